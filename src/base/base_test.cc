@@ -1,0 +1,102 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/half.h"
+#include "base/nearest.h"
+#include "base/philox.h"
+#include "base/worker_pool.h"
+
+namespace stoa {
+namespace {
+
+TEST(Half, Bf16RoundsToNearestEven) {
+  EXPECT_EQ(bf16(1.0f).bits, 0x3f80);
+  EXPECT_EQ(bf16(1.00390625f).bits, 0x3f80);  // half way, even below
+  EXPECT_EQ(bf16(1.01171875f).bits, 0x3f82);  // half way, even above
+  EXPECT_TRUE(std::isnan(static_cast<float>(bf16(NAN))));
+}
+
+TEST(Half, F16RoundTripsEveryValue) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    f16 h;
+    h.bits = static_cast<std::uint16_t>(bits);
+    const float x = static_cast<float>(h);
+    if (std::isnan(x)) continue;
+    EXPECT_EQ(f16(x).bits, h.bits) << bits;
+  }
+  EXPECT_EQ(f16(65519.9f).bits, 0x7bff);
+  EXPECT_EQ(f16(65520.0f).bits, 0x7c00);
+  EXPECT_EQ(f16(0x1p-25f).bits, 0);       // half of the smallest subnormal: even is zero
+  EXPECT_EQ(f16(0x1.8p-24f).bits, 2);
+}
+
+TEST(Philox, MatchesPublishedVectors) {  // Random123 kat_vectors, philox4x32 10 rounds
+  EXPECT_THAT(philox4x32({0, 0}, {0, 0, 0, 0}), testing::ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
+  EXPECT_THAT(philox4x32({0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}),
+              testing::ElementsAre(0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
+}
+
+TEST(Philox, NormalHasUnitVariance) {
+  const auto key = philox_key(1234, RandomPurpose::kTest, "x");
+  double sum = 0, squares = 0;
+  constexpr int n = 100000;
+  for (int i = 0; i < n; ++i) {
+    const double x = philox_normal(key, i);
+    sum += x;
+    squares += x * x;
+  }
+  EXPECT_NEAR(sum / n, 0, 0.02);
+  EXPECT_NEAR(squares / n, 1, 0.02);
+}
+
+TEST(WorkerPool, RunsEveryTaskOnceAndCarriesErrors) {
+  WorkerPool pool(4);
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    std::vector<std::atomic<int>> seen(37);
+    pool.run(37, [&](std::int64_t task, int worker) {
+      ASSERT_LT(worker, 4);
+      ++seen[task];
+    });
+    for (auto& s : seen) EXPECT_EQ(s, 1);
+  }
+  EXPECT_THROW(pool.run(8, [](std::int64_t task, int) { require<DataError>(task != 5, "task {}", task); }), DataError);
+  pool.run(3, [](std::int64_t, int) {});
+}
+
+TEST(AtomicFile, AppearsOnlyOnCommit) {
+  const auto dir = fs::temp_directory_path() / "stoa_base_test";
+  fs::create_directories(dir);
+  const auto path = dir / "f";
+  fs::remove(path);
+  {
+    AtomicFile file(path);
+    file.write("abc");
+  }
+  EXPECT_TRUE(fs::is_empty(dir));
+  {
+    AtomicFile file(path);
+    file.write("abc");
+    file.commit();
+  }
+  EXPECT_EQ(read_text(path), "abc");
+  EXPECT_EQ(checksum_file(path), checksum("abc"));
+  EXPECT_EQ(MappedFile(path).text(), "abc");
+  fs::remove_all(dir);
+  EXPECT_THROW(read_text(path), IoError);
+}
+
+TEST(Nearest, FindsTyposAndRefusesStrangers) {
+  const std::vector<std::string> names{"hidden_size", "num_layers"};
+  EXPECT_EQ(nearest("hiden_size", names), "hidden_size");
+  EXPECT_EQ(nearest("num_layer", names), "num_layers");
+  EXPECT_EQ(nearest("qqqqqq", names), "");
+}
+
+}  // namespace
+}  // namespace stoa

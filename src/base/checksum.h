@@ -1,0 +1,17 @@
+// Checksums of files and tokenizers: XXH3, 64 bits, written as 16 hexadecimal digits.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace stoa {
+
+std::uint64_t checksum(std::span<const std::byte> bytes);
+std::uint64_t checksum(std::string_view text);
+std::uint64_t checksum_file(const std::filesystem::path& path);  // streams; IoError
+std::string checksum_text(std::uint64_t value);                  // "00ff…", 16 digits
+
+}  // namespace stoa

@@ -1,0 +1,151 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace stoa {
+namespace {
+
+[[noreturn]] void fail_io(std::string_view what, const fs::path& path) {
+  fail<IoError>("cannot {} '{}': {}", what, path.string(), std::strerror(errno));
+}
+
+int open_for_reading(const fs::path& path, struct stat* status) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail_io("read", path);
+  if (::fstat(fd, status) != 0 || S_ISDIR(status->st_mode)) {
+    if (S_ISDIR(status->st_mode)) errno = EISDIR;
+    const int saved = errno;
+    ::close(fd);
+    errno = saved;
+    fail_io("read", path);
+  }
+  return fd;
+}
+
+}  // namespace
+
+std::string read_text(const fs::path& path) {
+  struct stat status{};
+  const int fd = open_for_reading(path, &status);
+  std::string text;
+  text.reserve(static_cast<std::size_t>(status.st_size));
+  char block[65536];
+  for (;;) {
+    const ssize_t n = ::read(fd, block, sizeof block);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const int saved = errno;
+      ::close(fd);
+      errno = saved;
+      fail_io("read", path);
+    }
+    if (n == 0) break;
+    text.append(block, static_cast<std::size_t>(n));
+  }
+  ::close(fd);
+  return text;
+}
+
+void write_text(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void sync_directory(const fs::path& directory) {
+  const fs::path target = directory.empty() ? fs::path(".") : directory;
+  const int fd = ::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_io("open directory", target);
+  const int result = ::fsync(fd);
+  const int saved = errno;
+  ::close(fd);
+  errno = saved;
+  if (result != 0 && errno != EINVAL) fail_io("sync directory", target);  // EINVAL: a file system without it
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+  temporary_ = path_;
+  temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));
+  fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail_io("write", path_);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+    ::unlink(temporary_.c_str());
+  }
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  write_at(size_, data, bytes);
+  size_ += bytes;
+}
+
+void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
+  const char* p = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::pwrite(fd_, p, bytes, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_io("write", path_);
+    p += n;
+    offset += static_cast<std::uint64_t>(n);
+    bytes -= static_cast<std::size_t>(n);
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd_) != 0) fail_io("sync", path_);
+  if (::close(std::exchange(fd_, -1)) != 0) {
+    ::unlink(temporary_.c_str());
+    fail_io("close", path_);
+  }
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int saved = errno;
+    ::unlink(temporary_.c_str());
+    errno = saved;
+    fail_io("rename into place", path_);
+  }
+  sync_directory(path_.parent_path());
+}
+
+MappedFile::MappedFile(const fs::path& path) {
+  struct stat status{};
+  const int fd = open_for_reading(path, &status);
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ > 0) {
+    data_ = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0);
+    if (data_ == MAP_FAILED) {
+      const int saved = errno;
+      data_ = nullptr;
+      ::close(fd);
+      errno = saved;
+      fail_io("map", path);
+    }
+  }
+  ::close(fd);
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(data_, size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace stoa
