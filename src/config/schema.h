@@ -103,11 +103,17 @@ class FieldBuilder {
   FieldBuilder& below(double high) {
     return number_check(fmt::format("below {}", high), [=](double v) { return v < high; });
   }
-  FieldBuilder& length(std::size_t count) requires requires(M m) { m.size(); }
-  {
-    field().allowed.push_back(fmt::format("{} values", count));
-    return check(
-        [=](const M& v) { return v.size() == count ? std::string() : fmt::format("{} values", count); });
+  // Number of values of a list (or of an optional list, where given).
+  FieldBuilder& length(std::size_t count) {
+    const std::string words = fmt::format("{} values", count);
+    field().allowed.push_back(words);
+    return check([words, count](const M& value) {
+      if constexpr (requires { value.size(); }) {
+        return value.size() == count ? std::string() : words;
+      } else {
+        return !value || value->size() == count ? std::string() : words;
+      }
+    });
   }
   FieldBuilder& not_empty() requires requires(M m) { m.empty(); }
   {

@@ -115,8 +115,9 @@ std::string print_real(double value) {
 }
 
 std::size_t find_choice(const Node& node, std::span<const std::string> names) {
-  if (node.is_scalar()) {
-    const std::string given = lower(node.scalar);
+  // A choice may spell "null": NeMo's word for "none" in some keys.
+  if (node.is_scalar() || node.is_null()) {
+    const std::string given = node.is_null() ? "null" : lower(node.scalar);
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (lower(names[i]) == given) return i;
     }
