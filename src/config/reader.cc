@@ -167,6 +167,10 @@ class Reader {
   void collect(const Node& node, const std::string& prefix) {
     for (const auto& [key, value] : node.entries) {
       const std::string path = join_path(prefix, key);
+      if (key.find('.') != std::string::npos) {
+        problem(value.origin, path, "a key with a dot; in a file, nest the mappings instead");
+        continue;
+      }
       if (schema_.find(path)) {
         given_.emplace(path, value);
       } else if (schema_.is_section(path)) {
@@ -206,16 +210,29 @@ class Reader {
   bool harmless(std::string_view values, const std::string& path, const Node& given) {
     try {
       const Node value = interpolator_.expand(given, path);
-      if (value.is_null()) return lists(values, "null");
-      if (!value.is_scalar()) return false;
-      std::string word = value.scalar;
-      if (!value.quoted && (word == "True" || word == "TRUE")) word = "true";
-      if (!value.quoted && (word == "False" || word == "FALSE")) word = "false";
-      if (const auto number = parse_real(word)) word = fmt::format("{}", *number);
-      return lists(values, word);
+      return harmless_value(values, value);
     } catch (const ConfigError&) {
       return false;
     }
+  }
+
+  // A list is harmless where all its items are; `- name:` in a list counts as its name.
+  static bool harmless_value(std::string_view values, const Node& value) {
+    if (value.is_null()) return lists(values, "null");
+    if (value.is_sequence()) {
+      return std::all_of(value.items.begin(), value.items.end(), [&](const Node& item) {
+        if (item.is_map() && item.entries.size() == 1 && item.entries[0].second.is_null()) {
+          return lists(values, item.entries[0].first);
+        }
+        return harmless_value(values, item);
+      });
+    }
+    if (!value.is_scalar()) return false;
+    std::string word = value.scalar;
+    if (!value.quoted && (word == "True" || word == "TRUE")) word = "true";
+    if (!value.quoted && (word == "False" || word == "FALSE")) word = "false";
+    if (const auto number = parse_real(word)) word = fmt::format("{}", *number);
+    return lists(values, word);
   }
 
   void unknown(const std::string& path, const Node& value) {

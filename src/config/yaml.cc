@@ -155,9 +155,6 @@ class Builder : public YAML::EventHandler {
     if (node.is_map() || node.is_sequence()) refuse(mark, "a key must be a word, not a mapping or a list");
     if (node.scalar.empty()) refuse(mark, "a key is missing before ':'");
     if (node.scalar == "<<") refuse(mark, "merge keys (<<) are not supported; use 'base: FILE' or an alias");
-    if (node.scalar.find('.') != std::string::npos) {
-      refuse(mark, fmt::format("key '{}' has a dot; in a file, nest the mappings instead", node.scalar));
-    }
     if (const Node* first = top.node.find(node.scalar)) {
       refuse(mark,
              fmt::format("key '{}' is given twice (first on line {})", node.scalar, first->origin.line));
