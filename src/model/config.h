@@ -61,7 +61,8 @@ struct ParallelConfig {  // degrees; this version runs one rank
   bool sequence_parallel = false;
 };
 
-// Vocabulary of plans and benchmarks of a configuration that names neither vocab_size nor a tokenizer: GPT-2's.
+// Vocabulary of plans and benchmarks of a configuration that names neither vocab_size nor a tokenizer:
+// GPT-2's.
 inline constexpr std::int64_t kVocabWithoutTokenizer = 50257;
 
 struct ModelConfig {
