@@ -114,11 +114,20 @@ void SafetensorsWriter::write(const ShardPiece& piece, const TensorView& local, 
 }
 
 void SafetensorsWriter::write_bytes(const std::string& name, std::span<const std::byte> bytes) {
+  const TensorEntry& entry = layout_.tensors()[index_of(name)];
+  require<ShapeError>(bytes.size() == entry.bytes(), "tensor '{}' takes {} bytes, got {}", name, entry.bytes(), bytes.size());
+  write_elements(name, 0, bytes);
+}
+
+void SafetensorsWriter::write_elements(const std::string& name, std::int64_t begin, std::span<const std::byte> bytes) {
   const std::size_t index = index_of(name);
   const TensorEntry& entry = layout_.tensors()[index];
-  require<ShapeError>(bytes.size() == entry.bytes(), "tensor '{}' takes {} bytes, got {}", name, entry.bytes(), bytes.size());
-  file_.write_at(layout_.header().size() + entry.begin, bytes.data(), bytes.size());
-  written_[index] += entry.elements();
+  const std::size_t width = size_of(entry.type);
+  const std::uint64_t offset = static_cast<std::uint64_t>(begin) * width;
+  require<ShapeError>(begin >= 0 && bytes.size() % width == 0 && offset <= entry.bytes() && bytes.size() <= entry.bytes() - offset,
+                      "{} bytes at element {} are not within tensor '{}' of {} bytes", bytes.size(), begin, name, entry.bytes());
+  file_.write_at(layout_.header().size() + entry.begin + offset, bytes.data(), bytes.size());
+  written_[index] += static_cast<std::int64_t>(bytes.size() / width);
 }
 
 void SafetensorsWriter::commit() {

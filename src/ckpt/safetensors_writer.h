@@ -51,6 +51,9 @@ class SafetensorsWriter {
   void write(const ShardPiece& piece, const TensorView& local, const std::optional<FlatRange>& flat = std::nullopt);
   void write_bytes(const std::string& name, std::span<const std::byte> bytes);  // whole tensor, as stored
 
+  // Elements [begin, …) of a tensor in row-major order, as stored.
+  void write_elements(const std::string& name, std::int64_t begin, std::span<const std::byte> bytes);
+
   // Syncs, renames (kAtomic). InternalError lists tensors of which elements were not written, or written twice.
   void commit();
   const SafetensorsLayout& layout() const { return layout_; }

@@ -66,6 +66,9 @@ class ShardedWriter {
   }
   void write(const ShardSpec& shard, const TensorView& local);  // all its pieces
   void write_bytes(const std::string& name, std::span<const std::byte> bytes) { shard_of(name).write_bytes(name, bytes); }
+  void write_elements(const std::string& name, std::int64_t begin, std::span<const std::byte> bytes) {
+    shard_of(name).write_elements(name, begin, bytes);
+  }
 
   void commit();                     // all files, the index last
   std::uint64_t file_bytes() const;  // of all shards
