@@ -48,7 +48,7 @@ STOA_INLINE void dispatch(Element e, Body&& body) {
 // What a unit is made of: E converted to float, or a pair of bf16.
 template <Element E>
 struct FloatOf {
-  static constexpr int kElements = 1;
+  static constexpr int kElements = 1, kBytes = E == Element::kF32 ? 4 : 2;
   // The first n units that start at element i of a row.
   STOA_INLINE U load_row(const void* p, std::int64_t i, std::int64_t elements) {
     if (elements >= kLanes) return reinterpret_cast<U>(load_as<E>(p, i));
@@ -60,7 +60,7 @@ struct FloatOf {
   }
 };
 struct PairOf {
-  static constexpr int kElements = 2;
+  static constexpr int kElements = 2, kBytes = 2;
   STOA_INLINE U load_row(const void* p, std::int64_t i, std::int64_t elements) {
     const auto* at = static_cast<const std::uint16_t*>(p) + i;
     if (elements >= 2 * kLanes) {
@@ -85,6 +85,12 @@ struct PairOf {
     return __builtin_convertvector(first, U) | (__builtin_convertvector(second, U) << 16);
   }
 };
+
+template <class Unit>
+STOA_INLINE void prefetch_run(const PackJob& job, std::int64_t row) {
+  const auto* p = static_cast<const char*>(job.source) + (row * job.stride + job.first) * Unit::kBytes;
+  for (const auto* end = p + (job.end - job.first) * Unit::kBytes; p < end; p += 64) __builtin_prefetch(p);
+}
 
 #if STOA_ISA_LEVEL >= 2
 // Transposes 16 x 16 units in registers.
@@ -200,22 +206,38 @@ void pack_rows(const PackJob& job, std::int64_t first, std::int64_t rows, std::u
   }
 }
 
-// Rows of the operand are columns in memory: all panels of the job together, so that memory is read in long runs.
+// Rows of the operand are columns in memory: all panels of the job together, so that memory is read in long runs. A few
+// units at a time: panels often lie a power of two apart, and their lines would evict each other.
 template <class Unit, int W>
 void pack_columns(const PackJob& job) {
-  constexpr int kE = Unit::kElements;
+  constexpr int kE = Unit::kElements, kGroup = 8;
+  constexpr int kStep = W < kLanes ? W : kLanes;
   const std::int64_t units = (job.count + kE - 1) / kE;
-  for (std::int64_t u = 0; u < units; ++u) {
-    const std::int64_t at = (job.begin + u * kE) * job.stride;
-    const std::int64_t next = kE == 2 && 2 * u + 1 < job.count ? job.stride : 0;
-    std::uint32_t* to = job.panels + u * W;
-    for (std::int64_t m = job.first; m < job.end; m += W, to += job.panel_stride) {
-      constexpr int kStep = W < kLanes ? W : kLanes;
+  for (std::int64_t u0 = 0; u0 < units; u0 += kGroup) {
+    const std::int64_t u1 = least(u0 + kGroup, units);
+    // Memory rows are far apart, mostly on different pages: the processor does not foresee them.
+    const std::int64_t later = least(job.count, (u1 + kGroup) * kE);
+    for (std::int64_t r = u1 * kE; r < later; ++r) prefetch_run<Unit>(job, job.begin + r);
+    std::uint32_t* panel = job.panels;
+    for (std::int64_t m = job.first; m < job.end; m += W, panel += job.panel_stride) {
+      const bool full = job.end - m >= W;
+      for (std::int64_t u = u0; u < u1; ++u) {
+        const std::int64_t at = (job.begin + u * kE) * job.stride + m;
+        const std::int64_t next = kE == 2 && 2 * u + 1 < job.count ? job.stride : 0;
+        std::uint32_t* to = panel + u * W;
+        if (full) {
 #pragma GCC unroll 3
-      for (int i = 0; i < W; i += kStep) {
-        const std::int64_t n = job.end - m - i;
-        const U x = n > 0 ? Unit::load_columns(job.source, at + m + i, least(n, kStep), next) : U{};
-        std::memcpy(to + i, &x, kStep * 4);
+          for (int i = 0; i < W; i += kStep) {
+            const U x = Unit::load_columns(job.source, at + i, kStep, next);
+            std::memcpy(to + i, &x, kStep * 4);
+          }
+        } else {
+          for (int i = 0; i < W; i += kStep) {
+            const std::int64_t n = job.end - m - i;
+            const U x = n > 0 ? Unit::load_columns(job.source, at + i, least(n, kStep), next) : U{};
+            std::memcpy(to + i, &x, kStep * 4);
+          }
+        }
       }
     }
   }
