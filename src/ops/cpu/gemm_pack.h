@@ -89,7 +89,7 @@ struct PairOf {
 template <class Unit>
 STOA_INLINE void prefetch_run(const PackJob& job, std::int64_t row) {
   const auto* p = static_cast<const char*>(job.source) + (row * job.stride + job.first) * Unit::kBytes;
-  for (const auto* end = p + (job.end - job.first) * Unit::kBytes; p < end; p += 64) __builtin_prefetch(p);
+  for (const auto* end = p + (job.end - job.first) * Unit::kBytes; p < end; p += 64) __builtin_prefetch(p, 0, 2);
 }
 
 #if STOA_ISA_LEVEL >= 2
@@ -157,54 +157,78 @@ STOA_INLINE void transpose8(U (&r)[8]) {
 }
 #endif
 
+constexpr int kFetchGroups = 2;
+constexpr int kAhead = 512;  // bytes of a memory row that are fetched before they are needed
+
 // Rows of the operand run along the reduction in memory: `rows` <= W of them from row `first` become one panel.
 template <class Unit, int W>
 void pack_rows(const PackJob& job, std::int64_t first, std::int64_t rows, std::uint32_t* panel) {
   constexpr int kE = Unit::kElements;
+  constexpr int kGroup = kLanes < 16 ? W : W < 16 ? 8 : 16;  // rows at a time
+  static_assert(W % kGroup == 0);
   const std::int64_t units = (job.count + kE - 1) / kE;
-  for (std::int64_t u = 0; u < units; u += kLanes) {
-    const std::int64_t elements = job.count - u * kE;
-    const std::int64_t n = least(kLanes, units - u);
-    const std::int64_t at = first * job.stride + job.begin + u * kE;
-    std::uint32_t* to = panel + u * W;
+  for (int g = 0; g < W; g += kGroup)
+    for (std::int64_t u = 0; u < units; u += kLanes) {
+      const std::int64_t elements = job.count - u * kE;
+      const int n = static_cast<int>(least(kLanes, units - u));
+      const std::int64_t at = (first + g) * job.stride + job.begin + u * kE;
+      std::uint32_t* to = panel + u * W + g;
 #if STOA_ISA_LEVEL >= 2
-    if constexpr (W == 8) {
-      U r[8];
-#pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) r[i] = i < rows ? Unit::load_row(job.source, at + i * job.stride, elements) : U{};
-      transpose8(r);
-      if (n == kLanes) {
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) std::memcpy(to + 16 * i, &r[i], 64);
-      } else {
-        for (int i = 0; i < n; ++i) std::memcpy(to + 8 * i, reinterpret_cast<const char*>(r) + 32 * i, 32);
-      }
-      continue;
-    }
-    if constexpr (W % 16 == 0) {
-#pragma GCC unroll 1
-      for (int g = 0; g < W; g += 16) {
-        U r[16];
+      U r[kGroup];
+      if (g + kGroup <= rows && n == kLanes) {
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i)
-          r[i] = g + i < rows ? Unit::load_row(job.source, at + (g + i) * job.stride, elements) : U{};
+        for (int i = 0; i < kGroup; ++i) {
+          __builtin_prefetch(static_cast<const char*>(job.source) + (at + i * job.stride) * Unit::kBytes + kAhead, 0, 2);
+          r[i] = Unit::load_row(job.source, at + i * job.stride, elements);
+        }
+      } else {
+#pragma GCC unroll 16
+        for (int i = 0; i < kGroup; ++i)
+          r[i] = g + i < rows ? Unit::load_row(job.source, at + i * job.stride, elements) : U{};
+      }
+      if constexpr (kGroup == 8) {
+        transpose8(r);
+        if (n == kLanes) {
+#pragma GCC unroll 8
+          for (int i = 0; i < 8; ++i) std::memcpy(to + 16 * i, &r[i], 64);
+        } else {
+          for (int i = 0; i < n; ++i) std::memcpy(to + 8 * i, reinterpret_cast<const char*>(r) + 32 * i, 32);
+        }
+      } else {
         transpose16(r);
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i)
-          if (i < n) std::memcpy(to + i * W + g, &r[i], 64);
+          if (i < n) std::memcpy(to + i * W, &r[i], 64);
       }
-      continue;
-    }
+#else
+      for (std::int64_t i = 0; i < W; ++i) {
+        U x{};
+        if (i < rows) x = Unit::load_row(job.source, at + i * job.stride, elements);
+        std::uint32_t lanes[kLanes];
+        std::memcpy(lanes, &x, sizeof(lanes));
+        for (int k = 0; k < n; ++k) to[k * W + i] = lanes[k];
+      }
 #endif
-    for (std::int64_t i = 0; i < W; ++i) {
-      U x{};
-      if (i < rows) x = Unit::load_row(job.source, at + i * job.stride, elements);
-      std::uint32_t lanes[kLanes];
-      std::memcpy(lanes, &x, sizeof(lanes));
-      for (int k = 0; k < n; ++k) to[k * W + i] = lanes[k];
     }
-  }
 }
+
+#if STOA_ISA_LEVEL >= 3
+// Four memory rows of 32 bf16: two units of four panels of eight rows.
+STOA_INLINE void pack_columns_4x32(const std::uint16_t* from, std::int64_t stride, std::uint32_t* to,
+                                   std::int64_t panel_stride) {
+  const __m512i x0 = _mm512_loadu_si512(from), x1 = _mm512_loadu_si512(from + stride);
+  const __m512i x2 = _mm512_loadu_si512(from + 2 * stride), x3 = _mm512_loadu_si512(from + 3 * stride);
+  // 128-bit lane p belongs to panel p: its columns 0 … 3 and 4 … 7 of one unit
+  const __m512i a = _mm512_unpacklo_epi16(x0, x1), b = _mm512_unpackhi_epi16(x0, x1);
+  const __m512i c = _mm512_unpacklo_epi16(x2, x3), d = _mm512_unpackhi_epi16(x2, x3);
+  const __m512i ab = _mm512_shuffle_i32x4(a, b, 0x44), cd = _mm512_shuffle_i32x4(c, d, 0x44);  // panels 0, 1
+  const __m512i ef = _mm512_shuffle_i32x4(a, b, 0xee), gh = _mm512_shuffle_i32x4(c, d, 0xee);  // panels 2, 3
+  _mm512_storeu_si512(to, _mm512_shuffle_i32x4(ab, cd, 0x88));
+  _mm512_storeu_si512(to + panel_stride, _mm512_shuffle_i32x4(ab, cd, 0xdd));
+  _mm512_storeu_si512(to + 2 * panel_stride, _mm512_shuffle_i32x4(ef, gh, 0x88));
+  _mm512_storeu_si512(to + 3 * panel_stride, _mm512_shuffle_i32x4(ef, gh, 0xdd));
+}
+#endif
 
 // Rows of the operand are columns in memory: all panels of the job together, so that memory is read in long runs. A few
 // units at a time: panels often lie a power of two apart, and their lines would evict each other.
@@ -216,10 +240,19 @@ void pack_columns(const PackJob& job) {
   for (std::int64_t u0 = 0; u0 < units; u0 += kGroup) {
     const std::int64_t u1 = least(u0 + kGroup, units);
     // Memory rows are far apart, mostly on different pages: the processor does not foresee them.
-    const std::int64_t later = least(job.count, (u1 + kGroup) * kE);
-    for (std::int64_t r = u1 * kE; r < later; ++r) prefetch_run<Unit>(job, job.begin + r);
+    const std::int64_t later = least(job.count, (u1 + (kFetchGroups + 1) * kGroup) * kE);
+    for (std::int64_t r = (u1 + kFetchGroups * kGroup) * kE; r < later; ++r) prefetch_run<Unit>(job, job.begin + r);
     std::uint32_t* panel = job.panels;
-    for (std::int64_t m = job.first; m < job.end; m += W, panel += job.panel_stride) {
+    std::int64_t m = job.first;
+#if STOA_ISA_LEVEL >= 3
+    if constexpr (kE == 2 && W == 8)
+      if (u0 + kGroup <= job.count / 2)
+        for (; m + 4 * W <= job.end; m += 4 * W, panel += 4 * job.panel_stride)
+          for (std::int64_t u = u0; u < u1; u += 2)
+            pack_columns_4x32(static_cast<const std::uint16_t*>(job.source) + (job.begin + u * kE) * job.stride + m,
+                              job.stride, panel + u * W, job.panel_stride);
+#endif
+    for (; m < job.end; m += W, panel += job.panel_stride) {
       const bool full = job.end - m >= W;
       for (std::int64_t u = u0; u < u1; ++u) {
         const std::int64_t at = (job.begin + u * kE) * job.stride + m;
