@@ -17,8 +17,8 @@ enum class StepSlot : std::uint8_t {
   kFoundInf,        // 1: gradients are not finite, the step is skipped
   kLearningRate,
   kWeightDecay,
-  kUpdates,         // updates done, for Adam's bias correction
-  kSamples,         // samples of steps not skipped: the clock of the schedules
+  kUpdates,         // updates done; PrepareUpdate counts the one it prepares, so it is Adam's step t
+  kSamples,         // samples of steps not skipped: the clock of the schedules (this step's rate is taken before its own)
   kGoodSteps,       // clean steps in a row, for the dynamic loss scale
   kHysteresis,      // infs left before the scale falls
   kSkipped,         // steps skipped so far

@@ -1,5 +1,5 @@
-// Slow, plain and right: every operation as its formula reads, computed in fp64 from whatever type the tensors have.
-// Whole models run on it in fp64; the other backends are tested against it.
+// Slow, plain and right: every operation as its formula reads, computed in fp64 from whatever type the
+// tensors have. Whole models run on it in fp64; the other backends are tested against it.
 #pragma once
 
 #include "ops/backend.h"
