@@ -1,5 +1,7 @@
 #include "data/prepare.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -17,6 +19,12 @@ constexpr std::size_t kInFlightBytes = std::size_t{256} << 20;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double process_cpu_seconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 std::vector<TextInput> describe_inputs(const PrepareOptions& options) {
@@ -83,6 +91,7 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
                        "(--no-append-eod) or name one in "
                        "its tokenizer_config.json");
   const auto start = Clock::now();
+  const double cpu_start = process_cpu_seconds();
   const std::vector<TextInput> inputs = describe_inputs(options);
   PrepareResult result;
   Provenance& about = result.provenance;
@@ -123,6 +132,7 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
   writer.commit(about);
   progress.finish();
   result.seconds = seconds_since(start);
+  result.cpu_seconds = process_cpu_seconds() - cpu_start;
   return result;
 }
 
@@ -140,12 +150,14 @@ EncoderRate measure_encoder(const PrepareOptions& options, const DocumentEncoder
   const auto session = encoder.session();
   std::vector<std::int32_t> ids;
   const auto start = Clock::now();
+  const double cpu_start = process_cpu_seconds();
   for (const auto& text : documents) {
     ids.clear();
     session->encode(text, ids);
     rate.tokens += static_cast<std::int64_t>(ids.size());
   }
   rate.seconds = seconds_since(start);
+  rate.cpu_seconds = process_cpu_seconds() - cpu_start;
   return rate;
 }
 
