@@ -81,6 +81,15 @@ std::vector<AddedToken> by_id(const TokenizerSpec& spec) {
   return added;
 }
 
+Json named_tokens(const TokenizerSpec& spec) {
+  Json out = Json::object();
+  if (!spec.bos.empty()) out["bos_token"] = spec.bos;
+  if (!spec.eos.empty()) out["eos_token"] = spec.eos;
+  if (!spec.pad.empty()) out["pad_token"] = spec.pad;
+  if (!spec.unk.empty()) out["unk_token"] = spec.unk;
+  return out;
+}
+
 std::string vocabulary_object(const TokenizerSpec& spec, std::string_view indent) {
   std::string out = "{";
   const char* separator = "\n";
@@ -137,18 +146,11 @@ std::string merges_txt(const TokenizerSpec& spec) {
   return out;
 }
 
-std::string special_tokens_map_json(const TokenizerSpec& spec) {
-  Json out = Json::object();
-  if (!spec.bos.empty()) out["bos_token"] = spec.bos;
-  if (!spec.eos.empty()) out["eos_token"] = spec.eos;
-  if (!spec.pad.empty()) out["pad_token"] = spec.pad;
-  if (!spec.unk.empty()) out["unk_token"] = spec.unk;
-  return out.dump(2) + "\n";
-}
+std::string special_tokens_map_json(const TokenizerSpec& spec) { return named_tokens(spec).dump(2) + "\n"; }
 
 std::string tokenizer_config_json(const TokenizerSpec& spec) {
   Json out = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
-  for (const auto& [key, value] : Json::parse(special_tokens_map_json(spec)).items()) out[key] = value;
+  out.update(named_tokens(spec));
   out["add_prefix_space"] = spec.add_prefix_space;
   if (spec.add_bos) out["add_bos_token"] = *spec.add_bos;
   if (spec.model_max_length) out["model_max_length"] = *spec.model_max_length;
