@@ -52,6 +52,8 @@ class Encode {
 
   void operator()(const Block& block, Encoded& out) {
     ids_.clear();
+    out.document_lengths.clear();
+    out.text_bytes = 0;
     each_document(block, json_, [&](std::string_view text) {
       const std::size_t before = ids_.size();
       session_->encode(text, ids_);
@@ -113,7 +115,8 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
   Progress progress(console, "prepare", total, "B");
   BlockReader reader(inputs, options.read);
   OrderedPipeline<Block, Encoded> pipeline(options.workers, 2 * std::int64_t{options.workers} + 2,
-                                           kInFlightBytes, [](const Block& block) { return block.bytes; });
+                                           kInFlightBytes,
+                                           [](const Block& block) { return block.text.size(); });
   pipeline.run(
       [&](Block& block) { return reader.next(block); },
       [&](int worker, Block& block, Encoded& out) { encoders[static_cast<std::size_t>(worker)](block, out); },
