@@ -8,6 +8,7 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/data_command.h"
 
 namespace {
 
@@ -24,6 +25,7 @@ int main(int argc, char** argv) {
   CLI::App app("Stoa prepares text, trains, evaluates, plans and serves large language models.", "stoa");
   app.require_subcommand(1);
   stoa::cli::add_tokenizer_command(app, context);
+  stoa::cli::add_data_command(app, context);
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
