@@ -240,8 +240,12 @@ class Reader {
     std::string hint = did_you_mean(path, known);
     // A key in the wrong section: the same last word elsewhere says more than a small edit distance.
     const std::string last = split_path(path).back();
+    std::size_t fewest = SIZE_MAX;
     for (const auto& candidate : known) {
-      if (split_path(candidate).back() == last) hint = fmt::format(" (did you mean '{}'?)", candidate);
+      const auto parts = split_path(candidate);
+      if (parts.back() != last || parts.size() >= fewest) continue;
+      fewest = parts.size();
+      hint = fmt::format(" (did you mean '{}'?)", candidate);
     }
     problem(value.origin, path, "unknown key" + hint);
   }

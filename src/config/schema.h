@@ -92,7 +92,10 @@ class FieldBuilder {
   }
   // Bounds of the number (of each number of a list), both included.
   FieldBuilder& range(double low, double high) {
-    return number_check(fmt::format("{} to {}", low, high), [=](double v) { return v >= low && v <= high; });
+    constexpr double kNoLimit = 9007199254740992.0;  // 2^53: only keeps integers exact in a double
+    return number_check(
+        high < kNoLimit ? fmt::format("{} to {}", low, high) : fmt::format("at least {}", low),
+        [=](double v) { return v >= low && v <= high; });
   }
   FieldBuilder& at_least(double low) {
     return number_check(fmt::format("at least {}", low), [=](double v) { return v >= low; });

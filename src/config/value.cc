@@ -63,7 +63,7 @@ std::string lower(std::string_view text) {
 
 bool is_yes_no(std::string_view text) {
   const std::string word = lower(text);
-  return word == "yes" || word == "no" || word == "on" || word == "off" || word == "y" || word == "n";
+  return word == "yes" || word == "no" || word == "on" || word == "off";
 }
 
 }  // namespace

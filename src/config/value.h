@@ -134,11 +134,7 @@ void for_each_number(const T& value, F&& visit) {
     visit(static_cast<double>(value));
   } else if constexpr (requires { value.has_value(); }) {
     if (value.has_value()) for_each_number(*value, visit);
-  } else if constexpr (requires {
-                         value.begin();
-                         value.push_back(*value.begin());
-                       } &&
-                       !std::is_same_v<T, std::string>) {
+  } else if constexpr (requires { value.begin(); } && !std::is_same_v<T, std::string>) {
     for (const auto& item : value) for_each_number(item, visit);
   }
 }

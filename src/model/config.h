@@ -61,6 +61,10 @@ struct ParallelConfig {  // degrees; this version runs one rank
   bool sequence_parallel = false;
 };
 
+// Vocabulary of plans and benchmarks of a configuration that names neither vocab_size nor a tokenizer:
+// GPT-2's.
+inline constexpr std::int64_t kVocabWithoutTokenizer = 50257;
+
 struct ModelConfig {
   std::int64_t num_layers = 12;
   std::int64_t hidden_size = 768;
@@ -92,7 +96,7 @@ struct ModelConfig {
 
   double init_method_std = 0.02;
   bool use_scaled_init_method = true;               // output projections: std / sqrt(2 * num_layers)
-  std::optional<std::int64_t> vocab_size;           // null: the tokenizer's
+  std::optional<std::int64_t> vocab_size;           // null: the tokenizer's, or kVocabWithoutTokenizer
   std::int64_t make_vocab_size_divisible_by = 128;  // padding in memory only, never in files or results
   std::int64_t seed = 1234;
 

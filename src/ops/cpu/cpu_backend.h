@@ -1,4 +1,5 @@
-// The fast CPU backend: fp32, bf16 and fp16 with kernels chosen by instruction set; fp64 is left to the reference.
+// The fast CPU backend: fp32, bf16 and fp16 with kernels chosen by instruction set; fp64 is left to the
+// reference.
 #pragma once
 
 #include "base/worker_pool.h"
