@@ -133,6 +133,43 @@ TEST_P(Equality, TwoModelsInOneProcessDoNotMeet) {
   EXPECT_TRUE(together[1] == alone[1]);
 }
 
+// Every tensor that is declared as saved is written by forward and matters to backward.
+TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
+  const ModelConfig c = config();
+  const Gpt gpt = resolve_gpt(c);
+  for (const auto level : {nn::RecomputeLevel::kNone, nn::RecomputeLevel::kSelective, nn::RecomputeLevel::kFull}) {
+    ChunkOptions o;
+    o.layers = c.num_layers;
+    o.precision = precision();
+    o.tokens = 16;
+    o.recompute.level = level;
+    Model model(gpt, o, testing::reference());
+    model.initialize_all(3);
+    Batch batch(2, testing::ids(16, 19, 1), testing::ids(16, 19, 2));
+    model.step(batch);
+    const auto expected = model.gradient_bytes();
+    const auto& table = model.chunk.tables()[0];
+    for (std::size_t i = 0; i < table.activations().size(); ++i) {
+      const auto& spec = table.activations()[i];
+      if (spec.keep != nn::Keep::kSave) continue;
+      bool written = true;
+      model.before_forward = [&](TensorView slot) {
+        std::fill_n(static_cast<unsigned char*>(slot.data), slot.bytes(), static_cast<unsigned char>(0xff));
+      };
+      model.before_backward = [&](TensorView slot) {
+        auto* bytes = static_cast<unsigned char*>(slot.data) + table.offset(static_cast<int>(i));
+        const std::size_t element = size_of(spec.tensor.dtype);
+        for (std::size_t at = 0; at < spec.tensor.bytes(); at += element)
+          written = written && !std::all_of(bytes + at, bytes + at + element, [](unsigned char x) { return x == 0xff; });
+        std::fill_n(bytes, spec.tensor.bytes(), static_cast<unsigned char>(0xff));
+      };
+      model.step(batch);
+      EXPECT_TRUE(written) << spec.tensor.name << " level " << static_cast<int>(level);
+      EXPECT_NE(model.gradient_bytes(), expected) << spec.tensor.name << " level " << static_cast<int>(level);
+    }
+  }
+}
+
 std::string name_of_case(const ::testing::TestParamInfo<std::tuple<bool, int>>& test) {
   constexpr const char* kTypes[] = {"fp64", "fp32", "bf16", "bf16_fp32_stream"};
   return std::string(std::get<0>(test.param) ? "llama_" : "gpt2_") + kTypes[std::get<1>(test.param)];

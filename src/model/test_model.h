@@ -132,7 +132,9 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
       nn::Pass p = pass(view, true);
       if (&batch == batches.data()) ops::run(p.ops, ops::BeginStep{.state = state_, .tokens = tokens});
       auto place = chunk.make_slot(slot_memory_, stash_memory_);
+      if (before_forward) before_forward(slot_memory_);
       chunk.forward(p, place, {}, {});
+      if (before_backward) before_backward(slot_memory_);
       if (split) {
         chunk.backward(p, place, nn::Which::kInput, {}, {});
         chunk.backward(p, place, nn::Which::kWeight, {}, {});
@@ -241,6 +243,7 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
  public:
   Chunk chunk;
   std::uint64_t dropout_seed = 77;
+  std::function<void(TensorView slot)> before_forward, before_backward;  // look at the slot, or spoil it
 
  private:
   std::unique_ptr<ops::Backend> backend_;
