@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/console.h"
 #include "cli/schema.h"
 
 namespace stoa::cli {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "base/error.h"
 #include "config/value.h"
 
@@ -58,6 +60,19 @@ TEST(Yaml, BoundsNestingAliasesAndSize) {
   EXPECT_THAT(yaml_error(bomb), HasSubstr("once aliases are expanded"));
   EXPECT_THAT(yaml_error("a: &x [*x]\n"), HasSubstr("alias"));
   EXPECT_THAT(yaml_error(std::string(kMaxYamlBytes + 1, ' ')), HasSubstr("at most"));
+}
+
+// Text at the size limit must be refused or read quickly, whatever its form.
+TEST(Yaml, LargeTextsTakeNoQuadraticTime) {
+  for (const char* piece :
+       {"[", "{", "- ", "? ", "a: ", "[a, ", "'", "&a ", "- [", "\n ", "!t ", "a\n", "*a ", "#", "\"\\"}) {
+    std::string text;
+    while (text.size() + 8 < kMaxYamlBytes) text += piece;
+    const auto start = std::chrono::steady_clock::now();
+    yaml_error(text);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(seconds.count(), 10) << piece;
+  }
 }
 
 TEST(Yaml, AliasesCopy) {

@@ -53,11 +53,12 @@ IndexedWriter::~IndexedWriter() = default;
 void IndexedWriter::write_bin(std::span<const std::byte> stored) {
   bin_hash_->add(stored.data(), stored.size());
   tokens_ += static_cast<std::int64_t>(stored.size() / token_dtype_bytes(dtype_));
-  if (buffer_.size() + stored.size() > kBufferBytes) {
-    bin_->write(buffer_.data(), buffer_.size());
+  constexpr std::size_t kLarge = 1 << 16;  // worth a system call of its own
+  if (buffer_.size() + stored.size() > kBufferBytes || stored.size() >= kLarge) {
+    if (!buffer_.empty()) bin_->write(buffer_.data(), buffer_.size());
     buffer_.clear();
   }
-  if (stored.size() > kBufferBytes / 2) {
+  if (stored.size() >= kLarge) {
     bin_->write(stored.data(), stored.size());
   } else {
     buffer_.insert(buffer_.end(), stored.begin(), stored.end());

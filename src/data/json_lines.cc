@@ -108,9 +108,9 @@ std::string_view JsonLines::text_of(const char* line, std::size_t bytes, std::si
 }
 
 void JsonLines::each(const Block& block, const std::function<void(std::string_view)>& visit) {
-  const char* const begin = block.text.data();
-  const char* const end = begin + block.bytes;
-  const char* const readable = begin + block.text.size();
+  const char* const begin = block.text.view().data();
+  const char* const end = begin + block.text.size();
+  const char* const readable = end + kBlockPadding;
   std::int64_t number = block.first_line;
   for (const char* line = begin; line < end; ++number) {
     const void* newline = std::memchr(line, '\n', static_cast<std::size_t>(end - line));

@@ -50,6 +50,7 @@ class OrderedPipeline {
       if (done.error) stop_and_throw(threads, done.error);
       write(done.out);
       std::lock_guard lock(mutex_);
+      spare_outs_.push_back(std::move(done.out));
       ++written_;
       bytes_ -= done.size;
       changed_.notify_all();
@@ -69,6 +70,13 @@ class OrderedPipeline {
     std::exception_ptr error;
   };
 
+  template <class T>
+  static void take_spare(std::vector<T>& spares, T& to) {
+    if (spares.empty()) return;
+    to = std::move(spares.back());
+    spares.pop_back();
+  }
+
   [[noreturn]] void stop_and_throw(std::vector<std::jthread>& threads, const std::exception_ptr& error) {
     threads.clear();
     std::rethrow_exception(error);
@@ -79,6 +87,10 @@ class OrderedPipeline {
     try {
       for (;;) {
         Job job;
+        {
+          std::lock_guard lock(mutex_);
+          take_spare(spare_ins_, job.in);
+        }
         if (stop.stop_requested() || !read(job.in)) break;
         job.size = size_of_(job.in);
         std::unique_lock lock(mutex_);
@@ -104,13 +116,14 @@ class OrderedPipeline {
   void work_all(const std::stop_token& stop, int worker, const Work& work) {
     for (;;) {
       Job job;
+      Done done;
       {
         std::unique_lock lock(mutex_);
         if (!changed_.wait(lock, stop, [&] { return !jobs_.empty() || ended_; }) || jobs_.empty()) return;
         job = std::move(jobs_.front());
         jobs_.pop_front();
+        take_spare(spare_outs_, done.out);
       }
-      Done done;
       done.size = job.size;
       try {
         work(worker, job.in, done.out);
@@ -118,6 +131,7 @@ class OrderedPipeline {
         done.error = std::current_exception();
       }
       std::lock_guard lock(mutex_);
+      spare_ins_.push_back(std::move(job.in));
       done_.emplace(job.number, std::move(done));
       changed_.notify_all();
     }
@@ -132,6 +146,8 @@ class OrderedPipeline {
   std::condition_variable_any changed_;
   std::deque<Job> jobs_;
   std::map<std::int64_t, Done> done_;
+  std::vector<In> spare_ins_;
+  std::vector<Out> spare_outs_;
   std::int64_t issued_ = 0, written_ = 0;
   std::size_t bytes_ = 0;
   bool ended_ = false;

@@ -1,5 +1,7 @@
 #include "data/prepare.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -17,6 +19,12 @@ constexpr std::size_t kInFlightBytes = std::size_t{256} << 20;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double process_cpu_seconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 std::vector<TextInput> describe_inputs(const PrepareOptions& options) {
@@ -44,6 +52,8 @@ class Encode {
 
   void operator()(const Block& block, Encoded& out) {
     ids_.clear();
+    out.document_lengths.clear();
+    out.text_bytes = 0;
     each_document(block, json_, [&](std::string_view text) {
       const std::size_t before = ids_.size();
       session_->encode(text, ids_);
@@ -83,6 +93,7 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
                        "(--no-append-eod) or name one in "
                        "its tokenizer_config.json");
   const auto start = Clock::now();
+  const double cpu_start = process_cpu_seconds();
   const std::vector<TextInput> inputs = describe_inputs(options);
   PrepareResult result;
   Provenance& about = result.provenance;
@@ -104,7 +115,8 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
   Progress progress(console, "prepare", total, "B");
   BlockReader reader(inputs, options.read);
   OrderedPipeline<Block, Encoded> pipeline(options.workers, 2 * std::int64_t{options.workers} + 2,
-                                           kInFlightBytes, [](const Block& block) { return block.bytes; });
+                                           kInFlightBytes,
+                                           [](const Block& block) { return block.text.size(); });
   pipeline.run(
       [&](Block& block) { return reader.next(block); },
       [&](int worker, Block& block, Encoded& out) { encoders[static_cast<std::size_t>(worker)](block, out); },
@@ -123,6 +135,7 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
   writer.commit(about);
   progress.finish();
   result.seconds = seconds_since(start);
+  result.cpu_seconds = process_cpu_seconds() - cpu_start;
   return result;
 }
 
@@ -140,12 +153,14 @@ EncoderRate measure_encoder(const PrepareOptions& options, const DocumentEncoder
   const auto session = encoder.session();
   std::vector<std::int32_t> ids;
   const auto start = Clock::now();
+  const double cpu_start = process_cpu_seconds();
   for (const auto& text : documents) {
     ids.clear();
     session->encode(text, ids);
     rate.tokens += static_cast<std::int64_t>(ids.size());
   }
   rate.seconds = seconds_since(start);
+  rate.cpu_seconds = process_cpu_seconds() - cpu_start;
   return rate;
 }
 

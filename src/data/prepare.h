@@ -46,6 +46,7 @@ struct PrepareResult {
   std::uint64_t text_bytes = 0;  // encoded, without JSON around it
   std::int64_t empty_documents = 0;
   double seconds = 0;
+  double cpu_seconds = 0;  // of all threads together
 };
 
 // Memory: a few blocks of about 1 MB (or one document) per worker, and 12 bytes per document. Nothing is left
@@ -57,7 +58,7 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
 struct EncoderRate {
   std::uint64_t text_bytes = 0;
   std::int64_t tokens = 0;
-  double seconds = 0;
+  double seconds = 0, cpu_seconds = 0;
 };
 // Reads all documents into memory, then encodes them in one thread with nothing else going on: what
 // preparation is measured against.

@@ -10,6 +10,19 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
+// Newlines of a text. Sums of bytes first, which compilers turn into vector code.
+std::int64_t count_lines(std::string_view text) {
+  std::int64_t lines = 0;
+  while (!text.empty()) {
+    const std::size_t part = std::min<std::size_t>(text.size(), 255);
+    std::uint8_t sum = 0;
+    for (std::size_t i = 0; i < part; ++i) sum = static_cast<std::uint8_t>(sum + (text[i] == '\n'));
+    lines += sum;
+    text.remove_prefix(part);
+  }
+  return lines;
+}
+
 bool blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 }  // namespace
@@ -38,17 +51,37 @@ TextInput describe_input(const fs::path& path, const ReadOptions& options) {
   return input;
 }
 
+void TextBuffer::reserve(std::size_t bytes) {
+  if (bytes <= capacity_ && data_) return;
+  const std::size_t capacity = std::max(bytes, capacity_ + capacity_ / 2);
+  auto grown = std::make_unique_for_overwrite<char[]>(capacity + kBlockPadding);
+  if (size_ > 0) std::memcpy(grown.get(), data_.get(), size_);
+  data_ = std::move(grown);
+  capacity_ = capacity;
+}
+
+void TextBuffer::assign(std::string_view text) {
+  reserve(text.size());
+  if (!text.empty()) std::memmove(data_.get(), text.data(), text.size());
+  size_ = text.size();
+}
+
+void TextBuffer::pad() {
+  reserve(size_);
+  std::memset(data_.get() + size_, 0, kBlockPadding);
+}
+
 BlockReader::BlockReader(const std::vector<TextInput>& inputs, const ReadOptions& options)
     : inputs_(inputs), options_(options) {}
 
 bool BlockReader::open_next() {
   if (opened_ == inputs_.size()) return false;
   source_ = open_bytes(inputs_[opened_++].path);
-  rest_.clear();
+  rest_.set_size(0);
   line_ = 1;
   at_end_ = false;
   fill(kByteOrderMark.size());
-  if (rest_.starts_with(kByteOrderMark)) rest_.erase(0, kByteOrderMark.size());
+  if (rest_.view().starts_with(kByteOrderMark)) rest_.assign(rest_.view().substr(kByteOrderMark.size()));
   return true;
 }
 
@@ -58,10 +91,9 @@ bool BlockReader::fill(std::size_t target) {
         rest_.size() <= kLongestDocument,
         "'{}' line {}: a document of more than {} bytes; split it (plain text: by paragraph or line)",
         inputs_[opened_ - 1].path.string(), line_, kLongestDocument);
-    const std::size_t had = rest_.size();
-    rest_.resize(std::max(target, kBlockBytes + kBlockPadding));
-    const std::size_t got = source_->read(rest_.data() + had, rest_.size() - had);
-    rest_.resize(had + got);
+    rest_.reserve(std::max(target, kBlockBytes));
+    const std::size_t got = source_->read(rest_.data() + rest_.size(), target - rest_.size());
+    rest_.set_size(rest_.size() + got);
     at_end_ = got == 0;
   }
   return !at_end_;
@@ -71,12 +103,12 @@ bool BlockReader::fill(std::size_t target) {
 void BlockReader::finish(Block& block, std::size_t cut, std::int64_t lines) {
   block.input = &inputs_[opened_ - 1];
   block.first_line = line_;
-  block.bytes = cut;
-  block.text.assign(rest_, 0, cut);
-  block.text.append(kBlockPadding, '\0');
   block.position = position_ + source_->position();
-  rest_.erase(0, cut);
   line_ += lines;
+  std::swap(block.text, rest_);  // only what follows the cut is copied
+  rest_.assign(block.text.view().substr(cut));
+  block.text.set_size(cut);
+  block.text.pad();
 }
 
 bool BlockReader::next(Block& block) {
@@ -103,12 +135,12 @@ bool BlockReader::next_json(Block& block) {
       cut = rest_.size();
       break;
     }
-    const auto newline = std::string_view(rest_).substr(searched).rfind('\n');
+    const auto newline = rest_.view().substr(searched).rfind('\n');
     if (newline != std::string_view::npos) cut = searched + newline + 1;
     searched = rest_.size();
   }
   if (cut == 0) return false;
-  finish(block, cut, std::count(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(cut), '\n'));
+  finish(block, cut, count_lines(rest_.view().substr(0, cut)));
   return true;
 }
 
@@ -130,18 +162,17 @@ bool BlockReader::next_cut(Block& block) {
   bool after_blank = true;
   const auto close = [&](std::size_t end) {
     std::size_t last = end;
-    while (last > begin && (rest_[last - 1] == '\n' || rest_[last - 1] == '\r')) --last;
-    if (!blank(std::string_view(rest_).substr(begin, last - begin)))
-      block.documents.emplace_back(begin, last);
+    while (last > begin && (rest_.view()[last - 1] == '\n' || rest_.view()[last - 1] == '\r')) --last;
+    if (!blank(rest_.view().substr(begin, last - begin))) block.documents.emplace_back(begin, last);
     begin = end;
     lines_at_begin = lines;
   };
   for (bool more = true; more;) {
     more = fill(std::max(kBlockBytes, rest_.size() + kBlockBytes / 2));
     for (;;) {
-      const auto newline = std::string_view(rest_).find('\n', at);
+      const auto newline = rest_.view().find('\n', at);
       if (newline == std::string_view::npos) break;
-      const bool is_blank = blank(std::string_view(rest_).substr(at, newline - at));
+      const bool is_blank = blank(rest_.view().substr(at, newline - at));
       const bool boundary = !is_blank && (options_.text_split == TextSplit::kLine || after_blank);
       if (boundary && at > begin && at - begin >= options_.text_min_bytes) close(at);
       after_blank = is_blank;
@@ -155,7 +186,7 @@ bool BlockReader::next_cut(Block& block) {
       return true;
     }
   }
-  const bool last_blank = blank(std::string_view(rest_).substr(at));  // the last line has no newline
+  const bool last_blank = blank(rest_.view().substr(at));  // the last line has no newline
   if (!last_blank && at > begin && at - begin >= options_.text_min_bytes &&
       (options_.text_split == TextSplit::kLine || after_blank))
     close(at);
@@ -169,8 +200,7 @@ bool BlockReader::next_cut(Block& block) {
 
 void each_document(const Block& block, JsonLines& json, const std::function<void(std::string_view)>& visit) {
   if (block.input->form == TextForm::kJsonLines) return json.each(block, visit);
-  for (const auto& [begin, end] : block.documents)
-    visit(std::string_view(block.text).substr(begin, end - begin));
+  for (const auto& [begin, end] : block.documents) visit(block.text.view().substr(begin, end - begin));
 }
 
 }  // namespace stoa::data

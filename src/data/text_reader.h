@@ -41,15 +41,33 @@ struct TextInput {
 // IoError when the file is missing or a folder; ConfigError when its form cannot be told.
 TextInput describe_input(const fs::path& path, const ReadOptions& options);
 
+inline constexpr std::size_t kBlockPadding = 64;
+
+// Bytes that grow without being zeroed first, always with kBlockPadding readable ones behind them.
+class TextBuffer {
+ public:
+  std::string_view view() const { return {data_.get(), size_}; }
+  char* data() { return data_.get(); }
+  std::size_t size() const { return size_; }
+  void reserve(std::size_t bytes);  // keeps the content
+  void set_size(std::size_t bytes) {
+    size_ = bytes;
+  }  // at most what was reserved; new bytes are indeterminate
+  void assign(std::string_view text);
+  void pad();  // zeros the padding
+
+ private:
+  std::unique_ptr<char[]> data_;
+  std::size_t size_ = 0, capacity_ = 0;  // without padding
+};
+
 struct Block {
   const TextInput* input = nullptr;  // owned by the reader's caller
   std::int64_t first_line = 1;       // line number in the input where `text` begins
-  std::string text;                  // `bytes` bytes of content and at least kBlockPadding more
-  std::size_t bytes = 0;
+  TextBuffer text;
   std::vector<std::pair<std::size_t, std::size_t>> documents;  // plain text: [begin, end) in `text`
   std::uint64_t position = 0;  // bytes of all inputs consumed when the block was complete
 };
-inline constexpr std::size_t kBlockPadding = 64;
 inline constexpr std::size_t kBlockBytes = 1 << 20;  // blocks are about this long, or one document
 inline constexpr std::size_t kLongestDocument = std::size_t{1} << 30;
 
@@ -73,7 +91,7 @@ class BlockReader {
   const ReadOptions options_;
   std::size_t opened_ = 0;  // inputs opened so far
   std::unique_ptr<ByteSource> source_;
-  std::string rest_;            // read, not handed out
+  TextBuffer rest_;             // read, not handed out
   std::int64_t line_ = 1;       // of the first byte of rest_
   std::uint64_t position_ = 0;  // bytes of the inputs that are done
   bool at_end_ = false;

@@ -82,7 +82,7 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
         backend_(std::move(backend)),
         parallel_(parallel::ParallelContext::single(device_)),
         stream_(device_.create_stream()),
-        scratch_memory_(new_memory(DType::kU8, {std::int64_t{64} << 20})),
+        scratch_memory_(new_memory(DType::kU8, {std::int64_t{4} << 20})),
         scratch_(scratch_memory_) {
     const nn::Precision precision = options.precision;
     for (const auto& spec : chunk.params().specs())

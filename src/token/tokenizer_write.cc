@@ -13,7 +13,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Large tables are written as text directly: a JSON tree of 100,000 tokens would be slow and large.
-std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::strict); }
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::strict);
+}
 
 Json byte_level(bool add_prefix_space, bool trim_offsets, bool use_regex) {
   return {{"type", "ByteLevel"},
@@ -38,7 +40,8 @@ std::string content_of(const TokenizerSpec& spec, TokenId id) {
     if (t.id == id) return t.content;
   }
   const auto index = static_cast<std::size_t>(id);
-  require<DataError>(index < spec.vocabulary.size(), "the post-processor names token id {}, which has no token", id);
+  require<DataError>(index < spec.vocabulary.size(),
+                     "the post-processor names token id {}, which has no token", id);
   return spec.vocabulary[index];
 }
 
@@ -65,8 +68,10 @@ Json post_processor(const TokenizerSpec& spec) {
       special[token] = {{"id", token}, {"ids", Json::array({id})}, {"tokens", Json::array({token})}};
     }
   }
-  const Json added = {
-      {"type", "TemplateProcessing"}, {"single", around(0, "A")}, {"pair", pair}, {"special_tokens", special}};
+  const Json added = {{"type", "TemplateProcessing"},
+                      {"single", around(0, "A")},
+                      {"pair", pair},
+                      {"special_tokens", special}};
   return {{"type", "Sequence"}, {"processors", Json::array({offsets, added})}};
 }
 
@@ -79,6 +84,15 @@ std::vector<AddedToken> by_id(const TokenizerSpec& spec) {
   auto added = spec.added;
   std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   return added;
+}
+
+Json named_tokens(const TokenizerSpec& spec) {
+  Json out = Json::object();
+  if (!spec.bos.empty()) out["bos_token"] = spec.bos;
+  if (!spec.eos.empty()) out["eos_token"] = spec.eos;
+  if (!spec.pad.empty()) out["pad_token"] = spec.pad;
+  if (!spec.unk.empty()) out["unk_token"] = spec.unk;
+  return out;
 }
 
 std::string vocabulary_object(const TokenizerSpec& spec, std::string_view indent) {
@@ -113,14 +127,16 @@ std::string tokenizer_json(const TokenizerSpec& spec) {
   part("decoder", byte_level(spec.add_prefix_space, spec.trim_offsets, true));
   out += fmt::format(
       "  \"model\": {{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
-      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": "
+      "false,\n"
       "    \"byte_fallback\": false,\n    \"ignore_merges\": {},\n    \"vocab\": ",
       spec.ignore_merges);
   out += vocabulary_object(spec, "    ") + ",\n    \"merges\": [";
   const char* separator = "\n";
   for (const Merge& m : spec.merges) {
-    out += fmt::format("{}      [{}, {}]", separator, quoted(spec.vocabulary[static_cast<std::size_t>(m.left)]),
-                       quoted(spec.vocabulary[static_cast<std::size_t>(m.right)]));
+    out +=
+        fmt::format("{}      [{}, {}]", separator, quoted(spec.vocabulary[static_cast<std::size_t>(m.left)]),
+                    quoted(spec.vocabulary[static_cast<std::size_t>(m.right)]));
     separator = ",\n";
   }
   return out + "\n    ]\n  }\n}\n";
@@ -137,18 +153,11 @@ std::string merges_txt(const TokenizerSpec& spec) {
   return out;
 }
 
-std::string special_tokens_map_json(const TokenizerSpec& spec) {
-  Json out = Json::object();
-  if (!spec.bos.empty()) out["bos_token"] = spec.bos;
-  if (!spec.eos.empty()) out["eos_token"] = spec.eos;
-  if (!spec.pad.empty()) out["pad_token"] = spec.pad;
-  if (!spec.unk.empty()) out["unk_token"] = spec.unk;
-  return out.dump(2) + "\n";
-}
+std::string special_tokens_map_json(const TokenizerSpec& spec) { return named_tokens(spec).dump(2) + "\n"; }
 
 std::string tokenizer_config_json(const TokenizerSpec& spec) {
   Json out = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
-  for (const auto& [key, value] : Json::parse(special_tokens_map_json(spec)).items()) out[key] = value;
+  out.update(named_tokens(spec));
   out["add_prefix_space"] = spec.add_prefix_space;
   if (spec.add_bos) out["add_bos_token"] = *spec.add_bos;
   if (spec.model_max_length) out["model_max_length"] = *spec.model_max_length;
