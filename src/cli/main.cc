@@ -1,1 +1,46 @@
-int main() { return 0; }
+// `stoa <command>`: results on standard output, everything else on standard error.
+// Exit: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "base/console.h"
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/data_command.h"
+
+namespace {
+
+int report(const std::exception& error, int code) {
+  std::fprintf(stderr, "ERROR %s\n", error.what());
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  stoa::Console console;
+  stoa::cli::Context context{console};
+  CLI::App app("Stoa prepares text, trains, evaluates, plans and serves large language models.", "stoa");
+  app.require_subcommand(1);
+  stoa::cli::add_tokenizer_command(app, context);
+  stoa::cli::add_data_command(app, context);
+  try {
+    app.parse(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      stoa::fail<stoa::IoError>("cannot write to standard output");
+    }
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const stoa::Error& e) {
+    console.finish_live();
+    return report(e, e.exit_code());
+  } catch (const std::bad_alloc&) {
+    std::fputs("ERROR out of memory\n", stderr);
+    return 1;
+  } catch (const std::exception& e) {
+    return report(e, 1);
+  }
+}

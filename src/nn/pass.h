@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "nn/param.h"
 #include "ops/op_context.h"
@@ -41,6 +42,7 @@ struct Pass {
   std::uint64_t seed = 0;        // of dropout
   bool training = false;         // dropout is active, activations are saved
   KvCache* cache = nullptr;      // generation
+  std::span<const TensorView> constants;  // of the chunk (tables of the rotary embedding); set by it
 };
 
 // Which gradients a backward pass computes. kBoth = kInput then kWeight of the same microbatch, without a stash.

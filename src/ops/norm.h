@@ -20,7 +20,8 @@ struct Dropout {
   std::int64_t first_token = 0;  // global index of row 0 of the tensor: sample * sequence + position
 };
 
-// Rows of x to normalised rows y. With `branch`: sum = x + dropout(branch), y = norm(sum), and sum is written.
+// Rows of x to normalised rows y. With `branch`: sum = x + dropout(branch) is written, and
+// y = norm(sum as stored): the same bits as a norm without branch of that sum.
 struct NormForward {
   static constexpr const char* kName = "norm forward";
   NormKind kind = NormKind::kLayerNorm;
@@ -47,7 +48,7 @@ struct NormForward {
 };
 
 // dx = dresidual + gradient of the norm; dgamma, dbeta accumulate. x is the input of the norm (the sum, where there was a
-// branch). With dbranch: also dbranch = dropout'(dx).
+// branch); dx may be x itself. With dbranch: also dbranch = dropout'(dx).
 struct NormBackward {
   static constexpr const char* kName = "norm backward";
   NormKind kind = NormKind::kLayerNorm;

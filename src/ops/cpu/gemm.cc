@@ -12,6 +12,7 @@ constexpr std::int64_t kSharedBytes = 8 << 20;   // of packed B, shared by the w
 constexpr std::int64_t kReductionUnits = 2048;   // packed at a time
 constexpr std::int64_t kFewRows = 128;           // up to here B is used too rarely to be packed ahead
 constexpr std::int64_t kMostRows = 128;          // of A per task
+constexpr std::int64_t kPackColumns = 8, kPackUnits = 256;  // panels and units of B that a packing task handles
 constexpr std::int64_t kTasksPerWorker = 4;      // so that an unlucky worker does not keep the others waiting
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -37,6 +38,7 @@ struct Plan {
   bool pairs, stream,
       ahead;  // ahead: B is packed by all before it is used; else each task packs what it uses
   std::int64_t m, n, r;
+  std::int64_t block;              // units of the reduction that a register tile sums before it goes to memory
   std::int64_t slice;  // reduction elements per slice, a multiple of the block
   std::int64_t slices;
   std::int64_t slice_units;     // units of a full slice
@@ -61,11 +63,13 @@ Plan plan_of(const Gemm& g, InstructionSet isa, int workers) {
   if (p.stream) return p;
 
   const std::int64_t per_unit = p.pairs ? 2 : 1;
-  const std::int64_t block = k.block * per_unit;
-  p.slices = std::max<std::int64_t>(1, ceil_div(p.r, kReductionUnits * per_unit));
-  p.slice = std::max(block, round_up(ceil_div(p.r, p.slices), block));
-  p.slices = std::max<std::int64_t>(1, ceil_div(p.r, p.slice));
-  p.slice_units = ceil_div(std::min(p.slice, std::max<std::int64_t>(p.r, 1)), per_unit);
+  const std::int64_t units = std::max<std::int64_t>(1, ceil_div(p.r, per_unit));
+  p.slices = ceil_div(units, kReductionUnits);
+  p.slice_units = round_up(ceil_div(units, p.slices), 16);
+  p.slices = ceil_div(units, p.slice_units);
+  p.slice_units = std::min(p.slice_units, units);
+  p.slice = p.slice_units * per_unit;
+  p.block = round_up(ceil_div(p.slice_units, ceil_div(p.slice_units, k.block)), 16);
 
   const std::int64_t column_panels = ceil_div(p.n, k.columns);
   p.ahead = p.m > kFewRows;
@@ -100,7 +104,7 @@ Plan plan_of(const Gemm& g, InstructionSet isa, int workers) {
   const std::size_t workers_at = at;
   at = 0;
   if (p.ahead) place(p.worker_a, p.slice_units * 4 * p.block_rows);
-  if (!p.ahead) place(p.worker_b, std::min<std::int64_t>(k.block, p.slice_units) * k.columns * 4);
+  if (!p.ahead) place(p.worker_b, std::min(p.block, p.slice_units) * k.columns * 4);
   if (!partial) place(p.worker_sums, p.block_rows * k.columns * 4);
   p.per_worker = at;
   p.worker_a += workers_at;
@@ -143,11 +147,18 @@ struct Run {
             .panels = to};
   }
 
-  // Panel j of B of this slice.
-  void pack_b(std::int64_t panel) const {
-    const std::int64_t first = column0 + panel * k.columns;
-    k.pack_b(pack_job(g.b, first, std::min(first + k.columns, p.n), begin, count, k.columns,
-                      units_at(p.shared_b) + panel * units(count) * k.columns));
+  std::int64_t pack_b_tasks() const {
+    return ceil_div(columns, kPackColumns * k.columns) * ceil_div(units(count), kPackUnits);
+  }
+  // A group of panels and a part of this slice of B.
+  void pack_b(std::int64_t task) const {
+    const std::int64_t parts = ceil_div(units(count), kPackUnits), per_unit = p.pairs ? 2 : 1;
+    const std::int64_t column = task / parts * kPackColumns * k.columns, unit = task % parts * kPackUnits;
+    PackJob job = pack_job(g.b, column0 + column, column0 + std::min(column + kPackColumns * k.columns, columns),
+                           begin + unit * per_unit, std::min(kPackUnits * per_unit, count - unit * per_unit), k.columns,
+                           units_at(p.shared_b) + column * units(count) + unit * k.columns);
+    job.panel_stride = units(count) * k.columns;
+    k.pack_b(job);
   }
   // Panel i of A of this slice.
   void pack_a(std::int64_t panel) const {
@@ -184,8 +195,8 @@ struct Run {
         sums = reinterpret_cast<float*>(memory + p.sums) + i0 * k.rows * p.shared_columns + j * k.columns;
         sums_stride = p.shared_columns;
       }
-      for (std::int64_t u = 0; u == 0 || u < slice_units; u += k.block) {
-        const std::int64_t block = std::min<std::int64_t>(k.block, slice_units - u);
+      for (std::int64_t u = 0; u == 0 || u < slice_units; u += p.block) {
+        const std::int64_t block = std::min(p.block, slice_units - u);
         const std::uint32_t* b = units_at(p.shared_b) + (j * slice_units + u) * k.columns;
         if (!p.ahead) {
           std::uint32_t* packed = units_at(p.worker_b + mine);
@@ -195,21 +206,20 @@ struct Run {
                             packed));
           b = packed;
         }
-        const bool first = first_slice && u == 0, last = last_slice && u + k.block >= slice_units;
+        const bool first = first_slice && u == 0, last = last_slice && u + p.block >= slice_units;
+        StoreJob store{.rows = k.rows,
+                       .columns = width,
+                       .out = static_cast<std::byte*>(g.out.data) +
+                              static_cast<std::size_t>(i0 * k.rows * g.out.stride0 + column) * out_size,
+                       .out_stride = g.out.stride0,
+                       .element = element_of(g.out.dtype),
+                       .bias = g.bias ? g.bias.as<float>() + column : nullptr,
+                       .accumulate = g.accumulate};
         for (std::int64_t i = i0; i < i1; ++i) {
-          float* c = sums + (i - i0) * k.rows * sums_stride;
-          tile(block, a + ((i - i0) * slice_units + u) * k.rows, b, c, sums_stride, vectors, first);
-          if (last)
-            k.store({.sums = c,
-                     .sums_stride = sums_stride,
-                     .rows = std::min<std::int64_t>(k.rows, p.m - i * k.rows),
-                     .columns = width,
-                     .out = static_cast<std::byte*>(g.out.data) +
-                            static_cast<std::size_t>(i * k.rows * g.out.stride0 + column) * out_size,
-                     .out_stride = g.out.stride0,
-                     .element = element_of(g.out.dtype),
-                     .bias = g.bias ? g.bias.as<float>() + column : nullptr,
-                     .accumulate = g.accumulate});
+          store.rows = std::min<std::int64_t>(k.rows, p.m - i * k.rows);
+          tile(block, a + ((i - i0) * slice_units + u) * k.rows, b, sums + (i - i0) * k.rows * sums_stride, sums_stride,
+               vectors, first, last ? &store : nullptr);
+          store.out = static_cast<std::byte*>(store.out) + static_cast<std::size_t>(k.rows * g.out.stride0) * out_size;
         }
       }
     }
@@ -268,8 +278,7 @@ void run(const Gemm& gemm, InstructionSet isa, WorkerPool& pool, void* workspace
       job.last_slice = s + 1 == p.slices;
       // A lambda of one reference fits into std::function without allocation.
       if (p.ahead) {
-        pool.run(ceil_div(job.columns, p.kernels->columns),
-                 [&job](std::int64_t task, int) { job.pack_b(task); });
+        pool.run(job.pack_b_tasks(), [&job](std::int64_t task, int) { job.pack_b(task); });
       } else {
         pool.run(ceil_div(p.m, p.kernels->rows), [&job](std::int64_t task, int) { job.pack_a(task); });
       }

@@ -28,11 +28,9 @@ struct PackJob {
   std::uint32_t* panels;
 };
 
-// What happens to a tile of sums: out = (accumulate ? out : 0) + (sum + bias), converted once.
+// What becomes of a finished tile: out = (accumulate ? out : 0) + (sum + bias), converted once.
 struct StoreJob {
-  const float* sums;
-  std::int64_t sums_stride;
-  std::int64_t rows, columns;
+  std::int64_t rows, columns;  // of the tile that exist
   void* out;
   std::int64_t out_stride;
   Element element;
@@ -71,13 +69,11 @@ struct GemmKernels {
   bool pairs;  // has bf16 dot products
   void (*pack_a)(const PackJob&);
   void (*pack_b)(const PackJob&);
-  // sums[rows, columns] (+)= panel a * panel b over `units`. Writes `vectors` vectors of columns, 1 <=
-  // vectors <= columns / vector.
-  void (*tile_f32)(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b, float* sums,
-                   std::int64_t stride, int vectors, bool first);
-  void (*tile_pairs)(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b, float* sums,
-                     std::int64_t stride, int vectors, bool first);
-  void (*store)(const StoreJob&);
+  // sums[rows, columns] = (first ? 0 : sums) + panel a * panel b over `units`; the last block goes to `store` instead.
+  // Works on `vectors` vectors of columns, 1 <= vectors <= columns / vector.
+  using Tile = void (*)(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b, float* sums,
+                        std::int64_t stride, int vectors, bool first, const StoreJob* store);
+  Tile tile_f32, tile_pairs;
   void (*stream)(const StreamJob&);
   int stream_tokens;  // most tokens that stream() takes
   void (*column_sums)(const ColumnSumJob&);

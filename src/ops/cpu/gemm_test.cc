@@ -75,10 +75,9 @@ double unit_roundoff(DType type) {
   return type == DType::kBF16 ? 0x1p-8 : type == DType::kF16 ? 0x1p-11 : 0x1p-24;
 }
 
-void run_in(const Gemm& g, InstructionSet isa, int workers) {
-  WorkerPool pool(workers);
+void run_in(const Gemm& g, InstructionSet isa, WorkerPool& pool) {
   // One byte more than promised, to see writes past the end.
-  const std::size_t bytes = workspace_bytes(g, isa, workers);
+  const std::size_t bytes = workspace_bytes(g, isa, pool.size());
   std::vector<std::byte> memory(bytes + 64 + 64,
                                 std::byte{0xff});  // NaN wherever it is read before it is written
   void* aligned = memory.data();
@@ -89,13 +88,17 @@ void run_in(const Gemm& g, InstructionSet isa, int workers) {
   EXPECT_EQ(static_cast<std::byte*>(aligned)[bytes], std::byte{0x5a}) << "wrote beyond the workspace";
 }
 
+struct Pools {
+  WorkerPool one{1}, three{3};
+};
+
 struct Case {
   std::int64_t m, n, r;
   DType type, out_type;
   bool a_transposed, b_transposed, bias, accumulate, strided;
 };
 
-void check_case(const Case& c, InstructionSet isa, std::mt19937& random) {
+void check_case(const Case& c, InstructionSet isa, std::mt19937& random, Pools& pools) {
   SCOPED_TRACE(fmt::format("{} m={} n={} r={} {}->{} ta={} tb={} bias={} accumulate={} strided={}",
                            name_of(isa), c.m, c.n, c.r, name_of(c.type), name_of(c.out_type), c.a_transposed,
                            c.b_transposed, c.bias, c.accumulate, c.strided));
@@ -112,9 +115,9 @@ void check_case(const Case& c, InstructionSet isa, std::mt19937& random) {
          .bias = c.bias ? bias.view().reshape({c.n}) : TensorView{},
          .out = out.view(),
          .accumulate = c.accumulate};
-  run_in(g, isa, 1);
+  run_in(g, isa, pools.one);
   g.out = again.view();
-  run_in(g, isa, 3);
+  run_in(g, isa, pools.three);
   ASSERT_EQ(out.memory, again.memory) << "the result depends on the number of workers";
   ASSERT_TRUE(out.margins_untouched());
   std::vector<double> ad, bd;  // [m, r] and [n, r]
@@ -144,6 +147,7 @@ constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 class GemmTest : public testing::TestWithParam<InstructionSet> {};
 
 TEST_P(GemmTest, OddShapes) {
+  Pools pools;
   std::mt19937 random(7);
   int k = 0;
   for (auto m : kSizes)
@@ -154,52 +158,55 @@ TEST_P(GemmTest, OddShapes) {
         const DType type = kTypes[v % 3];
         check_case({m, n, r, type, v / 3 % 2 ? DType::kF32 : type, v / 6 % 2 == 1, v / 12 % 2 == 1,
                     v / 24 % 2 == 1, v / 48 % 2 == 1, k % 5 != 0},
-                   GetParam(), random);
+                   GetParam(), random, pools);
         if (HasFatalFailure()) return;
       }
 }
 
 TEST_P(GemmTest, EveryCombination) {
+  Pools pools;
   std::mt19937 random(8);
   for (auto m : {std::int64_t{5}, std::int64_t{37}, std::int64_t{137}})
     for (int v = 0; v < 192; ++v) {
       const DType type = kTypes[v % 3];
       check_case({m, 53, 39, type, v / 3 % 2 ? DType::kF32 : type, v / 6 % 2 == 1, v / 12 % 2 == 1,
                   v / 24 % 2 == 1, v / 48 % 2 == 1, v / 96 % 2 == 1},
-                 GetParam(), random);
+                 GetParam(), random, pools);
       if (HasFatalFailure()) return;
     }
 }
 
 // Reductions longer than one slice, and long enough for several blocks.
 TEST_P(GemmTest, LongReductions) {
+  Pools pools;
   std::mt19937 random(9);
   for (auto r : {std::int64_t{513}, std::int64_t{4097}, std::int64_t{9001}})
     for (auto m : {std::int64_t{3}, std::int64_t{20}, std::int64_t{150}})
       for (auto type : kTypes) {
-        check_case({m, 29, r, type, type, false, r % 2 == 0, true, true, true}, GetParam(), random);
-        check_case({m, 29, r, type, DType::kF32, true, true, false, true, false}, GetParam(), random);
+        check_case({m, 29, r, type, type, false, r % 2 == 0, true, true, true}, GetParam(), random, pools);
+        check_case({m, 29, r, type, DType::kF32, true, true, false, true, false}, GetParam(), random, pools);
         if (HasFatalFailure()) return;
       }
 }
 
 TEST_P(GemmTest, EmptyReductionGivesBias) {
+  Pools pools;
   std::mt19937 random(10);
-  check_case({3, 5, 0, DType::kF32, DType::kF32, false, true, true, false, false}, GetParam(), random);
-  check_case({33, 5, 0, DType::kBF16, DType::kBF16, false, true, true, true, false}, GetParam(), random);
+  check_case({3, 5, 0, DType::kF32, DType::kF32, false, true, true, false, false}, GetParam(), random, pools);
+  check_case({33, 5, 0, DType::kBF16, DType::kBF16, false, true, true, true, false}, GetParam(), random, pools);
 }
 
 TEST_P(GemmTest, ColumnSums) {
+  Pools pools;
   std::mt19937 random(11);
   for (auto type : kTypes)
     for (auto rows : {std::int64_t{1}, std::int64_t{70}, std::int64_t{1000}})
       for (auto columns : {std::int64_t{1}, std::int64_t{130}}) {
         Matrix source(type, rows, columns, true), out(DType::kF32, 1, columns, false), once = out;
         source.fill(random);
-        WorkerPool pool(3);
-        column_sums(source.view(), once.view().reshape({columns}), false, GetParam(), pool);
+        column_sums(source.view(), once.view().reshape({columns}), false, GetParam(), pools.three);
         out = once;
-        column_sums(source.view(), out.view().reshape({columns}), true, GetParam(), pool);
+        column_sums(source.view(), out.view().reshape({columns}), true, GetParam(), pools.three);
         for (std::int64_t j = 0; j < columns; ++j) {
           double sum = 0;
           for (std::int64_t i = 0; i < rows; ++i) sum += source.get(i, j);

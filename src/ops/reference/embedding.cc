@@ -1,3 +1,5 @@
+#include <map>
+
 #include "ops/reference/dropout.h"
 #include "ops/reference/reference_backend.h"
 #include "ops/reference/values.h"
@@ -17,12 +19,24 @@ Values row_of(const TensorView& table, std::int64_t id, const char* what) {
   return load(table.slice(checked(id, table, what), 1));
 }
 
-void add_to_row(const TensorView& table, std::int64_t id, const char* what, const double* x) {
-  const TensorView row = table.slice(checked(id, table, what), 1);
-  Values sum = load(row);
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
-  store(sum, row);
-}
+// Rows of a gradient table that are added to, in fp64 until all tokens are in.
+class RowSums {
+ public:
+  RowSums(const TensorView& table, const char* what) : table_(table), what_(what) {}
+  void add(std::int64_t id, const double* x) {
+    const auto [row, is_new] = rows_.try_emplace(id);
+    if (is_new) row->second = row_of(table_, id, what_);
+    for (double& sum : row->second) sum += *x++;
+  }
+  void store_all() const {
+    for (const auto& [id, sum] : rows_) store(sum, table_.slice(id, 1));
+  }
+
+ private:
+  const TensorView table_;
+  const char* what_;
+  std::map<std::int64_t, Values> rows_;
+};
 
 }  // namespace
 
@@ -45,11 +59,14 @@ void ReferenceBackend::execute(const EmbeddingBackward& op, Resources) {
   const std::int64_t rows = op.dy.shape[0], d = op.dy.shape[1];
   const auto tokens = load_integers(op.tokens), positions = load_integers(op.positions);
   Values dy = load(op.dy);
+  RowSums table(op.dtable, "token"), position_table(op.dposition_table, "position");
   for (std::int64_t t = 0; t < rows; ++t) {
     for (std::int64_t i = 0; i < d; ++i) dy[t * d + i] *= dropout_factor(op.dropout, t, i, d);
-    add_to_row(op.dtable, tokens[t], "token", &dy[t * d]);
-    if (op.dposition_table) add_to_row(op.dposition_table, positions[t], "position", &dy[t * d]);
+    table.add(tokens[t], &dy[t * d]);
+    if (op.dposition_table) position_table.add(positions[t], &dy[t * d]);
   }
+  table.store_all();
+  position_table.store_all();
 }
 
 }  // namespace stoa::ops

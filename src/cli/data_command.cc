@@ -1,0 +1,164 @@
+#include "cli/data_command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/console.h"
+#include "base/error.h"
+#include "cli/data_inspect.h"
+#include "cli/document_encoder.h"
+#include "cli/interrupt.h"
+#include "data/prepare.h"
+
+namespace stoa::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void print(std::string_view text) {
+  require<IoError>(std::fwrite(text.data(), 1, text.size(), stdout) == text.size(),
+                   "cannot write to standard output");
+}
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+struct PrepareArguments {
+  std::vector<std::string> inputs;
+  std::string tokenizer, output, form = "auto", text_split = "file";
+  data::PrepareOptions options;
+  token::EncodeOptions encode;
+  bool json = false, measure_encoder = false;
+};
+
+void run_prepare(const PrepareArguments& a, Context& context) {
+  data::PrepareOptions options = a.options;
+  options.inputs.assign(a.inputs.begin(), a.inputs.end());
+  options.output = a.output;
+  if (a.form != "auto")
+    options.read.form = a.form == "jsonl" ? data::TextForm::kJsonLines : data::TextForm::kPlain;
+  options.read.text_split = a.text_split == "file"        ? data::TextSplit::kFile
+                            : a.text_split == "paragraph" ? data::TextSplit::kParagraph
+                                                          : data::TextSplit::kLine;
+  const InterruptScope interrupt;
+  const TokenizerEncoder encoder(token::Tokenizer::load(a.tokenizer), a.encode);
+  if (a.measure_encoder) {
+    const auto rate = data::measure_encoder(options, encoder);
+    const double mb_per_s = static_cast<double>(rate.text_bytes) / 1e6 / rate.seconds;
+    if (a.json) {
+      print(dump({{"text_bytes", rate.text_bytes},
+                  {"tokens", rate.tokens},
+                  {"seconds", rate.seconds},
+                  {"cpu_seconds", rate.cpu_seconds},
+                  {"mb_per_s", mb_per_s}}));
+    } else {
+      print(fmt::format("encoder alone, one thread: {:.1f} MB/s\n", mb_per_s));
+    }
+    return;
+  }
+  require<UsageError>(!a.output.empty(), "--output is required");
+  const auto result = data::prepare(options, encoder, context.console, interrupt.token());
+  const auto& p = result.provenance;
+  if (result.empty_documents > 0)
+    context.console.warn(fmt::format("{} documents are empty", result.empty_documents));
+  const double mb_per_s = static_cast<double>(result.text_bytes) / 1e6 / result.seconds;
+  if (a.json) {
+    print(dump({{"prefix", a.output},
+                {"documents", p.documents},
+                {"tokens", p.tokens},
+                {"dtype", data::token_dtype_name(result.dtype)},
+                {"empty_documents", result.empty_documents},
+                {"text_bytes", result.text_bytes},
+                {"seconds", result.seconds},
+                {"cpu_seconds", result.cpu_seconds},
+                {"mb_per_s", mb_per_s},
+                {"tokenizer", p.tokenizer_fingerprint}}));
+  } else {
+    print(fmt::format("{}: {} documents, {} tokens ({}), {:.1f} MB/s of text\n", a.output, p.documents,
+                      p.tokens, data::token_dtype_name(result.dtype), mb_per_s));
+  }
+}
+
+struct InspectArguments {
+  std::string prefix, tokenizer;
+  InspectOptions options;
+  bool json = false;
+};
+
+void run_inspect(const InspectArguments& a, Context& context) {
+  const data::IndexedDataset data(a.prefix);
+  std::optional<token::Tokenizer> tokenizer;
+  if (!a.tokenizer.empty()) tokenizer = token::Tokenizer::load(a.tokenizer);
+  const Json report = inspect_data(data, tokenizer, a.options);
+  if (report.contains("tokenizer_matches") && !report["tokenizer_matches"].get<bool>())
+    context.console.warn(
+        "the tokenizer is not the one that the data was prepared with; the text below may be wrong");
+  print(a.json ? dump(report) : describe_inspection(report));
+}
+
+void add_prepare(CLI::App& data, Context& context) {
+  auto a = std::make_shared<PrepareArguments>();
+  a->options.workers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  CLI::App* c =
+      data.add_subcommand("prepare", "Text to token files PREFIX.bin and PREFIX.idx (Megatron's format)");
+  c->footer("Example: stoa data prepare corpus.jsonl --tokenizer tok --output data/corpus");
+  c->add_option("INPUTS", a->inputs, ".jsonl (one object per line) and .txt files, also as .gz or .zst")
+      ->required();
+  c->add_option("--tokenizer,-t", a->tokenizer, "directory, tokenizer.json, or vocab.json beside merges.txt")
+      ->required();
+  c->add_option("--output,-o", a->output, "PREFIX of the files that are written");
+  c->add_option("--json-key", a->options.json_key, "the key of .jsonl whose value is the text")
+      ->capture_default_str();
+  c->add_flag("--append-eod,!--no-append-eod", a->options.append_eod,
+              "end every document with the end-of-document token (default)");
+  c->add_flag("--plain", a->encode.plain, "special tokens written in the text are text");
+  c->add_option("--workers", a->options.workers, "encoding threads; the result does not depend on them")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  c->add_option("--form", a->form, "form of the inputs; auto: by their extension")
+      ->check(CLI::IsMember({"auto", "jsonl", "txt"}))
+      ->capture_default_str();
+  c->add_option("--text-split", a->text_split, "what is one document of a .txt file")
+      ->check(CLI::IsMember({"file", "paragraph", "line"}))
+      ->capture_default_str();
+  c->add_option("--text-min-bytes", a->options.read.text_min_bytes,
+                "with --text-split paragraph or line: join them up to so many bytes per document")
+      ->capture_default_str();
+  c->add_flag("--measure-encoder", a->measure_encoder,
+              "only time the encoder, one thread, on the documents in memory; writes nothing");
+  c->add_flag("--json", a->json, "print the result as JSON");
+  c->callback([a, &context] { run_prepare(*a, context); });
+}
+
+void add_inspect(CLI::App& data, Context& context) {
+  auto a = std::make_shared<InspectArguments>();
+  CLI::App* c =
+      data.add_subcommand("inspect", "Counts, lengths, type, tokenizer and first documents of token files");
+  c->footer("Example: stoa data inspect data/corpus --tokenizer tok");
+  c->add_option("PREFIX", a->prefix, "PREFIX of PREFIX.bin and PREFIX.idx")->required();
+  c->add_option("--tokenizer,-t", a->tokenizer, "shows the documents as text, and whether it is the data's");
+  c->add_option("--documents", a->options.documents, "how many are shown")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  c->add_option("--tokens", a->options.tokens, "of each")->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_flag("--verify", a->options.verify, "read everything: checksums, ids within the vocabulary");
+  c->add_flag("--json", a->json, "print the answer as JSON");
+  c->callback([a, &context] { run_inspect(*a, context); });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, Context& context) {
+  CLI::App* data = app.add_subcommand("data", "Prepare and inspect training data");
+  data->require_subcommand(1);
+  add_prepare(*data, context);
+  add_inspect(*data, context);
+}
+
+}  // namespace stoa::cli

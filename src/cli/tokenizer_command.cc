@@ -1,0 +1,386 @@
+// `stoa tokenizer train | encode | decode | info | bench`.
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/console.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/command.h"
+#include "token/encoder.h"
+#include "token/tokenizer.h"
+#include "token/trainer.h"
+
+namespace stoa::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    fail<IoError>("cannot write to standard output");
+}
+
+// Calls `each` with every line of a file, or of standard input for "" and "-", without its newline.
+void for_each_line(const std::string& path, const std::function<void(const std::string&)>& each) {
+  std::ifstream file;
+  const bool standard = path.empty() || path == "-";
+  if (!standard) {
+    require<IoError>(fs::is_regular_file(path) || fs::is_fifo(path), "cannot read {}: no such file", path);
+    file.open(path, std::ios::binary);
+    require<IoError>(file.good(), "cannot open {}", path);
+  }
+  std::istream& in = standard ? std::cin : file;
+  std::string line;
+  while (std::getline(in, line)) each(line);
+  require<IoError>(!in.bad(), "cannot read {}", standard ? "standard input" : path);
+}
+
+// The texts of the files, one after another.
+class Texts {
+ public:
+  Texts(std::vector<std::string> files, std::string unit, std::string json_key)
+      : files_(std::move(files)), unit_(std::move(unit)), json_key_(std::move(json_key)) {}
+
+  double total_bytes() const {
+    double total = 0;
+    for (const auto& file : files_) {
+      require<IoError>(fs::is_regular_file(file), "cannot read {}: no such file", file);
+      total += static_cast<double>(fs::file_size(file));
+    }
+    return total;
+  }
+
+  bool next(std::string& text) {
+    while (true) {
+      if (!open_) {
+        if (file_ == files_.size()) return false;
+        map_ = MappedFile(files_[file_]);
+        at_ = 0, line_ = 0;
+        open_ = true;
+        json_ = files_[file_].ends_with(".jsonl");
+      }
+      const std::string_view all = map_.text();
+      if (at_ >= all.size()) {
+        open_ = false;
+        ++file_;
+        continue;
+      }
+      if (unit_ == "file" && !json_) {
+        text.assign(all);
+        at_ = all.size();
+        return true;
+      }
+      const std::size_t newline = all.find('\n', at_);
+      const std::size_t end = newline == all.npos ? all.size() : newline;
+      const std::string_view line = all.substr(at_, end - at_);
+      const bool ended = newline != all.npos;
+      at_ = end + 1;
+      ++line_;
+      if (json_) {
+        if (line.find_first_not_of(" \t\r") == line.npos) continue;
+        text = field(line);
+        return true;
+      }
+      text.assign(line);
+      if (unit_ == "line") {
+        if (text.empty()) continue;
+      } else if (ended) {
+        text.push_back('\n');
+      }
+      return true;
+    }
+  }
+
+ private:
+  std::string field(std::string_view line) const {
+    const Json parsed = Json::parse(line, nullptr, false);
+    require<DataError>(parsed.is_object(), "{} line {} is not a JSON object", files_[file_], line_);
+    const auto value = parsed.find(json_key_);
+    require<DataError>(value != parsed.end() && value->is_string(), "{} line {} has no text under '{}'",
+                       files_[file_], line_, json_key_);
+    return value->get<std::string>();
+  }
+
+  const std::vector<std::string> files_;
+  const std::string unit_, json_key_;
+  MappedFile map_;
+  std::size_t file_ = 0, at_ = 0;
+  std::int64_t line_ = 0;
+  bool open_ = false, json_ = false;
+};
+
+struct TrainArguments {
+  std::vector<std::string> files, special = {"<|endoftext|>"};
+  std::string output, split = "gpt2", unit = "lines", json_key = "text";
+  token::TrainOptions options;
+  int workers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  bool json = false;
+};
+
+void train(const TrainArguments& a, Context& context) {
+  token::TrainOptions options = a.options;
+  options.special_tokens = a.special;
+  options.split = token::split_pattern_named(a.split).value();
+  Texts texts(a.files, a.unit, a.json_key);
+  const double total = texts.total_bytes();
+  WorkerPool pool(a.workers);
+  const auto start = Clock::now();
+  std::unique_ptr<Progress> bar = std::make_unique<Progress>(context.console, "counting words", total, "B");
+  bool merging = false;
+  token::TrainSummary summary;
+  const auto spec =
+      token::train_bpe([&](std::string& text) { return texts.next(text); }, options, pool,
+                       [&](const token::TrainProgress& p) {
+                         if (p.stage == token::TrainProgress::Stage::kMerging && !merging) {
+                           merging = true;
+                           bar->finish();
+                           bar = std::make_unique<Progress>(context.console, "merging",
+                                                            static_cast<double>(p.total), "tokens");
+                         }
+                         bar->update(static_cast<double>(p.done));
+                       },
+                       &summary);
+  bar->finish();
+  const double seconds = seconds_since(start);
+  const token::Tokenizer tokenizer(spec);
+  tokenizer.save(a.output);
+  if (tokenizer.vocab_size() < options.vocab_size) {
+    context.console.warn(fmt::format("the text has pairs for {} tokens only, {} were asked for",
+                                     tokenizer.vocab_size(), options.vocab_size));
+  }
+  if (a.json) {
+    print(Json({{"output", a.output},
+                {"vocab_size", tokenizer.vocab_size()},
+                {"fingerprint", tokenizer.fingerprint()},
+                {"texts", summary.texts},
+                {"bytes", summary.bytes},
+                {"words", summary.words},
+                {"distinct_words", summary.distinct_words},
+                {"seconds", seconds}})
+              .dump() +
+          "\n");
+  } else {
+    print(fmt::format("{}: {} tokens, fingerprint {}\n", a.output, tokenizer.vocab_size(),
+                      tokenizer.fingerprint()));
+  }
+}
+
+struct CodeArguments {
+  std::string tokenizer, file;
+  bool json = false, skip_special = false;
+  token::EncodeOptions options;
+  int repeat = 5;
+};
+
+void append_ids(const std::vector<token::TokenId>& ids, char separator, std::string& out) {
+  char digits[16];
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i != 0) out.push_back(separator);
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, ids[i]).ptr);
+  }
+}
+
+void encode(const CodeArguments& a) {
+  token::Encoder encoder(token::Tokenizer::load(a.tokenizer));
+  std::vector<token::TokenId> ids;
+  std::string out;
+  for_each_line(a.file, [&](const std::string& line) {
+    ids.clear();
+    encoder.encode(line, a.options, ids);
+    if (a.json) out += "{\"ids\":[";
+    append_ids(ids, a.json ? ',' : ' ', out);
+    out += a.json ? "]}\n" : "\n";
+    if (out.size() > 1 << 16) {
+      print(out);
+      out.clear();
+    }
+  });
+  print(out);
+}
+
+// Numbers with blanks or commas between; brackets and {"ids":…} around them are allowed.
+std::vector<token::TokenId> read_ids(const std::string& line, std::int64_t number) {
+  std::vector<token::TokenId> ids;
+  if (line.find_first_of("[{") != line.npos) {
+    const Json parsed = Json::parse(line, nullptr, false);
+    const Json* list = parsed.is_object() && parsed.contains("ids") ? &parsed["ids"] : &parsed;
+    require<DataError>(list->is_array(), "line {}: expected {{\"ids\":[…]}} or numbers", number);
+    for (const Json& id : *list) {
+      require<DataError>(id.is_number_integer() && id.get<double>() >= 0 && id.get<double>() < 2147483648.0,
+                         "line {}: '{}' is not a token id", number, id.dump());
+      ids.push_back(id.get<token::TokenId>());
+    }
+    return ids;
+  }
+  const char *p = line.data(), *end = p + line.size();
+  while (true) {
+    while (p < end && (*p == ' ' || *p == '\t' || *p == ',' || *p == '\r')) ++p;
+    if (p == end) return ids;
+    token::TokenId id = 0;
+    const auto [next, error] = std::from_chars(p, end, id);
+    require<DataError>(error == std::errc() && id >= 0, "line {}: '{}' is not a token id", number,
+                       std::string(p, std::min<std::ptrdiff_t>(end - p, 20)));
+    ids.push_back(id);
+    p = next;
+  }
+}
+
+void decode(const CodeArguments& a) {
+  const auto tokenizer = token::Tokenizer::load(a.tokenizer);
+  std::int64_t number = 0;
+  for_each_line(a.file, [&](const std::string& line) {
+    std::string text = tokenizer.decode(read_ids(line, ++number), {.skip_special = a.skip_special});
+    if (a.json) text = Json({{"text", text}}).dump(-1, ' ', false, Json::error_handler_t::replace);
+    print(text + "\n");
+  });
+}
+
+void info(const CodeArguments& a) {
+  const auto t = token::Tokenizer::load(a.tokenizer);
+  Json special = Json::array();
+  for (const auto& added : t.added_tokens()) {
+    special.push_back({{"id", added.id}, {"content", added.content}, {"special", added.special}});
+  }
+  const auto id = [](std::optional<token::TokenId> value) { return value ? Json(*value) : Json(nullptr); };
+  print(Json({{"vocab_size", t.vocab_size()},
+              {"merges", t.spec().merges.size()},
+              {"split", token::name(t.spec().split)},
+              {"normalizer", t.spec().nfc ? "NFC" : "none"},
+              {"fingerprint", t.fingerprint()},
+              {"bos_id", id(t.bos_id())},
+              {"eos_id", id(t.eos_id())},
+              {"pad_id", id(t.pad_id())},
+              {"eod_id", id(t.eod_id())},
+              {"chat_template", !t.chat_template().empty()},
+              {"added_tokens", special}})
+            .dump(2) +
+        "\n");
+}
+
+// Encodes the lines of a file in memory on one thread: what the encoder itself reaches.
+void bench(const CodeArguments& a) {
+  const auto load_start = Clock::now();
+  token::Encoder encoder(token::Tokenizer::load(a.tokenizer));
+  const double load_seconds = seconds_since(load_start);
+  std::vector<std::string> lines;
+  std::int64_t bytes = 0;
+  for_each_line(a.file, [&](const std::string& line) {
+    if (line.empty()) return;
+    bytes += static_cast<std::int64_t>(line.size());
+    lines.push_back(line);
+  });
+  require<DataError>(bytes > 0, "{} holds no text", a.file);
+  std::vector<token::TokenId> ids;
+  double first = 0, best = 0;
+  for (int r = 0; r < a.repeat; ++r) {
+    ids.clear();
+    const auto start = Clock::now();
+    for (const auto& line : lines) encoder.encode(line, a.options, ids);
+    const double seconds = seconds_since(start);
+    if (r == 0) first = best = seconds;
+    best = std::min(best, seconds);
+  }
+  const auto rate = [&](double seconds) { return static_cast<double>(bytes) / 1e6 / seconds; };
+  print(Json({{"op", "encode"},
+              {"threads", 1},
+              {"mb", static_cast<double>(bytes) / 1e6},
+              {"tokens", ids.size()},
+              {"load_seconds", load_seconds},
+              {"first_mb_per_s", rate(first)},
+              {"mb_per_s", rate(best)}})
+            .dump() +
+        "\n");
+}
+
+void add_tokenizer_option(CLI::App* command, CodeArguments& a) {
+  command
+      ->add_option("--tokenizer,-t", a.tokenizer,
+                   "directory, tokenizer.json, or vocab.json beside merges.txt")
+      ->required();
+}
+
+}  // namespace
+
+void add_tokenizer_command(CLI::App& app, Context& context) {
+  CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train, use and inspect byte-level BPE tokenizers");
+  tokenizer->require_subcommand(1);
+
+  auto t = std::make_shared<TrainArguments>();
+  CLI::App* c = tokenizer->add_subcommand("train", "Train a vocabulary on text files");
+  c->footer("Example: stoa tokenizer train corpus.txt --vocab-size 8192 --output tok");
+  c->add_option("FILES", t->files, "text files; .jsonl: one object per line")->required();
+  c->add_option("--vocab-size", t->options.vocab_size, "tokens, special ones and the 256 bytes included")
+      ->required();
+  c->add_option("--output,-o", t->output, "directory for tokenizer.json, vocab.json, merges.txt")->required();
+  c->add_option("--special", t->special,
+                "special tokens, ids from 0; one per use of the option; ids from 0, the first ends documents")
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  c->add_option("--min-frequency", t->options.min_frequency, "merge only pairs seen so often")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  c->add_option("--split", t->split, "how text is cut into words")
+      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2", "none"}))
+      ->capture_default_str();
+  c->add_option("--unit", t->unit,
+                "what is one text in a text file: lines with their newline (as Hugging Face trains on "
+                "files), each line "
+                "without it, or the file")
+      ->check(CLI::IsMember({"lines", "line", "file"}))
+      ->capture_default_str();
+  c->add_option("--json-key", t->json_key, "the field of .jsonl that holds the text")->capture_default_str();
+  c->add_option("--workers", t->workers, "threads")->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_flag("--json", t->json, "print a JSON summary");
+  c->callback([t, &context] { train(*t, context); });
+
+  auto e = std::make_shared<CodeArguments>();
+  c = tokenizer->add_subcommand("encode", "Text lines to token ids");
+  c->footer("Example: echo 'Hello world' | stoa tokenizer encode --tokenizer tok");
+  add_tokenizer_option(c, *e);
+  c->add_option("FILE", e->file, "default: standard input");
+  c->add_flag("--json", e->json, "{\"ids\":[…]} per line");
+  c->add_flag("--plain", e->options.plain, "special tokens written in the text are text");
+  c->add_flag("--add-special", e->options.add_special, "add what the tokenizer puts around a text");
+  c->callback([e] { encode(*e); });
+
+  auto d = std::make_shared<CodeArguments>();
+  c = tokenizer->add_subcommand("decode", "Lines of token ids to text");
+  c->footer("Example: echo '15496 995' | stoa tokenizer decode --tokenizer tok");
+  add_tokenizer_option(c, *d);
+  c->add_option("FILE", d->file, "default: standard input");
+  c->add_flag("--json", d->json, "{\"text\":…} per line (bytes that are not UTF-8 become U+FFFD)");
+  c->add_flag("--skip-special", d->skip_special, "leave special tokens out");
+  c->callback([d] { decode(*d); });
+
+  auto i = std::make_shared<CodeArguments>();
+  c = tokenizer->add_subcommand("info", "Sizes, special tokens and fingerprint, as JSON");
+  c->footer("Example: stoa tokenizer info --tokenizer tok");
+  add_tokenizer_option(c, *i);
+  c->callback([i] { info(*i); });
+
+  auto b = std::make_shared<CodeArguments>();
+  c = tokenizer->add_subcommand("bench", "Encoding speed on one thread, as JSON");
+  c->footer("Example: stoa tokenizer bench --tokenizer tok corpus.txt");
+  add_tokenizer_option(c, *b);
+  c->add_option("FILE", b->file, "text; each non-empty line is one text")->required();
+  c->add_option("--repeat", b->repeat, "passes; the best counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  c->callback([b] { bench(*b); });
+}
+
+}  // namespace stoa::cli

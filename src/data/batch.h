@@ -1,0 +1,58 @@
+// The host batch: what one micro-batch hands to the model. Buffers keep their capacity from step to step.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace stoa::data {
+
+// One row of a batch, to be filled by a data set. All spans have s elements.
+struct BatchRow {
+  std::span<std::int32_t> tokens, labels, position_ids;
+  std::span<float> loss_mask;
+  std::vector<std::int32_t>* cu_seqlens;  // the row's boundaries are appended: 0, …, s
+};
+
+struct Batch {
+  std::int64_t rows = 0;                     // b
+  std::int64_t sequence_length = 0;          // s
+  std::vector<std::int32_t> tokens, labels;  // [b, s]
+  std::vector<std::int32_t> position_ids;    // [b, s]
+  std::vector<float> loss_mask;              // [b, s], 0 or 1
+  // Attention boundaries: those of row r are cu_seqlens[cu_offsets[r]] … cu_seqlens[cu_offsets[r + 1] - 1],
+  // rising from 0 to s. A query at position i sees keys from the largest boundary <= i on. Without attention
+  // reset: {0, s}.
+  std::vector<std::int32_t> cu_seqlens, cu_offsets;
+  std::vector<std::int64_t> samples;  // [b] index of each row in its data set
+  std::int64_t valid_tokens = 0;      // N: positions with loss mask 1
+
+  void resize(std::int64_t b, std::int64_t s) {
+    rows = b;
+    sequence_length = s;
+    const auto n = static_cast<std::size_t>(b * s);
+    tokens.resize(n);
+    labels.resize(n);
+    position_ids.resize(n);
+    loss_mask.resize(n);
+    samples.resize(static_cast<std::size_t>(b));
+    cu_seqlens.clear();
+    cu_offsets.assign(1, 0);
+    valid_tokens = 0;
+  }
+
+  BatchRow row(std::int64_t r) {
+    const auto s = static_cast<std::size_t>(sequence_length), at = static_cast<std::size_t>(r) * s;
+    return {std::span(tokens).subspan(at, s), std::span(labels).subspan(at, s),
+            std::span(position_ids).subspan(at, s), std::span(loss_mask).subspan(at, s), &cu_seqlens};
+  }
+
+  std::span<const std::int32_t> boundaries(std::int64_t r) const {
+    const auto from = static_cast<std::size_t>(cu_offsets[static_cast<std::size_t>(r)]);
+    return std::span(cu_seqlens)
+        .subspan(from, static_cast<std::size_t>(cu_offsets[static_cast<std::size_t>(r) + 1]) - from);
+  }
+};
+
+}  // namespace stoa::data

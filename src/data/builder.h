@@ -1,0 +1,52 @@
+// From `data_prefix` lists, splits and sample counts to the train, validation and test data sets.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/gpt_dataset.h"
+#include "data/index_cache.h"
+#include "data/splits.h"
+
+namespace stoa::data {
+
+// `[w1, p1, w2, p2, …]` or, without weights, `[p1, p2, …]`.
+struct Blend {
+  std::vector<fs::path> prefixes;
+  std::vector<double> weights;  // empty, or one per prefix
+};
+// ConfigError when weights and prefixes do not alternate.
+Blend parse_data_prefix(const std::vector<std::string>& items);
+
+struct BuildOptions {
+  std::vector<std::string> data_prefix;  // cut by splits_string …
+  std::string splits_string = "969,30,1";
+  std::array<std::vector<std::string>, 3> split_prefix;  // … or one list per split, whole
+  // Samples of train, validation, test: unset = one epoch, 0 = no such data set.
+  std::array<std::optional<std::int64_t>, 3> samples;
+  std::optional<fs::path> cache_folder;  // unset: `cache` beside the first prefix
+  std::string tokenizer_fingerprint;     // "" = not known; else compared with the data's
+  GptOptions gpt;
+};
+
+// A data set is null when its share or its number of samples is 0.
+struct DatasetTriple {
+  std::shared_ptr<const Dataset> train, validation, test;
+};
+
+// ConfigError, IoError, DataError (a tokenizer that is not the data's, an empty split that was asked for).
+DatasetTriple build_gpt_datasets(const BuildOptions& options, const Notice& notice = {});
+
+// How many samples a run needs: train = steps * batch; validation = (steps / interval + 1) * eval_steps *
+// batch; test = eval_steps * batch (Megatron's get_train_valid_test_num_samples). An interval of 0 validates
+// never.
+std::array<std::optional<std::int64_t>, 3> samples_of_run(std::int64_t train_samples,
+                                                          std::int64_t train_steps,
+                                                          std::int64_t eval_interval, std::int64_t eval_steps,
+                                                          std::int64_t global_batch);
+
+}  // namespace stoa::data

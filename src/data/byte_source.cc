@@ -1,0 +1,174 @@
+#include "data/byte_source.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+
+namespace stoa::data {
+namespace {
+
+class PlainSource final : public ByteSource {
+ public:
+  explicit PlainSource(fs::path path)
+      : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    require<IoError>(fd_ >= 0, "cannot read '{}': {}", path_.string(), std::strerror(errno));
+    ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
+  }
+  ~PlainSource() override { ::close(fd_); }
+  PlainSource(const PlainSource&) = delete;
+  PlainSource& operator=(const PlainSource&) = delete;
+
+  std::size_t read(char* to, std::size_t bytes) override {
+    for (;;) {
+      const ssize_t n = ::read(fd_, to, bytes);
+      if (n < 0 && errno == EINTR) continue;
+      require<IoError>(n >= 0, "cannot read '{}': {}", path_.string(), std::strerror(errno));
+      position_ += static_cast<std::uint64_t>(n);
+      return static_cast<std::size_t>(n);
+    }
+  }
+  std::uint64_t position() const override { return position_; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  int fd_;
+  std::uint64_t position_ = 0;
+};
+
+// Compressed input, a buffer at a time.
+class CompressedInput {
+ public:
+  explicit CompressedInput(const fs::path& path) : source_(path), buffer_(1 << 17) {}
+  // False at the end of the file.
+  bool refill() {
+    begin_ = 0;
+    end_ = source_.read(buffer_.data(), buffer_.size());
+    return end_ > 0;
+  }
+  char* data() { return buffer_.data() + begin_; }
+  std::size_t size() const { return end_ - begin_; }
+  void consume(std::size_t bytes) { begin_ += bytes; }
+  std::uint64_t position() const { return source_.position() - size(); }
+  std::string name() const { return source_.path().string(); }
+
+ private:
+  PlainSource source_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0, end_ = 0;
+};
+
+class GzipSource final : public ByteSource {
+ public:
+  explicit GzipSource(const fs::path& path) : input_(path) {
+    require<InternalError>(::inflateInit2(&stream_, 15 + 16) == Z_OK, "zlib does not start");
+  }
+  ~GzipSource() override { ::inflateEnd(&stream_); }
+  GzipSource(const GzipSource&) = delete;
+  GzipSource& operator=(const GzipSource&) = delete;
+
+  std::size_t read(char* to, std::size_t bytes) override {
+    stream_.next_out = reinterpret_cast<Bytef*>(to);
+    stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(bytes, 1u << 30));
+    const uInt wanted = stream_.avail_out;
+    while (stream_.avail_out == wanted) {
+      if (input_.size() == 0 && !input_.refill()) {
+        require<DataError>(between_members_, "'{}' is truncated: the gzip data ends too soon", input_.name());
+        break;
+      }
+      if (between_members_ && started_ && *input_.data() == 0) {  // padding with zeros, as tapes leave it
+        input_.consume(1);
+        continue;
+      }
+      between_members_ = false;
+      started_ = true;
+      stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
+      stream_.avail_in = static_cast<uInt>(input_.size());
+      const int status = ::inflate(&stream_, Z_NO_FLUSH);
+      input_.consume(input_.size() - stream_.avail_in);
+      if (status == Z_STREAM_END) {
+        between_members_ = true;
+        ::inflateReset(&stream_);
+      } else {
+        require<DataError>(status == Z_OK || status == Z_BUF_ERROR,
+                           "'{}' is not valid gzip data near byte {}: {}", input_.name(), input_.position(),
+                           stream_.msg ? stream_.msg : "corrupt");
+      }
+    }
+    return wanted - stream_.avail_out;
+  }
+  std::uint64_t position() const override { return input_.position(); }
+
+ private:
+  CompressedInput input_;
+  z_stream stream_{};
+  bool started_ = false, between_members_ = false;
+};
+
+class ZstdSource final : public ByteSource {
+ public:
+  explicit ZstdSource(const fs::path& path) : input_(path), stream_(::ZSTD_createDStream()) {
+    require<InternalError>(stream_ != nullptr, "zstd does not start");
+  }
+  ~ZstdSource() override { ::ZSTD_freeDStream(stream_); }
+  ZstdSource(const ZstdSource&) = delete;
+  ZstdSource& operator=(const ZstdSource&) = delete;
+
+  std::size_t read(char* to, std::size_t bytes) override {
+    ZSTD_outBuffer out{to, bytes, 0};
+    while (out.pos == 0) {
+      if (input_.size() == 0 && !input_.refill()) {
+        // Output may still wait inside the decoder when the input is used up.
+        ZSTD_inBuffer none{nullptr, 0, 0};
+        if (!frame_complete_ && started_) ::ZSTD_decompressStream(stream_, &out, &none);
+        require<DataError>(out.pos > 0 || (frame_complete_ && started_),
+                           "'{}' is truncated: the zstd data ends too soon", input_.name());
+        break;
+      }
+      started_ = true;
+      ZSTD_inBuffer in{input_.data(), input_.size(), 0};
+      const std::size_t status = ::ZSTD_decompressStream(stream_, &out, &in);
+      require<DataError>(!::ZSTD_isError(status), "'{}' is not valid zstd data near byte {}: {}",
+                         input_.name(), input_.position(), ::ZSTD_getErrorName(status));
+      input_.consume(in.pos);
+      frame_complete_ = status == 0;
+    }
+    return out.pos;
+  }
+  std::uint64_t position() const override { return input_.position(); }
+
+ private:
+  CompressedInput input_;
+  ZSTD_DStream* stream_;
+  bool started_ = false, frame_complete_ = false;
+};
+
+}  // namespace
+
+Compression compression_of(const fs::path& path) {
+  const auto extension = path.extension();
+  return extension == ".gz"    ? Compression::kGzip
+         : extension == ".zst" ? Compression::kZstd
+                               : Compression::kNone;
+}
+
+std::unique_ptr<ByteSource> open_bytes(const fs::path& path) {
+  switch (compression_of(path)) {
+    case Compression::kGzip:
+      return std::make_unique<GzipSource>(path);
+    case Compression::kZstd:
+      return std::make_unique<ZstdSource>(path);
+    case Compression::kNone:
+      break;
+  }
+  return std::make_unique<PlainSource>(path);
+}
+
+}  // namespace stoa::data

@@ -1,0 +1,26 @@
+// Bytes of a plain, .gz or .zst file, in order, with bounded memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/file.h"
+
+namespace stoa::data {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Up to `bytes` (> 0) further bytes of content; 0 at the end. IoError when the file cannot be read,
+  // DataError when compressed data is invalid or ends too soon.
+  virtual std::size_t read(char* to, std::size_t bytes) = 0;
+  virtual std::uint64_t position()
+      const = 0;  // bytes of the file consumed so far (compressed ones), for progress
+};
+
+enum class Compression { kNone, kGzip, kZstd };
+Compression compression_of(const fs::path& path);  // by extension
+std::unique_ptr<ByteSource> open_bytes(const fs::path& path);
+
+}  // namespace stoa::data

@@ -1,0 +1,135 @@
+#include <simdjson.h>
+
+#include <charconv>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "data/text_reader.h"
+
+namespace stoa::data {
+namespace {
+
+// Replaces escapes of halves of surrogate pairs that stand alone by U+FFFD, in place: web corpora have them,
+// and simdjson refuses them. False when there are none.
+bool mend_surrogates(std::string& line) {
+  const auto unit = [&](std::size_t at) {  // the code unit of "\\uXXXX" at `at`, or 0
+    std::uint32_t value = 0;
+    if (at + 6 > line.size() || line[at] != '\\' || line[at + 1] != 'u') return value;
+    const char* begin = line.data() + at + 2;
+    const auto [end, error] = std::from_chars(begin, begin + 4, value, 16);
+    return error == std::errc{} && end == begin + 4 ? value : 0;
+  };
+  bool mended = false;
+  for (std::size_t i = 0; i + 1 < line.size(); ++i) {
+    if (line[i] != '\\') continue;
+    const std::uint32_t high = unit(i);
+    if (high >= 0xd800 && high < 0xe000) {
+      const std::uint32_t low = unit(i + 6);
+      if (high < 0xdc00 && low >= 0xdc00 && low < 0xe000) {
+        i += 11;
+        continue;
+      }
+      line.replace(i, 6, "\\ufffd");
+      mended = true;
+    }
+    ++i;
+  }
+  return mended;
+}
+
+std::string_view name_of(simdjson::dom::element_type type) {
+  using Type = simdjson::dom::element_type;
+  switch (type) {
+    case Type::ARRAY:
+      return "a list";
+    case Type::OBJECT:
+      return "an object";
+    case Type::INT64:
+    case Type::UINT64:
+    case Type::DOUBLE:
+      return "a number";
+    case Type::STRING:
+      return "a string";
+    case Type::BOOL:
+      return "true or false";
+    case Type::NULL_VALUE:
+      break;
+  }
+  return "null";
+}
+
+}  // namespace
+
+// The DOM interface chooses its instruction set at run time; On-Demand would be compiled for the oldest CPU.
+struct JsonLines::Parser {
+  simdjson::dom::parser dom;
+  std::string mended;
+};
+
+JsonLines::JsonLines(std::string key) : parser_(std::make_unique<Parser>()), key_(std::move(key)) {}
+JsonLines::~JsonLines() = default;
+
+// `readable` bytes from `line` on may be read (not used).
+std::string_view JsonLines::text_of(const char* line, std::size_t bytes, std::size_t readable) {
+  require<InternalError>(readable >= bytes + simdjson::SIMDJSON_PADDING, "a line without padding");
+  auto parsed = parser_->dom.parse(line, bytes, false);
+  if (parsed.error() == simdjson::STRING_ERROR) {
+    parser_->mended.assign(line, bytes);
+    if (mend_surrogates(parser_->mended)) parsed = parser_->dom.parse(parser_->mended);
+  }
+  require<DataError>(parsed.error() == simdjson::SUCCESS, "not valid JSON ({})",
+                     simdjson::error_message(parsed.error()));
+  simdjson::dom::object object;
+  require<DataError>(parsed.get(object) == simdjson::SUCCESS,
+                     "expected a JSON object such as {{\"{}\": \"…\"}}", key_);
+  simdjson::dom::element value;
+  bool found = false;
+  for (const auto& field : object) {
+    if (field.key != key_) continue;
+    value = field.value;  // of equal keys the last counts, as in Python
+    found = true;
+  }
+  if (!found) {
+    std::vector<std::string> keys;
+    std::string names;
+    for (const auto& field : object) {
+      if (keys.size() == 16) break;
+      keys.emplace_back(field.key);
+      names += (names.empty() ? "" : ", ") + keys.back();
+    }
+    fail<DataError>("it has no key \"{}\"{}; its keys: {}", key_, did_you_mean(key_, keys),
+                    names.empty() ? "none" : names);
+  }
+  std::string_view text;
+  require<DataError>(value.get(text) == simdjson::SUCCESS, "its \"{}\" is {}; expected a string", key_,
+                     name_of(value.type()));
+  return text;
+}
+
+void JsonLines::each(const Block& block, const std::function<void(std::string_view)>& visit) {
+  const char* const begin = block.text.view().data();
+  const char* const end = begin + block.text.size();
+  const char* const readable = end + kBlockPadding;
+  std::int64_t number = block.first_line;
+  for (const char* line = begin; line < end; ++number) {
+    const void* newline = std::memchr(line, '\n', static_cast<std::size_t>(end - line));
+    const char* stop = newline ? static_cast<const char*>(newline) : end;
+    const char* next = newline ? stop + 1 : end;
+    const char* first = line;
+    while (first < stop && (*first == ' ' || *first == '\t' || *first == '\r')) ++first;
+    if (first < stop) {
+      std::string_view text;
+      try {
+        text = text_of(first, static_cast<std::size_t>(stop - first),
+                       static_cast<std::size_t>(readable - first));
+      } catch (const DataError& e) {
+        fail<DataError>("'{}' line {}: {}", block.input->path.string(), number, e.what());
+      }
+      visit(text);
+    }
+    line = next;
+  }
+}
+
+}  // namespace stoa::data

@@ -1,0 +1,167 @@
+#include "data/prepare.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <limits>
+
+#include "base/error.h"
+#include "data/indexed_writer.h"
+#include "data/ordered_pipeline.h"
+
+namespace stoa::data {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t kInFlightBytes = std::size_t{256} << 20;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double process_cpu_seconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+std::vector<TextInput> describe_inputs(const PrepareOptions& options) {
+  require<ConfigError>(!options.inputs.empty(), "no input files");
+  std::vector<TextInput> inputs;
+  for (const auto& path : options.inputs) inputs.push_back(describe_input(path, options.read));
+  return inputs;
+}
+
+struct Encoded {
+  std::vector<std::byte> stored;
+  std::vector<std::int32_t> document_lengths;
+  std::uint64_t text_bytes = 0, position = 0;
+};
+
+// Parses and encodes blocks; one per worker.
+class Encode {
+ public:
+  Encode(const PrepareOptions& options, const DocumentEncoder& encoder, TokenDtype dtype)
+      : session_(encoder.session()),
+        json_(options.json_key),
+        eod_(options.append_eod ? encoder.eod_id() : -1),
+        vocabulary_(encoder.vocabulary()),
+        dtype_(dtype) {}
+
+  void operator()(const Block& block, Encoded& out) {
+    ids_.clear();
+    out.document_lengths.clear();
+    out.text_bytes = 0;
+    each_document(block, json_, [&](std::string_view text) {
+      const std::size_t before = ids_.size();
+      session_->encode(text, ids_);
+      if (eod_ >= 0 && ids_.size() > before) ids_.push_back(eod_);
+      require<DataError>(
+          ids_.size() - before <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
+          "'{}': a document of {} tokens is longer than the .idx format can say", block.input->path.string(),
+          ids_.size() - before);
+      out.document_lengths.push_back(static_cast<std::int32_t>(ids_.size() - before));
+      out.text_bytes += text.size();
+    });
+    std::uint32_t highest = 0;  // a negative id is a high unsigned one
+    for (const std::int32_t id : ids_) highest = std::max(highest, static_cast<std::uint32_t>(id));
+    require<InternalError>(ids_.empty() || highest < vocabulary_,
+                           "the encoder gave id {} with a vocabulary of {}", highest, vocabulary_);
+    out.stored.resize(ids_.size() * token_dtype_bytes(dtype_));
+    store_tokens(dtype_, ids_.data(), out.stored.data(), ids_.size());
+    out.position = block.position;
+  }
+
+ private:
+  std::unique_ptr<DocumentEncoder::Session> session_;
+  JsonLines json_;
+  const std::int32_t eod_;
+  const std::int64_t vocabulary_;
+  const TokenDtype dtype_;
+  std::vector<std::int32_t> ids_;
+};
+
+}  // namespace
+
+PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& encoder, Console& console,
+                      const std::stop_token& stop) {
+  require<ConfigError>(options.workers >= 1, "{} workers; expected at least 1", options.workers);
+  require<ConfigError>(!options.append_eod || encoder.eod_id() >= 0,
+                       "the tokenizer has no end-of-document token (eos); prepare without one "
+                       "(--no-append-eod) or name one in "
+                       "its tokenizer_config.json");
+  const auto start = Clock::now();
+  const double cpu_start = process_cpu_seconds();
+  const std::vector<TextInput> inputs = describe_inputs(options);
+  PrepareResult result;
+  Provenance& about = result.provenance;
+  double total = 0;
+  for (const auto& input : inputs) {
+    about.sources.push_back({input.path.filename().string(), input.bytes});
+    total += static_cast<double>(input.bytes);
+    if (input.form == TextForm::kJsonLines) about.json_key = options.json_key;
+  }
+  about.tokenizer_fingerprint = encoder.fingerprint();
+  about.vocabulary = encoder.vocabulary();
+  about.eod_id = encoder.eod_id();
+  about.eod_appended = options.append_eod;
+  result.dtype = token_dtype_for_vocabulary(encoder.vocabulary());
+
+  IndexedWriter writer(options.output, result.dtype);
+  std::deque<Encode> encoders;
+  for (int w = 0; w < options.workers; ++w) encoders.emplace_back(options, encoder, result.dtype);
+  Progress progress(console, "prepare", total, "B");
+  BlockReader reader(inputs, options.read);
+  OrderedPipeline<Block, Encoded> pipeline(options.workers, 2 * std::int64_t{options.workers} + 2,
+                                           kInFlightBytes,
+                                           [](const Block& block) { return block.text.size(); });
+  pipeline.run(
+      [&](Block& block) { return reader.next(block); },
+      [&](int worker, Block& block, Encoded& out) { encoders[static_cast<std::size_t>(worker)](block, out); },
+      [&](Encoded& out) {
+        require<Interrupted>(!stop.stop_requested(), "interrupted; nothing was written");
+        writer.add_documents(out.stored, out.document_lengths);
+        result.text_bytes += out.text_bytes;
+        result.empty_documents += std::count(out.document_lengths.begin(), out.document_lengths.end(), 0);
+        progress.update(static_cast<double>(out.position));
+      });
+  require<DataError>(writer.tokens() > 0, "the corpus is empty: {} files, {} documents, no tokens",
+                     inputs.size(), writer.documents());
+  about.documents = writer.documents();
+  about.sequences = writer.sequences();
+  about.tokens = writer.tokens();
+  writer.commit(about);
+  progress.finish();
+  result.seconds = seconds_since(start);
+  result.cpu_seconds = process_cpu_seconds() - cpu_start;
+  return result;
+}
+
+EncoderRate measure_encoder(const PrepareOptions& options, const DocumentEncoder& encoder) {
+  const std::vector<TextInput> inputs = describe_inputs(options);
+  BlockReader reader(inputs, options.read);
+  JsonLines json(options.json_key);
+  std::vector<std::string> documents;
+  EncoderRate rate;
+  for (Block block; reader.next(block);)
+    each_document(block, json, [&](std::string_view text) {
+      documents.emplace_back(text);
+      rate.text_bytes += text.size();
+    });
+  const auto session = encoder.session();
+  std::vector<std::int32_t> ids;
+  const auto start = Clock::now();
+  const double cpu_start = process_cpu_seconds();
+  for (const auto& text : documents) {
+    ids.clear();
+    session->encode(text, ids);
+    rate.tokens += static_cast<std::int64_t>(ids.size());
+  }
+  rate.seconds = seconds_since(start);
+  rate.cpu_seconds = process_cpu_seconds() - cpu_start;
+  return rate;
+}
+
+}  // namespace stoa::data

@@ -1,0 +1,40 @@
+// For tests: a folder of one's own, and token files made of literal ids.
+#pragma once
+
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "data/indexed_writer.h"
+
+namespace stoa::data {
+
+class TestFolder {
+ public:
+  TestFolder() {
+    std::string pattern = (fs::temp_directory_path() / "stoa_data_XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TestFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+  const fs::path& path() const { return path_; }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+inline void write_documents(const fs::path& prefix, const std::vector<std::vector<std::int32_t>>& documents,
+                            TokenDtype dtype = TokenDtype::kUint16) {
+  IndexedWriter writer(prefix, dtype);
+  for (const auto& ids : documents) writer.add_document(ids);
+  writer.commit({});
+}
+
+}  // namespace stoa::data

@@ -1,0 +1,206 @@
+#include "data/text_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace stoa::data {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+// Newlines of a text. Sums of bytes first, which compilers turn into vector code.
+std::int64_t count_lines(std::string_view text) {
+  std::int64_t lines = 0;
+  while (!text.empty()) {
+    const std::size_t part = std::min<std::size_t>(text.size(), 255);
+    std::uint8_t sum = 0;
+    for (std::size_t i = 0; i < part; ++i) sum = static_cast<std::uint8_t>(sum + (text[i] == '\n'));
+    lines += sum;
+    text.remove_prefix(part);
+  }
+  return lines;
+}
+
+bool blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+}  // namespace
+
+TextInput describe_input(const fs::path& path, const ReadOptions& options) {
+  std::error_code error;
+  require<IoError>(fs::exists(path, error), "no input file '{}'", path.string());
+  require<IoError>(!fs::is_directory(path, error), "'{}' is a folder; name its files", path.string());
+  TextInput input{path, TextForm::kPlain, 0};
+  if (fs::is_regular_file(path, error)) input.bytes = fs::file_size(path, error);
+  if (options.form) {
+    input.form = *options.form;
+    return input;
+  }
+  const fs::path inner =
+      compression_of(path) == Compression::kNone ? path : fs::path(path).replace_extension();
+  const auto extension = inner.extension();
+  if (extension == ".jsonl" || extension == ".ndjson" || extension == ".json") {
+    input.form = TextForm::kJsonLines;
+  } else {
+    require<ConfigError>(
+        extension == ".txt" || extension == ".text" || extension == ".md",
+        "cannot tell the form of '{}'; expected .jsonl or .txt, also with .gz or .zst, or an explicit form",
+        path.string());
+  }
+  return input;
+}
+
+void TextBuffer::reserve(std::size_t bytes) {
+  if (bytes <= capacity_ && data_) return;
+  const std::size_t capacity = std::max(bytes, capacity_ + capacity_ / 2);
+  auto grown = std::make_unique_for_overwrite<char[]>(capacity + kBlockPadding);
+  if (size_ > 0) std::memcpy(grown.get(), data_.get(), size_);
+  data_ = std::move(grown);
+  capacity_ = capacity;
+}
+
+void TextBuffer::assign(std::string_view text) {
+  reserve(text.size());
+  if (!text.empty()) std::memmove(data_.get(), text.data(), text.size());
+  size_ = text.size();
+}
+
+void TextBuffer::pad() {
+  reserve(size_);
+  std::memset(data_.get() + size_, 0, kBlockPadding);
+}
+
+BlockReader::BlockReader(const std::vector<TextInput>& inputs, const ReadOptions& options)
+    : inputs_(inputs), options_(options) {}
+
+bool BlockReader::open_next() {
+  if (opened_ == inputs_.size()) return false;
+  source_ = open_bytes(inputs_[opened_++].path);
+  rest_.set_size(0);
+  line_ = 1;
+  at_end_ = false;
+  fill(kByteOrderMark.size());
+  if (rest_.view().starts_with(kByteOrderMark)) rest_.assign(rest_.view().substr(kByteOrderMark.size()));
+  return true;
+}
+
+bool BlockReader::fill(std::size_t target) {
+  while (!at_end_ && rest_.size() < target) {
+    require<DataError>(
+        rest_.size() <= kLongestDocument,
+        "'{}' line {}: a document of more than {} bytes; split it (plain text: by paragraph or line)",
+        inputs_[opened_ - 1].path.string(), line_, kLongestDocument);
+    rest_.reserve(std::max(target, kBlockBytes));
+    const std::size_t got = source_->read(rest_.data() + rest_.size(), target - rest_.size());
+    rest_.set_size(rest_.size() + got);
+    at_end_ = got == 0;
+  }
+  return !at_end_;
+}
+
+// Hands out the first `cut` bytes of rest_.
+void BlockReader::finish(Block& block, std::size_t cut, std::int64_t lines) {
+  block.input = &inputs_[opened_ - 1];
+  block.first_line = line_;
+  block.position = position_ + source_->position();
+  line_ += lines;
+  std::swap(block.text, rest_);  // only what follows the cut is copied
+  rest_.assign(block.text.view().substr(cut));
+  block.text.set_size(cut);
+  block.text.pad();
+}
+
+bool BlockReader::next(Block& block) {
+  block.documents.clear();
+  for (;;) {
+    if (source_) {
+      const TextInput& input = inputs_[opened_ - 1];
+      const bool found = input.form == TextForm::kJsonLines        ? next_json(block)
+                         : options_.text_split == TextSplit::kFile ? next_whole(block)
+                                                                   : next_cut(block);
+      if (found) return true;
+      position_ += source_->position();
+      source_.reset();
+    }
+    if (!open_next()) return false;
+  }
+}
+
+bool BlockReader::next_json(Block& block) {
+  std::size_t cut = 0, searched = 0;
+  while (cut == 0) {
+    const bool more = fill(std::max(kBlockBytes, rest_.size() + kBlockBytes / 2));
+    if (!more) {
+      cut = rest_.size();
+      break;
+    }
+    const auto newline = rest_.view().substr(searched).rfind('\n');
+    if (newline != std::string_view::npos) cut = searched + newline + 1;
+    searched = rest_.size();
+  }
+  if (cut == 0) return false;
+  finish(block, cut, count_lines(rest_.view().substr(0, cut)));
+  return true;
+}
+
+bool BlockReader::next_whole(Block& block) {
+  while (fill(rest_.size() + std::max(kBlockBytes, rest_.size()))) {
+  }
+  const std::size_t size = rest_.size();
+  if (size == 0) return false;
+  finish(block, size, 0);
+  block.documents.emplace_back(0, size);
+  return true;
+}
+
+// Lines or paragraphs, joined up to text_min_bytes. A document ends before the line that begins the next one,
+// so blank lines belong to what they follow; line ends at its end are dropped.
+bool BlockReader::next_cut(Block& block) {
+  std::size_t begin = 0, at = 0;  // of the open document, of the line looked at
+  std::int64_t lines = 0, lines_at_begin = 0;
+  bool after_blank = true;
+  const auto close = [&](std::size_t end) {
+    std::size_t last = end;
+    while (last > begin && (rest_.view()[last - 1] == '\n' || rest_.view()[last - 1] == '\r')) --last;
+    if (!blank(rest_.view().substr(begin, last - begin))) block.documents.emplace_back(begin, last);
+    begin = end;
+    lines_at_begin = lines;
+  };
+  for (bool more = true; more;) {
+    more = fill(std::max(kBlockBytes, rest_.size() + kBlockBytes / 2));
+    for (;;) {
+      const auto newline = rest_.view().find('\n', at);
+      if (newline == std::string_view::npos) break;
+      const bool is_blank = blank(rest_.view().substr(at, newline - at));
+      const bool boundary = !is_blank && (options_.text_split == TextSplit::kLine || after_blank);
+      if (boundary && at > begin && at - begin >= options_.text_min_bytes) close(at);
+      after_blank = is_blank;
+      at = newline + 1;
+      ++lines;
+    }
+    if (more && begin >= kBlockBytes / 2 && !block.documents.empty()) {
+      auto documents = std::move(block.documents);
+      finish(block, begin, lines_at_begin);
+      block.documents = std::move(documents);
+      return true;
+    }
+  }
+  const bool last_blank = blank(rest_.view().substr(at));  // the last line has no newline
+  if (!last_blank && at > begin && at - begin >= options_.text_min_bytes &&
+      (options_.text_split == TextSplit::kLine || after_blank))
+    close(at);
+  close(rest_.size());
+  if (block.documents.empty()) return false;
+  auto documents = std::move(block.documents);
+  finish(block, rest_.size(), lines);
+  block.documents = std::move(documents);
+  return true;
+}
+
+void each_document(const Block& block, JsonLines& json, const std::function<void(std::string_view)>& visit) {
+  if (block.input->form == TextForm::kJsonLines) return json.each(block, visit);
+  for (const auto& [begin, end] : block.documents) visit(block.text.view().substr(begin, end - begin));
+}
+
+}  // namespace stoa::data

@@ -1,0 +1,41 @@
+// Encodes much text on one thread: a Tokenizer plus a cache of the words seen.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "token/tokenizer.h"
+
+namespace stoa::token {
+
+// One per thread. The result never depends on what was encoded before.
+class Encoder {
+ public:
+  enum class Cache { kNone, kWords };  // kWords: 4 MB, kept between texts
+  explicit Encoder(Tokenizer tokenizer, Cache cache = Cache::kWords);
+  ~Encoder();
+  Encoder(Encoder&&) noexcept;
+  Encoder& operator=(Encoder&&) = delete;
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  // Appends the ids of `text`.
+  void encode(std::string_view text, EncodeOptions options, std::vector<TokenId>& out);
+
+ private:
+  struct WordCache;
+  void encode_piece(std::string_view text, std::vector<TokenId>& out);  // ordinary text between added tokens
+  template <SplitPattern pattern>
+  void encode_words(const char* p, const char* end, std::vector<TokenId>& out);
+  void encode_word(std::string_view word, std::vector<TokenId>& out);
+
+  const Tokenizer tokenizer_;
+  std::unique_ptr<WordCache> cache_;
+  MergeScratch scratch_;
+  std::string normalized_, prefixed_;
+  std::vector<AddedTokenFinder::Piece> pieces_, inner_;
+};
+
+}  // namespace stoa::token

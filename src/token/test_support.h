@@ -1,0 +1,64 @@
+// Shared by the tests of this folder.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "token/tokenizer.h"
+
+namespace stoa::token::test {
+
+inline fs::path fixture(const std::string& name) {
+  return fs::path(STOA_SOURCE_DIR) / "tests/fixtures/token" / name;
+}
+
+// The folder of large shared files; empty where there is none.
+inline fs::path shared_data() {
+  const char* named = std::getenv("STOA_SHARED");
+  const fs::path path =
+      (named != nullptr ? fs::path(named) : fs::path(STOA_SOURCE_DIR) / "../shared") / "data";
+  return fs::exists(path) ? path : fs::path();
+}
+
+inline nlohmann::json read_json(const fs::path& path) { return nlohmann::json::parse(read_text(path)); }
+
+// A file that lives as long as the object's test.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string pattern = (fs::temp_directory_path() / "stoa-token-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TemporaryDirectory() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// splitmix64: random bytes for tests, the same everywhere.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(next() % n); }
+  std::string bytes(std::size_t n) {
+    std::string out(n, '\0');
+    for (char& c : out) c = static_cast<char>(next() & 0xFF);
+    return out;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace stoa::token::test

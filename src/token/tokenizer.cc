@@ -1,0 +1,194 @@
+#include "token/tokenizer.h"
+
+#include <algorithm>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "token/encoder.h"
+#include "token/tokenizer_data.h"
+
+namespace stoa::token {
+namespace {
+
+// Canonical bytes for the fingerprint: numbers in decimal, strings with their length.
+class Canonical {
+ public:
+  void add(std::string_view text) {
+    add(static_cast<std::int64_t>(text.size()));
+    text_.append(text);
+  }
+  void add(std::int64_t number) { text_ += std::to_string(number) + ' '; }
+  std::string digest() const { return checksum_text(checksum(std::string_view(text_))); }
+
+ private:
+  std::string text_;
+};
+
+std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> added) {
+  Canonical c;
+  for (std::size_t id = 0; id < spec.vocabulary.size(); ++id) {
+    if (spec.vocabulary[id].empty()) continue;
+    c.add(static_cast<std::int64_t>(id));
+    c.add(spec.vocabulary[id]);
+  }
+  c.add("merges");
+  for (const Merge& m : spec.merges) c.add(m.left), c.add(m.right);
+  c.add(name(spec.split));
+  for (const bool flag : {spec.add_prefix_space, spec.ignore_merges, spec.nfc}) c.add(flag ? 1 : 0);
+  std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  for (const AddedToken& t : added) {
+    c.add(t.id), c.add(t.content);
+    // Without a normalizer `normalized` changes no id, and files written by different programs differ in it.
+    for (const bool flag : {t.special, t.single_word, t.lstrip, t.rstrip, t.normalized && spec.nfc})
+      c.add(flag ? 1 : 0);
+  }
+  return c.digest();
+}
+
+}  // namespace
+
+Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(spec.split) {
+  const auto& vocabulary = spec.vocabulary;
+  require<DataError>(!vocabulary.empty(), "the vocabulary is empty");
+  ids.reserve(vocabulary.size());
+  bytes.resize(vocabulary.size());
+  for (std::size_t id = 0; id < vocabulary.size(); ++id) {
+    const std::string& token = vocabulary[id];
+    if (token.empty()) continue;
+    const bool fresh = ids.emplace(token, static_cast<TokenId>(id)).second;
+    require<DataError>(fresh, "token '{}' stands twice in the vocabulary", token);
+    bytes[id] = alphabet.to_bytes(token).value_or(token);
+  }
+  byte_ids.resize(256);
+  for (int b = 0; b < 256; ++b) {
+    std::string symbol;
+    append_utf8(alphabet.symbol(static_cast<std::uint8_t>(b)), symbol);
+    const auto found = ids.find(symbol);
+    require<DataError>(found != ids.end(),
+                       "the vocabulary has no token for byte {} ('{}'): not a byte-level BPE tokenizer", b,
+                       symbol);
+    byte_ids[static_cast<std::size_t>(b)] = found->second;
+  }
+  const auto size = static_cast<TokenId>(vocabulary.size());
+  for (const Merge& m : spec.merges) {
+    for (const TokenId id : {m.left, m.right, m.result}) {
+      require<DataError>(id >= 0 && id < size && !vocabulary[static_cast<std::size_t>(id)].empty(),
+                         "a merge names token id {}, which the vocabulary does not have", id);
+    }
+  }
+  bpe = std::make_unique<const Bpe>(byte_ids, spec.merges);
+  if (spec.ignore_merges) {
+    for (std::size_t id = 0; id < bytes.size(); ++id) {
+      if (!vocabulary[id].empty() && alphabet.to_bytes(vocabulary[id])) {
+        whole_words.emplace(bytes[id], static_cast<TokenId>(id));
+      }
+    }
+  }
+
+  std::string storage;
+  for (const AddedToken& t : spec.added) {
+    require<DataError>(t.id >= 0, "added token '{}' has no id", t.content);
+    const auto id = static_cast<std::size_t>(t.id);
+    if (id >= bytes.size()) bytes.resize(id + 1);
+    if (id >= special.size()) special.resize(id + 1);
+    const auto known = ids.find(t.content);
+    require<DataError>(known == ids.end() || known->second == t.id,
+                       "added token '{}' has id {}, but the vocabulary has it as {}", t.content, t.id,
+                       known == ids.end() ? -1 : known->second);
+    require<DataError>(known != ids.end() || id >= vocabulary.size() || vocabulary[id].empty(),
+                       "added token '{}' has id {}, which the vocabulary gives to '{}'", t.content, t.id,
+                       id < vocabulary.size() ? vocabulary[id] : "");
+    const bool fresh = added_ids.emplace(t.content, t.id).second;
+    require<DataError>(fresh, "added token '{}' stands twice", t.content);
+    std::string_view pattern = t.content;
+    if (t.normalized && spec.nfc) pattern = normalize_nfc(pattern, splitter.classes(), storage);
+    // As Hugging Face decodes: through the byte alphabet where every character belongs to it.
+    bytes[id] = alphabet.to_bytes(pattern).value_or(std::string(pattern));
+    special[id] = t.special;
+    (t.normalized ? normalized_finder : raw_finder).add(t, pattern);
+  }
+  special.resize(bytes.size());
+
+  const auto id_of = [this](const std::string& token) -> std::optional<TokenId> {
+    if (const auto it = added_ids.find(token); it != added_ids.end()) return it->second;
+    if (const auto it = ids.find(token); it != ids.end()) return it->second;
+    return std::nullopt;
+  };
+  const auto named = [&](const std::string& token, std::string_view role) {
+    const auto id = token.empty() ? std::nullopt : id_of(token);
+    require<DataError>(token.empty() || id, "the {} '{}' is not in the vocabulary", role, token);
+    return id;
+  };
+  bos = named(spec.bos, "bos token"), eos = named(spec.eos, "eos token");
+  pad = named(spec.pad, "pad token"), unk = named(spec.unk, "unk token");
+  eod = eos;
+  for (const char* usual : {"<|endoftext|>", "</s>", "<|end_of_text|>"}) {
+    if (!eod) eod = id_of(usual);
+  }
+  for (const auto& around : {spec.before, spec.after}) {
+    for (const TokenId id : around) {
+      require<DataError>(id >= 0 && static_cast<std::size_t>(id) < bytes.size(),
+                         "the post-processor names token id {}, the vocabulary ends at {}", id,
+                         bytes.size() - 1);
+    }
+  }
+  fingerprint = fingerprint_of(spec, spec.added);
+}
+
+Tokenizer::Tokenizer(TokenizerSpec spec) : data_(std::make_shared<const Data>(std::move(spec))) {}
+
+Tokenizer Tokenizer::from_json(std::string_view json) { return Tokenizer(parse_tokenizer_json(json)); }
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  std::vector<TokenId> ids;
+  Encoder(*this, Encoder::Cache::kNone).encode(text, options, ids);
+  return ids;
+}
+
+std::string_view Tokenizer::token_bytes(TokenId id) const {
+  require<DataError>(id >= 0 && id < vocab_size(), "token id {} is outside the vocabulary of {}", id,
+                     vocab_size());
+  return data_->bytes[static_cast<std::size_t>(id)];
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions options) const {
+  std::string out;
+  for (const TokenId id : ids) {
+    const std::string_view bytes = token_bytes(id);
+    if (!options.skip_special || !is_special(id)) out.append(bytes);
+  }
+  return out;
+}
+
+std::int64_t Tokenizer::vocab_size() const { return static_cast<std::int64_t>(data_->bytes.size()); }
+
+std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
+  if (const auto it = data_->added_ids.find(token); it != data_->added_ids.end()) return it->second;
+  if (const auto it = data_->ids.find(token); it != data_->ids.end()) return it->second;
+  return std::nullopt;
+}
+
+std::string Tokenizer::id_to_token(TokenId id) const {
+  for (const AddedToken& t : data_->spec.added) {
+    if (t.id == id) return t.content;
+  }
+  const auto index = static_cast<std::size_t>(id);
+  return id >= 0 && index < data_->spec.vocabulary.size() ? data_->spec.vocabulary[index] : std::string();
+}
+
+bool Tokenizer::is_special(TokenId id) const {
+  return id >= 0 && id < vocab_size() && data_->special[static_cast<std::size_t>(id)];
+}
+
+std::span<const AddedToken> Tokenizer::added_tokens() const { return data_->spec.added; }
+std::optional<TokenId> Tokenizer::bos_id() const { return data_->bos; }
+std::optional<TokenId> Tokenizer::eos_id() const { return data_->eos; }
+std::optional<TokenId> Tokenizer::pad_id() const { return data_->pad; }
+std::optional<TokenId> Tokenizer::unk_id() const { return data_->unk; }
+std::optional<TokenId> Tokenizer::eod_id() const { return data_->eod; }
+const std::string& Tokenizer::fingerprint() const { return data_->fingerprint; }
+const std::string& Tokenizer::chat_template() const { return data_->spec.chat_template; }
+const TokenizerSpec& Tokenizer::spec() const { return data_->spec; }
+
+}  // namespace stoa::token

@@ -1,0 +1,72 @@
+// Byte-level BPE tokenizer: the files of Hugging Face and GPT-2, encoding to the same ids, exact decoding.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "token/byte_alphabet.h"
+#include "token/normalize.h"
+#include "token/tokenizer_spec.h"
+
+namespace stoa::token {
+
+struct EncodeOptions {
+  bool plain = false;  // special tokens written in the text are text (Hugging Face: encode_special_tokens)
+  bool add_special = false;  // what the tokenizer's post-processor adds (bos, eos)
+};
+struct DecodeOptions {
+  bool skip_special = false;
+};
+
+// Immutable; copies share. Encoding any bytes: text that is not UTF-8 is encoded byte for byte (an invalid
+// byte counts as punctuation when words are cut), and decoding gives exactly the bytes back, unless the
+// tokenizer normalizes.
+class Tokenizer {
+ public:
+  // A directory with tokenizer.json, or vocab.json + merges.txt, or encoder.json + vocab.bpe; a
+  // tokenizer.json; or one of vocab.json / encoder.json beside its merges. tokenizer_config.json,
+  // special_tokens_map.json and chat_template.jinja beside them are read. IoError when missing; DataError
+  // names what is wrong or unsupported.
+  static Tokenizer load(const fs::path& path);
+  static Tokenizer from_json(std::string_view tokenizer_json);
+  explicit Tokenizer(TokenizerSpec spec);  // DataError when the parts contradict each other
+
+  // Writes tokenizer.json, vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json, each
+  // atomically.
+  void save(const fs::path& directory) const;
+
+  // One text, without a word cache: for a prompt. Encoder is for much text.
+  std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
+  // The bytes of the tokens. DataError for an id outside the vocabulary.
+  std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
+  std::string_view token_bytes(TokenId id) const;  // of one token; "" for an id without a token
+
+  std::int64_t vocab_size() const;                                   // largest id + 1
+  std::optional<TokenId> token_to_id(std::string_view token) const;  // as written in files ("Ġthe")
+  std::string id_to_token(TokenId id) const;
+  bool is_special(TokenId id) const;
+  std::span<const AddedToken> added_tokens() const;
+
+  std::optional<TokenId> bos_id() const, eos_id() const, pad_id() const, unk_id() const;
+  // Ends a document in training data: eos, or <|endoftext|>, </s>, <|end_of_text|> where no eos is named.
+  std::optional<TokenId> eod_id() const;
+
+  // 16 hexadecimal digits over vocabulary, merges, split pattern, normalizer and added tokens: equal for all
+  // file forms.
+  const std::string& fingerprint() const;
+  const std::string& chat_template() const;  // Jinja text, "" when the tokenizer has none
+  const TokenizerSpec& spec() const;
+
+ private:
+  friend class Encoder;
+  struct Data;
+  std::shared_ptr<const Data> data_;
+};
+
+}  // namespace stoa::token

@@ -1,0 +1,90 @@
+// Finds and writes the files of a tokenizer.
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "token/tokenizer.h"
+
+namespace stoa::token {
+namespace {
+
+struct Pair {
+  const char *vocab, *merges;
+};
+constexpr Pair kPairs[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+
+TokenizerSpec read_pair(const fs::path& vocab, const fs::path& merges) {
+  require<IoError>(fs::exists(merges), "{} needs its merges beside it: {} does not exist", vocab.string(),
+                   merges.string());
+  return parse_vocab_merges(read_text(vocab), read_text(merges));
+}
+
+// The merges that belong to a vocabulary file, "" when its name is not that of one. Prefixes as in
+// "gpt2-encoder.json" + "gpt2-vocab.bpe" are kept.
+fs::path merges_beside(const fs::path& vocab) {
+  const std::string file = vocab.filename().string();
+  for (const Pair& pair : kPairs) {
+    const std::string_view suffix = pair.vocab;
+    if (file.ends_with(suffix)) {
+      return vocab.parent_path() / (file.substr(0, file.size() - suffix.size()) + pair.merges);
+    }
+  }
+  return {};
+}
+
+void read_beside(const fs::path& directory, TokenizerSpec& spec) {
+  for (const char* file : {"special_tokens_map.json", "tokenizer_config.json"}) {  // the second wins
+    const fs::path path = directory / file;
+    if (!fs::exists(path)) continue;
+    try {
+      apply_tokenizer_config(read_text(path), spec);
+    } catch (const DataError& e) {
+      fail<DataError>("{}: {}", path.string(), e.what());
+    }
+  }
+  if (const fs::path path = directory / "chat_template.jinja"; fs::exists(path))
+    spec.chat_template = read_text(path);
+}
+
+TokenizerSpec read_spec(const fs::path& path) {
+  require<IoError>(fs::exists(path), "no tokenizer at {}: it does not exist", path.string());
+  if (fs::is_directory(path)) {
+    if (fs::exists(path / "tokenizer.json")) return parse_tokenizer_json(read_text(path / "tokenizer.json"));
+    for (const Pair& pair : kPairs) {
+      if (fs::exists(path / pair.vocab)) return read_pair(path / pair.vocab, path / pair.merges);
+    }
+    fail<IoError>("no tokenizer in {}: expected tokenizer.json, or vocab.json and merges.txt", path.string());
+  }
+  if (const fs::path merges = merges_beside(path); !merges.empty()) return read_pair(path, merges);
+  return parse_tokenizer_json(read_text(path));
+}
+
+}  // namespace
+
+Tokenizer Tokenizer::load(const fs::path& path) {
+  try {
+    TokenizerSpec spec = read_spec(path);
+    read_beside(fs::is_directory(path) ? path : path.parent_path(), spec);
+    // A post-processor says what surrounds a text; only where there is none does add_bos_token.
+    if (spec.add_bos == true && !spec.bos.empty() && spec.before.empty() && spec.after.empty()) {
+      Tokenizer plain(spec);
+      spec.before.push_back(plain.bos_id().value());
+    }
+    return Tokenizer(std::move(spec));
+  } catch (const DataError& e) {
+    fail<DataError>("{}: {}", path.string(), e.what());
+  }
+}
+
+void Tokenizer::save(const fs::path& directory) const {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  require<IoError>(!error, "cannot create {}: {}", directory.string(), error.message());
+  write_text(directory / "vocab.json", vocab_json(spec()));
+  write_text(directory / "merges.txt", merges_txt(spec()));
+  write_text(directory / "special_tokens_map.json", special_tokens_map_json(spec()));
+  write_text(directory / "tokenizer_config.json", tokenizer_config_json(spec()));
+  write_text(directory / "tokenizer.json", tokenizer_json(spec()));
+}
+
+}  // namespace stoa::token

@@ -1,0 +1,50 @@
+// Everything that defines a byte-level BPE tokenizer, as plain data: what files are parsed into and written
+// from.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "token/added_tokens.h"
+#include "token/bpe.h"
+#include "token/split.h"
+
+namespace stoa::token {
+
+namespace fs = std::filesystem;
+
+struct TokenizerSpec {
+  std::vector<std::string> vocabulary;  // by id, in the byte alphabet; "" where an id has no token
+  std::vector<Merge> merges;            // by rank
+  SplitPattern split = SplitPattern::kGpt2;
+  bool add_prefix_space = false;  // a space before a text that begins with none
+  bool trim_offsets = true;       // kept for saving: Stoa has no offsets
+  bool ignore_merges = false;     // a word that is a token is taken whole
+  bool nfc = false;               // normalizer
+  std::vector<AddedToken> added;
+  std::vector<TokenId> before, after;  // what add_special puts around a text
+  std::string bos, eos, pad, unk;      // contents; "" where there is none
+  std::optional<bool> add_bos;         // tokenizer_config.json
+  std::string chat_template;           // Jinja text, "" where there is none
+  std::optional<std::int64_t> model_max_length;
+};
+
+// A tokenizer.json. DataError names what is malformed or what Stoa does not do; nothing is ignored.
+TokenizerSpec parse_tokenizer_json(std::string_view json);
+// A vocab.json and a merges.txt with GPT-2's pattern; <|endoftext|> is special where the vocabulary has it.
+TokenizerSpec parse_vocab_merges(std::string_view vocab_json, std::string_view merges_txt);
+// Adds bos, eos, pad, added tokens and chat template of tokenizer_config.json / special_tokens_map.json
+// texts.
+void apply_tokenizer_config(std::string_view json, TokenizerSpec& spec);
+
+std::string tokenizer_json(const TokenizerSpec& spec);
+std::string vocab_json(const TokenizerSpec& spec);
+std::string merges_txt(const TokenizerSpec& spec);
+std::string tokenizer_config_json(const TokenizerSpec& spec);
+std::string special_tokens_map_json(const TokenizerSpec& spec);
+
+}  // namespace stoa::token
