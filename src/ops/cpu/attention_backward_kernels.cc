@@ -5,7 +5,7 @@ namespace {
 
 // Memory of one task, in floats. Queries of one head are packed once and met by every block of keys.
 struct BackwardMemory {
-  std::int64_t query_columns, query_pairs, dout_columns, dout_pairs, dquery, delta, lse;
+  std::int64_t query_columns, query_pairs, dout_columns, dout_pairs, output, dquery, delta, lse;
   std::int64_t keys, key_pairs, values, dkeys, dvalues, scores, slopes, weights, dscores, dscore_pairs, ones, end;
   BackwardMemory(std::int64_t per, std::int64_t d, std::int64_t longest_q, std::int64_t longest_k, bool grouped) {
     const std::int64_t dp = padded(d), block = kBlock * dp;
@@ -16,7 +16,8 @@ struct BackwardMemory {
     query_pairs = query_columns + queries / per;  // [blocks][kBlock / per][dp]
     dout_columns = query_pairs + queries / per;
     dout_pairs = dout_columns + queries / per;
-    dquery = dout_pairs + queries / per;  // [blocks][dp][kBlock]
+    output = dout_pairs + queries / per;  // [dw][kBlock], of one block
+    dquery = output + block / per;        // [blocks][dp][kBlock]
     delta = dquery + queries;             // [blocks][kBlock]
     lse = delta + round_up(longest_q, kBlock);
     keys = lse + round_up(longest_q, kBlock);  // [kBlock][dw]
@@ -38,26 +39,19 @@ std::size_t backward_bytes(Element type, std::int64_t d, std::int64_t longest_q,
   return static_cast<std::size_t>(BackwardMemory(per_word(type), d, longest_q, longest_k, grouped).end) * sizeof(float);
 }
 
-template <class E>
-STOA_INLINE float dot(const typename E::Storage* a, const typename E::Storage* b, std::int64_t n) {
-  F sum{};
-  for_vectors(n, [&](std::int64_t i, auto part) { sum = fma(E::get(a + i, part), E::get(b + i, part), sum); });
-  return reduce_add(sum);
-}
-
 // One block: scores and slopes (gradients of the dropped weights) become words of weights and of score gradients.
 template <class P>
 STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment& segment, const BlockMask& mask,
                                std::int64_t head, std::int64_t q_at, std::int64_t keys, std::int64_t vectors,
                                const float* lse, const float* delta, float* memory, const BackwardMemory& at) {
-  const float factor = (args.scale < 0 ? -args.scale : args.scale) * kLog2E;
+  const float factor = (args.scale < 0 ? -args.scale : args.scale) * P::kUnit;
   float* scores = memory + at.scores;
   float* slopes = memory + at.slopes;
   // Returns the dropped weight and sets the gradient of the score.
   const auto element = [&](std::int64_t j, std::int64_t column, BlockDropout& dropout, F shift, F mean, F& gradient) {
     F s = fma(load(scores + j * kBlock + column), splat(factor), -shift);
     if (mask.partial) s = select(mask.row(j, column), s, splat(-kInfinity));
-    const F p = exp2<P::kExpDegree>(s);
+    const F p = P::power(s);
     F slope = load(slopes + j * kBlock + column);
     F dropped = p;
     if (args.dropout != 0) {
@@ -124,14 +118,21 @@ void pack_queries(const AttentionArgs& args, const AttentionSegment& segment, st
     pack_pairs<P>(row(args.q, q0), args.q.stride, count, d, pairs[0]);
     pack_pairs<P>(row(args.dout, q0), args.dout.stride, count, d, pairs[1]);
     for (std::int64_t i = 0; i < kBlock; ++i) {
-      float lse = kInfinity, delta = 0;  // lanes without a query, and queries that see nothing, weigh 0
+      float lse = kInfinity;  // lanes without a query, and queries that see nothing, weigh 0
       if (i < count) {
         const float given = args.lse[(segment.q_row + q0 + i) * args.heads + head];
-        if (given != -kInfinity) lse = given * kLog2E;
-        delta = dot<E>(row(args.dout, q0 + i), row(args.o, q0 + i), d);
+        if (given != -kInfinity) lse = given * P::kUnit;
       }
       memory[at.lse + q0 + i] = lse;
-      memory[at.delta + q0 + i] = delta;
+    }
+    // delta = dout . o, summed in the order of block_product: where a query sees one key it cancels dout . v exactly.
+    pack_columns<P>(row(args.o, q0), args.o.stride, count, d, false, memory + at.output);
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      F sum{};
+      for (std::int64_t w = 0; w < dp / P::kPerWord; ++w)
+        sum = P::product(load(memory + at.output + w * kBlock + i),
+                         load(memory + at.dout_columns + b * words + w * kBlock + i), sum);
+      store(memory + at.delta + q0 + i, sum);
     }
     std::memset(memory + at.dquery + b * kBlock * dp, 0, static_cast<std::size_t>(kBlock * dp) * sizeof(float));
   }

@@ -30,11 +30,10 @@ template <class P>
 STOA_INLINE void soften(const AttentionArgs& args, const AttentionSegment& segment, const BlockMask& mask,
                         std::int64_t head, std::int64_t q_at, std::int64_t keys, std::int64_t vectors, float* scores,
                         float* weights, float* top, float* sum, float* alpha) {
-  const float factor = (args.scale < 0 ? -args.scale : args.scale) * kLog2E;
+  const float factor = (args.scale < 0 ? -args.scale : args.scale) * P::kUnit;
   for (std::int64_t v = 0; v < vectors; ++v) {
     float* column = scores + v * kLanes;
-    const F before = load(top + v * kLanes);
-    F peak = before;
+    F peak = splat(-kInfinity);
     if (mask.partial) {
       for (std::int64_t j = 0; j < keys; ++j) {
         const F s = select(mask.row(j, v * kLanes), load(column + j * kBlock), splat(-kInfinity));
@@ -51,13 +50,15 @@ STOA_INLINE void soften(const AttentionArgs& args, const AttentionSegment& segme
       if (j < keys) peak = max(load(column + j * kBlock), peak);
       peak = max(peak, other);
     }
+    // The running maximum is kept as it is subtracted, rounded: the same rounding then cancels in the sum.
+    const F before = load(top + v * kLanes), after = max(peak * factor, before);
     // A query that has seen nothing yet: any finite shift leaves its weights 0.
-    const F shift = select(peak == -kInfinity, F{}, peak * factor);
-    const F fade = exp2<6>(fma(before, splat(factor), -shift));
+    const F shift = select(after == -kInfinity, F{}, after);
+    const F fade = P::power(before - shift);
     F total = load(sum + v * kLanes) * fade;
     BlockDropout dropout(args, segment, head, q_at + v * kLanes, mask.k0);
     const auto weight = [&](std::int64_t j) {
-      F p = exp2<P::kExpDegree>(fma(load(column + j * kBlock), splat(factor), -shift));
+      F p = P::power(fma(load(column + j * kBlock), splat(factor), -shift));
       total += p;
       if (args.dropout != 0) p = p * dropout.factor(j);
       return p;
@@ -72,7 +73,7 @@ STOA_INLINE void soften(const AttentionArgs& args, const AttentionSegment& segme
     } else {
       for (std::int64_t j = 0; j < keys; ++j) store(column + j * kBlock, weight(j));
     }
-    store(top + v * kLanes, peak);
+    store(top + v * kLanes, after);
     store(sum + v * kLanes, total);
     store(alpha + v * kLanes, fade);
   }
@@ -123,7 +124,6 @@ void forward_task(const AttentionArgs& args, const AttentionSegment& segment, st
                        memory + at.output + b * kBlock * dp, kBlock, Into::kScaleAdd, memory + at.alpha);
     }
   }
-  const float factor = args.scale < 0 ? -args.scale : args.scale;
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t count = queries - b * kBlock < kBlock ? queries - b * kBlock : kBlock;
     float* inverse = memory + at.alpha;
@@ -135,7 +135,7 @@ void forward_task(const AttentionArgs& args, const AttentionSegment& segment, st
     if (args.lse) {
       float* lse = args.lse + (segment.q_row + begin + b * kBlock) * args.heads + head;
       for (std::int64_t i = 0; i < count; ++i)
-        lse[i * args.heads] = sum[i] == 0 ? -kInfinity : top[i] * factor + __builtin_logf(sum[i]);
+        lse[i * args.heads] = sum[i] == 0 ? -kInfinity : top[i] / P::kUnit + __builtin_logf(sum[i]);
     }
   }
 }

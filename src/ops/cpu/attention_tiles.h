@@ -42,17 +42,23 @@ STOA_INLINE void transpose(F (&rows)[kLanes]) {
   }
 }
 
+// All bits of a word in all lanes.
+STOA_INLINE F splat_word(float word) {
+  return reinterpret_cast<F>(U{} + __builtin_bit_cast(std::uint32_t, word));
+}
+
 #if STOA_ISA_LEVEL >= 3
 // Two bf16 per word.
 struct Pairs {
   using Type = BF16;
   static constexpr int kPerWord = 2;
-  static constexpr int kExpDegree = 4;
-  STOA_INLINE F product(float a, F b, F c) {
-    const __m512i word = _mm512_set1_epi32(__builtin_bit_cast(int, a));
-    return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(word),
+  STOA_INLINE F product(F a, F b, F c) {
+    return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(a),
                                                 reinterpret_cast<__m512bh>(b)));
   }
+  // Weights become bf16: logarithms to base 2 throughout save a multiplication, and degree 4 suffices.
+  static constexpr float kUnit = kLog2E;  // scores and their logarithms are kept in units of 1 / kUnit
+  STOA_INLINE F power(F x) { return exp2<4>(x); }
   // Words of a row: row[2i], row[2i + 1].
   STOA_INLINE F words(const std::uint16_t* row, std::int64_t i, std::int64_t d) {
     const std::int64_t left = d - 2 * i;
@@ -67,8 +73,9 @@ template <class E>
 struct Singles {
   using Type = E;
   static constexpr int kPerWord = 1;
-  static constexpr int kExpDegree = 6;
-  STOA_INLINE F product(float a, F b, F c) { return fma(splat(a), b, c); }
+  STOA_INLINE F product(F a, F b, F c) { return fma(a, b, c); }
+  static constexpr float kUnit = 1;
+  STOA_INLINE F power(F x) { return exp2<6>(x * kLog2E); }
   STOA_INLINE F words(const typename E::Storage* row, std::int64_t i, std::int64_t d) {
     if (i + kLanes <= d) return E::get(row + i, Full{});
     if (i >= d) return F{};
@@ -164,7 +171,7 @@ STOA_INLINE void tile_product(std::int64_t words, const float* a, std::int64_t a
     for (int v = 0; v < kVectors; ++v) column[v] = load(b + k * b_row + v * kLanes);
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
-      const float word = a[m * a_row + k * a_word];
+      const F word = splat_word(a[m * a_row + k * a_word]);
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sum[m][v] = P::product(word, column[v], sum[m][v]);
     }

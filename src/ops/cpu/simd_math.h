@@ -14,6 +14,14 @@ struct First {
   int count;
 };
 
+// Nearest even with subnormals kept, as base/half.h: bits stored by any instruction set are the same.
+STOA_INLINE H to_bf16_exactly(F x) {
+  const U u = reinterpret_cast<U>(x);
+  const U rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const U quiet = (u >> 16) | 0x40u;
+  return __builtin_convertvector((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, H);
+}
+
 struct F32 {
   using Storage = float;
   STOA_INLINE F get(const float* p, Full) { return load(p); }
@@ -25,8 +33,8 @@ struct BF16 {
   using Storage = std::uint16_t;
   STOA_INLINE F get(const std::uint16_t* p, Full) { return from_bf16(load_half(p)); }
   STOA_INLINE F get(const std::uint16_t* p, First f) { return from_bf16(load_half_first(p, f.count)); }
-  STOA_INLINE void put(std::uint16_t* p, F x, Full) { store_half(p, to_bf16(x)); }
-  STOA_INLINE void put(std::uint16_t* p, F x, First f) { store_half_first(p, to_bf16(x), f.count); }
+  STOA_INLINE void put(std::uint16_t* p, F x, Full) { store_half(p, to_bf16_exactly(x)); }
+  STOA_INLINE void put(std::uint16_t* p, F x, First f) { store_half_first(p, to_bf16_exactly(x), f.count); }
 };
 struct F16 {
   using Storage = std::uint16_t;
