@@ -9,7 +9,8 @@ if(STOA_MOLD)
 endif()
 
 add_library(stoa_options INTERFACE)
-target_compile_options(stoa_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -fno-math-errno)
+target_compile_options(stoa_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -fno-math-errno
+                       -Wno-restrict)  # GCC 12 sees overlaps in std::string that cannot be (GCC bug 105651)
 if(STOA_WERROR)
   target_compile_options(stoa_options INTERFACE -Werror)
 endif()

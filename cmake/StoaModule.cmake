@@ -2,6 +2,7 @@
 #
 # One static library `stoa_<folder>` from the folder's *.cc files, and one test program `<folder>_test` from its
 # *_test.cc files. DEPENDS names the folders of the levels below that this one may include (docs/design.md).
+# *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
 function(stoa_module folder)
   cmake_parse_arguments(ARG "RECURSE" "" "DEPENDS;LIBRARIES;TEST_DEPENDS" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${folder})
@@ -12,7 +13,7 @@ function(stoa_module folder)
   endif()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
-  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(_test|_kernels|/main)\\.cc$")
   string(REPLACE "/" "_" name ${folder})
   set(target stoa_${name})
   list(TRANSFORM ARG_DEPENDS PREPEND stoa_)

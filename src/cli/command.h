@@ -1,5 +1,6 @@
-// How a command joins the program: one function per command adds a CLI11 subcommand whose callback does the work.
-// Results go to standard output, progress and warnings to the console (standard error); errors are thrown.
+// How a command joins the program: one function per command adds a CLI11 subcommand whose callback does the
+// work. Results go to standard output, progress and warnings to the console (standard error); errors are
+// thrown.
 #pragma once
 
 namespace CLI {

@@ -30,7 +30,8 @@ double seconds_since(Clock::time_point start) {
 }
 
 void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) fail<IoError>("cannot write to standard output");
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    fail<IoError>("cannot write to standard output");
 }
 
 // Calls `each` with every line of a file, or of standard input for "" and "-", without its newline.
@@ -109,8 +110,8 @@ class Texts {
     const Json parsed = Json::parse(line, nullptr, false);
     require<DataError>(parsed.is_object(), "{} line {} is not a JSON object", files_[file_], line_);
     const auto value = parsed.find(json_key_);
-    require<DataError>(value != parsed.end() && value->is_string(), "{} line {} has no text under '{}'", files_[file_],
-                       line_, json_key_);
+    require<DataError>(value != parsed.end() && value->is_string(), "{} line {} has no text under '{}'",
+                       files_[file_], line_, json_key_);
     return value->get<std::string>();
   }
 
@@ -141,17 +142,18 @@ void train(const TrainArguments& a, Context& context) {
   std::unique_ptr<Progress> bar = std::make_unique<Progress>(context.console, "counting words", total, "B");
   bool merging = false;
   token::TrainSummary summary;
-  const auto spec = token::train_bpe(
-      [&](std::string& text) { return texts.next(text); }, options, pool,
-      [&](const token::TrainProgress& p) {
-        if (p.stage == token::TrainProgress::Stage::kMerging && !merging) {
-          merging = true;
-          bar->finish();
-          bar = std::make_unique<Progress>(context.console, "merging", static_cast<double>(p.total), "tokens");
-        }
-        bar->update(static_cast<double>(p.done));
-      },
-      &summary);
+  const auto spec =
+      token::train_bpe([&](std::string& text) { return texts.next(text); }, options, pool,
+                       [&](const token::TrainProgress& p) {
+                         if (p.stage == token::TrainProgress::Stage::kMerging && !merging) {
+                           merging = true;
+                           bar->finish();
+                           bar = std::make_unique<Progress>(context.console, "merging",
+                                                            static_cast<double>(p.total), "tokens");
+                         }
+                         bar->update(static_cast<double>(p.done));
+                       },
+                       &summary);
   bar->finish();
   const double seconds = seconds_since(start);
   const token::Tokenizer tokenizer(spec);
@@ -172,7 +174,8 @@ void train(const TrainArguments& a, Context& context) {
               .dump() +
           "\n");
   } else {
-    print(fmt::format("{}: {} tokens, fingerprint {}\n", a.output, tokenizer.vocab_size(), tokenizer.fingerprint()));
+    print(fmt::format("{}: {} tokens, fingerprint {}\n", a.output, tokenizer.vocab_size(),
+                      tokenizer.fingerprint()));
   }
 }
 
@@ -304,8 +307,10 @@ void bench(const CodeArguments& a) {
 }
 
 void add_tokenizer_option(CLI::App* command, CodeArguments& a) {
-  command->add_option("--tokenizer,-t", a.tokenizer,
-                      "directory, tokenizer.json, or vocab.json beside merges.txt")->required();
+  command
+      ->add_option("--tokenizer,-t", a.tokenizer,
+                   "directory, tokenizer.json, or vocab.json beside merges.txt")
+      ->required();
 }
 
 }  // namespace
@@ -318,19 +323,25 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   CLI::App* c = tokenizer->add_subcommand("train", "Train a vocabulary on text files");
   c->footer("Example: stoa tokenizer train corpus.txt --vocab-size 8192 --output tok");
   c->add_option("FILES", t->files, "text files; .jsonl: one object per line")->required();
-  c->add_option("--vocab-size", t->options.vocab_size, "tokens, special ones and the 256 bytes included")->required();
+  c->add_option("--vocab-size", t->options.vocab_size, "tokens, special ones and the 256 bytes included")
+      ->required();
   c->add_option("--output,-o", t->output, "directory for tokenizer.json, vocab.json, merges.txt")->required();
-  c->add_option("--special", t->special, "special tokens, ids from 0; one per use of the option; ids from 0, the first ends documents")
+  c->add_option("--special", t->special,
+                "special tokens, ids from 0; one per use of the option; ids from 0, the first ends documents")
       ->allow_extra_args(false)
       ->capture_default_str();
   c->add_option("--min-frequency", t->options.min_frequency, "merge only pairs seen so often")
-      ->check(CLI::NonNegativeNumber)->capture_default_str();
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   c->add_option("--split", t->split, "how text is cut into words")
-      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2", "none"}))->capture_default_str();
+      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2", "none"}))
+      ->capture_default_str();
   c->add_option("--unit", t->unit,
-                "what is one text in a text file: lines with their newline (as Hugging Face trains on files), each line "
+                "what is one text in a text file: lines with their newline (as Hugging Face trains on "
+                "files), each line "
                 "without it, or the file")
-      ->check(CLI::IsMember({"lines", "line", "file"}))->capture_default_str();
+      ->check(CLI::IsMember({"lines", "line", "file"}))
+      ->capture_default_str();
   c->add_option("--json-key", t->json_key, "the field of .jsonl that holds the text")->capture_default_str();
   c->add_option("--workers", t->workers, "threads")->check(CLI::PositiveNumber)->capture_default_str();
   c->add_flag("--json", t->json, "print a JSON summary");
@@ -366,7 +377,9 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   c->footer("Example: stoa tokenizer bench --tokenizer tok corpus.txt");
   add_tokenizer_option(c, *b);
   c->add_option("FILE", b->file, "text; each non-empty line is one text")->required();
-  c->add_option("--repeat", b->repeat, "passes; the best counts")->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_option("--repeat", b->repeat, "passes; the best counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   c->callback([b] { bench(*b); });
 }
 

@@ -1,4 +1,5 @@
-// Tokens that are found in the text before it is split: special tokens and words added to a trained vocabulary.
+// Tokens that are found in the text before it is split: special tokens and words added to a trained
+// vocabulary.
 #pragma once
 
 #include <array>
@@ -26,8 +27,8 @@ struct AddedToken {
   bool operator==(const AddedToken&) const = default;
 };
 
-// Leftmost-longest search for one set of tokens, as Hugging Face: a match that is then refused (single_word, special
-// tokens with `plain`) still ends the search at its place.
+// Leftmost-longest search for one set of tokens, as Hugging Face: a match that is then refused (single_word,
+// special tokens with `plain`) still ends the search at its place.
 class AddedTokenFinder {
  public:
   // `patterns[i]` is the text that stands for `tokens[i]`.

@@ -15,10 +15,14 @@ constexpr TokenId kDead = -1;
 }  // namespace
 
 Bpe::Bpe(std::span<const TokenId> byte_ids, std::span<const Merge> merges)
-    : byte_ids_(byte_ids.begin(), byte_ids.end()), byte_pairs_(65536, kNone), merges_(merges.begin(), merges.end()) {
-  require<InternalError>(byte_ids.size() == 256, "byte-level BPE needs 256 byte tokens, got {}", byte_ids.size());
+    : byte_ids_(byte_ids.begin(), byte_ids.end()),
+      byte_pairs_(65536, kNone),
+      merges_(merges.begin(), merges.end()) {
+  require<InternalError>(byte_ids.size() == 256, "byte-level BPE needs 256 byte tokens, got {}",
+                         byte_ids.size());
   require<DataError>(merges.size() < kEnd, "{} merges are too many", merges.size());
-  const std::size_t capacity = std::bit_ceil(std::max<std::size_t>(16, merges.size() * 2 + merges.size() / 2));
+  const std::size_t capacity =
+      std::bit_ceil(std::max<std::size_t>(16, merges.size() * 2 + merges.size() / 2));
   slots_.resize(capacity);
   mask_ = capacity - 1;
   shift_ = 64 - std::countr_zero(capacity);
@@ -96,8 +100,8 @@ void Bpe::collect(MergeScratch& s, std::vector<TokenId>& out) const {
   for (std::uint32_t i = 0; i != kEnd && !s.ids.empty(); i = s.next[i]) out.push_back(s.ids[i]);
 }
 
-// One bucket of positions per rank; ranks leave a heap in ascending order. A merge only creates pairs of higher rank
-// (ascending()), so a bucket is complete when its turn comes, and is worked from left to right.
+// One bucket of positions per rank; ranks leave a heap in ascending order. A merge only creates pairs of
+// higher rank (ascending()), so a bucket is complete when its turn comes, and is worked from left to right.
 void Bpe::encode_buckets(std::string_view word, MergeScratch& s, std::vector<TokenId>& out) const {
   link(word, s);
   s.bucket_of_rank.resize(merges_.size(), -1);
@@ -116,7 +120,8 @@ void Bpe::encode_buckets(std::string_view word, MergeScratch& s, std::vector<Tok
     bucket.positions.push_back(position);
   };
   for (std::uint32_t i = 0; i + 1 < word.size(); ++i) {
-    const std::uint64_t ranked = find_bytes(static_cast<std::uint8_t>(word[i]), static_cast<std::uint8_t>(word[i + 1]));
+    const std::uint64_t ranked =
+        find_bytes(static_cast<std::uint8_t>(word[i]), static_cast<std::uint8_t>(word[i + 1]));
     if (ranked != kNone) push(ranked, i);
   }
   std::vector<std::uint32_t> positions;

@@ -1,4 +1,5 @@
-// Byte-pair merges: pair table, and merging of one word by lowest rank, leftmost first (Sennrich et al. 2016; GPT-2).
+// Byte-pair merges: pair table, and merging of one word by lowest rank, leftmost first (Sennrich et al. 2016;
+// GPT-2).
 #pragma once
 
 #include <cstdint>
@@ -31,23 +32,24 @@ struct MergeScratch {
 
 class Bpe {
  public:
-  // `byte_ids`: the token of each byte; `merges` in rank order. The same pair twice: the later rank counts, as in
-  // Hugging Face tokenizers.
+  // `byte_ids`: the token of each byte; `merges` in rank order. The same pair twice: the later rank counts,
+  // as in Hugging Face tokenizers.
   Bpe(std::span<const TokenId> byte_ids, std::span<const Merge> merges);
 
   TokenId byte_id(std::uint8_t byte) const { return byte_ids_[byte]; }
 
   // Appends the tokens of one word. Short words take a scan, long ones buckets by rank: n log n at worst.
   void encode(std::string_view word, MergeScratch& scratch, std::vector<TokenId>& out) const;
-  // The same into an array with room for word.size() ids; returns their number. For words of up to kShort bytes.
+  // The same into an array with room for word.size() ids; returns their number. For words of up to kShort
+  // bytes.
   static constexpr std::size_t kShort = 48;
   std::size_t encode_short(std::string_view word, TokenId* out) const;
 
   // Both ways for long words; `encode` chooses. Public for tests, which compare them.
   void encode_buckets(std::string_view word, MergeScratch& scratch, std::vector<TokenId>& out) const;
   void encode_heap(std::string_view word, MergeScratch& scratch, std::vector<TokenId>& out) const;
-  // A merge never makes a pair of lower or equal rank: true of every table that training made without two ways to one
-  // token. Buckets need it.
+  // A merge never makes a pair of lower or equal rank: true of every table that training made without two
+  // ways to one token. Buckets need it.
   bool ascending() const { return ascending_; }
 
  private:
@@ -57,7 +59,8 @@ class Bpe {
     std::uint64_t ranked = kNone;  // rank << 32 | result
   };
   static std::uint64_t key(TokenId left, TokenId right) {
-    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
+           static_cast<std::uint32_t>(right);
   }
   std::size_t home(std::uint64_t pair) const { return (pair * 0x9E3779B97F4A7C15u) >> shift_; }
   // rank << 32 | result, or kNone.

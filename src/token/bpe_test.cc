@@ -78,7 +78,8 @@ TEST(Bpe, AllWaysGiveWhatTheDefinitionGives) {
 }
 
 TEST(Bpe, ATableWithTwoWaysToOneTokenIsNotAscending) {
-  const std::vector<Merge> merges = {{'a', 'b', 256}, {'b', 'c', 257}, {256, 'c', 258}, {258, 'd', 259}, {'a', 257, 258}};
+  const std::vector<Merge> merges = {
+      {'a', 'b', 256}, {'b', 'c', 257}, {256, 'c', 258}, {258, 'd', 259}, {'a', 257, 258}};
   EXPECT_FALSE(Bpe(bytes_as_ids(), merges).ascending());
 }
 
@@ -106,7 +107,8 @@ TEST(Bpe, TimeIsLinearInTheLengthOfAWord) {
         std::vector<TokenId> ids;
         const auto start = std::chrono::steady_clock::now();
         encoder.encode(text, {}, ids);
-        best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        best =
+            std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         EXPECT_EQ(tokenizer.decode(ids), text);
       }
       return best;

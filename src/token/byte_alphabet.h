@@ -1,5 +1,5 @@
-// The byte alphabet of byte-level BPE (GPT-2, encoder.py): every byte is a printable character in vocabulary files.
-// Bytes 33-126, 161-172, 174-255 stand for themselves, the other 68 are U+0100 … U+0143 in order.
+// The byte alphabet of byte-level BPE (GPT-2, encoder.py): every byte is a printable character in vocabulary
+// files. Bytes 33-126, 161-172, 174-255 stand for themselves, the other 68 are U+0100 … U+0143 in order.
 #pragma once
 
 #include <array>

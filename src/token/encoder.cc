@@ -12,7 +12,8 @@
 namespace stoa::token {
 namespace {
 
-// A word of up to 15 bytes as a number: its bytes, zeros, and its length in the last byte. Equal keys are equal words.
+// A word of up to 15 bytes as a number: its bytes, zeros, and its length in the last byte. Equal keys are
+// equal words.
 struct WordKey {
   std::uint64_t low, high;
   bool operator==(const WordKey&) const = default;
@@ -65,7 +66,8 @@ inline std::uint32_t letters_of_16(const char* p) {
 }  // namespace
 
 struct Encoder::WordCache {
-  // 32 bytes; two share a cache line. `count` 0 marks an empty entry, above kInline the ids lie in `pool` at ids[0].
+  // 32 bytes; two share a cache line. `count` 0 marks an empty entry, above kInline the ids lie in `pool` at
+  // ids[0].
   struct Entry {
     WordKey key{0, 0};
     TokenId ids[kInline] = {0, 0, 0};
@@ -149,10 +151,14 @@ void Encoder::encode_piece(std::string_view text, std::vector<TokenId>& out) {
   }
   const char *p = text.data(), *end = p + text.size();
   switch (spec.split) {
-    case SplitPattern::kGpt2: return encode_words<SplitPattern::kGpt2>(p, end, out);
-    case SplitPattern::kLlama3: return encode_words<SplitPattern::kLlama3>(p, end, out);
-    case SplitPattern::kQwen2: return encode_words<SplitPattern::kQwen2>(p, end, out);
-    case SplitPattern::kNone: return encode_words<SplitPattern::kNone>(p, end, out);
+    case SplitPattern::kGpt2:
+      return encode_words<SplitPattern::kGpt2>(p, end, out);
+    case SplitPattern::kLlama3:
+      return encode_words<SplitPattern::kLlama3>(p, end, out);
+    case SplitPattern::kQwen2:
+      return encode_words<SplitPattern::kQwen2>(p, end, out);
+    case SplitPattern::kNone:
+      return encode_words<SplitPattern::kNone>(p, end, out);
   }
 }
 
@@ -179,7 +185,8 @@ void Encoder::encode_words(const char* p, const char* end, std::vector<TokenId>&
     std::size_t n = 0;
     const bool room = end - p >= 17;
     if (room) {
-      // The common word: a space and ASCII letters, within 16 bytes. What ends it must not be a letter beyond ASCII.
+      // The common word: a space and ASCII letters, within 16 bytes. What ends it must not be a letter beyond
+      // ASCII.
       const std::uint32_t letters = letters_of_16(p);
       const unsigned lead = *p == ' ' ? 1 : 0;
       const auto run = static_cast<std::size_t>(std::countr_one(letters >> lead));
@@ -259,9 +266,9 @@ void Encoder::encode_word(std::string_view word, std::vector<TokenId>& out) {
       e.ids[0] = static_cast<TokenId>(first);
     }
   } else {
-    cache->longs[hash & (WordCache::kLongEntries - 1)] = {hash, static_cast<std::uint32_t>(cache->texts.size()),
-                                                          static_cast<std::uint32_t>(word.size()), first,
-                                                          static_cast<std::uint32_t>(ids.size())};
+    cache->longs[hash & (WordCache::kLongEntries - 1)] = {
+        hash, static_cast<std::uint32_t>(cache->texts.size()), static_cast<std::uint32_t>(word.size()), first,
+        static_cast<std::uint32_t>(ids.size())};
     cache->texts.append(word);
   }
 }

@@ -26,7 +26,7 @@ class Encoder {
 
  private:
   struct WordCache;
-  void encode_piece(std::string_view text, std::vector<TokenId>& out);   // ordinary text between added tokens
+  void encode_piece(std::string_view text, std::vector<TokenId>& out);  // ordinary text between added tokens
   template <SplitPattern pattern>
   void encode_words(const char* p, const char* end, std::vector<TokenId>& out);
   void encode_word(std::string_view word, std::vector<TokenId>& out);

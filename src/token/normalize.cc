@@ -23,8 +23,9 @@ void append_nfc(std::string_view run, std::string& out) {
 
 }  // namespace
 
-// Only a character that combines() can change, together with the character before it and those that combine after it;
-// all else is copied. (Unicode Standard Annex 15, section 9: a starter with NFC_Quick_Check=Yes never joins to its left.)
+// Only a character that combines() can change, together with the character before it and those that combine
+// after it; all else is copied. (Unicode Standard Annex 15, section 9: a starter with NFC_Quick_Check=Yes
+// never joins to its left.)
 std::string_view normalize_nfc(std::string_view text, const UnicodeClasses& classes, std::string& storage) {
   const char *begin = text.data(), *end = begin + text.size(), *copied = begin, *p = begin;
   const char* base = nullptr;  // start of the last character that may take marks

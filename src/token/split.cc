@@ -25,13 +25,18 @@ std::size_t contraction(const char* p, const char* end, bool any_case) {
     case 's':
     case 't':
     case 'm':
-    case 'd': return 2;
+    case 'd':
+      return 2;
     case 'r':
-    case 'v': return letter(2) == 'e' ? 3 : 0;
-    case 'l': return letter(2) == 'l' ? 3 : 0;
+    case 'v':
+      return letter(2) == 'e' ? 3 : 0;
+    case 'l':
+      return letter(2) == 'l' ? 3 : 0;
     // U+017F, the long s, is the one other character that folds to a letter of the list.
-    case '\xC5': return any_case && letter(2) == '\xBF' ? 3 : 0;
-    default: return 0;
+    case '\xC5':
+      return any_case && letter(2) == '\xBF' ? 3 : 0;
+    default:
+      return 0;
   }
 }
 
@@ -39,20 +44,28 @@ std::size_t contraction(const char* p, const char* end, bool any_case) {
 
 std::string_view name(SplitPattern pattern) {
   switch (pattern) {
-    case SplitPattern::kNone: return "none";
-    case SplitPattern::kGpt2: return "gpt2";
-    case SplitPattern::kLlama3: return "llama3";
-    case SplitPattern::kQwen2: return "qwen2";
+    case SplitPattern::kNone:
+      return "none";
+    case SplitPattern::kGpt2:
+      return "gpt2";
+    case SplitPattern::kLlama3:
+      return "llama3";
+    case SplitPattern::kQwen2:
+      return "qwen2";
   }
   return "";
 }
 
 std::string_view regex(SplitPattern pattern) {
   switch (pattern) {
-    case SplitPattern::kNone: return "";
-    case SplitPattern::kGpt2: return kGpt2Regex;
-    case SplitPattern::kLlama3: return kLlama3Regex;
-    case SplitPattern::kQwen2: return kQwen2Regex;
+    case SplitPattern::kNone:
+      return "";
+    case SplitPattern::kGpt2:
+      return kGpt2Regex;
+    case SplitPattern::kLlama3:
+      return kLlama3Regex;
+    case SplitPattern::kQwen2:
+      return kQwen2Regex;
   }
   return "";
 }
@@ -75,8 +88,8 @@ Splitter::Splitter(SplitPattern pattern) : pattern_(pattern) {
   for (char32_t c = 0; c < 128; ++c) ascii_[c] = classes_.char_class(c);
 }
 
-// \s+(?!\S)|\s+ at a space: the whole run at the end of the text or when it is one character, else all but its last
-// character. With `cut_at_newlines`, \s*[\r\n]+ comes first: the run up to its last newline.
+// \s+(?!\S)|\s+ at a space: the whole run at the end of the text or when it is one character, else all but
+// its last character. With `cut_at_newlines`, \s*[\r\n]+ comes first: the run up to its last newline.
 std::size_t Splitter::spaces(const char* p, const char* end, bool cut_at_newlines) const {
   const char *q = p, *last = p, *newline = nullptr;
   while (q < end) {

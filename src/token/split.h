@@ -1,4 +1,5 @@
-// Cuts text into the words that BPE merges within, by hand-written matchers of the regular expressions in tokenizer files.
+// Cuts text into the words that BPE merges within, by hand-written matchers of the regular expressions in
+// tokenizer files.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@ namespace stoa::token {
 enum class SplitPattern : std::uint8_t {
   kNone,    // the whole text is one word
   kGpt2,    // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-  kLlama3,  // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+  kLlama3,  // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+            // ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
   kQwen2,   // as Llama-3 with \p{N}
 };
 
@@ -22,8 +24,8 @@ std::string_view regex(SplitPattern pattern);  // as written in a tokenizer.json
 std::optional<SplitPattern> split_pattern_named(std::string_view name);
 std::optional<SplitPattern> split_pattern_of_regex(std::string_view regex);
 
-// Matches one word at a time. Any bytes are accepted (see CodePoint); a text is split as a whole, since what follows a
-// run of spaces decides where it is cut.
+// Matches one word at a time. Any bytes are accepted (see CodePoint); a text is split as a whole, since what
+// follows a run of spaces decides where it is cut.
 class Splitter {
  public:
   explicit Splitter(SplitPattern pattern);
@@ -33,10 +35,14 @@ class Splitter {
   // Length in bytes (>= 1) of the word that starts at p < end, where `end` is the end of the text.
   std::size_t next(const char* p, const char* end) const {
     switch (pattern_) {
-      case SplitPattern::kGpt2: return next_gpt2(p, end);
-      case SplitPattern::kLlama3: return next_llama(p, end, 3);
-      case SplitPattern::kQwen2: return next_llama(p, end, 1);
-      case SplitPattern::kNone: break;
+      case SplitPattern::kGpt2:
+        return next_gpt2(p, end);
+      case SplitPattern::kLlama3:
+        return next_llama(p, end, 3);
+      case SplitPattern::kQwen2:
+        return next_llama(p, end, 1);
+      case SplitPattern::kNone:
+        break;
     }
     return static_cast<std::size_t>(end - p);
   }

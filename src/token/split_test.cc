@@ -40,7 +40,10 @@ TEST(Split, Qwen2) { EXPECT_EQ(split(SplitPattern::kQwen2, "a 12"), (Words{"a", 
 
 TEST(Split, InvalidBytesArePunctuationOneByOne) {
   EXPECT_EQ(split(SplitPattern::kGpt2, "a\xFF\xC0z \xE4\xBB!"), (Words{"a", "\xFF\xC0", "z", " \xE4\xBB!"}));
-  EXPECT_EQ(split(SplitPattern::kGpt2, "\xED\xA0\x80" "a"), (Words{"\xED\xA0\x80", "a"}));  // a surrogate
+  EXPECT_EQ(split(SplitPattern::kGpt2,
+                  "\xED\xA0\x80"
+                  "a"),
+            (Words{"\xED\xA0\x80", "a"}));  // a surrogate
 }
 
 TEST(Split, NamesAndRegexesLeadBack) {
@@ -89,7 +92,8 @@ TEST(Unicode, EveryCodePointNormalizesAsHuggingFace) {
   const UnicodeClasses classes;
   std::string storage;
   EXPECT_EQ(checksum_of_unicode([&](const std::string& c, auto&& add) {
-              const std::string text = c + "\u0323\u0301q\u0345" + c + "\u0334" + "e" + c + "\u0301" + c + "\u0345";
+              const std::string text =
+                  c + "\u0323\u0301q\u0345" + c + "\u0334" + "e" + c + "\u0301" + c + "\u0345";
               for (const char b : normalize_nfc(text, classes, storage)) add(static_cast<std::uint8_t>(b));
             }),
             expected["nfc"].get<std::string>());

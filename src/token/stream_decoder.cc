@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// Length of the longest beginning of a valid character at p (p does not start a whole one): 1..3. `open` tells that it
-// reaches `end`, so that more bytes could complete it.
+// Length of the longest beginning of a valid character at p (p does not start a whole one): 1..3. `open`
+// tells that it reaches `end`, so that more bytes could complete it.
 std::size_t invalid_prefix(const char* p, const char* end, bool& open) {
   const auto byte = [p](std::ptrdiff_t i) { return static_cast<std::uint8_t>(p[i]); };
   open = false;

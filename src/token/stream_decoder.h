@@ -7,9 +7,9 @@
 
 namespace stoa::token {
 
-// Emits complete UTF-8 only: the bytes of an unfinished character wait for the next token. Bytes that can no longer
-// become a character are emitted as U+FFFD, one per maximal invalid sequence (Unicode 16, section 3.9), as Python and
-// Hugging Face write them.
+// Emits complete UTF-8 only: the bytes of an unfinished character wait for the next token. Bytes that can no
+// longer become a character are emitted as U+FFFD, one per maximal invalid sequence (Unicode 16,
+// section 3.9), as Python and Hugging Face write them.
 class StreamDecoder {
  public:
   explicit StreamDecoder(Tokenizer tokenizer, DecodeOptions options = {});

@@ -40,7 +40,8 @@ std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> ad
   for (const AddedToken& t : added) {
     c.add(t.id), c.add(t.content);
     // Without a normalizer `normalized` changes no id, and files written by different programs differ in it.
-    for (const bool flag : {t.special, t.single_word, t.lstrip, t.rstrip, t.normalized && spec.nfc}) c.add(flag ? 1 : 0);
+    for (const bool flag : {t.special, t.single_word, t.lstrip, t.rstrip, t.normalized && spec.nfc})
+      c.add(flag ? 1 : 0);
   }
   return c.digest();
 }
@@ -65,7 +66,8 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
     append_utf8(alphabet.symbol(static_cast<std::uint8_t>(b)), symbol);
     const auto found = ids.find(symbol);
     require<DataError>(found != ids.end(),
-                       "the vocabulary has no token for byte {} ('{}'): not a byte-level BPE tokenizer", b, symbol);
+                       "the vocabulary has no token for byte {} ('{}'): not a byte-level BPE tokenizer", b,
+                       symbol);
     byte_ids[static_cast<std::size_t>(b)] = found->second;
   }
   const auto size = static_cast<TokenId>(vocabulary.size());
@@ -127,7 +129,8 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
   for (const auto& around : {spec.before, spec.after}) {
     for (const TokenId id : around) {
       require<DataError>(id >= 0 && static_cast<std::size_t>(id) < bytes.size(),
-                         "the post-processor names token id {}, the vocabulary ends at {}", id, bytes.size() - 1);
+                         "the post-processor names token id {}, the vocabulary ends at {}", id,
+                         bytes.size() - 1);
     }
   }
   fingerprint = fingerprint_of(spec, spec.added);
@@ -144,7 +147,8 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
 }
 
 std::string_view Tokenizer::token_bytes(TokenId id) const {
-  require<DataError>(id >= 0 && id < vocab_size(), "token id {} is outside the vocabulary of {}", id, vocab_size());
+  require<DataError>(id >= 0 && id < vocab_size(), "token id {} is outside the vocabulary of {}", id,
+                     vocab_size());
   return data_->bytes[static_cast<std::size_t>(id)];
 }
 

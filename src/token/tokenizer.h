@@ -17,25 +17,28 @@
 namespace stoa::token {
 
 struct EncodeOptions {
-  bool plain = false;        // special tokens written in the text are text (Hugging Face: encode_special_tokens)
+  bool plain = false;  // special tokens written in the text are text (Hugging Face: encode_special_tokens)
   bool add_special = false;  // what the tokenizer's post-processor adds (bos, eos)
 };
 struct DecodeOptions {
   bool skip_special = false;
 };
 
-// Immutable; copies share. Encoding any bytes: text that is not UTF-8 is encoded byte for byte (an invalid byte counts
-// as punctuation when words are cut), and decoding gives exactly the bytes back, unless the tokenizer normalizes.
+// Immutable; copies share. Encoding any bytes: text that is not UTF-8 is encoded byte for byte (an invalid
+// byte counts as punctuation when words are cut), and decoding gives exactly the bytes back, unless the
+// tokenizer normalizes.
 class Tokenizer {
  public:
-  // A directory with tokenizer.json, or vocab.json + merges.txt, or encoder.json + vocab.bpe; a tokenizer.json; or one
-  // of vocab.json / encoder.json beside its merges. tokenizer_config.json, special_tokens_map.json and
-  // chat_template.jinja beside them are read. IoError when missing; DataError names what is wrong or unsupported.
+  // A directory with tokenizer.json, or vocab.json + merges.txt, or encoder.json + vocab.bpe; a
+  // tokenizer.json; or one of vocab.json / encoder.json beside its merges. tokenizer_config.json,
+  // special_tokens_map.json and chat_template.jinja beside them are read. IoError when missing; DataError
+  // names what is wrong or unsupported.
   static Tokenizer load(const fs::path& path);
   static Tokenizer from_json(std::string_view tokenizer_json);
   explicit Tokenizer(TokenizerSpec spec);  // DataError when the parts contradict each other
 
-  // Writes tokenizer.json, vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json, each atomically.
+  // Writes tokenizer.json, vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json, each
+  // atomically.
   void save(const fs::path& directory) const;
 
   // One text, without a word cache: for a prompt. Encoder is for much text.
@@ -44,7 +47,7 @@ class Tokenizer {
   std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
   std::string_view token_bytes(TokenId id) const;  // of one token; "" for an id without a token
 
-  std::int64_t vocab_size() const;  // largest id + 1
+  std::int64_t vocab_size() const;                                   // largest id + 1
   std::optional<TokenId> token_to_id(std::string_view token) const;  // as written in files ("Ġthe")
   std::string id_to_token(TokenId id) const;
   bool is_special(TokenId id) const;
@@ -54,7 +57,8 @@ class Tokenizer {
   // Ends a document in training data: eos, or <|endoftext|>, </s>, <|end_of_text|> where no eos is named.
   std::optional<TokenId> eod_id() const;
 
-  // 16 hexadecimal digits over vocabulary, merges, split pattern, normalizer and added tokens: equal for all file forms.
+  // 16 hexadecimal digits over vocabulary, merges, split pattern, normalizer and added tokens: equal for all
+  // file forms.
   const std::string& fingerprint() const;
   const std::string& chat_template() const;  // Jinja text, "" when the tokenizer has none
   const TokenizerSpec& spec() const;

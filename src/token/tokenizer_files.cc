@@ -42,7 +42,8 @@ void read_beside(const fs::path& directory, TokenizerSpec& spec) {
       fail<DataError>("{}: {}", path.string(), e.what());
     }
   }
-  if (const fs::path path = directory / "chat_template.jinja"; fs::exists(path)) spec.chat_template = read_text(path);
+  if (const fs::path path = directory / "chat_template.jinja"; fs::exists(path))
+    spec.chat_template = read_text(path);
 }
 
 TokenizerSpec read_spec(const fs::path& path) {

@@ -1,6 +1,8 @@
-// Fuzz target for tokenizer.json: any bytes are read or refused with DataError, and what is read encodes and decodes.
-// As a test it runs over seeds and mutations of them for a second; with clang it is a libFuzzer target:
-//   clang++ -std=c++20 -DSTOA_LIBFUZZER -fsanitize=fuzzer,address -Isrc src/token/tokenizer_json_fuzz_test.cc <libraries>
+// Fuzz target for tokenizer.json: any bytes are read or refused with DataError, and what is read encodes and
+// decodes. As a test it runs over seeds and mutations of them for a second; with clang it is a libFuzzer
+// target:
+//   clang++ -std=c++20 -DSTOA_LIBFUZZER -fsanitize=fuzzer,address -Isrc src/token/tokenizer_json_fuzz_test.cc
+//   <libraries>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -44,25 +46,38 @@ TEST(FuzzTokenizerJson, SeedsAndMutations) {
   std::vector<std::string> seeds;
   for (const char* name : {"gpt2", "llama3", "qwen2"}) {
     // One line: cuts and swaps then hit structure more often than indentation.
-    seeds.push_back(nlohmann::ordered_json::parse(read_text(test::fixture(std::string(name) + "/tokenizer.json"))).dump());
+    seeds.push_back(
+        nlohmann::ordered_json::parse(read_text(test::fixture(std::string(name) + "/tokenizer.json")))
+            .dump());
   }
-  for (const auto& entry : fs::directory_iterator(test::fixture("fuzz"))) seeds.push_back(read_text(entry.path()));
+  for (const auto& entry : fs::directory_iterator(test::fixture("fuzz")))
+    seeds.push_back(read_text(entry.path()));
   for (const auto& seed : seeds) run(seed);
   test::Random random(99);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   int runs = 0;
   while (std::chrono::steady_clock::now() < end) {
     std::string input = seeds[random.below(seeds.size())];
-    for (std::size_t n = 1 + random.below(4); n > 0 && !input.empty(); --n) {
+    for (std::size_t n = 1 + random.below(4); n > 0 && input.size() > 1; --n) {
       // Half of the changes near the front, where the structure is.
-      const std::size_t at = random.below(random.below(2) == 0 ? input.size() : std::min<std::size_t>(input.size(), 2000));
+      const std::size_t at =
+          random.below(random.below(2) == 0 ? input.size() : std::min<std::size_t>(input.size(), 2000));
       const std::string& other = seeds[random.below(seeds.size())];
       switch (random.below(5)) {
-        case 0: input[at] = static_cast<char>(random.next() & 0xFF); break;
-        case 1: input.erase(at, 1 + random.below(40)); break;
-        case 2: input.insert(at, input.substr(random.below(input.size()), random.below(40))); break;
-        case 3: input.resize(at); break;
-        default: input.insert(at, other.substr(random.below(other.size()), random.below(80)));
+        case 0:
+          input[at] = static_cast<char>(random.next() & 0xFF);
+          break;
+        case 1:
+          input.erase(at, 1 + random.below(40));
+          break;
+        case 2:
+          input.insert(at, input.substr(random.below(input.size() + 1), random.below(40)));
+          break;
+        case 3:
+          input.resize(at);
+          break;
+        default:
+          input.insert(at, other.substr(random.below(other.size() + 1), random.below(80)));
       }
     }
     run(input);

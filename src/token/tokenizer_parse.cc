@@ -64,7 +64,8 @@ void only_keys(json::object o, std::initializer_list<std::string_view> known, st
 TokenId token_id(json::element e, std::size_t entries, std::string_view where) {
   std::uint64_t id = 0;
   require<DataError>(!e.get(id), "{}: a token id must be a whole number from 0", where);
-  require<DataError>(id < 4 * entries + 65536, "{}: token id {} is far beyond the {} entries", where, id, entries);
+  require<DataError>(id < 4 * entries + 65536, "{}: token id {} is far beyond the {} entries", where, id,
+                     entries);
   return static_cast<TokenId>(id);
 }
 
@@ -111,8 +112,10 @@ void add_merge_line(std::string_view line, const Lookup& lookup, std::string& jo
 void read_model(json::object model, TokenizerSpec& spec) {
   const std::string type = member(model, "type") ? type_of(model, "model") : "BPE";
   require<DataError>(type == "BPE", "the tokenizer model is {}: Stoa reads byte-level BPE", type);
-  only_keys(model, {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
-                    "byte_fallback", "ignore_merges", "vocab", "merges"}, "model");
+  only_keys(model,
+            {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+             "byte_fallback", "ignore_merges", "vocab", "merges"},
+            "model");
   if (const auto dropout = member(model, "dropout")) {
     double p = 0;
     require<DataError>(!dropout->get(p) && p == 0, "model.dropout makes encoding random: not supported");
@@ -138,8 +141,9 @@ void read_model(json::object model, TokenizerSpec& spec) {
     }
     json::array pair;
     std::string_view left, right;
-    require<DataError>(!merge.get(pair) && pair.size() == 2 && !pair.at(0).get(left) && !pair.at(1).get(right),
-                       "merge {} must be \"left right\" or [\"left\", \"right\"]", spec.merges.size());
+    require<DataError>(
+        !merge.get(pair) && pair.size() == 2 && !pair.at(0).get(left) && !pair.at(1).get(right),
+        "merge {} must be \"left right\" or [\"left\", \"right\"]", spec.merges.size());
     add_merge(left, right, lookup, joined, spec);
   }
 }
@@ -189,9 +193,10 @@ void read_pre_tokenizer(json::object o, TokenizerSpec& spec, PreTokenizerState& 
     require<DataError>(expression.has_value(), "pre_tokenizer Split by a String is not supported");
     const std::string given = text_of(*expression, "pre_tokenizer.pattern.Regex");
     const auto known = split_pattern_of_regex(given);
-    require<DataError>(known.has_value(),
-                       "pre_tokenizer Split has the unsupported pattern {} (Stoa has those of GPT-2, Llama-3, Qwen-2)",
-                       given);
+    require<DataError>(
+        known.has_value(),
+        "pre_tokenizer Split has the unsupported pattern {} (Stoa has those of GPT-2, Llama-3, Qwen-2)",
+        given);
     spec.split = *known;
     const auto behavior = member(o, "behavior");
     const std::string how = behavior ? text_of(*behavior, "pre_tokenizer.behavior") : "";
@@ -201,7 +206,8 @@ void read_pre_tokenizer(json::object o, TokenizerSpec& spec, PreTokenizerState& 
                        "pre_tokenizer Split with behavior {}, invert {} is not supported", how, invert);
   } else {
     require<DataError>(type == "Sequence" && !nested,
-                       "pre_tokenizer {} is not supported (Stoa has ByteLevel, or Split and ByteLevel)", type);
+                       "pre_tokenizer {} is not supported (Stoa has ByteLevel, or Split and ByteLevel)",
+                       type);
     json::array list;
     require<DataError>(!o["pretokenizers"].get(list), "pre_tokenizer.pretokenizers must be a list");
     for (const json::element e : list) {
@@ -292,8 +298,10 @@ AddedToken* added_of(TokenizerSpec& spec, std::string_view content) {
 TokenizerSpec parse_tokenizer_json(std::string_view text) {
   json::parser parser;
   const json::object root = object_of(parse(parser, text, "tokenizer.json"), "tokenizer.json");
-  only_keys(root, {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
-                   "decoder", "model"}, "tokenizer.json");
+  only_keys(root,
+            {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
+             "post_processor", "decoder", "model"},
+            "tokenizer.json");
   if (const auto version = member(root, "version")) {
     const std::string v = text_of(*version, "version");
     require<DataError>(v == "1.0", "tokenizer.json has version {}, expected 1.0", v);
@@ -302,7 +310,8 @@ TokenizerSpec parse_tokenizer_json(std::string_view text) {
     require<DataError>(!member(root, key), "tokenizer.json has '{}', which Stoa does not support", key);
   }
   TokenizerSpec spec;
-  if (const auto normalizer = member(root, "normalizer")) read_normalizer(object_of(*normalizer, "normalizer"), spec);
+  if (const auto normalizer = member(root, "normalizer"))
+    read_normalizer(object_of(*normalizer, "normalizer"), spec);
   const auto pre = member(root, "pre_tokenizer");
   require<DataError>(pre.has_value(), "tokenizer.json has no pre_tokenizer: Stoa reads byte-level BPE");
   PreTokenizerState state;
@@ -364,16 +373,16 @@ void apply_tokenizer_config(std::string_view text, TokenizerSpec& spec) {
       AddedToken t = read_added(object_of(field.value, "added_tokens_decoder"), entries);
       std::uint64_t id = 0;
       for (const char c : field.key) {
-        require<DataError>(c >= '0' && c <= '9' && id < 100'000'000, "added_tokens_decoder: '{}' is not an id",
-                           field.key);
+        require<DataError>(c >= '0' && c <= '9' && id < 100'000'000,
+                           "added_tokens_decoder: '{}' is not an id", field.key);
         id = id * 10 + static_cast<std::uint64_t>(c - '0');
       }
-      require<DataError>(id < 4 * entries + 65536, "added_tokens_decoder: token id {} is far beyond the {} entries", id,
-                         entries);
+      require<DataError>(id < 4 * entries + 65536,
+                         "added_tokens_decoder: token id {} is far beyond the {} entries", id, entries);
       t.id = static_cast<TokenId>(id);
       if (AddedToken* known = added_of(spec, t.content)) {
-        require<DataError>(known->id == t.id, "tokenizer_config.json gives '{}' id {}, the tokenizer has {}", t.content,
-                           t.id, known->id);
+        require<DataError>(known->id == t.id, "tokenizer_config.json gives '{}' id {}, the tokenizer has {}",
+                           t.content, t.id, known->id);
         *known = t;
       } else {
         spec.added.push_back(std::move(t));
@@ -393,7 +402,8 @@ void apply_tokenizer_config(std::string_view text, TokenizerSpec& spec) {
       *target = text_of(*e, key);
     }
   }
-  if (const auto e = member(root, "add_bos_token")) spec.add_bos = flag(root, "add_bos_token", false, "tokenizer_config");
+  if (const auto e = member(root, "add_bos_token"))
+    spec.add_bos = flag(root, "add_bos_token", false, "tokenizer_config");
   if (const auto e = member(root, "chat_template")) {
     json::array list;
     if (e->get(list)) {

@@ -1,4 +1,5 @@
-// Everything that defines a byte-level BPE tokenizer, as plain data: what files are parsed into and written from.
+// Everything that defines a byte-level BPE tokenizer, as plain data: what files are parsed into and written
+// from.
 #pragma once
 
 #include <filesystem>
@@ -36,7 +37,8 @@ struct TokenizerSpec {
 TokenizerSpec parse_tokenizer_json(std::string_view json);
 // A vocab.json and a merges.txt with GPT-2's pattern; <|endoftext|> is special where the vocabulary has it.
 TokenizerSpec parse_vocab_merges(std::string_view vocab_json, std::string_view merges_txt);
-// Adds bos, eos, pad, added tokens and chat template of tokenizer_config.json / special_tokens_map.json texts.
+// Adds bos, eos, pad, added tokens and chat template of tokenizer_config.json / special_tokens_map.json
+// texts.
 void apply_tokenizer_config(std::string_view json, TokenizerSpec& spec);
 
 std::string tokenizer_json(const TokenizerSpec& spec);

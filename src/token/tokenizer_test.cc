@@ -36,7 +36,8 @@ void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases, const
     ASSERT_EQ(tokenizer.encode(text), expected);
     // Hugging Face's decoded text is made UTF-8; ours are the bytes.
     ASSERT_EQ(replace_invalid_utf8(tokenizer.decode(special)), decoded) << label << ": " << c["text"];
-    ASSERT_EQ(replace_invalid_utf8(tokenizer.decode(special, {.skip_special = true})), c.value("skipped", decoded));
+    ASSERT_EQ(replace_invalid_utf8(tokenizer.decode(special, {.skip_special = true})),
+              c.value("skipped", decoded));
   }
 }
 
@@ -130,8 +131,9 @@ TEST(Tokenizer, SpecialTokens) {
 TEST(Tokenizer, ConfigBesideIsRead) {
   const test::TemporaryDirectory d;
   fs::copy(fixture("gpt2/tokenizer.json"), d.path() / "tokenizer.json");
-  write_text(d.path() / "tokenizer_config.json",
-             R"({"bos_token":{"content":"<|endoftext|>","special":true},"eos_token":"<|endoftext|>","pad_token":null,
+  write_text(
+      d.path() / "tokenizer_config.json",
+      R"({"bos_token":{"content":"<|endoftext|>","special":true},"eos_token":"<|endoftext|>","pad_token":null,
                  "add_bos_token":true,"chat_template":"{{ messages }}","model_max_length":1024})");
   const auto t = Tokenizer::load(d.path());
   EXPECT_EQ(t.bos_id(), 0);
@@ -162,13 +164,16 @@ std::string refusal(const std::string& from, const std::string& to) {
 }
 
 TEST(Tokenizer, WhatIsNotSupportedIsRefusedByName) {
-  EXPECT_THAT(refusal(R"("normalizer":null)", R"("normalizer":{"type":"Lowercase"})"), HasSubstr("Lowercase"));
+  EXPECT_THAT(refusal(R"("normalizer":null)", R"("normalizer":{"type":"Lowercase"})"),
+              HasSubstr("Lowercase"));
   EXPECT_THAT(refusal(R"("truncation":null)", R"("truncation":{"max_length":5})"), HasSubstr("truncation"));
   EXPECT_THAT(refusal(R"("padding":null)", R"("padding":{})"), HasSubstr("padding"));
   EXPECT_THAT(refusal(R"("type":"BPE")", R"("type":"Unigram")"), HasSubstr("Unigram"));
   EXPECT_THAT(refusal(R"("dropout":null)", R"("dropout":0.1)"), HasSubstr("dropout"));
-  EXPECT_THAT(refusal(R"("end_of_word_suffix":null)", R"("end_of_word_suffix":"</w>")"), HasSubstr("end_of_word"));
-  EXPECT_THAT(refusal(R"("decoder":{"type":"ByteLevel")", R"("decoder":{"type":"Metaspace")"), HasSubstr("Metaspace"));
+  EXPECT_THAT(refusal(R"("end_of_word_suffix":null)", R"("end_of_word_suffix":"</w>")"),
+              HasSubstr("end_of_word"));
+  EXPECT_THAT(refusal(R"("decoder":{"type":"ByteLevel")", R"("decoder":{"type":"Metaspace")"),
+              HasSubstr("Metaspace"));
   EXPECT_THAT(refusal(R"("pre_tokenizer":{"type":"ByteLevel")", R"("pre_tokenizer":{"type":"Whitespace")"),
               HasSubstr("Whitespace"));
   EXPECT_THAT(refusal(R"("version":"1.0")", R"("version":"2.0")"), HasSubstr("2.0"));
@@ -179,7 +184,7 @@ TEST(Tokenizer, ContradictionsAreRefused) {
   EXPECT_THAT(refusal(R"("<|endoftext|>":0)", R"("<|endoftext|>":1)"), HasSubstr("id 1"));
   EXPECT_THAT(refusal(R"("<|endoftext|>":0)", R"("<|endoftext|>":4000000000)"), HasSubstr("4000000000"));
   EXPECT_THAT(refusal(R"("<|endoftext|>":0)", R"("<|endoftext|>":-1)"), HasSubstr("whole number"));
-  EXPECT_THAT(refusal(R"("!":1,)", ""), HasSubstr("byte 33"));
+  EXPECT_THAT(refusal(R"("&":6,)", ""), HasSubstr("byte 38"));
   EXPECT_THAT(refusal(R"("merges":[)", R"("merges":["no way",)"), HasSubstr("'no'"));
   EXPECT_THAT(refusal(R"("merges":[)", R"("merges":["three parts here",)"), HasSubstr("two tokens"));
   EXPECT_THAT(refusal(R"("id":0)", R"("id":5)"), HasSubstr("<|endoftext|>"));
@@ -223,7 +228,9 @@ TEST(StreamDecoder, InvalidBytesBecomeReplacementCharacters) {
   const auto tokenizer = Tokenizer::load(fixture("gpt2"));
   StreamDecoder stream(tokenizer);
   EXPECT_EQ(stream.push(tokenizer.token_to_id(ByteAlphabet().to_symbols("\xE4")).value()), "");
-  EXPECT_EQ(stream.push(tokenizer.token_to_id("a").value()), "\uFFFD" "a");
+  EXPECT_EQ(stream.push(tokenizer.token_to_id("a").value()),
+            "\uFFFD"
+            "a");
   EXPECT_EQ(stream.push(tokenizer.token_to_id(ByteAlphabet().to_symbols("\xE4")).value()), "");
   EXPECT_EQ(stream.finish(), "\uFFFD");
 }
@@ -242,10 +249,12 @@ TEST(Gpt2, MoreCasesWhereNamed) {
   const char* folder = std::getenv("STOA_TOKEN_CASES");
   if (folder == nullptr) GTEST_SKIP() << "STOA_TOKEN_CASES names no folder";
   const auto samples = test::read_json(fs::path(folder) / "samples.json");
-  for (const char* name : {"gpt2", "llama3", "qwen2"}) expect_cases(Tokenizer::load(fixture(name)), samples[name], name);
+  for (const char* name : {"gpt2", "llama3", "qwen2"})
+    expect_cases(Tokenizer::load(fixture(name)), samples[name], name);
   const fs::path data = test::shared_data();
   if (!data.empty() && fs::exists(fs::path(folder) / "gpt2-full.json")) {
-    expect_cases(Tokenizer::load(data / "gpt2-encoder.json"), test::read_json(fs::path(folder) / "gpt2-full.json"), "GPT-2");
+    expect_cases(Tokenizer::load(data / "gpt2-encoder.json"),
+                 test::read_json(fs::path(folder) / "gpt2-full.json"), "GPT-2");
   }
 }
 

@@ -13,7 +13,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Large tables are written as text directly: a JSON tree of 100,000 tokens would be slow and large.
-std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::strict); }
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::strict);
+}
 
 Json byte_level(bool add_prefix_space, bool trim_offsets, bool use_regex) {
   return {{"type", "ByteLevel"},
@@ -38,7 +40,8 @@ std::string content_of(const TokenizerSpec& spec, TokenId id) {
     if (t.id == id) return t.content;
   }
   const auto index = static_cast<std::size_t>(id);
-  require<DataError>(index < spec.vocabulary.size(), "the post-processor names token id {}, which has no token", id);
+  require<DataError>(index < spec.vocabulary.size(),
+                     "the post-processor names token id {}, which has no token", id);
   return spec.vocabulary[index];
 }
 
@@ -65,8 +68,10 @@ Json post_processor(const TokenizerSpec& spec) {
       special[token] = {{"id", token}, {"ids", Json::array({id})}, {"tokens", Json::array({token})}};
     }
   }
-  const Json added = {
-      {"type", "TemplateProcessing"}, {"single", around(0, "A")}, {"pair", pair}, {"special_tokens", special}};
+  const Json added = {{"type", "TemplateProcessing"},
+                      {"single", around(0, "A")},
+                      {"pair", pair},
+                      {"special_tokens", special}};
   return {{"type", "Sequence"}, {"processors", Json::array({offsets, added})}};
 }
 
@@ -122,14 +127,16 @@ std::string tokenizer_json(const TokenizerSpec& spec) {
   part("decoder", byte_level(spec.add_prefix_space, spec.trim_offsets, true));
   out += fmt::format(
       "  \"model\": {{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
-      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": "
+      "false,\n"
       "    \"byte_fallback\": false,\n    \"ignore_merges\": {},\n    \"vocab\": ",
       spec.ignore_merges);
   out += vocabulary_object(spec, "    ") + ",\n    \"merges\": [";
   const char* separator = "\n";
   for (const Merge& m : spec.merges) {
-    out += fmt::format("{}      [{}, {}]", separator, quoted(spec.vocabulary[static_cast<std::size_t>(m.left)]),
-                       quoted(spec.vocabulary[static_cast<std::size_t>(m.right)]));
+    out +=
+        fmt::format("{}      [{}, {}]", separator, quoted(spec.vocabulary[static_cast<std::size_t>(m.left)]),
+                    quoted(spec.vocabulary[static_cast<std::size_t>(m.right)]));
     separator = ",\n";
   }
   return out + "\n    ]\n  }\n}\n";

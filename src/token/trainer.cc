@@ -69,9 +69,9 @@ WordCounts count_words(const TextSource& source, SplitPattern pattern, WorkerPoo
   return all;
 }
 
-// Counts of adjacent pairs with lazy updates, and the words where each was made. It repeats Hugging Face's bookkeeping
-// to the letter, including what looks odd: a merged pair keeps its count, and a pair made again (two ways to spell one
-// token) is a second queue entry with its own words.
+// Counts of adjacent pairs with lazy updates, and the words where each was made. It repeats Hugging Face's
+// bookkeeping to the letter, including what looks odd: a merged pair keeps its count, and a pair made again
+// (two ways to spell one token) is a second queue entry with its own words.
 class Merger {
  public:
   Merger(const WordCounts& counts, std::span<const TokenId> byte_ids) {
@@ -158,7 +158,7 @@ class Merger {
   std::uint32_t info_of(Pair pair) {
     if (infos_.size() * 2 >= slots_.size()) rehash();
     const std::size_t mask = slots_.size() - 1;
-    std::size_t i = PairHash{}(pair) & mask;
+    std::size_t i = PairHash{}(pair)&mask;
     for (; slots_[i] != 0; i = (i + 1) & mask) {
       if (infos_[slots_[i] - 1].pair == pair) return slots_[i] - 1;
     }
@@ -294,7 +294,8 @@ TokenizerSpec train_bpe(const TextSource& source, const TrainOptions& options, W
          merger.next(options.min_frequency, pair)) {
     const TokenId result = add(spec.vocabulary[static_cast<std::size_t>(pair.left)] +
                                spec.vocabulary[static_cast<std::size_t>(pair.right)]);
-    const std::uint64_t key = static_cast<std::uint64_t>(pair.left) << 32 | static_cast<std::uint32_t>(pair.right);
+    const std::uint64_t key =
+        static_cast<std::uint64_t>(pair.left) << 32 | static_cast<std::uint32_t>(pair.right);
     const auto [it, fresh] = rank_of.emplace(key, merges.size());
     if (!fresh) {
       merges[it->second].left = -1;
@@ -303,7 +304,8 @@ TokenizerSpec train_bpe(const TextSource& source, const TrainOptions& options, W
     merges.push_back({pair.left, pair.right, result});
     merger.merge(result);
     if (progress && merges.size() % 256 == 0) {
-      progress({TrainProgress::Stage::kMerging, static_cast<std::int64_t>(spec.vocabulary.size()), options.vocab_size});
+      progress({TrainProgress::Stage::kMerging, static_cast<std::int64_t>(spec.vocabulary.size()),
+                options.vocab_size});
     }
   }
   for (const Merge& m : merges) {

@@ -1,4 +1,5 @@
-// Trains a byte-level BPE vocabulary. The result is that of Hugging Face's BpeTrainer for the same texts and settings.
+// Trains a byte-level BPE vocabulary. The result is that of Hugging Face's BpeTrainer for the same texts and
+// settings.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,14 @@
 namespace stoa::token {
 
 struct TrainOptions {
-  std::int64_t vocab_size = 32768;      // special tokens, 256 bytes and merges together
-  std::int64_t min_frequency = 0;       // a pair seen less often is not merged
+  std::int64_t vocab_size = 32768;  // special tokens, 256 bytes and merges together
+  std::int64_t min_frequency = 0;   // a pair seen less often is not merged
   std::vector<std::string> special_tokens = {"<|endoftext|>"};  // ids from 0, in this order
   SplitPattern split = SplitPattern::kGpt2;
 };
 
-// Puts the next text into its argument; false at the end. Texts are split one by one: no word crosses two of them.
+// Puts the next text into its argument; false at the end. Texts are split one by one: no word crosses two of
+// them.
 using TextSource = std::function<bool(std::string&)>;
 
 struct TrainProgress {
@@ -31,10 +33,11 @@ struct TrainSummary {
   std::int64_t texts = 0, bytes = 0, words = 0, distinct_words = 0;
 };
 
-// Counts words in parallel, then merges the most frequent pair (at a tie: the lower ids) until the vocabulary is full or
-// no pair is left. DataError for texts without any word; ConfigError for a vocabulary smaller than its alphabet.
-// eos is the first special token; the vocabulary may come out smaller than asked.
+// Counts words in parallel, then merges the most frequent pair (at a tie: the lower ids) until the vocabulary
+// is full or no pair is left. DataError for texts without any word; ConfigError for a vocabulary smaller than
+// its alphabet. eos is the first special token; the vocabulary may come out smaller than asked.
 TokenizerSpec train_bpe(const TextSource& source, const TrainOptions& options, WorkerPool& pool,
-                        const std::function<void(const TrainProgress&)>& progress = {}, TrainSummary* summary = nullptr);
+                        const std::function<void(const TrainProgress&)>& progress = {},
+                        TrainSummary* summary = nullptr);
 
 }  // namespace stoa::token

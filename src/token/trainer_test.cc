@@ -24,7 +24,8 @@ INSTANTIATE_TEST_SUITE_P(PatternsAndWorkers, TrainBpe,
 
 TEST_P(TrainBpe, VocabularyAndMergesAreThoseOfHuggingFace) {
   const auto& [pattern, workers] = GetParam();
-  const auto expected = parse_tokenizer_json(read_text(test::fixture(std::string(pattern) + "/tokenizer.json")));
+  const auto expected =
+      parse_tokenizer_json(read_text(test::fixture(std::string(pattern) + "/tokenizer.json")));
   WorkerPool pool(workers);
   TrainOptions options;
   options.vocab_size = 600;
@@ -56,7 +57,8 @@ TEST(Trainer, RefusesWhatCannotWork) {
   WorkerPool pool(1);
   EXPECT_THROW(train_bpe(lines_of(""), {.vocab_size = 300}, pool), DataError);
   EXPECT_THROW(train_bpe(lines_of("text"), {.vocab_size = 256}, pool), ConfigError);
-  EXPECT_THROW(train_bpe(lines_of("text"), {.vocab_size = 300, .special_tokens = {"<a>", "<a>"}}, pool), ConfigError);
+  EXPECT_THROW(train_bpe(lines_of("text"), {.vocab_size = 300, .special_tokens = {"<a>", "<a>"}}, pool),
+               ConfigError);
   EXPECT_THROW(train_bpe(lines_of("text"), {.vocab_size = 300, .special_tokens = {""}}, pool), ConfigError);
 }
 

@@ -51,8 +51,8 @@ UnicodeClasses::UnicodeClasses() : bits_(0x110000) {
   const auto runs = unicode_class_runs();
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::size_t first = runs[i] >> 8, last = i + 1 < runs.size() ? runs[i + 1] >> 8 : bits_.size();
-    std::fill(bits_.begin() + static_cast<std::ptrdiff_t>(first), bits_.begin() + static_cast<std::ptrdiff_t>(last),
-              static_cast<std::uint8_t>(runs[i] & 0xFF));
+    std::fill(bits_.begin() + static_cast<std::ptrdiff_t>(first),
+              bits_.begin() + static_cast<std::ptrdiff_t>(last), static_cast<std::uint8_t>(runs[i] & 0xFF));
   }
 }
 

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and passes the tests.  scripts/test.sh [preset]   (release, debug, asan, tsan)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=${1:-release}
+scripts/install_dependencies.sh
+scripts/build.sh "$preset"
+python3 scripts/check_includes.py
+ctest --preset "$preset" -j "$(nproc)"

@@ -1,0 +1,240 @@
+#include "ckpt/checkpoint_writer.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+#include "base/checksum.h"
+#include "base/console.h"
+#include "base/error.h"
+#include "ckpt/find_checkpoint.h"
+
+namespace stoa::ckpt {
+namespace {
+
+std::uint64_t bytes_of(const std::vector<TensorEntry>& tensors) {
+  std::uint64_t total = 0;
+  for (const auto& tensor : tensors) total += tensor.bytes();
+  return total;
+}
+
+// A full disk is found before the first byte, where the file system tells.
+void require_space(const fs::path& directory, std::uint64_t needed) {
+  std::error_code error;
+  const auto space = fs::space(directory, error);
+  if (error || space.available == static_cast<std::uintmax_t>(-1)) return;
+  require<IoError>(space.available >= needed, "{} are needed, {} are free in '{}'", format_bytes(static_cast<double>(needed)),
+                   format_bytes(static_cast<double>(space.available)), directory.string());
+}
+
+void write_tensors(const fs::path& directory, std::string_view stem, std::vector<TensorEntry> tensors, std::uint64_t shard_bytes,
+                   const std::function<void(ShardedWriter&)>& body) {
+  ShardedWriter writer(directory, stem, std::move(tensors), Placement::kInPlace, shard_bytes);
+  body(writer);
+  writer.commit();
+}
+
+std::vector<FileRecord> records_of(const fs::path& directory) {
+  std::vector<FileRecord> records;
+  for (const auto& item : fs::recursive_directory_iterator(directory))
+    if (item.is_regular_file())
+      records.push_back({item.path().lexically_relative(directory).generic_string(), item.file_size(), checksum_file(item.path())});
+  std::sort(records.begin(), records.end(), [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });
+  return records;
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(fs::path checkpoints, WriterOptions options)
+    : checkpoints_(std::move(checkpoints)), options_(std::move(options)) {
+  std::error_code error;
+  fs::create_directories(checkpoints_, error);
+  require<IoError>(!error && fs::is_directory(checkpoints_), "cannot make the directory '{}' for checkpoints: {}",
+                   checkpoints_.string(), error ? error.message() : "a file is in its place");
+  try {
+    lock();
+    clean();
+    for (const auto& listed : list_checkpoints(checkpoints_))
+      if (listed.manifest) next_sequence_ = std::max(next_sequence_, listed.manifest->sequence + 1);
+  } catch (...) {
+    ::close(lock_fd_);
+    throw;
+  }
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (thread_.joinable()) thread_.join();
+  ::close(lock_fd_);  // frees the lock
+}
+
+void CheckpointWriter::lock() {
+  const fs::path path = checkpoints_ / ".lock";
+  lock_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  require<IoError>(lock_fd_ >= 0, "cannot write checkpoints in '{}': {}", checkpoints_.string(), std::strerror(errno));
+  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) == 0) {
+    locked_ = true;
+    return;
+  }
+  require<IoError>(errno != EWOULDBLOCK, "another process writes checkpoints in '{}': give this run a directory of its own",
+                   checkpoints_.string());
+  // A file system without locks: go on, but leave alone what might be another writer's.
+}
+
+void CheckpointWriter::clean() {
+  if (!locked_) return;
+  std::vector<fs::path> leftovers;
+  for (const auto& item : fs::directory_iterator(checkpoints_)) {
+    const std::string name = item.path().filename().string();
+    if (is_unfinished_name(name) || name.starts_with(".latest.tmp-")) leftovers.push_back(item.path());
+  }
+  for (const auto& path : leftovers) {
+    discard(path);
+    removed_.push_back(path.filename().string());
+  }
+}
+
+bool CheckpointWriter::busy() const { return busy_; }
+
+void CheckpointWriter::save(TrainingState state, std::unique_ptr<Snapshot> snapshot) {
+  wait();
+  busy_ = true;
+  thread_ = std::jthread([this, state = std::move(state), snapshot = std::move(snapshot)]() mutable {
+    try {
+      write(std::move(state), *snapshot);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    snapshot.reset();
+    busy_ = false;
+  });
+}
+
+void CheckpointWriter::wait() {
+  if (thread_.joinable()) thread_.join();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+CheckpointWriter::Cost CheckpointWriter::last_cost() {
+  if (thread_.joinable()) thread_.join();
+  return cost_;
+}
+
+void CheckpointWriter::write(TrainingState state, Snapshot& snapshot) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string name = checkpoint_name(state.step);
+  const fs::path temporary = checkpoints_ / fmt::format(".{}.tmp-{}", name, ::getpid());
+  try {
+    discard(temporary);
+    write_files(temporary, std::move(state), snapshot);
+    publish(temporary, name);
+  } catch (const std::exception& e) {
+    discard(temporary);
+    if (dynamic_cast<const InternalError*>(&e)) throw;
+    fail<IoError>("cannot save checkpoint '{}': {}; earlier checkpoints are intact", (checkpoints_ / name).string(), e.what());
+  } catch (...) {
+    discard(temporary);
+    throw;
+  }
+  retire(name);
+  stage("retired");
+  cost_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void CheckpointWriter::write_files(const fs::path& directory, TrainingState state, Snapshot& snapshot) {
+  auto model_tensors = snapshot.model_tensors(), state_tensors = snapshot.state_tensors();
+  require_space(checkpoints_, bytes_of(model_tensors) + bytes_of(state_tensors));
+  fs::create_directory(directory);
+  fs::create_directory(directory / "model");
+  fs::create_directory(directory / "state");
+  stage("created");
+  write_tensors(directory / "model", kModelStem, std::move(model_tensors), options_.max_shard_bytes,
+                [&](ShardedWriter& writer) { snapshot.write_model(writer); });
+  for (const auto& file : snapshot.model_files()) write_text(directory / "model" / file.name, file.text);
+  stage("model");
+  write_tensors(directory / "state", kStateStem, std::move(state_tensors), options_.max_shard_bytes,
+                [&](ShardedWriter& writer) { snapshot.write_state(writer); });
+  stage("state");
+  Manifest manifest;
+  manifest.sequence = next_sequence_++;
+  manifest.training = std::move(state);
+  manifest.files = records_of(directory);
+  cost_.bytes = 0;
+  for (const auto& file : manifest.files) cost_.bytes += file.bytes;
+  write_text(manifest_path(directory), manifest_text(manifest));
+  stage("manifest");
+  for (const char* part : {"model", "state", "."}) sync_directory(directory / part);
+  stage("synced");
+}
+
+void CheckpointWriter::publish(const fs::path& temporary, const std::string& name) {
+  const fs::path target = checkpoints_ / name;
+  if (fs::exists(target)) {
+    // The same step again, after a resume from before it: both change places at once, then the old one goes.
+    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0)
+      fail<IoError>("cannot put it in the place of the one that is there: {}", std::strerror(errno));
+    sync_directory(checkpoints_);
+    discard(temporary);
+  } else {
+    fs::rename(temporary, target);
+    sync_directory(checkpoints_);
+  }
+  stage("renamed");
+  const fs::path link = checkpoints_ / fmt::format(".latest.tmp-{}", ::getpid());
+  discard(link);
+  std::error_code error;
+  fs::create_directory_symlink(name, link, error);
+  if (!error) fs::rename(link, checkpoints_ / "latest", error);
+  if (error) {  // a file system without links: the newest is found by its manifest
+    discard(link);
+    const bool unsupported = error == std::errc::operation_not_permitted || error == std::errc::operation_not_supported;
+    require<IoError>(unsupported, "cannot write the link '{}': {}", (checkpoints_ / "latest").string(), error.message());
+  }
+  sync_directory(checkpoints_);
+  stage("linked");
+}
+
+void CheckpointWriter::retire(const std::string& newest) {
+  const Retention& rule = options_.retention;
+  if (rule.keep_last <= 0) return;
+  auto listed = list_checkpoints(checkpoints_);
+  // What is damaged is neither counted nor deleted: someone may want to look at it.
+  std::erase_if(listed, [](const ListedCheckpoint& c) { return !c.manifest; });
+  std::set<std::string> keep{newest};
+  for (std::size_t i = 0; i < listed.size() && i < static_cast<std::size_t>(rule.keep_last); ++i)
+    keep.insert(listed[i].path.filename().string());
+  std::vector<std::pair<double, std::string>> ranked;
+  for (const auto& c : listed)
+    if (const auto it = c.manifest->training.metrics.find(rule.metric); it != c.manifest->training.metrics.end())
+      ranked.emplace_back(rule.lower_is_better ? it->second : -it->second, c.path.filename().string());
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < ranked.size() && i < static_cast<std::size_t>(std::max(0, rule.keep_best)); ++i)
+    keep.insert(ranked[i].second);
+
+  for (const auto& c : listed) {
+    const std::string name = c.path.filename().string();
+    if (keep.contains(name)) continue;
+    // First out of sight, then away: one that is half deleted must not look like a checkpoint.
+    const fs::path aside = checkpoints_ / fmt::format(".{}.tmp-retired-{}", name, ::getpid());
+    std::error_code error;
+    fs::rename(c.path, aside, error);
+    if (!error) discard(aside);
+  }
+}
+
+void CheckpointWriter::discard(const fs::path& directory) noexcept {
+  std::error_code ignored;
+  fs::remove_all(directory, ignored);
+}
+
+void CheckpointWriter::stage(std::string_view name) const {
+  if (options_.on_stage) options_.on_stage(name);
+}
+
+}  // namespace stoa::ckpt

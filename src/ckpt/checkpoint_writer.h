@@ -1,0 +1,99 @@
+// The commit protocol. A checkpoint is written into `.step-0000100.tmp-…`, synced, renamed to `step-0000100`, then named by
+// the link `latest`. A process killed at any instant leaves the checkpoints before it as they were.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ckpt/tensor_directory.h"
+#include "ckpt/training_state.h"
+
+namespace stoa::ckpt {
+
+// Host copies of everything that a checkpoint holds, made by the caller at the step. Used from the writing thread, while
+// training goes on: it must not refer to memory that changes.
+class Snapshot {
+ public:
+  struct TextFile {
+    std::string name;  // "config.json"
+    std::string text;
+  };
+  virtual ~Snapshot() = default;
+  virtual std::vector<TensorEntry> model_tensors() const = 0;      // Hugging Face names, types as stored
+  virtual void write_model(ShardedWriter& writer) = 0;             // every tensor, whole or in pieces
+  virtual std::vector<TextFile> model_files() const = 0;           // config.json, tokenizer files
+  virtual std::vector<TensorEntry> state_tensors() const = 0;      // canonical names: master/…, adam.m/…, adam.v/…
+  virtual void write_state(ShardedWriter& writer) = 0;
+};
+
+struct Retention {
+  int keep_last = 0;           // newest ones to keep; 0: all
+  int keep_best = 0;           // and as many of the best by `metric`
+  std::string metric = "val_loss";
+  bool lower_is_better = true;
+};
+
+struct WriterOptions {
+  Retention retention;
+  std::uint64_t max_shard_bytes = kDefaultShardBytes;
+  // Called as each stage of the protocol ends: "created", "model", "state", "manifest", "synced", "renamed", "linked",
+  // "retired". For progress and traces; from the writing thread.
+  std::function<void(std::string_view stage)> on_stage;
+};
+
+class CheckpointWriter {
+ public:
+  // `checkpoints` is made if needed, locked against other writers (IoError names it) and freed of what killed writers left.
+  CheckpointWriter(fs::path checkpoints, WriterOptions options);
+  ~CheckpointWriter();  // waits; an error of the last save that nobody asked for with wait() goes to no one
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // Writes in the background. Waits for the save before, and throws its error if it failed.
+  void save(TrainingState state, std::unique_ptr<Snapshot> snapshot);
+  // Waits for the save under way; throws its error, once. After an error older checkpoints are intact and nothing is left
+  // behind.
+  void wait();
+  bool busy() const;
+
+  // Seconds and bytes of the last finished save.
+  struct Cost {
+    double seconds = 0;
+    std::uint64_t bytes = 0;
+  };
+  Cost last_cost();  // waits
+
+  // What the start removed: names of unfinished checkpoints.
+  const std::vector<std::string>& removed_at_start() const { return removed_; }
+
+ private:
+  void lock();
+  void clean();
+  void write(TrainingState state, Snapshot& snapshot);
+  void write_files(const fs::path& directory, TrainingState state, Snapshot& snapshot);
+  void publish(const fs::path& temporary, const std::string& name);
+  void retire(const std::string& newest);
+  void discard(const fs::path& directory) noexcept;
+  void stage(std::string_view name) const;
+
+  const fs::path checkpoints_;
+  const WriterOptions options_;
+  int lock_fd_ = -1;
+  bool locked_ = false;
+  std::vector<std::string> removed_;
+  std::int64_t next_sequence_ = 1;
+  Cost cost_;
+  std::exception_ptr error_;
+  std::atomic<bool> busy_{false};
+  std::jthread thread_;  // last: joined before the rest goes
+};
+
+}  // namespace stoa::ckpt

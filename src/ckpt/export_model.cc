@@ -1,0 +1,124 @@
+#include "ckpt/export_model.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "ckpt/convert.h"
+
+namespace stoa::ckpt {
+namespace {
+
+std::string torch_name(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return "float32";
+    case DType::kBF16: return "bfloat16";
+    case DType::kF16: return "float16";
+    default: fail<ConfigError>("a model is exported as fp32, bf16 or fp16, not {}", name_of(dtype));
+  }
+}
+
+std::string adjusted_config(const fs::path& path, const std::string& dtype) {
+  auto json = nlohmann::ordered_json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
+  require<DataError>(json.is_object(), "'{}' is not a JSON object", path.string());
+  json["dtype"] = dtype;        // transformers 5
+  json["torch_dtype"] = dtype;  // transformers 4
+  return json.dump(2) + "\n";
+}
+
+bool is_weights_or_config(const fs::path& path) {
+  const std::string name = path.filename().string(), extension = path.extension().string();
+  for (const char* e : {".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx", ".ckpt"})
+    if (extension == e) return true;
+  return name == "config.json" || name.ends_with(".index.json");
+}
+
+// The directory of the export until it is complete; removed if it never is.
+class Staging {
+ public:
+  explicit Staging(const fs::path& output) : output_(output) {
+    path_ = output.parent_path() / fmt::format(".{}.tmp-{}", output.filename().string(), ::getpid());
+    std::error_code error;
+    if (output.has_parent_path()) fs::create_directories(output.parent_path(), error);
+    if (!error) fs::remove_all(path_, error);
+    if (!error) fs::create_directory(path_, error);
+    require<IoError>(!error, "cannot write '{}': {}", output.string(), error.message());
+  }
+  ~Staging() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  const fs::path& path() const { return path_; }
+  void publish() {
+    sync_directory(path_);
+    fs::rename(path_, output_);  // replaces an empty directory
+    sync_directory(output_.parent_path());
+  }
+
+ private:
+  const fs::path output_;
+  fs::path path_;
+};
+
+void write_converted(const StoredTensor& tensor, DType dtype, ShardedWriter& writer) {
+  const auto memory = memory_type(tensor.entry.type);
+  if (!memory || !is_float(*memory) || *memory == dtype) {
+    writer.write_bytes(tensor.entry.name, tensor.bytes);
+    return;
+  }
+  constexpr std::int64_t kChunk = 1 << 20;  // elements
+  const std::size_t from = stoa::size_of(*memory), to = stoa::size_of(dtype);
+  const std::int64_t elements = tensor.entry.elements();
+  std::vector<std::byte> out(static_cast<std::size_t>(std::min(kChunk, elements)) * to);
+  for (std::int64_t done = 0; done < elements; done += kChunk) {
+    const std::int64_t n = std::min(kChunk, elements - done);
+    const std::byte* data = tensor.bytes.data() + static_cast<std::size_t>(done) * from;
+    convert_elements(data, *memory, out.data(), dtype, n);
+    const auto lost = count_non_finite(out.data(), dtype, n) - count_non_finite(data, *memory, n);
+    require<DataError>(lost == 0, "{} weights of tensor '{}' are beyond the range of {}: export as bf16 or fp32", lost,
+                       tensor.entry.name, name_of(dtype));
+    writer.write_elements(tensor.entry.name, done, std::span(out).first(static_cast<std::size_t>(n) * to));
+  }
+}
+
+}  // namespace
+
+ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& given, std::uint64_t max_shard_bytes,
+                          const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  const std::string torch_dtype = torch_name(dtype);
+  fs::path output = fs::absolute(given).lexically_normal();
+  if (!output.has_filename()) output = output.parent_path();
+  require<IoError>(!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output)),
+                   "'{}' exists and is not an empty directory: name a new one", given.string());
+  const std::string config = adjusted_config(from.model / "config.json", torch_dtype);
+  const TensorDirectory source(from.model);
+
+  std::vector<TensorEntry> entries;
+  std::uint64_t total = 0, done = 0;
+  for (const auto* tensor : source.tensors()) {
+    TensorEntry entry = tensor->entry;
+    if (const auto memory = memory_type(entry.type); memory && is_float(*memory)) entry.type = storage_type(dtype);
+    total += entry.bytes();
+    entries.push_back(std::move(entry));
+  }
+  Staging staging(output);
+  ShardedWriter writer(staging.path(), kModelStem, std::move(entries), Placement::kInPlace, max_shard_bytes);
+  for (const auto* tensor : source.tensors()) {
+    write_converted(*tensor, dtype, writer);
+    done += tensor->entry.bytes();
+    if (progress) progress(done, source.bytes());
+  }
+  writer.commit();
+  write_text(staging.path() / "config.json", config);
+  for (const auto& item : fs::directory_iterator(from.model))
+    if (item.is_regular_file() && !is_weights_or_config(item.path()))
+      write_text(staging.path() / item.path().filename(), read_text(item.path()));
+  staging.publish();
+  return {static_cast<std::int64_t>(source.tensors().size()), total, writer.shards()};
+}
+
+}  // namespace stoa::ckpt

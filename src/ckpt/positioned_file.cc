@@ -1,0 +1,55 @@
+#include "ckpt/positioned_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace stoa::ckpt {
+
+PositionedFile::PositionedFile(std::filesystem::path path, std::uint64_t bytes) : path_(std::move(path)) {
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail_here("write");
+  if (bytes > 0 && ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0) {
+    // Not every file system reserves: the writes themselves will tell then.
+    const bool unsupported = errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
+    if (!unsupported || ::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
+      const int saved = errno;
+      ::close(std::exchange(fd_, -1));
+      errno = saved;
+      fail_here("reserve space for");
+    }
+  }
+}
+
+PositionedFile::~PositionedFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void PositionedFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
+  const char* p = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::pwrite(fd_, p, bytes, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_here("write");
+    p += n;
+    offset += static_cast<std::uint64_t>(n);
+    bytes -= static_cast<std::size_t>(n);
+  }
+}
+
+void PositionedFile::sync_and_close() {
+  if (::fsync(fd_) != 0) fail_here("sync");
+  if (::close(std::exchange(fd_, -1)) != 0) fail_here("close");
+}
+
+void PositionedFile::fail_here(const char* what) const {
+  fail<IoError>("cannot {} '{}': {}", what, path_.string(), std::strerror(errno));
+}
+
+}  // namespace stoa::ckpt

@@ -1,0 +1,182 @@
+#include "ckpt/tensor_directory.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace stoa::ckpt {
+namespace {
+
+fs::path single_file(const fs::path& directory, std::string_view stem) { return directory / fmt::format("{}.safetensors", stem); }
+fs::path index_file(const fs::path& directory, std::string_view stem) {
+  return directory / fmt::format("{}.safetensors.index.json", stem);
+}
+
+// {tensor: shard file} of an index. Only plain file names are accepted: an index must not reach out of its directory.
+std::map<std::string, std::string> read_weight_map(const fs::path& path) {
+  constexpr std::uintmax_t kMaxIndexBytes = 256'000'000;
+  require<DataError>(fs::file_size(path) <= kMaxIndexBytes, "'{}' is too large for an index", path.string());
+  const auto json = nlohmann::json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
+  require<DataError>(json.is_object() && json.contains("weight_map") && json["weight_map"].is_object(),
+                     "'{}' is not an index of safetensors: it has no object 'weight_map'", path.string());
+  std::map<std::string, std::string> map;
+  for (const auto& [name, value] : json["weight_map"].items()) {
+    require<DataError>(value.is_string(), "'{}' maps '{}' to something that is not a file name", path.string(), name);
+    const auto& file = value.get_ref<const std::string&>();
+    require<DataError>(!file.empty() && file.find('/') == std::string::npos && file.find('\0') == std::string::npos && file != "..",
+                       "'{}' maps '{}' to '{}': only files of its own directory are allowed", path.string(), name, file);
+    map.emplace(name, file);
+  }
+  return map;
+}
+
+}  // namespace
+
+bool TensorDirectory::exists(const fs::path& directory, std::string_view stem) {
+  std::error_code ignored;
+  return fs::exists(single_file(directory, stem), ignored) || fs::exists(index_file(directory, stem), ignored);
+}
+
+TensorDirectory::TensorDirectory(fs::path directory, std::string_view stem) : directory_(std::move(directory)) {
+  if (const auto single = single_file(directory_, stem); fs::exists(single)) add(single);
+  else open_shards(stem);
+  std::sort(tensors_.begin(), tensors_.end(),
+            [](const StoredTensor* a, const StoredTensor* b) { return a->entry.name < b->entry.name; });
+}
+
+void TensorDirectory::open_shards(std::string_view stem) {
+  const auto path = index_file(directory_, stem);
+  require<IoError>(fs::exists(path), "'{}' holds neither {}.safetensors nor {}.safetensors.index.json", directory_.string(), stem,
+                   stem);
+  const auto map = read_weight_map(path);
+  std::set<std::string> shards;
+  for (const auto& [name, file] : map) shards.insert(file);
+  std::string missing;
+  for (const auto& file : shards)
+    if (!fs::exists(directory_ / file)) missing += "\n  " + file;
+  require<IoError>(missing.empty(), "'{}' names files that are not there:{}", path.string(), missing);
+
+  for (const auto& file : shards) add(directory_ / file);
+  std::string lost;
+  for (const auto& [name, file] : map)
+    if (!find(name)) lost += fmt::format("\n  {} (in {})", name, file);
+  require<DataError>(lost.empty(), "'{}' names tensors that the files do not hold:{}", path.string(), lost);
+}
+
+void TensorDirectory::add(const fs::path& path) {
+  files_.push_back(std::make_unique<SafetensorsFile>(path));
+  for (const auto& tensor : files_.back()->tensors()) {
+    require<DataError>(index_.emplace(tensor.entry.name, &tensor).second, "'{}' holds tensor '{}', as another shard does",
+                       path.string(), tensor.entry.name);
+    tensors_.push_back(&tensor);
+  }
+}
+
+const StoredTensor* TensorDirectory::find(std::string_view name) const {
+  const auto it = index_.find(name);
+  return it == index_.end() ? nullptr : it->second;
+}
+
+const StoredTensor& TensorDirectory::at(std::string_view name) const {
+  if (const auto* tensor = find(name)) return *tensor;
+  std::vector<std::string> names;
+  for (const auto* tensor : tensors_) names.push_back(tensor->entry.name);
+  fail<DataError>("'{}' holds no tensor '{}'{}", directory_.string(), name, did_you_mean(name, names));
+}
+
+std::uint64_t TensorDirectory::bytes() const {
+  std::uint64_t total = 0;
+  for (const auto* tensor : tensors_) total += tensor->bytes.size();
+  return total;
+}
+
+std::string compare_tensors(const std::vector<TensorSpec>& expected, const TensorDirectory& found,
+                            const std::function<bool(std::string_view)>& ignore) {
+  std::string missing, wrong, unexpected;
+  std::set<std::string_view> wanted;
+  for (const auto& spec : expected) {
+    wanted.insert(spec.name);
+    const auto* tensor = found.find(spec.name);
+    const TensorEntry entry = entry_of(spec);
+    if (!tensor) missing += fmt::format("\n  missing: {} {}", spec.name, spec.shape.text());
+    else if (tensor->entry.shape != entry.shape)
+      wrong += fmt::format("\n  wrong shape: {} is {}, expected {}", spec.name, tensor->entry.shape_text(), spec.shape.text());
+  }
+  for (const auto* tensor : found.tensors())
+    if (!wanted.contains(tensor->entry.name) && !(ignore && ignore(tensor->entry.name)))
+      unexpected += fmt::format("\n  unexpected: {} {}", tensor->entry.name, tensor->entry.shape_text());
+  return missing + wrong + unexpected;
+}
+
+void require_tensors(const std::vector<TensorSpec>& expected, const TensorDirectory& found,
+                     const std::function<bool(std::string_view)>& ignore) {
+  const std::string problems = compare_tensors(expected, found, ignore);
+  require<DataError>(problems.empty(), "the tensors in '{}' are not those of this model:{}", found.directory().string(), problems);
+}
+
+std::vector<TensorEntry> entries_of(const std::vector<TensorSpec>& specs) {
+  std::vector<TensorEntry> out;
+  for (const auto& spec : specs) out.push_back(entry_of(spec));
+  return out;
+}
+
+ShardedWriter::ShardedWriter(fs::path directory, std::string_view stem, std::vector<TensorEntry> tensors, Placement placement,
+                             std::uint64_t max_shard_bytes)
+    : directory_(std::move(directory)), stem_(stem), placement_(placement) {
+  std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });
+  std::vector<std::vector<TensorEntry>> shards(1);
+  std::uint64_t filled = 0;
+  for (auto& tensor : tensors) {
+    if (!shards.back().empty() && filled + tensor.bytes() > max_shard_bytes) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    filled += tensor.bytes();
+    total_bytes_ += tensor.bytes();
+    require<InternalError>(shard_index_.emplace(tensor.name, shards.size() - 1).second, "tensor '{}' is to be written twice",
+                           tensor.name);
+    shards.back().push_back(std::move(tensor));
+  }
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    names_.push_back(shards.size() == 1 ? stem_ + ".safetensors"
+                                        : fmt::format("{}-{:05}-of-{:05}.safetensors", stem_, i + 1, shards.size()));
+    writers_.push_back(
+        std::make_unique<SafetensorsWriter>(directory_ / names_.back(), SafetensorsLayout(std::move(shards[i])), placement));
+  }
+}
+
+void ShardedWriter::write(const ShardSpec& shard, const TensorView& memory) {
+  TensorView local = memory;
+  if (shard.flat) {  // addressed by flat element of the local tensor, as in read_shard
+    local.shape = shard.local;
+    local.stride0 = shard.local.inner();
+  }
+  for (const auto& piece : shard.pieces) write(piece, local, shard.flat);
+}
+
+SafetensorsWriter& ShardedWriter::shard_of(const std::string& name) {
+  const auto it = shard_index_.find(name);
+  require<InternalError>(it != shard_index_.end(), "tensor '{}' was not declared for '{}'", name, directory_.string());
+  return *writers_[it->second];
+}
+
+std::uint64_t ShardedWriter::file_bytes() const {
+  std::uint64_t total = 0;
+  for (const auto& writer : writers_) total += writer->layout().file_bytes();
+  return total;
+}
+
+void ShardedWriter::commit() {
+  for (auto& writer : writers_) writer->commit();
+  if (writers_.size() > 1) {
+    nlohmann::json map = nlohmann::json::object();
+    for (const auto& [name, shard] : shard_index_) map[name] = names_[shard];
+    const nlohmann::json index{{"metadata", {{"total_size", total_bytes_}}}, {"weight_map", std::move(map)}};
+    write_text(index_file(directory_, stem_), index.dump(2) + "\n");
+  }
+}
+
+}  // namespace stoa::ckpt

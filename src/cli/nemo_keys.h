@@ -1,0 +1,12 @@
+// Keys of NeMo's and its launcher's training files that Stoa does not use, each with its reason.
+#pragma once
+
+#include <span>
+
+#include "config/reader.h"
+
+namespace stoa::cli {
+
+std::span<const config::ForeignKey> nemo_keys();
+
+}  // namespace stoa::cli

@@ -1,0 +1,96 @@
+#include "cli/schema.h"
+
+#include <fmt/format.h>
+
+#include "cli/nemo_keys.h"
+#include "config/reference.h"
+#include "config/yaml.h"
+
+namespace stoa::cli {
+
+config::Section<RunConfig> run_schema() {
+  using C = RunConfig;
+  config::Section<C> s;
+  const auto declare_trainer = [](config::Section<train::TrainerConfig>& t) { train::declare(t); };
+  const auto declare_exp = [](config::Section<train::ExpManagerConfig>& t) { train::declare(t); };
+  const auto declare_batch = [](config::Section<train::BatchConfig>& t) { train::declare(t); };
+  const auto declare_scale = [](config::Section<train::LossScaleConfig>& t) { train::declare(t); };
+  const auto declare_tokenizer = [](config::Section<data::TokenizerConfig>& t) { data::declare(t); };
+  const auto declare_data = [](config::Section<data::DataConfig>& t) { data::declare(t); };
+  s.field("name", &C::name).help("Name of the run, for people.");
+  s.field("restore_from_path", &C::restore_from_path)
+      .help("Model directory or checkpoint whose weights a fresh run starts from.");
+  s.section("trainer", &C::trainer, declare_trainer, "How long and how often.");
+  s.section("exp_manager", &C::exp_manager, declare_exp, "The run directory, resuming, checkpoints.");
+  s.section("model", &C::batch, declare_batch);
+  s.section("model", &C::model, model::declare, "Batch, shape and initial weights of the model.");
+  s.section("model", &C::loss_scale, declare_scale);
+  s.section("model.tokenizer", &C::tokenizer, declare_tokenizer,
+            "The tokenizer. `model.tokenizer: DIR` is short for its type.");
+  s.section("model.data", &C::data, declare_data,
+            "Training data. `model.data: PREFIX` is short for its data_prefix.");
+  s.section("model.optim", &C::optim, optim::declare, "Optimizer and schedules.");
+  s.share({"model.encoder_seq_length", "model.data.seq_length"});
+  return s;
+}
+
+fs::path presets_directory() {
+  std::error_code error;
+  fs::path directory = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (int up = 0; up < 6 && !directory.empty(); ++up) {
+    for (const char* place : {"configs", "share/stoa/configs"}) {
+      if (fs::is_regular_file(directory / place / "tiny.yaml", error)) return directory / place;
+    }
+    if (directory == directory.parent_path()) break;
+    directory = directory.parent_path();
+  }
+  return {};
+}
+
+RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides, Console& console,
+                          config::Report* report) {
+  config::Report found;
+  const RunConfig run =
+      config::load<RunConfig>(run_schema(), config, overrides, {presets_directory(), nemo_keys()}, &found);
+  if (report) {
+    *report = std::move(found);
+    return run;
+  }
+  for (const auto& note : found.notes) console.line(note);
+  if (!found.ignored.empty()) {
+    std::string keys;
+    for (const auto& line : found.ignored) {
+      if (!keys.empty()) keys += ", ";
+      keys += line.substr(0, line.find(' '));
+    }
+    console.line(fmt::format("{} keys of NeMo change nothing here ('stoa config check' says why): {}",
+                             found.ignored.size(), keys));
+  }
+  return run;
+}
+
+RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> overrides,
+                           config::Report* report) {
+  const auto section = run_schema();
+  std::vector<config::Node> layers;
+  layers.push_back(config::parse_yaml(yaml, "text"));
+  const config::Node root =
+      config::merge_layers(section.schema(), std::move(layers), config::parse_overrides(overrides, 1));
+  RunConfig run;
+  config::Report found =
+      config::read_object(section.schema(), root, &run, {presets_directory(), nemo_keys()});
+  if (report) *report = std::move(found);
+  return run;
+}
+
+std::string show_run_config(const RunConfig& run) {
+  return config::write_yaml(run_schema().schema().print(&run));
+}
+
+std::string reference_page() {
+  const auto section = run_schema();
+  const RunConfig defaults;
+  return config::reference_markdown(section.schema(), section.schema().print(&defaults), nemo_keys());
+}
+
+}  // namespace stoa::cli

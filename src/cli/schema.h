@@ -1,0 +1,55 @@
+// The whole configuration of a run, composed from the sections that the folders declare.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/console.h"
+#include "base/file.h"
+#include "config/reader.h"
+#include "config/schema.h"
+#include "data/config.h"
+#include "model/config.h"
+#include "optim/config.h"
+#include "train/config.h"
+
+namespace stoa::cli {
+
+struct RunConfig {
+  std::string name = "stoa";
+  std::optional<std::string> restore_from_path;  // MODEL whose weights a fresh run starts from
+  train::TrainerConfig trainer;                  // trainer
+  train::ExpManagerConfig exp_manager;           // exp_manager
+  train::BatchConfig batch;                      // model.micro_batch_size and kin
+  train::LossScaleConfig loss_scale;             // model.native_amp_*
+  model::ModelConfig model;                      // model
+  data::TokenizerConfig tokenizer;               // model.tokenizer
+  data::DataConfig data;                         // model.data
+  optim::OptimConfig optim;                      // model.optim
+};
+
+config::Section<RunConfig> run_schema();
+
+// The directory of presets (configs/*.yaml): `configs` or `share/stoa/configs` in a directory above the
+// program; empty where there is none.
+fs::path presets_directory();
+
+// Reads CONFIG (a file or the name of a preset) with `key=value` overrides. Ignored keys and defaults taken
+// from NeMo are reported on `console`, or handed out in `report` where it is given. ConfigError lists all
+// that is wrong.
+RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides, Console& console,
+                          config::Report* report = nullptr);
+
+// The same from text, for tests and fuzzing.
+RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> overrides = {},
+                           config::Report* report = nullptr);
+
+// The resolved configuration: every field, as YAML that reads back to the same values.
+std::string show_run_config(const RunConfig& run);
+
+// docs/configuration.md.
+std::string reference_page();
+
+}  // namespace stoa::cli

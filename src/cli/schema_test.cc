@@ -1,0 +1,404 @@
+#include "cli/schema.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/config_command.h"
+#include "cli/nemo_keys.h"
+
+namespace stoa::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string error_of(const std::string& yaml, std::vector<std::string> overrides = {}) {
+  try {
+    parse_run_config(yaml, overrides);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+// The keys of the launcher's GPT training files (values of the 5B one), the cluster's own paths made
+// relative.
+constexpr const char* kNemoFile = R"(
+defaults:
+  - _self_
+  - optional tp_overlap@model.ub_tp_comm_overlap_cfg:
+run:
+  name: gpt3_5b
+  results_dir: ${base_results_dir}/${.name}
+  time_limit: "6-00:00:00"
+  dependency: "singleton"
+trainer:
+  num_nodes: 1
+  devices: 1
+  accelerator: gpu
+  precision: bf16
+  logger: False
+  enable_checkpointing: False
+  use_distributed_sampler: False
+  max_epochs: null
+  max_steps: 75000
+  max_time: "05:23:30:00"
+  log_every_n_steps: 10
+  val_check_interval: 2000
+  limit_val_batches: 50
+  limit_test_batches: 50
+  accumulate_grad_batches: 1
+  gradient_clip_val: 1.0
+exp_manager:
+  explicit_log_dir: results/${training.run.name}
+  exp_dir: null
+  name: megatron_gpt
+  create_wandb_logger: False
+  wandb_logger_kwargs:
+    project: nemo_gpt3
+    name: ${training.run.name}
+  resume_if_exists: True
+  resume_ignore_no_checkpoint: True
+  create_checkpoint_callback: True
+  checkpoint_callback_params:
+    monitor: val_loss
+    save_top_k: 10
+    mode: min
+    always_save_nemo: False
+    save_nemo_on_train_end: False
+    filename: 'megatron_gpt--{val_loss:.2f}-{step}-{consumed_samples}'
+    model_parallel_size: ${multiply:${training.model.tensor_model_parallel_size}, ${training.model.pipeline_model_parallel_size}}
+  log_step_timing: True
+  step_timing_kwargs:
+    sync_cuda: True
+    buffer_size: 5
+model:
+  micro_batch_size: 4
+  global_batch_size: 2048
+  rampup_batch_size: null
+  context_parallel_size: 1
+  tensor_model_parallel_size: 1
+  pipeline_model_parallel_size: 1
+  virtual_pipeline_model_parallel_size: null
+  resume_from_checkpoint: null
+  encoder_seq_length: 2048
+  max_position_embeddings: 2048
+  num_layers: 24
+  hidden_size: 4096
+  ffn_hidden_size: ${multiply:4, ${.hidden_size}}
+  num_attention_heads: 32
+  num_query_groups: null
+  init_method_std: 0.01
+  hidden_dropout: 0.1
+  attention_dropout: 0.1
+  kv_channels: null
+  apply_query_key_layer_scaling: True
+  layernorm_epsilon: 1e-5
+  make_vocab_size_divisible_by: 128
+  pre_process: True
+  post_process: True
+  persist_layer_norm: True
+  gradient_as_bucket_view: True
+  grad_div_ar_fusion: True
+  gradient_accumulation_fusion: True
+  bias_activation_fusion: True
+  bias_dropout_add_fusion: True
+  masked_softmax_fusion: True
+  activations_checkpoint_granularity: null
+  activations_checkpoint_method: null
+  activations_checkpoint_num_layers: null
+  num_micro_batches_with_partial_activation_checkpoints: null
+  activations_checkpoint_layers_per_pipeline: null
+  sequence_parallel: False
+  overlap_p2p_comm: False
+  batch_p2p_comm: True
+  fsdp: False
+  fsdp_sharding_strategy: full
+  fsdp_grad_reduce_dtype: bf16
+  fsdp_sharded_checkpoint: False
+  tokenizer:
+    library: megatron
+    type: GPT2BPETokenizer
+    model: null
+    delimiter: null
+    vocab_file: bpe/vocab.json
+    merge_file: bpe/merges.txt
+  native_amp_init_scale: 4294967296
+  native_amp_growth_interval: 1000
+  hysteresis: 2
+  fp32_residual_connection: False
+  fp16_lm_cross_entropy: False
+  megatron_amp_O2: True
+  grad_allreduce_chunk_size_mb: 125
+  sharp: False
+  mcore_gpt: True
+  transformer_engine: True
+  fp8: False
+  fp8_e4m3: False
+  fp8_hybrid: True
+  fp8_margin: 0
+  fp8_interval: 1
+  fp8_amax_history_len: 1024
+  fp8_amax_compute_algo: max
+  fp8_wgrad: True
+  ub_tp_comm_overlap: False
+  seed: 1234
+  sync_batch_comm: False
+  use_cpu_initialization: False
+  onnx_safe: False
+  apex_transformer_log_level: 30
+  gc_interval: 100
+  nsys_profile:
+    enabled: False
+    trace: [nvtx, cuda]
+    start_step: 10
+    end_step: 10
+    ranks: [0]
+    gen_shape: False
+  optim:
+    name: mcore_distributed_optim
+    bucket_cap_mb: 400
+    overlap_grad_sync: True
+    overlap_param_sync: True
+    contiguous_grad_buffer: True
+    contiguous_param_buffer: True
+    lr: 1.6e-4
+    weight_decay: 0.1
+    betas:
+      - 0.9
+      - 0.95
+    sched:
+      name: CosineAnnealing
+      warmup_steps: 115
+      constant_steps: 12500
+      min_lr: 1.6e-5
+  data:
+    data_impl: mmap
+    splits_string: "99990,8,2"
+    seq_length: 2048
+    skip_warmup: True
+    num_workers: 2
+    dataloader_type: single
+    reset_position_ids: False
+    reset_attention_mask: False
+    eod_mask_loss: False
+    index_mapping_dir: null
+    data_prefix:
+      - .0333
+      - my-gpt3_00_text_document
+      - .0334
+      - my-gpt3_01_text_document
+)";
+
+TEST(RunConfigNemo, TrainingFileIsRead) {
+  config::Report report;
+  const RunConfig run = parse_run_config(kNemoFile, {}, &report);
+  EXPECT_EQ(run.model.ffn_hidden_size, 16384);
+  EXPECT_EQ(run.model.recompute.granularity, model::RecomputeGranularity::kNone);
+  EXPECT_EQ(run.model.activation, model::Activation::kGelu) << "NeMo's default";
+  EXPECT_EQ(run.exp_manager.explicit_log_dir, "results/gpt3_5b");
+  EXPECT_EQ(run.exp_manager.checkpoint.save_top_k, 10);
+  EXPECT_EQ(run.trainer.max_time->seconds, ((5 * 24 + 23) * 60 + 30) * 60);
+  EXPECT_EQ(run.optim.name, optim::OptimizerKind::kAdamW);
+  EXPECT_EQ(run.optim.sched.constant_steps, 12500);
+  EXPECT_EQ(run.data.data_prefix.blend.size(), 2U);
+  EXPECT_EQ(run.tokenizer.library, data::TokenizerLibrary::kMegatron);
+  EXPECT_GE(report.ignored.size(), 50U);
+  EXPECT_THAT(report.ignored, testing::Contains(HasSubstr("model.transformer_engine")));
+}
+
+TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
+  EXPECT_THAT(error_of(kNemoFile, {"model.fp8=true"}),
+              AllOf(HasSubstr("model.fp8"), HasSubstr("cannot be honoured")));
+  EXPECT_THAT(error_of(kNemoFile, {"model.fp32_residual_connection=True"}), HasSubstr("cannot be honoured"));
+  EXPECT_THAT(error_of(kNemoFile, {"model.tensor_model_parallel_size=2"}), HasSubstr("one rank"));
+  EXPECT_THAT(error_of(kNemoFile, {"trainer.devices=8"}), HasSubstr("one rank"));
+  EXPECT_THAT(error_of(kNemoFile, {"+defaults=[gpt3/5b]"}), HasSubstr("base: FILE"));
+  EXPECT_THAT(error_of(kNemoFile, {"model.position_embedding_type=alibi"}),
+              HasSubstr("one of learned_absolute"));
+  EXPECT_EQ(error_of(kNemoFile, {"model.ffn_dropout=0.0", "model.transformer_block_type=pre_ln"}),
+            "(no error)");
+}
+
+TEST(RunConfigNemo, TableAndSchemaDoNotOverlap) {
+  const auto section = run_schema();
+  for (const auto& key : nemo_keys()) EXPECT_EQ(section.schema().find(key.pattern), nullptr) << key.pattern;
+}
+
+TEST(RunConfig, TheExampleOfUsers) {
+  const RunConfig run = parse_run_config(R"(
+name: shakespeare
+trainer: {max_steps: 500, precision: bf16, log_every_n_steps: 10, val_check_interval: 100, limit_val_batches: 20, gradient_clip_val: 1.0}
+exp_manager: {explicit_log_dir: runs/shakespeare, resume_if_exists: true}
+model:
+  micro_batch_size: 4
+  global_batch_size: 16
+  tensor_model_parallel_size: 1
+  seed: 1234
+  num_layers: 6
+  hidden_size: 384
+  num_attention_heads: 6
+  encoder_seq_length: 512
+  max_position_embeddings: 512
+  tokenizer: {library: huggingface, type: tok}
+  data: {data_prefix: [1.0, data/shakespeare], splits_string: "980,10,10", seq_length: 512}
+  optim: {name: adamw, lr: 6.0e-4, weight_decay: 0.1, betas: [0.9, 0.95], sched: {name: CosineAnnealing, warmup_steps: 50, min_lr: 6.0e-5}}
+)");
+  EXPECT_EQ(run.name, "shakespeare");
+  EXPECT_EQ(run.batch.global(), 16);
+  EXPECT_EQ(run.model.head_size(), 64);
+  EXPECT_EQ(run.model.hidden_dropout, 0.0);
+  EXPECT_EQ(run.data.seq_length, 512);
+  EXPECT_EQ(run.data.data_prefix.blend[0].prefix, "data/shakespeare");
+}
+
+TEST(RunConfig, ShortFormsAndSpellings) {
+  const RunConfig run = parse_run_config(
+      "model: {tokenizer: tok, data: some/prefix, encoder_seq_length: 64}\ntrainer: {precision: 16-mixed, "
+      "max_time: 90m}\n",
+      std::vector<std::string>{"model.data.eod_mask_loss=true", "model.bias=false"});
+  EXPECT_EQ(run.tokenizer.type, "tok");
+  EXPECT_EQ(run.data.data_prefix.blend[0].prefix, "some/prefix");
+  EXPECT_EQ(run.data.seq_length, 64);
+  EXPECT_EQ(run.model.max_positions(), 64);
+  EXPECT_TRUE(run.data.eod_mask_loss);
+  EXPECT_EQ(run.trainer.precision, train::Precision::kFp16);
+  EXPECT_EQ(run.trainer.max_time->seconds, 5400);
+  EXPECT_EQ(run.model.bias, model::BiasKind::kNone);
+  EXPECT_EQ(parse_run_config("trainer: {precision: 32}").trainer.precision, train::Precision::kFp32);
+}
+
+TEST(RunConfig, ContradictorySizesAreRefused) {
+  EXPECT_THAT(
+      error_of("model:\n  hidden_size: 100\n  num_attention_heads: 7\n"),
+      AllOf(HasSubstr("model.hidden_size (text:2)"), HasSubstr("not divisible by num_attention_heads 7")));
+  EXPECT_EQ(error_of("model: {hidden_size: 100, num_attention_heads: 7, kv_channels: 16}"), "(no error)");
+  EXPECT_THAT(error_of("model: {num_attention_heads: 12, num_query_groups: 5}"),
+              HasSubstr("num_query_groups 5"));
+  EXPECT_THAT(error_of("model: {encoder_seq_length: 512, data: {seq_length: 256}}"),
+              HasSubstr("contradicts"));
+  EXPECT_THAT(error_of("model: {encoder_seq_length: 512, max_position_embeddings: 256}"),
+              HasSubstr("do not fit"));
+  EXPECT_THAT(error_of("model: {micro_batch_size: 3, global_batch_size: 8}"),
+              HasSubstr("multiple of micro_batch_size"));
+  EXPECT_THAT(error_of("model: {global_batch_size: 8, rampup_batch_size: [2, 4, 100]}"),
+              HasSubstr("never equals 8"));
+  EXPECT_THAT(error_of("model: {global_batch_size: 8, rampup_batch_size: [2, 4]}"), HasSubstr("3 values"));
+  EXPECT_THAT(error_of("model: {optim: {lr: 1e-4, sched: {min_lr: 1e-3}}}"), HasSubstr("above lr"));
+  EXPECT_THAT(error_of("model: {optim: {betas: [0.9, 1.0]}}"), HasSubstr("below 1"));
+  EXPECT_THAT(error_of("model: {position_embedding_type: rope, rope_scaling: {type: yarn}}"),
+              HasSubstr("needs a factor"));
+  EXPECT_THAT(
+      error_of("model: {position_embedding_type: rope, rope_scaling: {type: longrope, short_factor: [1]}}"),
+      HasSubstr("longrope needs 32"));
+  EXPECT_THAT(error_of("model: {rope_scaling: {type: linear, factor: 2}}"),
+              HasSubstr("only with position_embedding_type rope"));
+  EXPECT_THAT(error_of("model: {position_embedding_type: rope, rotary_percentage: 0.01}"),
+              HasSubstr("pairs"));
+  EXPECT_THAT(error_of("model: {activations_checkpoint_granularity: full}"), HasSubstr("needs a method"));
+  EXPECT_THAT(error_of("model: {data: {splits_string: \"a,b\"}}"), HasSubstr("980,10,10"));
+  EXPECT_THAT(error_of("model: {data: {data_prefix: [1.0, a, 2.0]}}"), HasSubstr("[weight, path"));
+  EXPECT_THAT(error_of("model: {data: {data_prefix: [-1.0, a]}}"), HasSubstr("weights above 0"));
+  EXPECT_THAT(error_of("trainer: {max_time: soon}"), HasSubstr("DD:HH:MM:SS"));
+  EXPECT_THAT(error_of("max_steps: 3"), HasSubstr("'trainer.max_steps'"));
+  EXPECT_THAT(error_of("model: {hiden_size: 3}"), HasSubstr("'model.hidden_size'"));
+}
+
+TEST(RunConfig, ShownConfigurationReadsBack) {
+  for (const char* text : {"{}", kNemoFile}) {
+    const std::string shown = show_run_config(parse_run_config(text));
+    EXPECT_EQ(show_run_config(parse_run_config(shown)), shown);
+  }
+}
+
+TEST(Presets, EveryFileIsValid) {
+  std::size_t count = 0;
+  Console console(Console::Level::kQuiet);
+  for (const auto& entry : fs::directory_iterator(fs::path(STOA_SOURCE_DIR) / "configs")) {
+    SCOPED_TRACE(entry.path().string());
+    config::Report report;
+    RunConfig run;
+    ASSERT_NO_THROW(run = load_run_config(entry.path().string(), {}, console, &report));
+    EXPECT_TRUE(report.ignored.empty() && report.notes.empty());
+    EXPECT_EQ(run.name, entry.path().stem().string());
+    ++count;
+  }
+  EXPECT_GE(count, 14U);
+}
+
+// Parameters by the sizes of a preset; the published counts of these models.
+TEST(Presets, HaveTheSizesOfTheirNames) {
+  Console console(Console::Level::kQuiet);
+  const std::pair<const char*, double> kExpected[] = {
+      {"gpt2-124m", 124.4e6}, {"gpt2-355m", 354.8e6}, {"gpt2-774m", 774.0e6}, {"gpt2-1.5b", 1557.6e6},
+      {"gpt-126m", 125.2e6},  {"gpt-5b", 5.05e9},     {"gpt-20b", 20.2e9},    {"gpt-40b", 39.1e9},
+      {"gpt-175b", 174.6e9},  {"gpt-530b", 529.6e9},  {"gpt-1t", 1008e9},     {"llama-1b", 1.2358e9},
+      {"llama-7b", 6.738e9}};
+  for (const auto& [name, expected] : kExpected) {
+    config::Report report;
+    const auto m =
+        load_run_config((fs::path(STOA_SOURCE_DIR) / "configs" / (std::string(name) + ".yaml")).string(), {},
+                        console, &report)
+            .model;
+    const double h = static_cast<double>(m.hidden_size), f = static_cast<double>(m.ffn_size());
+    const double q = static_cast<double>(m.num_attention_heads * m.head_size()),
+                 kv = static_cast<double>(m.query_groups() * m.head_size());
+    const bool bias = m.bias == model::BiasKind::kAll,
+               norm_bias = m.normalization == model::Normalization::kLayerNorm;
+    const double up = model::is_gated(m.activation) ? 2 : 1;
+    const double norm = norm_bias ? 2 * h : h;
+    const double layer =
+        h * (q + 2 * kv) + q * h + (up + 1) * h * f + 2 * norm + (bias ? q + 2 * kv + h + up * f + h : 0);
+    const double positions = m.position_embedding_type == model::PositionEmbedding::kLearnedAbsolute
+                                 ? static_cast<double>(m.max_positions()) * h
+                                 : 0;
+    const double tables =
+        static_cast<double>(*m.vocab_size) * h * (m.share_embeddings_and_output_weights ? 1 : 2);
+    EXPECT_NEAR(static_cast<double>(m.num_layers) * layer + positions + tables + norm, expected,
+                expected * 0.003)
+        << name;
+  }
+}
+
+TEST(Presets, AreFoundByName) {
+  Console console(Console::Level::kQuiet);
+  ASSERT_FALSE(presets_directory().empty());
+  EXPECT_EQ(load_run_config("tiny", std::vector<std::string>{"model.num_layers=2"}, console).model.num_layers,
+            2);
+  EXPECT_THROW(load_run_config("gpt2-124", {}, console), ConfigError);
+}
+
+TEST(ConfigCommand, ReferencePageIsUpToDate) {
+  EXPECT_EQ(read_text(fs::path(STOA_SOURCE_DIR) / "docs" / "configuration.md"), reference_page())
+      << "write it anew: stoa config reference > docs/configuration.md";
+}
+
+TEST(ConfigCommand, ShowsAndRefuses) {
+  Console console(Console::Level::kQuiet);
+  Context context{console};
+  const auto run = [&](std::vector<std::string> arguments) {
+    CLI::App app;
+    add_config_command(app, context);
+    std::reverse(arguments.begin(), arguments.end());
+    testing::internal::CaptureStdout();
+    try {
+      app.parse(arguments);
+    } catch (...) {
+      testing::internal::GetCapturedStdout();
+      throw;
+    }
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_THAT(run({"config", "show", "tiny", "model.num_layers=3", "--output", "runs/x y"}),
+              AllOf(HasSubstr("num_layers: 3"), HasSubstr("explicit_log_dir: runs/x y")));
+  EXPECT_THAT(run({"config", "show", "tiny", "--json"}), HasSubstr("\"num_layers\": 4"));
+  EXPECT_THAT(run({"config", "check", "tiny"}), HasSubstr("valid"));
+  EXPECT_THAT(run({"config", "reference"}), HasSubstr("# Configuration reference"));
+  EXPECT_THROW(run({"config", "check", "tiny", "model.nope=1"}), ConfigError);
+  EXPECT_THROW(run({"config", "show"}), CLI::ParseError);
+}
+
+}  // namespace
+}  // namespace stoa::cli

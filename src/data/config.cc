@@ -1,0 +1,187 @@
+#include "data/config.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace stoa::config {
+namespace {
+
+using data::WeightedPrefix;
+
+std::vector<WeightedPrefix> parse_blend(const Node& node) {
+  const ValueError error{"a path, a list of paths, or a list [weight, path, weight, path, ...]", ""};
+  if (node.is_null()) return {};
+  if (node.is_scalar()) return {{1.0, Codec<std::string>::parse(node)}};
+  if (!node.is_sequence()) throw error;
+  std::vector<WeightedPrefix> blend;
+  const auto weight_of = [](const Node& item) {
+    return item.is_scalar() && !item.quoted ? parse_real(item.scalar) : std::nullopt;
+  };
+  const bool weighted = !node.items.empty() && weight_of(node.items.front());
+  if (weighted && node.items.size() % 2 != 0) throw error;
+  for (std::size_t i = 0; i < node.items.size(); i += weighted ? 2 : 1) {
+    WeightedPrefix entry;
+    if (weighted) {
+      const auto weight = weight_of(node.items[i]);
+      if (!weight) throw error;
+      if (*weight <= 0) throw ValueError{"weights above 0", ""};
+      entry.weight = *weight;
+    }
+    const Node& path = node.items[i + (weighted ? 1 : 0)];
+    if (!path.is_scalar() || path.scalar.empty() || weight_of(path)) throw error;
+    entry.prefix = path.scalar;
+    blend.push_back(std::move(entry));
+  }
+  return blend;
+}
+
+Node print_blend(const std::vector<WeightedPrefix>& blend) {
+  std::vector<Node> items;
+  for (const auto& entry : blend) {
+    items.push_back(Codec<double>::print(entry.weight));
+    items.push_back(Node::text(entry.prefix));
+  }
+  return Node::sequence(std::move(items));
+}
+
+}  // namespace
+
+data::DataPrefix Codec<data::DataPrefix>::parse(const Node& node) {
+  data::DataPrefix prefix;
+  if (!node.is_map()) {
+    prefix.blend = parse_blend(node);
+    return prefix;
+  }
+  for (const auto& [key, value] : node.entries) {
+    if (key == "train") {
+      prefix.train = parse_blend(value);
+    } else if (key == "validation") {
+      prefix.validation = parse_blend(value);
+    } else if (key == "test") {
+      prefix.test = parse_blend(value);
+    } else {
+      throw ValueError{"the keys train, validation, test", ""};
+    }
+  }
+  return prefix;
+}
+
+Node Codec<data::DataPrefix>::print(const data::DataPrefix& value) {
+  if (!value.blend.empty()) return print_blend(value.blend);
+  if (value.empty()) return {};
+  Node node = Node::map();
+  node.entries.emplace_back("train", print_blend(value.train));
+  node.entries.emplace_back("validation", print_blend(value.validation));
+  node.entries.emplace_back("test", print_blend(value.test));
+  return node;
+}
+
+}  // namespace stoa::config
+
+namespace stoa::data {
+
+using config::EnumName;
+using config::Section;
+
+std::span<const EnumName<TokenizerLibrary>> enum_names(TokenizerLibrary) {
+  static constexpr std::array<EnumName<TokenizerLibrary>, 2> kNames{{
+      {"huggingface", TokenizerLibrary::kHuggingface},
+      {"megatron", TokenizerLibrary::kMegatron},
+  }};
+  return kNames;
+}
+
+namespace {
+
+// Three shares; empty where the text is not one to three numbers of at least 0, not all 0.
+std::vector<double> parse_splits(std::string_view text) {
+  std::vector<double> shares;
+  double sum = 0;
+  while (true) {
+    const auto end = text.find_first_of(",/");
+    std::string_view part = text.substr(0, end);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    const auto share = config::parse_real(part);
+    if (!share || *share < 0 || shares.size() == 3) return {};
+    shares.push_back(*share);
+    sum += *share;
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  if (!(sum > 0)) return {};
+  shares.resize(3, 0.0);
+  for (auto& share : shares) share /= sum;
+  return shares;
+}
+
+}  // namespace
+
+std::vector<double> DataConfig::splits() const {
+  auto shares = parse_splits(splits_string);
+  require<ConfigError>(!shares.empty(), "splits_string '{}': expected up to three numbers, as in 980,10,10",
+                       splits_string);
+  return shares;
+}
+
+void declare(Section<DataConfig>& s) {
+  using C = DataConfig;
+  s.short_form("", "data_prefix");
+  s.field("data_prefix", &C::data_prefix)
+      .help(
+          "Prepared data: PREFIX, [PREFIX, ...], [weight, PREFIX, ...], or {train: ..., validation: ..., "
+          "test: ...}. Without .bin or .idx.");
+  s.field("splits_string", &C::splits_string)
+      .check([](const std::string& text) {
+        return parse_splits(text).empty()
+                   ? std::string("up to three numbers of at least 0, as in \"980,10,10\"")
+                   : std::string();
+      })
+      .help("Shares of documents for training, validation and test.");
+  s.field("seq_length", &C::seq_length)
+      .range(1, 1 << 24)
+      .unit("tokens")
+      .help("Length of a training sample. One value with model.encoder_seq_length: give either.");
+  s.field("eod_mask_loss", &C::eod_mask_loss).help("No loss on the token after an end of document.");
+  s.field("reset_position_ids", &C::reset_position_ids)
+      .help("Positions begin anew after an end of document.");
+  s.field("reset_attention_mask", &C::reset_attention_mask).help("Tokens attend only within their document.");
+  s.field("index_mapping_dir", &C::index_mapping_dir)
+      .derived("beside the data")
+      .help("Directory for the cached sample and shuffle indices.");
+  s.field("num_workers", &C::num_workers)
+      .range(0, 256)
+      .help("Threads that read ahead; 0: the training thread reads.");
+  s.field("shuffle_documents", &C::shuffle_documents)
+      .help("Shuffle documents before they are cut into samples.");
+  s.validate({"data_prefix"}, [](const C& c) {
+    const DataPrefix& p = c.data_prefix;
+    const bool split = !p.train.empty() || !p.validation.empty() || !p.test.empty();
+    require<ConfigError>(!split || !p.train.empty(),
+                         "data_prefix names validation or test data but no train data");
+  });
+}
+
+void declare(Section<TokenizerConfig>& s) {
+  using C = TokenizerConfig;
+  s.short_form("", "type");
+  s.field("library", &C::library)
+      .help(
+          "huggingface: a directory with tokenizer.json (or vocab.json and merges.txt); megatron: GPT-2's "
+          "two files.");
+  s.field("type", &C::type).help("huggingface: the directory; megatron: GPT2BPETokenizer.");
+  s.field("vocab_file", &C::vocab_file).help("megatron: vocab.json.");
+  s.field("merge_file", &C::merge_file).help("megatron: merges.txt.");
+  s.validate({"library", "type", "vocab_file", "merge_file"}, [](const C& c) {
+    const bool megatron = c.library == TokenizerLibrary::kMegatron;
+    require<ConfigError>(!megatron || c.type.value_or("GPT2BPETokenizer") == "GPT2BPETokenizer",
+                         "library megatron: type '{}' is not offered; expected GPT2BPETokenizer",
+                         c.type.value_or(""));
+    require<ConfigError>(megatron || (!c.vocab_file && !c.merge_file),
+                         "vocab_file and merge_file count only with library megatron; with huggingface, type "
+                         "names their directory");
+  });
+}
+
+}  // namespace stoa::data

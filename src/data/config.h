@@ -1,0 +1,63 @@
+// Configuration of the training data (`model.data`) and of the tokenizer (`model.tokenizer`).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace stoa::data {
+
+struct WeightedPrefix {
+  double weight = 1.0;
+  std::string prefix;  // path without .bin / .idx
+};
+
+// `data_prefix`: PREFIX, [PREFIX…] (equal weights), [weight, PREFIX, …], or NeMo's {train: …, validation: …,
+// test: …}.
+struct DataPrefix {
+  std::vector<WeightedPrefix> blend;                    // split by splits_string
+  std::vector<WeightedPrefix> train, validation, test;  // instead: one blend per split
+  bool empty() const { return blend.empty() && train.empty() && validation.empty() && test.empty(); }
+};
+
+struct DataConfig {
+  DataPrefix data_prefix;
+  std::string splits_string = "980,10,10";
+  std::int64_t seq_length = 1024;  // the same value as model.encoder_seq_length
+  bool eod_mask_loss = false;
+  bool reset_position_ids = false;
+  bool reset_attention_mask = false;
+  std::optional<std::string> index_mapping_dir;  // cache of sample and shuffle indices; null: beside the data
+  std::int64_t num_workers = 2;                  // threads that read ahead; 0: in the training thread
+  bool shuffle_documents = true;
+
+  // Shares of train, validation and test: three numbers that add up to 1.
+  std::vector<double> splits() const;
+};
+
+enum class TokenizerLibrary { kHuggingface, kMegatron };
+std::span<const config::EnumName<TokenizerLibrary>> enum_names(TokenizerLibrary);
+
+struct TokenizerConfig {
+  TokenizerLibrary library = TokenizerLibrary::kHuggingface;
+  std::optional<std::string>
+      type;  // huggingface: a directory with tokenizer.json; megatron: GPT2BPETokenizer
+  std::optional<std::string> vocab_file;  // megatron
+  std::optional<std::string> merge_file;  // megatron
+};
+
+void declare(config::Section<DataConfig>& s);
+void declare(config::Section<TokenizerConfig>& s);
+
+}  // namespace stoa::data
+
+template <>
+struct stoa::config::Codec<stoa::data::DataPrefix> {
+  static stoa::data::DataPrefix parse(const Node& node);
+  static Node print(const stoa::data::DataPrefix& value);
+  static std::string type() { return "path, or list [weight, path, ...]"; }
+};

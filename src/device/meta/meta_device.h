@@ -1,0 +1,28 @@
+// A device without memory: addresses are numbers that are never dereferenced. Plans of any size run on it.
+#pragma once
+
+#include "device/device.h"
+
+namespace stoa {
+
+class MetaDevice final : public Device {
+ public:
+  DeviceKind kind() const override { return DeviceKind::kMeta; }
+  std::string_view name() const override { return "meta"; }
+  Buffer allocate(std::size_t bytes) override;
+  std::unique_ptr<Stream> create_stream() override;
+  void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) override;  // gives zeros
+  void copy_from_host(void*, const void*, std::size_t, Stream&) override {}
+  void fill_zero(void*, std::size_t, Stream&) override {}
+
+  std::size_t allocated_bytes() const { return allocated_; }
+
+ protected:
+  void release(void* data, std::size_t bytes) noexcept override;
+
+ private:
+  std::size_t allocated_ = 0;
+  std::uintptr_t next_ = std::uintptr_t{1} << 20;
+};
+
+}  // namespace stoa

@@ -1,0 +1,183 @@
+#include "model/chunk.h"
+
+#include <cstring>
+
+#include "device/arena.h"
+#include "ops/elementwise.h"
+
+namespace stoa::model {
+
+std::vector<std::byte> Constant::bytes(std::int64_t sequence) const {
+  const std::vector<double> source = values(sequence);
+  std::vector<std::byte> out(tensor.bytes());
+  dispatch_float(tensor.dtype, [&]<class T>() {
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      T value;
+      if constexpr (std::is_same_v<T, double>) value = source[i];
+      else value = T(static_cast<float>(source[i]));
+      std::memcpy(out.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  });
+  return out;
+}
+
+Chunk::Chunk(const Gpt& gpt, ChunkOptions options) : options_(std::move(options)), hidden_(gpt.config.hidden_size) {
+  const auto& o = options_;
+  require<InternalError>(o.first_layer >= 0 && o.layers >= 0 && o.first_layer + o.layers <= gpt.config.num_layers,
+                         "layers [{}, {}) of {}", o.first_layer, o.first_layer + o.layers, gpt.config.num_layers);
+  if (const auto rope = rope_options(gpt.config); rope && o.layers > 0) {
+    const std::int64_t positions = o.positions > 0 ? o.positions : gpt.config.max_positions();
+    constants_.push_back({{"rotary table", o.precision.vectors(), {positions, 2, rope->size / 2}},
+                          [rope, positions](std::int64_t sequence) { return nn::rope_table(*rope, positions, sequence); }});
+  }
+  if (o.embedding) {
+    embedding_ = std::make_unique<nn::Embedding>(embedding_options(gpt));
+    embedding_->declare(params_);
+  }
+  decisions_ = nn::decide_recompute(o.recompute, o.layers);
+  for (std::int64_t i = 0; i < o.layers; ++i) {
+    blocks_.push_back(std::make_unique<nn::TransformerBlock>(
+        block_options(gpt, o.first_layer + i, o.precision, constants_.empty() ? -1 : 0)));
+    nn::ActivationTable& table = tables_.emplace_back();
+    blocks_.back()->declare(params_, table, o.tokens);
+    const auto& decision = decisions_[static_cast<std::size_t>(i)];
+    table.resolve(nn::recompute_policy(decision.level), decision.keep_input, o.split_backward);
+  }
+  if (o.head) {
+    head_ = std::make_unique<nn::LmHead>(head_options(gpt, o.precision));
+    const bool tied = gpt.config.share_embeddings_and_output_weights;
+    if (tied && !embedding_) head_->declare_tied_copy(params_);
+    else head_->declare(params_, tied ? embedding_->tokens() : nn::ParamId());
+  }
+}
+
+TensorSpec Chunk::boundary() const { return {"residual stream", options_.precision.residual, {options_.tokens, hidden_}}; }
+
+std::size_t Chunk::saved_bytes() const {
+  std::size_t total = head_ ? aligned_bytes(boundary().bytes()) : 0;
+  for (const auto& table : tables_) total += table.saved_bytes();
+  return total;
+}
+
+std::size_t Chunk::stash_bytes() const {
+  std::size_t total = 0;
+  if (options_.split_backward)
+    for (const auto& table : tables_) total += table.stash_bytes();
+  return total;
+}
+
+void Chunk::bind_constants(std::vector<TensorView> views) {
+  require<InternalError>(views.size() == constants_.size(), "{} constants are bound, expected {}", views.size(),
+                         constants_.size());
+  bound_ = std::move(views);
+}
+
+Chunk::Slot Chunk::make_slot(TensorView memory, TensorView stash) const {
+  require<InternalError>(memory.bytes() >= saved_bytes(), "a slot of {} bytes, expected {}", memory.bytes(), saved_bytes());
+  require<InternalError>(!stash || stash.bytes() >= stash_bytes(), "a stash of {} bytes, expected {}", stash.bytes(),
+                         stash_bytes());
+  const auto cut = [](TensorView from, std::size_t offset, std::size_t bytes) {
+    if (!from || bytes == 0) return TensorView();
+    void* data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(from.data) + offset);
+    return TensorView(data, DType::kU8, {static_cast<std::int64_t>(bytes)}, from.device);
+  };
+  Slot slot;
+  std::size_t saved = 0, stashed = 0;
+  for (const auto& table : tables_) {
+    slot.blocks_.emplace_back(table, cut(memory, saved, table.saved_bytes()), cut(stash, stashed, table.stash_bytes()));
+    saved += table.saved_bytes();
+    stashed += table.stash_bytes();
+  }
+  if (head_) {
+    const TensorSpec spec = boundary();
+    slot.head_ = TensorView(cut(memory, saved, spec.bytes()).data, spec.dtype, spec.shape, memory.device);
+  }
+  return slot;
+}
+
+TensorView Chunk::input(const Slot& slot) const {
+  return blocks_.empty() ? slot.head_ : slot.blocks_[0].input_slot(blocks_[0]->input());
+}
+
+TensorView Chunk::stream(const nn::Pass& pass, std::int64_t tokens) const {
+  return pass.ops.scratch.allocate(options_.precision.residual, {tokens, hidden_});
+}
+
+void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) const {
+  require<InternalError>(pass.training, "forward() is training's; infer() saves nothing");
+  pass.constants = bound_;
+  Scratch::Frame frame(pass.ops.scratch);
+  // Streams that are not kept are overwritten by the next: a block may write its output over its input.
+  TensorView passing;
+  for (const auto& decision : decisions_)
+    if (!decision.keep_input && !passing) passing = stream(pass, options_.tokens);
+  const auto place = [&](std::size_t i) {
+    if (i == blocks_.size()) return head_ ? slot.head_ : out;
+    return decisions_[i].keep_input ? slot.blocks_[i].input_slot(blocks_[i]->input()) : passing;
+  };
+  if (embedding_) embedding_->forward(pass, place(0));
+  else if (in.data != place(0).data) ops::run(pass.ops, ops::Cast{.x = in, .y = place(0)});
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    Scratch::Frame block_frame(pass.ops.scratch);
+    nn::Saved& saved = slot.blocks_[i];
+    saved.begin_forward();
+    saved.set(blocks_[i]->input(), place(i));
+    blocks_[i]->forward(pass, saved, place(i + 1));
+  }
+  if (head_) head_->train(pass, slot.head_);
+}
+
+void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dout, TensorView din) const {
+  pass.constants = bound_;
+  TensorView gradient = head_ ? slot.head_ : dout;
+  const TensorView target = din ? din : gradient;  // in place where nobody waits for it
+  for (std::size_t end = blocks_.size(); end > 0;) {
+    // Blocks [begin, end) share one kept input; the streams between them are made again.
+    std::size_t begin = end - 1;
+    while (!decisions_[begin].keep_input) --begin;
+    Scratch::Frame frame(pass.ops.scratch);
+    std::vector<TensorView> inputs{slot.blocks_[begin].input_slot(blocks_[begin]->input())};
+    if (which != nn::Which::kWeight)
+      for (std::size_t i = begin; i + 1 < end; ++i) {
+        inputs.push_back(stream(pass, options_.tokens));
+        Scratch::Frame block_frame(pass.ops.scratch);
+        nn::Saved& saved = slot.blocks_[i];
+        saved.begin_forward();
+        saved.set(blocks_[i]->input(), inputs[i - begin]);
+        blocks_[i]->forward(pass, saved, inputs.back());
+      }
+    for (std::size_t i = end; i-- > begin;) {
+      Scratch::Frame block_frame(pass.ops.scratch);
+      nn::Saved& saved = slot.blocks_[i];
+      saved.begin_backward(which);
+      if (which != nn::Which::kWeight) saved.set(blocks_[i]->input(), inputs[i - begin]);
+      blocks_[i]->backward(pass, saved, which, gradient, target);
+      gradient = target;
+    }
+    end = begin;
+  }
+  if (which == nn::Which::kWeight) return;
+  if (embedding_) embedding_->backward(pass, gradient);
+  else if (blocks_.empty() && gradient.data != din.data) ops::run(pass.ops, ops::Cast{.x = gradient, .y = din});
+}
+
+void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
+  require<InternalError>(!pass.training, "infer() saves nothing: pass.training must be false");
+  pass.constants = bound_;
+  Scratch::Frame frame(pass.ops.scratch);
+  const std::int64_t tokens = embedding_ ? pass.batch.tokens.rows() : in.rows();
+  const TensorView x = stream(pass, tokens);
+  if (embedding_) embedding_->forward(pass, x);
+  else ops::run(pass.ops, ops::Cast{.x = in, .y = x});
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    Scratch::Frame block_frame(pass.ops.scratch);
+    nn::Saved saved(tables_[i], tokens);
+    saved.set(blocks_[i]->input(), x);
+    blocks_[i]->forward(pass, saved, x);
+  }
+  if (outputs.stream) ops::run(pass.ops, ops::Cast{.x = x, .y = outputs.stream});
+  if (outputs.losses) head_->evaluate(pass, x, outputs.losses);
+  if (!outputs.rows.empty()) head_->logits(pass, x, outputs.rows, outputs.logits);
+}
+
+}  // namespace stoa::model

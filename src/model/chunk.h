@@ -1,0 +1,92 @@
+// Consecutive layers of a model: what a pipeline stage runs for one action of its schedule. On one rank one chunk is the
+// whole model.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "model/gpt.h"
+
+namespace stoa::model {
+
+struct ChunkOptions {
+  std::int64_t first_layer = 0, layers = 0;
+  bool embedding = true, head = true;    // the chunk starts, ends the model
+  nn::Precision precision;
+  std::int64_t tokens = 1;               // T of a training microbatch
+  std::int64_t positions = 0;            // rows of the rotary table: the longest sequence of this use; 0: the model's maximum
+  bool split_backward = false;           // backward comes as kInput and kWeight: there is a stash
+  nn::RecomputeOptions recompute;
+};
+
+// Values that layers read but do not train: tables of the rotary embedding.
+struct Constant {
+  TensorSpec tensor;
+  // `sequence`: the longest sequence of this use (the rotary scalings dynamic and longrope depend on it).
+  std::function<std::vector<double>(std::int64_t sequence)> values;
+  // The same as the tensor's bytes.
+  std::vector<std::byte> bytes(std::int64_t sequence) const;
+};
+
+class Chunk {
+ public:
+  Chunk(const Gpt& gpt, ChunkOptions options);
+
+  const ChunkOptions& options() const { return options_; }
+  const nn::ParamList& params() const { return params_; }
+  const std::vector<nn::ActivationTable>& tables() const { return tables_; }  // of its blocks
+
+  // Declared memory of one microbatch in flight, in bytes.
+  std::size_t saved_bytes() const;
+  std::size_t stash_bytes() const;
+  // Residual stream between chunks: [T, hidden].
+  TensorSpec boundary() const;
+
+  const std::vector<Constant>& constants() const { return constants_; }
+  // Memory of the constants, filled by the caller, before the first pass.
+  void bind_constants(std::vector<TensorView> views);
+
+  // Activations of a microbatch between its forward and backward pass.
+  class Slot {
+    friend class Chunk;
+    std::vector<nn::Saved> blocks_;
+    TensorView head_;  // input of the head; after forward its gradient
+  };
+  // `memory`: saved_bytes() bytes; `stash`: stash_bytes() bytes, or none.
+  Slot make_slot(TensorView memory, TensorView stash = {}) const;
+  // Where the input of a chunk without embedding belongs: a receive may write there.
+  TensorView input(const Slot& slot) const;
+
+  // Training. `in`: the stream from the chunk before (none with embedding); `out`: the stream to the next (none with head).
+  // With head, the loss is added to pass.state and the gradients of head and final norm are complete for this microbatch.
+  void forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) const;
+  // kBoth, kInput: `dout` (none with head) -> `din` (none with embedding; may be dout, which is overwritten).
+  // kWeight: reads slot and stash; dout, din are none.
+  void backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dout, TensorView din) const;
+
+  // What an inference pass returns; none of them is needed.
+  struct Outputs {
+    TensorView stream;                    // of a chunk without head: [T, hidden]
+    TensorView losses;                    // [T] accumulation type; needs labels and loss_mask
+    std::span<const std::int32_t> rows;   // tokens whose logits are wanted, ascending
+    TensorView logits;                    // [rows, padded vocabulary], compute or accumulation type
+  };
+  // Evaluation and generation: nothing is saved; the number of tokens is that of the batch. pass.training must be false.
+  void infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const;
+
+ private:
+  TensorView stream(const nn::Pass& pass, std::int64_t tokens) const;
+
+  ChunkOptions options_;
+  std::int64_t hidden_;
+  nn::ParamList params_;
+  std::vector<Constant> constants_;
+  std::vector<TensorView> bound_;
+  std::vector<nn::BlockDecision> decisions_;
+  std::unique_ptr<nn::Embedding> embedding_;
+  std::vector<std::unique_ptr<nn::Block>> blocks_;
+  std::vector<nn::ActivationTable> tables_;
+  std::unique_ptr<nn::LmHead> head_;
+};
+
+}  // namespace stoa::model

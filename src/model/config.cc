@@ -1,0 +1,374 @@
+#include "model/config.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace stoa::model {
+
+using config::EnumName;
+using config::Section;
+
+std::span<const EnumName<PositionEmbedding>> enum_names(PositionEmbedding) {
+  static constexpr std::array<EnumName<PositionEmbedding>, 3> kNames{{
+      {"learned_absolute", PositionEmbedding::kLearnedAbsolute},
+      {"rope", PositionEmbedding::kRope},
+      {"none", PositionEmbedding::kNone},
+  }};
+  return kNames;
+}
+
+std::span<const EnumName<Normalization>> enum_names(Normalization) {
+  // layernorm1p stores weight - 1: the same function and, with norms exempt from decay, the same training.
+  static constexpr std::array<EnumName<Normalization>, 3> kNames{{
+      {"layernorm", Normalization::kLayerNorm},
+      {"rmsnorm", Normalization::kRmsNorm},
+      {"layernorm1p", Normalization::kLayerNorm},
+  }};
+  return kNames;
+}
+
+std::span<const EnumName<Activation>> enum_names(Activation) {
+  static constexpr std::array<EnumName<Activation>, 17> kNames{{
+      {"gelu", Activation::kGelu},
+      {"gelu_tanh", Activation::kGeluTanh},
+      {"quick_gelu", Activation::kQuickGelu},
+      {"silu", Activation::kSilu},
+      {"relu", Activation::kRelu},
+      {"squared_relu", Activation::kSquaredRelu},
+      {"swiglu", Activation::kSwiglu},
+      {"geglu", Activation::kGeglu},
+      {"reglu", Activation::kReglu},
+      {"gelu_new", Activation::kGeluTanh},
+      {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"quick-gelu", Activation::kQuickGelu},
+      {"squared-relu", Activation::kSquaredRelu},
+      // NeMo's fast variants compute both projections in one product: the same function.
+      {"fast-swiglu", Activation::kSwiglu},
+      {"fast-geglu", Activation::kGeglu},
+      {"fast-reglu", Activation::kReglu},
+      {"swish", Activation::kSilu},
+  }};
+  return kNames;
+}
+
+std::span<const EnumName<BiasKind>> enum_names(BiasKind) {
+  // NeMo's key is a boolean.
+  static constexpr std::array<EnumName<BiasKind>, 5> kNames{{
+      {"all", BiasKind::kAll},
+      {"qkv", BiasKind::kQkv},
+      {"none", BiasKind::kNone},
+      {"true", BiasKind::kAll},
+      {"false", BiasKind::kNone},
+  }};
+  return kNames;
+}
+
+std::span<const EnumName<RopeScaling>> enum_names(RopeScaling) {
+  static constexpr std::array<EnumName<RopeScaling>, 6> kNames{{
+      {"default", RopeScaling::kDefault},
+      {"linear", RopeScaling::kLinear},
+      {"dynamic", RopeScaling::kDynamic},
+      {"llama3", RopeScaling::kLlama3},
+      {"yarn", RopeScaling::kYarn},
+      {"longrope", RopeScaling::kLongrope},
+  }};
+  return kNames;
+}
+
+std::span<const EnumName<RecomputeGranularity>> enum_names(RecomputeGranularity) {
+  static constexpr std::array<EnumName<RecomputeGranularity>, 4> kNames{{
+      {"none", RecomputeGranularity::kNone},
+      {"null", RecomputeGranularity::kNone},
+      {"selective", RecomputeGranularity::kSelective},
+      {"full", RecomputeGranularity::kFull},
+  }};
+  return kNames;
+}
+
+std::span<const EnumName<RecomputeMethod>> enum_names(RecomputeMethod) {
+  static constexpr std::array<EnumName<RecomputeMethod>, 2> kNames{{
+      {"uniform", RecomputeMethod::kUniform},
+      {"block", RecomputeMethod::kBlock},
+  }};
+  return kNames;
+}
+
+bool is_gated(Activation activation) {
+  return activation == Activation::kSwiglu || activation == Activation::kGeglu ||
+         activation == Activation::kReglu;
+}
+
+std::int64_t ModelConfig::ffn_size() const {
+  if (ffn_hidden_size) return *ffn_hidden_size;
+  return is_gated(activation) ? hidden_size * 8 / 3 / 64 * 64 : 4 * hidden_size;
+}
+std::int64_t ModelConfig::query_groups() const { return num_query_groups.value_or(num_attention_heads); }
+std::int64_t ModelConfig::head_size() const {
+  return kv_channels ? *kv_channels : hidden_size / num_attention_heads;
+}
+std::int64_t ModelConfig::max_positions() const {
+  return max_position_embeddings.value_or(encoder_seq_length);
+}
+std::int64_t ModelConfig::rotary_size() const {
+  return static_cast<std::int64_t>(static_cast<double>(head_size()) * rotary_percentage);
+}
+
+namespace {
+
+// Bounds that keep every product of sizes far inside 64 bits.
+constexpr double kMaxLayers = 10'000, kMaxSize = 1 << 20, kMaxSequence = 1 << 24;
+
+void declare_rope_scaling(Section<RopeScalingConfig>& s) {
+  s.field("type", &RopeScalingConfig::type)
+      .alias("rope_type")
+      .help("How rotary frequencies stretch beyond the length of training.");
+  s.field("factor", &RopeScalingConfig::factor)
+      .at_least(1)
+      .help("Stretch; needed by linear, dynamic, llama3 and yarn.");
+  s.field("original_max_position_embeddings", &RopeScalingConfig::original_max_position_embeddings)
+      .range(1, kMaxSequence)
+      .unit("tokens")
+      .derived("max_position_embeddings")
+      .help("Length before stretching (llama3, yarn, longrope).");
+  s.field("low_freq_factor", &RopeScalingConfig::low_freq_factor)
+      .above(0)
+      .help("llama3: wavelengths above original/this are stretched.");
+  s.field("high_freq_factor", &RopeScalingConfig::high_freq_factor)
+      .above(0)
+      .help("llama3: wavelengths below original/this are kept.");
+  s.field("beta_fast", &RopeScalingConfig::beta_fast)
+      .above(0)
+      .help("yarn: turns within the original length from which on frequencies are kept.");
+  s.field("beta_slow", &RopeScalingConfig::beta_slow)
+      .above(0)
+      .help("yarn: turns below which frequencies are fully stretched.");
+  s.field("mscale", &RopeScalingConfig::mscale)
+      .at_least(0)
+      .help("yarn: scale of cosine and sine (with mscale_all_dim).");
+  s.field("mscale_all_dim", &RopeScalingConfig::mscale_all_dim).at_least(0).help("yarn: divisor of mscale.");
+  s.field("attention_factor", &RopeScalingConfig::attention_factor)
+      .above(0)
+      .derived("by formula of the type")
+      .help("yarn, longrope: scale of cosine and sine.");
+  s.field("truncate", &RopeScalingConfig::truncate)
+      .help("yarn: round the borders of the ramp to whole dimensions.");
+  s.field("short_factor", &RopeScalingConfig::short_factor)
+      .above(0)
+      .help("longrope: divisor per frequency up to the original length; rotary size / 2 values.");
+  s.field("long_factor", &RopeScalingConfig::long_factor)
+      .above(0)
+      .help("longrope: divisor per frequency beyond the original length.");
+  s.validate({"low_freq_factor", "high_freq_factor"}, [](const RopeScalingConfig& c) {
+    require<ConfigError>(c.type != RopeScaling::kLlama3 || c.low_freq_factor < c.high_freq_factor,
+                         "low_freq_factor {} must be below high_freq_factor {}", c.low_freq_factor,
+                         c.high_freq_factor);
+  });
+  s.validate({"type", "factor"}, [](const RopeScalingConfig& c) {
+    const bool needs = c.type == RopeScaling::kLinear || c.type == RopeScaling::kDynamic ||
+                       c.type == RopeScaling::kLlama3 || c.type == RopeScaling::kYarn;
+    require<ConfigError>(!needs || c.factor, "this type of rope scaling needs a factor (1 or above)");
+    require<ConfigError>(
+        c.type != RopeScaling::kDefault || !c.factor || *c.factor == 1,
+        "factor {} has no effect with type default; name a type: linear, dynamic, llama3, yarn, longrope",
+        c.factor.value_or(1));
+  });
+  s.validate({"mscale", "mscale_all_dim"}, [](const RopeScalingConfig& c) {
+    require<ConfigError>(c.mscale.has_value() == c.mscale_all_dim.has_value(),
+                         "mscale and mscale_all_dim count only together");
+  });
+}
+
+void declare_recompute(Section<RecomputeConfig>& s) {
+  s.field("activations_checkpoint_granularity", &RecomputeConfig::granularity)
+      .help(
+          "What the backward pass computes again to save memory: nothing, the attention core (selective), or "
+          "layers (full).");
+  s.field("activations_checkpoint_method", &RecomputeConfig::method)
+      .help(
+          "With full. uniform: the input of every n-th layer is kept, the rest computed again; block: the "
+          "first n layers are computed again.");
+  s.field("activations_checkpoint_num_layers", &RecomputeConfig::num_layers)
+      .range(0, kMaxLayers)
+      .derived("1 with uniform; all layers with block")
+      .help("n of the method.");
+  s.validate({"activations_checkpoint_granularity", "activations_checkpoint_method",
+              "activations_checkpoint_num_layers"},
+             [](const RecomputeConfig& c) {
+               const bool full = c.granularity == RecomputeGranularity::kFull;
+               require<ConfigError>(!full || c.method, "granularity full needs a method: uniform or block");
+               require<ConfigError>(full || !c.method, "a method counts only with granularity full");
+               require<ConfigError>(full || c.num_layers.value_or(0) == 0,
+                                    "activations_checkpoint_num_layers counts only with granularity full");
+               require<ConfigError>(
+                   !full || c.method != RecomputeMethod::kUniform || c.num_layers.value_or(1) >= 1,
+                   "uniform needs activations_checkpoint_num_layers of at least 1");
+             });
+}
+
+void declare_parallel(Section<ParallelConfig>& s) {
+  const auto one = [](const std::int64_t& degree) {
+    return degree == 1 ? std::string() : std::string("1: this version runs one rank");
+  };
+  s.field("tensor_model_parallel_size", &ParallelConfig::tensor_model_parallel_size)
+      .check(one)
+      .help("Ranks that share each layer. This version runs one rank: 1.");
+  s.field("pipeline_model_parallel_size", &ParallelConfig::pipeline_model_parallel_size)
+      .check(one)
+      .help("Stages of layers. This version: 1.");
+  s.field("context_parallel_size", &ParallelConfig::context_parallel_size)
+      .check(one)
+      .help("Ranks that share a sequence. This version: 1.");
+  s.field("expert_model_parallel_size", &ParallelConfig::expert_model_parallel_size)
+      .check(one)
+      .help("Ranks that share the experts. This version: 1.");
+  s.field("virtual_pipeline_model_parallel_size", &ParallelConfig::virtual_pipeline_model_parallel_size)
+      .check([](const std::optional<std::int64_t>& chunks) {
+        return chunks.value_or(1) == 1 ? std::string()
+                                       : std::string("null or 1: this version has one pipeline stage");
+      })
+      .help("Chunks of layers per stage. This version: null.");
+  s.field("sequence_parallel", &ParallelConfig::sequence_parallel)
+      .help(
+          "Split norms and dropout over the ranks of a layer. With one rank nothing is split and results are "
+          "the same.");
+}
+
+}  // namespace
+
+void declare(Section<ModelConfig>& s) {
+  using C = ModelConfig;
+  s.field("num_layers", &C::num_layers).range(1, kMaxLayers).help("Transformer layers.");
+  s.field("hidden_size", &C::hidden_size).range(1, kMaxSize).help("Width of the residual stream.");
+  s.field("ffn_hidden_size", &C::ffn_hidden_size)
+      .range(1, 8 * kMaxSize)
+      .derived("4 x hidden_size; gated: 8/3 x hidden_size rounded down to a multiple of 64")
+      .help("Inner width of the MLP.");
+  s.field("num_attention_heads", &C::num_attention_heads).range(1, 65536).help("Query heads.");
+  s.field("num_query_groups", &C::num_query_groups)
+      .range(1, 65536)
+      .derived("num_attention_heads")
+      .help("Key and value heads: fewer than query heads is grouped-query attention, 1 is multi-query.");
+  s.field("kv_channels", &C::kv_channels)
+      .range(1, 65536)
+      .derived("hidden_size / num_attention_heads")
+      .help("Width of a head.");
+  s.field("encoder_seq_length", &C::encoder_seq_length)
+      .alias("seq_length")
+      .range(1, kMaxSequence)
+      .unit("tokens")
+      .help("Length of a training sample. One value with model.data.seq_length: give either.");
+  s.field("max_position_embeddings", &C::max_position_embeddings)
+      .range(1, kMaxSequence)
+      .unit("tokens")
+      .derived("encoder_seq_length")
+      .help("Longest sequence that the model takes; at least encoder_seq_length.");
+  s.field("position_embedding_type", &C::position_embedding_type)
+      .help("How positions enter: a learned table, rotation of q and k, or not at all.");
+  s.field("rotary_percentage", &C::rotary_percentage)
+      .above(0)
+      .range(0, 1)
+      .help("Share of each head that rotates.");
+  s.field("rotary_base", &C::rotary_base).above(1).help("Base of the rotary frequencies (theta).");
+  s.section("rope_scaling", &C::rope_scaling, declare_rope_scaling,
+            "Scaling of the rotary frequencies (Hugging Face's rope_scaling).");
+  s.field("normalization", &C::normalization)
+      .help("Normalisation before attention, before the MLP, and at the end.");
+  s.field("layernorm_epsilon", &C::layernorm_epsilon).above(0).range(0, 1).help("Added to the variance.");
+  s.field("activation", &C::activation)
+      .nemo_default("gelu")
+      .help(
+          "Nonlinearity of the MLP. gelu is the erf form, gelu_tanh GPT-2's approximation; swiglu, geglu and "
+          "reglu are gated.");
+  s.field("bias", &C::bias)
+      .help("Which linear layers have a bias: all, only q/k/v, none (true and false: all and none).");
+  s.field("share_embeddings_and_output_weights", &C::share_embeddings_and_output_weights)
+      .help("Output head = token embedding (tied).");
+  s.field("qk_layernorm", &C::qk_layernorm).help("Normalise q and k per head before positions are applied.");
+  s.field("window_size", &C::window_size)
+      .range(1, kMaxSequence)
+      .unit("tokens")
+      .help("Sliding window: keys that a query sees, itself included. null: all before it.");
+  s.field("window_first_layer", &C::window_first_layer)
+      .range(0, kMaxLayers)
+      .help("Layers below this one see everything. null: every layer has the window.");
+  s.field("hidden_dropout", &C::hidden_dropout)
+      .range(0, 1)
+      .below(1)
+      .nemo_default("0.1")
+      .help("Dropout before each residual addition.");
+  s.field("attention_dropout", &C::attention_dropout)
+      .range(0, 1)
+      .below(1)
+      .nemo_default("0.1")
+      .help("Dropout of attention weights.");
+  s.field("embedding_dropout", &C::embedding_dropout)
+      .range(0, 1)
+      .below(1)
+      .help("Dropout after the embedding.");
+  s.field("init_method_std", &C::init_method_std).range(0, 10).help("Standard deviation of initial weights.");
+  s.field("use_scaled_init_method", &C::use_scaled_init_method)
+      .help("Initial output projections are divided by sqrt(2 x num_layers).");
+  s.field("vocab_size", &C::vocab_size)
+      .range(1, 1 << 28)
+      .derived("the tokenizer's")
+      .help("Rows of the embedding, without padding.");
+  s.field("make_vocab_size_divisible_by", &C::make_vocab_size_divisible_by)
+      .range(1, 65536)
+      .help("Rows are padded to a multiple of this in memory; never in files, never in results.");
+  s.field("seed", &C::seed)
+      .range(0, 9007199254740992.0)
+      .help("Seed of initial weights, data order and dropout.");
+  s.section("", &C::recompute, declare_recompute);
+  s.section("", &C::parallel, declare_parallel);
+
+  s.resolve([](C& c) {
+    c.ffn_hidden_size = c.ffn_size();
+    c.num_query_groups = c.query_groups();
+    if (c.hidden_size % c.num_attention_heads == 0) c.kv_channels = c.head_size();
+    c.max_position_embeddings = c.max_positions();
+  });
+  s.validate({"hidden_size", "num_attention_heads", "kv_channels", "num_query_groups", "ffn_hidden_size",
+              "encoder_seq_length", "max_position_embeddings"},
+             [](const C& c) { validate(c); });
+}
+
+void validate(const ModelConfig& c) {
+  require<ConfigError>(
+      c.kv_channels || c.hidden_size % c.num_attention_heads == 0,
+      "hidden_size {} is not divisible by num_attention_heads {}; choose a divisor, or give kv_channels",
+      c.hidden_size, c.num_attention_heads);
+  require<ConfigError>(c.num_attention_heads % c.query_groups() == 0,
+                       "num_attention_heads {} is not divisible by num_query_groups {}",
+                       c.num_attention_heads, c.query_groups());
+  require<ConfigError>(c.ffn_size() >= 1,
+                       "hidden_size {} is too small for a gated MLP's default width; give ffn_hidden_size",
+                       c.hidden_size);
+  require<ConfigError>(
+      c.max_positions() >= c.encoder_seq_length,
+      "sequences of {} tokens do not fit max_position_embeddings {}; raise it or shorten the sequence",
+      c.encoder_seq_length, c.max_positions());
+  if (c.position_embedding_type == PositionEmbedding::kRope) {
+    require<ConfigError>(c.rotary_size() >= 2 && c.rotary_size() % 2 == 0,
+                         "rotary positions turn pairs: {} of {} channels (rotary_percentage {}) is not an "
+                         "even number of at least 2",
+                         c.rotary_size(), c.head_size(), c.rotary_percentage);
+    if (c.rope_scaling.type == RopeScaling::kLongrope) {
+      const auto pairs = static_cast<std::size_t>(c.rotary_size() / 2);
+      require<ConfigError>(
+          c.rope_scaling.short_factor.size() == pairs && c.rope_scaling.long_factor.size() == pairs,
+          "longrope needs {} values (rotary size / 2) in short_factor and in long_factor; given {} and {}",
+          pairs, c.rope_scaling.short_factor.size(), c.rope_scaling.long_factor.size());
+    }
+  } else {
+    require<ConfigError>(c.rope_scaling.type == RopeScaling::kDefault,
+                         "rope_scaling counts only with position_embedding_type rope");
+  }
+  require<ConfigError>(c.window_size || !c.window_first_layer,
+                       "window_first_layer counts only with window_size");
+  require<ConfigError>(c.recompute.num_layers.value_or(0) <= c.num_layers,
+                       "activations_checkpoint_num_layers {} is more than num_layers {}",
+                       c.recompute.num_layers.value_or(0), c.num_layers);
+}
+
+}  // namespace stoa::model

@@ -1,0 +1,120 @@
+// Configuration of the GPT family: the keys of NeMo and Megatron under `model`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace stoa::model {
+
+enum class PositionEmbedding { kLearnedAbsolute, kRope, kNone };
+enum class Normalization { kLayerNorm, kRmsNorm };
+// kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last three are gated: act(gate) *
+// up.
+enum class Activation { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu, kSwiglu, kGeglu, kReglu };
+enum class BiasKind { kAll, kQkv, kNone };  // which linear layers have a bias
+enum class RopeScaling { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongrope };
+enum class RecomputeGranularity { kNone, kSelective, kFull };
+enum class RecomputeMethod { kUniform, kBlock };
+
+std::span<const config::EnumName<PositionEmbedding>> enum_names(PositionEmbedding);
+std::span<const config::EnumName<Normalization>> enum_names(Normalization);
+std::span<const config::EnumName<Activation>> enum_names(Activation);
+std::span<const config::EnumName<BiasKind>> enum_names(BiasKind);
+std::span<const config::EnumName<RopeScaling>> enum_names(RopeScaling);
+std::span<const config::EnumName<RecomputeGranularity>> enum_names(RecomputeGranularity);
+std::span<const config::EnumName<RecomputeMethod>> enum_names(RecomputeMethod);
+
+bool is_gated(Activation activation);  // swiglu, geglu, reglu: two input projections
+
+// Scaling of the rotary frequencies, with the names of Hugging Face's `rope_scaling`; formulas beside the
+// rotary kernel.
+struct RopeScalingConfig {
+  RopeScaling type = RopeScaling::kDefault;
+  std::optional<double> factor;                                  // all but default
+  std::optional<std::int64_t> original_max_position_embeddings;  // llama3, yarn, longrope
+  double low_freq_factor = 1.0, high_freq_factor = 4.0;          // llama3
+  double beta_fast = 32.0, beta_slow = 1.0;                      // yarn
+  std::optional<double> mscale, mscale_all_dim;                  // yarn
+  std::optional<double> attention_factor;                        // yarn, longrope
+  bool truncate = true;                                          // yarn
+  std::vector<double> short_factor, long_factor;                 // longrope: rotary size / 2 values each
+};
+
+struct RecomputeConfig {
+  RecomputeGranularity granularity = RecomputeGranularity::kNone;
+  std::optional<RecomputeMethod> method;  // with full
+  std::optional<std::int64_t>
+      num_layers;  // uniform: every n-th layer input is kept; block: the first n recompute
+};
+
+struct ParallelConfig {  // degrees; this version runs one rank
+  std::int64_t tensor_model_parallel_size = 1;
+  std::int64_t pipeline_model_parallel_size = 1;
+  std::int64_t context_parallel_size = 1;
+  std::int64_t expert_model_parallel_size = 1;
+  std::optional<std::int64_t> virtual_pipeline_model_parallel_size;
+  bool sequence_parallel = false;
+};
+
+// Vocabulary of plans and benchmarks of a configuration that names neither vocab_size nor a tokenizer:
+// GPT-2's.
+inline constexpr std::int64_t kVocabWithoutTokenizer = 50257;
+
+struct ModelConfig {
+  std::int64_t num_layers = 12;
+  std::int64_t hidden_size = 768;
+  std::optional<std::int64_t> ffn_hidden_size;  // see ffn_size()
+  std::int64_t num_attention_heads = 12;
+  std::optional<std::int64_t> num_query_groups;  // see query_groups()
+  std::optional<std::int64_t> kv_channels;       // see head_size()
+  std::int64_t encoder_seq_length = 1024;  // tokens per training sample; data.seq_length is the same value
+  std::optional<std::int64_t> max_position_embeddings;  // see max_positions()
+
+  PositionEmbedding position_embedding_type = PositionEmbedding::kLearnedAbsolute;
+  double rotary_percentage = 1.0;  // share of a head that rotates
+  double rotary_base = 10000.0;
+  RopeScalingConfig rope_scaling;
+
+  Normalization normalization = Normalization::kLayerNorm;
+  double layernorm_epsilon = 1e-5;
+  Activation activation = Activation::kGeluTanh;
+  BiasKind bias = BiasKind::kAll;
+  bool share_embeddings_and_output_weights = true;
+  bool qk_layernorm = false;                // norm of q and k per head, before rope
+  std::optional<std::int64_t> window_size;  // keys seen by a query, itself included; null: all before it
+  std::optional<std::int64_t>
+      window_first_layer;  // layers below it see all (qwen2: max_window_layers); null: 0
+
+  double hidden_dropout = 0.0;
+  double attention_dropout = 0.0;
+  double embedding_dropout = 0.0;
+
+  double init_method_std = 0.02;
+  bool use_scaled_init_method = true;               // output projections: std / sqrt(2 * num_layers)
+  std::optional<std::int64_t> vocab_size;           // null: the tokenizer's, or kVocabWithoutTokenizer
+  std::int64_t make_vocab_size_divisible_by = 128;  // padding in memory only, never in files or results
+  std::int64_t seed = 1234;
+
+  RecomputeConfig recompute;
+  ParallelConfig parallel;
+
+  // Sizes with their defaults filled in; valid before and after reading.
+  std::int64_t ffn_size() const;       // 4 h; gated: 8/3 h rounded down to a multiple of 64, as Megatron does
+  std::int64_t query_groups() const;   // K/V heads: num_attention_heads
+  std::int64_t head_size() const;      // hidden_size / num_attention_heads
+  std::int64_t max_positions() const;  // encoder_seq_length
+  std::int64_t rotary_size() const;    // int(head_size * rotary_percentage)
+};
+
+void declare(config::Section<ModelConfig>& s);
+
+// Throws ConfigError where sizes contradict each other. Reading does this itself; call it for a struct made
+// by hand.
+void validate(const ModelConfig& c);
+
+}  // namespace stoa::model

@@ -1,0 +1,267 @@
+// What must not change a bit: recomputation, splitting of backward, slots, padding, company in the process.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "model/test_model.h"
+
+namespace stoa::model {
+namespace {
+
+using testing::Batch;
+using testing::Model;
+
+ModelConfig config_of(bool llama) {
+  ModelConfig c;
+  c.num_layers = 5;
+  c.hidden_size = 16;
+  c.num_attention_heads = 4;
+  c.ffn_hidden_size = 24;
+  c.encoder_seq_length = 8;
+  c.vocab_size = 19;
+  c.make_vocab_size_divisible_by = 8;
+  c.hidden_dropout = 0.1;
+  c.attention_dropout = 0.1;
+  c.embedding_dropout = 0.1;
+  if (!llama) return c;
+  c.position_embedding_type = PositionEmbedding::kRope;
+  c.normalization = Normalization::kRmsNorm;
+  c.activation = Activation::kSwiglu;
+  c.bias = BiasKind::kNone;
+  c.num_query_groups = 2;
+  c.qk_layernorm = true;
+  c.hidden_dropout = 0;  // the other path through the block
+  return c;
+}
+
+struct Outcome {
+  double loss = 0;
+  std::vector<std::vector<std::byte>> gradients;
+  std::size_t saved = 0;
+  bool operator==(const Outcome& other) const { return loss == other.loss && gradients == other.gradients; }
+};
+
+struct Way {
+  nn::RecomputeOptions recompute = {};
+  bool split = false;
+  std::uint64_t seed = 3;
+};
+
+Outcome run(const ModelConfig& config, nn::Precision precision, const Way& way) {
+  ChunkOptions o;
+  o.layers = config.num_layers;
+  o.precision = precision;
+  o.tokens = 2 * config.encoder_seq_length;
+  o.split_backward = way.split;
+  o.recompute = way.recompute;
+  Model model(resolve_gpt(config), o, testing::reference());
+  model.initialize_all(way.seed);
+  std::vector<Batch> batches;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    batches.emplace_back(2, testing::ids(16, 19, way.seed + 10 * i), testing::ids(16, 19, way.seed + 10 * i + 1));
+    batches.back().first_sample = static_cast<std::int64_t>(2 * i);
+  }
+  Outcome out;
+  out.loss = model.step(batches, way.split);
+  out.gradients = model.gradient_bytes();
+  out.saved = model.chunk.saved_bytes();
+  return out;
+}
+
+class Equality : public ::testing::TestWithParam<std::tuple<bool, int>> {
+ protected:
+  ModelConfig config() const { return config_of(std::get<0>(GetParam())); }
+  nn::Precision precision() const {
+    constexpr nn::Precision kAll[] = {{DType::kF64, DType::kF64},
+                                      {DType::kF32, DType::kF32},
+                                      {DType::kBF16, DType::kBF16},
+                                      {DType::kBF16, DType::kF32}};
+    return kAll[std::get<1>(GetParam())];
+  }
+};
+
+TEST_P(Equality, RecomputeAndSplitChangeNoBit) {
+  using nn::RecomputeLevel;
+  using nn::RecomputeScope;
+  const Outcome plain = run(config(), precision(), {});
+  ASSERT_TRUE(std::isfinite(plain.loss));
+  std::size_t last = plain.saved;
+  const nn::RecomputeOptions ways[] = {{RecomputeLevel::kSelective, RecomputeScope::kUniform, 1},
+                                       {RecomputeLevel::kFull, RecomputeScope::kBlock, 3},
+                                       {RecomputeLevel::kFull, RecomputeScope::kUniform, 1},
+                                       {RecomputeLevel::kFull, RecomputeScope::kUniform, 2},
+                                       {RecomputeLevel::kFull, RecomputeScope::kUniform, 5}};
+  for (const auto& recompute : ways) {
+    for (const bool split : {false, true}) {
+      const Outcome other = run(config(), precision(), {recompute, split});
+      EXPECT_TRUE(other == plain) << "level " << static_cast<int>(recompute.level) << " scope "
+                                  << static_cast<int>(recompute.scope) << " layers " << recompute.layers << " split " << split;
+      if (!split && recompute.scope == RecomputeScope::kUniform) {
+        EXPECT_LT(other.saved, last);
+        last = other.saved;
+      }
+    }
+  }
+  EXPECT_TRUE(run(config(), precision(), {{}, true}) == plain) << "split";
+  EXPECT_FALSE(run(config(), precision(), {{}, false, 4}) == plain) << "another seed";
+}
+
+TEST_P(Equality, VocabularyPaddingChangesNothing) {
+  ModelConfig padded = config(), bare = config();
+  bare.make_vocab_size_divisible_by = 1;
+  const Outcome a = run(padded, precision(), {}), b = run(bare, precision(), {});
+  EXPECT_EQ(a.loss, b.loss);
+  // The embedding's gradient: same bits in the rows of the vocabulary, zeros beyond.
+  const auto& wide = a.gradients[0];
+  const auto& narrow = b.gradients[0];
+  ASSERT_LT(narrow.size(), wide.size());
+  EXPECT_TRUE(std::equal(narrow.begin(), narrow.end(), wide.begin()));
+  EXPECT_TRUE(std::all_of(wide.begin() + static_cast<std::ptrdiff_t>(narrow.size()), wide.end(),
+                          [](std::byte x) { return x == std::byte{0}; }));
+}
+
+TEST_P(Equality, TwoModelsInOneProcessDoNotMeet) {
+  const Outcome alone[] = {run(config(), precision(), {{}, false, 3}), run(config(), precision(), {{}, false, 8})};
+  ASSERT_FALSE(alone[0] == alone[1]);
+  Outcome together[2];
+  std::thread first([&] { together[0] = run(config(), precision(), {{}, false, 3}); });
+  std::thread second([&] { together[1] = run(config(), precision(), {{}, false, 8}); });
+  first.join();
+  second.join();
+  EXPECT_TRUE(together[0] == alone[0]);
+  EXPECT_TRUE(together[1] == alone[1]);
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<std::tuple<bool, int>>& test) {
+  constexpr const char* kTypes[] = {"fp64", "fp32", "bf16", "bf16_fp32_stream"};
+  return std::string(std::get<0>(test.param) ? "llama_" : "gpt2_") + kTypes[std::get<1>(test.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Equality, ::testing::Combine(::testing::Bool(), ::testing::Range(0, 4)), name_of_case);
+
+// Two chunks of a pipeline give the loss of one, and the same gradients.
+TEST(Pipeline, TwoChunksAreOneModel) {
+  const ModelConfig config = config_of(false);
+  const Gpt gpt = resolve_gpt(config);
+  ChunkOptions whole;
+  whole.layers = 5;
+  whole.precision = testing::fp64();
+  whole.tokens = 16;
+  ChunkOptions first = whole, second = whole;
+  first.layers = 2;
+  first.head = false;
+  second.first_layer = 2;
+  second.layers = 3;
+  second.embedding = false;
+  Model one(gpt, whole, testing::reference()), a(gpt, first, testing::reference()), b(gpt, second, testing::reference());
+  for (Model* m : {&one, &a, &b}) m->initialize_all(6);
+  Batch batch(2, testing::ids(16, 19, 1), testing::ids(16, 19, 2));
+  const double loss = one.step(batch);
+
+  const nn::BatchView view = batch.view();
+  nn::Pass pa = a.pass(view, true);
+  nn::Pass pb = b.pass(view, true);
+  ops::run(pb.ops, ops::BeginStep{.state = pb.state, .tokens = 16});
+  const TensorSpec boundary = a.chunk.boundary();
+  const TensorView stream = a.new_memory(boundary.dtype, boundary.shape), back = a.new_memory(boundary.dtype, boundary.shape);
+  auto slot_a = a.chunk.make_slot(a.new_memory(DType::kU8, {static_cast<std::int64_t>(a.chunk.saved_bytes())}));
+  auto slot_b = b.chunk.make_slot(b.new_memory(DType::kU8, {static_cast<std::int64_t>(b.chunk.saved_bytes())}));
+  a.chunk.forward(pa, slot_a, {}, stream);
+  b.chunk.forward(pb, slot_b, stream, {});
+  b.chunk.backward(pb, slot_b, nn::Which::kBoth, {}, back);
+  a.chunk.backward(pa, slot_a, nn::Which::kBoth, back, {});
+  EXPECT_EQ(b.slot(ops::StepSlot::kLossSum) / 16, loss);
+  EXPECT_EQ(a.canonical("layers.1.mlp.up.weight", true), one.canonical("layers.1.mlp.up.weight", true));
+  EXPECT_EQ(b.canonical("layers.4.attention.k.weight", true), one.canonical("layers.4.attention.k.weight", true));
+  auto tied = a.canonical("embedding.tokens.weight", true);
+  const auto head = b.canonical("embedding.tokens.weight", true);
+  for (std::size_t i = 0; i < tied.size(); ++i) tied[i] += head[i];
+  EXPECT_EQ(tied, one.canonical("embedding.tokens.weight", true));
+}
+
+// Token by token through a cache whose rows lie in any order = all at once.
+TEST(Generation, CacheGivesTheSameLogits) {
+  for (const bool llama : {false, true}) {
+    const ModelConfig config = config_of(llama);
+    ChunkOptions o;
+    o.layers = config.num_layers;
+    o.precision = testing::fp64();
+    o.tokens = 8;
+    Model model(resolve_gpt(config), o, testing::reference());
+    model.initialize_all(2);
+    const auto tokens = testing::ids(8, 19, 4);
+    Batch all(1, tokens, tokens);
+    const auto expected = model.logits(all);
+
+    nn::KvCache cache;
+    for (std::int64_t l = 0; l < config.num_layers; ++l) {
+      const Shape shape{12, config.query_groups(), config.head_size()};
+      cache.layers.push_back({model.new_memory(DType::kF64, shape), model.new_memory(DType::kF64, shape)});
+      for (const TensorView view : {cache.layers.back().keys, cache.layers.back().values})
+        std::fill_n(view.as<double>(), view.elements(), 0.0);
+    }
+    // Rows 3 ... of the cache; five tokens at once, then one at a time.
+    for (std::int32_t begin = 0, count = 5; begin < 8; begin += count, count = 1) {
+      Batch piece(1, {tokens.begin() + begin, tokens.begin() + begin + count}, {tokens.begin(), tokens.begin() + count});
+      for (std::int32_t i = 0; i < count; ++i) piece.positions[static_cast<std::size_t>(i)] = begin + i;
+      piece.k_begin[0] = 3;
+      piece.k_count[0] = begin + count;
+      nn::BatchView view = piece.view();
+      view.segments.longest_k = begin + count;
+      nn::Pass pass = model.pass(view, false);
+      pass.grads = nullptr;
+      cache.slots.clear();
+      for (std::int32_t i = 0; i < count; ++i) cache.slots.push_back(3 + begin + i);
+      pass.cache = &cache;
+      const std::vector<std::int32_t> rows{count - 1};
+      const TensorView logits = model.new_memory(DType::kF64, {1, 24});
+      Chunk::Outputs outputs;
+      outputs.rows = rows;
+      outputs.logits = logits;
+      model.chunk.infer(pass, {}, outputs);
+      for (std::int64_t v = 0; v < 19; ++v)
+        EXPECT_NEAR(logits.as<double>()[v], expected[static_cast<std::size_t>((begin + count - 1) * 19 + v)], 1e-12);
+    }
+  }
+}
+
+TEST(Initial, DependsOnNameAndElementAlone) {
+  const ModelConfig config = config_of(true);
+  ChunkOptions o;
+  o.layers = 5;
+  o.precision = testing::fp64();
+  Model model(resolve_gpt(config), o, testing::reference());
+  model.initialize_all(21);
+  const auto k = model.canonical("layers.2.attention.k.weight");
+  const PhiloxKey key = philox_key(21, RandomPurpose::kInit, "layers.2.attention.k.weight");
+  for (std::size_t i = 0; i < k.size(); i += 17) EXPECT_EQ(k[i], 0.02 * philox_normal(key, i));
+  const auto out = model.canonical("layers.2.attention.out.weight");
+  const PhiloxKey out_key = philox_key(21, RandomPurpose::kInit, "layers.2.attention.out.weight");
+  EXPECT_EQ(out[5], 0.02 / std::sqrt(10.0) * philox_normal(out_key, 5));
+  // One thread or three: the same.
+  const auto& spec = model.chunk.params().specs()[0];
+  const TensorView a = model.new_memory(DType::kBF16, spec.shard.local), b = model.new_memory(DType::kBF16, spec.shard.local);
+  WorkerPool one(1), three(3);
+  initialize(spec, 21, a, one);
+  initialize(spec, 21, b, three);
+  EXPECT_EQ(Model::doubles(a), Model::doubles(b));
+  EXPECT_EQ(Model::doubles(a.slice(19, 5)), std::vector<double>(5 * 16, 0.0));  // padding
+}
+
+TEST(Sizes, AreRefusedWithAReason) {
+  ModelConfig c = config_of(false);
+  EXPECT_THROW(resolve_gpt(c, 20), ConfigError);  // tokenizer has more ids
+  c.vocab_size.reset();
+  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  EXPECT_EQ(resolve_gpt(c, 20).padded_vocabulary, 24);
+  c = config_of(false);
+  c.num_attention_heads = 3;
+  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  c = config_of(true);
+  c.num_query_groups = 3;
+  EXPECT_THROW(resolve_gpt(c), ConfigError);
+}
+
+}  // namespace
+}  // namespace stoa::model

@@ -1,0 +1,166 @@
+#include "model/gpt.h"
+
+#include <cmath>
+#include <utility>
+
+#include "model/chunk.h"
+
+namespace stoa::model {
+namespace {
+
+nn::NormOptions norm_options(const ModelConfig& c) {
+  return {c.normalization == Normalization::kRmsNorm ? ops::NormKind::kRmsNorm : ops::NormKind::kLayerNorm,
+          c.layernorm_epsilon};
+}
+
+ops::ActivationKind activation_kind(Activation activation) {
+  switch (activation) {
+    case Activation::kGelu:
+    case Activation::kGeglu: return ops::ActivationKind::kGelu;
+    case Activation::kGeluTanh: return ops::ActivationKind::kGeluTanh;
+    case Activation::kQuickGelu: return ops::ActivationKind::kQuickGelu;
+    case Activation::kSilu:
+    case Activation::kSwiglu: return ops::ActivationKind::kSilu;
+    case Activation::kRelu:
+    case Activation::kReglu: return ops::ActivationKind::kRelu;
+    case Activation::kSquaredRelu: return ops::ActivationKind::kSquaredRelu;
+  }
+  fail<InternalError>("unknown activation");
+}
+
+nn::RopeKind rope_kind(RopeScaling scaling) {
+  switch (scaling) {
+    case RopeScaling::kDefault: return nn::RopeKind::kDefault;
+    case RopeScaling::kLinear: return nn::RopeKind::kLinear;
+    case RopeScaling::kDynamic: return nn::RopeKind::kDynamic;
+    case RopeScaling::kLlama3: return nn::RopeKind::kLlama3;
+    case RopeScaling::kYarn: return nn::RopeKind::kYarn;
+    case RopeScaling::kLongrope: return nn::RopeKind::kLongrope;
+  }
+  fail<InternalError>("unknown rope scaling");
+}
+
+}  // namespace
+
+Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
+  validate(config);
+  Gpt gpt{config, config.vocab_size.value_or(tokenizer_vocabulary), 0};
+  require<ConfigError>(gpt.vocabulary > 0, "the vocabulary's size is not known: give a tokenizer or model.vocab_size");
+  require<ConfigError>(gpt.vocabulary >= tokenizer_vocabulary,
+                       "vocab_size {} is smaller than the tokenizer's {} ids; give at least that, or leave it out",
+                       gpt.vocabulary, tokenizer_vocabulary);
+  const std::int64_t multiple = config.make_vocab_size_divisible_by;
+  gpt.padded_vocabulary = (gpt.vocabulary + multiple - 1) / multiple * multiple;
+  return gpt;
+}
+
+nn::EmbeddingOptions embedding_options(const Gpt& gpt) {
+  const ModelConfig& c = gpt.config;
+  return {.vocabulary = gpt.vocabulary,
+          .padded_vocabulary = gpt.padded_vocabulary,
+          .hidden = c.hidden_size,
+          .positions = c.position_embedding_type == PositionEmbedding::kLearnedAbsolute ? c.max_positions() : 0,
+          .dropout = static_cast<float>(c.embedding_dropout),
+          .deviation = c.init_method_std};
+}
+
+nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision) {
+  const ModelConfig& c = gpt.config;
+  return {.vocabulary = gpt.vocabulary,
+          .padded_vocabulary = gpt.padded_vocabulary,
+          .hidden = c.hidden_size,
+          .norm = norm_options(c),
+          .deviation = c.init_method_std,
+          .precision = precision};
+}
+
+std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {
+  return c.window_size && layer >= c.window_first_layer.value_or(0) ? *c.window_size : 0;
+}
+
+nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision, int rope_table) {
+  const ModelConfig& c = gpt.config;
+  const std::string name = "layers." + std::to_string(layer);
+  const double output_deviation =
+      c.use_scaled_init_method ? c.init_method_std / std::sqrt(2.0 * static_cast<double>(c.num_layers)) : c.init_method_std;
+  nn::TransformerBlockOptions out;
+  out.name = name;
+  out.norm = norm_options(c);
+  out.attention = {.name = name + ".attention",
+                   .layer = layer,
+                   .hidden = c.hidden_size,
+                   .heads = c.num_attention_heads,
+                   .groups = c.query_groups(),
+                   .head_size = c.head_size(),
+                   .bias = c.bias != BiasKind::kNone,
+                   .output_bias = c.bias == BiasKind::kAll,
+                   .qk_norm = c.qk_layernorm ? std::optional(norm_options(c)) : std::nullopt,
+                   .rope_table = rope_table,
+                   .window = layer_window(c, layer),
+                   .dropout = static_cast<float>(c.attention_dropout),
+                   .deviation = c.init_method_std,
+                   .output_deviation = output_deviation};
+  out.mlp = {.name = name + ".mlp",
+             .hidden = c.hidden_size,
+             .ffn = c.ffn_size(),
+             .activation = activation_kind(c.activation),
+             .gated = is_gated(c.activation),
+             .bias = c.bias == BiasKind::kAll,
+             .deviation = c.init_method_std,
+             .output_deviation = output_deviation};
+  out.dropout = static_cast<float>(c.hidden_dropout);
+  out.precision = precision;
+  return out;
+}
+
+std::optional<nn::RopeOptions> rope_options(const ModelConfig& c) {
+  if (c.position_embedding_type != PositionEmbedding::kRope) return std::nullopt;
+  const RopeScalingConfig& s = c.rope_scaling;
+  return nn::RopeOptions{.kind = rope_kind(s.type),
+                         .size = c.rotary_size(),
+                         .base = c.rotary_base,
+                         .max_positions = c.max_positions(),
+                         .factor = s.factor,
+                         .original_positions = s.original_max_position_embeddings,
+                         .low_frequency = s.low_freq_factor,
+                         .high_frequency = s.high_freq_factor,
+                         .beta_fast = s.beta_fast,
+                         .beta_slow = s.beta_slow,
+                         .mscale = s.mscale,
+                         .mscale_all = s.mscale_all_dim,
+                         .attention_factor = s.attention_factor,
+                         .truncate = s.truncate,
+                         .short_factors = s.short_factor,
+                         .long_factors = s.long_factor};
+}
+
+nn::RecomputeOptions recompute_options(const RecomputeConfig& c, std::int64_t layers) {
+  nn::RecomputeOptions out;
+  switch (c.granularity) {
+    case RecomputeGranularity::kNone: out.level = nn::RecomputeLevel::kNone; break;
+    case RecomputeGranularity::kSelective: out.level = nn::RecomputeLevel::kSelective; break;
+    case RecomputeGranularity::kFull: out.level = nn::RecomputeLevel::kFull; break;
+  }
+  const bool block = c.method == RecomputeMethod::kBlock;
+  out.scope = block ? nn::RecomputeScope::kBlock : nn::RecomputeScope::kUniform;
+  out.layers = c.num_layers.value_or(block ? layers : 1);
+  return out;
+}
+
+std::vector<CanonicalTensor> canonical_tensors(const Gpt& gpt) {
+  ChunkOptions options;
+  options.layers = gpt.config.num_layers;
+  const Chunk chunk(gpt, options);
+  std::vector<CanonicalTensor> out;
+  for (const auto& spec : chunk.params().specs())
+    for (const auto& piece : spec.shard.pieces) out.push_back({piece.name, piece.global});
+  return out;
+}
+
+std::int64_t parameter_count(const Gpt& gpt) {
+  std::int64_t total = 0;
+  for (const auto& tensor : canonical_tensors(gpt)) total += tensor.shape.elements();
+  return total;
+}
+
+}  // namespace stoa::model

@@ -1,0 +1,43 @@
+// The GPT family: what a configuration means in layers.
+#pragma once
+
+#include "model/config.h"
+#include "nn/embedding.h"
+#include "nn/lm_head.h"
+#include "nn/recompute.h"
+#include "nn/rope.h"
+#include "nn/transformer_block.h"
+
+namespace stoa::model {
+
+// A validated configuration with its vocabulary.
+struct Gpt {
+  ModelConfig config;
+  std::int64_t vocabulary = 0;         // rows of the embedding in files
+  std::int64_t padded_vocabulary = 0;  // rows in memory
+};
+
+// `tokenizer_vocabulary`: number of ids of the tokenizer, 0 when there is none (then the configuration must say
+// vocab_size). ConfigError: contradictory sizes, a vocabulary smaller than the tokenizer's.
+Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary = 0);
+
+nn::EmbeddingOptions embedding_options(const Gpt& gpt);
+nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision);
+// `rope_table`: index of the chunk's constant, -1 without rotary embedding.
+nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision, int rope_table);
+// None unless position_embedding_type is rope.
+std::optional<nn::RopeOptions> rope_options(const ModelConfig& config);
+// Keys visible to a query of this layer; 0: all before it.
+std::int64_t layer_window(const ModelConfig& config, std::int64_t layer);
+nn::RecomputeOptions recompute_options(const RecomputeConfig& config, std::int64_t layers);
+
+// Name and shape of every tensor of the model as files hold it: unfused, unpadded, tied ones once, in order of the layers.
+struct CanonicalTensor {
+  std::string name;
+  Shape shape;
+};
+std::vector<CanonicalTensor> canonical_tensors(const Gpt& gpt);
+// Number of weights, tied ones counted once.
+std::int64_t parameter_count(const Gpt& gpt);
+
+}  // namespace stoa::model

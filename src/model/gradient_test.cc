@@ -1,0 +1,144 @@
+// Gradients of whole models against central differences in fp64, on the reference backend.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "model/test_model.h"
+
+namespace stoa::model {
+namespace {
+
+using testing::Batch;
+using testing::Model;
+
+ModelConfig tiny() {
+  ModelConfig c;
+  c.num_layers = 2;
+  c.hidden_size = 8;
+  c.num_attention_heads = 2;
+  c.ffn_hidden_size = 12;
+  c.encoder_seq_length = 6;
+  c.vocab_size = 11;
+  c.make_vocab_size_divisible_by = 4;
+  c.init_method_std = 0.3;
+  return c;
+}
+
+ModelConfig llama() {
+  ModelConfig c = tiny();
+  c.position_embedding_type = PositionEmbedding::kRope;
+  c.normalization = Normalization::kRmsNorm;
+  c.activation = Activation::kSwiglu;
+  c.bias = BiasKind::kNone;
+  c.share_embeddings_and_output_weights = false;
+  return c;
+}
+
+ChunkOptions options_for(const ModelConfig& c, std::int64_t rows) {
+  ChunkOptions o;
+  o.layers = c.num_layers;
+  o.precision = testing::fp64();
+  o.tokens = rows * c.encoder_seq_length;
+  return o;
+}
+
+struct Case {
+  const char* name;
+  ModelConfig config;
+  std::vector<std::int64_t> documents = {};
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  out.push_back({"gpt2", tiny()});
+  out.push_back({"llama", llama()});
+  Case c{"grouped", llama()};
+  c.config.num_attention_heads = 4;
+  c.config.num_query_groups = 2;
+  c.config.kv_channels = 6;  // heads * size differs from hidden
+  out.push_back(c);
+  c = {"multi_query_tied", llama()};
+  c.config.num_query_groups = 1;
+  c.config.share_embeddings_and_output_weights = true;
+  out.push_back(c);
+  c = {"window", llama()};
+  c.config.window_size = 2;
+  c.config.window_first_layer = 1;
+  out.push_back(c);
+  c = {"qk_norm", llama()};
+  c.config.qk_layernorm = true;
+  c.config.num_query_groups = 1;
+  out.push_back(c);
+  c = {"qk_layernorm_qkv_bias", tiny()};
+  c.config.qk_layernorm = true;
+  c.config.bias = BiasKind::kQkv;
+  out.push_back(c);
+  c = {"partial_rotary_untied", tiny()};
+  c.config.position_embedding_type = PositionEmbedding::kRope;
+  c.config.rotary_percentage = 0.5;
+  c.config.share_embeddings_and_output_weights = false;
+  out.push_back(c);
+  c = {"geglu_no_positions", tiny()};
+  c.config.position_embedding_type = PositionEmbedding::kNone;
+  c.config.activation = Activation::kGeglu;
+  out.push_back(c);
+  c = {"dropout", tiny()};
+  c.config.hidden_dropout = 0.2;
+  c.config.attention_dropout = 0.3;
+  c.config.embedding_dropout = 0.1;
+  out.push_back(c);
+  c = {"packed", llama()};
+  c.documents = {2, 3, 1};
+  out.push_back(c);
+  return out;
+}
+
+class Gradient : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Gradient, EqualsCentralDifferences) {
+  const ModelConfig& config = GetParam().config;
+  const Gpt gpt = resolve_gpt(config);
+  Model model(gpt, options_for(config, 2), testing::reference());
+  model.initialize_all(5);
+  // Norms and biases away from one and zero, so that an exchanged or missing one shows.
+  for (const auto& tensor : canonical_tensors(gpt)) {
+    if (tensor.shape.rank() != 1) continue;
+    const TensorView view = model.canonical_view(tensor.name);
+    const PhiloxKey key = philox_key(9, RandomPurpose::kTest, tensor.name);
+    for (std::int64_t i = 0; i < view.elements(); ++i)
+      view.as<double>()[i] += 0.2 * philox_normal(key, static_cast<std::uint64_t>(i));
+  }
+  Batch batch(2, testing::ids(12, 11, 1), testing::ids(12, 11, 2), GetParam().documents);
+  batch.mask[3] = batch.mask[8] = 0;
+  const double loss = model.step(batch);
+  ASSERT_TRUE(std::isfinite(loss));
+  // Gradients first: the steps of the differences overwrite them.
+  std::map<std::string, std::vector<double>> analytic;
+  for (const auto& tensor : canonical_tensors(gpt)) analytic[tensor.name] = model.canonical(tensor.name, true);
+  for (const auto& tensor : canonical_tensors(gpt)) {
+    const TensorView view = model.canonical_view(tensor.name);
+    const auto& gradient = analytic[tensor.name];
+    double norm = 0;
+    for (const double g : gradient) norm += g * g;
+    EXPECT_TRUE(norm > 0 || tensor.name.ends_with("k.bias")) << tensor.name;  // softmax does not see a bias of k
+    const std::int64_t stride = std::max<std::int64_t>(1, view.elements() / 5);
+    for (std::int64_t i = 0; i < view.elements(); i += stride) {
+      constexpr double kStep = 1e-5;
+      const double before = view.as<double>()[i];
+      view.as<double>()[i] = before + kStep;
+      const double above = model.step(batch);
+      view.as<double>()[i] = before - kStep;
+      const double below = model.step(batch);
+      view.as<double>()[i] = before;
+      const double numeric = (above - below) / (2 * kStep);
+      EXPECT_NEAR(gradient[static_cast<std::size_t>(i)], numeric, 1e-8 + 1e-6 * std::abs(numeric))
+          << tensor.name << " element " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, Gradient, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace stoa::model

@@ -1,0 +1,51 @@
+// Typed access to the keys of a JSON object that remembers which were used.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace stoa::model::huggingface {
+
+class JsonKeys {
+ public:
+  // `where`: prefix of keys in messages ("rope_scaling.").
+  JsonKeys(const nlohmann::json& object, std::string where) : object_(&object), where_(std::move(where)) {}
+
+  bool contains(std::string_view key) const { return object_->contains(std::string(key)); }
+  // Present and not null.
+  bool has(std::string_view key) const;
+  // The value, or none when absent or null. ConfigError when it is of another type or out of bounds.
+  std::optional<std::int64_t> integer(std::string_view key, std::int64_t least = 0, std::int64_t most = std::int64_t{1} << 40);
+  std::optional<double> number(std::string_view key);
+  std::optional<bool> boolean(std::string_view key);
+  std::optional<std::string> text(std::string_view key);
+  std::optional<std::vector<double>> numbers(std::string_view key);
+  std::optional<std::vector<std::string>> texts(std::string_view key);
+  const nlohmann::json* object(std::string_view key);
+  // One id or a list of ids.
+  std::vector<std::int64_t> integers(std::string_view key);
+
+  void ignore(std::string_view key) { used_.insert(std::string(key)); }
+  // ConfigError: the key has another value than the only one that is supported.
+  void only(std::string_view key, bool supported);
+  // ConfigError names the first key that was never asked for and says something (not null, false, 0 or empty).
+  void finish(std::string_view owner) const;
+
+ private:
+  const nlohmann::json* find(std::string_view key);
+  [[noreturn]] void wrong(std::string_view key, std::string_view expected) const;
+
+  const nlohmann::json* object_;
+  std::string where_;
+  std::set<std::string, std::less<>> used_;
+};
+
+}  // namespace stoa::model::huggingface

@@ -1,0 +1,123 @@
+#include "model/huggingface/stoa_config.h"
+
+#include "base/nearest.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+template <class E>
+E from_name(const std::string& text, const char* key) {
+  std::vector<std::string> known;
+  for (const auto& entry : enum_names(E())) {
+    if (entry.name == text) return entry.value;
+    known.emplace_back(entry.name);
+  }
+  fail<ConfigError>("config.json: {} '{}' is not known{}", key, text, did_you_mean(text, known));
+}
+
+template <class E>
+std::string to_name(E value) {
+  for (const auto& entry : enum_names(E()))
+    if (entry.value == value) return std::string(entry.name);
+  fail<InternalError>("an enumeration has a value without name");
+}
+
+template <class E>
+void read_enum(JsonKeys& keys, const char* key, E& field) {
+  if (const auto text = keys.text(key)) field = from_name<E>(*text, key);
+}
+
+}  // namespace
+
+void read_stoa(JsonKeys& keys, ModelConfig& c) {
+  const auto need = [&](const char* key) {
+    const auto value = keys.integer(key, 1);
+    require<ConfigError>(value.has_value(), "config.json: {} is missing", key);
+    return *value;
+  };
+  c.vocab_size = need("vocab_size");
+  c.num_layers = need("num_layers");
+  c.hidden_size = need("hidden_size");
+  c.ffn_hidden_size = need("ffn_hidden_size");
+  c.num_attention_heads = need("num_attention_heads");
+  c.num_query_groups = need("num_query_groups");
+  c.kv_channels = need("kv_channels");
+  c.max_position_embeddings = need("max_position_embeddings");
+  read_enum(keys, "position_embedding_type", c.position_embedding_type);
+  read_enum(keys, "normalization", c.normalization);
+  read_enum(keys, "activation", c.activation);
+  read_enum(keys, "bias", c.bias);
+  c.rotary_percentage = keys.number("rotary_percentage").value_or(1);
+  c.rotary_base = keys.number("rotary_base").value_or(10000);
+  c.layernorm_epsilon = keys.number("layernorm_epsilon").value_or(1e-5);
+  c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(true);
+  c.qk_layernorm = keys.boolean("qk_layernorm").value_or(false);
+  c.window_size = keys.integer("window_size", 1);
+  c.window_first_layer = keys.integer("window_first_layer");
+  c.hidden_dropout = keys.number("hidden_dropout").value_or(0);
+  c.attention_dropout = keys.number("attention_dropout").value_or(0);
+  c.embedding_dropout = keys.number("embedding_dropout").value_or(0);
+  const auto* scaling = keys.object("rope_scaling");
+  if (!scaling) return;
+  JsonKeys rope(*scaling, "rope_scaling.");
+  RopeScalingConfig& s = c.rope_scaling;
+  read_enum(rope, "type", s.type);
+  s.factor = rope.number("factor");
+  s.original_max_position_embeddings = rope.integer("original_max_position_embeddings", 1);
+  s.low_freq_factor = rope.number("low_freq_factor").value_or(s.low_freq_factor);
+  s.high_freq_factor = rope.number("high_freq_factor").value_or(s.high_freq_factor);
+  s.beta_fast = rope.number("beta_fast").value_or(s.beta_fast);
+  s.beta_slow = rope.number("beta_slow").value_or(s.beta_slow);
+  s.mscale = rope.number("mscale");
+  s.mscale_all_dim = rope.number("mscale_all_dim");
+  s.attention_factor = rope.number("attention_factor");
+  s.truncate = rope.boolean("truncate").value_or(s.truncate);
+  s.short_factor = rope.numbers("short_factor").value_or(s.short_factor);
+  s.long_factor = rope.numbers("long_factor").value_or(s.long_factor);
+  rope.finish("rope scaling");
+}
+
+void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
+  const ModelConfig& c = gpt.config;
+  json["vocab_size"] = gpt.vocabulary;
+  json["num_layers"] = c.num_layers;
+  json["hidden_size"] = c.hidden_size;
+  json["ffn_hidden_size"] = c.ffn_size();
+  json["num_attention_heads"] = c.num_attention_heads;
+  json["num_query_groups"] = c.query_groups();
+  json["kv_channels"] = c.head_size();
+  json["max_position_embeddings"] = c.max_positions();
+  json["position_embedding_type"] = to_name(c.position_embedding_type);
+  json["normalization"] = to_name(c.normalization);
+  json["activation"] = to_name(c.activation);
+  json["bias"] = to_name(c.bias);
+  json["rotary_percentage"] = c.rotary_percentage;
+  json["rotary_base"] = c.rotary_base;
+  json["layernorm_epsilon"] = c.layernorm_epsilon;
+  json["tie_word_embeddings"] = c.share_embeddings_and_output_weights;
+  json["qk_layernorm"] = c.qk_layernorm;
+  if (c.window_size) json["window_size"] = *c.window_size;
+  if (c.window_first_layer) json["window_first_layer"] = *c.window_first_layer;
+  json["hidden_dropout"] = c.hidden_dropout;
+  json["attention_dropout"] = c.attention_dropout;
+  json["embedding_dropout"] = c.embedding_dropout;
+  const RopeScalingConfig& s = c.rope_scaling;
+  if (s.type == RopeScaling::kDefault) return;
+  nlohmann::ordered_json rope;
+  rope["type"] = to_name(s.type);
+  if (s.factor) rope["factor"] = *s.factor;
+  if (s.original_max_position_embeddings) rope["original_max_position_embeddings"] = *s.original_max_position_embeddings;
+  rope["low_freq_factor"] = s.low_freq_factor;
+  rope["high_freq_factor"] = s.high_freq_factor;
+  rope["beta_fast"] = s.beta_fast;
+  rope["beta_slow"] = s.beta_slow;
+  if (s.mscale) rope["mscale"] = *s.mscale;
+  if (s.mscale_all_dim) rope["mscale_all_dim"] = *s.mscale_all_dim;
+  if (s.attention_factor) rope["attention_factor"] = *s.attention_factor;
+  rope["truncate"] = s.truncate;
+  if (!s.short_factor.empty()) rope["short_factor"] = s.short_factor;
+  if (!s.long_factor.empty()) rope["long_factor"] = s.long_factor;
+  json["rope_scaling"] = rope;
+}
+
+}  // namespace stoa::model::huggingface

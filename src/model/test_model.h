@@ -1,0 +1,271 @@
+// A whole model with its memory, for tests: any backend, any type.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "device/host/host_device.h"
+#include "model/chunk.h"
+#include "model/init.h"
+#include "ops/optimizer.h"
+#include "ops/reference/reference_backend.h"
+#include "ops/step_state.h"
+
+namespace stoa::model::testing {
+
+// Rows of tokens with labels; documents of a row attend to themselves alone.
+struct Batch {
+  std::int64_t rows = 1, length = 0, first_sample = 0;
+  std::vector<std::int32_t> tokens, labels, positions, q_begin, k_begin, k_count, position;
+  std::vector<float> mask;
+  std::vector<std::int64_t> sample;
+  std::int64_t longest = 0;
+
+  // `documents`: lengths of the documents of every row (one document when empty).
+  Batch(std::int64_t rows_, std::vector<std::int32_t> tokens_, std::vector<std::int32_t> labels_,
+        const std::vector<std::int64_t>& documents = {})
+      : rows(rows_),
+        length(static_cast<std::int64_t>(tokens_.size()) / rows_),
+        tokens(std::move(tokens_)),
+        labels(std::move(labels_)),
+        mask(tokens.size(), 1.0f) {
+    const std::vector<std::int64_t> lengths = documents.empty() ? std::vector<std::int64_t>{length} : documents;
+    std::int32_t at = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::int32_t inside = 0;
+      for (const std::int64_t n : lengths) {
+        q_begin.push_back(at);
+        k_begin.push_back(at);
+        k_count.push_back(static_cast<std::int32_t>(n));
+        sample.push_back(first_sample + r);
+        position.push_back(inside);
+        for (std::int32_t i = 0; i < n; ++i) positions.push_back(i);
+        at += static_cast<std::int32_t>(n);
+        inside += static_cast<std::int32_t>(n);
+        longest = std::max(longest, n);
+      }
+    }
+    q_begin.push_back(at);
+  }
+
+  nn::BatchView view() {
+    const auto of = [](auto& values) {
+      using T = typename std::decay_t<decltype(values)>::value_type;
+      return TensorView(values.data(), dtype_of<T>(), {static_cast<std::int64_t>(values.size())});
+    };
+    nn::BatchView out;
+    out.rows = rows;
+    out.length = length;
+    out.first_sample = first_sample;
+    out.tokens = of(tokens);
+    out.labels = of(labels);
+    out.loss_mask = of(mask);
+    out.positions = of(positions);
+    out.segments.q_begin = of(q_begin);
+    out.segments.k_begin = of(k_begin);
+    out.segments.k_count = of(k_count);
+    out.segments.sample = of(sample);
+    out.segments.position = of(position);
+    out.segments.count = static_cast<std::int64_t>(k_begin.size());
+    out.segments.longest_q = out.segments.longest_k = longest;
+    return out;
+  }
+};
+
+class Model : public nn::ParamAccess, public nn::GradAccess {
+ public:
+  Model(const Gpt& gpt, ChunkOptions options, std::unique_ptr<ops::Backend> backend, std::int64_t sequence = 0)
+      : gpt_(gpt),
+        chunk(gpt, options),
+        backend_(std::move(backend)),
+        parallel_(parallel::ParallelContext::single(device_)),
+        stream_(device_.create_stream()),
+        scratch_memory_(new_memory(DType::kU8, {std::int64_t{4} << 20})),
+        scratch_(scratch_memory_) {
+    const nn::Precision precision = options.precision;
+    for (const auto& spec : chunk.params().specs())
+      values_.push_back(new_memory(spec.is_matrix() ? precision.compute : precision.vectors(), spec.shard.local));
+    for (const nn::ParamId id : chunk.params().grads())
+      gradients_.push_back(new_memory(precision.vectors(), chunk.params().specs()[static_cast<std::size_t>(id.index)].shard.local));
+    written_.assign(gradients_.size(), 0);
+    std::vector<TensorView> constants;
+    for (const auto& constant : chunk.constants()) {
+      constants.push_back(new_memory(constant.tensor.dtype, constant.tensor.shape));
+      const auto bytes = constant.bytes(sequence);
+      std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(constants.back().data));
+    }
+    chunk.bind_constants(constants);
+    slot_memory_ = new_memory(DType::kU8, {static_cast<std::int64_t>(chunk.saved_bytes())});
+    if (options.split_backward) stash_memory_ = new_memory(DType::kU8, {static_cast<std::int64_t>(chunk.stash_bytes())});
+    state_ = new_memory(DType::kF64, {static_cast<int>(ops::StepSlot::kCount)});
+    slot(ops::StepSlot::kLossScale) = 1;
+  }
+
+  TensorView get(nn::ParamId id) override { return values_[static_cast<std::size_t>(id.index)]; }
+  nn::GradTarget target(nn::GradId id) override {
+    return {gradients_[static_cast<std::size_t>(id.index)], written_[static_cast<std::size_t>(id.index)] != 0};
+  }
+  void notify(nn::GradId id) override { written_[static_cast<std::size_t>(id.index)] = 1; }
+
+  void initialize_all(std::uint64_t seed) {
+    WorkerPool pool(1);
+    for (std::size_t i = 0; i < values_.size(); ++i) initialize(chunk.params().specs()[i], seed, values_[i], pool);
+  }
+
+  double& slot(ops::StepSlot which) { return state_.as<double>()[static_cast<int>(which)]; }
+
+  nn::Pass pass(const nn::BatchView& batch, bool training) {
+    context_ = std::make_unique<ops::OpContext>(ops::OpContext{*backend_, *stream_, scratch_, nullptr});
+    nn::Pass out{*context_, parallel_, *this, this, batch, state_, dropout_seed, training, nullptr, {}};
+    return out;
+  }
+
+  // One step of several microbatches: gradients of the mean loss. Returns the loss.
+  double step(std::vector<Batch>& batches, bool split = false) {
+    std::fill(written_.begin(), written_.end(), 0);
+    double tokens = 0;
+    for (const auto& batch : batches) tokens += std::accumulate(batch.mask.begin(), batch.mask.end(), 0.0);
+    for (auto& batch : batches) {
+      const nn::BatchView view = batch.view();
+      nn::Pass p = pass(view, true);
+      if (&batch == batches.data()) ops::run(p.ops, ops::BeginStep{.state = state_, .tokens = tokens});
+      auto place = chunk.make_slot(slot_memory_, stash_memory_);
+      chunk.forward(p, place, {}, {});
+      if (split) {
+        chunk.backward(p, place, nn::Which::kInput, {}, {});
+        chunk.backward(p, place, nn::Which::kWeight, {}, {});
+      } else {
+        chunk.backward(p, place, nn::Which::kBoth, {}, {});
+      }
+    }
+    return slot(ops::StepSlot::kLossSum) / tokens;
+  }
+  double step(Batch& batch, bool split = false) {
+    std::vector<Batch> batches{batch};
+    return step(batches, split);
+  }
+
+  // All logits [T, vocabulary] and token losses.
+  std::vector<double> logits(Batch& batch, std::vector<double>* losses = nullptr) {
+    const nn::BatchView view = batch.view();
+    nn::Pass p = pass(view, false);
+    p.state = {};
+    std::vector<std::int32_t> rows(batch.tokens.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    const std::int64_t tokens = static_cast<std::int64_t>(rows.size());
+    const DType type = chunk.options().precision.vectors();
+    const TensorView out = new_memory(type, {tokens, gpt_.padded_vocabulary});
+    const TensorView loss = new_memory(type, {tokens});
+    Chunk::Outputs outputs;
+    outputs.losses = loss;
+    outputs.rows = rows;
+    outputs.logits = out;
+    chunk.infer(p, {}, outputs);
+    if (losses) *losses = doubles(loss);
+    std::vector<double> result;
+    const std::vector<double> all = doubles(out);
+    for (std::int64_t t = 0; t < tokens; ++t)
+      result.insert(result.end(), all.begin() + t * gpt_.padded_vocabulary,
+                    all.begin() + t * gpt_.padded_vocabulary + gpt_.vocabulary);
+    return result;
+  }
+
+  // Canonical tensor or its gradient (both accumulators of a tied weight together).
+  std::vector<double> canonical(const std::string& name, bool gradient = false) const {
+    std::vector<double> out;
+    const auto& specs = chunk.params().specs();
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      for (const auto& piece : specs[i].shard.pieces) {
+        if (piece.name != name) continue;
+        if (!gradient) return doubles(values_[i].slice(piece.memory_row, piece.count));
+        for (std::size_t g = 0; g < gradients_.size(); ++g) {
+          if (chunk.params().grads()[g].index != static_cast<int>(i)) continue;
+          const auto part = doubles(gradients_[g].slice(piece.memory_row, piece.count));
+          out.resize(part.size(), 0.0);
+          for (std::size_t e = 0; e < part.size(); ++e) out[e] += part[e];
+        }
+        return out;
+      }
+    fail<InternalError>("no tensor '{}'", name);
+  }
+  // Place of a canonical element in memory.
+  TensorView canonical_view(const std::string& name) const {
+    const auto& specs = chunk.params().specs();
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      for (const auto& piece : specs[i].shard.pieces)
+        if (piece.name == name) return values_[i].slice(piece.memory_row, piece.count);
+    fail<InternalError>("no tensor '{}'", name);
+  }
+
+  static std::vector<double> doubles(TensorView view) {
+    std::vector<double> out;
+    dispatch_float(view.dtype, [&]<class T>() {
+      for (std::int64_t r = 0; r < view.rows(); ++r)
+        for (std::int64_t i = 0; i < view.shape.inner(); ++i) {
+          if constexpr (std::is_same_v<T, double>) out.push_back(view.row<T>(r)[i]);
+          else out.push_back(static_cast<double>(static_cast<float>(view.row<T>(r)[i])));
+        }
+    });
+    return out;
+  }
+  static void set(TensorView view, std::int64_t index, double value) {
+    dispatch_float(view.dtype, [&]<class T>() {
+      if constexpr (std::is_same_v<T, double>) view.as<T>()[index] = value;
+      else view.as<T>()[index] = T(static_cast<float>(value));
+    });
+  }
+
+  std::vector<std::vector<std::byte>> gradient_bytes() const {
+    std::vector<std::vector<std::byte>> out;
+    for (const auto& g : gradients_) {
+      const auto* data = static_cast<const std::byte*>(g.data);
+      out.emplace_back(data, data + g.bytes());
+    }
+    return out;
+  }
+
+  TensorView new_memory(DType type, Shape shape) {
+    const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(type);
+    memory_.push_back(device_.allocate(std::max<std::size_t>(bytes, 1)));
+    std::fill_n(static_cast<unsigned char*>(memory_.back().data()), bytes, static_cast<unsigned char>(0xff));
+    return TensorView(memory_.back().data(), type, shape);
+  }
+
+ private:
+  Gpt gpt_;
+  HostDevice device_;
+  std::vector<Buffer> memory_;
+
+ public:
+  Chunk chunk;
+  std::uint64_t dropout_seed = 77;
+
+ private:
+  std::unique_ptr<ops::Backend> backend_;
+  parallel::ParallelContext parallel_;
+  std::unique_ptr<Stream> stream_;
+  TensorView scratch_memory_;
+  Scratch scratch_;
+  std::unique_ptr<ops::OpContext> context_;
+  std::vector<TensorView> values_, gradients_;
+  std::vector<char> written_;
+  TensorView slot_memory_, stash_memory_, state_;
+};
+
+inline nn::Precision fp64() { return {DType::kF64, DType::kF64}; }
+
+inline std::unique_ptr<ops::Backend> reference() { return std::make_unique<ops::ReferenceBackend>(); }
+
+// Pseudo-random ids below `vocabulary`.
+inline std::vector<std::int32_t> ids(std::int64_t count, std::int64_t vocabulary, std::uint64_t seed) {
+  const PhiloxKey key = philox_key(seed, RandomPurpose::kTest, "ids");
+  std::vector<std::int32_t> out;
+  for (std::int64_t i = 0; i < count; ++i)
+    out.push_back(static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i)) %
+                                            static_cast<std::uint32_t>(vocabulary)));
+  return out;
+}
+
+}  // namespace stoa::model::testing

@@ -1,0 +1,208 @@
+#include "nn/attention.h"
+
+#include <cmath>
+
+namespace stoa::nn {
+
+SelfAttention::SelfAttention(const SelfAttentionOptions& o)
+    : options_(o),
+      qkv_linear_({o.name + ".qkv",
+                   o.hidden,
+                   {{o.name + ".q", o.heads * o.head_size},
+                    {o.name + ".k", o.groups * o.head_size},
+                    {o.name + ".v", o.groups * o.head_size}},
+                   o.bias,
+                   o.deviation}),
+      output_({o.name + ".out", o.heads * o.head_size, {{o.name + ".out", o.hidden}}, o.output_bias,
+               o.output_deviation}) {
+  if (!o.qk_norm) return;
+  q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.head_size);
+  k_norm_.emplace(o.name + ".k_norm", *o.qk_norm, o.head_size);
+}
+
+void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
+                            int input) {
+  const auto& o = options_;
+  qkv_linear_.declare(params);
+  if (q_norm_) q_norm_->declare(params), k_norm_->declare(params);
+  output_.declare(params);
+  input_ = input;
+  const auto activation = [&](const char* name, DType type, Shape shape, Producer producer,
+                              void (SelfAttention::*make)(Pass&, Saved&) const, bool weight_input = false) {
+    return table.declare({.tensor = {o.name + "." + name, type, shape},
+                          .producer = producer,
+                          .make = [this, make](Pass& pass, Saved& saved) { (this->*make)(pass, saved); },
+                          .weight_input = weight_input});
+  };
+  const TensorSpec qkv{o.name + ".qkv", precision.compute, {tokens, qkv_linear_.outputs()}};
+  qkv_ = activation("qkv", precision.compute, qkv.shape, Producer::kLinear, &SelfAttention::make_qkv);
+  if (q_norm_) {
+    qk_ = activation("qk", precision.compute, {tokens, (o.heads + o.groups) * o.head_size}, Producer::kNorm,
+                     &SelfAttention::make_qk);
+    // Statistics are [T, heads * 2], row by row, so that dimension 0 of every activation is the token.
+    q_stats_ = activation("q statistics", precision.vectors(), {tokens, o.heads * 2}, Producer::kSmall,
+                          &SelfAttention::make_qk);
+    k_stats_ = activation("k statistics", precision.vectors(), {tokens, o.groups * 2}, Producer::kSmall,
+                          &SelfAttention::make_qk);
+  }
+  context_ = activation("context", precision.compute, {tokens, o.heads * o.head_size}, Producer::kAttention,
+                        &SelfAttention::make_context, true);
+  lse_ = activation("lse", precision.vectors(), {tokens, o.heads}, Producer::kSmall, &SelfAttention::make_context);
+  output_gradient_ = table.declare_stash({o.name + ".output gradient", precision.compute, {tokens, o.hidden}});
+  qkv_gradient_ = table.declare_stash({o.name + ".qkv gradient", precision.compute, qkv.shape});
+}
+
+SelfAttention::Heads SelfAttention::split(TensorView qkv) const {
+  const std::int64_t tokens = qkv.rows(), d = options_.head_size, q = options_.heads * d, k = options_.groups * d;
+  return {qkv.columns(0, q).reshape({tokens, options_.heads, d}),
+          qkv.columns(q, k).reshape({tokens, options_.groups, d}),
+          qkv.columns(q + k, k).reshape({tokens, options_.groups, d})};
+}
+
+void SelfAttention::rotate(Pass& pass, TensorView x, bool inverse) const {
+  if (options_.rope_table < 0) return;
+  ops::run(pass.ops, ops::Rotary{.x = x,
+                                 .positions = pass.batch.positions,
+                                 .table = pass.constants[static_cast<std::size_t>(options_.rope_table)],
+                                 .inverse = inverse});
+}
+
+void SelfAttention::make_qkv(Pass& pass, Saved& saved) const {
+  const TensorView x = saved.get(pass, input_), qkv = saved.put(pass, qkv_);
+  qkv_linear_.forward(pass, x, qkv);
+  if (q_norm_) return;
+  const Heads heads = split(qkv);
+  rotate(pass, heads.q, false);
+  rotate(pass, heads.k, false);
+}
+
+void SelfAttention::make_qk(Pass& pass, Saved& saved) const {
+  const auto& o = options_;
+  const Heads raw = split(saved.get(pass, qkv_));
+  const TensorView qk = saved.put(pass, qk_);
+  const std::int64_t tokens = qk.rows(), q = o.heads * o.head_size;
+  TensorView q_stats, k_stats;
+  if (pass.training) {
+    q_stats = saved.put(pass, q_stats_).reshape({tokens * o.heads, 2});
+    k_stats = saved.put(pass, k_stats_).reshape({tokens * o.groups, 2});
+  }
+  const TensorView q_out = qk.columns(0, q).reshape({tokens, o.heads, o.head_size});
+  const TensorView k_out = qk.columns(q, o.groups * o.head_size).reshape({tokens, o.groups, o.head_size});
+  q_norm_->forward(pass, raw.q, q_out, q_stats);
+  k_norm_->forward(pass, raw.k, k_out, k_stats);
+  rotate(pass, q_out, false);
+  rotate(pass, k_out, false);
+}
+
+SelfAttention::Heads SelfAttention::core_inputs(Pass& pass, Saved& saved) const {
+  Heads heads = split(saved.get(pass, qkv_));
+  if (!q_norm_) return heads;
+  const TensorView qk = saved.get(pass, qk_);
+  const std::int64_t tokens = qk.rows(), q = options_.heads * options_.head_size;
+  heads.q = qk.columns(0, q).reshape({tokens, options_.heads, options_.head_size});
+  heads.k = qk.columns(q, options_.groups * options_.head_size).reshape({tokens, options_.groups, options_.head_size});
+  return heads;
+}
+
+// Rows are copied one by one: slots of several sequences need not be consecutive.
+void SelfAttention::append(Pass& pass, TensorView rows, TensorView cache) const {
+  const Shape row{options_.groups * options_.head_size};
+  for (std::size_t i = 0; i < pass.cache->slots.size(); ++i)
+    ops::run(pass.ops, ops::Cast{.x = rows.slice(static_cast<std::int64_t>(i), 1).reshape({1, row[0]}).reshape(row),
+                                 .y = cache.slice(pass.cache->slots[i], 1).reshape(row)});
+}
+
+ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
+  ops::AttentionOptions out;
+  out.window = options_.window;
+  out.scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
+  out.heads = options_.heads;
+  if (pass.training && options_.dropout > 0) {
+    out.dropout = options_.dropout;
+    out.dropout_key = philox_key(pass.seed, RandomPurpose::kAttentionDropout, options_.name);
+  }
+  return out;
+}
+
+void SelfAttention::make_context(Pass& pass, Saved& saved) const {
+  Heads in = core_inputs(pass, saved);
+  const TensorView out = saved.put(pass, context_);
+  const TensorView lse = pass.training ? saved.put(pass, lse_) : TensorView();
+  if (pass.cache) {
+    const KvLayer& layer = pass.cache->layers[static_cast<std::size_t>(options_.layer)];
+    append(pass, in.k, layer.keys);
+    append(pass, in.v, layer.values);
+    in.k = layer.keys;
+    in.v = layer.values;
+  }
+  ops::run(pass.ops, ops::AttentionForward{.options = core(pass),
+                                           .segments = pass.batch.segments,
+                                           .q = in.q,
+                                           .k = in.k,
+                                           .v = in.v,
+                                           .o = out.reshape({out.rows(), options_.heads, options_.head_size}),
+                                           .lse = lse});
+}
+
+void SelfAttention::forward(Pass& pass, Saved& saved, TensorView y) const {
+  output_.forward(pass, saved.get(pass, context_), y);
+}
+
+void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
+  const auto& o = options_;
+  const TensorView context = saved.get(pass, context_), lse = saved.get(pass, lse_);
+  const TensorView qkv = saved.get(pass, qkv_);
+  const TensorView input = saved.get(pass, input_);
+  const Heads in = core_inputs(pass, saved);
+  TensorView q_stats, k_stats;
+  if (q_norm_) q_stats = saved.get(pass, q_stats_), k_stats = saved.get(pass, k_stats_);
+  const std::int64_t tokens = qkv.rows(), q_width = o.heads * o.head_size, k_width = o.groups * o.head_size;
+  if (which == Which::kBoth) output_.backward_weight(pass, context, dy);
+
+  const TensorView dqkv = saved.put_stash(pass, which, qkv_gradient_);
+  const Heads draw = split(dqkv);
+  {
+    Scratch::Frame frame(pass.ops.scratch);
+    Heads dcore = draw;
+    if (q_norm_) {  // the norms' gradients go from one place to another
+      const TensorView dqk = pass.ops.scratch.allocate(qkv.dtype, {tokens, q_width + k_width});
+      dcore.q = dqk.columns(0, q_width).reshape({tokens, o.heads, o.head_size});
+      dcore.k = dqk.columns(q_width, k_width).reshape({tokens, o.groups, o.head_size});
+    }
+    {
+      Scratch::Frame inner(pass.ops.scratch);
+      const TensorView dcontext = pass.ops.scratch.allocate(context.dtype, context.shape);
+      output_.backward_input(pass, dy, dcontext);
+      const Shape by_head{tokens, o.heads, o.head_size};
+      ops::run(pass.ops, ops::AttentionBackward{.options = core(pass),
+                                                .segments = pass.batch.segments,
+                                                .q = in.q,
+                                                .k = in.k,
+                                                .v = in.v,
+                                                .o = context.reshape(by_head),
+                                                .lse = lse,
+                                                .dout = dcontext.reshape(by_head),
+                                                .dq = dcore.q,
+                                                .dk = dcore.k,
+                                                .dv = dcore.v});
+    }
+    rotate(pass, dcore.q, true);
+    rotate(pass, dcore.k, true);
+    if (q_norm_) {
+      const Heads raw = split(qkv);
+      q_norm_->backward(pass, {.x = raw.q, .stats = q_stats.reshape({tokens * o.heads, 2}), .dy = dcore.q,
+                               .dresidual = {}, .dx = draw.q, .dropout = {}, .dbranch = {}});
+      k_norm_->backward(pass, {.x = raw.k, .stats = k_stats.reshape({tokens * o.groups, 2}), .dy = dcore.k,
+                               .dresidual = {}, .dx = draw.k, .dropout = {}, .dbranch = {}});
+    }
+  }
+  qkv_linear_.backward_input(pass, dqkv, dx);
+  if (which == Which::kBoth) qkv_linear_.backward_weight(pass, input, dqkv);
+}
+
+void SelfAttention::backward_weight(Pass& pass, Saved& saved) const {
+  output_.backward_weight(pass, saved.get(pass, context_), saved.get_stash(output_gradient_));
+  qkv_linear_.backward_weight(pass, saved.get(pass, input_), saved.get_stash(qkv_gradient_));
+}
+
+}  // namespace stoa::nn

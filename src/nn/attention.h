@@ -1,0 +1,59 @@
+// Causal self-attention: fused q, k, v projection; norm of q and k per head (optional); rotary embedding (optional); core
+// attention; output projection. With a KV cache in the pass, new keys and values are appended and the cache is attended.
+#pragma once
+
+#include <optional>
+
+#include "nn/linear.h"
+#include "nn/norm.h"
+#include "nn/sublayer.h"
+#include "ops/attention.h"
+
+namespace stoa::nn {
+
+struct SelfAttentionOptions {
+  std::string name;         // "layers.0.attention"
+  std::int64_t layer = 0;   // global number: index of the KV cache
+  std::int64_t hidden = 0, heads = 0, groups = 0, head_size = 0;
+  bool bias = true, output_bias = true;
+  std::optional<NormOptions> qk_norm;
+  int rope_table = -1;      // index in Pass::constants; -1: no rotary embedding
+  std::int64_t window = 0;  // keys visible to a query, itself included; 0: all
+  float dropout = 0;
+  double deviation = 0.02, output_deviation = 0.02;
+};
+
+class SelfAttention final : public Sublayer {
+ public:
+  explicit SelfAttention(const SelfAttentionOptions& options);
+
+  void declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision, int input) override;
+  int last() const override { return context_; }
+  int output_gradient() const override { return output_gradient_; }
+  void forward(Pass& pass, Saved& saved, TensorView y) const override;
+  void backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const override;
+  void backward_weight(Pass& pass, Saved& saved) const override;
+
+ private:
+  struct Heads {
+    TensorView q, k, v;  // [T, heads, d], rows strided
+  };
+  // Parts of a [T, (heads + 2 groups) d] matrix.
+  Heads split(TensorView qkv) const;
+  // q, k, v as core attention reads them.
+  Heads core_inputs(Pass& pass, Saved& saved) const;
+  void make_qkv(Pass& pass, Saved& saved) const;
+  void make_qk(Pass& pass, Saved& saved) const;
+  void make_context(Pass& pass, Saved& saved) const;
+  void append(Pass& pass, TensorView rows, TensorView cache) const;
+  void rotate(Pass& pass, TensorView x, bool inverse) const;
+  ops::AttentionOptions core(const Pass& pass) const;
+
+  SelfAttentionOptions options_;
+  Linear qkv_linear_, output_;
+  std::optional<Norm> q_norm_, k_norm_;
+  int input_ = -1, qkv_ = -1, qk_ = -1, q_stats_ = -1, k_stats_ = -1, context_ = -1, lse_ = -1;  // activations
+  int output_gradient_ = -1, qkv_gradient_ = -1;                                                 // stash
+};
+
+}  // namespace stoa::nn

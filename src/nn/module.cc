@@ -1,0 +1,17 @@
+#include "nn/module.h"
+
+namespace stoa::nn {
+
+Param ParamList::add(ParamSpec spec) {
+  for (const auto& other : specs_)
+    require<InternalError>(other.name != spec.name, "parameter '{}' is declared twice", spec.name);
+  specs_.push_back(std::move(spec));
+  return tie({static_cast<int>(specs_.size()) - 1});
+}
+
+Param ParamList::tie(ParamId id) {
+  grads_.push_back(id);
+  return {id, {static_cast<int>(grads_.size()) - 1}};
+}
+
+}  // namespace stoa::nn

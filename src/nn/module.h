@@ -1,0 +1,46 @@
+// A module writes its forward and backward pass side by side, and declares what both need before any memory exists.
+#pragma once
+
+#include "nn/saved.h"
+
+namespace stoa::nn {
+
+// Collects the parameters of a model chunk, in order. Names are made from the path of scopes.
+class ParamList {
+ public:
+  Param add(ParamSpec spec);
+  // A further use of a parameter declared before: same value, own gradient accumulator.
+  Param tie(ParamId id);
+
+  const std::vector<ParamSpec>& specs() const { return specs_; }
+  // Accumulator -> parameter.
+  const std::vector<ParamId>& grads() const { return grads_; }
+
+ private:
+  std::vector<ParamSpec> specs_;
+  std::vector<ParamId> grads_;
+};
+
+// Types in which a model runs.
+struct Precision {
+  DType compute = DType::kBF16;   // matrices, branches
+  DType residual = DType::kBF16;  // the residual stream; fp32 as an option
+  DType vectors() const { return accumulation_type(compute); }  // norms, biases, statistics, gradients
+};
+
+// A block of a model chunk: residual stream in, residual stream out, [T, hidden].
+class Block {
+ public:
+  virtual ~Block() = default;
+
+  // Called once, before memory exists: parameters into `params`, activations and stash into `table` for T tokens.
+  virtual void declare(ParamList& params, ActivationTable& table, std::int64_t tokens) = 0;
+  // Activation that holds the input of the block (Producer::kInput).
+  virtual int input() const = 0;
+  // Reads saved.get(input()); writes out.
+  virtual void forward(Pass& pass, Saved& saved, TensorView out) = 0;
+  // kBoth/kInput: reads dout, writes din. kWeight: reads the stash only.
+  virtual void backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) = 0;
+};
+
+}  // namespace stoa::nn

@@ -1,0 +1,43 @@
+// LayerNorm or RMSNorm with its parameters; also of every head apart (q/k norm).
+#pragma once
+
+#include "nn/module.h"
+#include "ops/norm.h"
+
+namespace stoa::nn {
+
+struct NormOptions {
+  ops::NormKind kind = ops::NormKind::kLayerNorm;
+  double epsilon = 1e-5;
+};
+
+class Norm {
+ public:
+  Norm(std::string name, NormOptions options, std::int64_t width);
+
+  void declare(ParamList& params);
+
+  // y = norm(x); stats may be none (inference).
+  void forward(Pass& pass, TensorView x, TensorView y, TensorView stats) const;
+  // sum = x + dropout(branch); y = norm(sum as stored).
+  void add_forward(Pass& pass, TensorView x, TensorView branch, ops::Dropout dropout, TensorView sum, TensorView y,
+                   TensorView stats) const;
+
+  struct Backward {
+    TensorView x, stats, dy;
+    TensorView dresidual;   // gradient past the norm, or none
+    TensorView dx;
+    ops::Dropout dropout;
+    TensorView dbranch;     // gets dropout'(dx), or none
+  };
+  // Also adds to the gradients of gamma and beta.
+  void backward(Pass& pass, const Backward& tensors) const;
+
+ private:
+  std::string name_;
+  NormOptions options_;
+  std::int64_t width_;
+  Param gamma_, beta_;
+};
+
+}  // namespace stoa::nn

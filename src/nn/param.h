@@ -1,0 +1,68 @@
+// What a layer says about a parameter before any memory exists, and how it reaches value and gradient afterwards.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/parallel_context.h"
+#include "tensor/shard_spec.h"
+#include "tensor/tensor_view.h"
+
+namespace stoa::nn {
+
+enum class InitKind : std::uint8_t { kNormal, kOnes, kZeros };
+
+// Initial value of every canonical element: standard deviation * philox_normal(key(seed, kInit, canonical name), flat
+// index in the canonical tensor), so that it does not depend on the layout.
+struct ParamInit {
+  InitKind kind = InitKind::kNormal;
+  double deviation = 0.02;
+};
+
+struct ParamSpec {
+  std::string name;  // of the tensor in memory: "layers.3.attention.qkv.weight"
+  ShardSpec shard;   // its canonical parts; shard.local is the shape in memory
+  ParamInit init;
+  bool decay = true;                              // weight decay applies (matrices; not norms and biases)
+  std::vector<parallel::Axis> grad_partial_over;  // gradients are to be summed over these axes
+
+  // Matrices are held in compute precision; vectors (norms, biases) in the accumulation type: they cost nothing there.
+  bool is_matrix() const { return shard.local.rank() >= 2; }
+};
+
+struct ParamId {
+  int index = -1;
+  explicit operator bool() const { return index >= 0; }
+};
+// A tied weight is one parameter with one gradient accumulator per use, added in order of declaration.
+struct GradId {
+  int index = -1;
+};
+struct Param {
+  ParamId value;
+  GradId grad;
+  explicit operator bool() const { return static_cast<bool>(value); }
+};
+
+// Compute-precision values. Layers never see how they are stored (ZeRO) or when they were gathered.
+class ParamAccess {
+ public:
+  virtual ~ParamAccess() = default;
+  virtual TensorView get(ParamId id) = 0;
+};
+
+struct GradTarget {
+  TensorView tensor;  // accumulation type
+  bool accumulate;    // false: nothing was written yet in this step; overwrite
+};
+
+// Main gradients.
+class GradAccess {
+ public:
+  virtual ~GradAccess() = default;
+  virtual GradTarget target(GradId id) = 0;
+  // The contribution of this microbatch has been written: later ones add; the last one may start a reduction.
+  virtual void notify(GradId id) = 0;
+};
+
+}  // namespace stoa::nn

@@ -1,0 +1,29 @@
+#include "nn/recompute.h"
+
+namespace stoa::nn {
+
+std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std::int64_t blocks) {
+  std::vector<BlockDecision> out(static_cast<std::size_t>(blocks), {options.level, true});
+  if (options.level != RecomputeLevel::kFull) return out;
+  require<ConfigError>(options.layers >= 1, "activations_checkpoint_num_layers must be at least 1, got {}", options.layers);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int64_t index = static_cast<std::int64_t>(i);
+    if (options.scope == RecomputeScope::kUniform) out[i].keep_input = index % options.layers == 0;
+    else if (index >= options.layers) out[i].level = RecomputeLevel::kNone;
+  }
+  return out;
+}
+
+std::function<Keep(const ActivationSpec&)> recompute_policy(RecomputeLevel level) {
+  return [level](const ActivationSpec& spec) {
+    switch (level) {
+      case RecomputeLevel::kNone: return Keep::kSave;
+      case RecomputeLevel::kSelective:
+        return spec.producer == Producer::kNorm || spec.producer == Producer::kActivation ? Keep::kRecompute : Keep::kSave;
+      case RecomputeLevel::kFull: return Keep::kRecompute;
+    }
+    return Keep::kSave;
+  };
+}
+
+}  // namespace stoa::nn

@@ -1,0 +1,35 @@
+// Which activations are kept for backward and which are made again: one decision per block, one table per activation.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "nn/saved.h"
+
+namespace stoa::nn {
+
+enum class RecomputeLevel : std::uint8_t {
+  kNone,       // keep everything
+  kSelective,  // make norms and activation functions again; keep matrix products and attention
+  kFull        // keep the input of the block alone
+};
+enum class RecomputeScope : std::uint8_t { kUniform, kBlock };
+
+// activations_checkpoint_granularity / _method / _num_layers.
+struct RecomputeOptions {
+  RecomputeLevel level = RecomputeLevel::kNone;
+  RecomputeScope scope = RecomputeScope::kUniform;  // with kFull
+  std::int64_t layers = 1;  // uniform: every n-th block input is kept; block: the first n blocks recompute, the rest none
+};
+
+struct BlockDecision {
+  RecomputeLevel level = RecomputeLevel::kNone;
+  bool keep_input = true;  // false: forward of the blocks before it, from the last kept input, makes it again
+};
+
+// One decision per block of a chunk.
+std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std::int64_t blocks);
+// The decision for every activation of a block.
+std::function<Keep(const ActivationSpec&)> recompute_policy(RecomputeLevel level);
+
+}  // namespace stoa::nn

@@ -1,0 +1,138 @@
+#include "nn/saved.h"
+
+namespace stoa::nn {
+namespace {
+
+TensorView view_at(TensorView block, std::size_t offset, const TensorSpec& spec) {
+  void* data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(block.data) + offset);
+  return TensorView(data, spec.dtype, spec.shape, block.device);
+}
+
+}  // namespace
+
+int ActivationTable::declare(ActivationSpec spec) {
+  activations_.push_back(std::move(spec));
+  stash_of_.push_back(-1);
+  return static_cast<int>(activations_.size()) - 1;
+}
+
+int ActivationTable::declare_stash(TensorSpec spec) {
+  stash_offsets_.push_back(stash_bytes());
+  stash_.push_back(std::move(spec));
+  return static_cast<int>(stash_.size()) - 1;
+}
+
+void ActivationTable::resolve(const std::function<Keep(const ActivationSpec&)>& policy, bool keep_input, bool split) {
+  require<InternalError>(!resolved_, "an activation table is resolved twice");
+  resolved_ = true;
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < activations_.size(); ++i) {
+    auto& spec = activations_[i];
+    if (spec.producer == Producer::kInput) spec.keep = keep_input ? Keep::kSave : Keep::kRecompute;
+    else spec.keep = policy(spec);
+    offsets_.push_back(offset);
+    if (spec.keep == Keep::kSave) offset += aligned_bytes(spec.tensor.bytes());
+    else if (split && spec.weight_input) stash_of_[i] = declare_stash(spec.tensor);
+  }
+}
+
+std::size_t ActivationTable::saved_bytes() const {
+  std::size_t total = 0;
+  for (const auto& spec : activations_)
+    if (spec.keep == Keep::kSave) total += aligned_bytes(spec.tensor.bytes());
+  return total;
+}
+
+std::size_t ActivationTable::stash_bytes() const {
+  std::size_t total = 0;
+  for (const auto& spec : stash_) total += aligned_bytes(spec.bytes());
+  return total;
+}
+
+Saved::Saved(const ActivationTable& table, TensorView slot, TensorView stash)
+    : table_(&table),
+      slot_(slot),
+      stash_(stash),
+      made_(table.activations().size()),
+      written_(table.activations().size(), false) {}
+
+Saved::Saved(const ActivationTable& table, std::int64_t tokens) : Saved(table, TensorView(), TensorView()) {
+  tokens_ = tokens;
+}
+
+bool Saved::in_place(int activation) const {
+  return static_cast<bool>(slot_) && table_->activations()[activation].keep == Keep::kSave;
+}
+
+Shape Saved::shape_of(const TensorSpec& spec) const {
+  Shape shape = spec.shape;
+  if (tokens_ >= 0) shape.set(0, tokens_);
+  return shape;
+}
+
+TensorView Saved::in_slot(int activation) const {
+  return view_at(slot_, table_->offset(activation), table_->activations()[activation].tensor);
+}
+
+TensorView Saved::get(Pass& pass, int activation) {
+  if (made_[activation]) return made_[activation];
+  const ActivationSpec& spec = table_->activations()[activation];
+  if (written_[activation]) return made_[activation] = in_slot(activation);
+  require<InternalError>(static_cast<bool>(spec.make), "activation '{}' is read before it is written", spec.tensor.name);
+  spec.make(pass, *this);
+  require<InternalError>(static_cast<bool>(made_[activation]), "activation '{}' was not made by its producer",
+                         spec.tensor.name);
+  return made_[activation];
+}
+
+TensorView Saved::put(Pass& pass, int activation) {
+  const ActivationSpec& spec = table_->activations()[activation];
+  if (in_place(activation)) {
+    written_[activation] = true;
+    return made_[activation] = in_slot(activation);
+  }
+  if (!made_[activation]) {
+    const int stash = table_->stash_of(activation);
+    made_[activation] = which_ == Which::kInput && stash >= 0
+                            ? get_stash(stash)
+                            : pass.ops.scratch.allocate(spec.tensor.dtype, shape_of(spec.tensor));
+  }
+  return made_[activation];
+}
+
+TensorView Saved::input_slot(int activation) const {
+  require<InternalError>(in_place(activation), "the input of a block has no place in its slot");
+  return in_slot(activation);
+}
+
+void Saved::set(int activation, TensorView view) {
+  made_[activation] = view;
+  if (in_place(activation) && view.data == in_slot(activation).data) written_[activation] = true;
+}
+
+TensorView Saved::put_stash(Pass& pass, Which which, int index) {
+  if (which == Which::kInput) return get_stash(index);
+  const TensorSpec& spec = table_->stash()[index];
+  return pass.ops.scratch.allocate(spec.dtype, spec.shape);
+}
+
+TensorView Saved::get_stash(int index) const {
+  require<InternalError>(static_cast<bool>(stash_), "backward is split but no stash was declared");
+  return view_at(stash_, table_->stash_offset(index), table_->stash()[index]);
+}
+
+void Saved::begin_forward() {
+  made_.assign(made_.size(), {});
+  written_.assign(written_.size(), false);
+  which_ = Which::kBoth;
+}
+
+void Saved::begin_backward(Which which) {
+  made_.assign(made_.size(), {});
+  which_ = which;
+  if (which != Which::kWeight) return;
+  for (std::size_t i = 0; i < made_.size(); ++i)
+    if (const int stash = table_->stash_of(static_cast<int>(i)); stash >= 0) made_[i] = get_stash(stash);
+}
+
+}  // namespace stoa::nn

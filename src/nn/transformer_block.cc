@@ -1,0 +1,105 @@
+#include "nn/transformer_block.h"
+
+#include "nn/dropout.h"
+
+namespace stoa::nn {
+
+TransformerBlock::TransformerBlock(const TransformerBlockOptions& options)
+    : options_(options),
+      norm1_(options.name + ".norm1", options.norm, options.attention.hidden),
+      norm2_(options.name + ".norm2", options.norm, options.attention.hidden),
+      attention_(options.attention),
+      mlp_(options.mlp) {}
+
+ops::Dropout TransformerBlock::dropout(const Pass& pass, const char* branch) const {
+  return dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name + branch);
+}
+
+void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::int64_t tokens) {
+  const Precision precision = options_.precision;
+  const Shape stream{tokens, options_.attention.hidden};
+  const auto activation = [&](const char* name, DType type, Shape shape, Producer producer,
+                              void (TransformerBlock::*make)(Pass&, Saved&) const, bool weight_input = false) {
+    return table.declare({.tensor = {options_.name + "." + name, type, shape},
+                          .producer = producer,
+                          .make = [this, make](Pass& pass, Saved& saved) { (this->*make)(pass, saved); },
+                          .weight_input = weight_input});
+  };
+  input_ = table.declare({.tensor = {options_.name + ".input", precision.residual, stream},
+                          .producer = Producer::kInput, .make = {}});
+  norm1_.declare(params);
+  normed1_ = activation("normed1", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm1, true);
+  stats1_ = activation("statistics1", precision.vectors(), {tokens, 2}, Producer::kSmall, &TransformerBlock::make_norm1);
+  attention_.declare(params, table, tokens, precision, normed1_);
+  norm2_.declare(params);
+  middle_ = activation("middle", precision.residual, stream, Producer::kLinear, &TransformerBlock::make_middle);
+  normed2_ = activation("normed2", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm2, true);
+  stats2_ = activation("statistics2", precision.vectors(), {tokens, 2}, Producer::kSmall, &TransformerBlock::make_norm2);
+  mlp_.declare(params, table, tokens, precision, normed2_);
+}
+
+void TransformerBlock::make_norm1(Pass& pass, Saved& saved) const {
+  const TensorView x = saved.get(pass, input_), y = saved.put(pass, normed1_);
+  norm1_.forward(pass, x, y, pass.training ? saved.put(pass, stats1_) : TensorView());
+}
+
+// The sum after attention and its norm are made by one operation.
+void TransformerBlock::make_middle(Pass& pass, Saved& saved) const {
+  const TensorView x = saved.get(pass, input_);
+  saved.get(pass, attention_.last());
+  const TensorView middle = saved.put(pass, middle_), y = saved.put(pass, normed2_);
+  const TensorView stats = pass.training ? saved.put(pass, stats2_) : TensorView();
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView branch = pass.ops.scratch.allocate(y.dtype, y.shape);
+  attention_.forward(pass, saved, branch);
+  norm2_.add_forward(pass, x, branch, dropout(pass, ".attention"), middle, y, stats);
+}
+
+void TransformerBlock::make_norm2(Pass& pass, Saved& saved) const {
+  const TensorView middle = saved.get(pass, middle_);
+  if (saved.made(normed2_)) return;  // together with the sum
+  const TensorView y = saved.put(pass, normed2_);
+  norm2_.forward(pass, middle, y, pass.training ? saved.put(pass, stats2_) : TensorView());
+}
+
+void TransformerBlock::forward(Pass& pass, Saved& saved, TensorView out) {
+  const TensorView middle = saved.get(pass, middle_);
+  saved.get(pass, mlp_.last());
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView branch = pass.ops.scratch.allocate(options_.precision.compute, out.shape);
+  mlp_.forward(pass, saved, branch);
+  ops::run(pass.ops, ops::ResidualAdd{.x = middle, .branch = branch, .dropout = dropout(pass, ".mlp"), .y = out});
+}
+
+void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) {
+  if (which == Which::kWeight) {
+    mlp_.backward_weight(pass, saved);
+    attention_.backward_weight(pass, saved);
+    return;
+  }
+  const DType compute = options_.precision.compute;
+  // Without dropout and change of type, the gradient of a branch is that of the stream itself.
+  const bool same = which == Which::kBoth && dropout(pass, "").p == 0 && compute == options_.precision.residual;
+  const TensorView input = saved.get(pass, input_);
+  // Whatever is made again is made before the gradients' temporaries.
+  const TensorView middle = saved.get(pass, middle_);
+  const TensorView stats1 = saved.get(pass, stats1_), stats2 = saved.get(pass, stats2_);
+
+  TensorView dbranch = dout;
+  if (!same) {
+    dbranch = saved.put_stash(pass, which, mlp_.output_gradient());
+    ops::run(pass.ops, ops::DropoutBackward{.dy = dout, .dropout = dropout(pass, ".mlp"), .dbranch = dbranch});
+  }
+  const TensorView dnormed = pass.ops.scratch.allocate(compute, dout.shape);
+  mlp_.backward(pass, saved, which, dbranch, dnormed);
+
+  const TensorView dattention =
+      same ? TensorView() : saved.put_stash(pass, which, attention_.output_gradient());
+  norm2_.backward(pass, {.x = middle, .stats = stats2, .dy = dnormed, .dresidual = dout, .dx = din,
+                         .dropout = dropout(pass, ".attention"), .dbranch = dattention});
+  attention_.backward(pass, saved, which, same ? din : dattention, dnormed);
+  norm1_.backward(pass, {.x = input, .stats = stats1, .dy = dnormed, .dresidual = din, .dx = din, .dropout = {},
+                         .dbranch = {}});
+}
+
+}  // namespace stoa::nn

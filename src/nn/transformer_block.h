@@ -1,0 +1,44 @@
+// Pre-norm transformer block: x1 = x + dropout(attention(norm1 x)); out = x1 + dropout(mlp(norm2 x1)).
+#pragma once
+
+#include "nn/attention.h"
+#include "nn/mlp.h"
+#include "nn/norm.h"
+
+namespace stoa::nn {
+
+struct TransformerBlockOptions {
+  std::string name;  // "layers.0"
+  NormOptions norm;
+  SelfAttentionOptions attention;
+  MlpOptions mlp;
+  float dropout = 0;  // of both branches
+  Precision precision;
+};
+
+class TransformerBlock final : public Block {
+ public:
+  explicit TransformerBlock(const TransformerBlockOptions& options);
+  TransformerBlock(const TransformerBlock&) = delete;  // activations refer to it
+  TransformerBlock& operator=(const TransformerBlock&) = delete;
+
+  void declare(ParamList& params, ActivationTable& table, std::int64_t tokens) override;
+  int input() const override { return input_; }
+  void forward(Pass& pass, Saved& saved, TensorView out) override;
+  // din may be dout.
+  void backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) override;
+
+ private:
+  void make_norm1(Pass& pass, Saved& saved) const;
+  void make_middle(Pass& pass, Saved& saved) const;
+  void make_norm2(Pass& pass, Saved& saved) const;
+  ops::Dropout dropout(const Pass& pass, const char* branch) const;
+
+  TransformerBlockOptions options_;
+  Norm norm1_, norm2_;
+  SelfAttention attention_;
+  Mlp mlp_;
+  int input_ = -1, normed1_ = -1, stats1_ = -1, middle_ = -1, normed2_ = -1, stats2_ = -1;
+};
+
+}  // namespace stoa::nn

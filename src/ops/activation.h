@@ -1,0 +1,41 @@
+// Activations of the feed-forward layer, plain (y = f(x)) and gated (y = f(gate) * up, x = [gate | up]; Shazeer 2020).
+// Formulas and check values: the table of reference "norms and activations"; gelu_tanh is GPT-2's gelu_new.
+#pragma once
+
+#include "ops/access.h"
+
+namespace stoa::ops {
+
+enum class ActivationKind : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu };
+
+struct ActivationForward {
+  static constexpr const char* kName = "activation forward";
+  ActivationKind kind = ActivationKind::kGelu;
+  bool gated = false;
+  TensorView x;  // [T, F], gated: [T, 2F]
+  TensorView y;  // [T, F]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("y", a.y, Access::kWrite);
+  }
+};
+
+struct ActivationBackward {
+  static constexpr const char* kName = "activation backward";
+  ActivationKind kind = ActivationKind::kGelu;
+  bool gated = false;
+  TensorView x;   // as in forward
+  TensorView dy;  // [T, F]
+  TensorView dx;  // as x; may be x itself; without gate it may be dy itself
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("dy", a.dy, Access::kRead);
+    f("dx", a.dx, Access::kWrite);
+  }
+};
+
+}  // namespace stoa::ops

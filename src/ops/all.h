@@ -1,0 +1,66 @@
+// Every operation, listed once: backends are generated from this list.
+#pragma once
+
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/loss.h"
+#include "ops/norm.h"
+#include "ops/optimizer.h"
+#include "ops/step_state.h"
+
+namespace stoa::ops {
+
+template <class... Ops>
+struct OpList {};
+
+using AllOps = OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward, AttentionForward,
+                      AttentionBackward, Rotary, ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward,
+                      CrossEntropy, SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, FillZero, BeginStep, SumSquares,
+                      PrepareUpdate, AdamUpdate, SgdUpdate>;
+
+// Throws ShapeError unless shapes and types fit. Called once, by run().
+void check(const LinearForward&);
+void check(const LinearBackwardInput&);
+void check(const LinearBackwardWeight&);
+void check(const NormForward&);
+void check(const NormBackward&);
+void check(const AttentionForward&);
+void check(const AttentionBackward&);
+void check(const Rotary&);
+void check(const ActivationForward&);
+void check(const ActivationBackward&);
+void check(const EmbeddingForward&);
+void check(const EmbeddingBackward&);
+void check(const CrossEntropy&);
+void check(const SumLosses&);
+void check(const Cast&);
+void check(const ResidualAdd&);
+void check(const DropoutBackward&);
+void check(const AddTo&);
+void check(const FillZero&);
+void check(const BeginStep&);
+void check(const SumSquares&);
+void check(const PrepareUpdate&);
+void check(const AdamUpdate&);
+void check(const SgdUpdate&);
+
+// Floating-point operations of the matrix products in an operation (causal attention counted at half); 0 for the others.
+template <class Op>
+double matrix_flops(const Op&) {
+  return 0;
+}
+template <>
+double matrix_flops(const LinearForward&);
+template <>
+double matrix_flops(const LinearBackwardInput&);
+template <>
+double matrix_flops(const LinearBackwardWeight&);
+template <>
+double matrix_flops(const AttentionForward&);
+template <>
+double matrix_flops(const AttentionBackward&);
+
+}  // namespace stoa::ops

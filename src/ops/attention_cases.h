@@ -1,0 +1,98 @@
+// Attention problems for tests: packed segments of many forms, heads in groups, windows, caches, dropout.
+// Test-only.
+#pragma once
+
+#include "ops/op_test_util.h"
+
+namespace stoa::ops::testing {
+
+struct SegmentCase {
+  std::int32_t queries, keys;
+};
+
+struct AttentionCase {
+  const char* name;
+  std::int64_t heads, groups, d;
+  std::vector<SegmentCase> segments;
+  bool causal = true;
+  std::int64_t window = 0;
+  float dropout = 0;
+  std::int64_t gap = 0;      // between rows of q, k, v, o
+  std::int32_t key_gap = 0;  // unused rows of k and v between segments (a cache)
+};
+
+inline std::vector<AttentionCase> attention_cases() {
+  return {
+      {"one token", 1, 1, 4, {{1, 1}}},
+      {"square", 2, 2, 16, {{33, 33}}},
+      {"long", 2, 2, 64, {{200, 200}}},
+      {"head 128", 1, 1, 128, {{70, 70}}},
+      {"head 80", 2, 1, 80, {{65, 65}}},
+      {"odd head", 3, 1, 7, {{19, 19}}},
+      {"grouped", 6, 2, 32, {{40, 40}}},
+      {"packed", 2, 1, 24, {{5, 5}, {1, 1}, {64, 64}, {17, 17}}},
+      {"window", 2, 2, 16, {{100, 100}}, true, 9},
+      {"window of one", 2, 2, 8, {{20, 20}}, true, 1},
+      {"full", 2, 2, 16, {{23, 23}, {40, 40}}, false},
+      {"strided", 4, 2, 16, {{37, 37}}, true, 0, 0, 48},
+      {"cache", 4, 2, 16, {{1, 130}, {3, 50}, {1, 1}}, true, 0, 0, 0, 5},
+      {"cache with window", 2, 2, 16, {{4, 90}, {1, 70}}, true, 16, 0, 0, 3},
+      {"dropout", 2, 1, 16, {{30, 30}, {21, 21}}, true, 0, 0.3F},
+      {"dropout with cache and window", 2, 2, 8, {{6, 40}}, true, 12, 0.5F, 8},
+  };
+}
+
+inline AttentionForward make_attention(Tensors& t, const AttentionCase& c, DType type, double scale = 1) {
+  std::vector<std::int32_t> q_begin{0}, k_begin, k_count, position;
+  std::vector<std::int64_t> sample;
+  std::int32_t rows = 0;
+  AttentionForward op;
+  for (const auto& s : c.segments) {
+    q_begin.push_back(q_begin.back() + s.queries);
+    k_begin.push_back(rows);
+    k_count.push_back(s.keys);
+    rows += s.keys + c.key_gap;
+    sample.push_back(1000 + static_cast<std::int64_t>(sample.size()));
+    position.push_back(static_cast<std::int32_t>(13 * position.size()));
+    op.segments.longest_q = std::max<std::int64_t>(op.segments.longest_q, s.queries);
+    op.segments.longest_k = std::max<std::int64_t>(op.segments.longest_k, s.keys);
+  }
+  op.segments.count = static_cast<std::int64_t>(c.segments.size());
+  op.segments.q_begin = t.int32(q_begin);
+  op.segments.k_begin = t.int32(k_begin);
+  op.segments.k_count = t.int32(k_count);
+  op.options.causal = c.causal;
+  op.options.window = c.window;
+  op.options.scale = scale / std::sqrt(static_cast<double>(c.d));
+  op.options.dropout = c.dropout;
+  if (c.dropout > 0) {
+    op.segments.sample = t.int64(sample);
+    op.segments.position = t.int32(position);
+    op.options.dropout_key = philox_key(3, RandomPurpose::kAttentionDropout, "layer");
+    op.options.first_head = 2;
+    op.options.heads = c.heads + 4;
+  }
+  const std::int64_t queries = q_begin.back();
+  op.q = t.random(type, {queries, c.heads, c.d}, 1, c.gap);
+  op.k = t.random(type, {rows, c.groups, c.d}, 1, c.gap);
+  op.v = t.random(type, {rows, c.groups, c.d}, 1, c.gap);
+  op.o = t.empty(type, {queries, c.heads, c.d}, c.gap);
+  op.lse = t.empty(accumulation_type(type), {queries, c.heads});
+  return op;
+}
+
+// The backward pass of `forward`, which has run.
+inline AttentionBackward make_backward(Tensors& t, const AttentionForward& forward) {
+  const auto gap = [](const TensorView& v) { return v.stride0 - v.shape.inner(); };
+  AttentionBackward op;
+  op.options = forward.options;
+  op.segments = forward.segments;
+  op.q = forward.q, op.k = forward.k, op.v = forward.v, op.o = forward.o, op.lse = forward.lse;
+  op.dout = t.random(op.q.dtype, op.q.shape, 1, gap(op.q));
+  op.dq = t.empty(op.q.dtype, op.q.shape, gap(op.q));
+  op.dk = t.empty(op.q.dtype, op.k.shape, gap(op.k));
+  op.dv = t.empty(op.q.dtype, op.v.shape, gap(op.v));
+  return op;
+}
+
+}  // namespace stoa::ops::testing

@@ -1,0 +1,155 @@
+// Loss and update on any backend.
+#include "ops/backend_suite.h"
+#include "ops/op_test_util.h"
+
+namespace stoa::ops::testing {
+
+namespace {
+
+void expect_unchanged(const TensorView& tensor, const TensorView& before) {
+  EXPECT_EQ(std::memcmp(tensor.data, before.data, tensor.bytes()), 0) << tensor.text();
+}
+
+// State as it is when the update of a clean step begins.
+TensorView prepared_state(Tensors& t, double updates, double squares = 7, double tokens = 10) {
+  const TensorView state = t.state(8, updates);
+  run_reference(BeginStep{state, tokens});
+  Tensors::slot(state, StepSlot::kSquares) = squares;
+  PrepareUpdate op;
+  op.state = state;
+  op.max_norm = 0.25;
+  op.rate.peak = 0.1;
+  op.weight_decay.end = 0.3;
+  op.samples = 4;
+  run_reference(op);
+  return state;
+}
+
+}  // namespace
+
+TEST_P(BackendTest, CrossEntropy) {
+  for (DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const auto& [tokens, vocabulary, columns] :
+         {std::tuple{1, 1, 1}, std::tuple{5, 3, 8}, std::tuple{17, 100, 128}, std::tuple{3, 1000, 1000},
+          std::tuple{9, 331, 333}}) {
+      for (const bool gradient : {false, true}) {
+        for (const double scale : {1.0, 12.0}) {
+          SCOPED_TRACE(fmt::format("{}: {} tokens, {} of {}, gradient {}, scale {}", name_of(type), tokens,
+                                   vocabulary, columns, gradient, scale));
+          Tensors t;
+          CrossEntropy op;
+          op.logits = t.random(type, {tokens, columns}, scale, 0, 3);
+          Values logits = load(op.logits);
+          for (std::int64_t i = 0; i < op.logits.elements(); ++i)
+            if (i % columns >= vocabulary) logits[i] = 60;  // would win if it were looked at
+          store(logits, op.logits);
+          op.labels = t.random_int32(tokens, vocabulary);
+          op.loss_mask = t.empty(DType::kF32, {tokens});
+          for (std::int64_t i = 0; i < tokens; ++i) op.loss_mask.as<float>()[i] = i % 4 == 1 ? 0.0F : 1.0F;
+          op.vocabulary = vocabulary;
+          op.gradient = gradient;
+          if (gradient) {
+            op.state = t.state(16);
+            run_reference(BeginStep{op.state, 5});
+          }
+          op.losses = t.empty(DType::kF32, {tokens});
+          expect_like_reference(backend(), op);
+          expect_like_reference(backend(), SumLosses{op.losses, op.loss_mask, t.state()});
+          t.expect_guards();
+        }
+      }
+    }
+  }
+}
+
+TEST_P(BackendTest, SumSquares) {
+  for (const std::int64_t n : {1, 100, 65536, 65537, 200003}) {
+    SCOPED_TRACE(n);
+    Tensors t;
+    const SumSquares op{t.random(DType::kF32, {n}), t.state()};
+    Tensors::slot(op.state, StepSlot::kSquares) = 3;
+    expect_like_reference(backend(), op);
+    // NaN and infinity must reach the state.
+    op.x.as<float>()[n / 2] = std::numeric_limits<float>::infinity();
+    run_on(backend(), op);
+    EXPECT_TRUE(std::isinf(Tensors::slot(op.state, StepSlot::kSquares)));
+    op.x.as<float>()[n - 1] = std::nanf("");
+    run_on(backend(), op);
+    EXPECT_TRUE(std::isnan(Tensors::slot(op.state, StepSlot::kSquares)));
+  }
+}
+
+TEST_P(BackendTest, BeginStepAndPrepareUpdate) {
+  Tensors t;
+  const TensorView state = t.state(1024);
+  expect_like_reference(backend(), BeginStep{state, 100});
+  Tensors::slot(state, StepSlot::kSquares) = 5;
+  PrepareUpdate op;
+  op.state = state;
+  op.max_norm = 1e-4;
+  op.rate = {RateDecay::kCosine, StableDecay::kExponential, 0, 1, 0.1, 10, 100, 0};
+  op.weight_decay = {WeightDecayRamp::kLinear, 0, 0.1, 50};
+  op.loss_scale.dynamic = true;
+  op.samples = 8;
+  for (int step = 0; step < 5; ++step) expect_like_reference(backend(), op);
+}
+
+TEST_P(BackendTest, AdamUpdate) {
+  for (const std::int64_t n : {1, 1003, 70001}) {
+    for (const bool decoupled : {true, false}) {
+      for (const int compute : {0, 1, 2}) {
+        SCOPED_TRACE(fmt::format("{} elements, decoupled {}, compute {}", n, decoupled, compute));
+        Tensors t;
+        AdamUpdate op;
+        op.master = t.random(DType::kF32, {n});
+        if (compute) op.compute = t.empty(compute == 1 ? DType::kBF16 : DType::kF16, {n});
+        op.m = t.zeros(DType::kF32, {n});
+        op.v = t.zeros(DType::kF32, {n});
+        op.decoupled = decoupled;
+        op.rate_factor = 0.5;
+        op.decay_factor = compute == 1 ? 0 : 1;
+        for (int step = 0; step < 3; ++step) {
+          op.gradient = t.random(DType::kF32, {n}, 3);
+          op.state = prepared_state(t, step);
+          expect_like_reference(backend(), op);
+        }
+        // A step that is skipped leaves everything as it is.
+        op.state = prepared_state(t, 3, std::numeric_limits<double>::infinity());
+        const TensorView master = t.copy(op.master), m = t.copy(op.m), v = t.copy(op.v);
+        run_on(backend(), op);
+        expect_unchanged(op.master, master);
+        expect_unchanged(op.m, m);
+        expect_unchanged(op.v, v);
+        t.expect_guards();
+      }
+    }
+  }
+}
+
+TEST_P(BackendTest, SgdUpdate) {
+  for (const std::int64_t n : {1, 1003, 70001}) {
+    for (const bool momentum : {false, true}) {
+      for (const int compute : {0, 1, 2}) {
+        SCOPED_TRACE(fmt::format("{} elements, momentum {}, compute {}", n, momentum, compute));
+        Tensors t;
+        SgdUpdate op;
+        op.master = t.random(DType::kF32, {n});
+        if (compute) op.compute = t.empty(compute == 1 ? DType::kBF16 : DType::kF16, {n});
+        if (momentum) op.momentum = t.zeros(DType::kF32, {n});
+        op.momentum_factor = momentum ? 0.9 : 0;
+        for (int step = 0; step < 3; ++step) {
+          op.gradient = t.random(DType::kF32, {n}, 3);
+          op.state = prepared_state(t, step);
+          expect_like_reference(backend(), op);
+        }
+        op.state = prepared_state(t, 3, 1, 0);  // no tokens
+        const TensorView master = t.copy(op.master);
+        run_on(backend(), op);
+        expect_unchanged(op.master, master);
+        t.expect_guards();
+      }
+    }
+  }
+}
+
+}  // namespace stoa::ops::testing

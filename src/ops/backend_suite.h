@@ -1,0 +1,36 @@
+// The suite that every backend must pass: each operation over types and odd shapes, against the reference.
+// Its tests stand in backend_test.cc; a backend joins with INSTANTIATE_TEST_SUITE_P(Name, BackendTest,
+// ::testing::Values(BackendCase{...})).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "ops/backend.h"
+
+namespace stoa::ops::testing {
+
+struct BackendCase {
+  std::string name;
+  std::function<std::shared_ptr<Backend>()> make;
+};
+inline void PrintTo(const BackendCase& backend, std::ostream* out) { *out << backend.name; }
+
+class BackendTest : public ::testing::TestWithParam<BackendCase> {
+ protected:
+  void SetUp() override { backend_ = GetParam().make(); }
+  Backend& backend() { return *backend_; }
+
+ private:
+  std::shared_ptr<Backend> backend_;
+};
+
+struct BackendCaseName {
+  std::string operator()(const ::testing::TestParamInfo<BackendCase>& info) const { return info.param.name; }
+};
+
+}  // namespace stoa::ops::testing

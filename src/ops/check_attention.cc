@@ -1,0 +1,89 @@
+#include <cmath>
+
+#include "ops/all.h"
+#include "ops/checker.h"
+
+namespace stoa::ops {
+
+namespace {
+
+constexpr auto kRows = Layout::kStridedRows;
+
+// The tensors of segments may be longer than the number in use.
+void check_segment_tensor(const Checker& c, const char* name, const TensorView& tensor, DType type,
+                          std::int64_t least) {
+  c.tensor(name, tensor, type, "[segments]", {-1});
+  c.that(tensor.shape[0] >= least, "{} is {}, expected at least {} elements", name, tensor.text(), least);
+}
+
+template <class Op>
+void check_common(const Checker& c, const Op& op) {
+  const AttentionSegments& s = op.segments;
+  const AttentionOptions& options = op.options;
+  c.tensor("q", op.q, TypeSet::any_float(), "[Tq, H, d]", {-1, -1, -1}, kRows);
+  const DType type = op.q.dtype;
+  const std::int64_t heads = op.q.shape[1], d = op.q.shape[2];
+  c.tensor("k", op.k, type, "[Tk, G, d]", {-1, -1, d}, kRows);
+  const std::int64_t groups = op.k.shape[1];
+  c.that(groups > 0 && heads > 0 && heads % groups == 0,
+         "q has {} heads and k has {}: expected a multiple of the number of key heads", heads, groups);
+  c.tensor("v", op.v, type, "shape of k", op.k.shape, kRows);
+  c.tensor("o", op.o, type, "shape of q", op.q.shape, kRows);
+
+  c.that(s.count >= 0, "there are {} segments, expected 0 or more", s.count);
+  check_segment_tensor(c, "q_begin", s.q_begin, DType::kI32, s.count + 1);
+  check_segment_tensor(c, "k_begin", s.k_begin, DType::kI32, s.count);
+  check_segment_tensor(c, "k_count", s.k_count, DType::kI32, s.count);
+  c.that(s.count == 0 || (s.longest_q > 0 && s.longest_k > 0),
+         "longest segment is {} queries, {} keys: expected bounds above 0", s.longest_q, s.longest_k);
+
+  c.that(options.window >= 0, "window is {}, expected 0 (all keys) or more", options.window);
+  c.that(std::isfinite(options.scale), "scale is {}, expected a finite number", options.scale);
+  c.probability("dropout", static_cast<double>(options.dropout));
+  if (options.dropout > 0) {
+    check_segment_tensor(c, "sample", s.sample, DType::kI64, s.count);
+    check_segment_tensor(c, "position", s.position, DType::kI32, s.count);
+    c.that(options.first_head >= 0 && options.first_head + heads <= options.heads,
+           "heads [{}, {}) of {}: dropout needs their place among all heads", options.first_head,
+           options.first_head + heads, options.heads);
+  }
+}
+
+}  // namespace
+
+void check(const AttentionForward& op) {
+  const Checker c(op);
+  check_common(c, op);
+  c.optional("lse", op.lse, accumulation_type(op.q.dtype), "[Tq, H]", {op.q.shape[0], op.q.shape[1]});
+  c.apart("o", op.o, "k", op.k);
+  c.apart("o", op.o, "v", op.v);
+  c.apart("o", op.o, "q", op.q);
+}
+
+void check(const AttentionBackward& op) {
+  const Checker c(op);
+  check_common(c, op);
+  c.tensor("lse", op.lse, accumulation_type(op.q.dtype), "[Tq, H]", {op.q.shape[0], op.q.shape[1]});
+  c.tensor("dout", op.dout, op.q.dtype, "shape of q", op.q.shape, kRows);
+  c.tensor("dq", op.dq, op.q.dtype, "shape of q", op.q.shape, kRows);
+  c.tensor("dk", op.dk, op.q.dtype, "shape of k", op.k.shape, kRows);
+  c.tensor("dv", op.dv, op.q.dtype, "shape of v", op.v.shape, kRows);
+  for (const auto& [name, gradient] :
+       {std::pair{"dq", op.dq}, std::pair{"dk", op.dk}, std::pair{"dv", op.dv}}) {
+    c.apart(name, gradient, "q", op.q);
+    c.apart(name, gradient, "k", op.k);
+    c.apart(name, gradient, "v", op.v);
+    c.apart(name, gradient, "dout", op.dout);
+  }
+}
+
+void check(const Rotary& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, heads, d]", {-1, -1, -1}, kRows);
+  c.tensor("positions", op.positions, DType::kI32, "[T]", {op.x.shape[0]});
+  c.tensor("table", op.table, accumulation_type(op.x.dtype), "[positions, 2, R]", {-1, 2, -1});
+  c.that(2 * op.table.shape[2] <= op.x.shape[2], "table is {}: it turns {} dimensions of x {}",
+         op.table.text(), 2 * op.table.shape[2], op.x.text());
+}
+
+}  // namespace stoa::ops

@@ -1,0 +1,173 @@
+// Shape and type checks of the layers' operations; those of attention stand in check_attention.cc.
+#include "ops/all.h"
+#include "ops/checker.h"
+
+namespace stoa::ops {
+
+namespace {
+
+constexpr auto kRows = Layout::kStridedRows;
+
+void check_dropout(const Checker& c, const Dropout& dropout) {
+  c.probability("dropout", static_cast<double>(dropout.p));
+  c.that(dropout.first_token >= 0, "first token of the dropout mask is {}, expected 0 or more",
+         dropout.first_token);
+}
+
+// [T, D] or [T, G, D]
+void check_norm_input(const Checker& c, const TensorView& x, const TensorView& gamma) {
+  c.tensor("gamma", gamma, TypeSet::any_float(), "[D]", {-1});
+  const std::int64_t d = gamma.shape[0];
+  c.that(d > 0, "gamma is {}, expected at least one element", gamma.text());
+  if (x.shape.rank() == 3) {
+    c.tensor("x", x, TypeSet::any_float(), "[T, G, D]", {-1, -1, d}, kRows);
+  } else {
+    c.tensor("x", x, TypeSet::any_float(), "[T, D] or [T, G, D]", {-1, d}, kRows);
+  }
+  c.tensor("gamma", gamma, accumulation_type(x.dtype), "[D]", {d});
+}
+
+}  // namespace
+
+void check(const LinearForward& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, K]", {-1, -1}, kRows);
+  const DType type = op.x.dtype, sum = accumulation_type(type);
+  c.tensor("w", op.w, type, "[N, K]", {-1, op.x.shape[1]});
+  c.optional("bias", op.bias, sum, "[N]", {op.w.shape[0]});
+  c.tensor("y", op.y, TypeSet(type) | sum, "[T, N]", {op.x.shape[0], op.w.shape[0]}, kRows);
+  c.apart("x", op.x, "y", op.y);
+}
+
+void check(const LinearBackwardInput& op) {
+  const Checker c(op);
+  c.tensor("dy", op.dy, TypeSet::any_float(), "[T, N]", {-1, -1}, kRows);
+  c.tensor("w", op.w, op.dy.dtype, "[N, K]", {op.dy.shape[1], -1});
+  c.tensor("dx", op.dx, op.dy.dtype, "[T, K]", {op.dy.shape[0], op.w.shape[1]}, kRows);
+  c.apart("dy", op.dy, "dx", op.dx);
+}
+
+void check(const LinearBackwardWeight& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, K]", {-1, -1}, kRows);
+  const DType sum = accumulation_type(op.x.dtype);
+  c.tensor("dy", op.dy, op.x.dtype, "[T, N]", {op.x.shape[0], -1}, kRows);
+  c.tensor("dw", op.dw, sum, "[N, K]", {op.dy.shape[1], op.x.shape[1]});
+  c.optional("dbias", op.dbias, sum, "[N]", {op.dy.shape[1]});
+}
+
+void check(const NormForward& op) {
+  const Checker c(op);
+  check_norm_input(c, op.x, op.gamma);
+  const DType type = op.x.dtype, sum = accumulation_type(type);
+  const std::int64_t d = op.gamma.shape[0];
+  if (c.optional("branch", op.branch, TypeSet::floats_like(type), "[T, D]", {op.x.shape[0], d})) {
+    c.that(op.x.shape.rank() == 2, "x is {}, expected [T, D] where a branch is added", op.x.text());
+    c.tensor("sum", op.sum, type, "[T, D]", {op.x.shape[0], d});
+    check_dropout(c, op.dropout);
+  } else {
+    c.none("sum", op.sum, "where there is no branch");
+  }
+  if (c.optional("beta", op.beta, sum, "[D]", {d}))
+    c.that(op.kind == NormKind::kLayerNorm, "beta is {}, expected none for RMSNorm", op.beta.text());
+  c.tensor("y", op.y, TypeSet::floats_like(type), "shape of x", op.x.shape, kRows);
+  c.optional("stats", op.stats, sum, "[rows, 2]", {op.x.elements() / d, 2});
+  c.that(op.epsilon > 0, "epsilon is {}, expected above 0", op.epsilon);
+}
+
+void check(const NormBackward& op) {
+  const Checker c(op);
+  check_norm_input(c, op.x, op.gamma);
+  const DType type = op.x.dtype, sum = accumulation_type(type);
+  const std::int64_t d = op.gamma.shape[0];
+  c.tensor("stats", op.stats, sum, "[rows, 2]", {op.x.elements() / d, 2});
+  c.tensor("dy", op.dy, TypeSet::floats_like(type), "shape of x", op.x.shape, kRows);
+  c.optional("dresidual", op.dresidual, type, "shape of x", op.x.shape, kRows);
+  c.tensor("dx", op.dx, type, "shape of x", op.x.shape, kRows);
+  if (c.optional("dbranch", op.dbranch, op.dy.dtype, "[T, D]", {op.x.shape[0], d})) {
+    c.that(op.x.shape.rank() == 2, "x is {}, expected [T, D] where there is a branch", op.x.text());
+    check_dropout(c, op.dropout);
+  }
+  c.tensor("dgamma", op.dgamma, sum, "[D]", {d});
+  if (c.optional("dbeta", op.dbeta, sum, "[D]", {d}))
+    c.that(op.kind == NormKind::kLayerNorm, "dbeta is {}, expected none for RMSNorm", op.dbeta.text());
+}
+
+void check(const ActivationForward& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), op.gated ? "[T, 2F]" : "[T, F]", {-1, -1});
+  c.that(!op.gated || op.x.shape[1] % 2 == 0, "x is {}, expected an even number of columns [gate | up]",
+         op.x.text());
+  c.tensor("y", op.y, op.x.dtype, "[T, F]", {op.x.shape[0], op.gated ? op.x.shape[1] / 2 : op.x.shape[1]});
+  if (op.gated) c.apart("x", op.x, "y", op.y);
+}
+
+void check(const ActivationBackward& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), op.gated ? "[T, 2F]" : "[T, F]", {-1, -1});
+  c.that(!op.gated || op.x.shape[1] % 2 == 0, "x is {}, expected an even number of columns [gate | up]",
+         op.x.text());
+  c.tensor("dy", op.dy, op.x.dtype, "[T, F]", {op.x.shape[0], op.gated ? op.x.shape[1] / 2 : op.x.shape[1]});
+  c.tensor("dx", op.dx, op.x.dtype, "shape of x", op.x.shape);
+  if (op.gated) c.apart("dy", op.dy, "dx", op.dx);
+}
+
+void check(const EmbeddingForward& op) {
+  const Checker c(op);
+  c.tensor("tokens", op.tokens, DType::kI32, "[T]", {-1});
+  c.tensor("table", op.table, TypeSet::any_float(), "[V, D]", {-1, -1});
+  const std::int64_t tokens = op.tokens.shape[0], d = op.table.shape[1];
+  c.that(is_given(op.positions) == is_given(op.position_table),
+         "positions {} and position_table {}: expected both or none",
+         is_given(op.positions) ? "given" : "none", is_given(op.position_table) ? "given" : "none");
+  c.optional("positions", op.positions, DType::kI32, "[T]", {tokens});
+  c.optional("position_table", op.position_table, op.table.dtype, "[P, D]", {-1, d});
+  check_dropout(c, op.dropout);
+  c.tensor("y", op.y, TypeSet::floats_like(op.table.dtype), "[T, D]", {tokens, d});
+}
+
+void check(const EmbeddingBackward& op) {
+  const Checker c(op);
+  c.tensor("tokens", op.tokens, DType::kI32, "[T]", {-1});
+  c.tensor("dy", op.dy, TypeSet::any_float(), "[T, D]", {op.tokens.shape[0], -1});
+  const DType sum = accumulation_type(op.dy.dtype);
+  const std::int64_t d = op.dy.shape[1];
+  c.tensor("dtable", op.dtable, sum, "[V, D]", {-1, d});
+  if (c.optional("dposition_table", op.dposition_table, sum, "[P, D]", {-1, d}))
+    c.tensor("positions", op.positions, DType::kI32, "[T]", {op.tokens.shape[0]});
+  check_dropout(c, op.dropout);
+}
+
+void check(const Cast& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "any shape", op.x.shape);
+  c.tensor("y", op.y, TypeSet::any_float(), "shape of x", op.x.shape);
+}
+
+void check(const ResidualAdd& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, D]", {-1, -1});
+  c.tensor("branch", op.branch, TypeSet::floats_like(op.x.dtype), "shape of x", op.x.shape);
+  c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape);
+  check_dropout(c, op.dropout);
+}
+
+void check(const DropoutBackward& op) {
+  const Checker c(op);
+  c.tensor("dy", op.dy, TypeSet::any_float(), "[T, D]", {-1, -1});
+  c.tensor("dbranch", op.dbranch, TypeSet::floats_like(op.dy.dtype), "shape of dy", op.dy.shape);
+  check_dropout(c, op.dropout);
+}
+
+void check(const AddTo& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "any shape", op.x.shape);
+  c.tensor("y", op.y, TypeSet::floats_like(op.x.dtype), "shape of x", op.x.shape);
+}
+
+void check(const FillZero& op) {
+  const Checker c(op);
+  c.tensor("y", op.y, TypeSet::any(), "any shape", op.y.shape);
+}
+
+}  // namespace stoa::ops

@@ -1,0 +1,82 @@
+// Shape and type checks of the loss and of the update.
+#include "ops/all.h"
+#include "ops/checker.h"
+
+namespace stoa::ops {
+
+namespace {
+
+void check_state(const Checker& c, const TensorView& state) {
+  c.tensor("state", state, DType::kF64, "[step slots]", {static_cast<std::int64_t>(StepSlot::kCount)});
+}
+
+template <class Op>
+void check_update(const Checker& c, const Op& op) {
+  c.tensor("master", op.master, TypeSet(DType::kF64) | DType::kF32, "any shape", op.master.shape);
+  c.tensor("gradient", op.gradient, op.master.dtype, "shape of master", op.master.shape);
+  c.optional("compute", op.compute, TypeSet::floats_like(op.master.dtype), "shape of master",
+             op.master.shape);
+  c.apart("compute", op.compute, "master", op.master);
+  check_state(c, op.state);
+}
+
+}  // namespace
+
+void check(const CrossEntropy& op) {
+  const Checker c(op);
+  c.tensor("logits", op.logits, TypeSet::any_float(), "[T, V']", {-1, -1});
+  const std::int64_t tokens = op.logits.shape[0];
+  c.that(op.vocabulary > 0 && op.vocabulary <= op.logits.shape[1],
+         "vocabulary is {}, expected 1 to {} columns of logits {}", op.vocabulary, op.logits.shape[1],
+         op.logits.text());
+  c.tensor("labels", op.labels, DType::kI32, "[T]", {tokens});
+  c.tensor("loss_mask", op.loss_mask, DType::kF32, "[T]", {tokens});
+  c.tensor("losses", op.losses, accumulation_type(op.logits.dtype), "[T]", {tokens});
+  if (op.gradient) check_state(c, op.state);
+}
+
+void check(const SumLosses& op) {
+  const Checker c(op);
+  c.tensor("losses", op.losses, TypeSet(DType::kF64) | DType::kF32, "[T]", {-1});
+  c.tensor("loss_mask", op.loss_mask, DType::kF32, "[T]", {op.losses.shape[0]});
+  check_state(c, op.state);
+}
+
+void check(const BeginStep& op) {
+  const Checker c(op);
+  check_state(c, op.state);
+  c.that(op.tokens >= 0, "tokens are {}, expected 0 or more", op.tokens);
+}
+
+void check(const SumSquares& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet(DType::kF64) | DType::kF32, "any shape", op.x.shape);
+  check_state(c, op.state);
+}
+
+void check(const PrepareUpdate& op) {
+  const Checker c(op);
+  check_state(c, op.state);
+  c.that(op.max_norm >= 0, "max_norm is {}, expected 0 (no clipping) or more", op.max_norm);
+  c.that(op.samples >= 0, "samples are {}, expected 0 or more", op.samples);
+}
+
+void check(const AdamUpdate& op) {
+  const Checker c(op);
+  check_update(c, op);
+  c.tensor("m", op.m, op.master.dtype, "shape of master", op.master.shape);
+  c.tensor("v", op.v, op.master.dtype, "shape of master", op.master.shape);
+  c.that(op.beta1 >= 0 && op.beta1 < 1 && op.beta2 >= 0 && op.beta2 < 1, "betas are {}, {}, expected [0, 1)",
+         op.beta1, op.beta2);
+  c.that(op.epsilon >= 0, "epsilon is {}, expected 0 or more", op.epsilon);
+}
+
+void check(const SgdUpdate& op) {
+  const Checker c(op);
+  check_update(c, op);
+  if (!c.optional("momentum", op.momentum, op.master.dtype, "shape of master", op.master.shape))
+    c.that(op.momentum_factor == 0, "momentum factor is {} but there is no momentum tensor",
+           op.momentum_factor);
+}
+
+}  // namespace stoa::ops

@@ -1,0 +1,109 @@
+#include "ops/cpu/activation_kernels.h"
+
+#include "ops/cpu/simd_math.h"
+
+namespace stoa::ops::cpu::STOA_ISA {
+namespace {
+
+// Every curve is x * share(x), and slope() is its derivative. tanh is written as a sigmoid, which keeps small results
+// of large negative x exact to rounding: (1 + tanh u) / 2 = sigmoid(2u).
+struct Gelu {
+  STOA_INLINE F value(F x) { return x * normal_cdf(x); }
+  STOA_INLINE F slope(F x) { return fma(x * 0.39894228f, exp(x * x * -0.5f), normal_cdf(x)); }
+};
+struct GeluTanh {
+  static constexpr float kTwice = 1.59576912f;  // 2 sqrt(2 / pi)
+  STOA_INLINE F value(F x) { return x * sigmoid(x * fma(x * x, splat(0.044715f * kTwice), splat(kTwice))); }
+  STOA_INLINE F slope(F x) {
+    const F s = sigmoid(x * fma(x * x, splat(0.044715f * kTwice), splat(kTwice)));
+    const F inner = fma(x * x, splat(3 * 0.044715f * kTwice), splat(kTwice));
+    return fma(x * s * (1.0f - s), inner, s);
+  }
+};
+struct QuickGelu {
+  STOA_INLINE F value(F x) { return x * sigmoid(x * 1.702f); }
+  STOA_INLINE F slope(F x) {
+    const F s = sigmoid(x * 1.702f);
+    return fma(x * 1.702f * s, 1.0f - s, s);
+  }
+};
+struct Silu {
+  STOA_INLINE F value(F x) { return x * sigmoid(x); }
+  STOA_INLINE F slope(F x) {
+    const F s = sigmoid(x);
+    return fma(x * s, 1.0f - s, s);
+  }
+};
+struct Relu {
+  STOA_INLINE F value(F x) { return select(x < 0.0f, F{}, x); }
+  STOA_INLINE F slope(F x) { return select(x > 0.0f, splat(1), F{}); }
+};
+struct SquaredRelu {
+  STOA_INLINE F value(F x) { return select(x < 0.0f, F{}, x * x); }
+  STOA_INLINE F slope(F x) { return select(x > 0.0f, x + x, F{}); }
+};
+
+template <class C, class E>
+void forward_rows(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    const auto* x = row_of<E>(a.x, r);
+    auto* y = row_of<E>(a.y, r);
+    for_vectors(a.width, [&](std::int64_t i, auto part) {
+      F value = C::value(E::get(x + i, part));
+      if (a.gated) value = value * E::get(x + a.width + i, part);
+      E::put(y + i, value, part);
+    });
+  }
+}
+
+template <class C, class E>
+void backward_rows(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    const auto* x = row_of<E>(a.x, r);
+    const auto* dy = row_of<E>(a.dy, r);
+    auto* dx = row_of<E>(a.dx, r);
+    for_vectors(a.width, [&](std::int64_t i, auto part) {
+      const F gate = E::get(x + i, part), d = E::get(dy + i, part);
+      F slope = C::slope(gate) * d;
+      if (a.gated) {
+        const F up = E::get(x + a.width + i, part);
+        slope = slope * up;
+        E::put(dx + a.width + i, C::value(gate) * d, part);
+      }
+      E::put(dx + i, slope, part);
+    });
+  }
+}
+
+template <class Body>
+STOA_INLINE void with_curve(Curve curve, Body body) {
+  switch (curve) {
+    case Curve::kGelu: body(Gelu{}); break;
+    case Curve::kGeluTanh: body(GeluTanh{}); break;
+    case Curve::kQuickGelu: body(QuickGelu{}); break;
+    case Curve::kSilu: body(Silu{}); break;
+    case Curve::kRelu: body(Relu{}); break;
+    case Curve::kSquaredRelu: body(SquaredRelu{}); break;
+  }
+}
+
+void forward(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
+  with_curve(a.curve, [&](auto curve) {
+    with_type(a.x.type, [&](auto type) { forward_rows<decltype(curve), decltype(type)>(a, begin, end); });
+  });
+}
+
+void backward(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
+  with_curve(a.curve, [&](auto curve) {
+    with_type(a.x.type, [&](auto type) { backward_rows<decltype(curve), decltype(type)>(a, begin, end); });
+  });
+}
+
+}  // namespace
+
+const ActivationKernels& activation_kernels() {
+  static constexpr ActivationKernels kTable{forward, backward};
+  return kTable;
+}
+
+}  // namespace stoa::ops::cpu::STOA_ISA

@@ -1,0 +1,193 @@
+// Attention: segments are cut into tasks (queries forward, key heads backward), each done by one kernel call.
+#include <cstring>
+#include <limits>
+
+#include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/operands.h"
+
+namespace stoa::ops::cpu {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Rows of all heads side by side.
+Rows head_rows(const TensorView& tensor) {
+  Rows rows{tensor.data, element_of(tensor.dtype), tensor.stride0, 1, tensor.shape[1] * tensor.shape[2]};
+  return rows;
+}
+
+template <class Op>
+AttentionArgs common_args(const Op& op) {
+  AttentionArgs args;
+  args.q = head_rows(op.q);
+  args.k = head_rows(op.k);
+  args.v = head_rows(op.v);
+  args.o = head_rows(op.o);
+  args.lse = op.lse ? op.lse.template as<float>() : nullptr;
+  args.heads = op.q.shape[1];
+  args.groups = op.k.shape[1];
+  args.d = op.q.shape[2];
+  args.scale = static_cast<float>(op.options.scale);
+  args.causal = op.options.causal;
+  args.window = op.options.window;
+  args.dropout = op.options.dropout;
+  args.keep_scale = 1.0f / (1.0f - op.options.dropout);
+  args.key_lo = op.options.dropout_key.lo;
+  args.key_hi = op.options.dropout_key.hi;
+  args.first_head = op.options.first_head;
+  return args;
+}
+
+template <class Op>
+AttentionSegment segment_of(const Op& op, std::int64_t i) {
+  const auto& s = op.segments;
+  AttentionSegment segment;
+  const auto* q = s.q_begin.template as<std::int32_t>();
+  segment.q_row = q[i];
+  segment.queries = q[i + 1] - q[i];
+  segment.k_row = s.k_begin.template as<std::int32_t>()[i];
+  segment.keys = s.k_count.template as<std::int32_t>()[i];
+  if (op.options.dropout != 0) {
+    segment.sample = s.sample.template as<std::int64_t>()[i];
+    segment.position = s.position.template as<std::int32_t>()[i];
+  }
+  return segment;
+}
+
+template <class Op>
+void check_segments(const Op& op) {
+  for (std::int64_t i = 0; i < op.segments.count; ++i) {
+    const AttentionSegment s = segment_of(op, i);
+    require<DataError>(s.queries >= 0 && s.keys >= 0 && s.q_row >= 0 && s.q_row + s.queries <= op.q.shape[0] &&
+                           s.k_row >= 0 && s.k_row + s.keys <= op.k.shape[0],
+                       "attention segment {}: queries [{}, {}) of {}, keys [{}, {}) of {}", i, s.q_row,
+                       s.q_row + s.queries, op.q.shape[0], s.k_row, s.k_row + s.keys, op.k.shape[0]);
+    require<InternalError>(s.queries <= op.segments.longest_q && s.keys <= op.segments.longest_k,
+                           "attention segment {} has {} queries and {} keys, more than the bounds {} and {}", i, s.queries,
+                           s.keys, op.segments.longest_q, op.segments.longest_k);
+  }
+}
+
+// The kernels take one type of tensor and a scale other than 0.
+template <class Op>
+bool for_reference(const Op& op) {
+  return op.q.dtype == DType::kF64 || static_cast<float>(op.options.scale) == 0.0f;
+}
+
+// True when no key belongs to two segments: each gradient row is then written by one task.
+template <class Op>
+bool keys_apart(const Op& op) {
+  std::int64_t end = 0;
+  for (std::int64_t i = 0; i < op.segments.count; ++i) {
+    const AttentionSegment s = segment_of(op, i);
+    if (s.k_row < end) return false;
+    end = s.k_row + s.keys;
+  }
+  return true;
+}
+
+void zero_rows(const TensorView& tensor, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r)
+    std::memset(tensor.byte_offset(r * tensor.stride0), 0,
+                static_cast<std::size_t>(tensor.shape.inner()) * size_of(tensor.dtype));
+}
+
+// Queries lie back to back from q_begin[0] to q_begin[n]; rows outside belong to no segment.
+template <class Op>
+void zero_other_queries(const Op& op, const TensorView& tensor) {
+  const auto* q = op.segments.q_begin.template as<std::int32_t>();
+  zero_rows(tensor, 0, op.segments.count ? q[0] : tensor.rows());
+  if (op.segments.count) zero_rows(tensor, q[op.segments.count], tensor.rows());
+}
+
+// Of segments in ascending order.
+template <class Op>
+void zero_other_keys(const Op& op, const TensorView& tensor) {
+  std::int64_t end = 0;
+  for (std::int64_t i = 0; i < op.segments.count; ++i) {
+    const AttentionSegment s = segment_of(op, i);
+    zero_rows(tensor, end, s.k_row);
+    end = s.k_row + s.keys;
+  }
+  zero_rows(tensor, end, tensor.rows());
+}
+
+constexpr std::int64_t kForwardQueries = kForwardBlocks * kQueryBlock;
+
+// Bytes of one worker.
+std::size_t forward_share(const AttentionForward& op, const AttentionForwardKernels& kernels) {
+  const std::size_t decode = static_cast<std::size_t>(op.segments.longest_k + op.q.shape[2] + 64) * sizeof(float);
+  return aligned(std::max(kernels.forward_bytes(element_of(op.q.dtype), op.q.shape[2]), decode));
+}
+std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardKernels& kernels) {
+  return aligned(kernels.backward_bytes(element_of(op.q.dtype), op.q.shape[2], op.segments.longest_q,
+                                        op.segments.longest_k, op.q.shape[1] != op.k.shape[1]));
+}
+
+}  // namespace
+
+std::size_t CpuBackend::workspace_bytes(const AttentionForward& op) const {
+  if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
+  return forward_share(op, STOA_KERNELS(isa_, attention_forward_kernels)) * static_cast<std::size_t>(pool_.size());
+}
+
+void CpuBackend::execute(const AttentionForward& op, Resources resources) {
+  if (for_reference(op)) return ReferenceBackend::execute(op, resources);
+  check_segments(op);
+  const AttentionForwardKernels& kernels = STOA_KERNELS(isa_, attention_forward_kernels);
+  const AttentionArgs args = common_args(op);
+  const std::size_t share = forward_share(op, kernels);
+  zero_other_queries(op, op.o);
+  if (op.lse) {
+    const auto* q = op.segments.q_begin.as<std::int32_t>();
+    const std::int64_t first = op.segments.count ? q[0] : op.lse.rows();
+    const std::int64_t last = op.segments.count ? q[op.segments.count] : op.lse.rows();
+    std::fill(args.lse, args.lse + first * args.heads, -std::numeric_limits<float>::infinity());
+    std::fill(args.lse + last * args.heads, args.lse + op.lse.elements(), -std::numeric_limits<float>::infinity());
+  }
+  // Late queries see most keys: their tasks come first, so that the last ones to finish are short.
+  const std::int64_t pieces = (op.segments.longest_q + kForwardQueries - 1) / kForwardQueries;
+  const std::int64_t heads = args.heads, per_piece = op.segments.count * heads;
+  pool_.run(pieces * per_piece, [&](std::int64_t task, int worker) {
+    const std::int64_t piece = pieces - 1 - task / per_piece, head = task % heads;
+    const AttentionSegment segment = segment_of(op, task % per_piece / heads);
+    const std::int64_t begin = piece * kForwardQueries, end = std::min(segment.queries, begin + kForwardQueries);
+    if (begin >= end) return;
+    void* memory = static_cast<char*>(resources.workspace) + share * static_cast<std::size_t>(worker);
+    if (segment.queries <= 2 && args.dropout == 0) {
+      for (std::int64_t query = begin; query < end; ++query) kernels.decode(args, segment, head, query, memory);
+    } else {
+      kernels.forward(args, segment, head, begin, end, memory);
+    }
+  });
+}
+
+std::size_t CpuBackend::workspace_bytes(const AttentionBackward& op) const {
+  if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
+  return backward_share(op, STOA_KERNELS(isa_, attention_backward_kernels)) * static_cast<std::size_t>(pool_.size());
+}
+
+void CpuBackend::execute(const AttentionBackward& op, Resources resources) {
+  if (for_reference(op)) return ReferenceBackend::execute(op, resources);
+  check_segments(op);
+  if (!keys_apart(op)) return ReferenceBackend::execute(op, resources);
+  const AttentionBackwardKernels& kernels = STOA_KERNELS(isa_, attention_backward_kernels);
+  AttentionArgs args = common_args(op);
+  args.dout = head_rows(op.dout);
+  args.dq = head_rows(op.dq);
+  args.dk = head_rows(op.dk);
+  args.dv = head_rows(op.dv);
+  const std::size_t share = backward_share(op, kernels);
+  zero_other_queries(op, op.dq);
+  zero_other_keys(op, op.dk);
+  zero_other_keys(op, op.dv);
+  pool_.run(op.segments.count * args.groups, [&](std::int64_t task, int worker) {
+    const AttentionSegment segment = segment_of(op, task / args.groups);
+    void* memory = static_cast<char*>(resources.workspace) + share * static_cast<std::size_t>(worker);
+    kernels.backward(args, segment, task % args.groups, memory);
+  });
+}
+
+}  // namespace stoa::ops::cpu

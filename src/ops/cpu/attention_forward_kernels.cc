@@ -1,0 +1,207 @@
+#include "ops/cpu/attention_tiles.h"
+
+namespace stoa::ops::cpu::STOA_ISA {
+namespace {
+
+// Memory of one task, in floats.
+struct ForwardMemory {
+  std::int64_t query, output, keys, values, scores, weights, top, sum, alpha, end;
+  ForwardMemory(std::int64_t per, std::int64_t d) {
+    const std::int64_t dp = padded(d), block = kBlock * dp;
+    query = 0;                                             // [blocks][dw][kBlock]
+    output = query + kForwardBlocks * block / per;         // [blocks][dp][kBlock]
+    keys = output + kForwardBlocks * block;                // [kBlock][dw]
+    values = keys + block / per;                           // [kBlock / per][dp]
+    scores = values + block / per;                         // [kBlock][kBlock]
+    weights = scores + kBlock * kBlock;                    // [kBlock / 2][kBlock] with pairs
+    top = weights + (per == 2 ? kBlock * kBlock / 2 : 0);  // [blocks][kBlock]
+    sum = top + kForwardBlocks * kBlock;
+    alpha = sum + kForwardBlocks * kBlock;
+    end = alpha + kBlock;
+  }
+};
+
+std::size_t forward_bytes(Element type, std::int64_t d) {
+  return static_cast<std::size_t>(ForwardMemory(per_word(type), d).end) * sizeof(float);
+}
+
+// Turns a block of scores into weights, given and updating the running maximum and sum of its queries.
+template <class P>
+STOA_INLINE void soften(const AttentionArgs& args, const AttentionSegment& segment, const BlockMask& mask,
+                        std::int64_t head, std::int64_t q_at, std::int64_t keys, std::int64_t vectors, float* scores,
+                        float* weights, float* top, float* sum, float* alpha) {
+  const float factor = (args.scale < 0 ? -args.scale : args.scale) * kLog2E;
+  for (std::int64_t v = 0; v < vectors; ++v) {
+    float* column = scores + v * kLanes;
+    const F before = load(top + v * kLanes);
+    F peak = before;
+    if (mask.partial) {
+      for (std::int64_t j = 0; j < keys; ++j) {
+        const F s = select(mask.row(j, v * kLanes), load(column + j * kBlock), splat(-kInfinity));
+        store(column + j * kBlock, s);
+        peak = max(s, peak);
+      }
+    } else {
+      F other = peak;
+      std::int64_t j = 0;
+      for (; j + 2 <= keys; j += 2) {
+        peak = max(load(column + j * kBlock), peak);
+        other = max(load(column + (j + 1) * kBlock), other);
+      }
+      if (j < keys) peak = max(load(column + j * kBlock), peak);
+      peak = max(peak, other);
+    }
+    // A query that has seen nothing yet: any finite shift leaves its weights 0.
+    const F shift = select(peak == -kInfinity, F{}, peak * factor);
+    const F fade = exp2<6>(fma(before, splat(factor), -shift));
+    F total = load(sum + v * kLanes) * fade;
+    BlockDropout dropout(args, segment, head, q_at + v * kLanes, mask.k0);
+    const auto weight = [&](std::int64_t j) {
+      F p = exp2<P::kExpDegree>(fma(load(column + j * kBlock), splat(factor), -shift));
+      total += p;
+      if (args.dropout != 0) p = p * dropout.factor(j);
+      return p;
+    };
+    if constexpr (P::kPerWord == 2) {
+      std::int64_t j = 0;
+      for (; j + 2 <= keys; j += 2) {
+        const F even = weight(j), odd = weight(j + 1);
+        store(weights + j / 2 * kBlock + v * kLanes, key_words<P>(even, odd));
+      }
+      if (j < keys) store(weights + j / 2 * kBlock + v * kLanes, key_words<P>(weight(j), F{}));
+    } else {
+      for (std::int64_t j = 0; j < keys; ++j) store(column + j * kBlock, weight(j));
+    }
+    store(top + v * kLanes, peak);
+    store(sum + v * kLanes, total);
+    store(alpha + v * kLanes, fade);
+  }
+}
+
+template <class P>
+void forward_task(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head, std::int64_t begin,
+                  std::int64_t end, float* memory) {
+  using E = typename P::Type;
+  using Storage = typename E::Storage;
+  const std::int64_t d = args.d, dp = padded(d), dw = dp / P::kPerWord;
+  const ForwardMemory at(P::kPerWord, d);
+  const std::int64_t group = head / (args.heads / args.groups);
+  const auto* q = static_cast<const Storage*>(args.q.data) + (segment.q_row + begin) * args.q.stride + head * d;
+  const auto* k = static_cast<const Storage*>(args.k.data) + segment.k_row * args.k.stride + group * d;
+  const auto* v = static_cast<const Storage*>(args.v.data) + segment.k_row * args.v.stride + group * d;
+  auto* o = static_cast<Storage*>(args.o.data) + (segment.q_row + begin) * args.o.stride + head * d;
+  const Visible see{args, segment};
+
+  const std::int64_t queries = end - begin, blocks = (queries + kBlock - 1) / kBlock;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::int64_t count = queries - b * kBlock < kBlock ? queries - b * kBlock : kBlock;
+    pack_columns<P>(q + b * kBlock * args.q.stride, args.q.stride, count, d, args.scale < 0,
+                    memory + at.query + b * kBlock * dw);
+    for (std::int64_t i = 0; i < kBlock; ++i) {
+      memory[at.top + b * kBlock + i] = -kInfinity;
+      memory[at.sum + b * kBlock + i] = 0;
+    }
+    std::memset(memory + at.output + b * kBlock * dp, 0, static_cast<std::size_t>(kBlock * dp) * sizeof(float));
+  }
+  const std::int64_t first_key = see.first(begin), last_key = see.last(end - 1);
+  for (std::int64_t k0 = first_key; k0 < last_key; k0 += kBlock) {
+    const std::int64_t keys = last_key - k0 < kBlock ? last_key - k0 : kBlock;
+    pack_rows<P>(k + k0 * args.k.stride, args.k.stride, keys, d, memory + at.keys);
+    pack_pairs<P>(v + k0 * args.v.stride, args.v.stride, keys, d, memory + at.values);
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const std::int64_t q0 = begin + b * kBlock;
+      const std::int64_t count = end - q0 < kBlock ? end - q0 : kBlock;
+      if (see.last(q0 + count - 1) <= k0 || see.first(q0) >= k0 + keys) continue;  // nothing of it is visible
+      const std::int64_t vectors = (count + kLanes - 1) / kLanes;
+      const BlockMask mask(see, q0, vectors * kLanes, k0, keys);
+      block_product<P>(keys, vectors, dw, memory + at.keys, dw, 1, memory + at.query + b * kBlock * dw, kBlock,
+                       memory + at.scores, kBlock, Into::kSet);
+      soften<P>(args, segment, mask, head, see.at(q0), keys, vectors, memory + at.scores, memory + at.weights,
+                memory + at.top + b * kBlock, memory + at.sum + b * kBlock, memory + at.alpha);
+      block_product<P>(dp, vectors, (keys + P::kPerWord - 1) / P::kPerWord, memory + at.values, 1, dp,
+                       memory + (P::kPerWord == 2 ? at.weights : at.scores), kBlock,
+                       memory + at.output + b * kBlock * dp, kBlock, Into::kScaleAdd, memory + at.alpha);
+    }
+  }
+  const float factor = args.scale < 0 ? -args.scale : args.scale;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::int64_t count = queries - b * kBlock < kBlock ? queries - b * kBlock : kBlock;
+    float* inverse = memory + at.alpha;
+    const float* sum = memory + at.sum + b * kBlock;
+    const float* top = memory + at.top + b * kBlock;
+    for (std::int64_t i = 0; i < kBlock; ++i) inverse[i] = sum[i] > 0 || sum[i] != sum[i] ? 1.0f / sum[i] : 0.0f;
+    unpack_columns<E>(memory + at.output + b * kBlock * dp, inverse, o + b * kBlock * args.o.stride, args.o.stride, count,
+                      d);
+    if (args.lse) {
+      float* lse = args.lse + (segment.q_row + begin + b * kBlock) * args.heads + head;
+      for (std::int64_t i = 0; i < count; ++i)
+        lse[i * args.heads] = sum[i] == 0 ? -kInfinity : top[i] * factor + __builtin_logf(sum[i]);
+    }
+  }
+}
+
+void forward(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head, std::int64_t begin,
+             std::int64_t end, void* memory) {
+  with_words(args.q.type, [&](auto tag) {
+    forward_task<decltype(tag)>(args, segment, head, begin, end, static_cast<float*>(memory));
+  });
+}
+
+template <class E>
+void decode_query(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head, std::int64_t query,
+                  float* memory) {
+  using Storage = typename E::Storage;
+  const std::int64_t d = args.d, group = head / (args.heads / args.groups);
+  const auto* q = static_cast<const Storage*>(args.q.data) + (segment.q_row + query) * args.q.stride + head * d;
+  const auto* k = static_cast<const Storage*>(args.k.data) + segment.k_row * args.k.stride + group * d;
+  const auto* v = static_cast<const Storage*>(args.v.data) + segment.k_row * args.v.stride + group * d;
+  auto* o = static_cast<Storage*>(args.o.data) + (segment.q_row + query) * args.o.stride + head * d;
+  const Visible see{args, segment};
+  const std::int64_t first = see.first(query), last = see.last(query);
+  float* sum = memory;
+  float* p = memory + round_up(d, kLanes);
+  for_vectors(d, [&](std::int64_t i, auto part) { F32::put(sum + i, E::get(q + i, part) * args.scale, part); });
+  float top = -kInfinity;
+  for (std::int64_t j = first; j < last; ++j) {
+    F dot{};
+    const auto* key = k + j * args.k.stride;
+    for_vectors(d, [&](std::int64_t i, auto part) { dot = fma(F32::get(sum + i, part), E::get(key + i, part), dot); });
+    const float s = reduce_add(dot);
+    p[j - first] = s;
+    top = s > top ? s : top;
+  }
+  F total{};
+  for_vectors(last - first, [&](std::int64_t i, auto part) {
+    F e = exp(F32::get(p + i, part) - top);
+    if constexpr (__is_same(decltype(part), First)) e = select(lane_numbers() < part.count, e, F{});
+    total += e;
+    F32::put(p + i, e, part);
+  });
+  const float norm = last > first ? reduce_add(total) : 0.0f;
+  for (std::int64_t i = 0; i < d; ++i) sum[i] = 0;
+  for (std::int64_t j = first; j < last; ++j) {
+    const auto* value = v + j * args.v.stride;
+    for_vectors(d, [&](std::int64_t i, auto part) {
+      F32::put(sum + i, fma(splat(p[j - first]), E::get(value + i, part), F32::get(sum + i, part)), part);
+    });
+  }
+  const float inverse = last > first ? 1.0f / norm : 0.0f;
+  for_vectors(d, [&](std::int64_t i, auto part) { E::put(o + i, F32::get(sum + i, part) * inverse, part); });
+  if (args.lse)
+    args.lse[(segment.q_row + query) * args.heads + head] = last > first ? top + __builtin_logf(norm) : -kInfinity;
+}
+
+void decode(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head, std::int64_t query,
+            void* memory) {
+  with_type(args.q.type,
+            [&](auto tag) { decode_query<decltype(tag)>(args, segment, head, query, static_cast<float*>(memory)); });
+}
+
+}  // namespace
+
+const AttentionForwardKernels& attention_forward_kernels() {
+  static constexpr AttentionForwardKernels kTable{forward, decode, forward_bytes};
+  return kTable;
+}
+
+}  // namespace stoa::ops::cpu::STOA_ISA

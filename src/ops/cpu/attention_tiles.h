@@ -1,0 +1,317 @@
+// What the attention kernels share: words, packing, the register-tiled product, masks and dropout of a block.
+#pragma once
+
+#include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/simd_math.h"
+
+namespace stoa::ops::cpu::STOA_ISA {
+
+constexpr std::int64_t kBlock = 64;
+static_assert(kQueryBlock == kBlock && kKeyBlock == kBlock && kBlock % kLanes == 0);
+constexpr int kBlockVectors = static_cast<int>(kBlock) / kLanes;
+constexpr float kInfinity = __builtin_inff();
+constexpr float kLog2E = 1.44269504f;
+
+STOA_INLINE std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
+// Head size in memory: whole vectors, zero beyond d.
+STOA_INLINE std::int64_t padded(std::int64_t d) { return round_up(d, 16); }
+
+// Interleaves lanes: a0 b0 a1 b1 ... of the lower or the upper halves.
+STOA_INLINE F zip_low(F a, F b) {
+  I at;
+  for (int i = 0; i < kLanes; ++i) at[i] = (i & 1) * kLanes + (i >> 1);
+  return __builtin_shuffle(a, b, at);
+}
+STOA_INLINE F zip_high(F a, F b) {
+  I at;
+  for (int i = 0; i < kLanes; ++i) at[i] = (i & 1) * kLanes + (i >> 1) + kLanes / 2;
+  return __builtin_shuffle(a, b, at);
+}
+// rows[i] lane j <-> rows[j] lane i, by log2(kLanes) perfect shuffles.
+STOA_INLINE void transpose(F (&rows)[kLanes]) {
+  F other[kLanes];
+#pragma GCC unroll 4
+  for (int stage = kLanes; stage > 1; stage /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kLanes / 2; ++i) {
+      other[2 * i] = zip_low(rows[i], rows[i + kLanes / 2]);
+      other[2 * i + 1] = zip_high(rows[i], rows[i + kLanes / 2]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) rows[i] = other[i];
+  }
+}
+
+#if STOA_ISA_LEVEL >= 3
+// Two bf16 per word.
+struct Pairs {
+  using Type = BF16;
+  static constexpr int kPerWord = 2;
+  static constexpr int kExpDegree = 4;
+  STOA_INLINE F product(float a, F b, F c) {
+    const __m512i word = _mm512_set1_epi32(__builtin_bit_cast(int, a));
+    return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(word),
+                                                reinterpret_cast<__m512bh>(b)));
+  }
+  // Words of a row: row[2i], row[2i + 1].
+  STOA_INLINE F words(const std::uint16_t* row, std::int64_t i, std::int64_t d) {
+    const std::int64_t left = d - 2 * i;
+    const std::uint32_t mask = left >= 32 ? ~0u : left <= 0 ? 0u : (1u << left) - 1u;
+    return reinterpret_cast<F>(_mm512_maskz_loadu_epi16(mask, row + 2 * i));
+  }
+};
+#endif
+
+// One float per word, whatever the storage.
+template <class E>
+struct Singles {
+  using Type = E;
+  static constexpr int kPerWord = 1;
+  static constexpr int kExpDegree = 6;
+  STOA_INLINE F product(float a, F b, F c) { return fma(splat(a), b, c); }
+  STOA_INLINE F words(const typename E::Storage* row, std::int64_t i, std::int64_t d) {
+    if (i + kLanes <= d) return E::get(row + i, Full{});
+    if (i >= d) return F{};
+    return E::get(row + i, First{static_cast<int>(d - i)});
+  }
+};
+
+// Words are carried in floats: only their bits count.
+
+// out[count][dw]: rows as words along d.
+template <class P>
+STOA_INLINE void pack_rows(const typename P::Type::Storage* rows, std::int64_t stride, std::int64_t count, std::int64_t d,
+                           float* out) {
+  const std::int64_t words = padded(d) / P::kPerWord;
+  for (std::int64_t r = 0; r < count; ++r)
+    for_vectors(words,
+                [&](std::int64_t i, auto part) { F32::put(out + r * words + i, P::words(rows + r * stride, i, d), part); });
+}
+
+// out[ceil(count / kPerWord)][dp]: words along the rows, zero where a pair has no second row.
+template <class P>
+STOA_INLINE void pack_pairs(const typename P::Type::Storage* rows, std::int64_t stride, std::int64_t count, std::int64_t d,
+                            float* out) {
+  const std::int64_t dp = padded(d);
+  if constexpr (P::kPerWord == 1) {
+    pack_rows<P>(rows, stride, count, d, out);
+  } else {
+    for (std::int64_t r = 0; r < count; r += 2) {
+      const auto* low = rows + r * stride;
+      const auto* high = r + 1 < count ? low + stride : nullptr;
+      float* to = out + r / 2 * dp;
+      for (std::int64_t i = 0; i < dp; i += kLanes) {
+        U word{};
+        if (i < d) {
+          const auto left = d - i < kLanes ? static_cast<int>(d - i) : kLanes;
+          word = __builtin_convertvector(load_half_first(low + i, left), U);
+          if (high) word |= __builtin_convertvector(load_half_first(high + i, left), U) << 16;
+        }
+        store(to + i, reinterpret_cast<F>(word));
+      }
+    }
+  }
+}
+
+// out[dw][kBlock]: words along d, rows in the lanes; columns from count to whole vectors are 0. `flip` negates.
+template <class P>
+STOA_INLINE void pack_columns(const typename P::Type::Storage* rows, std::int64_t stride, std::int64_t count,
+                              std::int64_t d, bool flip, float* out) {
+  const std::int64_t words = padded(d) / P::kPerWord;
+  const std::uint32_t sign = !flip ? 0u : P::kPerWord == 2 ? 0x80008000u : 0x80000000u;
+  for (std::int64_t r = 0; r < count; r += kLanes)
+    for (std::int64_t i = 0; i < words; i += kLanes) {
+      F tile[kLanes];
+      for (int j = 0; j < kLanes; ++j) {
+        tile[j] = r + j < count ? P::words(rows + (r + j) * stride, i, d) : F{};
+        tile[j] = reinterpret_cast<F>(reinterpret_cast<U>(tile[j]) ^ sign);
+      }
+      transpose(tile);
+      const std::int64_t left = words - i < kLanes ? words - i : kLanes;
+      for (int j = 0; j < left; ++j) store(out + (i + j) * kBlock + r, tile[j]);
+    }
+}
+
+// rows[r][i] = in[i][r] * factor[r], from [dp][kBlock].
+template <class E>
+STOA_INLINE void unpack_columns(const float* in, const float* factor, typename E::Storage* rows, std::int64_t stride,
+                                std::int64_t count, std::int64_t d) {
+  for (std::int64_t r = 0; r < count; r += kLanes)
+    for (std::int64_t i = 0; i < d; i += kLanes) {
+      F tile[kLanes];
+      const F f = load(factor + r);
+      for (int j = 0; j < kLanes; ++j) tile[j] = load(in + (i + j) * kBlock + r) * f;
+      transpose(tile);
+      const std::int64_t left = count - r < kLanes ? count - r : kLanes;
+      for (int j = 0; j < left; ++j) {
+        auto* to = rows + (r + j) * stride + i;
+        if (i + kLanes <= d) E::put(to, tile[j], Full{});
+        else E::put(to, tile[j], First{static_cast<int>(d - i)});
+      }
+    }
+}
+
+enum class Into { kSet, kAdd, kScaleAdd };
+
+// c[m][n] (=, +=, or c * alpha[n] +) sum over k of a[m * a_row + k * a_word] . b[k][n]; n in vectors.
+template <class P, int kRows, int kVectors>
+STOA_INLINE void tile_product(std::int64_t words, const float* a, std::int64_t a_row, std::int64_t a_word, const float* b,
+                              std::int64_t b_row, float* c, std::int64_t c_row, Into into, const float* alpha) {
+  F sum[kRows][kVectors] = {};
+  for (std::int64_t k = 0; k < words; ++k) {
+    F column[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) column[v] = load(b + k * b_row + v * kLanes);
+#pragma GCC unroll 8
+    for (int m = 0; m < kRows; ++m) {
+      const float word = a[m * a_row + k * a_word];
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[m][v] = P::product(word, column[v], sum[m][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < kRows; ++m)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = c + m * c_row + v * kLanes;
+      if (into == Into::kAdd) sum[m][v] += load(to);
+      else if (into == Into::kScaleAdd) sum[m][v] = fma(load(to), load(alpha + v * kLanes), sum[m][v]);
+      store(to, sum[m][v]);
+    }
+}
+
+constexpr int kTileRows = 4;
+constexpr int kTileVectors = kRegisters == 32 ? 4 : 2;
+
+template <class P, int kVectors>
+STOA_INLINE void panel_product(std::int64_t rows, std::int64_t words, const float* a, std::int64_t a_row,
+                               std::int64_t a_word, const float* b, std::int64_t b_row, float* c, std::int64_t c_row,
+                               Into into, const float* alpha) {
+  std::int64_t m = 0;
+  for (; m + kTileRows <= rows; m += kTileRows)
+    tile_product<P, kTileRows, kVectors>(words, a + m * a_row, a_row, a_word, b, b_row, c + m * c_row, c_row, into, alpha);
+  for (; m < rows; ++m)
+    tile_product<P, 1, kVectors>(words, a + m * a_row, a_row, a_word, b, b_row, c + m * c_row, c_row, into, alpha);
+}
+
+template <class P>
+[[gnu::noinline]] void block_product(std::int64_t rows, std::int64_t vectors, std::int64_t words, const float* a,
+                                     std::int64_t a_row, std::int64_t a_word, const float* b, std::int64_t b_row, float* c,
+                                     std::int64_t c_row, Into into, const float* alpha = nullptr) {
+  std::int64_t v = 0;
+  for (; v + kTileVectors <= vectors; v += kTileVectors)
+    panel_product<P, kTileVectors>(rows, words, a, a_row, a_word, b + v * kLanes, b_row, c + v * kLanes, c_row, into,
+                                   alpha + v * kLanes);
+  for (; v < vectors; ++v)
+    panel_product<P, 1>(rows, words, a, a_row, a_word, b + v * kLanes, b_row, c + v * kLanes, c_row, into,
+                        alpha + v * kLanes);
+}
+
+STOA_INLINE I lane_numbers() {
+  I lane;
+  for (int i = 0; i < kLanes; ++i) lane[i] = i;
+  return lane;
+}
+
+// Which keys of a segment its queries see. Query i stands at key position keys - queries + i.
+struct Visible {
+  const AttentionArgs& args;
+  const AttentionSegment& segment;
+  STOA_INLINE std::int64_t clamp(std::int64_t x, std::int64_t high) { return x < 0 ? 0 : x > high ? high : x; }
+  [[gnu::always_inline]] std::int64_t at(std::int64_t query) const { return segment.keys - segment.queries + query; }
+  [[gnu::always_inline]] std::int64_t first(std::int64_t query) const {
+    return args.window > 0 ? clamp(at(query) - args.window + 1, segment.keys) : 0;
+  }
+  [[gnu::always_inline]] std::int64_t last(std::int64_t query) const {  // one past
+    return args.causal ? clamp(at(query) + 1, segment.keys) : segment.keys;
+  }
+};
+
+// Sees of a block of scores: keys [k0, k0 + keys), queries from q0. Lane bounds relative to k0.
+struct BlockMask {
+  std::int64_t k0;
+  bool partial;  // some score of the block is hidden
+  std::int64_t low_shift, high_shift;
+  bool windowed, causal;
+  [[gnu::always_inline]] BlockMask(const Visible& see, std::int64_t q0, std::int64_t queries, std::int64_t k0_,
+                                   std::int64_t keys)
+      : k0(k0_), windowed(see.args.window > 0), causal(see.args.causal) {
+    low_shift = see.at(q0) - see.args.window + 1 - k0;  // of lane 0: first visible row
+    high_shift = see.at(q0) - k0;                       // last visible row
+    partial = (causal && high_shift < keys - 1) || (windowed && low_shift + queries - 1 > 0);
+  }
+  // Of row j, queries in lanes from `column`.
+  [[gnu::always_inline]] I row(std::int64_t j, std::int64_t column) const {
+    const I lane = lane_numbers() + static_cast<std::int32_t>(column);
+    I visible = ~I{};
+    // The shifts fit 32 bits: token counts of a segment do.
+    if (causal) visible &= lane + static_cast<std::int32_t>(high_shift) >= static_cast<std::int32_t>(j);
+    if (windowed) visible &= lane + static_cast<std::int32_t>(low_shift) <= static_cast<std::int32_t>(j);
+    return visible;
+  }
+};
+
+// Dropout factors of a block, row by row in order: words of four keys are drawn at once.
+struct BlockDropout {
+  const AttentionArgs& args;
+  U words[4];
+  U query;
+  std::uint32_t head, sample;
+  std::int64_t key_position;  // of row 0
+  std::int64_t drawn = -1;
+  [[gnu::always_inline]] BlockDropout(const AttentionArgs& a, const AttentionSegment& segment, std::int64_t head_index,
+                                      std::int64_t q_position, std::int64_t k0)
+      : args(a), head(static_cast<std::uint32_t>(a.first_head + head_index)),
+        sample(static_cast<std::uint32_t>(segment.sample)), key_position(segment.position + k0) {
+    query = reinterpret_cast<U>(lane_numbers()) + static_cast<std::uint32_t>(segment.position + q_position);
+  }
+  [[gnu::always_inline]] F factor(std::int64_t j) {
+    const std::int64_t position = key_position + j;
+    if (position >> 2 != drawn) {
+      drawn = position >> 2;
+      words[0] = query;
+      words[1] = U{} + static_cast<std::uint32_t>(drawn);
+      words[2] = U{} + head;
+      words[3] = U{} + sample;
+      philox(args.key_lo, args.key_hi, words[0], words[1], words[2], words[3]);
+    }
+    return dropout_factor(words[position & 3], args.dropout, args.keep_scale);
+  }
+};
+
+// Writes rows of probabilities as words along the keys: row j with row j + 1.
+template <class P>
+STOA_INLINE F key_words(F even, F odd) {
+  static_assert(P::kPerWord == 2);
+#if STOA_ISA_LEVEL >= 3
+  const auto halves = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(odd), reinterpret_cast<__m512>(even)));
+  typedef std::uint16_t Halves __attribute__((vector_size(64)));
+  Halves at;
+  for (int i = 0; i < 32; ++i) at[i] = static_cast<std::uint16_t>((i & 1) * 16 + (i >> 1));
+  return reinterpret_cast<F>(_mm512_permutexvar_epi16(reinterpret_cast<__m512i>(at), halves));
+#else
+  return even + odd;
+#endif
+}
+// Two neighbouring vectors of one row as words along the queries.
+template <class P>
+STOA_INLINE F query_words(F low, F high) {
+  static_assert(P::kPerWord == 2);
+#if STOA_ISA_LEVEL >= 3
+  return reinterpret_cast<F>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
+#else
+  return low + high;
+#endif
+}
+
+// body(tag) with the words that suit a type.
+template <class Body>
+STOA_INLINE void with_words(Element type, Body body) {
+#if STOA_ISA_LEVEL >= 3
+  if (type == Element::kBF16) return body(Pairs{});
+#endif
+  with_type(type, [&](auto tag) { body(Singles<decltype(tag)>{}); });
+}
+STOA_INLINE std::int64_t per_word(Element type) { return STOA_ISA_LEVEL >= 3 && type == Element::kBF16 ? 2 : 1; }
+
+}  // namespace stoa::ops::cpu::STOA_ISA

@@ -1,0 +1,59 @@
+// The fast CPU backend: fp32, bf16 and fp16 with kernels chosen by instruction set; fp64 is left to the
+// reference.
+#pragma once
+
+#include "base/worker_pool.h"
+#include "ops/cpu/instruction_set.h"
+#include "ops/reference/reference_backend.h"
+
+namespace stoa::ops::cpu {
+
+class CpuBackend final : public ReferenceBackend {
+ public:
+  explicit CpuBackend(WorkerPool& pool, InstructionSet isa = best_instruction_set());
+
+  std::string_view name() const override { return "cpu"; }
+  InstructionSet instruction_set() const { return isa_; }
+
+  // linear.cc
+  void execute(const LinearForward& op, Resources resources) override;
+  void execute(const LinearBackwardInput& op, Resources resources) override;
+  void execute(const LinearBackwardWeight& op, Resources resources) override;
+  std::size_t workspace_bytes(const LinearForward& op) const override;
+  std::size_t workspace_bytes(const LinearBackwardInput& op) const override;
+  std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;
+  // attention.cc
+  void execute(const AttentionForward& op, Resources resources) override;
+  void execute(const AttentionBackward& op, Resources resources) override;
+  std::size_t workspace_bytes(const AttentionForward& op) const override;
+  std::size_t workspace_bytes(const AttentionBackward& op) const override;
+  // norm.cc, activation.cc, rotary.cc, embedding.cc, loss.cc, elementwise.cc, optimizer.cc
+  void execute(const NormForward& op, Resources resources) override;
+  void execute(const NormBackward& op, Resources resources) override;
+  std::size_t workspace_bytes(const NormBackward& op) const override;
+  void execute(const ActivationForward& op, Resources resources) override;
+  void execute(const ActivationBackward& op, Resources resources) override;
+  void execute(const Rotary& op, Resources resources) override;
+  void execute(const EmbeddingForward& op, Resources resources) override;
+  void execute(const EmbeddingBackward& op, Resources resources) override;
+  std::size_t workspace_bytes(const EmbeddingBackward& op) const override;
+  void execute(const CrossEntropy& op, Resources resources) override;
+  void execute(const Cast& op, Resources resources) override;
+  void execute(const ResidualAdd& op, Resources resources) override;
+  void execute(const DropoutBackward& op, Resources resources) override;
+  void execute(const AddTo& op, Resources resources) override;
+  void execute(const FillZero& op, Resources resources) override;
+  void execute(const SumSquares& op, Resources resources) override;
+  std::size_t workspace_bytes(const SumSquares& op) const override;
+  void execute(const AdamUpdate& op, Resources resources) override;
+  void execute(const SgdUpdate& op, Resources resources) override;
+  // SumLosses, BeginStep, PrepareUpdate: a few scalars; the reference serves.
+  using ReferenceBackend::execute;
+  using ReferenceBackend::workspace_bytes;
+
+ private:
+  WorkerPool& pool_;
+  const InstructionSet isa_;
+};
+
+}  // namespace stoa::ops::cpu

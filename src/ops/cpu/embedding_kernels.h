@@ -1,0 +1,25 @@
+// Kernels of the embeddings (ops/embedding.h).
+#pragma once
+
+#include "ops/cpu/kernel_table.h"
+#include "ops/cpu/matrix_args.h"
+
+namespace stoa::ops::cpu {
+
+struct EmbeddingArgs {
+  const std::int32_t* tokens = nullptr;
+  const std::int32_t* positions = nullptr;
+  Rows table, position_table;  // of the weights; backward: their main gradients, or absent
+  Rows y;                      // backward: dy
+  DropoutArgs dropout;
+};
+
+struct EmbeddingKernels {
+  void (*forward)(const EmbeddingArgs& args, std::int64_t begin, std::int64_t end);  // tokens
+  // All tokens in order, on columns [begin, end).
+  void (*backward)(const EmbeddingArgs& args, std::int64_t tokens, std::int64_t begin, std::int64_t end);
+};
+
+STOA_FOR_EACH_ISA(const EmbeddingKernels& embedding_kernels())
+
+}  // namespace stoa::ops::cpu

@@ -1,0 +1,318 @@
+#include "ops/cpu/gemm.h"
+
+#include <algorithm>
+
+#include "ops/cpu/gemm_kernels.h"
+
+namespace stoa::ops::cpu {
+namespace {
+
+constexpr std::int64_t kCacheBytes = 512 << 10;  // of packed A per worker: half of a 1 MiB L2 cache
+constexpr std::int64_t kSharedBytes = 8 << 20;   // of packed B, shared by the workers
+constexpr std::int64_t kReductionUnits = 2048;   // packed at a time
+constexpr std::int64_t kFewRows = 128;           // up to here B is used too rarely to be packed ahead
+constexpr std::int64_t kMostRows = 128;          // of A per task
+constexpr std::int64_t kPackColumns = 8, kPackUnits = 256;  // panels and units of B that a packing task handles
+constexpr std::int64_t kTasksPerWorker = 4;      // so that an unlucky worker does not keep the others waiting
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+std::size_t line_up(std::int64_t bytes) { return static_cast<std::size_t>(round_up(bytes, 64)); }
+
+Element element_of(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return Element::kF32;
+    case DType::kBF16:
+      return Element::kBF16;
+    case DType::kF16:
+      return Element::kF16;
+    default:
+      fail<InternalError>("matrix products on the CPU take fp32, bf16 and fp16, not {}", name_of(type));
+  }
+}
+
+// How a product is cut. A function of shapes, types, instruction set and number of workers.
+struct Plan {
+  const GemmKernels* kernels;
+  bool pairs, stream,
+      ahead;  // ahead: B is packed by all before it is used; else each task packs what it uses
+  std::int64_t m, n, r;
+  std::int64_t block;              // units of the reduction that a register tile sums before it goes to memory
+  std::int64_t slice;  // reduction elements per slice, a multiple of the block
+  std::int64_t slices;
+  std::int64_t slice_units;     // units of a full slice
+  std::int64_t row_blocks;      // tasks along m
+  std::int64_t block_rows;      // most rows of a row block, a multiple of the tile
+  std::int64_t shared_columns;  // columns of B packed ahead, a multiple of the panel
+  std::int64_t column_blocks;   // tasks along n, of shared_columns when ahead, else of n
+  // workspace
+  std::size_t shared_b, shared_a, sums, worker_a, worker_b, worker_sums, per_worker, total;
+};
+
+Plan plan_of(const Gemm& g, InstructionSet isa, int workers) {
+  Plan p{};
+  p.kernels = &STOA_KERNELS(isa, gemm_kernels);
+  const GemmKernels& k = *p.kernels;
+  const DType type = g.a.matrix.dtype;
+  p.m = g.a.rows();
+  p.n = g.b.rows();
+  p.r = g.a.reduction();
+  p.pairs = k.pairs && type == DType::kBF16;
+  p.stream = !g.a.transposed && !g.b.transposed && !g.accumulate && p.m <= k.stream_tokens;
+  if (p.stream) return p;
+
+  const std::int64_t per_unit = p.pairs ? 2 : 1;
+  const std::int64_t units = std::max<std::int64_t>(1, ceil_div(p.r, per_unit));
+  p.slices = ceil_div(units, kReductionUnits);
+  p.slice_units = round_up(ceil_div(units, p.slices), 16);
+  p.slices = ceil_div(units, p.slice_units);
+  p.slice_units = std::min(p.slice_units, units);
+  p.slice = p.slice_units * per_unit;
+  p.block = round_up(ceil_div(p.slice_units, ceil_div(p.slice_units, k.block)), 16);
+
+  const std::int64_t column_panels = ceil_div(p.n, k.columns);
+  p.ahead = p.m > kFewRows;
+  if (p.ahead) {
+    const std::int64_t panel_bytes = p.slice_units * k.columns * 4;
+    const std::int64_t groups =
+        ceil_div(column_panels, std::max<std::int64_t>(1, kSharedBytes / panel_bytes));
+    p.shared_columns = ceil_div(column_panels, groups) * k.columns;
+    const std::int64_t row_panels = ceil_div(p.m, k.rows);
+    const std::int64_t fit =
+        std::clamp<std::int64_t>(kCacheBytes / (p.slice_units * 4), k.rows, kMostRows) / k.rows;
+    p.row_blocks = std::min(row_panels, round_up(ceil_div(row_panels, fit), workers));
+    p.block_rows = ceil_div(row_panels, p.row_blocks) * k.rows;
+    p.column_blocks = std::clamp<std::int64_t>(ceil_div(kTasksPerWorker * workers, p.row_blocks), 1,
+                                               p.shared_columns / k.columns);
+  } else {
+    p.row_blocks = 1;
+    p.block_rows = round_up(p.m, k.rows);
+    p.shared_columns = column_panels * k.columns;
+    p.column_blocks = std::min<std::int64_t>(column_panels, 16 * kTasksPerWorker * workers);
+  }
+
+  const bool partial = p.slices > 1;
+  std::size_t at = 0;
+  const auto place = [&at](std::size_t& offset, std::int64_t bytes) {
+    offset = at;
+    at += line_up(bytes);
+  };
+  if (p.ahead) place(p.shared_b, p.slice_units * 4 * p.shared_columns);
+  if (!p.ahead) place(p.shared_a, p.slice_units * 4 * p.block_rows);
+  if (partial) place(p.sums, round_up(p.m, k.rows) * p.shared_columns * 4);
+  const std::size_t workers_at = at;
+  at = 0;
+  if (p.ahead) place(p.worker_a, p.slice_units * 4 * p.block_rows);
+  if (!p.ahead) place(p.worker_b, std::min(p.block, p.slice_units) * k.columns * 4);
+  if (!partial) place(p.worker_sums, p.block_rows * k.columns * 4);
+  p.per_worker = at;
+  p.worker_a += workers_at;
+  p.worker_b += workers_at;
+  p.worker_sums += workers_at;
+  p.total = workers_at + p.per_worker * static_cast<std::size_t>(workers);
+  return p;
+}
+
+// One product under way.
+struct Run {
+  const Gemm& g;
+  const Plan& p;
+  const GemmKernels& k;
+  std::byte* const memory;
+  std::int64_t column0 = 0;  // first column of B that is packed
+  std::int64_t columns = 0;  // how many
+  std::int64_t begin = 0;    // slice of the reduction
+  std::int64_t count = 0;
+  bool first_slice = true, last_slice = true;
+
+  std::uint32_t* units_at(std::size_t offset) const {
+    return reinterpret_cast<std::uint32_t*>(memory + offset);
+  }
+
+  std::int64_t units(std::int64_t elements) const { return p.pairs ? (elements + 1) / 2 : elements; }
+
+  PackJob pack_job(const GemmOperand& x, std::int64_t first, std::int64_t end, std::int64_t from,
+                   std::int64_t elements, std::int64_t width, std::uint32_t* to) const {
+    return {.source = x.matrix.data,
+            .stride = x.matrix.stride0,
+            .element = element_of(x.matrix.dtype),
+            .rows_contiguous = !x.transposed,
+            .pairs = p.pairs,
+            .first = first,
+            .end = end,
+            .begin = from,
+            .count = elements,
+            .panel_stride = units(elements) * width,
+            .panels = to};
+  }
+
+  std::int64_t pack_b_tasks() const {
+    return ceil_div(columns, kPackColumns * k.columns) * ceil_div(units(count), kPackUnits);
+  }
+  // A group of panels and a part of this slice of B.
+  void pack_b(std::int64_t task) const {
+    const std::int64_t parts = ceil_div(units(count), kPackUnits), per_unit = p.pairs ? 2 : 1;
+    const std::int64_t column = task / parts * kPackColumns * k.columns, unit = task % parts * kPackUnits;
+    PackJob job = pack_job(g.b, column0 + column, column0 + std::min(column + kPackColumns * k.columns, columns),
+                           begin + unit * per_unit, std::min(kPackUnits * per_unit, count - unit * per_unit), k.columns,
+                           units_at(p.shared_b) + column * units(count) + unit * k.columns);
+    job.panel_stride = units(count) * k.columns;
+    k.pack_b(job);
+  }
+  // Panel i of A of this slice.
+  void pack_a(std::int64_t panel) const {
+    const std::int64_t first = panel * k.rows;
+    k.pack_a(pack_job(g.a, first, std::min(first + k.rows, p.m), begin, count, k.rows,
+                      units_at(p.shared_a) + panel * units(count) * k.rows));
+  }
+
+  void compute(std::int64_t task, int worker) const {
+    const std::size_t mine = p.per_worker * static_cast<std::size_t>(worker);
+    const std::int64_t row_panels = ceil_div(p.m, k.rows), column_panels = ceil_div(columns, k.columns);
+    const std::int64_t rb = task / p.column_blocks, cb = task % p.column_blocks;
+    const std::int64_t i0 = rb * row_panels / p.row_blocks, i1 = (rb + 1) * row_panels / p.row_blocks;
+    const std::int64_t j0 = cb * column_panels / p.column_blocks,
+                       j1 = (cb + 1) * column_panels / p.column_blocks;
+    if (i0 == i1 || j0 == j1) return;
+    const std::int64_t slice_units = units(count);
+    const auto tile = p.pairs ? k.tile_pairs : k.tile_f32;
+
+    const std::uint32_t* a = units_at(p.shared_a) + i0 * slice_units * k.rows;
+    if (p.ahead) {
+      std::uint32_t* packed = units_at(p.worker_a + mine);
+      k.pack_a(pack_job(g.a, i0 * k.rows, std::min(i1 * k.rows, p.m), begin, count, k.rows, packed));
+      a = packed;
+    }
+    const std::size_t out_size = size_of(g.out.dtype);
+    for (std::int64_t j = j0; j < j1; ++j) {
+      const std::int64_t column = column0 + j * k.columns;
+      const std::int64_t width = std::min<std::int64_t>(k.columns, p.n - column);
+      const int vectors = static_cast<int>(ceil_div(width, k.vector));
+      float* sums = reinterpret_cast<float*>(memory + p.worker_sums + mine);
+      std::int64_t sums_stride = k.columns;
+      if (p.slices > 1) {
+        sums = reinterpret_cast<float*>(memory + p.sums) + i0 * k.rows * p.shared_columns + j * k.columns;
+        sums_stride = p.shared_columns;
+      }
+      for (std::int64_t u = 0; u == 0 || u < slice_units; u += p.block) {
+        const std::int64_t block = std::min(p.block, slice_units - u);
+        const std::uint32_t* b = units_at(p.shared_b) + (j * slice_units + u) * k.columns;
+        if (!p.ahead) {
+          std::uint32_t* packed = units_at(p.worker_b + mine);
+          const std::int64_t from = u * (p.pairs ? 2 : 1);
+          k.pack_b(pack_job(g.b, column, column + width, begin + from,
+                            std::min<std::int64_t>(block * (p.pairs ? 2 : 1), count - from), k.columns,
+                            packed));
+          b = packed;
+        }
+        const bool first = first_slice && u == 0, last = last_slice && u + p.block >= slice_units;
+        StoreJob store{.rows = k.rows,
+                       .columns = width,
+                       .out = static_cast<std::byte*>(g.out.data) +
+                              static_cast<std::size_t>(i0 * k.rows * g.out.stride0 + column) * out_size,
+                       .out_stride = g.out.stride0,
+                       .element = element_of(g.out.dtype),
+                       .bias = g.bias ? g.bias.as<float>() + column : nullptr,
+                       .accumulate = g.accumulate};
+        for (std::int64_t i = i0; i < i1; ++i) {
+          store.rows = std::min<std::int64_t>(k.rows, p.m - i * k.rows);
+          tile(block, a + ((i - i0) * slice_units + u) * k.rows, b, sums + (i - i0) * k.rows * sums_stride, sums_stride,
+               vectors, first, last ? &store : nullptr);
+          store.out = static_cast<std::byte*>(store.out) + static_cast<std::size_t>(k.rows * g.out.stride0) * out_size;
+        }
+      }
+    }
+  }
+};
+
+void run_stream(const Gemm& g, const Plan& p, WorkerPool& pool) {
+  struct Shared {
+    StreamJob job;
+    std::int64_t rows, tasks;
+    const GemmKernels& k;
+  };
+  const std::int64_t tasks = std::clamp<std::int64_t>(p.n * p.r / (32 << 10), 1, 8 * pool.size());
+  const Shared shared{{.x = g.a.matrix.data,
+                       .x_stride = g.a.matrix.stride0,
+                       .w = g.b.matrix.data,
+                       .w_stride = g.b.matrix.stride0,
+                       .tokens = p.m,
+                       .inputs = p.r,
+                       .first = 0,
+                       .end = p.n,
+                       .element = element_of(g.a.matrix.dtype),
+                       .bias = g.bias ? g.bias.as<float>() : nullptr,
+                       .out = g.out.data,
+                       .out_stride = g.out.stride0,
+                       .out_element = element_of(g.out.dtype)},
+                      p.n,
+                      tasks,
+                      *p.kernels};
+  pool.run(tasks, [&shared](std::int64_t task, int) {
+    StreamJob job = shared.job;
+    job.first = task * shared.rows / shared.tasks;
+    job.end = (task + 1) * shared.rows / shared.tasks;
+    shared.k.stream(job);
+  });
+}
+
+}  // namespace
+
+std::size_t workspace_bytes(const Gemm& gemm, InstructionSet isa, int workers) {
+  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
+  return plan_of(gemm, isa, workers).total;
+}
+
+void run(const Gemm& gemm, InstructionSet isa, WorkerPool& pool, void* workspace) {
+  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return;
+  const Plan p = plan_of(gemm, isa, pool.size());
+  if (p.stream) return run_stream(gemm, p, pool);
+  Run job{gemm, p, *p.kernels, static_cast<std::byte*>(workspace)};
+  for (job.column0 = 0; job.column0 < p.n; job.column0 += p.shared_columns) {
+    job.columns = std::min(p.shared_columns, p.n - job.column0);
+    for (std::int64_t s = 0; s < p.slices; ++s) {
+      job.begin = s * p.slice;
+      job.count = std::min(p.slice, p.r - job.begin);
+      job.first_slice = s == 0;
+      job.last_slice = s + 1 == p.slices;
+      // A lambda of one reference fits into std::function without allocation.
+      if (p.ahead) {
+        pool.run(job.pack_b_tasks(), [&job](std::int64_t task, int) { job.pack_b(task); });
+      } else {
+        pool.run(ceil_div(p.m, p.kernels->rows), [&job](std::int64_t task, int) { job.pack_a(task); });
+      }
+      pool.run(p.row_blocks * p.column_blocks,
+               [&job](std::int64_t task, int worker) { job.compute(task, worker); });
+    }
+  }
+}
+
+void column_sums(const TensorView& source, const TensorView& out, bool accumulate, InstructionSet isa,
+                 WorkerPool& pool) {
+  constexpr std::int64_t kColumns = 64;
+  struct Shared {
+    ColumnSumJob job;
+    std::int64_t columns;
+    const GemmKernels& k;
+  };
+  const std::int64_t columns = source.shape[1];
+  const Shared shared{{.source = source.data,
+                       .stride = source.stride0,
+                       .rows = source.shape[0],
+                       .first = 0,
+                       .end = columns,
+                       .element = element_of(source.dtype),
+                       .out = out.as<float>(),
+                       .accumulate = accumulate},
+                      columns,
+                      STOA_KERNELS(isa, gemm_kernels)};
+  pool.run(ceil_div(columns, kColumns), [&shared](std::int64_t task, int) {
+    ColumnSumJob job = shared.job;
+    job.first = task * kColumns;
+    job.end = std::min(job.first + kColumns, shared.columns);
+    shared.k.column_sums(job);
+  });
+}
+
+}  // namespace stoa::ops::cpu

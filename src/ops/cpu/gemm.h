@@ -1,0 +1,39 @@
+// Matrix products: packing, cache blocking and the division of work. The inner loops are in gemm_kernels.h.
+//
+// Sums run over fixed blocks of the reduction, so a result depends on shape, types and instruction set alone:
+// not on the number of workers, nor on how the output is cut.
+#pragma once
+
+#include <cstddef>
+
+#include "base/worker_pool.h"
+#include "ops/cpu/instruction_set.h"
+#include "tensor/tensor_view.h"
+
+namespace stoa::ops::cpu {
+
+// An operand seen as [rows, reduction].
+struct GemmOperand {
+  TensorView matrix;
+  bool transposed = false;  // memory holds [reduction, rows]
+  std::int64_t rows() const { return matrix.shape[transposed ? 1 : 0]; }
+  std::int64_t reduction() const { return matrix.shape[transposed ? 0 : 1]; }
+};
+
+// out[m, n] = sum over r of a[m, r] b[n, r] + bias[n], or out += that. a and b share one type of fp32, bf16,
+// fp16; out has that type or fp32.
+struct Gemm {
+  GemmOperand a, b;
+  TensorView bias;  // fp32 [n], or none
+  TensorView out;   // [m, n]
+  bool accumulate = false;
+};
+
+std::size_t workspace_bytes(const Gemm& gemm, InstructionSet isa, int workers);
+void run(const Gemm& gemm, InstructionSet isa, WorkerPool& pool, void* workspace);
+
+// out[n] = sum over rows of source[row, n], or out += that.
+void column_sums(const TensorView& source, const TensorView& out, bool accumulate, InstructionSet isa,
+                 WorkerPool& pool);
+
+}  // namespace stoa::ops::cpu

@@ -1,0 +1,252 @@
+// Matrix products of every instruction set that this machine has, against a plain fp64 loop.
+#include "ops/cpu/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "ops/cpu/linear.h"
+
+namespace stoa::ops::cpu {
+namespace {
+
+std::vector<InstructionSet> sets_of_this_machine() {
+  std::vector<InstructionSet> sets;
+  for (auto isa : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512,
+                   InstructionSet::kAvx512Bf16, InstructionSet::kAmxBf16})
+    if (isa <= best_instruction_set()) sets.push_back(isa);
+  return sets;
+}
+
+// A matrix in a wider one, so that rows are strided and writes beside it are seen.
+struct Matrix {
+  static constexpr std::int64_t kMargin = 3;
+  DType dtype;
+  std::int64_t rows, columns, stride;
+  std::vector<std::byte> memory;
+
+  Matrix(DType type, std::int64_t r, std::int64_t c, bool strided)
+      : dtype(type),
+        rows(r),
+        columns(c),
+        stride(strided ? c + kMargin : c),
+        memory(static_cast<std::size_t>(r * stride + 1) * size_of(type), std::byte{0x7b}) {}
+
+  TensorView view() {
+    TensorView v(memory.data(), dtype, {rows, columns});
+    v.stride0 = stride;
+    return v;
+  }
+  double get(std::int64_t i, std::int64_t j) const {
+    return dispatch_float(dtype, [&]<class T>() {
+      T x;
+      std::memcpy(&x, memory.data() + static_cast<std::size_t>(i * stride + j) * sizeof(T), sizeof(T));
+      if constexpr (std::is_floating_point_v<T>)
+        return static_cast<double>(x);
+      else
+        return static_cast<double>(static_cast<float>(x));
+    });
+  }
+  void set(std::int64_t i, std::int64_t j, double value) {
+    dispatch_float(dtype, [&]<class T>() {
+      const T x = static_cast<T>(static_cast<float>(value));
+      std::memcpy(memory.data() + static_cast<std::size_t>(i * stride + j) * sizeof(T), &x, sizeof(T));
+    });
+  }
+  void fill(std::mt19937& random) {
+    std::uniform_real_distribution<double> values(-1.0, 1.0);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) set(i, j, values(random));
+  }
+  bool margins_untouched() const {
+    if (stride == columns) return true;
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::size_t b = 0; b < kMargin * size_of(dtype); ++b)
+        if (memory[static_cast<std::size_t>(i * stride + columns) * size_of(dtype) + b] != std::byte{0x7b})
+          return false;
+    return true;
+  }
+};
+
+double unit_roundoff(DType type) {
+  return type == DType::kBF16 ? 0x1p-8 : type == DType::kF16 ? 0x1p-11 : 0x1p-24;
+}
+
+void run_in(const Gemm& g, InstructionSet isa, WorkerPool& pool) {
+  // One byte more than promised, to see writes past the end.
+  const std::size_t bytes = workspace_bytes(g, isa, pool.size());
+  std::vector<std::byte> memory(bytes + 64 + 64,
+                                std::byte{0xff});  // NaN wherever it is read before it is written
+  void* aligned = memory.data();
+  std::size_t space = memory.size();
+  std::align(64, bytes + 1, aligned, space);
+  static_cast<std::byte*>(aligned)[bytes] = std::byte{0x5a};
+  run(g, isa, pool, aligned);
+  EXPECT_EQ(static_cast<std::byte*>(aligned)[bytes], std::byte{0x5a}) << "wrote beyond the workspace";
+}
+
+struct Pools {
+  WorkerPool one{1}, three{3};
+};
+
+struct Case {
+  std::int64_t m, n, r;
+  DType type, out_type;
+  bool a_transposed, b_transposed, bias, accumulate, strided;
+};
+
+void check_case(const Case& c, InstructionSet isa, std::mt19937& random, Pools& pools) {
+  SCOPED_TRACE(fmt::format("{} m={} n={} r={} {}->{} ta={} tb={} bias={} accumulate={} strided={}",
+                           name_of(isa), c.m, c.n, c.r, name_of(c.type), name_of(c.out_type), c.a_transposed,
+                           c.b_transposed, c.bias, c.accumulate, c.strided));
+  Matrix a(c.type, c.a_transposed ? c.r : c.m, c.a_transposed ? c.m : c.r, c.strided);
+  Matrix b(c.type, c.b_transposed ? c.r : c.n, c.b_transposed ? c.n : c.r, c.strided);
+  Matrix out(c.out_type, c.m, c.n, c.strided), bias(DType::kF32, 1, c.n, false);
+  a.fill(random);
+  b.fill(random);
+  bias.fill(random);
+  if (c.accumulate) out.fill(random);
+  Matrix again = out, before = out;
+  Gemm g{.a = {a.view(), c.a_transposed},
+         .b = {b.view(), c.b_transposed},
+         .bias = c.bias ? bias.view().reshape({c.n}) : TensorView{},
+         .out = out.view(),
+         .accumulate = c.accumulate};
+  run_in(g, isa, pools.one);
+  g.out = again.view();
+  run_in(g, isa, pools.three);
+  ASSERT_EQ(out.memory, again.memory) << "the result depends on the number of workers";
+  ASSERT_TRUE(out.margins_untouched());
+  std::vector<double> ad, bd;  // [m, r] and [n, r]
+  for (std::int64_t i = 0; i < c.m; ++i)
+    for (std::int64_t k = 0; k < c.r; ++k) ad.push_back(c.a_transposed ? a.get(k, i) : a.get(i, k));
+  for (std::int64_t j = 0; j < c.n; ++j)
+    for (std::int64_t k = 0; k < c.r; ++k) bd.push_back(c.b_transposed ? b.get(k, j) : b.get(j, k));
+  for (std::int64_t i = 0; i < c.m; ++i)
+    for (std::int64_t j = 0; j < c.n; ++j) {
+      double sum = 0, size = 0;
+      for (std::int64_t k = 0; k < c.r; ++k) {
+        const double product = ad[i * c.r + k] * bd[j * c.r + k];
+        sum += product;
+        size += std::abs(product);
+      }
+      if (c.bias) sum += bias.get(0, j), size += std::abs(bias.get(0, j));
+      if (c.accumulate) sum += before.get(i, j), size += std::abs(before.get(i, j));
+      const double bound = size * 0x1p-24 * (2 + static_cast<double>(c.r) / 4) +
+                           (std::abs(sum) + 1e-6) * unit_roundoff(c.out_type) * 1.01;
+      ASSERT_NEAR(out.get(i, j), sum, bound) << "at " << i << "," << j;
+    }
+}
+
+constexpr std::int64_t kSizes[] = {1, 2, 3, 5, 17, 31, 64, 100, 257};
+constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+
+class GemmTest : public testing::TestWithParam<InstructionSet> {};
+
+TEST_P(GemmTest, OddShapes) {
+  Pools pools;
+  std::mt19937 random(7);
+  int k = 0;
+  for (auto m : kSizes)
+    for (auto n : kSizes)
+      for (auto r : kSizes) {
+        // Each shape meets one combination of the other properties; all combinations occur.
+        const int v = (k++ * 37) % 96;
+        const DType type = kTypes[v % 3];
+        check_case({m, n, r, type, v / 3 % 2 ? DType::kF32 : type, v / 6 % 2 == 1, v / 12 % 2 == 1,
+                    v / 24 % 2 == 1, v / 48 % 2 == 1, k % 5 != 0},
+                   GetParam(), random, pools);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST_P(GemmTest, EveryCombination) {
+  Pools pools;
+  std::mt19937 random(8);
+  for (auto m : {std::int64_t{5}, std::int64_t{37}, std::int64_t{137}})
+    for (int v = 0; v < 192; ++v) {
+      const DType type = kTypes[v % 3];
+      check_case({m, 53, 39, type, v / 3 % 2 ? DType::kF32 : type, v / 6 % 2 == 1, v / 12 % 2 == 1,
+                  v / 24 % 2 == 1, v / 48 % 2 == 1, v / 96 % 2 == 1},
+                 GetParam(), random, pools);
+      if (HasFatalFailure()) return;
+    }
+}
+
+// Reductions longer than one slice, and long enough for several blocks.
+TEST_P(GemmTest, LongReductions) {
+  Pools pools;
+  std::mt19937 random(9);
+  for (auto r : {std::int64_t{513}, std::int64_t{4097}, std::int64_t{9001}})
+    for (auto m : {std::int64_t{3}, std::int64_t{20}, std::int64_t{150}})
+      for (auto type : kTypes) {
+        check_case({m, 29, r, type, type, false, r % 2 == 0, true, true, true}, GetParam(), random, pools);
+        check_case({m, 29, r, type, DType::kF32, true, true, false, true, false}, GetParam(), random, pools);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST_P(GemmTest, EmptyReductionGivesBias) {
+  Pools pools;
+  std::mt19937 random(10);
+  check_case({3, 5, 0, DType::kF32, DType::kF32, false, true, true, false, false}, GetParam(), random, pools);
+  check_case({33, 5, 0, DType::kBF16, DType::kBF16, false, true, true, true, false}, GetParam(), random, pools);
+}
+
+TEST_P(GemmTest, ColumnSums) {
+  Pools pools;
+  std::mt19937 random(11);
+  for (auto type : kTypes)
+    for (auto rows : {std::int64_t{1}, std::int64_t{70}, std::int64_t{1000}})
+      for (auto columns : {std::int64_t{1}, std::int64_t{130}}) {
+        Matrix source(type, rows, columns, true), out(DType::kF32, 1, columns, false), once = out;
+        source.fill(random);
+        column_sums(source.view(), once.view().reshape({columns}), false, GetParam(), pools.three);
+        out = once;
+        column_sums(source.view(), out.view().reshape({columns}), true, GetParam(), pools.three);
+        for (std::int64_t j = 0; j < columns; ++j) {
+          double sum = 0;
+          for (std::int64_t i = 0; i < rows; ++i) sum += source.get(i, j);
+          ASSERT_NEAR(once.get(0, j), sum, 1e-7 * static_cast<double>(rows) + 1e-6);
+          ASSERT_NEAR(out.get(0, j), 2 * sum, 3e-7 * static_cast<double>(rows) + 1e-6);
+        }
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, GemmTest, testing::ValuesIn(sets_of_this_machine()), [](const auto& set) {
+  std::string name(name_of(set.param));
+  std::erase(name, '-');
+  return name;
+});
+
+// y = x W^T, dx = dy W, dW = dy^T x: the operands are read the right way round.
+TEST(LinearAsGemm, Layouts) {
+  Matrix x(DType::kF32, 2, 3, false), w(DType::kF32, 4, 3, false), y(DType::kF32, 2, 4, false);
+  const Gemm forward = gemm_of(LinearForward{x.view(), w.view(), {}, y.view()});
+  EXPECT_EQ(forward.a.rows(), 2);
+  EXPECT_EQ(forward.b.rows(), 4);
+  EXPECT_EQ(forward.a.reduction(), 3);
+  EXPECT_EQ(forward.b.reduction(), 3);
+  const Gemm input = gemm_of(LinearBackwardInput{y.view(), w.view(), x.view(), true});
+  EXPECT_EQ(input.a.rows(), 2);
+  EXPECT_EQ(input.b.rows(), 3);
+  EXPECT_EQ(input.a.reduction(), 4);
+  EXPECT_EQ(input.b.reduction(), 4);
+  EXPECT_TRUE(input.accumulate);
+  const Gemm weight = gemm_of(LinearBackwardWeight{x.view(), y.view(), w.view(), {}, true});
+  EXPECT_EQ(weight.a.rows(), 4);
+  EXPECT_EQ(weight.b.rows(), 3);
+  EXPECT_EQ(weight.a.reduction(), 2);
+  EXPECT_EQ(weight.b.reduction(), 2);
+}
+
+TEST(InstructionSets, NamesRoundTrip) {
+  for (auto isa : sets_of_this_machine()) EXPECT_EQ(instruction_set_from_name(name_of(isa)), isa);
+  EXPECT_THROW(instruction_set_from_name("avx3"), ConfigError);
+}
+
+}  // namespace
+}  // namespace stoa::ops::cpu

@@ -1,0 +1,59 @@
+// From tensors to kernel arguments, and the cutting of work.
+#pragma once
+
+#include <algorithm>
+
+#include "base/worker_pool.h"
+#include "ops/cpu/matrix_args.h"
+#include "ops/norm.h"
+
+namespace stoa::ops::cpu {
+
+// True when the fp64 reference has to serve: some tensor of `op` that is a float has none of the kernels' types.
+template <class Op>
+bool needs_reference(const Op& op, bool has_state = false) {
+  bool wide = false;
+  Op::visit(op, [&](const char*, const TensorView& tensor, Access) {
+    if (!has_state && tensor && tensor.dtype == DType::kF64) wide = true;
+  });
+  return wide;
+}
+
+inline Element element_of(DType type) {
+  switch (type) {
+    case DType::kF32: return Element::kF32;
+    case DType::kBF16: return Element::kBF16;
+    case DType::kF16: return Element::kF16;
+    default: fail<InternalError>("the CPU kernels take fp32, bf16 and fp16, got {}", name_of(type));
+  }
+}
+
+inline Rows rows_of(const TensorView& tensor) {
+  if (!tensor) return {};
+  Rows rows{tensor.data, element_of(tensor.dtype), tensor.stride0, 1, tensor.shape.back()};
+  if (tensor.shape.rank() == 3) rows.inner = tensor.shape[1];
+  if (tensor.shape.rank() == 1) rows.columns = 1;
+  return rows;
+}
+
+inline std::int64_t row_count(const TensorView& tensor) {
+  return tensor.shape.back() == 0 ? 0 : tensor.elements() / tensor.shape.back();
+}
+
+inline DropoutArgs dropout_of(const Dropout& dropout, std::int64_t columns) {
+  if (dropout.p == 0) return {};
+  return {dropout.p, 1.0f / (1.0f - dropout.p), dropout.key.lo, dropout.key.hi, dropout.first_token * columns};
+}
+
+// Pieces of about 64 KiB: enough to share between workers, few enough that the pool costs nothing.
+inline std::int64_t rows_per_task(std::int64_t columns) { return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, columns)); }
+
+// body(begin, end) over [0, n) in pieces of `step`.
+template <class Body>
+void run_pieces(WorkerPool& pool, std::int64_t n, std::int64_t step, const Body& body) {
+  if (n <= 0) return;
+  pool.run((n + step - 1) / step,
+           [&](std::int64_t task, int) { body(task * step, std::min(n, (task + 1) * step)); });
+}
+
+}  // namespace stoa::ops::cpu

@@ -1,0 +1,89 @@
+#include <cmath>
+
+#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/elementwise_kernels.h"
+#include "ops/cpu/operands.h"
+#include "ops/cpu/optimizer_kernels.h"
+#include "ops/step_state.h"
+
+namespace stoa::ops::cpu {
+namespace {
+
+constexpr std::int64_t kPiece = 16384;  // elements: five streams of 64 KiB
+
+double slot(const TensorView& state, StepSlot which) { return state.as<double>()[static_cast<int>(which)]; }
+
+// The state is fp64 by definition; the tensors decide.
+bool is_fp32(const TensorView& master, const TensorView& compute) {
+  return master.dtype == DType::kF32 && (!compute || compute.dtype != DType::kF64);
+}
+
+std::int64_t square_blocks(const SumSquares& op) { return (op.x.elements() + SumSquares::kBlock - 1) / SumSquares::kBlock; }
+
+}  // namespace
+
+std::size_t CpuBackend::workspace_bytes(const SumSquares& op) const {
+  if (op.x.dtype != DType::kF32) return ReferenceBackend::workspace_bytes(op);
+  return static_cast<std::size_t>(square_blocks(op)) * sizeof(double);
+}
+
+void CpuBackend::execute(const SumSquares& op, Resources resources) {
+  if (op.x.dtype != DType::kF32) return ReferenceBackend::execute(op, resources);
+  const ElementwiseKernels& kernels = STOA_KERNELS(isa_, elementwise_kernels);
+  auto* sums = static_cast<double*>(resources.workspace);
+  const auto* x = op.x.as<float>();
+  run_pieces(pool_, op.x.elements(), SumSquares::kBlock, [&](std::int64_t begin, std::int64_t end) {
+    sums[begin / SumSquares::kBlock] = kernels.sum_squares(x + begin, end - begin);
+  });
+  double total = 0;
+  for (std::int64_t b = 0; b < square_blocks(op); ++b) total += sums[b];
+  op.state.as<double>()[static_cast<int>(StepSlot::kSquares)] += total;
+}
+
+void CpuBackend::execute(const AdamUpdate& op, Resources resources) {
+  if (!is_fp32(op.master, op.compute)) return ReferenceBackend::execute(op, resources);
+  if (slot(op.state, StepSlot::kFoundInf) != 0) return;
+  const double rate = slot(op.state, StepSlot::kLearningRate) * op.rate_factor;
+  const double decay = slot(op.state, StepSlot::kWeightDecay) * op.decay_factor;
+  const double updates = slot(op.state, StepSlot::kUpdates);
+  AdamArgs args;
+  args.master = op.master.as<float>();
+  args.gradient = op.gradient.as<float>();
+  args.m = op.m.as<float>();
+  args.v = op.v.as<float>();
+  args.compute = op.compute.data;
+  args.compute_type = op.compute ? element_of(op.compute.dtype) : Element::kF32;
+  args.gradient_factor = static_cast<float>(slot(op.state, StepSlot::kGradFactor));
+  args.beta1 = static_cast<float>(op.beta1);
+  args.beta2 = static_cast<float>(op.beta2);
+  args.one_minus_beta1 = static_cast<float>(1 - op.beta1);
+  args.one_minus_beta2 = static_cast<float>(1 - op.beta2);
+  args.step = static_cast<float>(rate / (1 - std::pow(op.beta1, updates)));
+  args.correction2 = static_cast<float>(1 / std::sqrt(1 - std::pow(op.beta2, updates)));
+  args.epsilon = static_cast<float>(op.epsilon);
+  args.keep = op.decoupled ? static_cast<float>(1 - rate * decay) : 1.0f;
+  args.decay = op.decoupled ? 0.0f : static_cast<float>(decay);
+  const OptimizerKernels& kernels = STOA_KERNELS(isa_, optimizer_kernels);
+  run_pieces(pool_, op.master.elements(), kPiece,
+             [&](std::int64_t begin, std::int64_t end) { kernels.adam(args, begin, end); });
+}
+
+void CpuBackend::execute(const SgdUpdate& op, Resources resources) {
+  if (!is_fp32(op.master, op.compute)) return ReferenceBackend::execute(op, resources);
+  if (slot(op.state, StepSlot::kFoundInf) != 0) return;
+  SgdArgs args;
+  args.master = op.master.as<float>();
+  args.gradient = op.gradient.as<float>();
+  args.momentum = op.momentum ? op.momentum.as<float>() : nullptr;
+  args.compute = op.compute.data;
+  args.compute_type = op.compute ? element_of(op.compute.dtype) : Element::kF32;
+  args.gradient_factor = static_cast<float>(slot(op.state, StepSlot::kGradFactor));
+  args.momentum_factor = static_cast<float>(op.momentum_factor);
+  args.rate = static_cast<float>(slot(op.state, StepSlot::kLearningRate) * op.rate_factor);
+  args.decay = static_cast<float>(slot(op.state, StepSlot::kWeightDecay) * op.decay_factor);
+  const OptimizerKernels& kernels = STOA_KERNELS(isa_, optimizer_kernels);
+  run_pieces(pool_, op.master.elements(), kPiece,
+             [&](std::int64_t begin, std::int64_t end) { kernels.sgd(args, begin, end); });
+}
+
+}  // namespace stoa::ops::cpu

@@ -1,0 +1,231 @@
+// The backward passes of the reference against central differences of its forward passes, all in fp64.
+#include <tuple>
+
+#include "ops/attention_cases.h"
+#include "ops/op_test_util.h"
+
+namespace stoa::ops::testing {
+
+namespace {
+
+constexpr DType kF64 = DType::kF64;
+
+}  // namespace
+
+TEST(Gradient, Linear) {
+  Tensors t;
+  const LinearForward forward{t.random(kF64, {5, 7}, 1, 3), t.random(kF64, {4, 7}), t.random(kF64, {4}),
+                              t.empty(kF64, {5, 4}, 2)};
+  const TensorView dy = t.random(kF64, {5, 4}, 1, 1), dx = t.random(kF64, {5, 7}, 1, 2),
+                   dw = t.random(kF64, {4, 7}), db = t.random(kF64, {4});
+  const Values c = load(dy), dx_before = load(dx), dw_before = load(dw);
+  const auto run = [&] { run_reference(forward); };
+
+  run_reference(LinearBackwardInput{dy, forward.w, dx, false});
+  run_reference(LinearBackwardWeight{forward.x, dy, dw, db, false});
+  expect_gradient(dx, numeric_gradient(forward.x, forward.y, c, run), "dx");
+  expect_gradient(dw, numeric_gradient(forward.w, forward.y, c, run), "dw");
+  expect_gradient(db, numeric_gradient(forward.bias, forward.y, c, run), "db");
+
+  // Accumulation adds the same once more.
+  const Values once = load(dx), dw_once = load(dw);
+  run_reference(LinearBackwardInput{dy, forward.w, dx, true});
+  run_reference(LinearBackwardWeight{forward.x, dy, dw, {}, true});
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_DOUBLE_EQ(load(dx)[i], 2 * once[i]);
+  for (std::size_t i = 0; i < dw_once.size(); ++i) EXPECT_DOUBLE_EQ(load(dw)[i], 2 * dw_once[i]);
+}
+
+using NormParam =
+    std::tuple<NormKind, int>;  // form 0: plain; 1: heads apart; 2: branch; 3: branch with dropout
+class NormGradient : public ::testing::TestWithParam<NormParam> {};
+
+TEST_P(NormGradient, MatchesDifferences) {
+  const auto [kind, form] = GetParam();
+  const Shape shape = form == 1 ? Shape{4, 3, 6} : Shape{5, 6};
+  Tensors t;
+  NormForward forward;
+  forward.kind = kind;
+  forward.x = t.random(kF64, shape, 2, form == 1 ? 5 : 0, 0.3);
+  if (form >= 2) forward.branch = t.random(kF64, shape), forward.sum = t.empty(kF64, shape);
+  if (form == 3) forward.dropout = {0.4F, philox_key(1, RandomPurpose::kHiddenDropout, "x"), 17};
+  forward.gamma = t.random(kF64, {6}, 0.5, 0, 1);
+  if (kind == NormKind::kLayerNorm) forward.beta = t.random(kF64, {6});
+  forward.y = t.empty(kF64, shape);
+  forward.stats = t.empty(kF64, {forward.x.elements() / 6, 2});
+  run_reference(forward);
+
+  NormBackward backward;
+  backward.kind = kind;
+  backward.x = form >= 2 ? forward.sum : forward.x;
+  backward.stats = forward.stats;
+  backward.gamma = forward.gamma;
+  backward.dy = t.random(kF64, shape);
+  backward.dx = t.empty(kF64, shape);
+  backward.dgamma = t.empty(kF64, {6});
+  if (kind == NormKind::kLayerNorm) backward.dbeta = t.empty(kF64, {6});
+  backward.accumulate = false;
+  if (form >= 2) {
+    backward.dresidual = t.random(kF64, shape);
+    backward.dbranch = t.empty(kF64, shape);
+    backward.dropout = forward.dropout;
+  }
+  run_reference(backward);
+
+  // The loss is sum(c y) + sum(r sum): y and the sum lie side by side in one tensor, as do their weights.
+  const TensorView outputs = t.empty(kF64, {2, forward.y.elements()});
+  Values c = load(backward.dy), r = load(backward.dresidual);
+  c.insert(c.end(), r.begin(), r.end());
+  c.resize(static_cast<std::size_t>(outputs.elements()));
+  const auto run = [&] {
+    run_reference(forward);
+    Values both = load(forward.y), sum = load(forward.sum);
+    both.insert(both.end(), sum.begin(), sum.end());
+    both.resize(static_cast<std::size_t>(outputs.elements()));
+    store(both, outputs);
+  };
+  expect_gradient(backward.dx, numeric_gradient(forward.x, outputs, c, run), "dx");
+  expect_gradient(backward.dgamma, numeric_gradient(forward.gamma, outputs, c, run), "dgamma");
+  if (forward.beta) expect_gradient(backward.dbeta, numeric_gradient(forward.beta, outputs, c, run), "dbeta");
+  if (form >= 2)
+    expect_gradient(backward.dbranch, numeric_gradient(forward.branch, outputs, c, run), "dbranch");
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, NormGradient,
+                         ::testing::Combine(::testing::Values(NormKind::kLayerNorm, NormKind::kRmsNorm),
+                                            ::testing::Values(0, 1, 2, 3)));
+
+class AttentionGradient : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(AttentionGradient, MatchesDifferences) {
+  Tensors t;
+  const AttentionForward forward = make_attention(t, GetParam(), kF64);
+  run_reference(forward);
+  const AttentionBackward backward = make_backward(t, forward);
+  run_reference(backward);
+  const Values c = load(backward.dout);
+  const auto run = [&] { run_reference(forward); };
+  expect_gradient(backward.dq, numeric_gradient(forward.q, forward.o, c, run), "dq");
+  expect_gradient(backward.dk, numeric_gradient(forward.k, forward.o, c, run), "dk");
+  expect_gradient(backward.dv, numeric_gradient(forward.v, forward.o, c, run), "dv");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, AttentionGradient,
+    ::testing::Values(AttentionCase{"square", 2, 2, 4, {{6, 6}}}, AttentionCase{"grouped", 4, 2, 3, {{5, 5}}},
+                      AttentionCase{"packed", 2, 1, 3, {{3, 3}, {1, 1}, {4, 4}}},
+                      AttentionCase{"window", 2, 2, 3, {{8, 8}}, true, 3},
+                      AttentionCase{"full", 2, 1, 3, {{4, 4}}, false},
+                      AttentionCase{"cache", 2, 1, 3, {{2, 7}, {1, 4}}, true, 0, 0, 0, 2},
+                      AttentionCase{"strided", 2, 1, 3, {{5, 5}}, true, 0, 0, 5},
+                      AttentionCase{"few keys", 1, 1, 3, {{5, 2}}},
+                      AttentionCase{"dropout", 2, 1, 3, {{6, 6}, {3, 3}}, true, 4, 0.4F}),
+    [](const ::testing::TestParamInfo<AttentionCase>& test) {
+      std::string name = test.param.name;
+      std::replace(name.begin(), name.end(), ' ', '_');
+      return name;
+    });
+
+TEST(Gradient, Rotary) {
+  Tensors t;
+  const TensorView table = t.random(kF64, {9, 2, 2});
+  const TensorView positions = t.int32({3, 0, 8, 5}), x = t.random(kF64, {4, 2, 6}), start = t.copy(x),
+                   y = t.empty(kF64, {4, 2, 6});
+  const TensorView dy = t.random(kF64, {4, 2, 6});
+  const Values c = load(dy);
+  const auto run = [&] {
+    run_reference(Cast{start, x});
+    run_reference(Rotary{x, positions, table, false});
+    run_reference(Cast{x, y});
+  };
+  const Values expected = numeric_gradient(start, y, c, run);
+  run_reference(Rotary{dy, positions, table, true});
+  expect_gradient(dy, expected, "dx");
+}
+
+using ActivationParam = std::tuple<ActivationKind, bool>;
+class ActivationGradient : public ::testing::TestWithParam<ActivationParam> {};
+
+TEST_P(ActivationGradient, MatchesDifferences) {
+  const auto [kind, gated] = GetParam();
+  Tensors t;
+  const ActivationForward forward{kind, gated, t.random(kF64, {4, gated ? 10 : 5}, 2), t.empty(kF64, {4, 5})};
+  const ActivationBackward backward{kind, gated, forward.x, t.random(kF64, {4, 5}),
+                                    t.empty(kF64, forward.x.shape)};
+  run_reference(backward);
+  const Values c = load(backward.dy);
+  expect_gradient(backward.dx, numeric_gradient(forward.x, forward.y, c, [&] { run_reference(forward); }),
+                  "dx");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, ActivationGradient,
+    ::testing::Combine(::testing::Values(ActivationKind::kGelu, ActivationKind::kGeluTanh,
+                                         ActivationKind::kQuickGelu, ActivationKind::kSilu,
+                                         ActivationKind::kRelu, ActivationKind::kSquaredRelu),
+                       ::testing::Bool()));
+
+TEST(Gradient, EmbeddingAddsToEveryRowUsed) {
+  for (const float p : {0.0F, 0.3F}) {
+    Tensors t;
+    EmbeddingForward forward;
+    forward.tokens = t.int32({2, 0, 2, 4, 2});
+    forward.table = t.random(kF64, {5, 3});
+    forward.positions = t.int32({0, 1, 2, 0, 1});
+    forward.position_table = t.random(kF64, {4, 3});
+    forward.dropout = {p, philox_key(1, RandomPurpose::kEmbeddingDropout, "x"), 3};
+    forward.y = t.empty(kF64, {5, 3});
+    EmbeddingBackward backward{forward.tokens,         forward.positions,     forward.dropout,
+                               t.random(kF64, {5, 3}), t.zeros(kF64, {5, 3}), t.zeros(kF64, {4, 3})};
+    run_reference(backward);
+    const Values c = load(backward.dy);
+    const auto run = [&] { run_reference(forward); };
+    expect_gradient(backward.dtable, numeric_gradient(forward.table, forward.y, c, run), "dtable");
+    expect_gradient(backward.dposition_table, numeric_gradient(forward.position_table, forward.y, c, run),
+                    "dposition_table");
+    const Values first = load(backward.dtable);
+    run_reference(backward);
+    for (std::size_t i = 0; i < first.size(); ++i) EXPECT_NEAR(load(backward.dtable)[i], 2 * first[i], 1e-14);
+  }
+}
+
+TEST(Gradient, CrossEntropyWithMaskAndPadding) {
+  Tensors t;
+  CrossEntropy forward;
+  forward.logits = t.random(kF64, {4, 8}, 2);
+  forward.labels = t.int32({3, 0, 4, 2});
+  forward.loss_mask = t.of(DType::kF32, {4}, {1, 0, 1, 1});
+  forward.vocabulary = 5;
+  forward.gradient = false;
+  forward.losses = t.empty(kF64, {4});
+  CrossEntropy backward = forward;
+  backward.gradient = true;
+  backward.state = t.state(32);
+  run_reference(BeginStep{backward.state, 3});
+
+  const double seed = 32.0 / 3;
+  const Values c{seed, 0, seed, seed};
+  const Values expected =
+      numeric_gradient(forward.logits, forward.losses, c, [&] { run_reference(forward); });
+  const Values losses = load(forward.losses);
+  run_reference(backward);
+  expect_gradient(backward.logits, expected, "dlogits");
+  EXPECT_EQ(load(backward.losses), losses);
+  const Values gradient = load(backward.logits);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(gradient[8 + i], 0) << "masked token";
+  for (int row = 0; row < 4; ++row)
+    for (int i = 5; i < 8; ++i) EXPECT_EQ(gradient[row * 8 + i], 0) << "padding";
+}
+
+TEST(Gradient, ResidualAddAndDropout) {
+  Tensors t;
+  const Dropout dropout{0.5F, philox_key(1, RandomPurpose::kHiddenDropout, "x"), 5};
+  const ResidualAdd forward{t.random(kF64, {6, 7}), t.random(kF64, {6, 7}), dropout, t.empty(kF64, {6, 7})};
+  const DropoutBackward backward{t.random(kF64, {6, 7}), dropout, t.empty(kF64, {6, 7})};
+  run_reference(backward);
+  const Values c = load(backward.dy);
+  const auto run = [&] { run_reference(forward); };
+  expect_gradient(backward.dbranch, numeric_gradient(forward.branch, forward.y, c, run), "dbranch");
+  expect_gradient(backward.dy, numeric_gradient(forward.x, forward.y, c, run), "dx");
+}
+
+}  // namespace stoa::ops::testing

@@ -1,0 +1,48 @@
+#include "ops/meta/meta_backend.h"
+
+#include <algorithm>
+
+namespace stoa::ops {
+
+namespace {
+
+// At most `rows` rows of the tensor.
+double bytes_of_rows(const TensorView& tensor, std::int64_t rows) {
+  const double all = static_cast<double>(tensor.bytes());
+  if (tensor.rows() == 0) return 0;
+  return all * static_cast<double>(std::min(rows, tensor.rows())) / static_cast<double>(tensor.rows());
+}
+
+}  // namespace
+
+OpCount& OpCount::operator+=(const OpCount& other) {
+  calls += other.calls;
+  matrix_flops += other.matrix_flops;
+  read_bytes += other.read_bytes;
+  written_bytes += other.written_bytes;
+  return *this;
+}
+
+double touched_bytes(const EmbeddingForward& op, const char*, const TensorView& tensor) {
+  return bytes_of_rows(tensor, op.tokens.shape[0]);
+}
+double touched_bytes(const EmbeddingBackward& op, const char*, const TensorView& tensor) {
+  return bytes_of_rows(tensor, op.tokens.shape[0]);
+}
+double touched_bytes(const AttentionForward& op, const char* name, const TensorView& tensor) {
+  // Keys and values may lie in a cache with room for more than the segments hold.
+  const std::string_view which = name;
+  if (which != "k" && which != "v") return static_cast<double>(tensor.bytes());
+  return bytes_of_rows(tensor, op.segments.count * op.segments.longest_k);
+}
+double touched_bytes(const Rotary& op, const char*, const TensorView& tensor) {
+  return bytes_of_rows(tensor, op.x.shape[0]);
+}
+
+OpCount MetaBackend::total() const {
+  OpCount out;
+  for (const auto& [name, count] : counts_) out += count;
+  return out;
+}
+
+}  // namespace stoa::ops

@@ -1,0 +1,42 @@
+// Slow, plain and right: every operation as its formula reads, computed in fp64 from whatever type the
+// tensors have. Whole models run on it in fp64; the other backends are tested against it.
+#pragma once
+
+#include "ops/backend.h"
+
+namespace stoa::ops {
+
+class ReferenceBackend : public Backend {
+ public:
+  std::string_view name() const override { return "reference"; }
+  DeviceKind device_kind() const override { return DeviceKind::kHost; }
+  using Backend::execute;
+  using Backend::workspace_bytes;
+
+  void execute(const LinearForward& op, Resources resources) override;
+  void execute(const LinearBackwardInput& op, Resources resources) override;
+  void execute(const LinearBackwardWeight& op, Resources resources) override;
+  void execute(const NormForward& op, Resources resources) override;
+  void execute(const NormBackward& op, Resources resources) override;
+  void execute(const AttentionForward& op, Resources resources) override;
+  void execute(const AttentionBackward& op, Resources resources) override;
+  void execute(const Rotary& op, Resources resources) override;
+  void execute(const ActivationForward& op, Resources resources) override;
+  void execute(const ActivationBackward& op, Resources resources) override;
+  void execute(const EmbeddingForward& op, Resources resources) override;
+  void execute(const EmbeddingBackward& op, Resources resources) override;
+  void execute(const CrossEntropy& op, Resources resources) override;
+  void execute(const SumLosses& op, Resources resources) override;
+  void execute(const Cast& op, Resources resources) override;
+  void execute(const ResidualAdd& op, Resources resources) override;
+  void execute(const DropoutBackward& op, Resources resources) override;
+  void execute(const AddTo& op, Resources resources) override;
+  void execute(const FillZero& op, Resources resources) override;
+  void execute(const BeginStep& op, Resources resources) override;
+  void execute(const SumSquares& op, Resources resources) override;
+  void execute(const PrepareUpdate& op, Resources resources) override;
+  void execute(const AdamUpdate& op, Resources resources) override;
+  void execute(const SgdUpdate& op, Resources resources) override;
+};
+
+}  // namespace stoa::ops

@@ -1,0 +1,41 @@
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "optim/batch_plan.h"
+
+namespace stoa::optim {
+namespace {
+
+TEST(BatchPlan, ConstantWithoutRamp) {
+  const BatchPlan plan(16, 4, std::nullopt);
+  EXPECT_EQ(plan.batch_at(0), 16);
+  EXPECT_EQ(plan.samples_after(10), 160);
+  EXPECT_EQ(plan.steps_for(161), 11);
+}
+
+TEST(BatchPlan, RampFollowsMegatronsRule) {
+  const BatchPlan plan(16, 4, std::vector<std::int64_t>{4, 4, 30});  // 3 increments, 10 samples each
+  std::int64_t consumed = 0;
+  std::vector<std::int64_t> sizes;
+  for (int step = 0; step < 8; ++step) {
+    EXPECT_EQ(plan.samples_after(step), consumed);
+    EXPECT_EQ(plan.steps_for(consumed), step);
+    sizes.push_back(plan.batch_at(consumed));
+    consumed += sizes.back();
+  }
+  // consumed 0 4 8 12 20 32 48 64
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{4, 4, 4, 8, 12, 16, 16, 16}));
+}
+
+TEST(BatchPlan, SizesThatDoNotDivideAreRefusedWithTheNearest) {
+  EXPECT_THROW(BatchPlan(18, 4, std::nullopt), ConfigError);
+  EXPECT_THROW(BatchPlan(16, 4, std::vector<std::int64_t>{4, 5, 30}), ConfigError);
+  try {
+    BatchPlan(18, 4, std::nullopt);
+  } catch (const ConfigError& e) {
+    EXPECT_NE(std::string(e.what()).find("16 and 20"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace stoa::optim

@@ -1,0 +1,43 @@
+#include "optim/gradient_store.h"
+
+#include <fmt/format.h>
+
+namespace stoa::optim {
+
+GradientStore::GradientStore(Arena& arena, const nn::ParamList& params, nn::Precision precision)
+    : arena_(&arena),
+      params_(&params),
+      first_use_(params.specs().size(), -1),
+      written_(params.grads().size(), false) {
+  for (std::size_t g = 0; g < params.grads().size(); ++g) {
+    const int p = params.grads()[g].index;
+    const auto& spec = params.specs()[p];
+    const bool tied = first_use_[p] >= 0;
+    if (!tied) first_use_[p] = static_cast<int>(g);
+    accumulators_.push_back(arena.declare(
+        MemoryCategory::kGradients,
+        {fmt::format("gradient{}.{}", tied ? " (tied)" : "", spec.name), precision.vectors(), spec.shard.local}));
+  }
+}
+
+void GradientStore::begin_step() { written_.assign(written_.size(), false); }
+
+nn::GradTarget GradientStore::target(nn::GradId id) {
+  return {arena_->view(accumulators_[id.index]), static_cast<bool>(written_[id.index])};
+}
+
+void GradientStore::notify(nn::GradId id) { written_[id.index] = true; }
+
+void GradientStore::finish(ops::OpContext& ops) {
+  for (std::size_t g = 0; g < accumulators_.size(); ++g)
+    if (!written_[g]) ops::run(ops, ops::FillZero{arena_->view(accumulators_[g])});
+  for (std::size_t g = 0; g < accumulators_.size(); ++g) {
+    const int first = first_use_[params_->grads()[g].index];
+    if (first != static_cast<int>(g))
+      ops::run(ops, ops::AddTo{arena_->view(accumulators_[g]), arena_->view(accumulators_[first])});
+  }
+}
+
+TensorView GradientStore::gradient(nn::ParamId id) { return arena_->view(accumulators_[first_use_[id.index]]); }
+
+}  // namespace stoa::optim

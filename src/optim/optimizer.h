@@ -1,0 +1,48 @@
+// The end of a step: norm, clipping, and the update of every parameter, all from device scalars.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "optim/config.h"
+#include "optim/gradient_store.h"
+#include "optim/parameter_store.h"
+
+namespace stoa::optim {
+
+class Optimizer {
+ public:
+  Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gradients, const OptimConfig& config,
+            nn::Precision precision);
+
+  // Zero moments: the start of training.
+  void reset(ops::OpContext& ops);
+  // Reads main gradients, updates masters and compute values, unless the step is to be skipped.
+  void step(ops::OpContext& ops, const ops::PrepareUpdate& prepare);
+  // Writes compute values from the masters (after a checkpoint was loaded).
+  void refresh_values(ops::OpContext& ops);
+
+  // Names of the moments ("adam.m", "adam.v"; "sgd.momentum"), as in checkpoints, and their tensors.
+  const std::vector<std::string>& moment_names() const { return moment_names_; }
+  TensorView moment(int which, nn::ParamId id);
+
+ private:
+  void update(ops::OpContext& ops, nn::ParamId id, TensorView state);
+
+  Arena* arena_;
+  ParameterStore& parameters_;
+  GradientStore& gradients_;
+  const OptimConfig config_;
+  std::vector<std::string> moment_names_;
+  std::vector<std::vector<Arena::Id>> moments_;  // [which][parameter]
+  // Canonical tensors in the order of their names: where each lies (parameter, first row, rows).
+  struct CanonicalPart {
+    std::string name;
+    std::int64_t begin;
+    int parameter;
+    std::int64_t row, count;
+  };
+  std::vector<CanonicalPart> canonical_;
+};
+
+}  // namespace stoa::optim

@@ -1,0 +1,21 @@
+// Memory of a chunk's constants (rotary tables): declared, filled once, bound.
+#pragma once
+
+#include <vector>
+
+#include "model/chunk.h"
+#include "run/machine.h"
+
+namespace stoa::run {
+
+class ChunkConstants {
+ public:
+  ChunkConstants(Arena& arena, const model::Chunk& chunk);
+  // After the arena was committed. `sequence`: the longest sequence of this use.
+  void fill(Machine& machine, Arena& arena, model::Chunk& chunk, std::int64_t sequence) const;
+
+ private:
+  std::vector<Arena::Id> ids_;
+};
+
+}  // namespace stoa::run

@@ -1,0 +1,154 @@
+#include "run/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "run/host_window.h"
+
+namespace stoa::run {
+
+Decoder::Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision, const Options& options)
+    : arena_(&arena), options_(options), vocabulary_(model.vocabulary) {
+  const auto declare = [&](const char* name, DType type, Shape shape) {
+    return arena.declare(MemoryCategory::kBatch, {std::string("decoder.") + name, type, shape});
+  };
+  const std::int64_t n = options.pass_tokens;
+  tokens_ = declare("tokens", DType::kI32, {n});
+  positions_ = declare("positions", DType::kI32, {n});
+  labels_ = declare("labels", DType::kI32, {n});
+  mask_ = declare("loss_mask", DType::kF32, {n});
+  q_begin_ = declare("q_begin", DType::kI32, {n + 1});
+  k_begin_ = declare("k_begin", DType::kI32, {n});
+  k_count_ = declare("k_count", DType::kI32, {n});
+  losses_ = declare("losses", precision.vectors(), {n});
+  if (options.context == 0) return;
+  logits_ = declare("logits", precision.vectors(), {1, model.padded_vocabulary});
+  const Shape layer{options.context, model.config.query_groups(), model.config.head_size()};
+  for (std::int64_t l = 0; l < model.config.num_layers; ++l)
+    cache_ids_.emplace_back(
+        arena.declare(MemoryCategory::kKvCache, {fmt::format("keys.{}", l), precision.compute, layer}),
+        arena.declare(MemoryCategory::kKvCache, {fmt::format("values.{}", l), precision.compute, layer}));
+}
+
+void Decoder::rewind(std::int64_t keep) { fed_ = std::min(fed_, keep); }
+
+nn::BatchView Decoder::stage(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) {
+  const auto n = static_cast<std::int64_t>(tokens.size());
+  require<InternalError>(n >= 1 && n <= options_.pass_tokens, "a pass of {} tokens, declared for {}", n, options_.pass_tokens);
+  Device& device = *parts.machine.device;
+  nn::BatchView view;
+  view.rows = 1;
+  view.length = n;
+  view.tokens = arena_->view(tokens_).slice(0, n);
+  view.positions = arena_->view(positions_).slice(0, n);
+  device.copy_from_host(view.tokens.data, tokens.data(), tokens.size_bytes(), *parts.machine.stream);
+  device.copy_from_host(view.positions.data, positions.data(), positions.size_bytes(), *parts.machine.stream);
+  return view;
+}
+
+void Decoder::stage_segments(const Parts& parts, nn::BatchView& view, std::span<const std::int32_t> q_begin,
+                             std::span<const std::int32_t> k_begin, std::span<const std::int32_t> k_count) {
+  const auto copy = [&](Arena::Id id, std::span<const std::int32_t> values) {
+    const TensorView to = arena_->view(id).slice(0, static_cast<std::int64_t>(values.size()));
+    parts.machine.device->copy_from_host(to.data, values.data(), values.size_bytes(), *parts.machine.stream);
+    return to;
+  };
+  auto& s = view.segments;
+  s.q_begin = copy(q_begin_, q_begin);
+  s.k_begin = copy(k_begin_, k_begin);
+  s.k_count = copy(k_count_, k_count);
+  s.count = static_cast<std::int64_t>(k_begin.size());
+  s.longest_k = *std::max_element(k_count.begin(), k_count.end());
+  s.longest_q = 0;
+  for (std::size_t i = 0; i + 1 < q_begin.size(); ++i)
+    s.longest_q = std::max<std::int64_t>(s.longest_q, q_begin[i + 1] - q_begin[i]);
+}
+
+std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::int32_t> tokens) {
+  require<InternalError>(!cache_ids_.empty(), "a decoder without cache cannot be fed");
+  require<DataError>(fed_ + static_cast<std::int64_t>(tokens.size()) <= options_.context,
+                     "{} tokens and {} more exceed the context of {}", fed_, tokens.size(), options_.context);
+  require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
+  if (cache_.layers.empty())
+    for (const auto& [keys, values] : cache_ids_) cache_.layers.push_back({arena_->view(keys), arena_->view(values)});
+  const TensorView logits = arena_->view(logits_);
+  std::vector<std::int32_t> positions;
+  while (!tokens.empty()) {
+    const auto now = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(options_.pass_tokens)));
+    tokens = tokens.subspan(now.size());
+    const auto count = static_cast<std::int32_t>(now.size());
+    const auto before = static_cast<std::int32_t>(fed_);
+    positions.resize(now.size());
+    std::iota(positions.begin(), positions.end(), before);
+    nn::BatchView view = stage(parts, now, positions);
+    stage_segments(parts, view, std::array{0, count}, std::array{0}, std::array{before + count});
+    cache_.slots = positions;
+    Scratch::Frame frame(parts.ops.scratch);
+    nn::Pass pass{parts.ops, parts.parallel, parts.parameters, nullptr, view, {}, 0, false, &cache_, {}};
+    const std::int32_t last = count - 1;
+    model::Chunk::Outputs outputs;
+    if (tokens.empty()) {
+      outputs.rows = std::span(&last, 1);
+      outputs.logits = logits;
+    }
+    parts.chunk.infer(pass, {}, outputs);
+    fed_ += count;
+  }
+  host_logits_.resize(static_cast<std::size_t>(vocabulary_));
+  read_tensor(parts.machine, logits, [&](TensorView host) {
+    for (std::int64_t i = 0; i < vocabulary_; ++i)
+      host_logits_[i] = host.dtype == DType::kF64 ? static_cast<float>(host.as<double>()[i]) : host.as<float>()[i];
+  });
+  return host_logits_;
+}
+
+void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
+                     std::span<const std::int64_t> lengths, std::span<float> losses) {
+  std::vector<std::int32_t> positions, q_begin{0}, k_begin, k_count;
+  for (const std::int64_t length : lengths) {
+    if (length == 0) continue;
+    k_begin.push_back(q_begin.back());
+    k_count.push_back(static_cast<std::int32_t>(length));
+    q_begin.push_back(q_begin.back() + static_cast<std::int32_t>(length));
+    for (std::int32_t i = 0; i < length; ++i) positions.push_back(i);
+  }
+  require<InternalError>(positions.size() == tokens.size() && labels.size() == tokens.size() && losses.size() == tokens.size(),
+                         "lengths of texts do not add up to {} tokens", tokens.size());
+  if (tokens.empty()) return;
+  nn::BatchView view = stage(parts, tokens, positions);
+  stage_segments(parts, view, q_begin, k_begin, k_count);
+  const auto n = static_cast<std::int64_t>(tokens.size());
+  view.labels = arena_->view(labels_).slice(0, n);
+  view.loss_mask = arena_->view(mask_).slice(0, n);
+  const std::vector<float> ones(tokens.size(), 1.0f);
+  parts.machine.device->copy_from_host(view.labels.data, labels.data(), labels.size_bytes(), *parts.machine.stream);
+  parts.machine.device->copy_from_host(view.loss_mask.data, ones.data(), ones.size() * sizeof(float), *parts.machine.stream);
+  Scratch::Frame frame(parts.ops.scratch);
+  nn::Pass pass{parts.ops, parts.parallel, parts.parameters, nullptr, view, {}, 0, false, nullptr, {}};
+  const TensorView out = arena_->view(losses_).slice(0, n);
+  model::Chunk::Outputs outputs;
+  outputs.losses = out;
+  parts.chunk.infer(pass, {}, outputs);
+  read_tensor(parts.machine, out, [&](TensorView host) {
+    for (std::int64_t i = 0; i < n; ++i)
+      losses[i] = host.dtype == DType::kF64 ? static_cast<float>(host.as<double>()[i]) : host.as<float>()[i];
+  });
+}
+
+void Decoder::dry_run(const Parts& parts) {
+  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(options_.pass_tokens), 0);
+  std::vector<float> out(zeros.size());
+  const std::int64_t length = options_.pass_tokens;
+  losses(parts, zeros, zeros, std::span(&length, 1), out);
+  if (options_.context == 0) return;
+  // Workspaces may depend on both counts, so the ends of both are walked: the longest pass at the end of the context, and
+  // single tokens there.
+  fed_ = std::max<std::int64_t>(0, options_.context - options_.pass_tokens);
+  feed(parts, std::span(zeros).first(static_cast<std::size_t>(options_.context - fed_)));
+  fed_ = options_.context - 1;
+  feed(parts, std::span(zeros).first(1));
+  rewind();
+}
+
+}  // namespace stoa::run

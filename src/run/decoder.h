@@ -1,0 +1,64 @@
+// Feeds tokens to a model that remembers keys and values of those before: the heart of generation. Also token losses of
+// whole texts. Memory is declared once; one sequence at a time.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "device/arena.h"
+#include "model/chunk.h"
+#include "run/machine.h"
+
+namespace stoa::run {
+
+class Decoder {
+ public:
+  struct Options {
+    std::int64_t context = 1024;      // tokens that the cache holds; 0: no cache (losses only)
+    std::int64_t pass_tokens = 512;   // most tokens of one pass
+  };
+  // Declares cache and batch buffers in `arena`.
+  Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision, const Options& options);
+
+  // What a pass runs with. All references live as long as the decoder is used.
+  struct Parts {
+    Machine& machine;
+    ops::OpContext& ops;
+    const parallel::ParallelContext& parallel;
+    const model::Chunk& chunk;
+    nn::ParamAccess& parameters;
+  };
+
+  std::int64_t context() const { return options_.context; }
+  std::int64_t pass_tokens() const { return options_.pass_tokens; }
+  std::int64_t fed() const { return fed_; }
+  // Forgets all but the first `keep` tokens.
+  void rewind(std::int64_t keep = 0);
+
+  // Appends tokens; the logits of the position after the last one, over the vocabulary. DataError beyond the context.
+  std::span<const float> feed(const Parts& parts, std::span<const std::int32_t> tokens);
+
+  // losses[t] = -log p(labels[t] | tokens of the same text up to t), for texts that lie back to back: `lengths` add up to
+  // tokens.size() <= pass_tokens. The cache is not used.
+  void losses(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
+              std::span<const std::int64_t> lengths, std::span<float> losses);
+
+  // Largest pass of each kind, for a dry run on a meta machine.
+  void dry_run(const Parts& parts);
+
+ private:
+  nn::BatchView stage(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions);
+  void stage_segments(const Parts& parts, nn::BatchView& view, std::span<const std::int32_t> q_begin,
+                      std::span<const std::int32_t> k_begin, std::span<const std::int32_t> k_count);
+
+  Arena* arena_;
+  const Options options_;
+  const std::int64_t vocabulary_;
+  Arena::Id tokens_, positions_, labels_, mask_, q_begin_, k_begin_, k_count_, logits_, losses_;
+  std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;
+  nn::KvCache cache_;
+  std::int64_t fed_ = 0;
+  std::vector<float> host_logits_;
+};
+
+}  // namespace stoa::run

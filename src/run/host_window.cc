@@ -1,0 +1,28 @@
+#include "run/host_window.h"
+
+namespace stoa::run {
+
+void write_tensor(Machine& machine, TensorView tensor, const std::function<void(TensorView)>& fill) {
+  require<InternalError>(tensor.contiguous(), "{} is not contiguous", tensor.text());
+  switch (machine.device->kind()) {
+    case DeviceKind::kHost: return fill(tensor);
+    case DeviceKind::kMeta: return;
+    case DeviceKind::kCuda: {
+      std::vector<std::byte> staging(tensor.bytes());
+      fill(TensorView(staging.data(), tensor.dtype, tensor.shape));
+      machine.device->copy_from_host(tensor.data, staging.data(), staging.size(), *machine.stream);
+      machine.stream->synchronize();
+    }
+  }
+}
+
+void read_tensor(Machine& machine, TensorView tensor, const std::function<void(TensorView)>& read) {
+  require<InternalError>(tensor.contiguous(), "{} is not contiguous", tensor.text());
+  if (machine.device->kind() == DeviceKind::kHost) return read(tensor);
+  std::vector<std::byte> staging(tensor.bytes());
+  machine.device->copy_to_host(staging.data(), tensor.data, staging.size(), *machine.stream);
+  machine.stream->synchronize();
+  read(TensorView(staging.data(), tensor.dtype, tensor.shape));
+}
+
+}  // namespace stoa::run

@@ -1,0 +1,116 @@
+#include "run/model_files.h"
+
+#include <cstring>
+
+#include "base/console.h"
+#include "ckpt/convert.h"
+
+namespace stoa::run {
+
+namespace hf = model::huggingface;
+
+namespace {
+
+model::Gpt resolve(const hf::ModelDescription& description, const fs::path& directory) {
+  try {
+    return model::resolve_gpt(description.config);
+  } catch (const ConfigError& error) {
+    fail<ConfigError>("{}: {}", (directory / "config.json").string(), error.what());
+  }
+}
+
+hf::ModelDescription describe(const fs::path& directory) {
+  const fs::path path = directory / "config.json";
+  try {
+    return hf::read_config(read_text(path));
+  } catch (const ConfigError& error) {
+    fail<ConfigError>("{}: {}", path.string(), error.what());
+  }
+}
+
+Shape shape_of(const std::vector<std::int64_t>& dims, const std::string& name) {
+  require<DataError>(dims.size() <= Shape::kMaxRank, "tensor '{}' has {} dimensions, at most {} are supported", name,
+                     dims.size(), Shape::kMaxRank);
+  Shape shape;
+  switch (dims.size()) {
+    case 0: return shape;
+    case 1: return Shape{dims[0]};
+    case 2: return Shape{dims[0], dims[1]};
+    case 3: return Shape{dims[0], dims[1], dims[2]};
+    default: return Shape{dims[0], dims[1], dims[2], dims[3]};
+  }
+}
+
+}  // namespace
+
+ModelFiles::ModelFiles(const fs::path& directory)
+    : directory_(directory),
+      description_(describe(directory)),
+      model_(resolve(description_, directory)),
+      tensors_(directory),
+      wanted_(hf::tensors(model_, description_.family)) {
+  std::vector<hf::FileTensor> offered;
+  for (const auto* tensor : tensors_.tensors()) offered.push_back({tensor->entry.name, shape_of(tensor->entry.shape, tensor->entry.name)});
+  match_ = hf::match(wanted_, offered, description_.family, model_.config.share_embeddings_and_output_weights);
+  if (match_.head_beside_tied) {
+    // transformers 5 would keep two tensors that differ; a tied model holds one.
+    const auto& head = tensors_.at(*match_.head_beside_tied);
+    const auto& embedding = tensors_.at(match_.names.front());
+    require<DataError>(head.bytes.size() == embedding.bytes.size() &&
+                           std::memcmp(head.bytes.data(), embedding.bytes.data(), head.bytes.size()) == 0,
+                       "{}: the model ties head and embedding, but '{}' and '{}' differ: set tie_word_embeddings to false",
+                       directory_.string(), *match_.head_beside_tied, match_.names.front());
+  }
+}
+
+DType ModelFiles::stored_type() const { return tensors_.at(match_.names.front()).dtype(); }
+
+void ModelFiles::read(const std::vector<nn::ParamSpec>& specs, const std::function<TensorView(nn::ParamId)>& target) const {
+  const CanonicalIndex index(specs);
+  for (std::size_t p = 0; p < specs.size(); ++p) {
+    const TensorView memory = target({static_cast<int>(p)});
+    std::memset(memory.data, 0, memory.bytes());
+  }
+  std::vector<std::byte> converted;
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const hf::Tensor& tensor = wanted_[i];
+    const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
+    const DType type = target(index.at(tensor.parts.front().name).parameter).dtype;
+    const std::int64_t count = tensor.shape.elements();
+    converted.resize(static_cast<std::size_t>(count) * size_of(type));
+    ckpt::convert_elements(stored.bytes.data(), stored.dtype(), converted.data(), type, count);
+    hf::scatter(tensor, size_of(type), converted.data(), [&](const model::CanonicalTensor& part) {
+      const auto& place = index.at(part.name);
+      return static_cast<std::byte*>(CanonicalIndex::in(place, target(place.parameter)).data);
+    });
+  }
+}
+
+std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, hf::Family family, DType type) {
+  std::vector<ckpt::TensorEntry> entries;
+  for (const auto& tensor : hf::tensors(gpt, family)) entries.push_back(ckpt::entry_of({tensor.name, type, tensor.shape}));
+  return entries;
+}
+
+void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, hf::Family family, DType type,
+                 const std::function<TensorView(const std::string&)>& source) {
+  std::vector<std::byte> file, part_bytes;
+  for (const auto& tensor : hf::tensors(gpt, family)) {
+    file.resize(static_cast<std::size_t>(tensor.shape.elements()) * size_of(type));
+    std::vector<std::vector<std::byte>> parts;  // converted, alive until gathered
+    parts.reserve(tensor.parts.size());
+    hf::gather(
+        tensor, size_of(type),
+        [&](const model::CanonicalTensor& part) -> const std::byte* {
+          const TensorView view = source(part.name);
+          if (view.dtype == type) return static_cast<const std::byte*>(view.data);
+          auto& bytes = parts.emplace_back(static_cast<std::size_t>(view.elements()) * size_of(type));
+          ckpt::convert_elements(static_cast<const std::byte*>(view.data), view.dtype, bytes.data(), type, view.elements());
+          return bytes.data();
+        },
+        file.data());
+    writer.write_bytes(tensor.name, file);
+  }
+}
+
+}  // namespace stoa::run

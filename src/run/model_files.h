@@ -1,0 +1,46 @@
+// Between a model directory of Hugging Face's form and a rank's memory.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "ckpt/find_checkpoint.h"
+#include "ckpt/tensor_directory.h"
+#include "model/huggingface/config_json.h"
+#include "model/huggingface/tensor_map.h"
+#include "run/canonical_index.h"
+
+namespace stoa::run {
+
+// A model directory, its configuration read and its tensors checked by name and shape; weights are not read yet.
+class ModelFiles {
+ public:
+  // `directory` holds config.json and safetensors. IoError, ConfigError, DataError.
+  explicit ModelFiles(const fs::path& directory);
+
+  const fs::path& directory() const { return directory_; }
+  const model::huggingface::ModelDescription& description() const { return description_; }
+  const model::Gpt& model() const { return model_; }
+  // Element type of most weights in the file.
+  DType stored_type() const;
+
+  // Fills the memory of every canonical tensor. `target(id)`: host view of the parameter's whole local tensor, any
+  // floating-point type; padding is set to zero.
+  void read(const std::vector<nn::ParamSpec>& specs, const std::function<TensorView(nn::ParamId)>& target) const;
+
+ private:
+  fs::path directory_;
+  model::huggingface::ModelDescription description_;
+  model::Gpt model_;
+  ckpt::TensorDirectory tensors_;
+  std::vector<model::huggingface::Tensor> wanted_;
+  model::huggingface::Match match_;
+};
+
+// Entries and bytes of a model directory to be written: all weights as `type`.
+std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, model::huggingface::Family family, DType type);
+// `source(canonical)`: host view of a canonical tensor, any floating-point type.
+void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, model::huggingface::Family family, DType type,
+                 const std::function<TensorView(const std::string& canonical)>& source);
+
+}  // namespace stoa::run

@@ -1,0 +1,42 @@
+// Chooses the next token from logits, on the host.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/philox.h"
+
+namespace stoa::run {
+
+struct SamplingOptions {
+  bool greedy = false;              // the most likely token; ties go to the lower id
+  double temperature = 1.0;         // 0 is greedy
+  std::int64_t top_k = 0;           // 0: all
+  double top_p = 1.0;               // smallest set of likeliest tokens whose probability reaches top_p
+  double min_p = 0.0;               // tokens at least min_p times as likely as the likeliest
+  double repetition_penalty = 1.0;  // > 1 makes tokens seen before less likely (Keskar et al. 2019, CTRL)
+  std::uint64_t seed = 0;
+};
+
+// ConfigError names the option, its value and its range.
+void validate(const SamplingOptions& options);
+
+class TokenSampler {
+ public:
+  explicit TokenSampler(const SamplingOptions& options);
+
+  // `logits` of the next position, `seen`: prompt and answer so far. Order as in Hugging Face's processors: repetition
+  // penalty (a positive logit is divided, a negative one multiplied), temperature, top-k, top-p, min-p. Draw number n of a
+  // sequence is a function of (seed, n) alone.
+  std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen);
+
+ private:
+  SamplingOptions options_;
+  PhiloxKey key_;
+  std::uint64_t draws_ = 0;
+  std::vector<float> scores_;
+  std::vector<std::int32_t> order_;
+};
+
+}  // namespace stoa::run

@@ -1,0 +1,43 @@
+// Chrome trace of chosen steps: actions of the schedule and the operations inside them. Open trace.json in any viewer of
+// that format.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ops/op_context.h"
+
+namespace stoa::run {
+
+class TraceRecorder final : public ops::OpObserver {
+ public:
+  TraceRecorder();
+
+  void before(const char* op, double matrix_flops) override;
+  void after(const char* op) override;
+  // A span around several operations ("forward chunk 0 microbatch 3").
+  void begin(std::string name);
+  void end();
+
+  // {"traceEvents": […]}, times in microseconds since construction. `rank` is the process number in the viewer.
+  std::string json(int rank) const;
+  bool empty() const { return events_.empty(); }
+
+ private:
+  struct Event {
+    std::string name;
+    std::int64_t begin_ns, duration_ns;
+    double flops;
+    int depth;
+  };
+  std::int64_t now() const;
+
+  const std::chrono::steady_clock::time_point origin_;
+  std::vector<Event> events_;
+  std::vector<std::size_t> open_;
+};
+
+}  // namespace stoa::run

@@ -1,0 +1,54 @@
+// A schedule is data: for every pipeline rank a list of actions that one executor walks, the simulator times and the viewer
+// draws.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stoa::schedule {
+
+enum class ActionKind : std::uint8_t {
+  kForward,
+  kBackward,         // input and weight gradients together
+  kBackwardInput,
+  kBackwardWeight,
+  kSendActivation,
+  kReceiveActivation,
+  kSendGradient,
+  kReceiveGradient,
+  kGatherWeights,    // of a chunk, where ZeRO shards parameters
+  kReleaseWeights,
+  kReduceGradients,  // of a chunk, over data-parallel ranks
+  kStep              // optimizer
+};
+std::string_view name_of(ActionKind kind);  // "F", "B", "I", "W", "SA", "RA", "SG", "RG", "GW", "RW", "RD", "STEP"
+
+struct Action {
+  ActionKind kind = ActionKind::kForward;
+  int chunk = -1;       // global chunk number; -1: none
+  int microbatch = -1;  // -1: none
+  bool operator==(const Action&) const = default;
+};
+
+// Which pipeline rank holds which chunk of consecutive layers; chunk 0 holds the embedding, the last one the head.
+struct Placement {
+  std::vector<int> rank_of_chunk;
+  int ranks() const;
+  int chunks() const { return static_cast<int>(rank_of_chunk.size()); }
+  static Placement one_chunk_per_rank(int stages);
+};
+
+struct Schedule {
+  std::string name;
+  Placement placement;
+  int microbatches = 0;
+  std::vector<std::vector<Action>> ranks;  // in order of execution
+};
+
+// "F0.3" = forward of chunk 0, microbatch 3; ranks one line each. parse() is its inverse; ConfigError names what is wrong.
+std::string to_text(const Schedule& schedule);
+std::vector<Action> parse_actions(std::string_view line);
+
+}  // namespace stoa::schedule

@@ -1,0 +1,15 @@
+// Proofs about a schedule before it runs.
+#pragma once
+
+#include "schedule/action.h"
+
+namespace stoa::schedule {
+
+// ConfigError unless every chunk runs every microbatch forward once and backward once (whole, or input then weight), each
+// after what it depends on can have run, without deadlock.
+void validate(const Schedule& schedule);
+
+// Largest number of microbatches whose activations a chunk holds at once: slots to be allocated.
+int microbatches_in_flight(const Schedule& schedule, int chunk);
+
+}  // namespace stoa::schedule

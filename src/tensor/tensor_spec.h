@@ -1,0 +1,37 @@
+// What memory will be needed, before any exists.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace stoa {
+
+// Named purposes of memory: what `stoa plan memory` prints and the arena measures.
+enum class MemoryCategory : std::uint8_t {
+  kWeights,        // parameters in compute precision
+  kGradients,      // main gradients
+  kMaster,         // fp32 master weights, where apart from kWeights
+  kOptimizer,      // moments
+  kActivations,    // saved for backward, per microbatch in flight
+  kStash,          // weight-gradient stash between input- and weight-gradient passes
+  kScratch,        // temporaries of one operation or block, and workspaces of kernels
+  kBatch,          // token ids, labels, masks
+  kCommunication,  // communication buffers
+  kKvCache,        // keys and values of generation
+  kScalars,        // loss, norm, rates
+  kCount
+};
+std::string_view name_of(MemoryCategory category);
+
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(shape.elements()) * size_of(dtype); }
+};
+
+}  // namespace stoa

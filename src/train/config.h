@@ -1,0 +1,87 @@
+// Configuration of a training run: NeMo's `trainer`, `exp_manager`, and the batch and loss-scale keys under
+// `model`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace stoa::train {
+
+enum class Precision {
+  kFp32,
+  kBf16,
+  kFp16
+};  // of activations and of the weights used in products; masters are fp32
+
+std::span<const config::EnumName<Precision>> enum_names(Precision);
+
+struct Duration {  // written as "90s", "15m", "4h", "2d" or NeMo's DD:HH:MM:SS
+  double seconds = 0;
+};
+
+// `trainer`. A run ends at the first of max_steps, max_tokens, max_epochs, max_time that is reached.
+struct TrainerConfig {
+  std::optional<std::int64_t> max_steps, max_tokens;
+  std::optional<double> max_epochs;
+  std::optional<Duration> max_time;
+  Precision precision = Precision::kBf16;
+  std::int64_t log_every_n_steps = 10;
+  std::int64_t val_check_interval = 0;             // steps; 0: no validation
+  std::int64_t limit_val_batches = 50;             // global batches per validation
+  std::optional<double> gradient_clip_val = 1.0;   // global norm; null or 0: no clipping
+  std::vector<std::int64_t> trace_steps;           // steps that trace.json shows
+  std::optional<std::int64_t> devices, num_nodes;  // must equal the ranks that run
+  std::optional<std::int64_t> num_threads;         // null: one per core
+  std::vector<std::string> sample_prompts;         // continued at each validation, shown in the report
+  std::int64_t sample_max_tokens = 64;
+};
+
+struct CheckpointConfig {                           // exp_manager.checkpoint_callback_params
+  std::optional<std::int64_t> every_n_train_steps;  // null: val_check_interval; at the end of a run always
+  std::int64_t keep_last = 2;                       // newest checkpoints kept
+  std::int64_t save_top_k = 1;                      // best by validation loss kept beside them; -1: keep all
+};
+
+struct ExpManagerConfig {                       // exp_manager
+  std::optional<std::string> explicit_log_dir;  // the run directory
+  std::optional<std::string> exp_dir, name;     // instead: exp_dir/name
+  bool resume_if_exists = true;                 // false: a directory with checkpoints is refused
+  bool resume_ignore_no_checkpoint = true;      // false: resuming where there is none is an error
+  bool create_checkpoint_callback = true;       // false: nothing is saved
+  bool create_tensorboard_logger = true;
+  CheckpointConfig checkpoint;
+};
+
+struct BatchConfig {  // model.*
+  std::int64_t micro_batch_size = 1;
+  std::optional<std::int64_t> global_batch_size;               // samples per step; see global()
+  std::optional<std::vector<std::int64_t>> rampup_batch_size;  // [start, increment, samples]
+
+  std::int64_t global() const { return global_batch_size.value_or(micro_batch_size); }
+};
+
+struct LossScaleConfig {  // model.*, precision fp16 only
+  double native_amp_init_scale = 4294967296.0;
+  std::int64_t native_amp_growth_interval = 1000;
+  std::int64_t hysteresis = 2;
+  double min_loss_scale = 1.0;
+};
+
+void declare(config::Section<TrainerConfig>& s);
+void declare(config::Section<ExpManagerConfig>& s);
+void declare(config::Section<BatchConfig>& s);
+void declare(config::Section<LossScaleConfig>& s);
+
+}  // namespace stoa::train
+
+template <>
+struct stoa::config::Codec<stoa::train::Duration> {
+  static stoa::train::Duration parse(const Node& node);
+  static Node print(const stoa::train::Duration& value);
+  static std::string type() { return "duration"; }
+};
