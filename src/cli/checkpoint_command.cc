@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/checksum.h"
+#include "base/console.h"
 #include "base/error.h"
 #include "ckpt/export_model.h"
 #include "ckpt/find_checkpoint.h"

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/console.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "ckpt/checkpoint_writer.h"
