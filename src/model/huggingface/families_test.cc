@@ -42,7 +42,7 @@ double norm(const std::vector<double>& values) {
 class Families : public ::testing::TestWithParam<std::string> {
  protected:
   // All that differs between transformers' fp64 run and ours, as a share of the tensor's norm.
-  void check(nn::Precision precision, double tolerance) {
+  void check(nn::Precision precision, double tolerance, fixture::Machine machine) {
     const json& c = fixtures()[GetParam()];
     const ModelDescription description = read_config(c["config"].dump());
     const Gpt gpt = resolve_gpt(description.config);
@@ -53,7 +53,7 @@ class Families : public ::testing::TestWithParam<std::string> {
     o.precision = precision;
     o.tokens = rows * length;
     o.positions = length;
-    Model model(gpt, o, fixture::reference(), length);
+    Model model(gpt, o, std::move(machine), length);
     model.initialize_all(1);
     testing::load_formula(model, gpt, description.family);
 
@@ -91,8 +91,9 @@ class Families : public ::testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Families, Fp64) { check(fixture::fp64(), 1e-5); }
-TEST_P(Families, Fp32) { check({DType::kF32, DType::kF32}, 1e-4); }
+TEST_P(Families, Fp64) { check(fixture::fp64(), 1e-5, fixture::reference()); }
+TEST_P(Families, Fp32) { check({DType::kF32, DType::kF32}, 1e-4, fixture::reference()); }
+TEST_P(Families, CpuFp32) { check({DType::kF32, DType::kF32}, 1e-4, fixture::cpu()); }
 
 // Written and read again: the same model, in the spelling of either version alone.
 TEST_P(Families, ConfigurationSurvives) {

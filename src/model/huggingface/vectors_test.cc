@@ -74,7 +74,7 @@ std::vector<Vector> vectors() {
 
 class Vectors : public ::testing::TestWithParam<Vector> {};
 
-void check_vector(const Vector& expected, nn::Precision precision, double tolerance) {
+void check_vector(const Vector& expected, nn::Precision precision, double tolerance, fixture::Machine machine) {
   ModelDescription description = read_config(expected.config);
   for (double* p : {&description.config.hidden_dropout, &description.config.attention_dropout,
                     &description.config.embedding_dropout})
@@ -85,7 +85,7 @@ void check_vector(const Vector& expected, nn::Precision precision, double tolera
   o.precision = precision;
   o.tokens = 12;
   o.positions = 12;
-  Model model(gpt, o, fixture::reference(), 12);
+  Model model(gpt, o, std::move(machine), 12);
   model.initialize_all(1);  // padding rows
   const auto all = tensors(gpt, description.family);
   EXPECT_EQ(all.size(), expected.tensors);
@@ -116,9 +116,10 @@ void check_vector(const Vector& expected, nn::Precision precision, double tolera
 }
 
 TEST_P(Vectors, Fp64) {
-  check_vector(GetParam(), fixture::fp64(), 1e-5);
+  check_vector(GetParam(), fixture::fp64(), 1e-5, fixture::reference());
 }
-TEST_P(Vectors, Fp32) { check_vector(GetParam(), {DType::kF32, DType::kF32}, 2e-5); }
+TEST_P(Vectors, Fp32) { check_vector(GetParam(), {DType::kF32, DType::kF32}, 2e-5, fixture::reference()); }
+TEST_P(Vectors, CpuFp32) { check_vector(GetParam(), {DType::kF32, DType::kF32}, 2e-5, fixture::cpu()); }
 
 std::string name_of_vector(const ::testing::TestParamInfo<Vector>& test) { return test.param.id; }
 INSTANTIATE_TEST_SUITE_P(Families, Vectors, ::testing::ValuesIn(vectors()), name_of_vector);
