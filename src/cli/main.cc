@@ -7,6 +7,7 @@
 
 #include "base/console.h"
 #include "base/error.h"
+#include "cli/bench_ops.h"
 #include "cli/command.h"
 #include "cli/data_command.h"
 
@@ -26,6 +27,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   stoa::cli::add_tokenizer_command(app, context);
   stoa::cli::add_data_command(app, context);
+  stoa::cli::add_bench_ops_command(app, context);
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
