@@ -7,6 +7,7 @@
 
 #include "base/console.h"
 #include "base/error.h"
+#include "cli/bench_ops.h"
 #include "cli/command.h"
 #include "cli/checkpoint_command.h"
 #include "cli/config_command.h"

@@ -1,5 +1,5 @@
-// The suite of ops/backend_suite.h on the CPU backend, for every instruction set of this machine; the same bits for any
-// number of workers; and what is special to its attention.
+// The suite of ops/backend_suite.h on the CPU backend, for every instruction set of this machine; the same
+// bits for any number of workers; and what is special to its attention.
 #include "ops/cpu/cpu_backend.h"
 
 #include "ops/attention_cases.h"
@@ -25,7 +25,8 @@ std::shared_ptr<Backend> make_cpu(int workers, InstructionSet isa) {
 
 std::vector<InstructionSet> instruction_sets() {
   std::vector<InstructionSet> sets;
-  for (int i = 0; i <= static_cast<int>(cpu::best_instruction_set()); ++i) sets.push_back(static_cast<InstructionSet>(i));
+  for (int i = 0; i <= static_cast<int>(cpu::best_instruction_set()); ++i)
+    sets.push_back(static_cast<InstructionSet>(i));
   return sets;
 }
 
@@ -99,7 +100,9 @@ TEST(CpuBackendWorkers, BitsDoNotDependOnTheirNumber) {
     op.dtable = t.random(DType::kF32, {11, 300});
     return op;
   });
-  expect_same_for_any_workers([&](Tensors& t) { return SumSquares{t.random(DType::kF32, {200001}), t.state()}; });
+  expect_same_for_any_workers([&](Tensors& t) {
+    return SumSquares{t.random(DType::kF32, {200001}), t.state()};
+  });
   for (const AttentionCase& c : attention_cases()) {
     SCOPED_TRACE(c.name);
     expect_same_for_any_workers([&](Tensors& t) { return make_attention(t, c, DType::kBF16); });
@@ -132,7 +135,8 @@ TEST(CpuAttention, LongSegmentsLikeReference) {
         const AttentionForward forward = make_attention(t, c, type);
         expect_like_reference(*backend, forward);
         run_reference(forward);
-        expect_like_reference(*backend, make_backward(t, forward), {static_cast<double>(std::max<std::int64_t>(64, c.d))});  // sums of d terms
+        expect_like_reference(*backend, make_backward(t, forward),
+                              {static_cast<double>(std::max<std::int64_t>(64, c.d))});  // sums of d terms
         t.expect_guards();
       }
     }

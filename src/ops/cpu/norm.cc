@@ -61,7 +61,8 @@ void CpuBackend::execute(const NormBackward& op, Resources resources) {
     if (op.dgamma)
       kernels.add_partials(partial, blocks, 2 * columns, op.dgamma.as<float>(), begin, end, op.accumulate);
     if (op.dbeta)
-      kernels.add_partials(partial + columns, blocks, 2 * columns, op.dbeta.as<float>(), begin, end, op.accumulate);
+      kernels.add_partials(partial + columns, blocks, 2 * columns, op.dbeta.as<float>(), begin, end,
+                           op.accumulate);
   });
 }
 
