@@ -3,13 +3,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 
 namespace stoa::cli {
 
-// Adds `ops` to the command `bench`, which is made when `app` has none yet.
 void add_bench_ops(CLI::App& bench, Context& context);
 
 }  // namespace stoa::cli
