@@ -14,9 +14,11 @@ TEST_P(BackendTest, AttentionForward) {
         SCOPED_TRACE(fmt::format("{} {} scale {}", name_of(type), c.name, scale));
         Tensors t;
         AttentionForward op = make_attention(t, c, type, scale);
-        expect_like_reference(backend(), op);
+        // Errors of the scores, which grow with the scale, are relative errors of the probabilities.
+        const Tolerance tolerance{64 * scale};
+        expect_like_reference(backend(), op, tolerance);
         op.lse = {};
-        expect_like_reference(backend(), op);
+        expect_like_reference(backend(), op, tolerance);
         t.expect_guards();
       }
     }

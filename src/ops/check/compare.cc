@@ -64,7 +64,9 @@ std::optional<Mismatch> worst_mismatch(const TensorView& got, const TensorView& 
   const double rms = finite_rms(b);
   const double relative = tolerance.sum_ulps * unit_roundoff(accumulation_type(expected.dtype)) +
                           tolerance.inner_ulps * unit_roundoff(tolerance.inner);
-  const double storage = 2 * unit_roundoff(expected.dtype), least = smallest_subnormal(expected.dtype);
+  const double storage = 2 * unit_roundoff(expected.dtype),
+               least = smallest_subnormal(expected.dtype) +
+                       8 * unit_roundoff(accumulation_type(expected.dtype)) * tolerance.cancelled;
   Mismatch worst;
   double worst_factor = 1;
   for (std::size_t i = 0; i < b.size(); ++i) {

@@ -15,6 +15,7 @@ namespace stoa::ops {
 // tensor
 // + inner_ulps * u(inner) * (|expected| + rms)  values rounded to `inner` on the way (probabilities of
 // attention in bf16)
+// + 8 u(sum) * cancelled                      where sums cancel, possibly to nothing: the size of their terms
 // + the smallest subnormal of the storage type.
 // u is the unit roundoff: 2^-53, 2^-24, 2^-11 (fp16), 2^-8 (bf16). NaN equals NaN; an infinity equals only
 // itself.
@@ -22,6 +23,7 @@ struct Tolerance {
   double sum_ulps = 64;
   DType inner = DType::kF64;  // type of intermediate values
   double inner_ulps = 4;
+  double cancelled = 0;
 };
 
 double unit_roundoff(DType type);

@@ -7,12 +7,18 @@ namespace {
 
 Curve curve_of(ActivationKind kind) {
   switch (kind) {
-    case ActivationKind::kGelu: return Curve::kGelu;
-    case ActivationKind::kGeluTanh: return Curve::kGeluTanh;
-    case ActivationKind::kQuickGelu: return Curve::kQuickGelu;
-    case ActivationKind::kSilu: return Curve::kSilu;
-    case ActivationKind::kRelu: return Curve::kRelu;
-    case ActivationKind::kSquaredRelu: return Curve::kSquaredRelu;
+    case ActivationKind::kGelu:
+      return Curve::kGelu;
+    case ActivationKind::kGeluTanh:
+      return Curve::kGeluTanh;
+    case ActivationKind::kQuickGelu:
+      return Curve::kQuickGelu;
+    case ActivationKind::kSilu:
+      return Curve::kSilu;
+    case ActivationKind::kRelu:
+      return Curve::kRelu;
+    case ActivationKind::kSquaredRelu:
+      return Curve::kSquaredRelu;
   }
   fail<InternalError>("unknown activation {}", static_cast<int>(kind));
 }

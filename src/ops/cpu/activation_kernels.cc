@@ -5,8 +5,8 @@
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
 
-// Every curve is x * share(x), and slope() is its derivative. tanh is written as a sigmoid, which keeps small results
-// of large negative x exact to rounding: (1 + tanh u) / 2 = sigmoid(2u).
+// Every curve is x * share(x), and slope() is its derivative. tanh is written as a sigmoid, which keeps small
+// results of large negative x exact to rounding: (1 + tanh u) / 2 = sigmoid(2u).
 struct Gelu {
   STOA_INLINE F value(F x) { return x * normal_cdf(x); }
   STOA_INLINE F slope(F x) { return fma(x * 0.39894228f, exp(x * x * -0.5f), normal_cdf(x)); }
@@ -78,12 +78,24 @@ void backward_rows(const ActivationArgs& a, std::int64_t begin, std::int64_t end
 template <class Body>
 STOA_INLINE void with_curve(Curve curve, Body body) {
   switch (curve) {
-    case Curve::kGelu: body(Gelu{}); break;
-    case Curve::kGeluTanh: body(GeluTanh{}); break;
-    case Curve::kQuickGelu: body(QuickGelu{}); break;
-    case Curve::kSilu: body(Silu{}); break;
-    case Curve::kRelu: body(Relu{}); break;
-    case Curve::kSquaredRelu: body(SquaredRelu{}); break;
+    case Curve::kGelu:
+      body(Gelu{});
+      break;
+    case Curve::kGeluTanh:
+      body(GeluTanh{});
+      break;
+    case Curve::kQuickGelu:
+      body(QuickGelu{});
+      break;
+    case Curve::kSilu:
+      body(Silu{});
+      break;
+    case Curve::kRelu:
+      body(Relu{});
+      break;
+    case Curve::kSquaredRelu:
+      body(SquaredRelu{});
+      break;
   }
 }
 

@@ -60,13 +60,14 @@ template <class Op>
 void check_segments(const Op& op) {
   for (std::int64_t i = 0; i < op.segments.count; ++i) {
     const AttentionSegment s = segment_of(op, i);
-    require<DataError>(s.queries >= 0 && s.keys >= 0 && s.q_row >= 0 && s.q_row + s.queries <= op.q.shape[0] &&
-                           s.k_row >= 0 && s.k_row + s.keys <= op.k.shape[0],
+    require<DataError>(s.queries >= 0 && s.keys >= 0 && s.q_row >= 0 &&
+                           s.q_row + s.queries <= op.q.shape[0] && s.k_row >= 0 &&
+                           s.k_row + s.keys <= op.k.shape[0],
                        "attention segment {}: queries [{}, {}) of {}, keys [{}, {}) of {}", i, s.q_row,
                        s.q_row + s.queries, op.q.shape[0], s.k_row, s.k_row + s.keys, op.k.shape[0]);
     require<InternalError>(s.queries <= op.segments.longest_q && s.keys <= op.segments.longest_k,
-                           "attention segment {} has {} queries and {} keys, more than the bounds {} and {}", i, s.queries,
-                           s.keys, op.segments.longest_q, op.segments.longest_k);
+                           "attention segment {} has {} queries and {} keys, more than the bounds {} and {}",
+                           i, s.queries, s.keys, op.segments.longest_q, op.segments.longest_k);
   }
 }
 
@@ -118,7 +119,8 @@ constexpr std::int64_t kForwardQueries = kForwardBlocks * kQueryBlock;
 
 // Bytes of one worker.
 std::size_t forward_share(const AttentionForward& op, const AttentionForwardKernels& kernels) {
-  const std::size_t decode = static_cast<std::size_t>(op.segments.longest_k + op.q.shape[2] + 64) * sizeof(float);
+  const std::size_t decode =
+      static_cast<std::size_t>(op.segments.longest_k + op.q.shape[2] + 64) * sizeof(float);
   return aligned(std::max(kernels.forward_bytes(element_of(op.q.dtype), op.q.shape[2]), decode));
 }
 std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardKernels& kernels) {
@@ -130,7 +132,8 @@ std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardK
 
 std::size_t CpuBackend::workspace_bytes(const AttentionForward& op) const {
   if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
-  return forward_share(op, STOA_KERNELS(isa_, attention_forward_kernels)) * static_cast<std::size_t>(pool_.size());
+  return forward_share(op, STOA_KERNELS(isa_, attention_forward_kernels)) *
+         static_cast<std::size_t>(pool_.size());
 }
 
 void CpuBackend::execute(const AttentionForward& op, Resources resources) {
@@ -145,7 +148,8 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
     const std::int64_t first = op.segments.count ? q[0] : op.lse.rows();
     const std::int64_t last = op.segments.count ? q[op.segments.count] : op.lse.rows();
     std::fill(args.lse, args.lse + first * args.heads, -std::numeric_limits<float>::infinity());
-    std::fill(args.lse + last * args.heads, args.lse + op.lse.elements(), -std::numeric_limits<float>::infinity());
+    std::fill(args.lse + last * args.heads, args.lse + op.lse.elements(),
+              -std::numeric_limits<float>::infinity());
   }
   // Late queries see most keys: their tasks come first, so that the last ones to finish are short.
   const std::int64_t pieces = (op.segments.longest_q + kForwardQueries - 1) / kForwardQueries;
@@ -153,11 +157,13 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
   pool_.run(pieces * per_piece, [&](std::int64_t task, int worker) {
     const std::int64_t piece = pieces - 1 - task / per_piece, head = task % heads;
     const AttentionSegment segment = segment_of(op, task % per_piece / heads);
-    const std::int64_t begin = piece * kForwardQueries, end = std::min(segment.queries, begin + kForwardQueries);
+    const std::int64_t begin = piece * kForwardQueries,
+                       end = std::min(segment.queries, begin + kForwardQueries);
     if (begin >= end) return;
     void* memory = static_cast<char*>(resources.workspace) + share * static_cast<std::size_t>(worker);
     if (segment.queries <= 2 && args.dropout == 0) {
-      for (std::int64_t query = begin; query < end; ++query) kernels.decode(args, segment, head, query, memory);
+      for (std::int64_t query = begin; query < end; ++query)
+        kernels.decode(args, segment, head, query, memory);
     } else {
       kernels.forward(args, segment, head, begin, end, memory);
     }
@@ -166,7 +172,8 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
 
 std::size_t CpuBackend::workspace_bytes(const AttentionBackward& op) const {
   if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
-  return backward_share(op, STOA_KERNELS(isa_, attention_backward_kernels)) * static_cast<std::size_t>(pool_.size());
+  return backward_share(op, STOA_KERNELS(isa_, attention_backward_kernels)) *
+         static_cast<std::size_t>(pool_.size());
 }
 
 void CpuBackend::execute(const AttentionBackward& op, Resources resources) {

@@ -5,9 +5,11 @@ namespace {
 
 // Memory of one task, in floats. Queries of one head are packed once and met by every block of keys.
 struct BackwardMemory {
-  std::int64_t query_columns, query_pairs, dout_columns, dout_pairs, dquery, delta, lse;
-  std::int64_t keys, key_pairs, values, dkeys, dvalues, scores, slopes, weights, dscores, dscore_pairs, ones, end;
-  BackwardMemory(std::int64_t per, std::int64_t d, std::int64_t longest_q, std::int64_t longest_k, bool grouped) {
+  std::int64_t query_columns, query_pairs, dout_columns, dout_pairs, output, dquery, delta, lse;
+  std::int64_t keys, key_pairs, values, dkeys, dvalues, scores, slopes, weights, dscores, dscore_pairs, ones,
+      end;
+  BackwardMemory(std::int64_t per, std::int64_t d, std::int64_t longest_q, std::int64_t longest_k,
+                 bool grouped) {
     const std::int64_t dp = padded(d), block = kBlock * dp;
     const std::int64_t queries = round_up(longest_q, kBlock) * dp;
     const std::int64_t sums = grouped ? round_up(longest_k, kBlock) * dp : block;
@@ -16,7 +18,8 @@ struct BackwardMemory {
     query_pairs = query_columns + queries / per;  // [blocks][kBlock / per][dp]
     dout_columns = query_pairs + queries / per;
     dout_pairs = dout_columns + queries / per;
-    dquery = dout_pairs + queries / per;  // [blocks][dp][kBlock]
+    output = dout_pairs + queries / per;  // [dw][kBlock], of one block
+    dquery = output + block / per;        // [blocks][dp][kBlock]
     delta = dquery + queries;             // [blocks][kBlock]
     lse = delta + round_up(longest_q, kBlock);
     keys = lse + round_up(longest_q, kBlock);  // [kBlock][dw]
@@ -24,40 +27,38 @@ struct BackwardMemory {
     values = key_pairs + block / per;          // [kBlock][dw]
     dkeys = values + block / per;              // [kBlock or all keys][dp]
     dvalues = dkeys + sums;
-    scores = dvalues + sums;              // [kBlock][kBlock]; singles: weights, too
-    slopes = scores + kBlock * kBlock;    // [kBlock][kBlock]; singles: gradients of the scores, too
-    weights = slopes + kBlock * kBlock;   // pairs: [kBlock][kBlock / 2] words along the queries
-    dscores = weights + square;           // the same
-    dscore_pairs = dscores + square;      // [kBlock / 2][kBlock] words along the keys
+    scores = dvalues + sums;             // [kBlock][kBlock]; singles: weights, too
+    slopes = scores + kBlock * kBlock;   // [kBlock][kBlock]; singles: gradients of the scores, too
+    weights = slopes + kBlock * kBlock;  // pairs: [kBlock][kBlock / 2] words along the queries
+    dscores = weights + square;          // the same
+    dscore_pairs = dscores + square;     // [kBlock / 2][kBlock] words along the keys
     ones = dscore_pairs + square;
     end = ones + kBlock;
   }
 };
 
-std::size_t backward_bytes(Element type, std::int64_t d, std::int64_t longest_q, std::int64_t longest_k, bool grouped) {
-  return static_cast<std::size_t>(BackwardMemory(per_word(type), d, longest_q, longest_k, grouped).end) * sizeof(float);
+std::size_t backward_bytes(Element type, std::int64_t d, std::int64_t longest_q, std::int64_t longest_k,
+                           bool grouped) {
+  return static_cast<std::size_t>(BackwardMemory(per_word(type), d, longest_q, longest_k, grouped).end) *
+         sizeof(float);
 }
 
-template <class E>
-STOA_INLINE float dot(const typename E::Storage* a, const typename E::Storage* b, std::int64_t n) {
-  F sum{};
-  for_vectors(n, [&](std::int64_t i, auto part) { sum = fma(E::get(a + i, part), E::get(b + i, part), sum); });
-  return reduce_add(sum);
-}
-
-// One block: scores and slopes (gradients of the dropped weights) become words of weights and of score gradients.
+// One block: scores and slopes (gradients of the dropped weights) become words of weights and of score
+// gradients.
 template <class P>
-STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment& segment, const BlockMask& mask,
-                               std::int64_t head, std::int64_t q_at, std::int64_t keys, std::int64_t vectors,
-                               const float* lse, const float* delta, float* memory, const BackwardMemory& at) {
-  const float factor = (args.scale < 0 ? -args.scale : args.scale) * kLog2E;
+STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment& segment,
+                               const BlockMask& mask, std::int64_t head, std::int64_t q_at, std::int64_t keys,
+                               std::int64_t vectors, const float* lse, const float* delta, float* memory,
+                               const BackwardMemory& at) {
+  const float factor = (args.scale < 0 ? -args.scale : args.scale) * P::kUnit;
   float* scores = memory + at.scores;
   float* slopes = memory + at.slopes;
   // Returns the dropped weight and sets the gradient of the score.
-  const auto element = [&](std::int64_t j, std::int64_t column, BlockDropout& dropout, F shift, F mean, F& gradient) {
+  const auto element = [&](std::int64_t j, std::int64_t column, BlockDropout& dropout, F shift, F mean,
+                           F& gradient) {
     F s = fma(load(scores + j * kBlock + column), splat(factor), -shift);
     if (mask.partial) s = select(mask.row(j, column), s, splat(-kInfinity));
-    const F p = exp2<P::kExpDegree>(s);
+    const F p = P::power(s);
     F slope = load(slopes + j * kBlock + column);
     F dropped = p;
     if (args.dropout != 0) {
@@ -73,7 +74,8 @@ STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment
     for (std::int64_t v = 0; v < vectors; v += 2) {
       const bool second = v + 1 < vectors;
       const std::int64_t left = v * kLanes, right = left + kLanes;
-      BlockDropout drop_left(args, segment, head, q_at + left, mask.k0), drop_right(args, segment, head, q_at + right, mask.k0);
+      BlockDropout drop_left(args, segment, head, q_at + left, mask.k0),
+          drop_right(args, segment, head, q_at + right, mask.k0);
       const F shift_left = load(lse + left), mean_left = load(delta + left);
       const F shift_right = second ? load(lse + right) : F{}, mean_right = second ? load(delta + right) : F{};
       for (std::int64_t j = 0; j < keys; j += 2) {
@@ -81,7 +83,8 @@ STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment
         for (int row = 0; row < 2 && j + row < keys; ++row) {
           const F weight_left = element(j + row, left, drop_left, shift_left, mean_left, gradient[row][0]);
           F weight_right{};
-          if (second) weight_right = element(j + row, right, drop_right, shift_right, mean_right, gradient[row][1]);
+          if (second)
+            weight_right = element(j + row, right, drop_right, shift_right, mean_right, gradient[row][1]);
           const std::int64_t word = (j + row) * kHalf + left / 2;
           store(memory + at.weights + word, query_words<P>(weight_left, weight_right));
           store(memory + at.dscores + word, query_words<P>(gradient[row][0], gradient[row][1]));
@@ -107,8 +110,8 @@ STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment
 }
 
 template <class P>
-void pack_queries(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head, float* memory,
-                  const BackwardMemory& at) {
+void pack_queries(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
+                  float* memory, const BackwardMemory& at) {
   using E = typename P::Type;
   using Storage = typename E::Storage;
   const std::int64_t d = args.d, dp = padded(d), words = kBlock * dp / P::kPerWord;
@@ -119,28 +122,39 @@ void pack_queries(const AttentionArgs& args, const AttentionSegment& segment, st
     const std::int64_t count = segment.queries - q0 < kBlock ? segment.queries - q0 : kBlock;
     float* pairs[] = {memory + at.query_pairs + b * words, memory + at.dout_pairs + b * words};
     for (float* p : pairs) std::memset(p, 0, static_cast<std::size_t>(words) * sizeof(float));
-    pack_columns<P>(row(args.q, q0), args.q.stride, count, d, args.scale < 0, memory + at.query_columns + b * words);
-    pack_columns<P>(row(args.dout, q0), args.dout.stride, count, d, false, memory + at.dout_columns + b * words);
+    pack_columns<P>(row(args.q, q0), args.q.stride, count, d, args.scale < 0,
+                    memory + at.query_columns + b * words);
+    pack_columns<P>(row(args.dout, q0), args.dout.stride, count, d, false,
+                    memory + at.dout_columns + b * words);
     pack_pairs<P>(row(args.q, q0), args.q.stride, count, d, pairs[0]);
     pack_pairs<P>(row(args.dout, q0), args.dout.stride, count, d, pairs[1]);
     for (std::int64_t i = 0; i < kBlock; ++i) {
-      float lse = kInfinity, delta = 0;  // lanes without a query, and queries that see nothing, weigh 0
+      float lse = kInfinity;  // lanes without a query, and queries that see nothing, weigh 0
       if (i < count) {
         const float given = args.lse[(segment.q_row + q0 + i) * args.heads + head];
-        if (given != -kInfinity) lse = given * kLog2E;
-        delta = dot<E>(row(args.dout, q0 + i), row(args.o, q0 + i), d);
+        if (given != -kInfinity) lse = given * P::kUnit;
       }
       memory[at.lse + q0 + i] = lse;
-      memory[at.delta + q0 + i] = delta;
     }
-    std::memset(memory + at.dquery + b * kBlock * dp, 0, static_cast<std::size_t>(kBlock * dp) * sizeof(float));
+    // delta = dout . o, summed in the order of block_product: where a query sees one key it cancels dout . v
+    // exactly.
+    pack_columns<P>(row(args.o, q0), args.o.stride, count, d, false, memory + at.output);
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      F sum{};
+      for (std::int64_t w = 0; w < dp / P::kPerWord; ++w)
+        sum = P::product(load(memory + at.output + w * kBlock + i),
+                         load(memory + at.dout_columns + b * words + w * kBlock + i), sum);
+      store(memory + at.delta + q0 + i, sum);
+    }
+    std::memset(memory + at.dquery + b * kBlock * dp, 0,
+                static_cast<std::size_t>(kBlock * dp) * sizeof(float));
   }
 }
 
 // Rows of a gradient from its fp32 sums.
 template <class E>
-STOA_INLINE void write_rows(const float* sums, std::int64_t dp, float factor, typename E::Storage* to, std::int64_t stride,
-                            std::int64_t count, std::int64_t d) {
+STOA_INLINE void write_rows(const float* sums, std::int64_t dp, float factor, typename E::Storage* to,
+                            std::int64_t stride, std::int64_t count, std::int64_t d) {
   for (std::int64_t r = 0; r < count; ++r)
     for_vectors(d, [&](std::int64_t i, auto part) {
       E::put(to + r * stride + i, F32::get(sums + r * dp + i, part) * factor, part);
@@ -148,7 +162,8 @@ STOA_INLINE void write_rows(const float* sums, std::int64_t dp, float factor, ty
 }
 
 template <class P>
-void backward_task(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t group, float* memory) {
+void backward_task(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t group,
+                   float* memory) {
   using E = typename P::Type;
   using Storage = typename E::Storage;
   const std::int64_t d = args.d, dp = padded(d), dw = dp / P::kPerWord, words = kBlock * dp / P::kPerWord;
@@ -177,24 +192,25 @@ void backward_task(const AttentionArgs& args, const AttentionSegment& segment, s
       pack_rows<P>(key_row(args.v, k0), args.v.stride, keys, d, memory + at.values);
       for (std::int64_t q0 = 0, b = 0; q0 < segment.queries; q0 += kBlock, ++b) {
         const std::int64_t count = segment.queries - q0 < kBlock ? segment.queries - q0 : kBlock;
-        if (see.last(q0 + count - 1) <= k0 || see.first(q0) >= k0 + keys) continue;  // nothing of it is visible
+        if (see.last(q0 + count - 1) <= k0 || see.first(q0) >= k0 + keys)
+          continue;  // nothing of it is visible
         const std::int64_t vectors = (count + kLanes - 1) / kLanes;
         const BlockMask mask(see, q0, vectors * kLanes, k0, keys);
-        block_product<P>(keys, vectors, dw, memory + at.keys, dw, 1, memory + at.query_columns + b * words, kBlock,
-                         memory + at.scores, kBlock, Into::kSet);
-        block_product<P>(keys, vectors, dw, memory + at.values, dw, 1, memory + at.dout_columns + b * words, kBlock,
-                         memory + at.slopes, kBlock, Into::kSet);
+        block_product<P>(keys, vectors, dw, memory + at.keys, dw, 1, memory + at.query_columns + b * words,
+                         kBlock, memory + at.scores, kBlock, Into::kSet);
+        block_product<P>(keys, vectors, dw, memory + at.values, dw, 1, memory + at.dout_columns + b * words,
+                         kBlock, memory + at.slopes, kBlock, Into::kSet);
         differentiate<P>(args, segment, mask, head, see.at(q0), keys, vectors, memory + at.lse + q0,
                          memory + at.delta + q0, memory, at);
         const bool pairs = P::kPerWord == 2;
         const std::int64_t along = kBlock / P::kPerWord, query_words_used = vectors * kLanes / P::kPerWord;
-        block_product<P>(keys, dp / kLanes, query_words_used, memory + (pairs ? at.weights : at.scores), along, 1,
-                         memory + at.dout_pairs + b * words, dp, dvalues, dp, Into::kAdd);
-        block_product<P>(keys, dp / kLanes, query_words_used, memory + (pairs ? at.dscores : at.slopes), along, 1,
-                         memory + at.query_pairs + b * words, dp, dkeys, dp, Into::kAdd);
+        block_product<P>(keys, dp / kLanes, query_words_used, memory + (pairs ? at.weights : at.scores),
+                         along, 1, memory + at.dout_pairs + b * words, dp, dvalues, dp, Into::kAdd);
+        block_product<P>(keys, dp / kLanes, query_words_used, memory + (pairs ? at.dscores : at.slopes),
+                         along, 1, memory + at.query_pairs + b * words, dp, dkeys, dp, Into::kAdd);
         block_product<P>(dp, vectors, (keys + P::kPerWord - 1) / P::kPerWord, memory + at.key_pairs, 1, dp,
-                         memory + (pairs ? at.dscore_pairs : at.slopes), kBlock, memory + at.dquery + b * kBlock * dp,
-                         kBlock, Into::kAdd);
+                         memory + (pairs ? at.dscore_pairs : at.slopes), kBlock,
+                         memory + at.dquery + b * kBlock * dp, kBlock, Into::kAdd);
       }
       if (finish) {
         write_rows<E>(dkeys, dp, args.scale, key_row(args.dk, k0), args.dk.stride, keys, d);
@@ -206,7 +222,8 @@ void backward_task(const AttentionArgs& args, const AttentionSegment& segment, s
     auto* dq = static_cast<Storage*>(args.dq.data) + segment.q_row * args.dq.stride + head * d;
     for (std::int64_t q0 = 0, b = 0; q0 < segment.queries; q0 += kBlock, ++b) {
       const std::int64_t count = segment.queries - q0 < kBlock ? segment.queries - q0 : kBlock;
-      unpack_columns<E>(memory + at.dquery + b * kBlock * dp, factors, dq + q0 * args.dq.stride, args.dq.stride, count, d);
+      unpack_columns<E>(memory + at.dquery + b * kBlock * dp, factors, dq + q0 * args.dq.stride,
+                        args.dq.stride, count, d);
     }
   }
 }

@@ -1,9 +1,10 @@
 // Kernels of attention (ops/attention.h).
 //
-// Scores are held transposed, [keys, queries] with queries in the lanes: maxima, sums and rescaling of the online softmax
-// then need no work across lanes. Products are small GEMMs on packed blocks of 64 x 64: one operand is broadcast word by
-// word, the other is read in vectors. A word is two bf16 that lie side by side along the summed dimension (vdpbf16ps),
-// or one float where the machine has no bf16 products or the tensors have another type.
+// Scores are held transposed, [keys, queries] with queries in the lanes: maxima, sums and rescaling of the
+// online softmax then need no work across lanes. Products are small GEMMs on packed blocks of 64 x 64: one
+// operand is broadcast word by word, the other is read in vectors. A word is two bf16 that lie side by side
+// along the summed dimension (vdpbf16ps), or one float where the machine has no bf16 products or the tensors
+// have another type.
 #pragma once
 
 #include "ops/cpu/kernel_table.h"
@@ -13,13 +14,14 @@ namespace stoa::ops::cpu {
 
 constexpr std::int64_t kQueryBlock = 64;
 constexpr std::int64_t kKeyBlock = 64;
-constexpr std::int64_t kForwardBlocks = 8;  // query blocks of one forward task: they share packed keys and values
+constexpr std::int64_t kForwardBlocks =
+    8;  // query blocks of one forward task: they share packed keys and values
 
 struct AttentionArgs {
   Rows q, k, v, o, dout, dq, dk, dv;  // [tokens, heads * d]
   float* lse = nullptr;               // [tokens, heads] or null
   std::int64_t heads = 0, groups = 0, d = 0;
-  float scale = 1;                    // not 0
+  float scale = 1;  // not 0
   bool causal = true;
   std::int64_t window = 0;
   float dropout = 0, keep_scale = 1;
@@ -34,16 +36,17 @@ struct AttentionSegment {
 
 struct AttentionForwardKernels {
   // Queries [begin, end) of the segment, at most kForwardBlocks * kQueryBlock. `memory`: forward_bytes().
-  void (*forward)(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head, std::int64_t begin,
-                  std::int64_t end, void* memory);
+  void (*forward)(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
+                  std::int64_t begin, std::int64_t end, void* memory);
   // One query without dropout: reads keys and values where they lie. `memory`: 4 * (keys + padded d) bytes.
-  void (*decode)(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head, std::int64_t query,
-                 void* memory);
+  void (*decode)(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
+                 std::int64_t query, void* memory);
   std::size_t (*forward_bytes)(Element type, std::int64_t d);
 };
 struct AttentionBackwardKernels {
   // All query heads of key head `group`.
-  void (*backward)(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t group, void* memory);
+  void (*backward)(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t group,
+                   void* memory);
   std::size_t (*backward_bytes)(Element type, std::int64_t d, std::int64_t longest_q, std::int64_t longest_k,
                                 bool grouped);
 };

@@ -42,17 +42,23 @@ STOA_INLINE void transpose(F (&rows)[kLanes]) {
   }
 }
 
+// All bits of a word in all lanes.
+STOA_INLINE F splat_word(float word) {
+  return reinterpret_cast<F>(U{} + __builtin_bit_cast(std::uint32_t, word));
+}
+
 #if STOA_ISA_LEVEL >= 3
 // Two bf16 per word.
 struct Pairs {
   using Type = BF16;
   static constexpr int kPerWord = 2;
-  static constexpr int kExpDegree = 4;
-  STOA_INLINE F product(float a, F b, F c) {
-    const __m512i word = _mm512_set1_epi32(__builtin_bit_cast(int, a));
-    return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(word),
+  STOA_INLINE F product(F a, F b, F c) {
+    return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(a),
                                                 reinterpret_cast<__m512bh>(b)));
   }
+  // Weights become bf16: logarithms to base 2 throughout save a multiplication, and degree 4 suffices.
+  static constexpr float kUnit = kLog2E;  // scores and their logarithms are kept in units of 1 / kUnit
+  STOA_INLINE F power(F x) { return exp2<4>(x); }
   // Words of a row: row[2i], row[2i + 1].
   STOA_INLINE F words(const std::uint16_t* row, std::int64_t i, std::int64_t d) {
     const std::int64_t left = d - 2 * i;
@@ -67,8 +73,9 @@ template <class E>
 struct Singles {
   using Type = E;
   static constexpr int kPerWord = 1;
-  static constexpr int kExpDegree = 6;
-  STOA_INLINE F product(float a, F b, F c) { return fma(splat(a), b, c); }
+  STOA_INLINE F product(F a, F b, F c) { return fma(a, b, c); }
+  static constexpr float kUnit = 1;
+  STOA_INLINE F power(F x) { return exp2<6>(x * kLog2E); }
   STOA_INLINE F words(const typename E::Storage* row, std::int64_t i, std::int64_t d) {
     if (i + kLanes <= d) return E::get(row + i, Full{});
     if (i >= d) return F{};
@@ -80,18 +87,19 @@ struct Singles {
 
 // out[count][dw]: rows as words along d.
 template <class P>
-STOA_INLINE void pack_rows(const typename P::Type::Storage* rows, std::int64_t stride, std::int64_t count, std::int64_t d,
-                           float* out) {
+STOA_INLINE void pack_rows(const typename P::Type::Storage* rows, std::int64_t stride, std::int64_t count,
+                           std::int64_t d, float* out) {
   const std::int64_t words = padded(d) / P::kPerWord;
   for (std::int64_t r = 0; r < count; ++r)
-    for_vectors(words,
-                [&](std::int64_t i, auto part) { F32::put(out + r * words + i, P::words(rows + r * stride, i, d), part); });
+    for_vectors(words, [&](std::int64_t i, auto part) {
+      F32::put(out + r * words + i, P::words(rows + r * stride, i, d), part);
+    });
 }
 
 // out[ceil(count / kPerWord)][dp]: words along the rows, zero where a pair has no second row.
 template <class P>
-STOA_INLINE void pack_pairs(const typename P::Type::Storage* rows, std::int64_t stride, std::int64_t count, std::int64_t d,
-                            float* out) {
+STOA_INLINE void pack_pairs(const typename P::Type::Storage* rows, std::int64_t stride, std::int64_t count,
+                            std::int64_t d, float* out) {
   const std::int64_t dp = padded(d);
   if constexpr (P::kPerWord == 1) {
     pack_rows<P>(rows, stride, count, d, out);
@@ -113,7 +121,8 @@ STOA_INLINE void pack_pairs(const typename P::Type::Storage* rows, std::int64_t 
   }
 }
 
-// out[dw][kBlock]: words along d, rows in the lanes; columns from count to whole vectors are 0. `flip` negates.
+// out[dw][kBlock]: words along d, rows in the lanes; columns from count to whole vectors are 0. `flip`
+// negates.
 template <class P>
 STOA_INLINE void pack_columns(const typename P::Type::Storage* rows, std::int64_t stride, std::int64_t count,
                               std::int64_t d, bool flip, float* out) {
@@ -134,8 +143,8 @@ STOA_INLINE void pack_columns(const typename P::Type::Storage* rows, std::int64_
 
 // rows[r][i] = in[i][r] * factor[r], from [dp][kBlock].
 template <class E>
-STOA_INLINE void unpack_columns(const float* in, const float* factor, typename E::Storage* rows, std::int64_t stride,
-                                std::int64_t count, std::int64_t d) {
+STOA_INLINE void unpack_columns(const float* in, const float* factor, typename E::Storage* rows,
+                                std::int64_t stride, std::int64_t count, std::int64_t d) {
   for (std::int64_t r = 0; r < count; r += kLanes)
     for (std::int64_t i = 0; i < d; i += kLanes) {
       F tile[kLanes];
@@ -145,8 +154,10 @@ STOA_INLINE void unpack_columns(const float* in, const float* factor, typename E
       const std::int64_t left = count - r < kLanes ? count - r : kLanes;
       for (int j = 0; j < left; ++j) {
         auto* to = rows + (r + j) * stride + i;
-        if (i + kLanes <= d) E::put(to, tile[j], Full{});
-        else E::put(to, tile[j], First{static_cast<int>(d - i)});
+        if (i + kLanes <= d)
+          E::put(to, tile[j], Full{});
+        else
+          E::put(to, tile[j], First{static_cast<int>(d - i)});
       }
     }
 }
@@ -155,8 +166,9 @@ enum class Into { kSet, kAdd, kScaleAdd };
 
 // c[m][n] (=, +=, or c * alpha[n] +) sum over k of a[m * a_row + k * a_word] . b[k][n]; n in vectors.
 template <class P, int kRows, int kVectors>
-STOA_INLINE void tile_product(std::int64_t words, const float* a, std::int64_t a_row, std::int64_t a_word, const float* b,
-                              std::int64_t b_row, float* c, std::int64_t c_row, Into into, const float* alpha) {
+STOA_INLINE void tile_product(std::int64_t words, const float* a, std::int64_t a_row, std::int64_t a_word,
+                              const float* b, std::int64_t b_row, float* c, std::int64_t c_row, Into into,
+                              const float* alpha) {
   F sum[kRows][kVectors] = {};
   for (std::int64_t k = 0; k < words; ++k) {
     F column[kVectors];
@@ -164,7 +176,7 @@ STOA_INLINE void tile_product(std::int64_t words, const float* a, std::int64_t a
     for (int v = 0; v < kVectors; ++v) column[v] = load(b + k * b_row + v * kLanes);
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
-      const float word = a[m * a_row + k * a_word];
+      const F word = splat_word(a[m * a_row + k * a_word]);
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sum[m][v] = P::product(word, column[v], sum[m][v]);
     }
@@ -174,8 +186,10 @@ STOA_INLINE void tile_product(std::int64_t words, const float* a, std::int64_t a
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       float* to = c + m * c_row + v * kLanes;
-      if (into == Into::kAdd) sum[m][v] += load(to);
-      else if (into == Into::kScaleAdd) sum[m][v] = fma(load(to), load(alpha + v * kLanes), sum[m][v]);
+      if (into == Into::kAdd)
+        sum[m][v] += load(to);
+      else if (into == Into::kScaleAdd)
+        sum[m][v] = fma(load(to), load(alpha + v * kLanes), sum[m][v]);
       store(to, sum[m][v]);
     }
 }
@@ -185,23 +199,26 @@ constexpr int kTileVectors = kRegisters == 32 ? 4 : 2;
 
 template <class P, int kVectors>
 STOA_INLINE void panel_product(std::int64_t rows, std::int64_t words, const float* a, std::int64_t a_row,
-                               std::int64_t a_word, const float* b, std::int64_t b_row, float* c, std::int64_t c_row,
-                               Into into, const float* alpha) {
+                               std::int64_t a_word, const float* b, std::int64_t b_row, float* c,
+                               std::int64_t c_row, Into into, const float* alpha) {
   std::int64_t m = 0;
   for (; m + kTileRows <= rows; m += kTileRows)
-    tile_product<P, kTileRows, kVectors>(words, a + m * a_row, a_row, a_word, b, b_row, c + m * c_row, c_row, into, alpha);
+    tile_product<P, kTileRows, kVectors>(words, a + m * a_row, a_row, a_word, b, b_row, c + m * c_row, c_row,
+                                         into, alpha);
   for (; m < rows; ++m)
-    tile_product<P, 1, kVectors>(words, a + m * a_row, a_row, a_word, b, b_row, c + m * c_row, c_row, into, alpha);
+    tile_product<P, 1, kVectors>(words, a + m * a_row, a_row, a_word, b, b_row, c + m * c_row, c_row, into,
+                                 alpha);
 }
 
 template <class P>
-[[gnu::noinline]] void block_product(std::int64_t rows, std::int64_t vectors, std::int64_t words, const float* a,
-                                     std::int64_t a_row, std::int64_t a_word, const float* b, std::int64_t b_row, float* c,
-                                     std::int64_t c_row, Into into, const float* alpha = nullptr) {
+[[gnu::noinline]] void block_product(std::int64_t rows, std::int64_t vectors, std::int64_t words,
+                                     const float* a, std::int64_t a_row, std::int64_t a_word, const float* b,
+                                     std::int64_t b_row, float* c, std::int64_t c_row, Into into,
+                                     const float* alpha = nullptr) {
   std::int64_t v = 0;
   for (; v + kTileVectors <= vectors; v += kTileVectors)
-    panel_product<P, kTileVectors>(rows, words, a, a_row, a_word, b + v * kLanes, b_row, c + v * kLanes, c_row, into,
-                                   alpha + v * kLanes);
+    panel_product<P, kTileVectors>(rows, words, a, a_row, a_word, b + v * kLanes, b_row, c + v * kLanes,
+                                   c_row, into, alpha + v * kLanes);
   for (; v < vectors; ++v)
     panel_product<P, 1>(rows, words, a, a_row, a_word, b + v * kLanes, b_row, c + v * kLanes, c_row, into,
                         alpha + v * kLanes);
@@ -217,8 +234,12 @@ STOA_INLINE I lane_numbers() {
 struct Visible {
   const AttentionArgs& args;
   const AttentionSegment& segment;
-  STOA_INLINE std::int64_t clamp(std::int64_t x, std::int64_t high) { return x < 0 ? 0 : x > high ? high : x; }
-  [[gnu::always_inline]] std::int64_t at(std::int64_t query) const { return segment.keys - segment.queries + query; }
+  STOA_INLINE std::int64_t clamp(std::int64_t x, std::int64_t high) {
+    return x < 0 ? 0 : x > high ? high : x;
+  }
+  [[gnu::always_inline]] std::int64_t at(std::int64_t query) const {
+    return segment.keys - segment.queries + query;
+  }
   [[gnu::always_inline]] std::int64_t first(std::int64_t query) const {
     return args.window > 0 ? clamp(at(query) - args.window + 1, segment.keys) : 0;
   }
@@ -233,8 +254,8 @@ struct BlockMask {
   bool partial;  // some score of the block is hidden
   std::int64_t low_shift, high_shift;
   bool windowed, causal;
-  [[gnu::always_inline]] BlockMask(const Visible& see, std::int64_t q0, std::int64_t queries, std::int64_t k0_,
-                                   std::int64_t keys)
+  [[gnu::always_inline]] BlockMask(const Visible& see, std::int64_t q0, std::int64_t queries,
+                                   std::int64_t k0_, std::int64_t keys)
       : k0(k0_), windowed(see.args.window > 0), causal(see.args.causal) {
     low_shift = see.at(q0) - see.args.window + 1 - k0;  // of lane 0: first visible row
     high_shift = see.at(q0) - k0;                       // last visible row
@@ -259,10 +280,12 @@ struct BlockDropout {
   std::uint32_t head, sample;
   std::int64_t key_position;  // of row 0
   std::int64_t drawn = -1;
-  [[gnu::always_inline]] BlockDropout(const AttentionArgs& a, const AttentionSegment& segment, std::int64_t head_index,
-                                      std::int64_t q_position, std::int64_t k0)
-      : args(a), head(static_cast<std::uint32_t>(a.first_head + head_index)),
-        sample(static_cast<std::uint32_t>(segment.sample)), key_position(segment.position + k0) {
+  [[gnu::always_inline]] BlockDropout(const AttentionArgs& a, const AttentionSegment& segment,
+                                      std::int64_t head_index, std::int64_t q_position, std::int64_t k0)
+      : args(a),
+        head(static_cast<std::uint32_t>(a.first_head + head_index)),
+        sample(static_cast<std::uint32_t>(segment.sample)),
+        key_position(segment.position + k0) {
     query = reinterpret_cast<U>(lane_numbers()) + static_cast<std::uint32_t>(segment.position + q_position);
   }
   [[gnu::always_inline]] F factor(std::int64_t j) {
@@ -284,7 +307,8 @@ template <class P>
 STOA_INLINE F key_words(F even, F odd) {
   static_assert(P::kPerWord == 2);
 #if STOA_ISA_LEVEL >= 3
-  const auto halves = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(odd), reinterpret_cast<__m512>(even)));
+  const auto halves = reinterpret_cast<__m512i>(
+      _mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(odd), reinterpret_cast<__m512>(even)));
   typedef std::uint16_t Halves __attribute__((vector_size(64)));
   Halves at;
   for (int i = 0; i < 32; ++i) at[i] = static_cast<std::uint16_t>((i & 1) * 16 + (i >> 1));
@@ -298,7 +322,8 @@ template <class P>
 STOA_INLINE F query_words(F low, F high) {
   static_assert(P::kPerWord == 2);
 #if STOA_ISA_LEVEL >= 3
-  return reinterpret_cast<F>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
+  return reinterpret_cast<F>(
+      _mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
 #else
   return low + high;
 #endif
@@ -312,6 +337,8 @@ STOA_INLINE void with_words(Element type, Body body) {
 #endif
   with_type(type, [&](auto tag) { body(Singles<decltype(tag)>{}); });
 }
-STOA_INLINE std::int64_t per_word(Element type) { return STOA_ISA_LEVEL >= 3 && type == Element::kBF16 ? 2 : 1; }
+STOA_INLINE std::int64_t per_word(Element type) {
+  return STOA_ISA_LEVEL >= 3 && type == Element::kBF16 ? 2 : 1;
+}
 
 }  // namespace stoa::ops::cpu::STOA_ISA

@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::int64_t kPiece = 32768;  // elements
 
-Rows flat(const TensorView& tensor) { return {tensor.data, element_of(tensor.dtype), tensor.elements(), 1, tensor.elements()}; }
+Rows flat(const TensorView& tensor) {
+  return {tensor.data, element_of(tensor.dtype), tensor.elements(), 1, tensor.elements()};
+}
 
 }  // namespace
 

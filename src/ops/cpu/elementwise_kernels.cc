@@ -12,7 +12,8 @@ void cast(const Rows& x, const Rows& y, std::int64_t begin, std::int64_t end) {
       using Y = decltype(to);
       const auto* in = row_of<X>(x, 0) + begin;
       auto* out = row_of<Y>(y, 0) + begin;
-      for_vectors(end - begin, [&](std::int64_t i, auto part) { Y::put(out + i, X::get(in + i, part), part); });
+      for_vectors(end - begin,
+                  [&](std::int64_t i, auto part) { Y::put(out + i, X::get(in + i, part), part); });
     });
   });
 }
@@ -32,8 +33,8 @@ void add_to(const Rows& x, const Rows& y, std::int64_t begin, std::int64_t end) 
 }
 
 template <class X, class Y>
-void add_dropped_rows(const Rows& x, const Rows& branch, const DropoutArgs& dropout, const Rows& y, std::int64_t begin,
-                      std::int64_t end) {
+void add_dropped_rows(const Rows& x, const Rows& branch, const DropoutArgs& dropout, const Rows& y,
+                      std::int64_t begin, std::int64_t end) {
   const std::int64_t columns = y.columns;
   float factors[kDropoutPiece];
   for (std::int64_t r = begin; r < end; ++r) {
@@ -54,8 +55,8 @@ void add_dropped_rows(const Rows& x, const Rows& branch, const DropoutArgs& drop
   }
 }
 
-void add_dropped(const Rows& x, const Rows& branch, const DropoutArgs& dropout, const Rows& y, std::int64_t begin,
-                 std::int64_t end) {
+void add_dropped(const Rows& x, const Rows& branch, const DropoutArgs& dropout, const Rows& y,
+                 std::int64_t begin, std::int64_t end) {
   with_type(branch.type, [&](auto from) {
     with_type(y.type, [&](auto to) {
       add_dropped_rows<decltype(from), decltype(to)>(x, branch, dropout, y, begin, end);

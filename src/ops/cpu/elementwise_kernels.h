@@ -1,4 +1,5 @@
-// Kernels of the element-by-element operations (ops/elementwise.h), of rotary embeddings and of sums of squares.
+// Kernels of the element-by-element operations (ops/elementwise.h), of rotary embeddings and of sums of
+// squares.
 #pragma once
 
 #include "ops/cpu/kernel_table.h"
@@ -15,11 +16,12 @@ struct RotaryArgs {
 };
 
 struct ElementwiseKernels {
-  void (*cast)(const Rows& x, const Rows& y, std::int64_t begin, std::int64_t end);    // flat elements of row 0
-  void (*add_to)(const Rows& x, const Rows& y, std::int64_t begin, std::int64_t end);  // flat elements of row 0
+  void (*cast)(const Rows& x, const Rows& y, std::int64_t begin, std::int64_t end);  // flat elements of row 0
+  void (*add_to)(const Rows& x, const Rows& y, std::int64_t begin,
+                 std::int64_t end);  // flat elements of row 0
   // y = x + dropout(branch) on rows; without x: y = dropout(branch).
-  void (*add_dropped)(const Rows& x, const Rows& branch, const DropoutArgs& dropout, const Rows& y, std::int64_t begin,
-                      std::int64_t end);
+  void (*add_dropped)(const Rows& x, const Rows& branch, const DropoutArgs& dropout, const Rows& y,
+                      std::int64_t begin, std::int64_t end);
   double (*sum_squares)(const float* x, std::int64_t n);
   void (*rotary)(const RotaryArgs& args, std::int64_t begin, std::int64_t end);  // tokens
 };

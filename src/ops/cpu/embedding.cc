@@ -7,8 +7,8 @@ namespace {
 
 void check_ids(const char* what, const std::int32_t* ids, std::int64_t count, std::int64_t limit) {
   for (std::int64_t t = 0; t < count; ++t)
-    require<DataError>(ids[t] >= 0 && ids[t] < limit, "embedding: {} {} at token {} is outside the table of {}", what,
-                       ids[t], t, limit);
+    require<DataError>(ids[t] >= 0 && ids[t] < limit,
+                       "embedding: {} {} at token {} is outside the table of {}", what, ids[t], t, limit);
 }
 
 }  // namespace

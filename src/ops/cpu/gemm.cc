@@ -12,8 +12,10 @@ constexpr std::int64_t kSharedBytes = 8 << 20;   // of packed B, shared by the w
 constexpr std::int64_t kReductionUnits = 2048;   // packed at a time
 constexpr std::int64_t kFewRows = 128;           // up to here B is used too rarely to be packed ahead
 constexpr std::int64_t kMostRows = 128;          // of A per task
-constexpr std::int64_t kPackColumns = 8, kPackUnits = 256;  // panels and units of B that a packing task handles
-constexpr std::int64_t kTasksPerWorker = 4;      // so that an unlucky worker does not keep the others waiting
+constexpr std::int64_t kPackColumns = 8,
+                       kPackUnits = 256;            // panels and units of B that a packing task handles
+constexpr std::int64_t kStreamElements = 64 << 10;  // of W per task when few tokens stream it
+constexpr std::int64_t kTasksPerWorker = 4;  // so that an unlucky worker does not keep the others waiting
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -38,7 +40,7 @@ struct Plan {
   bool pairs, stream,
       ahead;  // ahead: B is packed by all before it is used; else each task packs what it uses
   std::int64_t m, n, r;
-  std::int64_t block;              // units of the reduction that a register tile sums before it goes to memory
+  std::int64_t block;  // units of the reduction that a register tile sums before it goes to memory
   std::int64_t slice;  // reduction elements per slice, a multiple of the block
   std::int64_t slices;
   std::int64_t slice_units;     // units of a full slice
@@ -154,9 +156,10 @@ struct Run {
   void pack_b(std::int64_t task) const {
     const std::int64_t parts = ceil_div(units(count), kPackUnits), per_unit = p.pairs ? 2 : 1;
     const std::int64_t column = task / parts * kPackColumns * k.columns, unit = task % parts * kPackUnits;
-    PackJob job = pack_job(g.b, column0 + column, column0 + std::min(column + kPackColumns * k.columns, columns),
-                           begin + unit * per_unit, std::min(kPackUnits * per_unit, count - unit * per_unit), k.columns,
-                           units_at(p.shared_b) + column * units(count) + unit * k.columns);
+    PackJob job =
+        pack_job(g.b, column0 + column, column0 + std::min(column + kPackColumns * k.columns, columns),
+                 begin + unit * per_unit, std::min(kPackUnits * per_unit, count - unit * per_unit), k.columns,
+                 units_at(p.shared_b) + column * units(count) + unit * k.columns);
     job.panel_stride = units(count) * k.columns;
     k.pack_b(job);
   }
@@ -217,9 +220,10 @@ struct Run {
                        .accumulate = g.accumulate};
         for (std::int64_t i = i0; i < i1; ++i) {
           store.rows = std::min<std::int64_t>(k.rows, p.m - i * k.rows);
-          tile(block, a + ((i - i0) * slice_units + u) * k.rows, b, sums + (i - i0) * k.rows * sums_stride, sums_stride,
-               vectors, first, last ? &store : nullptr);
-          store.out = static_cast<std::byte*>(store.out) + static_cast<std::size_t>(k.rows * g.out.stride0) * out_size;
+          tile(block, a + ((i - i0) * slice_units + u) * k.rows, b, sums + (i - i0) * k.rows * sums_stride,
+               sums_stride, vectors, first, last ? &store : nullptr);
+          store.out = static_cast<std::byte*>(store.out) +
+                      static_cast<std::size_t>(k.rows * g.out.stride0) * out_size;
         }
       }
     }
@@ -232,7 +236,7 @@ void run_stream(const Gemm& g, const Plan& p, WorkerPool& pool) {
     std::int64_t rows, tasks;
     const GemmKernels& k;
   };
-  const std::int64_t tasks = std::clamp<std::int64_t>(p.n * p.r / (32 << 10), 1, 8 * pool.size());
+  const std::int64_t tasks = std::clamp<std::int64_t>(p.n * p.r / kStreamElements, 1, p.n);
   const Shared shared{{.x = g.a.matrix.data,
                        .x_stride = g.a.matrix.stride0,
                        .w = g.b.matrix.data,

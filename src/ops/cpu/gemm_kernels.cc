@@ -20,19 +20,21 @@ constexpr bool kPairs = STOA_ISA_LEVEL >= 3;
 // --- register tiles ---
 
 struct FloatUnits {
-  static constexpr const char* kName = "f32";
-  STOA_INLINE F multiply_add(const std::uint32_t* a, F b, F c) {
+  STOA_INLINE F broadcast(const std::uint32_t* unit) {
     float x;
-    std::memcpy(&x, a, 4);
-    return fma(splat(x), b, c);
+    std::memcpy(&x, unit, 4);
+    return splat(x);
   }
+  STOA_INLINE F multiply_add(F a, F b, F c) { return fma(a, b, c); }
 };
 #if STOA_ISA_LEVEL >= 3
 struct PairUnits {
-  STOA_INLINE F multiply_add(const std::uint32_t* a, F b, F c) {
-    return reinterpret_cast<F>(_mm512_dpbf16_ps(
-        reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(_mm512_set1_epi32(static_cast<int>(*a))),
-        reinterpret_cast<__m512bh>(b)));
+  STOA_INLINE F broadcast(const std::uint32_t* unit) {
+    return reinterpret_cast<F>(_mm512_set1_epi32(static_cast<int>(*unit)));
+  }
+  STOA_INLINE F multiply_add(F a, F b, F c) {
+    return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(a),
+                                                reinterpret_cast<__m512bh>(b)));
   }
 };
 #endif
@@ -82,9 +84,11 @@ STOA_INLINE void tile(std::int64_t units, const std::uint32_t* a, const std::uin
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) c[i][j] = Units::multiply_add(a + i, y[j], c[i][j]);
+      for (int j = 0; j < V; ++j) c[i][j] = Units::multiply_add(Units::broadcast(a + i), y[j], c[i][j]);
   }
-  if (job) return dispatch(job->element, [&]<Element E>() __attribute__((always_inline)) { finish<E, V>(c, *job); });
+  if (job)
+    return dispatch(
+        job->element, [&]<Element E>() __attribute__((always_inline)) { finish<E, V>(c, *job); });
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
@@ -92,8 +96,8 @@ STOA_INLINE void tile(std::int64_t units, const std::uint32_t* a, const std::uin
 }
 
 template <class Units>
-void tile_any(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b, float* sums, std::int64_t stride,
-              int vectors, bool first, const StoreJob* job) {
+void tile_any(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b, float* sums,
+              std::int64_t stride, int vectors, bool first, const StoreJob* job) {
   if (vectors >= kVectors) return tile<Units, kVectors>(units, a, b, sums, stride, first, job);
   if constexpr (kVectors > 2)
     if (vectors == 2) return tile<Units, 2>(units, a, b, sums, stride, first, job);
@@ -104,56 +108,129 @@ void tile_any(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b
 
 constexpr int kStreamTokens = 8;
 
-template <int R, int T, Element E>
+// Inputs in lanes: floats converted from E, or pairs of bf16.
+template <Element E>
+struct StreamFloats {
+  static constexpr int kStep = kLanes;
+  static constexpr int kBytes = E == Element::kF32 ? 4 : 2;
+  STOA_INLINE F get(const void* p, std::int64_t i) { return load_as<E>(p, i); }
+  STOA_INLINE F get_first(const void* p, std::int64_t i, int n) { return load_first_as<E>(p, i, n); }
+  STOA_INLINE F multiply_add(F a, F b, F c) { return fma(a, b, c); }
+};
+#if STOA_ISA_LEVEL >= 3
+struct StreamPairs {
+  static constexpr int kStep = 2 * kLanes;
+  static constexpr int kBytes = 2;
+  STOA_INLINE F get(const void* p, std::int64_t i) {
+    return reinterpret_cast<F>(PairOf::load_row(p, i, kStep));
+  }
+  STOA_INLINE F get_first(const void* p, std::int64_t i, int n) {
+    return reinterpret_cast<F>(PairOf::load_row(p, i, n));
+  }
+  STOA_INLINE F multiply_add(F a, F b, F c) {
+    return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(a),
+                                                reinterpret_cast<__m512bh>(b)));
+  }
+};
+#endif
+
+// sums[i] = the sum of the lanes of x[i].
+STOA_INLINE void reduce8(const F (&x)[8], float* sums) {
+#if STOA_ISA_LEVEL >= 2
+  __m512 s[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const auto a = reinterpret_cast<__m512>(x[2 * i]), b = reinterpret_cast<__m512>(x[2 * i + 1]);
+    s[i] = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+  }
+  __m512 t[2];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const __m512d a = _mm512_castps_pd(s[2 * i]), b = _mm512_castps_pd(s[2 * i + 1]);
+    t[i] =
+        _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  __m512 u = _mm512_add_ps(_mm512_shuffle_f32x4(t[0], t[1], 0x88), _mm512_shuffle_f32x4(t[0], t[1], 0xdd));
+  u = _mm512_add_ps(u, _mm512_shuffle_f32x4(u, u, 0xb1));
+  _mm256_storeu_ps(sums, _mm512_castps512_ps256(_mm512_shuffle_f32x4(u, u, 0x08)));
+#else
+  for (int i = 0; i < 8; ++i) sums[i] = reduce_add(x[i]);
+#endif
+}
+
+// R rows of w times T tokens. Memory decides the speed: the next R rows are fetched while these are used.
+template <class Lanes, int R, int T>
 STOA_INLINE void stream_rows(const StreamJob& job, std::int64_t n0, std::int64_t t0) {
   F c[R][T];
-  for (int r = 0; r < R; ++r)
-    for (int t = 0; t < T; ++t) c[r][t] = F{};
-  std::int64_t k = 0;
-  for (; k + kLanes <= job.inputs; k += kLanes) {
-    F x[T];
 #pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) x[t] = load_as<E>(job.x, (t0 + t) * job.x_stride + k);
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) c[r][t] = F{};
+  const auto* w = static_cast<const char*>(job.w) + n0 * job.w_stride * Lanes::kBytes;
+  const std::int64_t row_bytes = job.w_stride * Lanes::kBytes;
+  std::int64_t k = 0;
+  for (; k + Lanes::kStep <= job.inputs; k += Lanes::kStep) {
+    F x[T];
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) x[t] = Lanes::get(job.x, (t0 + t) * job.x_stride + k);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const F w = load_as<E>(job.w, (n0 + r) * job.w_stride + k);
-#pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) c[r][t] = fma(w, x[t], c[r][t]);
+      __builtin_prefetch(w + (R + r) * row_bytes + k * Lanes::kBytes);
+      const F y = Lanes::get(w + r * row_bytes, k);
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t) c[r][t] = Lanes::multiply_add(y, x[t], c[r][t]);
     }
   }
   if (k < job.inputs) {
     const int n = static_cast<int>(job.inputs - k);
+#pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const F w = load_first_as<E>(job.w, (n0 + r) * job.w_stride + k, n);
+      const F y = Lanes::get_first(w + r * row_bytes, k, n);
+#pragma GCC unroll 4
       for (int t = 0; t < T; ++t)
-        c[r][t] = fma(w, load_first_as<E>(job.x, (t0 + t) * job.x_stride + k, n), c[r][t]);
+        c[r][t] = Lanes::multiply_add(y, Lanes::get_first(job.x, (t0 + t) * job.x_stride + k, n), c[r][t]);
     }
   }
-  for (int r = 0; r < R; ++r)
-    for (int t = 0; t < T; ++t) {
-      const float sum = reduce_add(c[r][t]) + (job.bias ? job.bias[n0 + r] : 0.0f);
-      dispatch(job.out_element, [&]<Element O>() { store_first_as<O>(job.out, (t0 + t) * job.out_stride + n0 + r, splat(sum), 1); });
+  // Eight sums at a time, whatever R and T: a row's sum does not depend on its neighbours.
+  constexpr int kTokens = T < 8 / R ? T : 8 / R;
+#pragma GCC unroll 4
+  for (int t = 0; t < T; t += kTokens) {
+    F eight[8] = {};
+#pragma GCC unroll 8
+    for (int i = 0; i < kTokens * R; ++i) eight[i] = c[i % R][t + i / R];
+    float sums[8 + kLanes];
+    reduce8(eight, sums);
+    for (int i = 0; i < kTokens; ++i) {
+      F x = load_first(sums + i * R, R < kLanes ? R : kLanes);
+      if (job.bias) x = x + load_first(job.bias + n0, R < kLanes ? R : kLanes);
+      const std::int64_t at = (t0 + t + i) * job.out_stride + n0;
+      dispatch(job.out_element,
+               [&]<Element O>() { store_first_as<O>(job.out, at, x, R < kLanes ? R : kLanes); });
     }
+  }
 }
 
-template <int T, Element E>
+template <class Lanes, int T>
 void stream_tokens(const StreamJob& job, std::int64_t t0) {
-  constexpr int kR = T >= 3 ? 2 : 4;
+  constexpr int kR = T == 1 && kLanes >= 8 ? 8 : 4;
   std::int64_t n = job.first;
-  for (; n + kR <= job.end; n += kR) stream_rows<kR, T, E>(job, n, t0);
-  for (; n < job.end; ++n) stream_rows<1, T, E>(job, n, t0);
+  for (; n + kR <= job.end; n += kR) stream_rows<Lanes, kR, T>(job, n, t0);
+  for (; n < job.end; ++n) stream_rows<Lanes, 1, T>(job, n, t0);
 }
 
-template <Element E>
-void stream_element(const StreamJob& job) {
+template <class Lanes>
+void stream_with(const StreamJob& job) {
   std::int64_t t = 0;
-  for (; t + 4 <= job.tokens; t += 4) stream_tokens<4, E>(job, t);
-  for (; t + 2 <= job.tokens; t += 2) stream_tokens<2, E>(job, t);
-  for (; t < job.tokens; ++t) stream_tokens<1, E>(job, t);
+  for (; t + 4 <= job.tokens; t += 4) stream_tokens<Lanes, 4>(job, t);
+  for (; t + 2 <= job.tokens; t += 2) stream_tokens<Lanes, 2>(job, t);
+  for (; t < job.tokens; ++t) stream_tokens<Lanes, 1>(job, t);
 }
 
 void stream(const StreamJob& job) {
-  dispatch(job.element, [&]<Element E>() { stream_element<E>(job); });
+#if STOA_ISA_LEVEL >= 3
+  if (job.element == Element::kBF16) return stream_with<StreamPairs>(job);
+#endif
+  dispatch(job.element, [&]<Element E>() { stream_with<StreamFloats<E>>(job); });
 }
 
 // --- sums over rows ---
@@ -179,6 +256,44 @@ void column_sums(const ColumnSumJob& job) {
   dispatch(job.element, [&]<Element E>() { column_sums_of<E>(job); });
 }
 
+// --- measuring the machine ---
+
+template <class Units>
+float spin(std::int64_t rounds) {
+  F c[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) c[i][j] = F{};
+  F a{}, b{};
+  for (std::int64_t n = 0; n < rounds; ++n) {
+    asm volatile("" : "+x"(a), "+x"(b));
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) c[i][j] = Units::multiply_add(a, b, c[i][j]);
+  }
+  F sum{};
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sum = sum + c[i][j];
+  return reduce_add(sum);
+}
+
+float read_sum(const float* p, std::int64_t n) {
+  F c[8] = {};
+  for (std::int64_t i = 0; i + 8 * kLanes <= n; i += 8 * kLanes) {
+#pragma GCC unroll 4
+    for (int k = 0; k < 8 * kLanes; k += 16) __builtin_prefetch(p + i + k + 1024);
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; ++k) c[k] = c[k] + load(p + i + k * kLanes);
+  }
+#pragma GCC unroll 8
+  for (int k = 1; k < 8; ++k) c[0] = c[0] + c[k];
+  return reduce_add(c[0]);
+}
+
 }  // namespace
 
 const GemmKernels& gemm_kernels() {
@@ -193,12 +308,16 @@ const GemmKernels& gemm_kernels() {
     .tile_f32 = tile_any<FloatUnits>,
 #if STOA_ISA_LEVEL >= 3
     .tile_pairs = tile_any<PairUnits>,
+    .spin_pairs = spin<PairUnits>,
 #else
     .tile_pairs = nullptr,
+    .spin_pairs = nullptr,
 #endif
     .stream = stream,
     .stream_tokens = kStreamTokens,
     .column_sums = column_sums,
+    .spin_f32 = spin<FloatUnits>,
+    .read_sum = read_sum,
   };
   return kTable;
 }

@@ -69,14 +69,18 @@ struct GemmKernels {
   bool pairs;  // has bf16 dot products
   void (*pack_a)(const PackJob&);
   void (*pack_b)(const PackJob&);
-  // sums[rows, columns] = (first ? 0 : sums) + panel a * panel b over `units`; the last block goes to `store` instead.
-  // Works on `vectors` vectors of columns, 1 <= vectors <= columns / vector.
+  // sums[rows, columns] = (first ? 0 : sums) + panel a * panel b over `units`; the last block goes to `store`
+  // instead. Works on `vectors` vectors of columns, 1 <= vectors <= columns / vector.
   using Tile = void (*)(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b, float* sums,
                         std::int64_t stride, int vectors, bool first, const StoreJob* store);
   Tile tile_f32, tile_pairs;
+  // Multiply-adds in registers, rows x columns units per round: nothing is faster.
+  float (*spin_pairs)(std::int64_t rounds);
   void (*stream)(const StreamJob&);
   int stream_tokens;  // most tokens that stream() takes
   void (*column_sums)(const ColumnSumJob&);
+  float (*spin_f32)(std::int64_t rounds);
+  float (*read_sum)(const float* p, std::int64_t n);  // reads n floats once, as fast as memory gives them
 };
 
 STOA_FOR_EACH_ISA(const GemmKernels& gemm_kernels())

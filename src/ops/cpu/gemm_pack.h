@@ -12,36 +12,51 @@ STOA_INLINE std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? 
 
 template <Element E>
 STOA_INLINE F load_as(const void* p, std::int64_t i) {
-  if constexpr (E == Element::kF32) return load(static_cast<const float*>(p) + i);
-  else if constexpr (E == Element::kBF16) return from_bf16(load_half(static_cast<const std::uint16_t*>(p) + i));
-  else return from_f16(load_half(static_cast<const std::uint16_t*>(p) + i));
+  if constexpr (E == Element::kF32)
+    return load(static_cast<const float*>(p) + i);
+  else if constexpr (E == Element::kBF16)
+    return from_bf16(load_half(static_cast<const std::uint16_t*>(p) + i));
+  else
+    return from_f16(load_half(static_cast<const std::uint16_t*>(p) + i));
 }
 template <Element E>
 STOA_INLINE F load_first_as(const void* p, std::int64_t i, int n) {
-  if constexpr (E == Element::kF32) return load_first(static_cast<const float*>(p) + i, n);
-  else if constexpr (E == Element::kBF16) return from_bf16(load_half_first(static_cast<const std::uint16_t*>(p) + i, n));
-  else return from_f16(load_half_first(static_cast<const std::uint16_t*>(p) + i, n));
+  if constexpr (E == Element::kF32)
+    return load_first(static_cast<const float*>(p) + i, n);
+  else if constexpr (E == Element::kBF16)
+    return from_bf16(load_half_first(static_cast<const std::uint16_t*>(p) + i, n));
+  else
+    return from_f16(load_half_first(static_cast<const std::uint16_t*>(p) + i, n));
 }
 template <Element E>
 STOA_INLINE void store_as(void* p, std::int64_t i, F x) {
-  if constexpr (E == Element::kF32) store(static_cast<float*>(p) + i, x);
-  else if constexpr (E == Element::kBF16) store_half(static_cast<std::uint16_t*>(p) + i, to_bf16(x));
-  else store_half(static_cast<std::uint16_t*>(p) + i, to_f16(x));
+  if constexpr (E == Element::kF32)
+    store(static_cast<float*>(p) + i, x);
+  else if constexpr (E == Element::kBF16)
+    store_half(static_cast<std::uint16_t*>(p) + i, to_bf16(x));
+  else
+    store_half(static_cast<std::uint16_t*>(p) + i, to_f16(x));
 }
 template <Element E>
 STOA_INLINE void store_first_as(void* p, std::int64_t i, F x, int n) {
-  if constexpr (E == Element::kF32) store_first(static_cast<float*>(p) + i, x, n);
-  else if constexpr (E == Element::kBF16) store_half_first(static_cast<std::uint16_t*>(p) + i, to_bf16(x), n);
-  else store_half_first(static_cast<std::uint16_t*>(p) + i, to_f16(x), n);
+  if constexpr (E == Element::kF32)
+    store_first(static_cast<float*>(p) + i, x, n);
+  else if constexpr (E == Element::kBF16)
+    store_half_first(static_cast<std::uint16_t*>(p) + i, to_bf16(x), n);
+  else
+    store_half_first(static_cast<std::uint16_t*>(p) + i, to_f16(x), n);
 }
 
 // Calls body.template operator()<E>().
 template <class Body>
 STOA_INLINE void dispatch(Element e, Body&& body) {
   switch (e) {
-    case Element::kF32: return body.template operator()<Element::kF32>();
-    case Element::kBF16: return body.template operator()<Element::kBF16>();
-    case Element::kF16: return body.template operator()<Element::kF16>();
+    case Element::kF32:
+      return body.template operator()<Element::kF32>();
+    case Element::kBF16:
+      return body.template operator()<Element::kBF16>();
+    case Element::kF16:
+      return body.template operator()<Element::kF16>();
   }
 }
 
@@ -89,7 +104,8 @@ struct PairOf {
 template <class Unit>
 STOA_INLINE void prefetch_run(const PackJob& job, std::int64_t row) {
   const auto* p = static_cast<const char*>(job.source) + (row * job.stride + job.first) * Unit::kBytes;
-  for (const auto* end = p + (job.end - job.first) * Unit::kBytes; p < end; p += 64) __builtin_prefetch(p, 0, 2);
+  for (const auto* end = p + (job.end - job.first) * Unit::kBytes; p < end; p += 64)
+    __builtin_prefetch(p, 0, 2);
 }
 
 #if STOA_ISA_LEVEL >= 2
@@ -112,8 +128,10 @@ STOA_INLINE void transpose16(U (&r)[16]) {
     }
 #pragma GCC unroll 4
   for (int c = 0; c < 4; ++c) {
-    const __m512 p = _mm512_shuffle_f32x4(b[c], b[4 + c], 0x88), q = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0x88);
-    const __m512 s = _mm512_shuffle_f32x4(b[c], b[4 + c], 0xdd), t = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0xdd);
+    const __m512 p = _mm512_shuffle_f32x4(b[c], b[4 + c], 0x88),
+                 q = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0x88);
+    const __m512 s = _mm512_shuffle_f32x4(b[c], b[4 + c], 0xdd),
+                 t = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0xdd);
     r[c] = reinterpret_cast<U>(_mm512_shuffle_f32x4(p, q, 0x88));
     r[8 + c] = reinterpret_cast<U>(_mm512_shuffle_f32x4(p, q, 0xdd));
     r[4 + c] = reinterpret_cast<U>(_mm512_shuffle_f32x4(s, t, 0x88));
@@ -139,13 +157,15 @@ STOA_INLINE void transpose8(U (&r)[8]) {
       b[4 * i + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
     }
   // lane L of b[c]: rows 0 … 3 of unit 4 L + c; of b[4 + c]: rows 4 … 7
-  const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);    // lanes 0, 0', 1, 1'
+  const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);     // lanes 0, 0', 1, 1'
   const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);  // lanes 2, 2', 3, 3'
   __m512d u[4], v[4];
 #pragma GCC unroll 4
   for (int c = 0; c < 4; ++c) {
-    u[c] = _mm512_permutex2var_pd(_mm512_castps_pd(b[c]), low, _mm512_castps_pd(b[4 + c]));   // units c and 4 + c
-    v[c] = _mm512_permutex2var_pd(_mm512_castps_pd(b[c]), high, _mm512_castps_pd(b[4 + c]));  // units 8 + c and 12 + c
+    u[c] =
+        _mm512_permutex2var_pd(_mm512_castps_pd(b[c]), low, _mm512_castps_pd(b[4 + c]));  // units c and 4 + c
+    v[c] = _mm512_permutex2var_pd(_mm512_castps_pd(b[c]), high,
+                                  _mm512_castps_pd(b[4 + c]));  // units 8 + c and 12 + c
   }
 #pragma GCC unroll 2
   for (int h = 0; h < 2; ++h) {
@@ -160,7 +180,8 @@ STOA_INLINE void transpose8(U (&r)[8]) {
 constexpr int kFetchGroups = 2;
 constexpr int kAhead = 512;  // bytes of a memory row that are fetched before they are needed
 
-// Rows of the operand run along the reduction in memory: `rows` <= W of them from row `first` become one panel.
+// Rows of the operand run along the reduction in memory: `rows` <= W of them from row `first` become one
+// panel.
 template <class Unit, int W>
 void pack_rows(const PackJob& job, std::int64_t first, std::int64_t rows, std::uint32_t* panel) {
   constexpr int kE = Unit::kElements;
@@ -178,7 +199,8 @@ void pack_rows(const PackJob& job, std::int64_t first, std::int64_t rows, std::u
       if (g + kGroup <= rows && n == kLanes) {
 #pragma GCC unroll 16
         for (int i = 0; i < kGroup; ++i) {
-          __builtin_prefetch(static_cast<const char*>(job.source) + (at + i * job.stride) * Unit::kBytes + kAhead, 0, 2);
+          __builtin_prefetch(
+              static_cast<const char*>(job.source) + (at + i * job.stride) * Unit::kBytes + kAhead, 0, 2);
           r[i] = Unit::load_row(job.source, at + i * job.stride, elements);
         }
       } else {
@@ -230,8 +252,8 @@ STOA_INLINE void pack_columns_4x32(const std::uint16_t* from, std::int64_t strid
 }
 #endif
 
-// Rows of the operand are columns in memory: all panels of the job together, so that memory is read in long runs. A few
-// units at a time: panels often lie a power of two apart, and their lines would evict each other.
+// Rows of the operand are columns in memory: all panels of the job together, so that memory is read in long
+// runs. A few units at a time: panels often lie a power of two apart, and their lines would evict each other.
 template <class Unit, int W>
 void pack_columns(const PackJob& job) {
   constexpr int kE = Unit::kElements, kGroup = 8;
@@ -241,7 +263,8 @@ void pack_columns(const PackJob& job) {
     const std::int64_t u1 = least(u0 + kGroup, units);
     // Memory rows are far apart, mostly on different pages: the processor does not foresee them.
     const std::int64_t later = least(job.count, (u1 + (kFetchGroups + 1) * kGroup) * kE);
-    for (std::int64_t r = (u1 + kFetchGroups * kGroup) * kE; r < later; ++r) prefetch_run<Unit>(job, job.begin + r);
+    for (std::int64_t r = (u1 + kFetchGroups * kGroup) * kE; r < later; ++r)
+      prefetch_run<Unit>(job, job.begin + r);
     std::uint32_t* panel = job.panels;
     std::int64_t m = job.first;
 #if STOA_ISA_LEVEL >= 3
@@ -249,8 +272,9 @@ void pack_columns(const PackJob& job) {
       if (u0 + kGroup <= job.count / 2)
         for (; m + 4 * W <= job.end; m += 4 * W, panel += 4 * job.panel_stride)
           for (std::int64_t u = u0; u < u1; u += 2)
-            pack_columns_4x32(static_cast<const std::uint16_t*>(job.source) + (job.begin + u * kE) * job.stride + m,
-                              job.stride, panel + u * W, job.panel_stride);
+            pack_columns_4x32(
+                static_cast<const std::uint16_t*>(job.source) + (job.begin + u * kE) * job.stride + m,
+                job.stride, panel + u * W, job.panel_stride);
 #endif
     for (; m < job.end; m += W, panel += job.panel_stride) {
       const bool full = job.end - m >= W;

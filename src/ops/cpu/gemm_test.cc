@@ -193,7 +193,8 @@ TEST_P(GemmTest, EmptyReductionGivesBias) {
   Pools pools;
   std::mt19937 random(10);
   check_case({3, 5, 0, DType::kF32, DType::kF32, false, true, true, false, false}, GetParam(), random, pools);
-  check_case({33, 5, 0, DType::kBF16, DType::kBF16, false, true, true, true, false}, GetParam(), random, pools);
+  check_case({33, 5, 0, DType::kBF16, DType::kBF16, false, true, true, true, false}, GetParam(), random,
+             pools);
 }
 
 TEST_P(GemmTest, ColumnSums) {

@@ -30,8 +30,9 @@ void CpuBackend::execute(const CrossEntropy& op, Resources resources) {
   pool_.run(op.logits.rows(), [&](std::int64_t t, int) {
     const std::int64_t label = labels[t];
     const bool known = label >= 0 && label < op.vocabulary;
-    require<DataError>(known || mask[t] == 0, "cross entropy: label {} of token {} is outside the vocabulary of {}",
-                       label, t, op.vocabulary);
+    require<DataError>(known || mask[t] == 0,
+                       "cross entropy: label {} of token {} is outside the vocabulary of {}", label, t,
+                       op.vocabulary);
     const TensorView row = op.logits.slice(t, 1);
     const auto weight = static_cast<float>(static_cast<double>(mask[t]) * seed);
     float lse = 0, at_label = 0;

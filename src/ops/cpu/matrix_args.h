@@ -1,4 +1,5 @@
-// Plain arguments of the kernels: no inline functions, since kernel files are compiled for several instruction sets.
+// Plain arguments of the kernels: no inline functions, since kernel files are compiled for several
+// instruction sets.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@ namespace stoa::ops::cpu {
 
 enum class Element : std::uint8_t { kF32, kBF16, kF16 };
 
-// Rows of `columns` elements. Row r = (r / inner, r % inner) begins at element (r / inner) * stride + (r % inner) * columns.
+// Rows of `columns` elements. Row r = (r / inner, r % inner) begins at element (r / inner) * stride + (r %
+// inner) * columns.
 struct Rows {
   void* data = nullptr;  // null: absent
   Element type = Element::kF32;
@@ -16,7 +18,8 @@ struct Rows {
   std::int64_t columns = 0;
 };
 
-// Elements are dropped where the Philox word of their global index, as a fraction of 2^32 in 24 bits, is below p.
+// Elements are dropped where the Philox word of their global index, as a fraction of 2^32 in 24 bits, is
+// below p.
 struct DropoutArgs {
   float p = 0, scale = 1;
   std::uint32_t key_lo = 0, key_hi = 0;

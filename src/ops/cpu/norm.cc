@@ -9,6 +9,9 @@ namespace {
 std::int64_t block_rows(std::int64_t rows) { return std::max<std::int64_t>(16, (rows + 63) / 64); }
 std::int64_t block_count(std::int64_t rows) { return (rows + block_rows(rows) - 1) / block_rows(rows); }
 
+// In a row of one element the gradient is what is left when all else cancels: fp64 work.
+bool backward_for_reference(const NormBackward& op) { return needs_reference(op) || op.x.shape.back() == 1; }
+
 }  // namespace
 
 void CpuBackend::execute(const NormForward& op, Resources resources) {
@@ -30,12 +33,12 @@ void CpuBackend::execute(const NormForward& op, Resources resources) {
 }
 
 std::size_t CpuBackend::workspace_bytes(const NormBackward& op) const {
-  if (needs_reference(op)) return ReferenceBackend::workspace_bytes(op);
+  if (backward_for_reference(op)) return ReferenceBackend::workspace_bytes(op);
   return static_cast<std::size_t>(block_count(row_count(op.x)) * 2 * op.x.shape.back()) * sizeof(float);
 }
 
 void CpuBackend::execute(const NormBackward& op, Resources resources) {
-  if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
+  if (backward_for_reference(op)) return ReferenceBackend::execute(op, resources);
   NormArgs args;
   args.centred = op.kind == NormKind::kLayerNorm;
   args.x = rows_of(op.x);
@@ -58,7 +61,8 @@ void CpuBackend::execute(const NormBackward& op, Resources resources) {
     if (op.dgamma)
       kernels.add_partials(partial, blocks, 2 * columns, op.dgamma.as<float>(), begin, end, op.accumulate);
     if (op.dbeta)
-      kernels.add_partials(partial + columns, blocks, 2 * columns, op.dbeta.as<float>(), begin, end, op.accumulate);
+      kernels.add_partials(partial + columns, blocks, 2 * columns, op.dbeta.as<float>(), begin, end,
+                           op.accumulate);
   });
 }
 

@@ -52,10 +52,12 @@ void forward_rows(const NormArgs& a, std::int64_t begin, std::int64_t end) {
       mean = reduce_add(total) * inverse;
     }
     F squares{};
-    for_vectors(columns,
-                [&](std::int64_t i, auto part) { squares += centred_square(X::get(x + i, part), splat(mean), part); });
+    for_vectors(columns, [&](std::int64_t i, auto part) {
+      squares += centred_square(X::get(x + i, part), splat(mean), part);
+    });
     const float variance = reduce_add(squares) * inverse;
-    const auto deviation = static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(variance) + a.epsilon));
+    const auto deviation =
+        static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(variance) + a.epsilon));
     auto* y = row_of<Y>(a.y, r);
     for_vectors(columns, [&](std::int64_t i, auto part) {
       const F normal = (X::get(x + i, part) - mean) * deviation;

@@ -21,8 +21,8 @@ struct NormKernels {
   // Also writes sums over these rows: dgamma [D], and dbeta [D] unless null.
   void (*backward)(const NormArgs& args, std::int64_t begin, std::int64_t end, float* dgamma, float* dbeta);
   // y[i] = (or +=) sum over p of partial[p * stride + i], i in [begin, end), added in order.
-  void (*add_partials)(const float* partial, std::int64_t count, std::int64_t stride, float* y, std::int64_t begin,
-                       std::int64_t end, bool accumulate);
+  void (*add_partials)(const float* partial, std::int64_t count, std::int64_t stride, float* y,
+                       std::int64_t begin, std::int64_t end, bool accumulate);
 };
 
 STOA_FOR_EACH_ISA(const NormKernels& norm_kernels())

@@ -9,7 +9,8 @@
 
 namespace stoa::ops::cpu {
 
-// True when the fp64 reference has to serve: some tensor of `op` that is a float has none of the kernels' types.
+// True when the fp64 reference has to serve: some tensor of `op` that is a float has none of the kernels'
+// types.
 template <class Op>
 bool needs_reference(const Op& op, bool has_state = false) {
   bool wide = false;
@@ -21,10 +22,14 @@ bool needs_reference(const Op& op, bool has_state = false) {
 
 inline Element element_of(DType type) {
   switch (type) {
-    case DType::kF32: return Element::kF32;
-    case DType::kBF16: return Element::kBF16;
-    case DType::kF16: return Element::kF16;
-    default: fail<InternalError>("the CPU kernels take fp32, bf16 and fp16, got {}", name_of(type));
+    case DType::kF32:
+      return Element::kF32;
+    case DType::kBF16:
+      return Element::kBF16;
+    case DType::kF16:
+      return Element::kF16;
+    default:
+      fail<InternalError>("the CPU kernels take fp32, bf16 and fp16, got {}", name_of(type));
   }
 }
 
@@ -42,11 +47,14 @@ inline std::int64_t row_count(const TensorView& tensor) {
 
 inline DropoutArgs dropout_of(const Dropout& dropout, std::int64_t columns) {
   if (dropout.p == 0) return {};
-  return {dropout.p, 1.0f / (1.0f - dropout.p), dropout.key.lo, dropout.key.hi, dropout.first_token * columns};
+  return {dropout.p, 1.0f / (1.0f - dropout.p), dropout.key.lo, dropout.key.hi,
+          dropout.first_token * columns};
 }
 
 // Pieces of about 64 KiB: enough to share between workers, few enough that the pool costs nothing.
-inline std::int64_t rows_per_task(std::int64_t columns) { return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, columns)); }
+inline std::int64_t rows_per_task(std::int64_t columns) {
+  return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, columns));
+}
 
 // body(begin, end) over [0, n) in pieces of `step`.
 template <class Body>

@@ -18,7 +18,9 @@ bool is_fp32(const TensorView& master, const TensorView& compute) {
   return master.dtype == DType::kF32 && (!compute || compute.dtype != DType::kF64);
 }
 
-std::int64_t square_blocks(const SumSquares& op) { return (op.x.elements() + SumSquares::kBlock - 1) / SumSquares::kBlock; }
+std::int64_t square_blocks(const SumSquares& op) {
+  return (op.x.elements() + SumSquares::kBlock - 1) / SumSquares::kBlock;
+}
 
 }  // namespace
 

@@ -15,11 +15,11 @@ struct AdamArgs {
   Element compute_type = Element::kF32;
   float gradient_factor = 1;
   float beta1 = 0, one_minus_beta1 = 1, beta2 = 0, one_minus_beta2 = 1;
-  float step = 0;             // rate / (1 - beta1^t)
-  float correction2 = 1;      // 1 / sqrt(1 - beta2^t)
+  float step = 0;         // rate / (1 - beta1^t)
+  float correction2 = 1;  // 1 / sqrt(1 - beta2^t)
   float epsilon = 0;
-  float keep = 1;             // 1 - rate * decay (decoupled), else 1
-  float decay = 0;            // joins the gradient (not decoupled), else 0
+  float keep = 1;   // 1 - rate * decay (decoupled), else 1
+  float decay = 0;  // joins the gradient (not decoupled), else 0
 };
 
 struct SgdArgs {

@@ -14,6 +14,14 @@ struct First {
   int count;
 };
 
+// Nearest even with subnormals kept, as base/half.h: bits stored by any instruction set are the same.
+STOA_INLINE H to_bf16_exactly(F x) {
+  const U u = reinterpret_cast<U>(x);
+  const U rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const U quiet = (u >> 16) | 0x40u;
+  return __builtin_convertvector((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, H);
+}
+
 struct F32 {
   using Storage = float;
   STOA_INLINE F get(const float* p, Full) { return load(p); }
@@ -25,8 +33,8 @@ struct BF16 {
   using Storage = std::uint16_t;
   STOA_INLINE F get(const std::uint16_t* p, Full) { return from_bf16(load_half(p)); }
   STOA_INLINE F get(const std::uint16_t* p, First f) { return from_bf16(load_half_first(p, f.count)); }
-  STOA_INLINE void put(std::uint16_t* p, F x, Full) { store_half(p, to_bf16(x)); }
-  STOA_INLINE void put(std::uint16_t* p, F x, First f) { store_half_first(p, to_bf16(x), f.count); }
+  STOA_INLINE void put(std::uint16_t* p, F x, Full) { store_half(p, to_bf16_exactly(x)); }
+  STOA_INLINE void put(std::uint16_t* p, F x, First f) { store_half_first(p, to_bf16_exactly(x), f.count); }
 };
 struct F16 {
   using Storage = std::uint16_t;
@@ -48,9 +56,15 @@ STOA_INLINE void for_vectors(std::int64_t n, Body body) {
 template <class Body>
 STOA_INLINE void with_type(Element type, Body body) {
   switch (type) {
-    case Element::kF32: body(F32{}); break;
-    case Element::kBF16: body(BF16{}); break;
-    case Element::kF16: body(F16{}); break;
+    case Element::kF32:
+      body(F32{});
+      break;
+    case Element::kBF16:
+      body(BF16{});
+      break;
+    case Element::kF16:
+      body(F16{});
+      break;
   }
 }
 
@@ -108,7 +122,7 @@ STOA_INLINE F exp(F x) {
   const F n = round_to_integer(x * 1.44269504f);
   F r = fma(n, splat(-0.693359375f), x);  // ln 2 in two parts, the first exact in products with n
   r = fma(n, splat(2.12194440e-4f), r);
-  F p = splat(1.98412698e-4f);            // the Taylor series to r^7: |r| <= 0.347, remainder below 6e-9
+  F p = splat(1.98412698e-4f);  // the Taylor series to r^7: |r| <= 0.347, remainder below 6e-9
   p = fma(p, r, splat(1.38888889e-3f));
   p = fma(p, r, splat(8.33333333e-3f));
   p = fma(p, r, splat(4.16666667e-2f));
@@ -118,14 +132,16 @@ STOA_INLINE F exp(F x) {
   return scale_by_power(p, n);
 }
 
-// 2^x for x <= 127, 0 below -150. Degree 6: relative error 2e-7; degree 4: 3e-6, where the result becomes a bf16.
+// 2^x for x <= 127, 0 below -150. Degree 6: relative error 2e-7; degree 4: 3e-6, where the result becomes a
+// bf16.
 template <int kDegree>
 STOA_INLINE F exp2(F x) {
   x = select(x < -150.0f, splat(-150.0f), x);
   const F n = round_to_integer(x);
   const F r = x - n;
   F p;
-  if constexpr (kDegree == 4) {  // minimax of the relative error on [-1/2, 1/2], fitted with Lawson's iteration
+  if constexpr (kDegree ==
+                4) {  // minimax of the relative error on [-1/2, 1/2], fitted with Lawson's iteration
     p = fma(splat(9.570101434e-03f), r, splat(5.591786028e-02f));
     p = fma(p, r, splat(2.402474484e-01f));
     p = fma(p, r, splat(6.931218147e-01f));
@@ -144,7 +160,8 @@ STOA_INLINE F exp2(F x) {
 STOA_INLINE F sigmoid(F x) { return 1.0f / (1.0f + exp(-x)); }
 
 // The normal distribution function, to about 2e-7 of itself on both sides of 0.
-// erfc(z) e^(z^2) / t is a polynomial in t = 1 / (1 + z/2) for 0 <= z <= 10, fitted for relative error (3.4e-9).
+// erfc(z) e^(z^2) / t is a polynomial in t = 1 / (1 + z/2) for 0 <= z <= 10, fitted for relative error
+// (3.4e-9).
 STOA_INLINE F normal_cdf(F x) {
   const F z = abs(x) * 0.70710678f;
   const F t = 1.0f / fma(z, splat(0.5f), splat(1.0f));
@@ -168,11 +185,15 @@ STOA_INLINE void multiply_wide(U a, std::uint32_t b, U& high, U& low) {
   const W factor = W{} + b;
   const W bits = reinterpret_cast<W>(a);
 #if STOA_ISA_LEVEL >= 2
-  const W even = reinterpret_cast<W>(_mm512_mul_epu32(reinterpret_cast<__m512i>(bits), reinterpret_cast<__m512i>(factor)));
-  const W odd = reinterpret_cast<W>(_mm512_mul_epu32(reinterpret_cast<__m512i>(bits >> 32), reinterpret_cast<__m512i>(factor)));
+  const W even = reinterpret_cast<W>(
+      _mm512_mul_epu32(reinterpret_cast<__m512i>(bits), reinterpret_cast<__m512i>(factor)));
+  const W odd = reinterpret_cast<W>(
+      _mm512_mul_epu32(reinterpret_cast<__m512i>(bits >> 32), reinterpret_cast<__m512i>(factor)));
 #elif STOA_ISA_LEVEL == 1
-  const W even = reinterpret_cast<W>(_mm256_mul_epu32(reinterpret_cast<__m256i>(bits), reinterpret_cast<__m256i>(factor)));
-  const W odd = reinterpret_cast<W>(_mm256_mul_epu32(reinterpret_cast<__m256i>(bits >> 32), reinterpret_cast<__m256i>(factor)));
+  const W even = reinterpret_cast<W>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(bits), reinterpret_cast<__m256i>(factor)));
+  const W odd = reinterpret_cast<W>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(bits >> 32), reinterpret_cast<__m256i>(factor)));
 #else
   const W even = (bits & 0xffffffffu) * factor;
   const W odd = (bits >> 32) * factor;

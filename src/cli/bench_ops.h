@@ -1,0 +1,13 @@
+// `stoa bench ops`: speed of single operations next to the machine's own peak.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+
+namespace stoa::cli {
+
+// Adds `ops` to the command `bench`, which is made when `app` has none yet.
+void add_bench_ops(CLI::App& bench, Context& context);
+
+}  // namespace stoa::cli
