@@ -20,8 +20,9 @@ namespace {
 // Natural logarithm of a normal number x > 0: x = m 2^e with m near 1, log m = 2 artanh((m - 1) / (m + 1)).
 inline double log_of(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
-  double m = std::bit_cast<double>((bits & 0xFFFFFFFFFFFFFull) | 0x3FF0000000000000ull);          // [1, 2)
-  double e = std::bit_cast<double>((bits >> 52) | 0x4330000000000000ull) - (0x1p52 + 1023.0);  // no conversion: 2^52 + e
+  double m = std::bit_cast<double>((bits & 0xFFFFFFFFFFFFFull) | 0x3FF0000000000000ull);  // [1, 2)
+  double e = std::bit_cast<double>((bits >> 52) | 0x4330000000000000ull) -
+             (0x1p52 + 1023.0);  // no conversion: 2^52 + e
   const bool high = m > std::numbers::sqrt2;
   m = high ? 0.5 * m : m;
   e = high ? e + 1.0 : e;
@@ -66,9 +67,9 @@ inline double normal_of(std::uint32_t a, std::uint32_t b) {
 // Philox blocks whose numbers are made side by side.
 constexpr int kBlocks = 32;
 
-// One loop per step over all blocks: loops that a compiler turns into vector instructions. Compiled for several
-// instruction sets, chosen when the program starts (not under sanitizers: they are not ready by then). The bits are the
-// same, since contraction is off.
+// One loop per step over all blocks: loops that a compiler turns into vector instructions. Compiled for
+// several instruction sets, chosen when the program starts (not under sanitizers: they are not ready by
+// then). The bits are the same, since contraction is off.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -102,7 +103,8 @@ void normal_blocks(PhiloxKey key, std::uint64_t first_block, double* out) {
 
 double philox_normal(PhiloxKey key, std::uint64_t index) {
   const std::uint64_t block = index >> 1;  // two normals per Philox block
-  const auto words = philox4x32(key, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0});
+  const auto words =
+      philox4x32(key, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0});
   return normal_of(words[(index & 1) * 2], words[(index & 1) * 2 + 1]);
 }
 

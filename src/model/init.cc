@@ -11,15 +11,18 @@ namespace {
 
 template <class T>
 T from_double(double value) {
-  if constexpr (std::is_same_v<T, double>) return value;
-  else return T(static_cast<float>(value));
+  if constexpr (std::is_same_v<T, double>)
+    return value;
+  else
+    return T(static_cast<float>(value));
 }
 
 }  // namespace
 
 void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values, WorkerPool& pool) {
-  require<InternalError>(values.shape == spec.shard.local && values.contiguous() && values.device == DeviceKind::kHost,
-                         "'{}' is {}, expected {} in host memory", spec.name, values.text(), spec.shard.local.text());
+  require<InternalError>(
+      values.shape == spec.shard.local && values.contiguous() && values.device == DeviceKind::kHost,
+      "'{}' is {}, expected {} in host memory", spec.name, values.text(), spec.shard.local.text());
   require<InternalError>(!spec.shard.flat, "'{}' is initialised whole, not as a flat range", spec.name);
   if (values.bytes() > 0) std::memset(values.data, 0, values.bytes());
   dispatch_float(values.dtype, [&]<class T>() {
