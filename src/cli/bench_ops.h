@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/command.h"
 
 namespace stoa::cli {
