@@ -27,6 +27,9 @@ struct BenchTrainArguments {
   bool json = false;
 };
 
+// Steps of the schedules where the configuration says nothing: their end is out of sight.
+constexpr std::int64_t kHorizon = 1000000;
+
 data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary) {
   data::Batch batch;
   batch.resize(rows, length);
@@ -52,7 +55,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   const auto overrides = arguments.config.all_overrides();
   train::RunConfig config = load_run_config(arguments.config.config, overrides, context.console);
   if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  const auto plan = train::plan_training(config, 0, arguments.steps + arguments.warmup);
+  const auto plan = train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
   MachineOptions options = arguments.machine;
   if (!options.threads) options.threads = config.trainer.num_threads;
   run::Machine machine = make_machine(options);

@@ -27,7 +27,7 @@ void plan_memory(const PlanArguments& arguments, Context& context) {
   run::Machine machine = make_planning_machine(options);
   const auto tokenizer = train::load_tokenizer(config.tokenizer);
   if (!tokenizer && !config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  const auto plan = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0, config.trainer.max_steps.value_or(1));
+  const auto plan = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0, config.trainer.max_steps.value_or(1000000));
   const auto memory = plan::plan_memory(machine, plan.options);
   std::cout << (arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
 }
