@@ -23,7 +23,7 @@ Tolerance tolerance_for(const SumSquares& op, Tolerance base);         // order 
 
 // `checked` works on the tensors themselves, `trusted` on copies made before. NumericsError on the first
 // difference. Host tensors only. Both backends outlive this one.
-class CheckBackend final : public ForwardOps<CheckBackend, Backend, AllOps> {
+class CheckBackend : public ForwardOps<CheckBackend, Backend, AllOps> {
  public:
   CheckBackend(Backend& checked, Backend& trusted, Tolerance tolerance = {})
       : checked_(checked), trusted_(trusted), tolerance_(tolerance) {}

@@ -272,7 +272,10 @@ float spin(std::int64_t rounds) {
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) c[i][j] = F{};
+    for (int j = 0; j < kVectors; ++j) {
+      c[i][j] = F{};
+      asm volatile("" : "+x"(c[i][j]));  // as if they differed: equal sums would be computed once
+    }
   F a{}, b{};
   for (std::int64_t n = 0; n < rounds; ++n) {
     asm volatile("" : "+x"(a), "+x"(b));
