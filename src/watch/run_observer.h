@@ -1,4 +1,6 @@
 // What a training run tells those who watch it: the progress line, metrics.jsonl, TensorBoard, the report.
+// An observer may throw IoError (disk full); the run then ends with it, unless it is ending by an error
+// already.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +62,7 @@ struct ValidationReport {
   std::int64_t valid_tokens = 0;
   double seconds = 0;
   bool best = false;
+  double bits_per_byte = 0;  // of the validation text, where its length in bytes is known; otherwise 0
 };
 
 struct SampleReport {
