@@ -1,4 +1,6 @@
 // What a training run tells those who watch it: the progress line, metrics.jsonl, TensorBoard, the report.
+// An observer may throw IoError (disk full); the run then ends with it, unless it is ending by an error
+// already.
 #pragma once
 
 #include <cstdint>
@@ -8,29 +10,29 @@
 
 #include "device/arena.h"
 
-namespace stoa::train {
+namespace stoa::watch {
 
 // Known before the first step.
 struct RunStart {
   std::string name;
-  std::string layout;         // "1 rank = TP1 PP1 DP1 | layers 12"
-  std::string machine;        // "cpu, avx512-bf16, 2 threads"
-  std::string model;          // "gpt2 124.4M parameters: 12 x 768, 12 heads, sequence 1024, vocabulary 50257"
-  std::string precision;      // "bf16"
+  std::string layout;     // "1 rank = TP1 PP1 DP1 | layers 12"
+  std::string machine;    // "cpu, avx512-bf16, 2 threads"
+  std::string model;      // "gpt2 124.4M parameters: 12 x 768, 12 heads, sequence 1024, vocabulary 50257"
+  std::string precision;  // "bf16"
   std::int64_t parameters = 0;
   std::int64_t tokens_per_sample = 0;
-  std::int64_t first_step = 0;     // steps done before (resumed)
-  std::string resumed_from;        // checkpoint directory, or ""
-  bool verified = false;           // its checksums were
-  std::int64_t last_step = 0;      // where the run will end, as far as known
-  double planned_seconds = 0;      // trainer.max_time, or 0
-  double gemm_tflops = 0;          // the machine's own rate at start, in compute precision
-  MemoryTable planned{};           // bytes per category
-  std::string schedule;            // text form of one rank's actions
-  std::string config_yaml;         // resolved
+  std::int64_t first_step = 0;  // steps done before (resumed)
+  std::string resumed_from;     // checkpoint directory, or ""
+  bool verified = false;        // its checksums were
+  std::int64_t last_step = 0;   // where the run will end, as far as known
+  double planned_seconds = 0;   // trainer.max_time, or 0
+  double gemm_tflops = 0;       // the machine's own rate at start, in compute precision
+  MemoryTable planned{};        // bytes per category
+  std::string schedule;         // text form of one rank's actions
+  std::string config_yaml;      // resolved
   std::string version, commit;
   std::string tokenizer_fingerprint;
-  std::vector<std::string> data;   // prefixes with weights
+  std::vector<std::string> data;  // prefixes with weights
   std::vector<std::string> command;
 };
 
@@ -42,23 +44,25 @@ struct StepReport {
   double learning_rate = 0;
   double gradient_norm = 0;
   double loss_scale = 1;
-  double step_seconds = 0;   // whole step, wall clock; mean over the steps since the last report
+  double step_seconds = 0;  // whole step, wall clock; mean over the steps since the last report
   double tokens_per_second = 0;
-  double model_tflops = 0;   // (6 N + 6 L h s) x tokens/s
-  double mfu = 0;            // model_tflops / gemm_tflops
+  double model_tflops = 0;             // (6 N + 6 L h s) x tokens/s
+  double mfu = 0;                      // model_tflops / gemm_tflops
   std::int64_t peak_memory_bytes = 0;  // resident
-  bool skipped = false;      // gradients were not finite
+  bool skipped = false;                // gradients were not finite
   std::int64_t skipped_steps = 0;      // so far
-  bool logged = false;       // falls on log_every_n_steps (or is the last): belongs in metrics.jsonl
-  double compute_seconds = 0, data_seconds = 0, save_seconds = 0;  // parts of step_seconds; save: waited for checkpoints
+  bool logged = false;  // falls on log_every_n_steps (or is the last): belongs in metrics.jsonl
+  double compute_seconds = 0, data_seconds = 0,
+         save_seconds = 0;  // parts of step_seconds; save: waited for checkpoints
 };
 
 struct ValidationReport {
   std::int64_t step = 0, samples = 0, tokens = 0;
-  double loss = 0;           // per token
+  double loss = 0;  // per token
   std::int64_t valid_tokens = 0;
   double seconds = 0;
   bool best = false;
+  double bits_per_byte = 0;  // of the validation text, where its length in bytes is known; otherwise 0
 };
 
 struct SampleReport {
@@ -76,11 +80,11 @@ enum class StopReason : std::uint8_t { kDone, kTime, kSignal, kError };
 
 struct RunFinish {
   StopReason reason = StopReason::kDone;
-  std::string detail;           // "max_steps reached", "SIGTERM", error text
+  std::string detail;  // "max_steps reached", "SIGTERM", error text
   std::int64_t step = 0, tokens = 0;
-  double seconds = 0;           // of this process
+  double seconds = 0;  // of this process
   std::int64_t skipped_steps = 0;
-  MemoryTable used{};           // touched bytes per category
+  MemoryTable used{};  // touched bytes per category
   std::int64_t peak_memory_bytes = 0;
 };
 
@@ -95,4 +99,4 @@ class RunObserver {
   virtual void on_finish(const RunFinish&) {}
 };
 
-}  // namespace stoa::train
+}  // namespace stoa::watch

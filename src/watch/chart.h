@@ -1,0 +1,44 @@
+// Line charts as inline SVG, readable without scripts; the page's script adds values under the pointer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace stoa::watch {
+
+struct ChartPoint {
+  double x = 0, y = 0;  // y not finite: a gap
+};
+
+struct ChartSeries {
+  std::string name;                // shown in legend and tooltip; "" for one that accompanies another
+  std::string style;               // CSS class that sets the colour: "c1" … "c5"; "faint" may follow
+  std::vector<ChartPoint> points;  // x ascending
+  bool dots = false;               // few points: mark each
+};
+
+struct Chart {
+  std::string title, unit;
+  std::vector<ChartSeries> series;
+  std::vector<double> restarts;  // x of dashed marks
+  bool logarithmic = false;      // y; only where all values are positive
+  double width = 560, height = 250;
+};
+
+// A <figure> with title, legend and drawing. A chart without any finite value says so instead.
+std::string draw_chart(const Chart& chart);
+
+// At most `limit` points: means over equal runs of points. Gaps stay where a whole run has no finite value.
+std::vector<ChartPoint> thin_out(const std::vector<ChartPoint>& points, std::size_t limit);
+
+// Exponentially smoothed over about `span` points, unbiased at the start; gaps do not count.
+std::vector<ChartPoint> smooth(const std::vector<ChartPoint>& points, double span);
+
+// Round numbers within [low, high], about `count` of them.
+std::vector<double> linear_ticks(double low, double high, int count);
+std::vector<double> logarithmic_ticks(double low, double high);
+
+// "1.2k", "0.5", "6e-4": for ticks.
+std::string tick_text(double value);
+
+}  // namespace stoa::watch

@@ -1,0 +1,137 @@
+#include "watch/metrics_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace stoa::watch {
+namespace {
+
+std::string number(double value) {
+  if (!std::isfinite(value)) return "null";
+  if (value == 0 && std::signbit(value)) return "-0.0";  // "-0" would be read as an integer, without its sign
+  return fmt::format("{}", value);
+}
+
+double float_field(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return 0;
+  return found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::int64_t integer_field(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+std::optional<MetricsPoint> parse_line(std::string_view line) {
+  const auto object = nlohmann::json::parse(line, nullptr, false);
+  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer())
+    return std::nullopt;
+  MetricsPoint point;
+  point.step = integer_field(object, "step");
+  point.samples = integer_field(object, "samples");
+  point.tokens = integer_field(object, "tokens");
+  point.peak_memory_bytes = integer_field(object, "peak_memory_bytes");
+  point.loss = float_field(object, "loss");
+  point.learning_rate = float_field(object, "lr");
+  point.gradient_norm = float_field(object, "grad_norm");
+  point.loss_scale = float_field(object, "loss_scale");
+  point.step_seconds = float_field(object, "step_seconds");
+  point.tokens_per_second = float_field(object, "tokens_per_second");
+  point.model_tflops = float_field(object, "model_tflops");
+  point.mfu = float_field(object, "mfu");
+  point.is_validation = object.contains("val_loss");
+  point.validation_loss = float_field(object, "val_loss");
+  return point;
+}
+
+// Calls each(line, point) for the whole lines up to `last_step`.
+template <class Each>
+void for_each_line(std::string_view text, std::int64_t last_step, Each&& each) {
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    if (end == std::string_view::npos) return;  // torn
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    const auto point = parse_line(line);
+    if (point && point->step <= last_step) each(line, *point);
+  }
+}
+
+}  // namespace
+
+std::string metrics_line(const StepReport& s) {
+  return fmt::format(
+      R"({{"step":{},"samples":{},"tokens":{},"loss":{},"lr":{},"grad_norm":{},"loss_scale":{},"step_seconds":{},)"
+      R"("tokens_per_second":{},"model_tflops":{},"mfu":{},"peak_memory_bytes":{}}})",
+      s.step, s.samples, s.tokens, number(s.loss), number(s.learning_rate), number(s.gradient_norm),
+      number(s.loss_scale), number(s.step_seconds), number(s.tokens_per_second), number(s.model_tflops),
+      number(s.mfu), s.peak_memory_bytes);
+}
+
+std::string metrics_line(const ValidationReport& v) {
+  return fmt::format(R"({{"step":{},"val_loss":{}}})", v.step, number(v.loss));
+}
+
+std::vector<MetricsPoint> parse_metrics(std::string_view text, std::int64_t last_step) {
+  std::vector<MetricsPoint> points;
+  for_each_line(text, last_step,
+                [&](std::string_view, const MetricsPoint& point) { points.push_back(point); });
+  return points;
+}
+
+std::string keep_metrics(std::string_view text, std::int64_t last_step) {
+  std::string kept;
+  for_each_line(text, last_step, [&](std::string_view line, const MetricsPoint&) {
+    kept += line;
+    kept += '\n';
+  });
+  return kept;
+}
+
+MetricsFile::~MetricsFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void MetricsFile::on_start(const RunStart& start) {
+  std::error_code unreadable;  // then opening says why
+  if (fs::exists(path_, unreadable)) {
+    const std::string text = read_text(path_);
+    const std::string kept = start.resumed_from.empty() ? "" : keep_metrics(text, start.first_step);
+    if (kept != text) write_text(path_, kept);
+  }
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  require<IoError>(fd_ >= 0, "cannot write '{}': {}", path_.string(), std::strerror(errno));
+}
+
+void MetricsFile::on_step(const StepReport& step) {
+  if (step.logged) append(metrics_line(step));
+}
+
+void MetricsFile::on_validation(const ValidationReport& validation) { append(metrics_line(validation)); }
+
+void MetricsFile::append(std::string line) {
+  require<InternalError>(fd_ >= 0, "metrics for '{}' before the run started", path_.string());
+  line += '\n';
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t n = ::write(fd_, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    require<IoError>(n > 0, "cannot write '{}': {}", path_.string(), std::strerror(errno));
+    rest.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace stoa::watch

@@ -1,0 +1,55 @@
+// metrics.jsonl: the curve of a run, one line per logged step or validation (fields: COMMANDS, "A run
+// directory").
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "watch/run_observer.h"
+
+namespace stoa::watch {
+
+class MetricsFile final : public RunObserver {
+ public:
+  explicit MetricsFile(std::filesystem::path path) : path_(std::move(path)) {}
+  ~MetricsFile() override;
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
+  // Opens the file. A fresh run begins it anew; a resumed one first drops, atomically, what lies beyond the
+  // step that it resumes from, so that its curve equals that of a run that was never disturbed. IoError where
+  // it cannot be written.
+  void on_start(const RunStart& start) override;
+  void on_step(const StepReport& step) override;
+  void on_validation(const ValidationReport& validation) override;
+
+ private:
+  void append(std::string line);
+
+  const std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+// Lines as they are written, without the line break. Floats in the shortest form that reads back as the same
+// number; those that are not finite are null.
+std::string metrics_line(const StepReport& step);
+std::string metrics_line(const ValidationReport& validation);
+
+// A line read back. Absent fields: 0; null: NaN.
+struct MetricsPoint {
+  std::int64_t step = 0, samples = 0, tokens = 0, peak_memory_bytes = 0;
+  double loss = 0, learning_rate = 0, gradient_norm = 0, loss_scale = 0, step_seconds = 0,
+         tokens_per_second = 0;
+  double model_tflops = 0, mfu = 0;
+  double validation_loss = 0;
+  bool is_validation = false;
+};
+
+// The points of metrics text up to and with `last_step`. What is no such line (torn by a kill) is left out.
+std::vector<MetricsPoint> parse_metrics(std::string_view text, std::int64_t last_step);
+// The lines themselves, each with its line break.
+std::string keep_metrics(std::string_view text, std::int64_t last_step);
+
+}  // namespace stoa::watch

@@ -1,0 +1,139 @@
+#include "watch/metrics_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "watch/test_run.h"
+
+namespace stoa::watch {
+namespace {
+
+using test::TemporaryDirectory;
+
+ValidationReport validation_at(std::int64_t step) {
+  ValidationReport v;
+  v.step = step;
+  v.loss = 3.0 + 1.0 / static_cast<double>(step);
+  return v;
+}
+
+// Steps first+1 .. last as a trainer reports them: the step, then its validation.
+void walk(MetricsFile& file, std::int64_t first, std::int64_t last) {
+  for (std::int64_t step = first + 1; step <= last; ++step) {
+    file.on_step(test::step_report(step));
+    if (step % 50 == 0) file.on_validation(validation_at(step));
+  }
+}
+
+TEST(MetricsFile, ExactlyTheFieldsOfTheContract) {
+  const auto object = nlohmann::ordered_json::parse(metrics_line(test::step_report(10)));
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  EXPECT_THAT(keys, testing::ElementsAre("step", "samples", "tokens", "loss", "lr", "grad_norm", "loss_scale",
+                                         "step_seconds", "tokens_per_second", "model_tflops", "mfu",
+                                         "peak_memory_bytes"));
+  EXPECT_EQ(metrics_line(validation_at(100)), R"({"step":100,"val_loss":3.01})");
+}
+
+TEST(MetricsFile, FloatsRoundTripAndOthersAreNull) {
+  StepReport step = test::step_report(7);
+  const double hard[] = {0.1, 1.0 / 3, 6e-4 * 0.7, 5e-324, 1.7976931348623157e308, -0.0, 12345678.901234567};
+  for (const double value : hard) {
+    step.loss = value;
+    const auto points = parse_metrics(metrics_line(step) + "\n", 100);
+    ASSERT_EQ(points.size(), 1U);
+    EXPECT_EQ(points[0].loss, value);
+    EXPECT_EQ(std::signbit(points[0].loss), std::signbit(value));
+  }
+  step.loss = std::numeric_limits<double>::quiet_NaN();
+  step.gradient_norm = std::numeric_limits<double>::infinity();
+  const auto object = nlohmann::json::parse(metrics_line(step));
+  EXPECT_TRUE(object["loss"].is_null());
+  EXPECT_TRUE(object["grad_norm"].is_null());
+  EXPECT_TRUE(std::isnan(parse_metrics(metrics_line(step) + "\n", 100)[0].loss));
+}
+
+TEST(MetricsFile, EveryLineIsThereAtOnce) {
+  TemporaryDirectory directory;
+  MetricsFile file(directory.path() / "metrics.jsonl");
+  file.on_start(test::small_start());
+  file.on_step(test::step_report(9));
+  EXPECT_EQ(read_text(directory.path() / "metrics.jsonl"), "");
+  file.on_step(test::step_report(10));
+  EXPECT_EQ(read_text(directory.path() / "metrics.jsonl"), metrics_line(test::step_report(10)) + "\n");
+}
+
+TEST(MetricsFile, KilledAndResumedEqualsUndisturbed) {
+  TemporaryDirectory directory;
+  const fs::path whole = directory.path() / "whole.jsonl", cut = directory.path() / "cut.jsonl";
+  {
+    MetricsFile file(whole);
+    file.on_start(test::small_start());
+    walk(file, 0, 600);
+  }
+  {
+    MetricsFile file(cut);
+    file.on_start(test::small_start());
+    walk(file, 0, 457);
+  }
+  write_text(cut, read_text(cut) + R"({"step":460,"samp)");  // killed in the middle of a line
+  {
+    MetricsFile file(cut);
+    file.on_start(test::resumed_start(400));
+    walk(file, 400, 600);
+  }
+  EXPECT_EQ(read_text(cut), read_text(whole));
+}
+
+TEST(MetricsFile, FreshRunBeginsAnew) {
+  TemporaryDirectory directory;
+  const fs::path path = directory.path() / "metrics.jsonl";
+  write_text(path, metrics_line(test::step_report(10)) + "\n");
+  MetricsFile file(path);
+  file.on_start(test::small_start());
+  EXPECT_EQ(read_text(path), "");
+}
+
+TEST(MetricsFile, ForeignLinesDoNotDisturb) {
+  const std::string text = "\n[1]\nnull\n{\"step\":\"x\"}\n{\"step\":3,\"val_loss\":null}\n{\"step\":4}";
+  const auto points = parse_metrics(text, 100);
+  ASSERT_EQ(points.size(), 1U);
+  EXPECT_TRUE(points[0].is_validation);
+  EXPECT_TRUE(std::isnan(points[0].validation_loss));
+}
+
+TEST(MetricsFile, UnwritablePlaceIsNamed) {
+  TemporaryDirectory directory;
+  const fs::path missing = directory.path() / "gone" / "metrics.jsonl";
+  MetricsFile file(missing);
+  try {
+    file.on_start(test::small_start());
+    FAIL() << "no error";
+  } catch (const IoError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr(missing.string()));
+    EXPECT_THAT(error.what(), testing::HasSubstr("No such file"));
+  }
+}
+
+TEST(MetricsFile, ReadOnlyDirectoryIsAClearError) {
+  TemporaryDirectory directory;
+  fs::permissions(directory.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  MetricsFile file(directory.path() / "metrics.jsonl");
+  const test::NotRoot plain_user;
+  try {
+    file.on_start(test::small_start());
+    FAIL() << "no error";
+  } catch (const IoError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("metrics.jsonl': Permission denied"));
+  }
+}
+
+}  // namespace
+}  // namespace stoa::watch

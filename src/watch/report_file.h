@@ -1,0 +1,33 @@
+// Keeps report.html up to date: at the start, at every validation and sample, and at the end; always whole.
+#pragma once
+
+#include <filesystem>
+
+#include "base/console.h"
+#include "watch/run_story.h"
+
+namespace stoa::watch {
+
+class ReportFile final : public RunObserver {
+ public:
+  // Writes `run_directory`/report.html. On resume it reads that file and metrics.jsonl as the last process
+  // left them: it must hear of the start before MetricsFile, which drops from there what is done again.
+  ReportFile(std::filesystem::path run_directory, Console& console);
+
+  void on_start(const RunStart& start) override;  // IoError where the directory cannot be written
+  void on_step(const StepReport& step) override;
+  void on_validation(const ValidationReport& validation) override;
+  void on_sample(const SampleReport& sample) override;
+  void on_checkpoint(const CheckpointReport& checkpoint) override;
+  void on_finish(const RunFinish& finish) override;  // names the report on the console
+
+ private:
+  void write();
+
+  const std::filesystem::path directory_, path_;
+  Console& console_;
+  RunStory story_;
+  bool started_ = false;
+};
+
+}  // namespace stoa::watch

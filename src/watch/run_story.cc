@@ -1,0 +1,242 @@
+#include "watch/run_story.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "watch/html_text.h"
+
+namespace stoa::watch {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kSamplesKept = 400;  // beyond that every second one goes
+
+const char* word_of(StopReason reason) {
+  switch (reason) {
+    case StopReason::kDone:
+      return "done";
+    case StopReason::kTime:
+      return "time";
+    case StopReason::kSignal:
+      return "signal";
+    case StopReason::kError:
+      return "error";
+  }
+  return "";
+}
+
+json to_json(const Session& s) {
+  return {{"first_step", s.first_step},
+          {"last_step", s.last_step},
+          {"measured_steps", s.measured_steps},
+          {"seconds", s.seconds},
+          {"step_seconds", s.step_seconds},
+          {"compute_seconds", s.compute_seconds},
+          {"data_seconds", s.data_seconds},
+          {"save_seconds", s.save_seconds},
+          {"validation_seconds", s.validation_seconds},
+          {"snapshot_seconds", s.snapshot_seconds},
+          {"lost_steps", s.lost_steps},
+          {"ended", s.ended}};
+}
+
+Session session_of(const json& j) {
+  Session s;
+  s.first_step = j.value("first_step", std::int64_t{0});
+  s.last_step = j.value("last_step", std::int64_t{0});
+  s.measured_steps = j.value("measured_steps", std::int64_t{0});
+  s.seconds = j.value("seconds", 0.0);
+  s.step_seconds = j.value("step_seconds", 0.0);
+  s.compute_seconds = j.value("compute_seconds", 0.0);
+  s.data_seconds = j.value("data_seconds", 0.0);
+  s.save_seconds = j.value("save_seconds", 0.0);
+  s.validation_seconds = j.value("validation_seconds", 0.0);
+  s.snapshot_seconds = j.value("snapshot_seconds", 0.0);
+  s.lost_steps = j.value("lost_steps", std::int64_t{0});
+  s.ended = j.value("ended", std::string());
+  return s;
+}
+
+}  // namespace
+
+void RunStory::read_facts(std::string_view report) {
+  const auto open = report.find(kFactsOpen);
+  if (open == std::string_view::npos) return;
+  report.remove_prefix(open + kFactsOpen.size());
+  const json facts = json::parse(report.substr(0, report.find(kFactsClose)), nullptr, false);
+  if (!facts.is_object()) return;
+  try {
+    std::vector<Session> sessions;
+    for (const json& s : facts.at("sessions")) sessions.push_back(session_of(s));
+    std::vector<SampleReport> samples;
+    for (const json& s : facts.at("samples")) {
+      samples.push_back({s.at("step"), s.at("prompt").get<std::string>(), s.at("text").get<std::string>()});
+    }
+    std::vector<BitsPerByte> bits;
+    for (const json& b : facts.at("bits_per_byte")) bits.push_back({b.at(0), b.at(1)});
+    sessions_ = std::move(sessions);
+    samples_ = std::move(samples);
+    bits_per_byte_ = std::move(bits);
+  } catch (const json::exception&) {  // a page of another version: the curve remains
+  }
+}
+
+// The process before this one left no word when it ended. metrics.jsonl knows how far it came after it last
+// wrote a report.
+void RunStory::close_killed_session(std::string_view metrics) {
+  Session& last = sessions_.back();
+  if (!last.ended.empty()) return;
+  last.ended = "killed";
+  for (const MetricsPoint& point : parse_metrics(metrics, std::numeric_limits<std::int64_t>::max())) {
+    if (point.is_validation || point.step <= last.last_step) continue;
+    const auto steps = point.step - last.last_step;
+    const double seconds = static_cast<double>(steps) * point.step_seconds;
+    if (!std::isfinite(seconds)) continue;
+    last.seconds += seconds;
+    last.step_seconds += seconds;
+    last.compute_seconds += seconds;
+    last.measured_steps += steps;
+    last.last_step = point.step;
+  }
+}
+
+void RunStory::begin(const RunStart& start, std::string_view report, std::string_view metrics, double now) {
+  *this = RunStory();
+  start_ = start;
+  began_ = now;
+  if (!start.resumed_from.empty()) {
+    read_facts(report);
+    if (!sessions_.empty()) {
+      close_killed_session(metrics);
+      // A process that began behind the checkpoint taken up now is lost as a whole.
+      for (Session& s : sessions_) {
+        s.lost_steps = std::clamp(s.last_step - start.first_step, s.lost_steps,
+                                  std::max(s.lost_steps, s.last_step - s.first_step));
+      }
+    }
+    points_ = parse_metrics(metrics, start.first_step);
+    std::erase_if(samples_, [&](const SampleReport& s) { return s.step > start.first_step; });
+    std::erase_if(bits_per_byte_, [&](const BitsPerByte& b) { return b.step > start.first_step; });
+    for (const MetricsPoint& point : points_) {
+      tokens_ = std::max(tokens_, point.tokens);
+      peak_memory_bytes_ = std::max(peak_memory_bytes_, point.peak_memory_bytes);
+    }
+  }
+  Session session;
+  session.first_step = session.last_step = start.first_step;
+  sessions_.push_back(session);
+}
+
+void RunStory::add(const StepReport& s) {
+  Session& session = sessions_.back();
+  session.last_step = s.step;
+  tokens_ = s.tokens;
+  skipped_steps_ = s.skipped_steps;
+  peak_memory_bytes_ = std::max(peak_memory_bytes_, s.peak_memory_bytes);
+  if (!s.logged) return;
+  // The seconds of a report are means over the steps since the last logged one.
+  const std::int64_t steps = s.step - session.first_step - session.measured_steps;
+  const auto n = static_cast<double>(steps);
+  session.measured_steps += steps;
+  session.step_seconds += n * s.step_seconds;
+  session.compute_seconds += n * s.compute_seconds;
+  session.data_seconds += n * s.data_seconds;
+  session.save_seconds += n * s.save_seconds;
+  MetricsPoint point;
+  point.step = s.step;
+  point.samples = s.samples;
+  point.tokens = s.tokens;
+  point.peak_memory_bytes = s.peak_memory_bytes;
+  point.loss = s.loss;
+  point.learning_rate = s.learning_rate;
+  point.gradient_norm = s.gradient_norm;
+  point.loss_scale = s.loss_scale;
+  point.step_seconds = s.step_seconds;
+  point.tokens_per_second = s.tokens_per_second;
+  point.model_tflops = s.model_tflops;
+  point.mfu = s.mfu;
+  points_.push_back(point);
+}
+
+void RunStory::add(const ValidationReport& v) {
+  sessions_.back().validation_seconds += v.seconds;
+  MetricsPoint point;
+  point.step = v.step;
+  point.is_validation = true;
+  point.validation_loss = v.loss;
+  points_.push_back(point);
+  if (v.bits_per_byte > 0) bits_per_byte_.push_back({v.step, v.bits_per_byte});
+}
+
+void RunStory::add(const SampleReport& s) {
+  samples_.push_back(s);
+  if (samples_.size() <= kSamplesKept) return;
+  std::size_t index = 0;
+  const std::size_t last = samples_.size() - 1;
+  std::erase_if(samples_, [&](const SampleReport&) {
+    const std::size_t i = index++;
+    return i % 2 == 1 && i != last;
+  });
+}
+
+void RunStory::add(const CheckpointReport& c) {
+  sessions_.back().snapshot_seconds += c.snapshot_seconds;
+  newest_checkpoint_ = c.path;
+}
+
+void RunStory::end(const RunFinish& finish) {
+  finish_ = finish;
+  if (sessions_.empty()) return;  // failed before it began
+  Session& session = sessions_.back();
+  session.ended = word_of(finish.reason);
+  session.seconds = std::max(session.seconds, finish.seconds);
+  tokens_ = std::max(tokens_, finish.tokens);
+  skipped_steps_ = std::max(skipped_steps_, finish.skipped_steps);
+  peak_memory_bytes_ = std::max(peak_memory_bytes_, finish.peak_memory_bytes);
+}
+
+void RunStory::tick(double now) {
+  if (!sessions_.empty()) sessions_.back().seconds = std::max(sessions_.back().seconds, now - began_);
+}
+
+double RunStory::total_seconds() const {
+  double seconds = 0;
+  for (const Session& s : sessions_) seconds += s.seconds;
+  return seconds;
+}
+
+double RunStory::goodput() const {
+  double good = 0;
+  for (const Session& s : sessions_) {
+    const auto done = static_cast<double>(s.last_step - s.first_step);
+    if (s.measured_steps <= 0 || done <= 0) continue;
+    const double per_step = s.compute_seconds / static_cast<double>(s.measured_steps);
+    good += per_step * std::max(0.0, done - static_cast<double>(s.lost_steps));
+  }
+  const double total = total_seconds();
+  return total > 0 ? std::min(1.0, good / total) : 0;
+}
+
+std::string RunStory::facts() const {
+  json facts{{"sessions", json::array()}, {"samples", json::array()}, {"bits_per_byte", json::array()}};
+  for (const Session& s : sessions_) facts["sessions"].push_back(to_json(s));
+  for (const SampleReport& s : samples_) {
+    facts["samples"].push_back(
+        {{"step", s.step}, {"prompt", printable_utf8(s.prompt)}, {"text", printable_utf8(s.text)}});
+  }
+  for (const BitsPerByte& b : bits_per_byte_) facts["bits_per_byte"].push_back({b.step, b.value});
+  const std::string text = facts.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string safe;
+  for (const char c : text) {
+    if (c == '<')
+      safe += "\\u003c";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+}  // namespace stoa::watch
