@@ -55,7 +55,9 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   const auto overrides = arguments.config.all_overrides();
   train::RunConfig config = load_run_config(arguments.config.config, overrides, context.console);
   if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  const auto plan = train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
+  auto plan = train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
+  plan.options.evaluation = false;
+  plan.options.sample_context = 0;
   MachineOptions options = arguments.machine;
   if (!options.threads) options.threads = config.trainer.num_threads;
   run::Machine machine = make_machine(options);

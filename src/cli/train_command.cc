@@ -9,6 +9,7 @@
 #include "cli/schema.h"
 #include "cli/version.h"
 #include "train/trainer.h"
+#include "watch/observers.h"
 
 namespace stoa::cli {
 namespace {
@@ -31,14 +32,14 @@ void train(const TrainArguments& arguments, Context& context) {
   const auto directory = train::run_directory(config);
   require<ConfigError>(directory.has_value(), "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
   fs::create_directories(*directory);
-  const std::vector<std::unique_ptr<train::RunObserver>> owned;
-  std::vector<train::RunObserver*> observers;
+  const auto owned = watch::make_observers(*directory, context.console, {config.exp_manager.create_tensorboard_logger, true});
+  std::vector<watch::RunObserver*> observers;
   for (const auto& observer : owned) observers.push_back(observer.get());
   train::Trainer trainer({config, show_run_config(config), [machine] { return make_machine(machine); }, make_meta_machine,
                           context.console, observers, interrupt.token(),
                           {"stoa", "train", arguments.config.config}, std::string(version()), std::string(commit())});
   const auto finish = trainer.run();
-  if (finish.reason == train::StopReason::kSignal) throw Interrupted(finish.detail + "; a checkpoint was saved");
+  if (finish.reason == watch::StopReason::kSignal) throw Interrupted(finish.detail + "; a checkpoint was saved");
 }
 
 }  // namespace

@@ -46,9 +46,11 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options, std
     batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed);
   }
   state_ = arena_.declare(MemoryCategory::kScalars, {"step state", DType::kF64, Shape{kSlots}});
-  evaluation_state_ = arena_.declare(MemoryCategory::kScalars, {"evaluation state", DType::kF64, Shape{kSlots}});
-  losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
-                                                      Shape{options_.micro_batch * options_.length}});
+  if (options_.evaluation) {
+    evaluation_state_ = arena_.declare(MemoryCategory::kScalars, {"evaluation state", DType::kF64, Shape{kSlots}});
+    losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
+                                                        Shape{options_.micro_batch * options_.length}});
+  }
   if (options_.sample_context > 0)
     decoder_ = std::make_unique<Decoder>(
         arena_, options_.model, options_.precision,
@@ -72,7 +74,7 @@ std::size_t TrainingRank::measure_scratch(Machine& meta, const TrainingOptions& 
 void TrainingRank::dry_run() {
   optimizer_->reset(*ops_);
   run_step(1, 1, 1, [&](int, int slot) -> const nn::BatchView& { return batches_[slot].dry(); }, nullptr);
-  evaluate_rows(batches_[0].dry());
+  if (options_.evaluation) evaluate_rows(batches_[0].dry());
   if (decoder_) decoder_->dry_run(decoder_parts());
 }
 

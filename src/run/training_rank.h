@@ -31,6 +31,7 @@ struct TrainingOptions {
   ops::WeightDecaySchedule weight_decay;
   ops::LossScale loss_scale;
   double initial_loss_scale = 1;
+  bool evaluation = true;              // memory for validation is declared
   std::int64_t sample_context = 0;     // tokens of a cache to draw samples of text with; 0: none
 };
 

@@ -12,6 +12,10 @@
 #include "train/tokenizer_choice.h"
 
 namespace stoa::train {
+
+using watch::CheckpointReport, watch::RunFinish, watch::RunStart, watch::StepReport, watch::StopReason,
+    watch::ValidationReport;
+
 namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

@@ -18,8 +18,8 @@
 #include "run/training_rank.h"
 #include "token/tokenizer.h"
 #include "train/run_config.h"
-#include "train/run_observer.h"
 #include "train/training_plan.h"
+#include "watch/run_observer.h"
 
 namespace stoa::train {
 
@@ -29,7 +29,7 @@ struct TrainerParts {
   std::function<run::Machine()> make_machine;
   std::function<run::Machine(const run::Machine&)> make_meta_machine;
   Console& console;
-  std::vector<RunObserver*> observers;
+  std::vector<watch::RunObserver*> observers;
   std::stop_token stop;     // SIGINT or SIGTERM: save and end
   std::vector<std::string> command;
   std::string version, commit;
@@ -42,7 +42,7 @@ class Trainer {
 
   // Trains to the end, to trainer.max_time or to a signal. Saves a checkpoint at the end of either. Errors are thrown after
   // the observers heard of them.
-  RunFinish run();
+  watch::RunFinish run();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -51,7 +51,7 @@ class Trainer {
   void build_data();
   void start_or_resume();
   void announce();
-  void loop(RunFinish& finish);
+  void loop(watch::RunFinish& finish);
   void train_step();
   void report_step(double seconds, double data_seconds);
   void validate();

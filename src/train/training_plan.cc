@@ -63,6 +63,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
     o.loss_scale.window = config.loss_scale.native_amp_growth_interval;
     o.loss_scale.hysteresis = config.loss_scale.hysteresis;
   }
+  o.evaluation = config.trainer.val_check_interval > 0;
   if (!config.trainer.sample_prompts.empty()) o.sample_context = o.length;
   return plan;
 }
