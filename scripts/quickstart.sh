@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# From text to a talking GPT: installs, builds, takes prose, trains a tokenizer and a model for about five minutes on two
+# cores, and prints what it says.
+#
+#   scripts/quickstart.sh                   the King James Bible of Debian's package bible-kjv
+#   scripts/quickstart.sh my.txt other.txt  your own text: documents separated by blank lines
+#
+# MINUTES=2 trains for two minutes; OUTPUT=DIR puts everything there (default runs/quickstart).
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+minutes=${MINUTES:-5}
+output=${OUTPUT:-$root/runs/quickstart}
+say() { printf '\n== %s\n' "$*"; }
+
+say "Installing what is missing and building (a few minutes, the first time)"
+if [ $# -gt 0 ]; then "$root/scripts/install_dependencies.sh" xz-utils; else "$root/scripts/install_dependencies.sh" xz-utils bible-kjv; fi
+(cd "$root" && cmake --preset release >/dev/null && cmake --build --preset release --target stoa >&2)
+stoa=$root/build/release/src/stoa
+
+say "Text"
+work=$output/text
+mkdir -p "$work"
+if [ $# -gt 0 ]; then
+  cat -- "$@" > "$work/all.txt"
+else
+  # One verse a line, "Ge1:1 In the beginning …": the reference goes, a chapter becomes a document.
+  bible -f 'gen1:1-rev22:21' |
+    awk '{ split($1, place, ":"); if (NR > 1 && place[1] != chapter) print ""; chapter = place[1]; $1 = ""; sub(/^ /, ""); print }' > "$work/all.txt"
+fi
+# Every 20th document is held out: the model never sees it.
+awk -v RS= -v ORS='\n\n' -v train="$work/train.txt" -v held="$work/held-out.txt" \
+  'BEGIN { printf "" > train; printf "" > held } { print > (NR % 20 == 10 ? held : train) }' "$work/all.txt"
+if [ ! -s "$work/held-out.txt" ]; then
+  echo "The text has fewer than 10 documents (blocks separated by blank lines): give more text, or add blank lines" >&2
+  exit 1
+fi
+wc -c "$work/train.txt" "$work/held-out.txt" | head -2
+
+say "Tokenizer and token file"
+"$stoa" tokenizer train "$work/train.txt" --vocab-size 4096 --output "$output/tokenizer"
+"$stoa" data prepare "$work/train.txt" --tokenizer "$output/tokenizer" --output "$work/train" --text-split paragraph
+
+say "Training for about $minutes minutes"
+common=("model.data=$work/train" "model.tokenizer=$output/tokenizer")
+rate=$("$stoa" bench train "$root/configs/quickstart.yaml" "${common[@]:1}" model.vocab_size=4096 --steps 5 --warmup 2 --json |
+  sed -n 's/.*"tokens_per_second":\([0-9.]*\).*/\1/p')
+steps=$(awk -v rate="$rate" -v minutes="$minutes" 'BEGIN { n = int(rate * minutes * 60 * 0.93 / 2048); print (n < 100 ? 100 : n) }')
+prompt=$(awk 'NF > 3 { print $1, $2, $3; exit }' "$work/held-out.txt")
+rm -rf "$output/run"
+"$stoa" train "$root/configs/quickstart.yaml" "${common[@]}" "trainer.max_steps=$steps" \
+  "trainer.val_check_interval=$(( (steps + 4) / 5 ))" "trainer.sample_prompts=[\"$prompt\"]" --output "$output/run"
+
+say "What it says (prompt: $prompt)"
+for seed in 1 2 3; do
+  "$stoa" generate "$output/run" --prompt "$prompt" --echo --max-tokens 80 --temperature 0.8 --top-p 0.95 --seed "$seed" 2>/dev/null
+  echo
+done
+
+say "Bits per byte on held-out text (lower is better)"
+"$stoa" eval perplexity "$output/run" --text "$work/held-out.txt"
+"$stoa" eval baselines --train "$work/train.txt" --text "$work/held-out.txt"
+
+say "Done"
+echo "Report:       $output/run/report.html"
+echo "Talk to it:   $stoa chat $output/run"
+echo "Run again:    $stoa train $output/run/config.yaml --output $output/another"

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Proves the two commands of the README on a Debian that has nothing: makes one with debootstrap, copies this checkout's
+# committed files into it and runs the given script there as root, without sudo.
+#
+#   tests/slow/fresh_debian.sh bookworm DIRECTORY scripts/test.sh
+#   tests/slow/fresh_debian.sh trixie   DIRECTORY env MINUTES=1 scripts/quickstart.sh
+#
+# Needs root, debootstrap and a package mirror; MIRROR=URL chooses it (default: the first one this machine uses).
+set -euo pipefail
+[ $# -ge 3 ] || { sed -n '2,9p' "$0"; exit 2; }
+suite=$1 target=$2; shift 2
+root=$(cd "$(dirname "$0")/../.." && pwd)
+mirror=${MIRROR:-$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | head -n 1 | tr -d ' ')}
+[ -x "$target/bin/bash" ] || debootstrap --variant=minbase "$suite" "$target" "$mirror"
+for file in /etc/resolv.conf /etc/apt/apt.conf.d/*proxy*; do [ -e "$file" ] && install -D "$file" "$target$file"; done
+mountpoint -q "$target/proc" || mount -t proc proc "$target/proc"
+mountpoint -q "$target/dev" || mount --bind /dev "$target/dev"
+trap 'umount "$target/dev" "$target/proc"' EXIT
+mkdir -p "$target/stoa"
+git -C "$root" archive HEAD | tar -x -C "$target/stoa"
+chroot "$target" /bin/bash -c 'cd /stoa && export HOME=/root LANG=C.UTF-8 && exec "$@"' bash "$@"
