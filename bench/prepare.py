@@ -4,10 +4,12 @@
 Makes a JSONL corpus from text files (cut into documents at blank lines, repeated to --megabytes), then alternates, --repeat times:
   encoder   `stoa data prepare --measure-encoder`: documents in memory, one thread, nothing but encode()
   prepare   `stoa data prepare --workers 1`: reads, parses, encodes, writes, syncs
-Both run bound to one core (taskset), so reading and writing threads get no second one for free; --cores N binds to N and uses N
-workers. Rates are bytes of text (not of JSON) per second of wall time; the ratio compares medians. On a machine that others use,
-wall time says little: ratio_cpu compares processor time per byte of the whole process, and is the one to read then. Prints one
-JSON object.
+Both run bound to --cores cores (taskset; default 1, so that reading and writing threads get no second one for free), with --workers
+encoding threads. Rates are bytes of text (not of JSON) per second; ratios compare medians:
+  ratio_wall     wall time, per worker: the figure on a quiet machine
+  ratio_cpu      processor time of the whole process, kernel and page cache included: independent of other users
+  ratio_worker   processor time of the workers alone: what wall time tends to when a further core reads and writes
+Prints one JSON object.
 
   bench/prepare.py --stoa build/release/src/stoa --tokenizer TOK text1.txt text2.txt
 """
@@ -35,6 +37,7 @@ def main():
     parser.add_argument("--megabytes", type=float, default=100)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1)
     args = parser.parse_args()
 
     cores = sorted(os.sched_getaffinity(0))[: args.cores]
@@ -56,26 +59,29 @@ def main():
             out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
             return json.loads(out) | {"process_seconds": time.monotonic() - start}
 
-        encoder, prepare, process, encoder_cpu, prepare_cpu = [], [], [], [], []
+        encoder, prepare, process, encoder_cpu, prepare_cpu, worker_cpu = [], [], [], [], [], []
         for _ in range(args.repeat):
             result = run("--measure-encoder")
             encoder.append(result["mb_per_s"])
             encoder_cpu.append(result["text_bytes"] / 1e6 / result["cpu_seconds"])
-            result = run("--workers", str(args.cores), "--output", os.path.join(folder, "out", "corpus"))
-            prepare.append(result["mb_per_s"] / args.cores)
+            result = run("--workers", str(args.workers), "--output", os.path.join(folder, "out", "corpus"))
+            prepare.append(result["mb_per_s"] / args.workers)
             prepare_cpu.append(result["text_bytes"] / 1e6 / result["cpu_seconds"])
-            process.append(result["text_bytes"] / 1e6 / result["process_seconds"] / args.cores)
+            worker_cpu.append(result["text_bytes"] / 1e6 / result["worker_cpu_seconds"])
+            process.append(result["text_bytes"] / 1e6 / result["process_seconds"] / args.workers)
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     print(json.dumps({
-        "command": "data prepare", "cpu": cpu, "cores": args.cores, "load_average": os.getloadavg()[0],
+        "command": "data prepare", "cpu": cpu, "cores": args.cores, "workers": args.workers, "load_average": os.getloadavg()[0],
         "documents": count, "text_megabytes": size / 1e6,
         "encoder_mb_per_s": statistics.median(encoder),
-        "prepare_mb_per_s_per_core": statistics.median(prepare),
-        "process_mb_per_s_per_core": statistics.median(process),  # start of the program and loading of the tokenizer included
-        "ratio": statistics.median(prepare) / statistics.median(encoder),
+        "prepare_mb_per_s_per_worker": statistics.median(prepare),
+        "process_mb_per_s_per_worker": statistics.median(process),  # start of the program and loading of the tokenizer included
+        "ratio_wall": statistics.median(prepare) / statistics.median(encoder),
         "encoder_mb_per_cpu_second": statistics.median(encoder_cpu),
         "prepare_mb_per_cpu_second": statistics.median(prepare_cpu),
         "ratio_cpu": statistics.median(prepare_cpu) / statistics.median(encoder_cpu),
+        "worker_mb_per_cpu_second": statistics.median(worker_cpu),
+        "ratio_worker": statistics.median(worker_cpu) / statistics.median(encoder_cpu),
         "runs": {"encoder": encoder, "prepare": prepare, "encoder_cpu": encoder_cpu, "prepare_cpu": prepare_cpu},
     }, indent=1))
 

@@ -31,15 +31,21 @@ using ::testing::ThrowsMessage;
 class TinySnapshot : public Snapshot {
  public:
   explicit TinySnapshot(float value, std::function<void()> during_state = nullptr, std::int64_t rows = 6)
-      : rows_(rows), weight_(static_cast<std::size_t>(rows) * 4, value), during_state_(std::move(during_state)) {}
+      : rows_(rows),
+        weight_(static_cast<std::size_t>(rows) * 4, value),
+        during_state_(std::move(during_state)) {}
 
-  std::vector<TensorEntry> model_tensors() const override { return {{"w.weight", StorageType::kBF16, {rows_, 4}, 0, 0}}; }
+  std::vector<TensorEntry> model_tensors() const override {
+    return {{"w.weight", StorageType::kBF16, {rows_, 4}, 0, 0}};
+  }
   void write_model(ShardedWriter& writer) override { writer.write("w.weight", view()); }
   std::vector<TextFile> model_files() const override {
-    return {{"config.json", "{\"model_type\": \"gpt2\", \"torch_dtype\": \"bfloat16\", \"n_layer\": 2}\n"}, {"tokenizer.json", "{}"}};
+    return {{"config.json", "{\"model_type\": \"gpt2\", \"torch_dtype\": \"bfloat16\", \"n_layer\": 2}\n"},
+            {"tokenizer.json", "{}"}};
   }
   std::vector<TensorEntry> state_tensors() const override {
-    return {{master_name("w"), StorageType::kF32, {rows_, 4}, 0, 0}, {adam_m_name("w"), StorageType::kF32, {rows_, 4}, 0, 0}};
+    return {{master_name("w"), StorageType::kF32, {rows_, 4}, 0, 0},
+            {adam_m_name("w"), StorageType::kF32, {rows_, 4}, 0, 0}};
   }
   void write_state(ShardedWriter& writer) override {
     writer.write(master_name("w"), view());
@@ -138,15 +144,18 @@ TEST_F(Checkpoint, ManifestNoticesEveryFlippedBitThatMatters) {
       } catch (const DataError&) {
       }
     }
-  for (std::size_t n = 0; n + 2 < text.size(); ++n) EXPECT_THROW(parse_manifest(text.substr(0, n), "m"), DataError);
+  for (std::size_t n = 0; n + 2 < text.size(); ++n)
+    EXPECT_THROW(parse_manifest(text.substr(0, n), "m"), DataError);
   EXPECT_THROW(parse_manifest("[" + std::string(100000, '['), "m"), DataError);
   manifest.files = {{"../../etc/passwd", 3, 0}};
-  EXPECT_THAT([&] { parse_manifest(manifest_text(manifest), "m"); }, ThrowsMessage<DataError>(HasSubstr("passwd")));
+  EXPECT_THAT([&] { parse_manifest(manifest_text(manifest), "m"); },
+              ThrowsMessage<DataError>(HasSubstr("passwd")));
 }
 
 TEST_F(Checkpoint, KilledAtEveryStageLeavesACompleteOne) {
   save(10);
-  const std::vector<std::string> stages{"created", "model", "in state", "state", "manifest", "synced", "renamed", "linked", "retired"};
+  const std::vector<std::string> stages{"created", "model",   "in state", "state",  "manifest",
+                                        "synced",  "renamed", "linked",   "retired"};
   for (const auto& stage : stages) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
@@ -186,7 +195,8 @@ TEST_F(Checkpoint, KilledAtRandomMomentsAlwaysResumes) {
       WriterOptions options;
       options.retention.keep_last = 2;
       CheckpointWriter writer(checkpoints(), options);
-      for (std::int64_t n = start + 1;; ++n) writer.save(state_at(n), std::make_unique<TinySnapshot>(static_cast<float>(n), nullptr, 500));
+      for (std::int64_t n = start + 1;; ++n)
+        writer.save(state_at(n), std::make_unique<TinySnapshot>(static_cast<float>(n), nullptr, 500));
     }
     ::usleep(static_cast<useconds_t>(3000 + round * 1700));
     ::kill(child, SIGKILL);
@@ -215,7 +225,8 @@ TEST_F(Checkpoint, FallsBackToTheNewestThatVerifiesAndSaysWhy) {
   EXPECT_EQ(newest(), 1);
   fs::remove(step(1) / "model" / "config.json");
   EXPECT_THAT([&] { find_checkpoint(run()); },
-              ThrowsMessage<DataError>(::testing::AllOf(HasSubstr("no usable checkpoint"), HasSubstr("config.json: missing"),
+              ThrowsMessage<DataError>(::testing::AllOf(HasSubstr("no usable checkpoint"),
+                                                        HasSubstr("config.json: missing"),
                                                         HasSubstr("is 10 bytes"), HasSubstr("checksum"))));
   EXPECT_THROW(find_resume(run()), DataError);
   EXPECT_EQ(find_resume(directory_.path() / "other"), std::nullopt);
@@ -276,7 +287,8 @@ TEST_F(Checkpoint, ErrorsOfTheBackgroundComeWithTheNextCall) {
   const auto broken = [] { fail<IoError>("the cat sat on it"); };
   writer.save(state_at(2), std::make_unique<TinySnapshot>(2.0f, broken));
   EXPECT_THAT([&] { writer.save(state_at(3), std::make_unique<TinySnapshot>(3.0f)); },
-              ThrowsMessage<IoError>(::testing::AllOf(HasSubstr("step-0000002"), HasSubstr("cat"), HasSubstr("intact"))));
+              ThrowsMessage<IoError>(
+                  ::testing::AllOf(HasSubstr("step-0000002"), HasSubstr("cat"), HasSubstr("intact"))));
   EXPECT_THAT(steps(), ElementsAre("latest", "step-0000001"));
   writer.save(state_at(3), std::make_unique<TinySnapshot>(3.0f));
   writer.wait();
@@ -288,7 +300,8 @@ TEST_F(Checkpoint, ErrorsOfTheBackgroundComeWithTheNextCall) {
 TEST_F(Checkpoint, TwoWritersAreRefusedAndLeftoversOfDeadOnesRemoved) {
   {
     CheckpointWriter first(checkpoints(), {});
-    EXPECT_THAT([&] { CheckpointWriter second(checkpoints(), {}); }, ThrowsMessage<IoError>(HasSubstr("another process")));
+    EXPECT_THAT([&] { CheckpointWriter second(checkpoints(), {}); },
+                ThrowsMessage<IoError>(HasSubstr("another process")));
   }
   fs::create_directories(checkpoints() / ".step-0000100.tmp-999" / "model");
   fs::create_directories(checkpoints() / ".step-mine");
@@ -305,7 +318,8 @@ TEST_F(Checkpoint, FullDiskLeavesTheOldOnesAndNothingElse) {
   const rlimit small{1 << 20, old.rlim_max};
   CheckpointWriter writer(checkpoints(), {});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  writer.save(state_at(2), std::make_unique<TinySnapshot>(2.0f, nullptr, 100'000));  // 0.8 MB of weights, 3.2 MB of state
+  writer.save(state_at(2),
+              std::make_unique<TinySnapshot>(2.0f, nullptr, 100'000));  // 0.8 MB of weights, 3.2 MB of state
   std::string message;
   try {
     writer.wait();
@@ -314,7 +328,8 @@ TEST_F(Checkpoint, FullDiskLeavesTheOldOnesAndNothingElse) {
   }
   ::setrlimit(RLIMIT_FSIZE, &old);
   ::signal(SIGXFSZ, SIG_DFL);
-  EXPECT_THAT(message, ::testing::AllOf(HasSubstr("step-0000002"), HasSubstr("optimizer.safetensors"), HasSubstr("File too large")));
+  EXPECT_THAT(message, ::testing::AllOf(HasSubstr("step-0000002"), HasSubstr("optimizer.safetensors"),
+                                        HasSubstr("File too large")));
   EXPECT_THAT(steps(), ElementsAre("latest", "step-0000001"));
   EXPECT_EQ(newest(), 1);
 }
@@ -324,7 +339,9 @@ TEST_F(Checkpoint, MoreThanTheDiskHoldsIsRefusedBeforeAByte) {
   class Huge : public TinySnapshot {
    public:
     Huge() : TinySnapshot(1.0f) {}
-    std::vector<TensorEntry> model_tensors() const override { return {{"w", StorageType::kF32, {1 << 30, 1 << 20}, 0, 0}}; }
+    std::vector<TensorEntry> model_tensors() const override {
+      return {{"w", StorageType::kF32, {1 << 30, 1 << 20}, 0, 0}};
+    }
   };
   writer.save(state_at(2), std::make_unique<Huge>());
   EXPECT_THAT([&] { writer.wait(); }, ThrowsMessage<IoError>(HasSubstr("are needed")));
@@ -334,8 +351,10 @@ TEST_F(Checkpoint, MoreThanTheDiskHoldsIsRefusedBeforeAByte) {
 TEST_F(Checkpoint, UnwritablePlacesAreNamed) {
   fs::create_directories(run());
   write_text(checkpoints(), "a file in its place");
-  EXPECT_THAT([&] { CheckpointWriter writer(checkpoints(), {}); }, ThrowsMessage<IoError>(HasSubstr("run/checkpoints")));
-  EXPECT_THAT([&] { CheckpointWriter writer("/proc/checkpoints", {}); }, ThrowsMessage<IoError>(HasSubstr("/proc/checkpoints")));
+  EXPECT_THAT([&] { CheckpointWriter writer(checkpoints(), {}); },
+              ThrowsMessage<IoError>(HasSubstr("run/checkpoints")));
+  EXPECT_THAT([&] { CheckpointWriter writer("/proc/checkpoints", {}); },
+              ThrowsMessage<IoError>(HasSubstr("/proc/checkpoints")));
 }
 
 TEST_F(Checkpoint, WrongPathsSayWhatIsThere) {
@@ -376,7 +395,8 @@ TEST_F(Checkpoint, ExportConvertsWeightsAndConfig) {
   EXPECT_EQ(config["n_layer"], 2);
   EXPECT_EQ(read_text(out / "tokenizer.json"), "{}");
   EXPECT_FALSE(fs::exists(out / "manifest.json"));
-  EXPECT_THAT([&] { export_model(find_checkpoint(out), DType::kBF16, out); }, ThrowsMessage<IoError>(HasSubstr("empty directory")));
+  EXPECT_THAT([&] { export_model(find_checkpoint(out), DType::kBF16, out); },
+              ThrowsMessage<IoError>(HasSubstr("empty directory")));
   EXPECT_THROW(export_model(find_checkpoint(out), DType::kI64, directory_.path() / "i"), ConfigError);
 
   std::vector<float> large(24, 70000.0f);
@@ -384,8 +404,9 @@ TEST_F(Checkpoint, ExportConvertsWeightsAndConfig) {
   ShardedWriter writer(out, "model", {{"w.weight", StorageType::kF32, {6, 4}, 0, 0}}, Placement::kAtomic);
   writer.write("w.weight", TensorView(large.data(), DType::kF32, {6, 4}));
   writer.commit();
-  EXPECT_THAT([&] { export_model(find_checkpoint(out), DType::kF16, directory_.path() / "half"); },
-              ThrowsMessage<DataError>(HasSubstr("24 weights of tensor 'w.weight' are beyond the range of fp16")));
+  EXPECT_THAT(
+      [&] { export_model(find_checkpoint(out), DType::kF16, directory_.path() / "half"); },
+      ThrowsMessage<DataError>(HasSubstr("24 weights of tensor 'w.weight' are beyond the range of fp16")));
   EXPECT_FALSE(fs::exists(directory_.path() / "half"));
 }
 

@@ -30,12 +30,13 @@ void require_space(const fs::path& directory, std::uint64_t needed) {
   std::error_code error;
   const auto space = fs::space(directory, error);
   if (error || space.available == static_cast<std::uintmax_t>(-1)) return;
-  require<IoError>(space.available >= needed, "{} are needed, {} are free in '{}'", format_bytes(static_cast<double>(needed)),
+  require<IoError>(space.available >= needed, "{} are needed, {} are free in '{}'",
+                   format_bytes(static_cast<double>(needed)),
                    format_bytes(static_cast<double>(space.available)), directory.string());
 }
 
-void write_tensors(const fs::path& directory, std::string_view stem, std::vector<TensorEntry> tensors, std::uint64_t shard_bytes,
-                   const std::function<void(ShardedWriter&)>& body) {
+void write_tensors(const fs::path& directory, std::string_view stem, std::vector<TensorEntry> tensors,
+                   std::uint64_t shard_bytes, const std::function<void(ShardedWriter&)>& body) {
   ShardedWriter writer(directory, stem, std::move(tensors), Placement::kInPlace, shard_bytes);
   body(writer);
   writer.commit();
@@ -45,8 +46,10 @@ std::vector<FileRecord> records_of(const fs::path& directory) {
   std::vector<FileRecord> records;
   for (const auto& item : fs::recursive_directory_iterator(directory))
     if (item.is_regular_file())
-      records.push_back({item.path().lexically_relative(directory).generic_string(), item.file_size(), checksum_file(item.path())});
-  std::sort(records.begin(), records.end(), [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });
+      records.push_back({item.path().lexically_relative(directory).generic_string(), item.file_size(),
+                         checksum_file(item.path())});
+  std::sort(records.begin(), records.end(),
+            [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });
   return records;
 }
 
@@ -56,8 +59,9 @@ CheckpointWriter::CheckpointWriter(fs::path checkpoints, WriterOptions options)
     : checkpoints_(std::move(checkpoints)), options_(std::move(options)) {
   std::error_code error;
   fs::create_directories(checkpoints_, error);
-  require<IoError>(!error && fs::is_directory(checkpoints_), "cannot make the directory '{}' for checkpoints: {}",
-                   checkpoints_.string(), error ? error.message() : "a file is in its place");
+  require<IoError>(!error && fs::is_directory(checkpoints_),
+                   "cannot make the directory '{}' for checkpoints: {}", checkpoints_.string(),
+                   error ? error.message() : "a file is in its place");
   try {
     lock();
     clean();
@@ -77,12 +81,14 @@ CheckpointWriter::~CheckpointWriter() {
 void CheckpointWriter::lock() {
   const fs::path path = checkpoints_ / ".lock";
   lock_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  require<IoError>(lock_fd_ >= 0, "cannot write checkpoints in '{}': {}", checkpoints_.string(), std::strerror(errno));
+  require<IoError>(lock_fd_ >= 0, "cannot write checkpoints in '{}': {}", checkpoints_.string(),
+                   std::strerror(errno));
   if (::flock(lock_fd_, LOCK_EX | LOCK_NB) == 0) {
     locked_ = true;
     return;
   }
-  require<IoError>(errno != EWOULDBLOCK, "another process writes checkpoints in '{}': give this run a directory of its own",
+  require<IoError>(errno != EWOULDBLOCK,
+                   "another process writes checkpoints in '{}': give this run a directory of its own",
                    checkpoints_.string());
   // A file system without locks: go on, but leave alone what might be another writer's.
 }
@@ -137,7 +143,8 @@ void CheckpointWriter::write(TrainingState state, Snapshot& snapshot) {
   } catch (const std::exception& e) {
     discard(temporary);
     if (dynamic_cast<const InternalError*>(&e)) throw;
-    fail<IoError>("cannot save checkpoint '{}': {}; earlier checkpoints are intact", (checkpoints_ / name).string(), e.what());
+    fail<IoError>("cannot save checkpoint '{}': {}; earlier checkpoints are intact",
+                  (checkpoints_ / name).string(), e.what());
   } catch (...) {
     discard(temporary);
     throw;
@@ -193,8 +200,10 @@ void CheckpointWriter::publish(const fs::path& temporary, const std::string& nam
   if (!error) fs::rename(link, checkpoints_ / "latest", error);
   if (error) {  // a file system without links: the newest is found by its manifest
     discard(link);
-    const bool unsupported = error == std::errc::operation_not_permitted || error == std::errc::operation_not_supported;
-    require<IoError>(unsupported, "cannot write the link '{}': {}", (checkpoints_ / "latest").string(), error.message());
+    const bool unsupported =
+        error == std::errc::operation_not_permitted || error == std::errc::operation_not_supported;
+    require<IoError>(unsupported, "cannot write the link '{}': {}", (checkpoints_ / "latest").string(),
+                     error.message());
   }
   sync_directory(checkpoints_);
   stage("linked");
@@ -211,9 +220,11 @@ void CheckpointWriter::retire(const std::string& newest) {
     keep.insert(listed[i].path.filename().string());
   std::vector<std::pair<double, std::string>> ranked;
   for (const auto& c : listed)
-    if (const auto it = c.manifest->training.metrics.find(rule.metric); it != c.manifest->training.metrics.end())
+    if (const auto it = c.manifest->training.metrics.find(rule.metric);
+        it != c.manifest->training.metrics.end())
       ranked.emplace_back(rule.lower_is_better ? it->second : -it->second, c.path.filename().string());
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   for (std::size_t i = 0; i < ranked.size() && i < static_cast<std::size_t>(std::max(0, rule.keep_best)); ++i)
     keep.insert(ranked[i].second);
 

@@ -1,5 +1,6 @@
-// The commit protocol. A checkpoint is written into `.step-0000100.tmp-…`, synced, renamed to `step-0000100`, then named by
-// the link `latest`. A process killed at any instant leaves the checkpoints before it as they were.
+// The commit protocol. A checkpoint is written into `.step-0000100.tmp-…`, synced, renamed to `step-0000100`,
+// then named by the link `latest`. A process killed at any instant leaves the checkpoints before it as they
+// were.
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,8 @@
 
 namespace stoa::ckpt {
 
-// Host copies of everything that a checkpoint holds, made by the caller at the step. Used from the writing thread, while
-// training goes on: it must not refer to memory that changes.
+// Host copies of everything that a checkpoint holds, made by the caller at the step. Used from the writing
+// thread, while training goes on: it must not refer to memory that changes.
 class Snapshot {
  public:
   struct TextFile {
@@ -27,16 +28,17 @@ class Snapshot {
     std::string text;
   };
   virtual ~Snapshot() = default;
-  virtual std::vector<TensorEntry> model_tensors() const = 0;      // Hugging Face names, types as stored
-  virtual void write_model(ShardedWriter& writer) = 0;             // every tensor, whole or in pieces
-  virtual std::vector<TextFile> model_files() const = 0;           // config.json, tokenizer files
-  virtual std::vector<TensorEntry> state_tensors() const = 0;      // canonical names: master/…, adam.m/…, adam.v/…
+  virtual std::vector<TensorEntry> model_tensors() const = 0;  // Hugging Face names, types as stored
+  virtual void write_model(ShardedWriter& writer) = 0;         // every tensor, whole or in pieces
+  virtual std::vector<TextFile> model_files() const = 0;       // config.json, tokenizer files
+  virtual std::vector<TensorEntry> state_tensors()
+      const = 0;  // canonical names: master/…, adam.m/…, adam.v/…
   virtual void write_state(ShardedWriter& writer) = 0;
 };
 
 struct Retention {
-  int keep_last = 0;           // newest ones to keep; 0: all
-  int keep_best = 0;           // and as many of the best by `metric`
+  int keep_last = 0;  // newest ones to keep; 0: all
+  int keep_best = 0;  // and as many of the best by `metric`
   std::string metric = "val_loss";
   bool lower_is_better = true;
 };
@@ -44,14 +46,15 @@ struct Retention {
 struct WriterOptions {
   Retention retention;
   std::uint64_t max_shard_bytes = kDefaultShardBytes;
-  // Called as each stage of the protocol ends: "created", "model", "state", "manifest", "synced", "renamed", "linked",
-  // "retired". For progress and traces; from the writing thread.
+  // Called as each stage of the protocol ends: "created", "model", "state", "manifest", "synced", "renamed",
+  // "linked", "retired". For progress and traces; from the writing thread.
   std::function<void(std::string_view stage)> on_stage;
 };
 
 class CheckpointWriter {
  public:
-  // `checkpoints` is made if needed, locked against other writers (IoError names it) and freed of what killed writers left.
+  // `checkpoints` is made if needed, locked against other writers (IoError names it) and freed of what killed
+  // writers left.
   CheckpointWriter(fs::path checkpoints, WriterOptions options);
   ~CheckpointWriter();  // waits; an error of the last save that nobody asked for with wait() goes to no one
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -59,8 +62,8 @@ class CheckpointWriter {
 
   // Writes in the background. Waits for the save before, and throws its error if it failed.
   void save(TrainingState state, std::unique_ptr<Snapshot> snapshot);
-  // Waits for the save under way; throws its error, once. After an error older checkpoints are intact and nothing is left
-  // behind.
+  // Waits for the save under way; throws its error, once. After an error older checkpoints are intact and
+  // nothing is left behind.
   void wait();
   bool busy() const;
 

@@ -8,7 +8,8 @@
 namespace stoa::ckpt {
 namespace {
 
-// Rounds towards zero and keeps a sticky last bit, so that rounding again to a 16-bit type is as if done once.
+// Rounds towards zero and keeps a sticky last bit, so that rounding again to a 16-bit type is as if done
+// once.
 float round_to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || std::isnan(x)) return nearest;
@@ -20,10 +21,14 @@ float round_to_odd(double x) {
 template <class To, class From>
 To cast(From x) {
   constexpr bool wide_from = std::is_same_v<From, double>, wide_to = std::is_same_v<To, double>;
-  if constexpr (wide_from && (std::is_same_v<To, bf16> || std::is_same_v<To, f16>)) return To(round_to_odd(x));
-  else if constexpr (wide_from) return static_cast<To>(x);
-  else if constexpr (wide_to) return static_cast<double>(static_cast<float>(x));
-  else return static_cast<To>(static_cast<float>(x));
+  if constexpr (wide_from && (std::is_same_v<To, bf16> || std::is_same_v<To, f16>))
+    return To(round_to_odd(x));
+  else if constexpr (wide_from)
+    return static_cast<To>(x);
+  else if constexpr (wide_to)
+    return static_cast<double>(static_cast<float>(x));
+  else
+    return static_cast<To>(static_cast<float>(x));
 }
 
 template <class From, class To>
@@ -38,7 +43,8 @@ void convert_loop(const std::byte* from, std::byte* to, std::int64_t count) {
 
 }  // namespace
 
-void convert_elements(const std::byte* from, DType from_type, std::byte* to, DType to_type, std::int64_t count) {
+void convert_elements(const std::byte* from, DType from_type, std::byte* to, DType to_type,
+                      std::int64_t count) {
   if (count == 0) return;
   if (from_type == to_type) {
     std::memcpy(to, from, static_cast<std::size_t>(count) * size_of(from_type));

@@ -12,10 +12,14 @@ namespace {
 
 std::string torch_name(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "float32";
-    case DType::kBF16: return "bfloat16";
-    case DType::kF16: return "float16";
-    default: fail<ConfigError>("a model is exported as fp32, bf16 or fp16, not {}", name_of(dtype));
+    case DType::kF32:
+      return "float32";
+    case DType::kBF16:
+      return "bfloat16";
+    case DType::kF16:
+      return "float16";
+    default:
+      fail<ConfigError>("a model is exported as fp32, bf16 or fp16, not {}", name_of(dtype));
   }
 }
 
@@ -79,7 +83,8 @@ void write_converted(const StoredTensor& tensor, DType dtype, ShardedWriter& wri
     const std::byte* data = tensor.bytes.data() + static_cast<std::size_t>(done) * from;
     convert_elements(data, *memory, out.data(), dtype, n);
     const auto lost = count_non_finite(out.data(), dtype, n) - count_non_finite(data, *memory, n);
-    require<DataError>(lost == 0, "{} weights of tensor '{}' are beyond the range of {}: export as bf16 or fp32", lost,
+    require<DataError>(lost == 0,
+                       "{} weights of tensor '{}' are beyond the range of {}: export as bf16 or fp32", lost,
                        tensor.entry.name, name_of(dtype));
     writer.write_elements(tensor.entry.name, done, std::span(out).first(static_cast<std::size_t>(n) * to));
   }
@@ -87,7 +92,8 @@ void write_converted(const StoredTensor& tensor, DType dtype, ShardedWriter& wri
 
 }  // namespace
 
-ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& given, std::uint64_t max_shard_bytes,
+ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& given,
+                          std::uint64_t max_shard_bytes,
                           const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   const std::string torch_dtype = torch_name(dtype);
   fs::path output = fs::absolute(given).lexically_normal();
@@ -101,7 +107,8 @@ ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::pa
   std::uint64_t total = 0, done = 0;
   for (const auto* tensor : source.tensors()) {
     TensorEntry entry = tensor->entry;
-    if (const auto memory = memory_type(entry.type); memory && is_float(*memory)) entry.type = storage_type(dtype);
+    if (const auto memory = memory_type(entry.type); memory && is_float(*memory))
+      entry.type = storage_type(dtype);
     total += entry.bytes();
     entries.push_back(std::move(entry));
   }

@@ -1,4 +1,5 @@
-// A bare Hugging Face directory out of any model that find_checkpoint() finds: weights converted tensor by tensor.
+// A bare Hugging Face directory out of any model that find_checkpoint() finds: weights converted tensor by
+// tensor.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,10 @@ struct ExportResult {
   std::size_t shards = 0;
 };
 
-// Writes config.json (its dtype changed, both spellings), tokenizer and other small files as they are, and all floating-point
-// tensors as `dtype` (others unchanged). `output` must not exist or be empty; it appears complete or not at all.
-// DataError: a finite weight does not fit `dtype` (fp16), by name. `progress` gets bytes done and bytes in all.
+// Writes config.json (its dtype changed, both spellings), tokenizer and other small files as they are, and
+// all floating-point tensors as `dtype` (others unchanged). `output` must not exist or be empty; it appears
+// complete or not at all. DataError: a finite weight does not fit `dtype` (fp16), by name. `progress` gets
+// bytes done and bytes in all.
 ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& output,
                           std::uint64_t max_shard_bytes = kDefaultShardBytes,
                           const std::function<void(std::uint64_t, std::uint64_t)>& progress = nullptr);

@@ -36,12 +36,15 @@ bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
 }
-bool is_model(const fs::path& path) { return fs::is_regular_file(path / "config.json") && TensorDirectory::exists(path); }
+bool is_model(const fs::path& path) {
+  return fs::is_regular_file(path / "config.json") && TensorDirectory::exists(path);
+}
 bool is_checkpoint(const fs::path& path) { return is_folder(path / "model") && is_folder(path / "state"); }
 
 bool holds_checkpoints(const fs::path& path) {
   const auto names = names_in(path);
-  return std::any_of(names.begin(), names.end(), [](const std::string& n) { return n == "latest" || checkpoint_step(n); });
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& n) { return n == "latest" || checkpoint_step(n); });
 }
 // The folder with the step-N directories of a run, or of itself.
 std::optional<fs::path> checkpoints_of(const fs::path& path) {
@@ -64,9 +67,11 @@ FoundCheckpoint as_checkpoint(const fs::path& given, const fs::path& root, Kind 
 [[noreturn]] void fail_damaged(const fs::path& path, const VerifyReport& report) {
   std::vector<std::string> intact;
   for (const auto& listed : list_checkpoints(fs::absolute(path).lexically_normal().parent_path()))
-    if (listed.problem.empty() && listed.path.filename() != path.filename()) intact.push_back(listed.path.filename().string());
-  fail<DataError>("checkpoint '{}' is damaged:\n{}{}", path.string(), report.text(),
-                  intact.empty() ? "" : fmt::format("\ncomplete ones beside it: {}", fmt::join(intact, ", ")));
+    if (listed.problem.empty() && listed.path.filename() != path.filename())
+      intact.push_back(listed.path.filename().string());
+  fail<DataError>(
+      "checkpoint '{}' is damaged:\n{}{}", path.string(), report.text(),
+      intact.empty() ? "" : fmt::format("\ncomplete ones beside it: {}", fmt::join(intact, ", ")));
 }
 
 FoundCheckpoint open_checkpoint(const fs::path& path, Verify verify) {
@@ -82,9 +87,12 @@ std::vector<ListedCheckpoint> candidates_of(const fs::path& checkpoints, std::ve
   const fs::path link = checkpoints / "latest";
   if (fs::is_symlink(fs::symlink_status(link, error))) {
     const std::string target = fs::read_symlink(link, error).filename().string();
-    const auto it = std::find_if(listed.begin(), listed.end(), [&](const auto& c) { return c.path.filename() == target; });
-    if (it == listed.end()) skipped.push_back(fmt::format("latest: names '{}', which is not there", target));
-    else std::rotate(listed.begin(), it, it + 1);
+    const auto it = std::find_if(listed.begin(), listed.end(),
+                                 [&](const auto& c) { return c.path.filename() == target; });
+    if (it == listed.end())
+      skipped.push_back(fmt::format("latest: names '{}', which is not there", target));
+    else
+      std::rotate(listed.begin(), it, it + 1);
   }
   return listed;
 }
@@ -101,7 +109,8 @@ std::optional<FoundCheckpoint> newest_of(const fs::path& given, const fs::path& 
     }
     skipped.push_back(fmt::format("{}: {}", candidate.path.filename().string(), problem));
   }
-  require<DataError>(skipped.empty(), "'{}' has no usable checkpoint:\n{}", checkpoints.string(), fmt::join(skipped, "\n"));
+  require<DataError>(skipped.empty(), "'{}' has no usable checkpoint:\n{}", checkpoints.string(),
+                     fmt::join(skipped, "\n"));
   return std::nullopt;
 }
 
@@ -111,8 +120,8 @@ std::optional<FoundCheckpoint> newest_of(const fs::path& given, const fs::path& 
   if (parent.empty()) parent = ".";
   const fs::path child = *path.lexically_relative(parent).begin();
   const auto names = names_in(parent);
-  fail<IoError>("'{}' does not exist: '{}' holds no '{}'{}; {}", path.string(), parent.string(), child.string(),
-                did_you_mean(child.string(), names), listing(parent));
+  fail<IoError>("'{}' does not exist: '{}' holds no '{}'{}; {}", path.string(), parent.string(),
+                child.string(), did_you_mean(child.string(), names), listing(parent));
 }
 
 // A place nearby that would do: a subdirectory, or the directory above.
@@ -131,10 +140,15 @@ std::string alternative(const fs::path& path) {
   const bool config = fs::exists(path / "config.json");
   if (config && (fs::exists(path / "pytorch_model.bin") || fs::exists(path / "pytorch_model.bin.index.json")))
     hint = "; its weights are a pickle (pytorch_model.bin), which is not read: save them as safetensors";
-  else if (config) hint = "; it has a config.json but no model.safetensors";
-  else if (TensorDirectory::exists(path)) hint = "; it has weights but no config.json";
-  fail<DataError>("'{}' is not a model (config.json and model.safetensors), not a checkpoint (model/ and state/) and not a run "
-                  "(checkpoints/): {}{}{}", path.string(), listing(path), hint, alternative(path));
+  else if (config)
+    hint = "; it has a config.json but no model.safetensors";
+  else if (TensorDirectory::exists(path))
+    hint = "; it has weights but no config.json";
+  fail<DataError>(
+      "'{}' is not a model (config.json and model.safetensors), not a checkpoint (model/ and state/) and not "
+      "a run "
+      "(checkpoints/): {}{}{}",
+      path.string(), listing(path), hint, alternative(path));
 }
 
 }  // namespace
@@ -153,7 +167,8 @@ std::optional<std::int64_t> checkpoint_step(const std::string& file_name) {
 
 bool is_unfinished_name(const std::string& file_name) {
   const auto at = file_name.find(".tmp-");
-  return file_name.starts_with(".step-") && at != std::string::npos && checkpoint_step(file_name.substr(1, at - 1)).has_value();
+  return file_name.starts_with(".step-") && at != std::string::npos &&
+         checkpoint_step(file_name.substr(1, at - 1)).has_value();
 }
 
 std::vector<ListedCheckpoint> list_checkpoints(const fs::path& checkpoints) {
@@ -163,12 +178,16 @@ std::vector<ListedCheckpoint> list_checkpoints(const fs::path& checkpoints) {
     if (!step || !is_folder(checkpoints / name)) continue;
     ListedCheckpoint listed{checkpoints / name, *step, std::nullopt, ""};
     const auto report = verify_checkpoint(listed.path, Verify::kSizes);
-    if (report.ok()) listed.manifest = read_manifest(listed.path);
-    else listed.problem = report.text();
+    if (report.ok())
+      listed.manifest = read_manifest(listed.path);
+    else
+      listed.problem = report.text();
     out.push_back(std::move(listed));
   }
   std::sort(out.begin(), out.end(), [](const ListedCheckpoint& a, const ListedCheckpoint& b) {
-    const auto key = [](const ListedCheckpoint& c) { return std::pair(c.manifest ? c.manifest->sequence : -1, c.step); };
+    const auto key = [](const ListedCheckpoint& c) {
+      return std::pair(c.manifest ? c.manifest->sequence : -1, c.step);
+    };
     return key(a) > key(b);
   });
   return out;
@@ -180,10 +199,11 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
   if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();  // "run/" is "run"
   std::error_code error;
   if (!fs::exists(path, error)) fail_missing(path);
-  require<DataError>(is_folder(path), "'{}' is a file; a model is a directory: did you mean '{}'?", path.string(),
-                     path.has_parent_path() ? path.parent_path().string() : ".");
+  require<DataError>(is_folder(path), "'{}' is a file; a model is a directory: did you mean '{}'?",
+                     path.string(), path.has_parent_path() ? path.parent_path().string() : ".");
   const std::string name = path.filename().string();
-  require<DataError>(!is_unfinished_name(name), "'{}' is an unfinished checkpoint, left by a writer that was killed{}", path.string(),
+  require<DataError>(!is_unfinished_name(name),
+                     "'{}' is an unfinished checkpoint, left by a writer that was killed{}", path.string(),
                      alternative(path));
   if (is_checkpoint(path)) return open_checkpoint(path, verify);
   if (is_model(path)) {
@@ -196,7 +216,8 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
   const auto checkpoints = checkpoints_of(path);
   if (!checkpoints) fail_unknown(path);
   auto found = newest_of(given, *checkpoints, verify);
-  require<DataError>(found.has_value(), "'{}' has no complete checkpoint yet: '{}' has no step-N directory; {}", path.string(),
+  require<DataError>(found.has_value(),
+                     "'{}' has no complete checkpoint yet: '{}' has no step-N directory; {}", path.string(),
                      checkpoints->string(), listing(*checkpoints));
   return *found;
 }
@@ -205,7 +226,9 @@ std::optional<FoundCheckpoint> find_resume(const fs::path& run, Verify verify) {
   const fs::path checkpoints = run / "checkpoints";
   if (!is_folder(checkpoints)) return std::nullopt;
   std::vector<std::string> names = names_in(checkpoints);
-  if (std::none_of(names.begin(), names.end(), [](const std::string& n) { return checkpoint_step(n).has_value(); })) return std::nullopt;
+  if (std::none_of(names.begin(), names.end(),
+                   [](const std::string& n) { return checkpoint_step(n).has_value(); }))
+    return std::nullopt;
   return newest_of(run, checkpoints, verify);
 }
 

@@ -1,5 +1,6 @@
-// What a path means: a Hugging Face model, a checkpoint, or a run with checkpoints; and whether its bytes are what was
-// written. Never silently nothing: a path that is none of these is an error that says what was found there.
+// What a path means: a Hugging Face model, a checkpoint, or a run with checkpoints; and whether its bytes are
+// what was written. Never silently nothing: a path that is none of these is an error that says what was found
+// there.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct VerifyReport {
   std::vector<FileProblem> problems;  // empty: all is as it was written
   std::vector<std::string> unlisted;  // files that the manifest does not know; not a problem
   bool ok() const { return problems.empty(); }
-  std::string text() const;           // the problems, one per line
+  std::string text() const;  // the problems, one per line
 };
 
 enum class Verify : std::uint8_t {
@@ -44,15 +45,17 @@ struct FoundCheckpoint {
   fs::path model;                    // directory with config.json and safetensors
   std::optional<fs::path> state;     // directory with optimizer shards; none for a Hugging Face model
   std::optional<Manifest> manifest;  // of a checkpoint
-  std::vector<std::string> skipped;  // newer checkpoints of the run that were passed over, each with its reason
+  std::vector<std::string>
+      skipped;  // newer checkpoints of the run that were passed over, each with its reason
 };
 
-// IoError: no such path (names the nearest one). DataError: none of the three, an unfinished or damaged checkpoint, a run
-// without a complete one; the message lists what is there. A run falls back to its newest checkpoint that verifies.
+// IoError: no such path (names the nearest one). DataError: none of the three, an unfinished or damaged
+// checkpoint, a run without a complete one; the message lists what is there. A run falls back to its newest
+// checkpoint that verifies.
 FoundCheckpoint find_checkpoint(const fs::path& path, Verify verify = Verify::kAll);
 
-// The newest checkpoint of a run that verifies, or nothing when the run has none at all: for `resume_if_exists`.
-// DataError when there are some but all are damaged: a run must not start anew over them.
+// The newest checkpoint of a run that verifies, or nothing when the run has none at all: for
+// `resume_if_exists`. DataError when there are some but all are damaged: a run must not start anew over them.
 std::optional<FoundCheckpoint> find_resume(const fs::path& run, Verify verify = Verify::kAll);
 
 std::string checkpoint_name(std::int64_t step);                             // "step-0000100"
@@ -65,7 +68,8 @@ struct ListedCheckpoint {
   std::optional<Manifest> manifest;  // none: damaged
   std::string problem;               // why
 };
-// The step-N directories of `checkpoints`, newest first (by manifest sequence; damaged ones last, by step). Sizes checked.
+// The step-N directories of `checkpoints`, newest first (by manifest sequence; damaged ones last, by step).
+// Sizes checked.
 std::vector<ListedCheckpoint> list_checkpoints(const fs::path& checkpoints);
 
 }  // namespace stoa::ckpt

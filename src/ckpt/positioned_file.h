@@ -9,7 +9,8 @@ namespace stoa::ckpt {
 
 class PositionedFile {
  public:
-  // Creates the file, or opens it when another writer has, and reserves `bytes` on disk: a full disk is found here.
+  // Creates the file, or opens it when another writer has, and reserves `bytes` on disk: a full disk is found
+  // here.
   PositionedFile(std::filesystem::path path, std::uint64_t bytes);
   ~PositionedFile();
   PositionedFile(const PositionedFile&) = delete;

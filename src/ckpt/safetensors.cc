@@ -21,12 +21,15 @@ class HeaderParser {
   explicit HeaderParser(std::string_view source) : source_(source) {}
 
   SafetensorsHeader parse(std::span<const std::byte> file) {
-    check(file.size() >= 8, "is only {} bytes long: a safetensors file starts with 8 bytes of header length", file.size());
+    check(file.size() >= 8, "is only {} bytes long: a safetensors file starts with 8 bytes of header length",
+          file.size());
     std::uint64_t length = 0;
-    for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<std::uint64_t>(file[static_cast<std::size_t>(i)]);
-    check(length <= SafetensorsHeader::kMaxHeaderBytes, "claims a header of {} bytes; at most {} are accepted", length,
-          SafetensorsHeader::kMaxHeaderBytes);
-    check(length <= file.size() - 8, "claims a header of {} bytes but is only {} bytes long (truncated?)", length, file.size());
+    for (int i = 7; i >= 0; --i)
+      length = length << 8 | static_cast<std::uint64_t>(file[static_cast<std::size_t>(i)]);
+    check(length <= SafetensorsHeader::kMaxHeaderBytes,
+          "claims a header of {} bytes; at most {} are accepted", length, SafetensorsHeader::kMaxHeaderBytes);
+    check(length <= file.size() - 8, "claims a header of {} bytes but is only {} bytes long (truncated?)",
+          length, file.size());
     const std::string_view text(reinterpret_cast<const char*>(file.data()) + 8, length);
     check(!text.empty() && text.front() == '{', "has a header that does not start with '{{'");
 
@@ -39,11 +42,13 @@ class HeaderParser {
  private:
   template <class... Args>
   void check(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
-    if (!condition) [[unlikely]] fail<DataError>("'{}' {}", source_, fmt::format(format, std::forward<Args>(args)...));
+    if (!condition) [[unlikely]]
+      fail<DataError>("'{}' {}", source_, fmt::format(format, std::forward<Args>(args)...));
   }
   template <class T>
   T value(simdjson::simdjson_result<T> result, std::string_view what) const {
-    check(result.error() == simdjson::SUCCESS, "has a damaged header: {}: {}", what, simdjson::error_message(result.error()));
+    check(result.error() == simdjson::SUCCESS, "has a damaged header: {}: {}", what,
+          simdjson::error_message(result.error()));
     return std::move(result).value_unsafe();
   }
 
@@ -54,8 +59,10 @@ class HeaderParser {
     std::unordered_set<std::string> seen;
     for (const auto field : root) {
       check(seen.emplace(field.key).second, "names '{}' twice", field.key);
-      if (field.key == "__metadata__") parse_metadata(value(field.value.get_object(), "__metadata__"));
-      else parse_tensor(field.key, value(field.value.get_object(), field.key));
+      if (field.key == "__metadata__")
+        parse_metadata(value(field.value.get_object(), "__metadata__"));
+      else
+        parse_tensor(field.key, value(field.value.get_object(), field.key));
     }
   }
 
@@ -107,8 +114,8 @@ class HeaderParser {
       overflow = __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(d), &bytes) || overflow;
     overflow = overflow && std::find(entry.shape.begin(), entry.shape.end(), 0) == entry.shape.end();
     check(!overflow && entry.begin <= entry.end && entry.end - entry.begin == bytes_of(entry, bytes),
-          "has tensor '{}' of {} {} at bytes [{}, {}), which is not its size", entry.name, name_of(entry.type),
-          entry.shape_text(), entry.begin, entry.end);
+          "has tensor '{}' of {} {} at bytes [{}, {}), which is not its size", entry.name,
+          name_of(entry.type), entry.shape_text(), entry.begin, entry.end);
   }
   static std::uint64_t bytes_of(const TensorEntry& entry, std::uint64_t product) {
     return std::find(entry.shape.begin(), entry.shape.end(), 0) == entry.shape.end() ? product : 0;
@@ -121,12 +128,13 @@ class HeaderParser {
     });
     std::uint64_t position = 0;
     for (const auto& entry : tensors) {
-      check(entry.begin == position, "has tensor '{}' at byte {} where {} was expected: {}", entry.name, entry.begin, position,
+      check(entry.begin == position, "has tensor '{}' at byte {} where {} was expected: {}", entry.name,
+            entry.begin, position,
             entry.begin < position ? "it overlaps another tensor" : "there is a hole before it");
       position = entry.end;
     }
-    check(position == data_bytes, "holds {} bytes of data but its header describes {}{}", data_bytes, position,
-          data_bytes < position ? " (truncated?)" : "");
+    check(position == data_bytes, "holds {} bytes of data but its header describes {}{}", data_bytes,
+          position, data_bytes < position ? " (truncated?)" : "");
   }
 
   const std::string_view source_;
@@ -158,20 +166,27 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, std::string
 }
 
 Shape StoredTensor::shape() const {
-  require<DataError>(entry.shape.size() <= Shape::kMaxRank, "tensor '{}' has {} dimensions; at most {} are supported", entry.name,
+  require<DataError>(entry.shape.size() <= Shape::kMaxRank,
+                     "tensor '{}' has {} dimensions; at most {} are supported", entry.name,
                      entry.shape.size(), Shape::kMaxRank);
   switch (entry.shape.size()) {
-    case 0: return {};
-    case 1: return {entry.shape[0]};
-    case 2: return {entry.shape[0], entry.shape[1]};
-    case 3: return {entry.shape[0], entry.shape[1], entry.shape[2]};
-    default: return {entry.shape[0], entry.shape[1], entry.shape[2], entry.shape[3]};
+    case 0:
+      return {};
+    case 1:
+      return {entry.shape[0]};
+    case 2:
+      return {entry.shape[0], entry.shape[1]};
+    case 3:
+      return {entry.shape[0], entry.shape[1], entry.shape[2]};
+    default:
+      return {entry.shape[0], entry.shape[1], entry.shape[2], entry.shape[3]};
   }
 }
 
 DType StoredTensor::dtype() const {
   const auto type = memory_type(entry.type);
-  require<DataError>(type.has_value(), "tensor '{}' is {}, which has no type in memory", entry.name, name_of(entry.type));
+  require<DataError>(type.has_value(), "tensor '{}' is {}, which has no type in memory", entry.name,
+                     name_of(entry.type));
   return *type;
 }
 

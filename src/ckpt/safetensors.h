@@ -1,5 +1,6 @@
-// The safetensors format: u64 little-endian header length, JSON header {name: {dtype, shape, data_offsets}, "__metadata__":
-// {string: string}}, data. Read through a memory map and validated strictly: what is accepted here can be trusted.
+// The safetensors format: u64 little-endian header length, JSON header {name: {dtype, shape, data_offsets},
+// "__metadata__": {string: string}}, data. Read through a memory map and validated strictly: what is accepted
+// here can be trusted.
 #pragma once
 
 #include <cstddef>
@@ -40,9 +41,10 @@ struct SafetensorsHeader {
   std::uint64_t data_offset = 0;  // of the data section in the file
 };
 
-// Parses and validates a whole file in memory. DataError, which names `source`: header length beyond the file or the cap,
-// JSON that is not what the format says, duplicate names, unknown types, shape x type != bytes, overlaps, holes, bytes
-// missing or left over. Never reads outside `file`; allocates in proportion to the header.
+// Parses and validates a whole file in memory. DataError, which names `source`: header length beyond the file
+// or the cap, JSON that is not what the format says, duplicate names, unknown types, shape x type != bytes,
+// overlaps, holes, bytes missing or left over. Never reads outside `file`; allocates in proportion to the
+// header.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, std::string_view source);
 
 // A tensor on the map of its file; lives as long as the file object.
@@ -54,7 +56,8 @@ struct StoredTensor {
   Shape shape() const;
   // Type in memory (see memory_type); DataError when there is none.
   DType dtype() const;
-  // Read-only view (writing to it is a fault). DataError also when the file does not align the data: use read() then.
+  // Read-only view (writing to it is a fault). DataError also when the file does not align the data: use
+  // read() then.
   TensorView view() const;
 };
 

@@ -1,4 +1,5 @@
-// Fuzz targets of the safetensors reader and the manifest; the test below drives them over seeds and their mutations.
+// Fuzz targets of the safetensors reader and the manifest; the test below drives them over seeds and their
+// mutations.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,8 +18,8 @@
 namespace stoa::ckpt {
 namespace {
 
-// Anything may be refused, with a DataError; nothing may crash or read beyond the bytes. What is accepted accounts for every
-// byte, and the layout that the writer makes of it reads back to the same tensors.
+// Anything may be refused, with a DataError; nothing may crash or read beyond the bytes. What is accepted
+// accounts for every byte, and the layout that the writer makes of it reads back to the same tensors.
 void read_once(std::string_view text) {
   try {
     const auto header = parse_safetensors(std::as_bytes(std::span(text.data(), text.size())), "fuzz");
@@ -28,7 +29,8 @@ void read_once(std::string_view text) {
         throw std::logic_error("an accepted tensor is not where its file says");
       position = tensor.end;
     }
-    if (header.data_offset + position != text.size()) throw std::logic_error("accepted bytes that nobody owns");
+    if (header.data_offset + position != text.size())
+      throw std::logic_error("accepted bytes that nobody owns");
     const SafetensorsLayout layout(header.tensors, header.metadata);
     const std::string again = layout.header() + std::string(position, '\0');
     const auto second = parse_safetensors(std::as_bytes(std::span(again)), "again");
@@ -75,12 +77,34 @@ TEST(SafetensorsFuzz, SeedsAndMutations) {
   const std::string seeds[] = {
       layout.header() + std::string(layout.file_bytes() - layout.header().size(), 'x'),
       with_length(R"({"__metadata__":{"format":"pt"}})", 0),
-      with_length(R"({"\u00e9\ud83d\ude00":{"dtype":"U8","shape":[2,1,1,1,1,2],"data_offsets":[0,4]}}   )", 4),
-      with_length(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"I8","shape":[],"data_offsets":[8,9]}})", 9),
+      with_length(R"({"\u00e9\ud83d\ude00":{"dtype":"U8","shape":[2,1,1,1,1,2],"data_offsets":[0,4]}}   )",
+                  4),
+      with_length(
+          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"I8","shape":[],"data_offsets":[8,9]}})",
+          9),
       manifest_text(manifest),
   };
-  const std::string tokens[] = {"18446744073709551615", "9223372036854775807", "-1", "0", "1e9", "[", "]", "{", "}", "\"", ",", ":",
-                                "null", "\"dtype\"", "\"BOOL\"", "\"__metadata__\"", "\\u0000", "\xff", "\xe2\x82", "[0,0]", " "};
+  const std::string tokens[] = {"18446744073709551615",
+                                "9223372036854775807",
+                                "-1",
+                                "0",
+                                "1e9",
+                                "[",
+                                "]",
+                                "{",
+                                "}",
+                                "\"",
+                                ",",
+                                ":",
+                                "null",
+                                "\"dtype\"",
+                                "\"BOOL\"",
+                                "\"__metadata__\"",
+                                "\\u0000",
+                                "\xff",
+                                "\xe2\x82",
+                                "[0,0]",
+                                " "};
   const PhiloxKey key = philox_key(2024, RandomPurpose::kTest, "safetensors");
   std::uint64_t draw = 0;
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(philox_word(key, draw++) % n); };
@@ -92,18 +116,29 @@ TEST(SafetensorsFuzz, SeedsAndMutations) {
     for (std::size_t i = 0; i < edits && text.size() > 8; ++i) {
       const std::size_t at = below(8) == 0 ? below(8) : 8 + below(text.size() - 8);
       switch (below(5)) {
-        case 0: text[at] = static_cast<char>(below(256)); break;
-        case 1: text[at] = static_cast<char>(text[at] ^ (1 << below(8))); break;
-        case 2: text.erase(at, 1 + below(8)); break;
-        case 3: text.insert(at, tokens[below(std::size(tokens))]); break;
-        default: text.resize(at); break;
+        case 0:
+          text[at] = static_cast<char>(below(256));
+          break;
+        case 1:
+          text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
+          break;
+        case 2:
+          text.erase(at, 1 + below(8));
+          break;
+        case 3:
+          text.insert(at, tokens[below(std::size(tokens))]);
+          break;
+        default:
+          text.resize(at);
+          break;
       }
     }
     // Half of the time the length is made to fit again, so that the JSON is reached.
     const std::size_t close = text.rfind('}');
     if (below(2) == 0 && text.size() > 8 && close != std::string::npos && close > 8)
       for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>((close - 7) >> (8 * i) & 0xff);
-    ASSERT_NO_THROW(LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size())) << text;
+    ASSERT_NO_THROW(LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()))
+        << text;
     ++runs;
   }
   EXPECT_GT(runs, 100U);

@@ -25,7 +25,8 @@ fs::path temporary_name(const fs::path& path, Placement placement) {
 
 }  // namespace
 
-SafetensorsLayout::SafetensorsLayout(std::vector<TensorEntry> tensors, const std::map<std::string, std::string>& metadata)
+SafetensorsLayout::SafetensorsLayout(std::vector<TensorEntry> tensors,
+                                     const std::map<std::string, std::string>& metadata)
     : tensors_(std::move(tensors)) {
   std::sort(tensors_.begin(), tensors_.end(), [](const TensorEntry& a, const TensorEntry& b) {
     const auto wide_a = size_of(a.type), wide_b = size_of(b.type);
@@ -40,14 +41,15 @@ SafetensorsLayout::SafetensorsLayout(std::vector<TensorEntry> tensors, const std
     json += "}";
   }
   for (auto& tensor : tensors_) {
-    require<InternalError>(++seen[tensor.name] == 1 && tensor.name != "__metadata__", "tensor '{}' is to be written twice",
-                           tensor.name);
+    require<InternalError>(++seen[tensor.name] == 1 && tensor.name != "__metadata__",
+                           "tensor '{}' is to be written twice", tensor.name);
     tensor.begin = data_bytes_;
     tensor.end = data_bytes_ += tensor.bytes();
     std::string shape = tensor.shape_text();
     shape.erase(std::remove(shape.begin(), shape.end(), ' '), shape.end());
-    json += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}", json.size() > 1 ? "," : "",
-                        json_text(tensor.name), name_of(tensor.type), shape, tensor.begin, tensor.end);
+    json += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
+                        json.size() > 1 ? "," : "", json_text(tensor.name), name_of(tensor.type), shape,
+                        tensor.begin, tensor.end);
   }
   json += "}";
   json.append((8 - json.size() % 8) % 8, ' ');
@@ -82,17 +84,21 @@ void SafetensorsWriter::write_run(std::size_t index, std::int64_t element, const
                                   std::int64_t count) {
   const TensorEntry& entry = layout_.tensors()[index];
   const std::size_t width = size_of(entry.type);
-  const std::uint64_t offset = layout_.header().size() + entry.begin + static_cast<std::uint64_t>(element) * width;
+  const std::uint64_t offset =
+      layout_.header().size() + entry.begin + static_cast<std::uint64_t>(element) * width;
   if (storage_type(type) == entry.type) {
     file_.write_at(offset, data, static_cast<std::size_t>(count) * width);
   } else {
     const auto target = memory_type(entry.type);
-    require<InternalError>(target.has_value(), "tensor '{}' of {} can only be written as bytes", entry.name, name_of(entry.type));
+    require<InternalError>(target.has_value(), "tensor '{}' of {} can only be written as bytes", entry.name,
+                           name_of(entry.type));
     std::vector<std::byte> chunk(static_cast<std::size_t>(std::min(count, kChunkElements)) * width);
     for (std::int64_t done = 0; done < count; done += kChunkElements) {
       const std::int64_t n = std::min(kChunkElements, count - done);
-      convert_elements(data + static_cast<std::size_t>(done) * stoa::size_of(type), type, chunk.data(), *target, n);
-      file_.write_at(offset + static_cast<std::uint64_t>(done) * width, chunk.data(), static_cast<std::size_t>(n) * width);
+      convert_elements(data + static_cast<std::size_t>(done) * stoa::size_of(type), type, chunk.data(),
+                       *target, n);
+      file_.write_at(offset + static_cast<std::uint64_t>(done) * width, chunk.data(),
+                     static_cast<std::size_t>(n) * width);
     }
   }
   written_[index] += count;
@@ -102,30 +108,37 @@ void SafetensorsWriter::write(const std::string& name, const TensorView& tensor)
   write(ShardSpec::whole(name, tensor.shape).pieces.front(), tensor);
 }
 
-void SafetensorsWriter::write(const ShardPiece& piece, const TensorView& local, const std::optional<FlatRange>& flat) {
+void SafetensorsWriter::write(const ShardPiece& piece, const TensorView& local,
+                              const std::optional<FlatRange>& flat) {
   const std::size_t index = index_of(piece.name);
   TensorSpec spec;
   spec.shape = piece.global;
-  require<ShapeError>(entry_of(spec).shape == layout_.tensors()[index].shape, "tensor '{}' was declared as {}, written as {}",
-                      piece.name, layout_.tensors()[index].shape_text(), piece.global.text());
+  require<ShapeError>(entry_of(spec).shape == layout_.tensors()[index].shape,
+                      "tensor '{}' was declared as {}, written as {}", piece.name,
+                      layout_.tensors()[index].shape_text(), piece.global.text());
   for_each_run(piece, local.shape, local.stride0, flat, [&](const ElementRun& run) {
-    write_run(index, run.file, static_cast<const std::byte*>(local.byte_offset(run.memory)), local.dtype, run.count);
+    write_run(index, run.file, static_cast<const std::byte*>(local.byte_offset(run.memory)), local.dtype,
+              run.count);
   });
 }
 
 void SafetensorsWriter::write_bytes(const std::string& name, std::span<const std::byte> bytes) {
   const TensorEntry& entry = layout_.tensors()[index_of(name)];
-  require<ShapeError>(bytes.size() == entry.bytes(), "tensor '{}' takes {} bytes, got {}", name, entry.bytes(), bytes.size());
+  require<ShapeError>(bytes.size() == entry.bytes(), "tensor '{}' takes {} bytes, got {}", name,
+                      entry.bytes(), bytes.size());
   write_elements(name, 0, bytes);
 }
 
-void SafetensorsWriter::write_elements(const std::string& name, std::int64_t begin, std::span<const std::byte> bytes) {
+void SafetensorsWriter::write_elements(const std::string& name, std::int64_t begin,
+                                       std::span<const std::byte> bytes) {
   const std::size_t index = index_of(name);
   const TensorEntry& entry = layout_.tensors()[index];
   const std::size_t width = size_of(entry.type);
   const std::uint64_t offset = static_cast<std::uint64_t>(begin) * width;
-  require<ShapeError>(begin >= 0 && bytes.size() % width == 0 && offset <= entry.bytes() && bytes.size() <= entry.bytes() - offset,
-                      "{} bytes at element {} are not within tensor '{}' of {} bytes", bytes.size(), begin, name, entry.bytes());
+  require<ShapeError>(begin >= 0 && bytes.size() % width == 0 && offset <= entry.bytes() &&
+                          bytes.size() <= entry.bytes() - offset,
+                      "{} bytes at element {} are not within tensor '{}' of {} bytes", bytes.size(), begin,
+                      name, entry.bytes());
   file_.write_at(layout_.header().size() + entry.begin + offset, bytes.data(), bytes.size());
   written_[index] += static_cast<std::int64_t>(bytes.size() / width);
 }

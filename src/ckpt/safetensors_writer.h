@@ -1,5 +1,5 @@
-// Writes one safetensors file at offsets known before the first byte: tensors and their pieces come in any order, from
-// several threads, or from several processes that lay out the same list.
+// Writes one safetensors file at offsets known before the first byte: tensors and their pieces come in any
+// order, from several threads, or from several processes that lay out the same list.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@
 
 namespace stoa::ckpt {
 
-// Where everything goes: a pure function of the tensors. Wider types first, then by name, so that all data is aligned;
-// the header is padded with spaces to 8 bytes. InternalError on a name given twice.
+// Where everything goes: a pure function of the tensors. Wider types first, then by name, so that all data is
+// aligned; the header is padded with spaces to 8 bytes. InternalError on a name given twice.
 class SafetensorsLayout {
  public:
   explicit SafetensorsLayout(std::vector<TensorEntry> tensors,
@@ -36,9 +36,9 @@ class SafetensorsLayout {
 };
 
 enum class Placement : std::uint8_t {
-  kAtomic,    // under a temporary name until commit(); for directories that others read
-  kInPlace,   // under its name at once; for directories that are temporary themselves
-  kJoint,     // in place, and other processes write the rest: completeness is theirs to check together
+  kAtomic,   // under a temporary name until commit(); for directories that others read
+  kInPlace,  // under its name at once; for directories that are temporary themselves
+  kJoint,    // in place, and other processes write the rest: completeness is theirs to check together
 };
 
 class SafetensorsWriter {
@@ -48,19 +48,22 @@ class SafetensorsWriter {
 
   // Thread-safe, each. Floating-point views are converted to the tensor's type on the way.
   void write(const std::string& name, const TensorView& tensor);
-  void write(const ShardPiece& piece, const TensorView& local, const std::optional<FlatRange>& flat = std::nullopt);
+  void write(const ShardPiece& piece, const TensorView& local,
+             const std::optional<FlatRange>& flat = std::nullopt);
   void write_bytes(const std::string& name, std::span<const std::byte> bytes);  // whole tensor, as stored
 
   // Elements [begin, …) of a tensor in row-major order, as stored.
   void write_elements(const std::string& name, std::int64_t begin, std::span<const std::byte> bytes);
 
-  // Syncs, renames (kAtomic). InternalError lists tensors of which elements were not written, or written twice.
+  // Syncs, renames (kAtomic). InternalError lists tensors of which elements were not written, or written
+  // twice.
   void commit();
   const SafetensorsLayout& layout() const { return layout_; }
 
  private:
   std::size_t index_of(const std::string& name) const;
-  void write_run(std::size_t index, std::int64_t element, const std::byte* data, DType type, std::int64_t count);
+  void write_run(std::size_t index, std::int64_t element, const std::byte* data, DType type,
+                 std::int64_t count);
 
   const fs::path path_;
   fs::path temporary_;

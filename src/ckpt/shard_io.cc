@@ -18,17 +18,19 @@ void copy_run(const StoredTensor& tensor, DType type, const ElementRun& run, con
 
 }  // namespace
 
-void for_each_run(const ShardPiece& piece, const Shape& local, std::int64_t stride0, const std::optional<FlatRange>& flat,
-                  const std::function<void(const ElementRun&)>& body) {
+void for_each_run(const ShardPiece& piece, const Shape& local, std::int64_t stride0,
+                  const std::optional<FlatRange>& flat, const std::function<void(const ElementRun&)>& body) {
   const std::int64_t file_columns = columns_of(piece.global), local_columns = columns_of(local);
   const std::int64_t width = piece.column_count > 0 ? piece.column_count : file_columns - piece.column_begin;
-  require<ShapeError>(piece.begin >= 0 && piece.count >= 0 && piece.begin + piece.count <= rows_of(piece.global) &&
-                          piece.column_begin >= 0 && piece.column_begin + width <= file_columns,
-                      "rows [{}, {}) and columns [{}, {}) are not within '{}' {}", piece.begin, piece.begin + piece.count,
-                      piece.column_begin, piece.column_begin + width, piece.name, piece.global.text());
-  require<ShapeError>(piece.memory_row >= 0 && piece.memory_row + piece.count <= rows_of(local) && width <= local_columns,
-                      "{} rows of {} columns of '{}' at row {} do not fit a tensor {}", piece.count, width, piece.name,
-                      piece.memory_row, local.text());
+  require<ShapeError>(
+      piece.begin >= 0 && piece.count >= 0 && piece.begin + piece.count <= rows_of(piece.global) &&
+          piece.column_begin >= 0 && piece.column_begin + width <= file_columns,
+      "rows [{}, {}) and columns [{}, {}) are not within '{}' {}", piece.begin, piece.begin + piece.count,
+      piece.column_begin, piece.column_begin + width, piece.name, piece.global.text());
+  require<ShapeError>(
+      piece.memory_row >= 0 && piece.memory_row + piece.count <= rows_of(local) && width <= local_columns,
+      "{} rows of {} columns of '{}' at row {} do not fit a tensor {}", piece.count, width, piece.name,
+      piece.memory_row, local.text());
 
   const std::int64_t stride = flat ? local_columns : stride0;
   const bool merge = width == file_columns && stride == width;  // all rows are one run on both sides
@@ -48,31 +50,35 @@ void for_each_run(const ShardPiece& piece, const Shape& local, std::int64_t stri
 }
 
 void read(const StoredTensor& tensor, const TensorView& out) {
-  require<ShapeError>(tensor.shape() == out.shape, "tensor '{}' is {} in its file, {} was expected", tensor.entry.name,
-                      tensor.entry.shape_text(), out.shape.text());
+  require<ShapeError>(tensor.shape() == out.shape, "tensor '{}' is {} in its file, {} was expected",
+                      tensor.entry.name, tensor.entry.shape_text(), out.shape.text());
   read_piece(tensor, ShardSpec::whole(tensor.entry.name, out.shape).pieces.front(), out);
 }
 
 void read_piece(const StoredTensor& tensor, const ShardPiece& piece, const TensorView& out,
                 const std::optional<FlatRange>& flat) {
-  require<ShapeError>(tensor.shape() == piece.global, "tensor '{}' is {} in its file, {} was expected", tensor.entry.name,
-                      tensor.entry.shape_text(), piece.global.text());
+  require<ShapeError>(tensor.shape() == piece.global, "tensor '{}' is {} in its file, {} was expected",
+                      tensor.entry.name, tensor.entry.shape_text(), piece.global.text());
   const DType type = tensor.dtype();
   require<ShapeError>(type == out.dtype || (is_float(type) && is_float(out.dtype)),
                       "tensor '{}' is {} in its file and cannot become {}", tensor.entry.name, name_of(type),
                       name_of(out.dtype));
-  for_each_run(piece, out.shape, out.stride0, flat, [&](const ElementRun& run) { copy_run(tensor, type, run, out); });
+  for_each_run(piece, out.shape, out.stride0, flat,
+               [&](const ElementRun& run) { copy_run(tensor, type, run, out); });
 }
 
 void read_shard(const ShardSpec& shard, const TensorFinder& find, const TensorView& out) {
   if (!shard.flat) {
-    require<ShapeError>(out.shape == shard.local, "a shard is {}, memory for it {}", shard.local.text(), out.shape.text());
+    require<ShapeError>(out.shape == shard.local, "a shard is {}, memory for it {}", shard.local.text(),
+                        out.shape.text());
     for (const auto& piece : shard.pieces) read_piece(find(piece.name), piece, out);
     return;
   }
   require<ShapeError>(out.elements() == shard.flat->end - shard.flat->begin && out.contiguous(),
-                      "a shard holds elements [{}, {}), memory for it is {}", shard.flat->begin, shard.flat->end, out.text());
-  TensorView local = out;  // addressed by flat element; the shape is that of the tensor of which `out` is a part
+                      "a shard holds elements [{}, {}), memory for it is {}", shard.flat->begin,
+                      shard.flat->end, out.text());
+  TensorView local =
+      out;  // addressed by flat element; the shape is that of the tensor of which `out` is a part
   local.shape = shard.local;
   local.stride0 = shard.local.inner();
   for (const auto& piece : shard.pieces) read_piece(find(piece.name), piece, local, shard.flat);

@@ -1,4 +1,5 @@
-// Between the canonical tensors of files and the pieces that a rank holds: any layout reads what any layout wrote.
+// Between the canonical tensors of files and the pieces that a rank holds: any layout reads what any layout
+// wrote.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace stoa::ckpt {
 
-// `count` consecutive elements: `file` counts in the canonical tensor, `memory` from the view's first element.
+// `count` consecutive elements: `file` counts in the canonical tensor, `memory` from the view's first
+// element.
 struct ElementRun {
   std::int64_t file = 0, memory = 0, count = 0;
 };
@@ -17,8 +19,8 @@ struct ElementRun {
 // The runs in which `piece` of a local tensor lies in the canonical one, longest possible, in file order.
 // `local` and `stride0` describe memory; with `flat` the memory holds but that range of a dense local tensor.
 // ShapeError when the piece does not fit either side.
-void for_each_run(const ShardPiece& piece, const Shape& local, std::int64_t stride0, const std::optional<FlatRange>& flat,
-                  const std::function<void(const ElementRun&)>& body);
+void for_each_run(const ShardPiece& piece, const Shape& local, std::int64_t stride0,
+                  const std::optional<FlatRange>& flat, const std::function<void(const ElementRun&)>& body);
 
 // Whole tensor into `out` (same shape, any floating-point type). ShapeError names the tensor.
 void read(const StoredTensor& tensor, const TensorView& out);

@@ -6,9 +6,10 @@ namespace stoa::ckpt {
 namespace {
 
 const fs::path& state_of(const FoundCheckpoint& found) {
-  require<DataError>(found.state && found.manifest,
-                     "'{}' is a bare model: it has no training state to resume from (start from its weights instead)",
-                     found.given.string());
+  require<DataError>(
+      found.state && found.manifest,
+      "'{}' is a bare model: it has no training state to resume from (start from its weights instead)",
+      found.given.string());
   return *found.state;
 }
 
@@ -19,7 +20,10 @@ StateReader::StateReader(const FoundCheckpoint& found) : tensors_(state_of(found
 }
 
 void StateReader::read(std::string_view prefix, const ShardSpec& shard, const TensorView& out) const {
-  read_shard(shard, [&](const std::string& name) -> const StoredTensor& { return tensors_.at(std::string(prefix) + name); }, out);
+  read_shard(
+      shard,
+      [&](const std::string& name) -> const StoredTensor& { return tensors_.at(std::string(prefix) + name); },
+      out);
 }
 
 }  // namespace stoa::ckpt

@@ -1,4 +1,5 @@
-// The training state of a checkpoint: counters and optimizer tensors by canonical name, readable by any layout.
+// The training state of a checkpoint: counters and optimizer tensors by canonical name, readable by any
+// layout.
 #pragma once
 
 #include <filesystem>

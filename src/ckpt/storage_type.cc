@@ -46,13 +46,20 @@ std::optional<StorageType> storage_type_from_name(std::string_view name) {
 
 StorageType storage_type(DType type) {
   switch (type) {
-    case DType::kF64: return StorageType::kF64;
-    case DType::kF32: return StorageType::kF32;
-    case DType::kBF16: return StorageType::kBF16;
-    case DType::kF16: return StorageType::kF16;
-    case DType::kI64: return StorageType::kI64;
-    case DType::kI32: return StorageType::kI32;
-    case DType::kU8: return StorageType::kU8;
+    case DType::kF64:
+      return StorageType::kF64;
+    case DType::kF32:
+      return StorageType::kF32;
+    case DType::kBF16:
+      return StorageType::kBF16;
+    case DType::kF16:
+      return StorageType::kF16;
+    case DType::kI64:
+      return StorageType::kI64;
+    case DType::kI32:
+      return StorageType::kI32;
+    case DType::kU8:
+      return StorageType::kU8;
   }
   fail<InternalError>("no storage type for {}", stoa::name_of(type));
 }

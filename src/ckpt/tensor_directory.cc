@@ -10,12 +10,15 @@
 namespace stoa::ckpt {
 namespace {
 
-fs::path single_file(const fs::path& directory, std::string_view stem) { return directory / fmt::format("{}.safetensors", stem); }
+fs::path single_file(const fs::path& directory, std::string_view stem) {
+  return directory / fmt::format("{}.safetensors", stem);
+}
 fs::path index_file(const fs::path& directory, std::string_view stem) {
   return directory / fmt::format("{}.safetensors.index.json", stem);
 }
 
-// {tensor: shard file} of an index. Only plain file names are accepted: an index must not reach out of its directory.
+// {tensor: shard file} of an index. Only plain file names are accepted: an index must not reach out of its
+// directory.
 std::map<std::string, std::string> read_weight_map(const fs::path& path) {
   constexpr std::uintmax_t kMaxIndexBytes = 256'000'000;
   require<DataError>(fs::file_size(path) <= kMaxIndexBytes, "'{}' is too large for an index", path.string());
@@ -24,10 +27,13 @@ std::map<std::string, std::string> read_weight_map(const fs::path& path) {
                      "'{}' is not an index of safetensors: it has no object 'weight_map'", path.string());
   std::map<std::string, std::string> map;
   for (const auto& [name, value] : json["weight_map"].items()) {
-    require<DataError>(value.is_string(), "'{}' maps '{}' to something that is not a file name", path.string(), name);
+    require<DataError>(value.is_string(), "'{}' maps '{}' to something that is not a file name",
+                       path.string(), name);
     const auto& file = value.get_ref<const std::string&>();
-    require<DataError>(!file.empty() && file.find('/') == std::string::npos && file.find('\0') == std::string::npos && file != "..",
-                       "'{}' maps '{}' to '{}': only files of its own directory are allowed", path.string(), name, file);
+    require<DataError>(!file.empty() && file.find('/') == std::string::npos &&
+                           file.find('\0') == std::string::npos && file != "..",
+                       "'{}' maps '{}' to '{}': only files of its own directory are allowed", path.string(),
+                       name, file);
     map.emplace(name, file);
   }
   return map;
@@ -37,20 +43,24 @@ std::map<std::string, std::string> read_weight_map(const fs::path& path) {
 
 bool TensorDirectory::exists(const fs::path& directory, std::string_view stem) {
   std::error_code ignored;
-  return fs::exists(single_file(directory, stem), ignored) || fs::exists(index_file(directory, stem), ignored);
+  return fs::exists(single_file(directory, stem), ignored) ||
+         fs::exists(index_file(directory, stem), ignored);
 }
 
-TensorDirectory::TensorDirectory(fs::path directory, std::string_view stem) : directory_(std::move(directory)) {
-  if (const auto single = single_file(directory_, stem); fs::exists(single)) add(single);
-  else open_shards(stem);
+TensorDirectory::TensorDirectory(fs::path directory, std::string_view stem)
+    : directory_(std::move(directory)) {
+  if (const auto single = single_file(directory_, stem); fs::exists(single))
+    add(single);
+  else
+    open_shards(stem);
   std::sort(tensors_.begin(), tensors_.end(),
             [](const StoredTensor* a, const StoredTensor* b) { return a->entry.name < b->entry.name; });
 }
 
 void TensorDirectory::open_shards(std::string_view stem) {
   const auto path = index_file(directory_, stem);
-  require<IoError>(fs::exists(path), "'{}' holds neither {}.safetensors nor {}.safetensors.index.json", directory_.string(), stem,
-                   stem);
+  require<IoError>(fs::exists(path), "'{}' holds neither {}.safetensors nor {}.safetensors.index.json",
+                   directory_.string(), stem, stem);
   const auto map = read_weight_map(path);
   std::set<std::string> shards;
   for (const auto& [name, file] : map) shards.insert(file);
@@ -69,8 +79,8 @@ void TensorDirectory::open_shards(std::string_view stem) {
 void TensorDirectory::add(const fs::path& path) {
   files_.push_back(std::make_unique<SafetensorsFile>(path));
   for (const auto& tensor : files_.back()->tensors()) {
-    require<DataError>(index_.emplace(tensor.entry.name, &tensor).second, "'{}' holds tensor '{}', as another shard does",
-                       path.string(), tensor.entry.name);
+    require<DataError>(index_.emplace(tensor.entry.name, &tensor).second,
+                       "'{}' holds tensor '{}', as another shard does", path.string(), tensor.entry.name);
     tensors_.push_back(&tensor);
   }
 }
@@ -101,9 +111,11 @@ std::string compare_tensors(const std::vector<TensorSpec>& expected, const Tenso
     wanted.insert(spec.name);
     const auto* tensor = found.find(spec.name);
     const TensorEntry entry = entry_of(spec);
-    if (!tensor) missing += fmt::format("\n  missing: {} {}", spec.name, spec.shape.text());
+    if (!tensor)
+      missing += fmt::format("\n  missing: {} {}", spec.name, spec.shape.text());
     else if (tensor->entry.shape != entry.shape)
-      wrong += fmt::format("\n  wrong shape: {} is {}, expected {}", spec.name, tensor->entry.shape_text(), spec.shape.text());
+      wrong += fmt::format("\n  wrong shape: {} is {}, expected {}", spec.name, tensor->entry.shape_text(),
+                           spec.shape.text());
   }
   for (const auto* tensor : found.tensors())
     if (!wanted.contains(tensor->entry.name) && !(ignore && ignore(tensor->entry.name)))
@@ -114,7 +126,8 @@ std::string compare_tensors(const std::vector<TensorSpec>& expected, const Tenso
 void require_tensors(const std::vector<TensorSpec>& expected, const TensorDirectory& found,
                      const std::function<bool(std::string_view)>& ignore) {
   const std::string problems = compare_tensors(expected, found, ignore);
-  require<DataError>(problems.empty(), "the tensors in '{}' are not those of this model:{}", found.directory().string(), problems);
+  require<DataError>(problems.empty(), "the tensors in '{}' are not those of this model:{}",
+                     found.directory().string(), problems);
 }
 
 std::vector<TensorEntry> entries_of(const std::vector<TensorSpec>& specs) {
@@ -123,10 +136,11 @@ std::vector<TensorEntry> entries_of(const std::vector<TensorSpec>& specs) {
   return out;
 }
 
-ShardedWriter::ShardedWriter(fs::path directory, std::string_view stem, std::vector<TensorEntry> tensors, Placement placement,
-                             std::uint64_t max_shard_bytes)
+ShardedWriter::ShardedWriter(fs::path directory, std::string_view stem, std::vector<TensorEntry> tensors,
+                             Placement placement, std::uint64_t max_shard_bytes)
     : directory_(std::move(directory)), stem_(stem), placement_(placement) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });
+  std::sort(tensors.begin(), tensors.end(),
+            [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });
   std::vector<std::vector<TensorEntry>> shards(1);
   std::uint64_t filled = 0;
   for (auto& tensor : tensors) {
@@ -136,15 +150,16 @@ ShardedWriter::ShardedWriter(fs::path directory, std::string_view stem, std::vec
     }
     filled += tensor.bytes();
     total_bytes_ += tensor.bytes();
-    require<InternalError>(shard_index_.emplace(tensor.name, shards.size() - 1).second, "tensor '{}' is to be written twice",
-                           tensor.name);
+    require<InternalError>(shard_index_.emplace(tensor.name, shards.size() - 1).second,
+                           "tensor '{}' is to be written twice", tensor.name);
     shards.back().push_back(std::move(tensor));
   }
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    names_.push_back(shards.size() == 1 ? stem_ + ".safetensors"
-                                        : fmt::format("{}-{:05}-of-{:05}.safetensors", stem_, i + 1, shards.size()));
-    writers_.push_back(
-        std::make_unique<SafetensorsWriter>(directory_ / names_.back(), SafetensorsLayout(std::move(shards[i])), placement));
+    names_.push_back(shards.size() == 1
+                         ? stem_ + ".safetensors"
+                         : fmt::format("{}-{:05}-of-{:05}.safetensors", stem_, i + 1, shards.size()));
+    writers_.push_back(std::make_unique<SafetensorsWriter>(
+        directory_ / names_.back(), SafetensorsLayout(std::move(shards[i])), placement));
   }
 }
 
@@ -159,7 +174,8 @@ void ShardedWriter::write(const ShardSpec& shard, const TensorView& memory) {
 
 SafetensorsWriter& ShardedWriter::shard_of(const std::string& name) {
   const auto it = shard_index_.find(name);
-  require<InternalError>(it != shard_index_.end(), "tensor '{}' was not declared for '{}'", name, directory_.string());
+  require<InternalError>(it != shard_index_.end(), "tensor '{}' was not declared for '{}'", name,
+                         directory_.string());
   return *writers_[it->second];
 }
 

@@ -22,8 +22,9 @@ inline constexpr std::uint64_t kDefaultShardBytes = 5'000'000'000;
 
 class TensorDirectory {
  public:
-  // IoError: nothing there (lists what is), a shard is missing (all missing ones are listed). DataError: damaged index or
-  // shard, an index that leaves the directory, a tensor that its shard does not hold or that two shards hold.
+  // IoError: nothing there (lists what is), a shard is missing (all missing ones are listed). DataError:
+  // damaged index or shard, an index that leaves the directory, a tensor that its shard does not hold or that
+  // two shards hold.
   explicit TensorDirectory(fs::path directory, std::string_view stem = kModelStem);
 
   // Is there such a set of files? Looks at names only.
@@ -46,26 +47,30 @@ class TensorDirectory {
   std::unordered_map<std::string_view, const StoredTensor*> index_;
 };
 
-// What is wrong between tensors that a model needs and those of a file, all of it in one DataError: missing, unexpected
-// (unless `ignore` says so), wrong shape. The empty string: nothing.
+// What is wrong between tensors that a model needs and those of a file, all of it in one DataError: missing,
+// unexpected (unless `ignore` says so), wrong shape. The empty string: nothing.
 std::string compare_tensors(const std::vector<TensorSpec>& expected, const TensorDirectory& found,
                             const std::function<bool(std::string_view)>& ignore = nullptr);
 void require_tensors(const std::vector<TensorSpec>& expected, const TensorDirectory& found,
                      const std::function<bool(std::string_view)>& ignore = nullptr);
 
-// Writes such a directory. The cut into shards is a pure function of the tensors and the largest shard's size.
+// Writes such a directory. The cut into shards is a pure function of the tensors and the largest shard's
+// size.
 class ShardedWriter {
  public:
-  ShardedWriter(fs::path directory, std::string_view stem, std::vector<TensorEntry> tensors, Placement placement,
-                std::uint64_t max_shard_bytes = kDefaultShardBytes);
+  ShardedWriter(fs::path directory, std::string_view stem, std::vector<TensorEntry> tensors,
+                Placement placement, std::uint64_t max_shard_bytes = kDefaultShardBytes);
 
   // As in SafetensorsWriter; thread-safe.
   void write(const std::string& name, const TensorView& tensor) { shard_of(name).write(name, tensor); }
-  void write(const ShardPiece& piece, const TensorView& local, const std::optional<FlatRange>& flat = std::nullopt) {
+  void write(const ShardPiece& piece, const TensorView& local,
+             const std::optional<FlatRange>& flat = std::nullopt) {
     shard_of(piece.name).write(piece, local, flat);
   }
   void write(const ShardSpec& shard, const TensorView& local);  // all its pieces
-  void write_bytes(const std::string& name, std::span<const std::byte> bytes) { shard_of(name).write_bytes(name, bytes); }
+  void write_bytes(const std::string& name, std::span<const std::byte> bytes) {
+    shard_of(name).write_bytes(name, bytes);
+  }
   void write_elements(const std::string& name, std::int64_t begin, std::span<const std::byte> bytes) {
     shard_of(name).write_elements(name, begin, bytes);
   }

@@ -95,10 +95,12 @@ Manifest parse_manifest(std::string_view text, std::string_view source) {
   require<DataError>(json.is_object() && json.contains("format") && json["format"].is_number_integer(),
                      "'{}' is not a manifest of a checkpoint", source);
   require<DataError>(json["format"] <= Manifest::kFormat && json["format"] >= 1,
-                     "'{}' has format {}; this program reads formats 1 to {}", source, json["format"].dump(), Manifest::kFormat);
+                     "'{}' has format {}; this program reads formats 1 to {}", source, json["format"].dump(),
+                     Manifest::kFormat);
   try {
     const Manifest manifest = from_json(json);
-    const std::string found = own_checksum(to_json(manifest)), written = json.at("checksum").get<std::string>();
+    const std::string found = own_checksum(to_json(manifest)),
+                      written = json.at("checksum").get<std::string>();
     require<DataError>(found == written, "its checksum is {}, not {}", found, written);
     return manifest;
   } catch (const Json::exception& e) {

@@ -1,4 +1,5 @@
-// What a run must know besides tensors to go on bit for bit, and the manifest that makes a checkpoint verifiable.
+// What a run must know besides tensors to go on bit for bit, and the manifest that makes a checkpoint
+// verifiable.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,17 @@
 namespace stoa::ckpt {
 
 struct TrainingState {
-  std::int64_t step = 0;         // optimizer steps done
-  std::int64_t samples = 0;      // consumed, over all ranks
+  std::int64_t step = 0;     // optimizer steps done
+  std::int64_t samples = 0;  // consumed, over all ranks
   std::int64_t tokens = 0;
   std::int64_t data_cursor = 0;  // next sample
   std::uint64_t seed = 0;
-  std::vector<double> loss_scale;              // state of the dynamic loss scale; its owner knows the order; finite
+  std::vector<double> loss_scale;  // state of the dynamic loss scale; its owner knows the order; finite
   std::string config_hash;
   std::string tokenizer_fingerprint;
-  std::string layout;                          // for people: "TP2 PP1 DP4"
-  std::map<std::string, double> metrics;       // of this step: "val_loss"; non-finite ones are left out of the file
+  std::string layout;  // for people: "TP2 PP1 DP4"
+  std::map<std::string, double>
+      metrics;  // of this step: "val_loss"; non-finite ones are left out of the file
   std::map<std::string, std::int64_t> counters;  // anything else that counts
 };
 
@@ -40,7 +42,8 @@ struct Manifest {
 
 // JSON, closed by a checksum of its own content.
 std::string manifest_text(const Manifest& manifest);
-// DataError: damaged (the checksum differs), newer format, fields missing or of the wrong type, paths that leave the checkpoint.
+// DataError: damaged (the checksum differs), newer format, fields missing or of the wrong type, paths that
+// leave the checkpoint.
 Manifest parse_manifest(std::string_view text, std::string_view source);
 
 // checkpoint/state/manifest.json
@@ -49,8 +52,8 @@ Manifest read_manifest(const std::filesystem::path& checkpoint);
 
 // Names of optimizer tensors, all fp32, by canonical parameter name.
 inline constexpr std::string_view kStateStem = "optimizer";
-std::string master_name(std::string_view parameter);       // "master/NAME"
-std::string adam_m_name(std::string_view parameter);       // "adam.m/NAME"
-std::string adam_v_name(std::string_view parameter);       // "adam.v/NAME"
+std::string master_name(std::string_view parameter);  // "master/NAME"
+std::string adam_m_name(std::string_view parameter);  // "adam.m/NAME"
+std::string adam_v_name(std::string_view parameter);  // "adam.v/NAME"
 
 }  // namespace stoa::ckpt

@@ -31,7 +31,8 @@ std::string problem_of(const fs::path& path, const FileRecord& record, bool chec
 
 std::string VerifyReport::text() const {
   std::string out;
-  for (const auto& problem : problems) out += fmt::format("{}{}: {}", out.empty() ? "" : "\n", problem.path, problem.problem);
+  for (const auto& problem : problems)
+    out += fmt::format("{}{}: {}", out.empty() ? "" : "\n", problem.path, problem.problem);
   return out;
 }
 
@@ -48,13 +49,15 @@ VerifyReport verify_checkpoint(const fs::path& checkpoint, Verify what) {
   for (const auto& record : manifest.files) {
     listed.insert(record.path);
     ++report.files;
-    const bool checksums = what == Verify::kAll || (what == Verify::kModel && record.path.starts_with("model/"));
+    const bool checksums =
+        what == Verify::kAll || (what == Verify::kModel && record.path.starts_with("model/"));
     if (auto problem = problem_of(checkpoint / record.path, record, checksums, report); !problem.empty())
       report.problems.push_back({record.path, std::move(problem)});
   }
   for (const char* part : {"model", "state"}) {
     std::error_code error;
-    for (fs::recursive_directory_iterator it(checkpoint / part, error), end; !error && it != end; it.increment(error)) {
+    for (fs::recursive_directory_iterator it(checkpoint / part, error), end; !error && it != end;
+         it.increment(error)) {
       const std::string name = it->path().lexically_relative(checkpoint).generic_string();
       if (!it->is_directory(error) && !listed.contains(name)) report.unlisted.push_back(name);
     }

@@ -271,14 +271,8 @@ void Bench::streaming() {
 
 }  // namespace
 
-void add_bench_ops_command(CLI::App& app, Context&) {
-  const auto found = app.get_subcommands([](const CLI::App* a) { return a->get_name() == "bench"; });
-  CLI::App* bench = found.empty() ? nullptr : found.front();
-  if (!bench) {
-    bench = app.add_subcommand("bench", "Measure speed next to the machine's own peak");
-    bench->require_subcommand(1);
-  }
-  CLI::App* command = bench->add_subcommand("ops", "Speed of single operations");
+void add_bench_ops(CLI::App& bench, Context&) {
+  CLI::App* command = bench.add_subcommand("ops", "Speed of single operations");
   auto options = std::make_shared<Options>();
   command->add_option("what", options->what, "attention, streaming (default: both)")
       ->check(CLI::IsMember({"attention", "streaming"}));

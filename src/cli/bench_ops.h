@@ -7,7 +7,7 @@
 
 namespace stoa::cli {
 
-// Adds `ops` to the command `bench`, which is made when `app` has none yet.
-void add_bench_ops_command(CLI::App& app, Context& context);
+// Adds `ops` to the command `bench`.
+void add_bench_ops(CLI::App& bench, Context& context);
 
 }  // namespace stoa::cli

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/checksum.h"
+#include "base/console.h"
 #include "base/error.h"
 #include "ckpt/export_model.h"
 #include "ckpt/find_checkpoint.h"
@@ -30,7 +31,8 @@ struct Arguments {
 };
 
 void print(const std::string& text) {
-  require<IoError>(std::fwrite(text.data(), 1, text.size(), stdout) == text.size(), "cannot write to standard output");
+  require<IoError>(std::fwrite(text.data(), 1, text.size(), stdout) == text.size(),
+                   "cannot write to standard output");
 }
 void print(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
 
@@ -42,9 +44,12 @@ FoundCheckpoint find(const std::string& model, ckpt::Verify verify, Context& con
 
 std::string_view name_of(FoundCheckpoint::Kind kind) {
   switch (kind) {
-    case FoundCheckpoint::Kind::kHuggingFace: return "Hugging Face model";
-    case FoundCheckpoint::Kind::kCheckpoint: return "checkpoint";
-    case FoundCheckpoint::Kind::kRun: return "newest checkpoint of a run";
+    case FoundCheckpoint::Kind::kHuggingFace:
+      return "Hugging Face model";
+    case FoundCheckpoint::Kind::kCheckpoint:
+      return "checkpoint";
+    case FoundCheckpoint::Kind::kRun:
+      return "newest checkpoint of a run";
   }
   return "?";
 }
@@ -79,18 +84,19 @@ std::string tensors_text(const std::string& title, const ckpt::TensorDirectory& 
     elements += tensor->entry.elements();
     width = std::max(width, tensor->entry.name.size());
   }
-  std::string out = fmt::format("\n{}: {} tensors, {} elements, {} in {} files\n", title, files.tensors().size(),
-                                format_count(static_cast<double>(elements)), format_bytes(static_cast<double>(files.bytes())),
-                                files.files().size());
+  std::string out = fmt::format("\n{}: {} tensors, {} elements, {} in {} files\n", title,
+                                files.tensors().size(), format_count(static_cast<double>(elements)),
+                                format_bytes(static_cast<double>(files.bytes())), files.files().size());
   for (const auto* tensor : files.tensors())
-    out += fmt::format("  {:<{}}  {:<7}  {:>18}  {:>10}\n", tensor->entry.name, width, ckpt::name_of(tensor->entry.type),
-                       tensor->entry.shape_text(), format_bytes(static_cast<double>(tensor->bytes.size())));
+    out += fmt::format("  {:<{}}  {:<7}  {:>18}  {:>10}\n", tensor->entry.name, width,
+                       ckpt::name_of(tensor->entry.type), tensor->entry.shape_text(),
+                       format_bytes(static_cast<double>(tensor->bytes.size())));
   return out;
 }
 
 std::string training_text(const ckpt::TrainingState& t) {
-  std::string out = fmt::format("step {}, {} samples, {} tokens, data cursor {}, seed {}\n", t.step, t.samples, t.tokens,
-                                t.data_cursor, t.seed);
+  std::string out = fmt::format("step {}, {} samples, {} tokens, data cursor {}, seed {}\n", t.step,
+                                t.samples, t.tokens, t.data_cursor, t.seed);
   const auto line = [&](std::string_view label, const std::string& value) {
     if (!value.empty()) out += fmt::format("{}: {}\n", label, value);
   };
@@ -127,12 +133,14 @@ void inspect(const Arguments& arguments, Context& context) {
     out += tensors_text("training state", state->tensors());
     out += "\nfiles and checksums (XXH3), as written:\n";
     for (const auto& file : found.manifest->files)
-      out += fmt::format("  {}  {:>10}  {}\n", checksum_text(file.checksum), format_bytes(static_cast<double>(file.bytes)), file.path);
+      out += fmt::format("  {}  {:>10}  {}\n", checksum_text(file.checksum),
+                         format_bytes(static_cast<double>(file.bytes)), file.path);
   }
   print(out);
 }
 
-// Of a run: its newest checkpoint, without falling back: what is damaged is to be seen. That one, or `latest` where it is set.
+// Of a run: its newest checkpoint, without falling back: what is damaged is to be seen. That one, or `latest`
+// where it is set.
 fs::path checkpoint_to_verify(const fs::path& path) {
   const fs::path folder = fs::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
   if (fs::is_directory(folder / "latest")) return folder / fs::read_symlink(folder / "latest");
@@ -148,16 +156,25 @@ void verify(const Arguments& arguments, Context&) {
     const FoundCheckpoint found = ckpt::find_checkpoint(path, ckpt::Verify::kAll);
     const ckpt::TensorDirectory model(found.model);
     if (arguments.json)
-      return print(Json{{"path", found.root.string()}, {"ok", true}, {"checksums", false}, {"files", model.files().size()}});
-    return print(fmt::format("{}: {} tensors in {} files are well formed; a bare model carries no checksums\n", found.root.string(),
-                             model.tensors().size(), model.files().size()));
+      return print(Json{{"path", found.root.string()},
+                        {"ok", true},
+                        {"checksums", false},
+                        {"files", model.files().size()}});
+    return print(
+        fmt::format("{}: {} tensors in {} files are well formed; a bare model carries no checksums\n",
+                    found.root.string(), model.tensors().size(), model.files().size()));
   }
   const auto report = ckpt::verify_checkpoint(path, ckpt::Verify::kAll);
   if (arguments.json) {
     Json problems = Json::array();
     for (const auto& p : report.problems) problems.push_back({{"path", p.path}, {"problem", p.problem}});
-    print(Json{{"path", path.string()}, {"ok", report.ok()}, {"checksums", true}, {"files", report.files},
-               {"bytes", report.bytes}, {"problems", std::move(problems)}, {"unlisted", report.unlisted}});
+    print(Json{{"path", path.string()},
+               {"ok", report.ok()},
+               {"checksums", true},
+               {"files", report.files},
+               {"bytes", report.bytes},
+               {"problems", std::move(problems)},
+               {"unlisted", report.unlisted}});
   }
   require<DataError>(report.ok(), "checkpoint '{}' is damaged:\n{}", path.string(), report.text());
   if (arguments.json) return;
@@ -171,18 +188,21 @@ void export_to(const Arguments& arguments, Context& context) {
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
   std::unique_ptr<Progress> progress;
-  const auto result = ckpt::export_model(found, dtype, arguments.output, static_cast<std::uint64_t>(arguments.max_shard_gigabytes * 1e9),
-                                         [&](std::uint64_t done, std::uint64_t total) {
-                                           if (!progress)
-                                             progress = std::make_unique<Progress>(context.console, "export",
-                                                                                   static_cast<double>(total), "B");
-                                           progress->update(static_cast<double>(done));
-                                         });
+  const auto result = ckpt::export_model(
+      found, dtype, arguments.output, static_cast<std::uint64_t>(arguments.max_shard_gigabytes * 1e9),
+      [&](std::uint64_t done, std::uint64_t total) {
+        if (!progress)
+          progress = std::make_unique<Progress>(context.console, "export", static_cast<double>(total), "B");
+        progress->update(static_cast<double>(done));
+      });
   if (progress) progress->finish();
   if (arguments.json)
-    return print(Json{{"path", arguments.output}, {"tensors", result.tensors}, {"bytes", result.bytes}, {"files", result.shards}});
-  print(fmt::format("{}: {} tensors as {}, {} in {} files\n", arguments.output, result.tensors, stoa::name_of(dtype),
-                    format_bytes(static_cast<double>(result.bytes)), result.shards));
+    return print(Json{{"path", arguments.output},
+                      {"tensors", result.tensors},
+                      {"bytes", result.bytes},
+                      {"files", result.shards}});
+  print(fmt::format("{}: {} tensors as {}, {} in {} files\n", arguments.output, result.tensors,
+                    stoa::name_of(dtype), format_bytes(static_cast<double>(result.bytes)), result.shards));
 }
 
 }  // namespace
@@ -190,11 +210,14 @@ void export_to(const Arguments& arguments, Context& context) {
 void add_checkpoint_command(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("checkpoint", "Look into, check or export a model or checkpoint");
   command->require_subcommand(1);
-  const auto add = [&](const char* name, const char* help, const char* example, void (*body)(const Arguments&, Context&)) {
+  const auto add = [&](const char* name, const char* help, const char* example,
+                       void (*body)(const Arguments&, Context&)) {
     auto arguments = std::make_shared<Arguments>();
     auto* sub = command->add_subcommand(name, help);
     sub->footer(example);
-    sub->add_option("MODEL", arguments->model, "Hugging Face directory, checkpoint, or run (its newest complete checkpoint)")->required();
+    sub->add_option("MODEL", arguments->model,
+                    "Hugging Face directory, checkpoint, or run (its newest complete checkpoint)")
+        ->required();
     sub->add_flag("--json", arguments->json, "Answer as JSON");
     sub->callback([arguments, body, &context] { body(*arguments, context); });
     return std::pair(sub, arguments);
@@ -203,11 +226,16 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
       "Example: stoa checkpoint inspect runs/shakespeare --json", inspect);
   add("verify", "Recompute all checksums; exit 1 and the names of the files when one differs",
       "Example: stoa checkpoint verify runs/shakespeare/checkpoints/step-0000100", verify);
-  const auto [sub, arguments] = add("export", "Write a bare Hugging Face directory",
-                                    "Example: stoa checkpoint export runs/shakespeare --dtype bf16 --output shakespeare-bf16", export_to);
-  sub->add_option("--dtype", arguments->dtype, "Type of the weights")->required()->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
+  const auto [sub, arguments] = add(
+      "export", "Write a bare Hugging Face directory",
+      "Example: stoa checkpoint export runs/shakespeare --dtype bf16 --output shakespeare-bf16", export_to);
+  sub->add_option("--dtype", arguments->dtype, "Type of the weights")
+      ->required()
+      ->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
   sub->add_option("--output", arguments->output, "Directory to write; new or empty")->required();
-  sub->add_option("--max-shard-gb", arguments->max_shard_gigabytes, "Largest file, in 10^9 bytes")->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("--max-shard-gb", arguments->max_shard_gigabytes, "Largest file, in 10^9 bytes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 }  // namespace stoa::cli

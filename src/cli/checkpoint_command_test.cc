@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/console.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "ckpt/checkpoint_writer.h"
@@ -20,10 +21,14 @@ using ::testing::ThrowsMessage;
 
 class OneWeight : public ckpt::Snapshot {
  public:
-  std::vector<ckpt::TensorEntry> model_tensors() const override { return {{"w", ckpt::StorageType::kF32, {2, 2}, 0, 0}}; }
+  std::vector<ckpt::TensorEntry> model_tensors() const override {
+    return {{"w", ckpt::StorageType::kF32, {2, 2}, 0, 0}};
+  }
   void write_model(ckpt::ShardedWriter& writer) override { writer.write("w", view()); }
   std::vector<TextFile> model_files() const override { return {{"config.json", "{}"}}; }
-  std::vector<ckpt::TensorEntry> state_tensors() const override { return {{"master/w", ckpt::StorageType::kF32, {2, 2}, 0, 0}}; }
+  std::vector<ckpt::TensorEntry> state_tensors() const override {
+    return {{"master/w", ckpt::StorageType::kF32, {2, 2}, 0, 0}};
+  }
   void write_state(ckpt::ShardedWriter& writer) override { writer.write("master/w", view()); }
 
  private:
@@ -75,13 +80,15 @@ TEST_F(CheckpointCommand, InspectsAndVerifies) {
   std::string bytes = read_text(weights);
   bytes.back() ^= 1;
   write_text(weights, bytes);
-  EXPECT_THAT([&] { call("verify --json " + run().string()); }, ThrowsMessage<DataError>(HasSubstr("model/model.safetensors")));
+  EXPECT_THAT([&] { call("verify --json " + run().string()); },
+              ThrowsMessage<DataError>(HasSubstr("model/model.safetensors")));
   EXPECT_EQ(nlohmann::json::parse(printed_)["ok"], false);
 }
 
 TEST_F(CheckpointCommand, ExportsABareModel) {
   const std::string out = (directory_.path() / "out").string();
-  EXPECT_THAT(call("export " + run().string() + " --dtype bf16 --output " + out), HasSubstr("1 tensors as bf16"));
+  EXPECT_THAT(call("export " + run().string() + " --dtype bf16 --output " + out),
+              HasSubstr("1 tensors as bf16"));
   EXPECT_THAT(call("inspect " + out), HasSubstr("BF16"));
   EXPECT_THAT(call("verify " + out), HasSubstr("no checksums"));
   EXPECT_THROW(call("export " + run().string() + " --dtype int8 --output x"), CLI::ParseError);

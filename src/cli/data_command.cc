@@ -77,6 +77,7 @@ void run_prepare(const PrepareArguments& a, Context& context) {
                 {"text_bytes", result.text_bytes},
                 {"seconds", result.seconds},
                 {"cpu_seconds", result.cpu_seconds},
+                {"worker_cpu_seconds", result.worker_cpu_seconds},
                 {"mb_per_s", mb_per_s},
                 {"tokenizer", p.tokenizer_fingerprint}}));
   } else {

@@ -9,7 +9,15 @@
 #include "base/error.h"
 #include "cli/bench_ops.h"
 #include "cli/command.h"
+#include "cli/checkpoint_command.h"
+#include "cli/config_command.h"
 #include "cli/data_command.h"
+#include "cli/generate_command.h"
+#include "cli/bench_train.h"
+#include "cli/plan_command.h"
+#include "cli/score_command.h"
+#include "cli/train_command.h"
+#include "cli/version.h"
 
 namespace {
 
@@ -25,9 +33,19 @@ int main(int argc, char** argv) {
   stoa::cli::Context context{console};
   CLI::App app("Stoa prepares text, trains, evaluates, plans and serves large language models.", "stoa");
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(stoa::cli::version()));
   stoa::cli::add_tokenizer_command(app, context);
   stoa::cli::add_data_command(app, context);
-  stoa::cli::add_bench_ops_command(app, context);
+  stoa::cli::add_train_command(app, context);
+  stoa::cli::add_generate_command(app, context);
+  stoa::cli::add_score_command(app, context);
+  stoa::cli::add_checkpoint_command(app, context);
+  stoa::cli::add_plan_command(app, context);
+  CLI::App* bench = app.add_subcommand("bench", "Figures next to the machine's own peak");
+  bench->require_subcommand(1);
+  stoa::cli::add_bench_train(*bench, context);
+  stoa::cli::add_bench_ops(*bench, context);
+  stoa::cli::add_config_command(app, context);
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

@@ -100,8 +100,6 @@ constexpr config::ForeignKey kKeys[] = {
      "weights, gradients and moments are always kept in fp32 beside the compute type"},
     {"model.grad_allreduce_chunk_size_mb", kOverlap},
     {"model.fp16_lm_cross_entropy", "the loss is computed in fp32", "false,null"},
-    {"model.fp32_residual_connection", "the residual stream has the compute type; it cannot be kept in fp32",
-     "false,null"},
     {"model.attention_softmax_in_fp32", "softmax is always computed in fp32"},
     {"model.sharp", "NVIDIA's network reductions; no effect on results"},
     {"model.mcore_gpt", "a choice of Python class"},

@@ -10,25 +10,11 @@
 #include "base/file.h"
 #include "config/reader.h"
 #include "config/schema.h"
-#include "data/config.h"
-#include "model/config.h"
-#include "optim/config.h"
-#include "train/config.h"
+#include "train/run_config.h"
 
 namespace stoa::cli {
 
-struct RunConfig {
-  std::string name = "stoa";
-  std::optional<std::string> restore_from_path;  // MODEL whose weights a fresh run starts from
-  train::TrainerConfig trainer;                  // trainer
-  train::ExpManagerConfig exp_manager;           // exp_manager
-  train::BatchConfig batch;                      // model.micro_batch_size and kin
-  train::LossScaleConfig loss_scale;             // model.native_amp_*
-  model::ModelConfig model;                      // model
-  data::TokenizerConfig tokenizer;               // model.tokenizer
-  data::DataConfig data;                         // model.data
-  optim::OptimConfig optim;                      // model.optim
-};
+using train::RunConfig;
 
 config::Section<RunConfig> run_schema();
 

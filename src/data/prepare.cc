@@ -21,9 +21,9 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-double process_cpu_seconds() {
+double cpu_seconds(clockid_t clock) {
   timespec t{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  ::clock_gettime(clock, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
@@ -38,6 +38,7 @@ struct Encoded {
   std::vector<std::byte> stored;
   std::vector<std::int32_t> document_lengths;
   std::uint64_t text_bytes = 0, position = 0;
+  double cpu_seconds = 0;
 };
 
 // Parses and encodes blocks; one per worker.
@@ -51,6 +52,7 @@ class Encode {
         dtype_(dtype) {}
 
   void operator()(const Block& block, Encoded& out) {
+    const double start = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
     ids_.clear();
     out.document_lengths.clear();
     out.text_bytes = 0;
@@ -72,6 +74,7 @@ class Encode {
     out.stored.resize(ids_.size() * token_dtype_bytes(dtype_));
     store_tokens(dtype_, ids_.data(), out.stored.data(), ids_.size());
     out.position = block.position;
+    out.cpu_seconds = cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
   }
 
  private:
@@ -93,7 +96,7 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
                        "(--no-append-eod) or name one in "
                        "its tokenizer_config.json");
   const auto start = Clock::now();
-  const double cpu_start = process_cpu_seconds();
+  const double cpu_start = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
   const std::vector<TextInput> inputs = describe_inputs(options);
   PrepareResult result;
   Provenance& about = result.provenance;
@@ -124,6 +127,7 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
         require<Interrupted>(!stop.stop_requested(), "interrupted; nothing was written");
         writer.add_documents(out.stored, out.document_lengths);
         result.text_bytes += out.text_bytes;
+        result.worker_cpu_seconds += out.cpu_seconds;
         result.empty_documents += std::count(out.document_lengths.begin(), out.document_lengths.end(), 0);
         progress.update(static_cast<double>(out.position));
       });
@@ -135,7 +139,7 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
   writer.commit(about);
   progress.finish();
   result.seconds = seconds_since(start);
-  result.cpu_seconds = process_cpu_seconds() - cpu_start;
+  result.cpu_seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
   return result;
 }
 
@@ -153,14 +157,14 @@ EncoderRate measure_encoder(const PrepareOptions& options, const DocumentEncoder
   const auto session = encoder.session();
   std::vector<std::int32_t> ids;
   const auto start = Clock::now();
-  const double cpu_start = process_cpu_seconds();
+  const double cpu_start = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
   for (const auto& text : documents) {
     ids.clear();
     session->encode(text, ids);
     rate.tokens += static_cast<std::int64_t>(ids.size());
   }
   rate.seconds = seconds_since(start);
-  rate.cpu_seconds = process_cpu_seconds() - cpu_start;
+  rate.cpu_seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
   return rate;
 }
 

@@ -94,6 +94,8 @@ struct ModelConfig {
   double attention_dropout = 0.0;
   double embedding_dropout = 0.0;
 
+  bool fp32_residual_connection = false;  // the residual stream in fp32 whatever the precision
+
   double init_method_std = 0.02;
   bool use_scaled_init_method = true;               // output projections: std / sqrt(2 * num_layers)
   std::optional<std::int64_t> vocab_size;           // null: the tokenizer's, or kVocabWithoutTokenizer

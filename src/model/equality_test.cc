@@ -48,14 +48,29 @@ struct Way {
   std::uint64_t seed = 3;
 };
 
-Outcome run(const ModelConfig& config, nn::Precision precision, const Way& way) {
+struct Setting {
+  const char* name;
+  nn::Precision precision;
+  bool cpu = false;
+  testing::Machine machine() const { return cpu ? testing::cpu() : testing::reference(); }
+};
+constexpr Setting kSettings[] = {{"fp64", {DType::kF64, DType::kF64}},
+                                 {"fp32", {DType::kF32, DType::kF32}},
+                                 {"bf16", {DType::kBF16, DType::kBF16}},
+                                 {"bf16_fp32_stream", {DType::kBF16, DType::kF32}},
+                                 {"cpu_fp32", {DType::kF32, DType::kF32}, true},
+                                 {"cpu_bf16", {DType::kBF16, DType::kBF16}, true},
+                                 {"cpu_fp16", {DType::kF16, DType::kF16}, true},
+                                 {"cpu_bf16_fp32_stream", {DType::kBF16, DType::kF32}, true}};
+
+Outcome run(const ModelConfig& config, const Setting& setting, const Way& way) {
   ChunkOptions o;
   o.layers = config.num_layers;
-  o.precision = precision;
+  o.precision = setting.precision;
   o.tokens = 2 * config.encoder_seq_length;
   o.split_backward = way.split;
   o.recompute = way.recompute;
-  Model model(resolve_gpt(config), o, testing::reference());
+  Model model(resolve_gpt(config), o, setting.machine());
   model.initialize_all(way.seed);
   std::vector<Batch> batches;
   for (std::uint64_t i = 0; i < 3; ++i) {
@@ -72,19 +87,13 @@ Outcome run(const ModelConfig& config, nn::Precision precision, const Way& way) 
 class Equality : public ::testing::TestWithParam<std::tuple<bool, int>> {
  protected:
   ModelConfig config() const { return config_of(std::get<0>(GetParam())); }
-  nn::Precision precision() const {
-    constexpr nn::Precision kAll[] = {{DType::kF64, DType::kF64},
-                                      {DType::kF32, DType::kF32},
-                                      {DType::kBF16, DType::kBF16},
-                                      {DType::kBF16, DType::kF32}};
-    return kAll[std::get<1>(GetParam())];
-  }
+  const Setting& setting() const { return kSettings[std::get<1>(GetParam())]; }
 };
 
 TEST_P(Equality, RecomputeAndSplitChangeNoBit) {
   using nn::RecomputeLevel;
   using nn::RecomputeScope;
-  const Outcome plain = run(config(), precision(), {});
+  const Outcome plain = run(config(), setting(), {});
   ASSERT_TRUE(std::isfinite(plain.loss));
   std::size_t last = plain.saved;
   const nn::RecomputeOptions ways[] = {{RecomputeLevel::kSelective, RecomputeScope::kUniform, 1},
@@ -94,7 +103,7 @@ TEST_P(Equality, RecomputeAndSplitChangeNoBit) {
                                        {RecomputeLevel::kFull, RecomputeScope::kUniform, 5}};
   for (const auto& recompute : ways) {
     for (const bool split : {false, true}) {
-      const Outcome other = run(config(), precision(), {recompute, split});
+      const Outcome other = run(config(), setting(), {recompute, split});
       EXPECT_TRUE(other == plain) << "level " << static_cast<int>(recompute.level) << " scope "
                                   << static_cast<int>(recompute.scope) << " layers " << recompute.layers << " split " << split;
       if (!split && recompute.scope == RecomputeScope::kUniform) {
@@ -103,14 +112,14 @@ TEST_P(Equality, RecomputeAndSplitChangeNoBit) {
       }
     }
   }
-  EXPECT_TRUE(run(config(), precision(), {{}, true}) == plain) << "split";
-  EXPECT_FALSE(run(config(), precision(), {{}, false, 4}) == plain) << "another seed";
+  EXPECT_TRUE(run(config(), setting(), {{}, true}) == plain) << "split";
+  EXPECT_FALSE(run(config(), setting(), {{}, false, 4}) == plain) << "another seed";
 }
 
 TEST_P(Equality, VocabularyPaddingChangesNothing) {
   ModelConfig padded = config(), bare = config();
   bare.make_vocab_size_divisible_by = 1;
-  const Outcome a = run(padded, precision(), {}), b = run(bare, precision(), {});
+  const Outcome a = run(padded, setting(), {}), b = run(bare, setting(), {});
   EXPECT_EQ(a.loss, b.loss);
   // The embedding's gradient: same bits in the rows of the vocabulary, zeros beyond.
   const auto& wide = a.gradients[0];
@@ -122,23 +131,59 @@ TEST_P(Equality, VocabularyPaddingChangesNothing) {
 }
 
 TEST_P(Equality, TwoModelsInOneProcessDoNotMeet) {
-  const Outcome alone[] = {run(config(), precision(), {{}, false, 3}), run(config(), precision(), {{}, false, 8})};
+  const Outcome alone[] = {run(config(), setting(), {{}, false, 3}), run(config(), setting(), {{}, false, 8})};
   ASSERT_FALSE(alone[0] == alone[1]);
   Outcome together[2];
-  std::thread first([&] { together[0] = run(config(), precision(), {{}, false, 3}); });
-  std::thread second([&] { together[1] = run(config(), precision(), {{}, false, 8}); });
+  std::thread first([&] { together[0] = run(config(), setting(), {{}, false, 3}); });
+  std::thread second([&] { together[1] = run(config(), setting(), {{}, false, 8}); });
   first.join();
   second.join();
   EXPECT_TRUE(together[0] == alone[0]);
   EXPECT_TRUE(together[1] == alone[1]);
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<std::tuple<bool, int>>& test) {
-  constexpr const char* kTypes[] = {"fp64", "fp32", "bf16", "bf16_fp32_stream"};
-  return std::string(std::get<0>(test.param) ? "llama_" : "gpt2_") + kTypes[std::get<1>(test.param)];
+// Every tensor that is declared as saved is written by forward and matters to backward.
+TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
+  const ModelConfig c = config();
+  const Gpt gpt = resolve_gpt(c);
+  for (const auto level : {nn::RecomputeLevel::kNone, nn::RecomputeLevel::kSelective, nn::RecomputeLevel::kFull}) {
+    ChunkOptions o;
+    o.layers = c.num_layers;
+    o.precision = setting().precision;
+    o.tokens = 16;
+    o.recompute.level = level;
+    Model model(gpt, o, setting().machine());
+    model.initialize_all(3);
+    Batch batch(2, testing::ids(16, 19, 1), testing::ids(16, 19, 2));
+    model.step(batch);
+    const auto expected = model.gradient_bytes();
+    const auto& table = model.chunk.tables()[0];
+    for (std::size_t i = 0; i < table.activations().size(); ++i) {
+      const auto& spec = table.activations()[i];
+      if (spec.keep != nn::Keep::kSave) continue;
+      bool written = true;
+      model.before_forward = [&](TensorView slot) {
+        std::fill_n(static_cast<unsigned char*>(slot.data), slot.bytes(), static_cast<unsigned char>(0xff));
+      };
+      model.before_backward = [&](TensorView slot) {
+        auto* bytes = static_cast<unsigned char*>(slot.data) + table.offset(static_cast<int>(i));
+        const std::size_t element = size_of(spec.tensor.dtype);
+        for (std::size_t at = 0; at < spec.tensor.bytes(); at += element)
+          written = written && !std::all_of(bytes + at, bytes + at + element, [](unsigned char x) { return x == 0xff; });
+        std::fill_n(bytes, spec.tensor.bytes(), static_cast<unsigned char>(0xff));
+      };
+      model.step(batch);
+      EXPECT_TRUE(written) << spec.tensor.name << " level " << static_cast<int>(level);
+      EXPECT_NE(model.gradient_bytes(), expected) << spec.tensor.name << " level " << static_cast<int>(level);
+    }
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Equality, ::testing::Combine(::testing::Bool(), ::testing::Range(0, 4)), name_of_case);
+std::string name_of_case(const ::testing::TestParamInfo<std::tuple<bool, int>>& test) {
+  return std::string(std::get<0>(test.param) ? "llama_" : "gpt2_") + kSettings[std::get<1>(test.param)].name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Equality, ::testing::Combine(::testing::Bool(), ::testing::Range(0, 8)), name_of_case);
 
 // Two chunks of a pipeline give the loss of one, and the same gradients.
 TEST(Pipeline, TwoChunksAreOneModel) {

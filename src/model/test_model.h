@@ -9,6 +9,7 @@
 #include "device/host/host_device.h"
 #include "model/chunk.h"
 #include "model/init.h"
+#include "ops/cpu/cpu_backend.h"
 #include "ops/optimizer.h"
 #include "ops/reference/reference_backend.h"
 #include "ops/step_state.h"
@@ -74,12 +75,24 @@ struct Batch {
   }
 };
 
+// A backend and the workers that it runs on.
+struct Machine {
+  std::unique_ptr<WorkerPool> pool;
+  std::unique_ptr<ops::Backend> backend;
+};
+inline Machine reference() { return {nullptr, std::make_unique<ops::ReferenceBackend>()}; }
+inline Machine cpu(int workers = 2) {
+  Machine out{std::make_unique<WorkerPool>(workers), nullptr};
+  out.backend = std::make_unique<ops::cpu::CpuBackend>(*out.pool);
+  return out;
+}
+
 class Model : public nn::ParamAccess, public nn::GradAccess {
  public:
-  Model(const Gpt& gpt, ChunkOptions options, std::unique_ptr<ops::Backend> backend, std::int64_t sequence = 0)
+  Model(const Gpt& gpt, ChunkOptions options, Machine machine, std::int64_t sequence = 0)
       : gpt_(gpt),
         chunk(gpt, options),
-        backend_(std::move(backend)),
+        machine_(std::move(machine)),
         parallel_(parallel::ParallelContext::single(device_)),
         stream_(device_.create_stream()),
         scratch_memory_(new_memory(DType::kU8, {std::int64_t{4} << 20})),
@@ -117,7 +130,7 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
   double& slot(ops::StepSlot which) { return state_.as<double>()[static_cast<int>(which)]; }
 
   nn::Pass pass(const nn::BatchView& batch, bool training) {
-    context_ = std::make_unique<ops::OpContext>(ops::OpContext{*backend_, *stream_, scratch_, nullptr});
+    context_ = std::make_unique<ops::OpContext>(ops::OpContext{*machine_.backend, *stream_, scratch_, nullptr});
     nn::Pass out{*context_, parallel_, *this, this, batch, state_, dropout_seed, training, nullptr, {}};
     return out;
   }
@@ -132,7 +145,9 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
       nn::Pass p = pass(view, true);
       if (&batch == batches.data()) ops::run(p.ops, ops::BeginStep{.state = state_, .tokens = tokens});
       auto place = chunk.make_slot(slot_memory_, stash_memory_);
+      if (before_forward) before_forward(slot_memory_);
       chunk.forward(p, place, {}, {});
+      if (before_backward) before_backward(slot_memory_);
       if (split) {
         chunk.backward(p, place, nn::Which::kInput, {}, {});
         chunk.backward(p, place, nn::Which::kWeight, {}, {});
@@ -241,9 +256,10 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
  public:
   Chunk chunk;
   std::uint64_t dropout_seed = 77;
+  std::function<void(TensorView slot)> before_forward, before_backward;  // look at the slot, or spoil it
 
  private:
-  std::unique_ptr<ops::Backend> backend_;
+  Machine machine_;
   parallel::ParallelContext parallel_;
   std::unique_ptr<Stream> stream_;
   TensorView scratch_memory_;
@@ -255,8 +271,6 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
 };
 
 inline nn::Precision fp64() { return {DType::kF64, DType::kF64}; }
-
-inline std::unique_ptr<ops::Backend> reference() { return std::make_unique<ops::ReferenceBackend>(); }
 
 // Pseudo-random ids below `vocabulary`.
 inline std::vector<std::int32_t> ids(std::int64_t count, std::int64_t vocabulary, std::uint64_t seed) {

@@ -40,9 +40,9 @@ void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int6
     qk_ = activation("qk", precision.compute, {tokens, (o.heads + o.groups) * o.head_size}, Producer::kNorm,
                      &SelfAttention::make_qk);
     // Statistics are [T, heads * 2], row by row, so that dimension 0 of every activation is the token.
-    q_stats_ = activation("q statistics", precision.vectors(), {tokens, o.heads * 2}, Producer::kSmall,
+    q_stats_ = activation("q statistics", precision.vectors(), {tokens, o.heads * 2}, Producer::kNorm,
                           &SelfAttention::make_qk);
-    k_stats_ = activation("k statistics", precision.vectors(), {tokens, o.groups * 2}, Producer::kSmall,
+    k_stats_ = activation("k statistics", precision.vectors(), {tokens, o.groups * 2}, Producer::kNorm,
                           &SelfAttention::make_qk);
   }
   context_ = activation("context", precision.compute, {tokens, o.heads * o.head_size}, Producer::kAttention,

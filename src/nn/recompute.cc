@@ -5,7 +5,8 @@ namespace stoa::nn {
 std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std::int64_t blocks) {
   std::vector<BlockDecision> out(static_cast<std::size_t>(blocks), {options.level, true});
   if (options.level != RecomputeLevel::kFull) return out;
-  require<ConfigError>(options.layers >= 1, "activations_checkpoint_num_layers must be at least 1, got {}", options.layers);
+  require<ConfigError>(options.layers >= (options.scope == RecomputeScope::kUniform ? 1 : 0),
+                       "activations_checkpoint_num_layers must be at least 1, got {}", options.layers);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::int64_t index = static_cast<std::int64_t>(i);
     if (options.scope == RecomputeScope::kUniform) out[i].keep_input = index % options.layers == 0;

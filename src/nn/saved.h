@@ -19,11 +19,11 @@ enum class Keep : std::uint8_t { kSave, kRecompute };
 // What kind of operation made a tensor: recompute policies speak of kinds.
 enum class Producer : std::uint8_t {
   kInput,       // input of the block: always saved
-  kNorm,        // cheap: bandwidth only
+  kNorm,        // cheap: bandwidth only; a norm's statistics too, which are made with it
   kActivation,  // cheap
   kLinear,      // dear: a matrix product
   kAttention,   // dear: core attention
-  kSmall        // statistics, log-sum-exp: so small that saving is free
+  kSmall        // log-sum-exp: so small that saving is free
 };
 
 // Makes its outputs from other activations of the block: saved.get(inputs), then writes saved.put(outputs).

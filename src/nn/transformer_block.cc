@@ -29,12 +29,12 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
                           .producer = Producer::kInput, .make = {}});
   norm1_.declare(params);
   normed1_ = activation("normed1", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm1, true);
-  stats1_ = activation("statistics1", precision.vectors(), {tokens, 2}, Producer::kSmall, &TransformerBlock::make_norm1);
+  stats1_ = activation("statistics1", precision.vectors(), {tokens, 2}, Producer::kNorm, &TransformerBlock::make_norm1);
   attention_.declare(params, table, tokens, precision, normed1_);
   norm2_.declare(params);
   middle_ = activation("middle", precision.residual, stream, Producer::kLinear, &TransformerBlock::make_middle);
   normed2_ = activation("normed2", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm2, true);
-  stats2_ = activation("statistics2", precision.vectors(), {tokens, 2}, Producer::kSmall, &TransformerBlock::make_norm2);
+  stats2_ = activation("statistics2", precision.vectors(), {tokens, 2}, Producer::kNorm, &TransformerBlock::make_norm2);
   mlp_.declare(params, table, tokens, precision, normed2_);
 }
 

@@ -27,6 +27,7 @@ class InferenceRank {
     decoder_->losses(parts(), tokens, labels, lengths, out);
   }
   Decoder& decoder() { return *decoder_; }
+  Decoder::Parts parts() { return {machine_, *ops_, parallel_, *chunk_, *parameters_}; }
   optim::ParameterStore& parameters() { return *parameters_; }
   const model::Chunk& chunk() const { return *chunk_; }
   Arena& arena() { return arena_; }
@@ -34,8 +35,6 @@ class InferenceRank {
   const InferenceOptions& options() const { return options_; }
 
  private:
-  Decoder::Parts parts() { return {machine_, *ops_, parallel_, *chunk_, *parameters_}; }
-
   Machine& machine_;
   const InferenceOptions options_;
   parallel::ParallelContext parallel_;

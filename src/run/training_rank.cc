@@ -1,5 +1,7 @@
 #include "run/training_rank.h"
 
+#include <algorithm>
+
 #include "model/init.h"
 #include "run/constants.h"
 #include "run/host_window.h"
@@ -47,6 +49,10 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options, std
   evaluation_state_ = arena_.declare(MemoryCategory::kScalars, {"evaluation state", DType::kF64, Shape{kSlots}});
   losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
                                                       Shape{options_.micro_batch * options_.length}});
+  if (options_.sample_context > 0)
+    decoder_ = std::make_unique<Decoder>(
+        arena_, options_.model, options_.precision,
+        Decoder::Options{options_.sample_context, std::min<std::int64_t>(options_.sample_context, 128)});
   if (scratch_bytes) scratch_memory_ = arena_.declare(MemoryCategory::kScratch, bytes_spec("scratch", *scratch_bytes));
   arena_.commit();
 
@@ -67,6 +73,7 @@ void TrainingRank::dry_run() {
   optimizer_->reset(*ops_);
   run_step(1, 1, 1, [&](int, int slot) -> const nn::BatchView& { return batches_[slot].dry(); }, nullptr);
   evaluate_rows(batches_[0].dry());
+  if (decoder_) decoder_->dry_run(decoder_parts());
 }
 
 void TrainingRank::initialize() {

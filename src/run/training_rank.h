@@ -11,6 +11,7 @@
 #include "model/gpt.h"
 #include "optim/batch_plan.h"
 #include "optim/optimizer.h"
+#include "run/decoder.h"
 #include "run/device_batch.h"
 #include "run/executor.h"
 #include "run/machine.h"
@@ -30,6 +31,7 @@ struct TrainingOptions {
   ops::WeightDecaySchedule weight_decay;
   ops::LossScale loss_scale;
   double initial_loss_scale = 1;
+  std::int64_t sample_context = 0;     // tokens of a cache to draw samples of text with; 0: none
 };
 
 // The step scalars, as the host sees them.
@@ -61,6 +63,10 @@ class TrainingRank {
   StepScalars read_scalars();
   void write_scalars(const StepScalars& scalars);
 
+  // For samples of text during training; null without sample_context.
+  Decoder* decoder() { return decoder_.get(); }
+  Decoder::Parts decoder_parts() { return {machine_, *ops_, parallel_, *chunk_, *parameters_}; }
+
   Arena& arena() { return arena_; }
   model::Chunk& chunk() { return *chunk_; }
   optim::ParameterStore& parameters() { return *parameters_; }
@@ -89,6 +95,7 @@ class TrainingRank {
   std::vector<model::Chunk::Slot> slots_;
   Arena::Id state_, evaluation_state_, losses_, scratch_memory_;
   std::vector<Arena::Id> slot_memory_;
+  std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ops::OpContext> ops_;
   std::vector<schedule::Action> actions_;  // of the latest number of microbatches

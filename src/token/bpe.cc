@@ -84,16 +84,41 @@ void Bpe::encode(std::string_view word, MergeScratch& scratch, std::vector<Token
 }
 
 void Bpe::link(std::string_view word, MergeScratch& s) const {
-  require<DataError>(word.size() < kEnd, "a word of {} bytes is too long", word.size());
-  const auto n = static_cast<std::uint32_t>(word.size());
-  s.ids.resize(n);
+  s.ids.clear();
+  s.ids.reserve(word.size());
+  for (const char c : word) s.ids.push_back(byte_ids_[static_cast<std::uint8_t>(c)]);
+  link_neighbours(s);
+}
+
+void Bpe::link_neighbours(MergeScratch& s) const {
+  require<DataError>(s.ids.size() < kEnd, "a word of {} symbols is too long", s.ids.size());
+  const auto n = static_cast<std::uint32_t>(s.ids.size());
   s.previous.resize(n);
   s.next.resize(n);
   for (std::uint32_t i = 0; i < n; ++i) {
-    s.ids[i] = byte_ids_[static_cast<std::uint8_t>(word[i])];
     s.previous[i] = i == 0 ? kEnd : i - 1;
     s.next[i] = i + 1 == n ? kEnd : i + 1;
   }
+}
+
+void Bpe::encode_symbols(std::span<const TokenId> symbols, MergeScratch& s, std::vector<TokenId>& out) const {
+  s.ids.assign(symbols.begin(), symbols.end());
+  link_neighbours(s);
+  if (ascending_) {
+    run_buckets(s, out);
+  } else {
+    run_heap(s, out);
+  }
+}
+
+void Bpe::encode_buckets(std::string_view word, MergeScratch& s, std::vector<TokenId>& out) const {
+  link(word, s);
+  run_buckets(s, out);
+}
+
+void Bpe::encode_heap(std::string_view word, MergeScratch& s, std::vector<TokenId>& out) const {
+  link(word, s);
+  run_heap(s, out);
 }
 
 void Bpe::collect(MergeScratch& s, std::vector<TokenId>& out) const {
@@ -102,8 +127,7 @@ void Bpe::collect(MergeScratch& s, std::vector<TokenId>& out) const {
 
 // One bucket of positions per rank; ranks leave a heap in ascending order. A merge only creates pairs of
 // higher rank (ascending()), so a bucket is complete when its turn comes, and is worked from left to right.
-void Bpe::encode_buckets(std::string_view word, MergeScratch& s, std::vector<TokenId>& out) const {
-  link(word, s);
+void Bpe::run_buckets(MergeScratch& s, std::vector<TokenId>& out) const {
   s.bucket_of_rank.resize(merges_.size(), -1);
   std::size_t used = 0;
   const auto push = [&](std::uint64_t ranked, std::uint32_t position) {
@@ -119,9 +143,8 @@ void Bpe::encode_buckets(std::string_view word, MergeScratch& s, std::vector<Tok
     if (!bucket.positions.empty() && bucket.positions.back() > position) bucket.sorted = false;
     bucket.positions.push_back(position);
   };
-  for (std::uint32_t i = 0; i + 1 < word.size(); ++i) {
-    const std::uint64_t ranked =
-        find_bytes(static_cast<std::uint8_t>(word[i]), static_cast<std::uint8_t>(word[i + 1]));
+  for (std::uint32_t i = 0; i + 1 < s.ids.size(); ++i) {
+    const std::uint64_t ranked = find(s.ids[i], s.ids[i + 1]);
     if (ranked != kNone) push(ranked, i);
   }
   std::vector<std::uint32_t> positions;
@@ -161,8 +184,7 @@ void Bpe::encode_buckets(std::string_view word, MergeScratch& s, std::vector<Tok
   collect(s, out);
 }
 
-void Bpe::encode_heap(std::string_view word, MergeScratch& s, std::vector<TokenId>& out) const {
-  link(word, s);
+void Bpe::run_heap(MergeScratch& s, std::vector<TokenId>& out) const {
   struct Item {
     std::uint64_t ranked;
     std::uint32_t position;
@@ -180,7 +202,7 @@ void Bpe::encode_heap(std::string_view word, MergeScratch& s, std::vector<TokenI
     heap.push_back({ranked, p, s.ids[p], s.ids[q]});
     std::push_heap(heap.begin(), heap.end(), std::greater<>());
   };
-  for (std::uint32_t i = 0; i + 1 < word.size(); ++i) push(i);
+  for (std::uint32_t i = 0; i + 1 < s.ids.size(); ++i) push(i);
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), std::greater<>());
     const Item top = heap.back();

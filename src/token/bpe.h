@@ -45,6 +45,10 @@ class Bpe {
   static constexpr std::size_t kShort = 48;
   std::size_t encode_short(std::string_view word, TokenId* out) const;
 
+  // The same for a word given as tokens, of any kind.
+  void encode_symbols(std::span<const TokenId> symbols, MergeScratch& scratch,
+                      std::vector<TokenId>& out) const;
+
   // Both ways for long words; `encode` chooses. Public for tests, which compare them.
   void encode_buckets(std::string_view word, MergeScratch& scratch, std::vector<TokenId>& out) const;
   void encode_heap(std::string_view word, MergeScratch& scratch, std::vector<TokenId>& out) const;
@@ -75,6 +79,9 @@ class Bpe {
     return byte_pairs_[static_cast<std::size_t>(left) << 8 | right];
   }
   void link(std::string_view word, MergeScratch& scratch) const;
+  void link_neighbours(MergeScratch& scratch) const;
+  void run_buckets(MergeScratch& scratch, std::vector<TokenId>& out) const;
+  void run_heap(MergeScratch& scratch, std::vector<TokenId>& out) const;
   void collect(MergeScratch& scratch, std::vector<TokenId>& out) const;
 
   std::vector<TokenId> byte_ids_;

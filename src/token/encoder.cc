@@ -145,6 +145,7 @@ void Encoder::encode(std::string_view text, EncodeOptions options, std::vector<T
 
 void Encoder::encode_piece(std::string_view text, std::vector<TokenId>& out) {
   const TokenizerSpec& spec = tokenizer_.data_->spec;
+  if (spec.form == SymbolForm::kSentencePiece) return encode_characters(text, out);
   if (spec.add_prefix_space && !text.starts_with(' ')) {
     prefixed_.assign(1, ' ').append(text);
     text = prefixed_;
@@ -160,6 +161,29 @@ void Encoder::encode_piece(std::string_view text, std::vector<TokenId>& out) {
     case SplitPattern::kNone:
       return encode_words<SplitPattern::kNone>(p, end, out);
   }
+}
+
+void Encoder::encode_characters(std::string_view text, std::vector<TokenId>& out) {
+  const Tokenizer::Data& data = *tokenizer_.data_;
+  symbols_.clear();
+  const auto add = [&](std::string_view character) {
+    if (const auto found = data.ids.find(character); found != data.ids.end()) {
+      symbols_.push_back(found->second);
+    } else {
+      for (const char b : character) symbols_.push_back(data.byte_ids[static_cast<std::uint8_t>(b)]);
+    }
+  };
+  add(kSpaceSymbol);
+  for (const char *p = text.data(), *end = p + text.size(); p < end;) {
+    const CodePoint c = read_utf8(p, end);
+    if (!c.valid) {
+      symbols_.push_back(data.byte_ids[static_cast<std::uint8_t>(*p)]);
+    } else {
+      add(*p == ' ' ? kSpaceSymbol : std::string_view(p, c.length));
+    }
+    p += c.length;
+  }
+  data.bpe->encode_symbols(symbols_, scratch_, out);
 }
 
 template <SplitPattern pattern>

@@ -27,6 +27,7 @@ class Encoder {
  private:
   struct WordCache;
   void encode_piece(std::string_view text, std::vector<TokenId>& out);  // ordinary text between added tokens
+  void encode_characters(std::string_view text, std::vector<TokenId>& out);  // of sentencepiece form
   template <SplitPattern pattern>
   void encode_words(const char* p, const char* end, std::vector<TokenId>& out);
   void encode_word(std::string_view word, std::vector<TokenId>& out);
@@ -34,6 +35,7 @@ class Encoder {
   const Tokenizer tokenizer_;
   std::unique_ptr<WordCache> cache_;
   MergeScratch scratch_;
+  std::vector<TokenId> symbols_;
   std::string normalized_, prefixed_;
   std::vector<AddedTokenFinder::Piece> pieces_, inner_;
 };

@@ -1,6 +1,7 @@
 #include "token/tokenizer.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/checksum.h"
 #include "base/error.h"
@@ -34,6 +35,7 @@ std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> ad
   }
   c.add("merges");
   for (const Merge& m : spec.merges) c.add(m.left), c.add(m.right);
+  if (spec.form == SymbolForm::kSentencePiece) c.add("sentencepiece");
   c.add(name(spec.split));
   for (const bool flag : {spec.add_prefix_space, spec.ignore_merges, spec.nfc}) c.add(flag ? 1 : 0);
   std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
@@ -48,6 +50,23 @@ std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> ad
 
 }  // namespace
 
+// As Hugging Face decodes: through the byte alphabet where every character belongs to it.
+std::string Tokenizer::Data::decoded(std::string_view token) const {
+  if (spec.form == SymbolForm::kByteLevel) return alphabet.to_bytes(token).value_or(std::string(token));
+  if (token.size() == 6 && token.starts_with("<0x") && token[5] == '>') {
+    unsigned byte = 0;
+    const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
+    if (error == std::errc() && end == token.data() + 5) return std::string(1, static_cast<char>(byte));
+  }
+  std::string out;
+  for (std::size_t at = 0; at < token.size();) {
+    const bool space = token.substr(at).starts_with(kSpaceSymbol);
+    out.push_back(space ? ' ' : token[at]);
+    at += space ? kSpaceSymbol.size() : 1;
+  }
+  return out;
+}
+
 Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(spec.split) {
   const auto& vocabulary = spec.vocabulary;
   require<DataError>(!vocabulary.empty(), "the vocabulary is empty");
@@ -58,16 +77,19 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
     if (token.empty()) continue;
     const bool fresh = ids.emplace(token, static_cast<TokenId>(id)).second;
     require<DataError>(fresh, "token '{}' stands twice in the vocabulary", token);
-    bytes[id] = alphabet.to_bytes(token).value_or(token);
+    bytes[id] = decoded(token);
   }
   byte_ids.resize(256);
   for (int b = 0; b < 256; ++b) {
     std::string symbol;
-    append_utf8(alphabet.symbol(static_cast<std::uint8_t>(b)), symbol);
+    if (spec.form == SymbolForm::kByteLevel) {
+      append_utf8(alphabet.symbol(static_cast<std::uint8_t>(b)), symbol);
+    } else {
+      symbol = fmt::format("<0x{:02X}>", b);
+    }
     const auto found = ids.find(symbol);
     require<DataError>(found != ids.end(),
-                       "the vocabulary has no token for byte {} ('{}'): not a byte-level BPE tokenizer", b,
-                       symbol);
+                       "the vocabulary has no token for byte {} ('{}'): some text would be lost", b, symbol);
     byte_ids[static_cast<std::size_t>(b)] = found->second;
   }
   const auto size = static_cast<TokenId>(vocabulary.size());
@@ -103,8 +125,7 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
     require<DataError>(fresh, "added token '{}' stands twice", t.content);
     std::string_view pattern = t.content;
     if (t.normalized && spec.nfc) pattern = normalize_nfc(pattern, splitter.classes(), storage);
-    // As Hugging Face decodes: through the byte alphabet where every character belongs to it.
-    bytes[id] = alphabet.to_bytes(pattern).value_or(std::string(pattern));
+    bytes[id] = decoded(pattern);
     special[id] = t.special;
     (t.normalized ? normalized_finder : raw_finder).add(t, pattern);
   }
@@ -158,6 +179,8 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions option
     const std::string_view bytes = token_bytes(id);
     if (!options.skip_special || !is_special(id)) out.append(bytes);
   }
+  // The space that encoding put in front.
+  if (data_->spec.form == SymbolForm::kSentencePiece && out.starts_with(' ')) out.erase(0, 1);
   return out;
 }
 

@@ -14,10 +14,14 @@ struct StringHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view s) const { return std::hash<std::string_view>{}(s); }
 };
+// U+2581, a space in sentencepiece vocabularies.
+inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 using IdMap = std::unordered_map<std::string, TokenId, StringHash, std::equal_to<>>;
 
 struct Tokenizer::Data {
   explicit Data(TokenizerSpec given);
+  // What a token of the files decodes to.
+  std::string decoded(std::string_view token) const;
 
   TokenizerSpec spec;
   ByteAlphabet alphabet;

@@ -80,8 +80,10 @@ void Tokenizer::save(const fs::path& directory) const {
   std::error_code error;
   fs::create_directories(directory, error);
   require<IoError>(!error, "cannot create {}: {}", directory.string(), error.message());
-  write_text(directory / "vocab.json", vocab_json(spec()));
-  write_text(directory / "merges.txt", merges_txt(spec()));
+  if (spec().form == SymbolForm::kByteLevel) {  // the pair of files cannot say that it is of the other form
+    write_text(directory / "vocab.json", vocab_json(spec()));
+    write_text(directory / "merges.txt", merges_txt(spec()));
+  }
   write_text(directory / "special_tokens_map.json", special_tokens_map_json(spec()));
   write_text(directory / "tokenizer_config.json", tokenizer_config_json(spec()));
   write_text(directory / "tokenizer.json", tokenizer_json(spec()));

@@ -126,9 +126,14 @@ void read_model(json::object model, TokenizerSpec& spec) {
   }
   // unk_token, fuse_unk and byte_fallback concern symbols without a token: with all 256 bytes there is none.
   spec.ignore_merges = flag(model, "ignore_merges", false, "model");
+  require<DataError>(!spec.ignore_merges || spec.form == SymbolForm::kByteLevel,
+                     "model.ignore_merges with byte_fallback is not supported");
   const auto vocab = member(model, "vocab");
   require<DataError>(vocab.has_value(), "model.vocab is missing");
   const Lookup lookup = read_vocabulary(object_of(*vocab, "model.vocab"), "model.vocab", spec);
+  if (const auto unk = member(model, "unk_token"); unk && lookup.contains(text_of(*unk, "model.unk_token"))) {
+    spec.unk = text_of(*unk, "model.unk_token");
+  }
   const auto merges = member(model, "merges");
   json::array list;
   require<DataError>(merges && !merges->get(list), "model.merges must be a list");
@@ -214,6 +219,24 @@ void read_pre_tokenizer(json::object o, TokenizerSpec& spec, PreTokenizerState& 
       read_pre_tokenizer(object_of(e, "pre_tokenizer.pretokenizers"), spec, state, true);
     }
   }
+}
+
+// The one arrangement of Llama-2, Mistral and kin: spaces become U+2581 and one goes in front, no words are
+// cut.
+void read_sentencepiece(json::object root, TokenizerSpec& spec) {
+  spec.form = SymbolForm::kSentencePiece;
+  spec.split = SplitPattern::kNone;
+  const auto expect = [&](std::string_view key, std::string_view wanted) {
+    const auto e = member(root, key);
+    require<DataError>(e && simdjson::minify(*e) == wanted,
+                       "{} of a tokenizer with byte_fallback must be {} (that of Llama-2): not supported",
+                       key, wanted);
+  };
+  expect("normalizer", R"({"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},)"
+                       R"({"type":"Replace","pattern":{"String":" "},"content":"▁"}]})");
+  expect("decoder",
+         R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},)"
+         R"({"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]})");
 }
 
 void read_template(json::object o, TokenizerSpec& spec) {
@@ -310,20 +333,25 @@ TokenizerSpec parse_tokenizer_json(std::string_view text) {
     require<DataError>(!member(root, key), "tokenizer.json has '{}', which Stoa does not support", key);
   }
   TokenizerSpec spec;
-  if (const auto normalizer = member(root, "normalizer"))
-    read_normalizer(object_of(*normalizer, "normalizer"), spec);
-  const auto pre = member(root, "pre_tokenizer");
-  require<DataError>(pre.has_value(), "tokenizer.json has no pre_tokenizer: Stoa reads byte-level BPE");
-  PreTokenizerState state;
-  read_pre_tokenizer(object_of(*pre, "pre_tokenizer"), spec, state, false);
-  require<DataError>(state.byte_level, "the pre_tokenizer has no ByteLevel: Stoa reads byte-level BPE");
-  // Without a decoder the tokens are still bytes in the byte alphabet: they are decoded as ByteLevel does.
-  if (const auto decoder = member(root, "decoder")) {
-    const std::string type = type_of(object_of(*decoder, "decoder"), "decoder");
-    require<DataError>(type == "ByteLevel", "decoder {} is not supported (Stoa has ByteLevel)", type);
-  }
   const auto model = member(root, "model");
   require<DataError>(model.has_value(), "tokenizer.json has no model");
+  const auto pre = member(root, "pre_tokenizer");
+  if (!pre && flag(object_of(*model, "model"), "byte_fallback", false, "model")) {
+    read_sentencepiece(root, spec);
+  } else {
+    if (const auto normalizer = member(root, "normalizer"))
+      read_normalizer(object_of(*normalizer, "normalizer"), spec);
+    require<DataError>(pre.has_value(),
+                       "tokenizer.json has no pre_tokenizer and no byte_fallback: not supported");
+    PreTokenizerState state;
+    read_pre_tokenizer(object_of(*pre, "pre_tokenizer"), spec, state, false);
+    require<DataError>(state.byte_level, "the pre_tokenizer has no ByteLevel: not supported");
+    // Without a decoder the tokens are still bytes in the byte alphabet: they are decoded as ByteLevel does.
+    if (const auto decoder = member(root, "decoder")) {
+      const std::string type = type_of(object_of(*decoder, "decoder"), "decoder");
+      require<DataError>(type == "ByteLevel", "decoder {} is not supported (Stoa has ByteLevel)", type);
+    }
+  }
   read_model(object_of(*model, "model"), spec);
   if (const auto added = member(root, "added_tokens")) {
     json::array list;
@@ -332,6 +360,8 @@ TokenizerSpec parse_tokenizer_json(std::string_view text) {
     for (const json::element e : list) {
       AddedToken t = read_added(object_of(e, "added_tokens"), entries);
       require<DataError>(t.id >= 0, "added token '{}' has no id", t.content);
+      require<DataError>(!t.normalized || spec.form == SymbolForm::kByteLevel,
+                         "added token '{}' is normalized: not supported with byte_fallback", t.content);
       spec.added.push_back(std::move(t));
     }
   }

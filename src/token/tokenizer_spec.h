@@ -17,8 +17,17 @@ namespace stoa::token {
 
 namespace fs = std::filesystem;
 
+// How text becomes the symbols that are merged.
+enum class SymbolForm : std::uint8_t {
+  kByteLevel,  // bytes, written in the byte alphabet; words are cut by a pattern first (GPT-2, Llama-3, Qwen)
+  kSentencePiece,  // characters, spaces as U+2581 and one in front, bytes <0xNN> for what has no token
+                   // (Llama-2, Mistral)
+};
+
+// For sentencepiece form the fields split, add_prefix_space, trim_offsets and nfc have no meaning.
 struct TokenizerSpec {
-  std::vector<std::string> vocabulary;  // by id, in the byte alphabet; "" where an id has no token
+  SymbolForm form = SymbolForm::kByteLevel;
+  std::vector<std::string> vocabulary;  // by id, as written in files; "" where an id has no token
   std::vector<Merge> merges;            // by rank
   SplitPattern split = SplitPattern::kGpt2;
   bool add_prefix_space = false;  // a space before a text that begins with none

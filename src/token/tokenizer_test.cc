@@ -42,7 +42,7 @@ void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases, const
 }
 
 class HuggingFace : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Patterns, HuggingFace, testing::Values("gpt2", "llama3", "qwen2"));
+INSTANTIATE_TEST_SUITE_P(Patterns, HuggingFace, testing::Values("gpt2", "llama3", "qwen2", "llama2"));
 
 TEST_P(HuggingFace, SameIdsAndTexts) {
   const auto cases = test::read_json(fixture("samples.json"))[GetParam()];
@@ -99,7 +99,7 @@ TEST(Tokenizer, FingerprintSeesEveryPart) {
 
 TEST(Tokenizer, AnyBytesComeBack) {
   test::Random random(11);
-  for (const char* name : {"gpt2", "llama3"}) {
+  for (const char* name : {"gpt2", "llama3", "llama2"}) {
     const auto tokenizer = Tokenizer::load(fixture(name));
     Encoder encoder(tokenizer);
     for (int n = 0; n < 300; ++n) {
@@ -244,12 +244,21 @@ TEST(Gpt2, SameIdsWithItsOwnVocabulary) {
   expect_cases(tokenizer, test::read_json(fixture("gpt2-full.json")), "GPT-2");
 }
 
+TEST(Llama2, SameIdsWithARealVocabulary) {
+  const fs::path data = test::shared_data();
+  if (data.empty()) GTEST_SKIP() << "no shared data: the stories260k model is not there";
+  const auto tokenizer = Tokenizer::load(data / "stories260k");
+  EXPECT_EQ(tokenizer.bos_id(), 1);
+  EXPECT_EQ(tokenizer.eos_id(), 2);
+  expect_cases(tokenizer, test::read_json(fixture("stories260k.json")), "stories260k");
+}
+
 // More cases made by tests/oracle/make_token_fixtures.py --many, in a folder outside the repository.
 TEST(Gpt2, MoreCasesWhereNamed) {
   const char* folder = std::getenv("STOA_TOKEN_CASES");
   if (folder == nullptr) GTEST_SKIP() << "STOA_TOKEN_CASES names no folder";
   const auto samples = test::read_json(fs::path(folder) / "samples.json");
-  for (const char* name : {"gpt2", "llama3", "qwen2"})
+  for (const char* name : {"gpt2", "llama3", "qwen2", "llama2"})
     expect_cases(Tokenizer::load(fixture(name)), samples[name], name);
   const fs::path data = test::shared_data();
   if (!data.empty() && fs::exists(fs::path(folder) / "gpt2-full.json")) {

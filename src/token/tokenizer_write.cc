@@ -24,7 +24,28 @@ Json byte_level(bool add_prefix_space, bool trim_offsets, bool use_regex) {
           {"use_regex", use_regex}};
 }
 
+Json replace(const char* from, const char* to) {
+  return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+}
+
+Json normalizer(const TokenizerSpec& spec) {
+  if (spec.form == SymbolForm::kSentencePiece) {
+    const Json prepend = {{"type", "Prepend"}, {"prepend", "▁"}};
+    return {{"type", "Sequence"}, {"normalizers", Json::array({prepend, replace(" ", "▁")})}};
+  }
+  return spec.nfc ? Json{{"type", "NFC"}} : Json(nullptr);
+}
+
+Json decoder(const TokenizerSpec& spec) {
+  if (spec.form == SymbolForm::kByteLevel) return byte_level(spec.add_prefix_space, spec.trim_offsets, true);
+  const Json strip = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
+  return {
+      {"type", "Sequence"},
+      {"decoders", Json::array({replace("▁", " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}, strip})}};
+}
+
 Json pre_tokenizer(const TokenizerSpec& spec) {
+  if (spec.form == SymbolForm::kSentencePiece) return nullptr;
   const bool plain = spec.split == SplitPattern::kGpt2 || spec.split == SplitPattern::kNone;
   const Json last = byte_level(spec.add_prefix_space, spec.trim_offsets, spec.split == SplitPattern::kGpt2);
   if (plain) return last;
@@ -47,7 +68,8 @@ std::string content_of(const TokenizerSpec& spec, TokenId id) {
 
 Json post_processor(const TokenizerSpec& spec) {
   const Json offsets = byte_level(spec.add_prefix_space, spec.trim_offsets, true);
-  if (spec.before.empty() && spec.after.empty()) return offsets;
+  const bool bytes = spec.form == SymbolForm::kByteLevel;
+  if (spec.before.empty() && spec.after.empty()) return bytes ? offsets : Json(nullptr);
   const auto around = [&](int type_id, const char* sequence) {
     Json list = Json::array();
     for (const TokenId id : spec.before) {
@@ -72,6 +94,7 @@ Json post_processor(const TokenizerSpec& spec) {
                       {"single", around(0, "A")},
                       {"pair", pair},
                       {"special_tokens", special}};
+  if (!bytes) return added;
   return {{"type", "Sequence"}, {"processors", Json::array({offsets, added})}};
 }
 
@@ -115,22 +138,22 @@ std::string tokenizer_json(const TokenizerSpec& spec) {
     entry.update(flags_of(t));
     added.push_back(entry);
   }
-  const Json normalizer = spec.nfc ? Json{{"type", "NFC"}} : Json(nullptr);
   std::string out = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n";
   const auto part = [&out](const char* key, const Json& value) {
     out += fmt::format("  \"{}\": {},\n", key, value.dump());
   };
   part("added_tokens", added);
-  part("normalizer", normalizer);
+  part("normalizer", normalizer(spec));
   part("pre_tokenizer", pre_tokenizer(spec));
   part("post_processor", post_processor(spec));
-  part("decoder", byte_level(spec.add_prefix_space, spec.trim_offsets, true));
+  part("decoder", decoder(spec));
+  const bool characters = spec.form == SymbolForm::kSentencePiece;
+  const Json unk = characters && !spec.unk.empty() ? Json(spec.unk) : Json(nullptr);
   out += fmt::format(
-      "  \"model\": {{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
-      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": "
-      "false,\n"
-      "    \"byte_fallback\": false,\n    \"ignore_merges\": {},\n    \"vocab\": ",
-      spec.ignore_merges);
+      "  \"model\": {{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n"
+      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": {},\n"
+      "    \"byte_fallback\": {},\n    \"ignore_merges\": {},\n    \"vocab\": ",
+      unk.dump(), characters, characters, spec.ignore_merges);
   out += vocabulary_object(spec, "    ") + ",\n    \"merges\": [";
   const char* separator = "\n";
   for (const Merge& m : spec.merges) {

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes tests/fixtures/token: tokenizers trained by Hugging Face `tokenizers` on corpus.txt, and what it makes of texts.
 
-  python tests/oracle/make_token_fixtures.py tests/fixtures/token [--gpt2 VOCAB_JSON MERGES_TXT] [--many N]
+  python tests/oracle/make_token_fixtures.py tests/fixtures/token [--gpt2 VOCAB_JSON MERGES_TXT] [--llama2 TOKENIZER_JSON] [--many N]
 
-  gpt2/ llama3/ qwen2/tokenizer.json  vocabulary of 600 tokens: split patterns, NFC, added tokens of every kind
+  gpt2/ llama3/ qwen2/ llama2/tokenizer.json  600 or 800 tokens: split patterns, NFC, added tokens of every kind, byte fallback
   samples.json    texts with ids: as they are, with special tokens as text, with special tokens added; decoded text
   gpt2-full.json  ids of the same texts with GPT-2's own vocabulary (--gpt2; the vocabulary itself is not committed)
+  stories260k.json the same for a real tokenizer of Llama-2's form (--llama2)
   unicode.json    one checksum per pattern over the words of a probe text for every code point of Unicode; NFC; \\w
 --many N adds N random texts to samples.json (not committed). Needs: pip install tokenizers
 """
@@ -84,6 +85,22 @@ def train(name, lines):
     return tok
 
 
+def train_llama2(lines):
+    """Sentencepiece form: words are cut for training only, so that merges stay within them."""
+    tok = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tok.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<unk>", "<s>", "</s>"]
+    tok.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=800, show_progress=False,
+                                                       special_tokens=special + [f"<0x{b:02X}>" for b in range(256)]))
+    tok.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    tok.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+    tok.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    data = json.loads(tok.to_str())
+    data["pre_tokenizer"] = None
+    data["added_tokens"] = [t for t in data["added_tokens"] if t["content"] in special]
+    return Tokenizer.from_str(json.dumps(data))
+
+
 def cases(tok, texts):
     out = []
     for text in texts:
@@ -138,6 +155,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("directory")
     parser.add_argument("--gpt2", nargs=2)
+    parser.add_argument("--llama2")
     parser.add_argument("--many", type=int, default=0)
     parser.add_argument("--no-unicode", action="store_true")
     a = parser.parse_args()
@@ -146,8 +164,8 @@ def main():
     rng = random.Random(1234)
     texts = TEXTS + [random_text(rng) for _ in range(40 + a.many)]
     samples = {}
-    for name in PRE:
-        tok = train(name, lines)
+    for name in [*PRE, "llama2"]:
+        tok = train_llama2(lines) if name == "llama2" else train(name, lines)
         os.makedirs(os.path.join(a.directory, name), exist_ok=True)
         tok.save(os.path.join(a.directory, name, "tokenizer.json"))
         samples[name] = cases(tok, texts)
@@ -158,6 +176,8 @@ def main():
         tok.pre_tokenizer, tok.decoder = PRE["gpt2"], decoders.ByteLevel()
         tok.add_special_tokens(["<|endoftext|>"])
         dump("gpt2-full.json", cases(tok, texts))
+    if a.llama2:
+        dump("stories260k.json", cases(Tokenizer.from_file(a.llama2), texts))
     if not a.no_unicode:
         dump("unicode.json", unicode_checksums())
 

@@ -2,29 +2,19 @@
 // directories, 4.57): reference/model-families.md section 4.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "model/huggingface/config_json.h"
-#include "model/huggingface/tensor_map.h"
-#include "model/test_model.h"
+#include "model/huggingface/formula_weights.h"
 
 namespace stoa::model::huggingface {
 namespace {
 
-using testing::Batch;
-using testing::Model;
-
-// Section 4.1: tensors of the file in bytewise order of names, t = ordinal, i = flat index.
-double formula(std::uint32_t t, std::uint32_t i) {
-  std::uint32_t h = i * 0x9E3779B1u + (t + 1) * 0x85EBCA77u;
-  h ^= h >> 15;
-  h *= 0x2C1B3C6Du;
-  h ^= h >> 12;
-  h *= 0x297A2D39u;
-  h ^= h >> 15;
-  return (static_cast<double>(h >> 8) - 8388608.0) / 16777216.0;
-}
+namespace fixture = model::testing;
+using fixture::Batch;
+using fixture::Model;
+using testing::formula;
+using testing::load_formula;
 
 struct Vector {
   const char* id;
@@ -84,42 +74,7 @@ std::vector<Vector> vectors() {
 
 class Vectors : public ::testing::TestWithParam<Vector> {};
 
-void load_formula(Model& model, const Gpt& gpt, Family family) {
-  auto all = tensors(gpt, family);
-  std::sort(all.begin(), all.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
-  for (std::size_t t = 0; t < all.size(); ++t) {
-    std::vector<double> file(static_cast<std::size_t>(all[t].shape.elements()));
-    const bool norm = all[t].shape.rank() == 1 && all[t].name.ends_with("weight");
-    for (std::size_t i = 0; i < file.size(); ++i) {
-      const double v = formula(static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(i));
-      file[i] = norm ? 1 + v / 2 : v;
-    }
-    std::vector<std::vector<double>> parts(all[t].parts.size());
-    scatter(all[t], sizeof(double), reinterpret_cast<const std::byte*>(file.data()), [&](const CanonicalTensor& part) {
-      for (std::size_t p = 0; p < parts.size(); ++p)
-        if (all[t].parts[p].name == part.name) {
-          parts[p].resize(static_cast<std::size_t>(part.shape.elements()));
-          return reinterpret_cast<std::byte*>(parts[p].data());
-        }
-      return static_cast<std::byte*>(nullptr);
-    });
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-      const TensorView view = model.canonical_view(all[t].parts[p].name);
-      for (std::size_t i = 0; i < parts[p].size(); ++i) Model::set(view, static_cast<std::int64_t>(i), parts[p][i]);
-    }
-    if (model.canonical_view(all[t].parts[0].name).dtype != DType::kF64) continue;
-    // And back: the file's bytes come out as they went in.
-    std::vector<double> again(file.size());
-    gather(all[t], sizeof(double),
-           [&](const CanonicalTensor& part) {
-             return static_cast<const std::byte*>(model.canonical_view(part.name).data);
-           },
-           reinterpret_cast<std::byte*>(again.data()));
-    EXPECT_EQ(again, file) << all[t].name;
-  }
-}
-
-void check_vector(const Vector& expected, nn::Precision precision, double tolerance) {
+void check_vector(const Vector& expected, nn::Precision precision, double tolerance, fixture::Machine machine) {
   ModelDescription description = read_config(expected.config);
   for (double* p : {&description.config.hidden_dropout, &description.config.attention_dropout,
                     &description.config.embedding_dropout})
@@ -130,7 +85,7 @@ void check_vector(const Vector& expected, nn::Precision precision, double tolera
   o.precision = precision;
   o.tokens = 12;
   o.positions = 12;
-  Model model(gpt, o, testing::reference(), 12);
+  Model model(gpt, o, std::move(machine), 12);
   model.initialize_all(1);  // padding rows
   const auto all = tensors(gpt, description.family);
   EXPECT_EQ(all.size(), expected.tensors);
@@ -161,9 +116,10 @@ void check_vector(const Vector& expected, nn::Precision precision, double tolera
 }
 
 TEST_P(Vectors, Fp64) {
-  check_vector(GetParam(), testing::fp64(), 1e-5);
+  check_vector(GetParam(), fixture::fp64(), 1e-5, fixture::reference());
 }
-TEST_P(Vectors, Fp32) { check_vector(GetParam(), {DType::kF32, DType::kF32}, 2e-5); }
+TEST_P(Vectors, Fp32) { check_vector(GetParam(), {DType::kF32, DType::kF32}, 2e-5, fixture::reference()); }
+TEST_P(Vectors, CpuFp32) { check_vector(GetParam(), {DType::kF32, DType::kF32}, 2e-5, fixture::cpu()); }
 
 std::string name_of_vector(const ::testing::TestParamInfo<Vector>& test) { return test.param.id; }
 INSTANTIATE_TEST_SUITE_P(Families, Vectors, ::testing::ValuesIn(vectors()), name_of_vector);

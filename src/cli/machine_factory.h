@@ -1,0 +1,23 @@
+// The one place that names concrete devices and backends.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "run/machine.h"
+
+namespace stoa::cli {
+
+struct MachineOptions {
+  std::string backend = "cpu";            // cpu, reference, check (cpu beside reference, operation by operation)
+  std::optional<std::int64_t> threads;    // none: one per core
+  std::optional<std::string> instruction_set;  // none: the best of this processor
+};
+
+run::Machine make_machine(const MachineOptions& options);
+// Counts what `machine` would need, without memory.
+run::Machine make_meta_machine(const run::Machine& machine);
+// For plans: the CPU backend with this number of threads, on no memory at all.
+run::Machine make_planning_machine(const MachineOptions& options);
+
+}  // namespace stoa::cli

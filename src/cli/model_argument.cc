@@ -1,0 +1,46 @@
+#include "cli/model_argument.h"
+
+#include <algorithm>
+
+#include "ckpt/find_checkpoint.h"
+
+namespace stoa::cli {
+
+void ModelArguments::add_to(CLI::App& command) {
+  command.add_option("MODEL", model, "Hugging Face model directory, checkpoint, or run directory")->required();
+  command.add_option("--dtype", dtype, "fp32, bf16 or fp16 (default: as stored)");
+  command.add_option("--backend", machine.backend, "cpu, reference, or check (cpu beside reference)");
+  command.add_option("--threads", machine.threads, "Worker threads (default: one per core)");
+  command.add_option("--instruction-set", machine.instruction_set, "Force an instruction set");
+}
+
+LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& options) {
+  const auto found = ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel);
+  const run::ModelFiles files(found.model);
+  LoadedModel loaded;
+  loaded.directory = found.model;
+  loaded.model = files.model();
+  loaded.special = files.description().special;
+  if (options.tokenizer) loaded.tokenizer = token::Tokenizer::load(found.model);
+  if (loaded.tokenizer)
+    require<DataError>(loaded.tokenizer->vocab_size() <= loaded.model.vocabulary,
+                       "{}: the tokenizer has {} ids, the model's vocabulary {}: they do not belong together", found.model.string(),
+                       loaded.tokenizer->vocab_size(), loaded.model.vocabulary);
+  const DType type = arguments.dtype.empty() ? files.stored_type() : dtype_from_name(arguments.dtype);
+  require<ConfigError>(is_float(type), "--dtype {}: expected fp32, bf16 or fp16", arguments.dtype);
+
+  loaded.machine = std::make_unique<run::Machine>(make_machine(arguments.machine));
+  run::InferenceOptions inference;
+  inference.model = loaded.model;
+  inference.precision = {type, type};
+  const std::int64_t positions = loaded.model.config.max_positions();
+  inference.decoder.context = options.cache ? std::min(positions, options.context.value_or(positions)) : 0;
+  inference.decoder.pass_tokens = std::min(positions, options.pass_tokens);
+  run::Machine meta = make_meta_machine(*loaded.machine);
+  const std::size_t scratch = run::InferenceRank::measure_scratch(meta, inference);
+  loaded.rank = std::make_unique<run::InferenceRank>(*loaded.machine, inference, scratch);
+  files.read(loaded.rank->parameters().specs(), [&](nn::ParamId id) { return loaded.rank->parameters().get(id); });
+  return loaded;
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,50 @@
+#include "cli/plan_command.h"
+
+#include <iostream>
+#include <memory>
+
+#include "cli/config_command.h"
+#include "cli/machine_factory.h"
+#include "cli/schema.h"
+#include "plan/memory_plan.h"
+#include "train/tokenizer_choice.h"
+#include "train/training_plan.h"
+
+namespace stoa::cli {
+namespace {
+
+struct PlanArguments {
+  ConfigArguments config;
+  MachineOptions machine;
+  bool json = false;
+};
+
+void plan_memory(const PlanArguments& arguments, Context& context) {
+  const auto overrides = arguments.config.all_overrides();
+  train::RunConfig config = load_run_config(arguments.config.config, overrides, context.console);
+  MachineOptions options = arguments.machine;
+  if (!options.threads) options.threads = config.trainer.num_threads;
+  run::Machine machine = make_planning_machine(options);
+  const auto tokenizer = train::load_tokenizer(config.tokenizer);
+  if (!tokenizer && !config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
+  const auto plan = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0, config.trainer.max_steps.value_or(1));
+  const auto memory = plan::plan_memory(machine, plan.options);
+  std::cout << (arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Context& context) {
+  CLI::App* plan = app.add_subcommand("plan", "What a run will need, before it runs");
+  plan->require_subcommand(1);
+  auto arguments = std::make_shared<PlanArguments>();
+  CLI::App* memory = plan->add_subcommand(
+      "memory", "Bytes of every category, exact: the program run without memory. Example: stoa plan memory gpt-175b");
+  arguments->config.add_to(*memory);
+  memory->add_option("--threads", arguments->machine.threads, "Worker threads (workspaces depend on them)");
+  memory->add_option("--instruction-set", arguments->machine.instruction_set, "Plan for another instruction set");
+  memory->add_flag("--json", arguments->json, "One JSON object");
+  memory->callback([arguments, &context] { plan_memory(*arguments, context); });
+}
+
+}  // namespace stoa::cli

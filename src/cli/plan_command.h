@@ -1,0 +1,12 @@
+// `stoa plan memory CONFIG`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+
+namespace stoa::cli {
+
+void add_plan_command(CLI::App& app, Context& context);
+
+}  // namespace stoa::cli

@@ -1,0 +1,147 @@
+// Files that are not as they should be, and files of older versions.
+#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "model/huggingface/config_json.h"
+#include "model/huggingface/tensor_map.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal(const std::string& text) {
+  try {
+    read_config(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const char* kLlamaText =
+    R"({"model_type":"llama","vocab_size":32,"hidden_size":16,"intermediate_size":24,"num_hidden_layers":2,
+        "num_attention_heads":4,"max_position_embeddings":64)";
+std::string llama(const std::string& more) { return kLlamaText + more + "}"; }
+
+TEST(ReadConfig, RefusesByName) {
+  EXPECT_THAT(refusal("[]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal("{\"a\":"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal("{}"), HasSubstr("model_type"));
+  EXPECT_THAT(refusal(R"({"model_type":"lama"})"), HasSubstr("did you mean 'llama'"));
+  EXPECT_THAT(refusal(llama(R"(,"hidden_act":"tanh")")), HasSubstr("hidden_act 'tanh'"));
+  EXPECT_THAT(refusal(llama(R"(,"rms_norm_eps":"1e-5")")), HasSubstr("rms_norm_eps is \"1e-5\", expected a number"));
+  EXPECT_THAT(refusal(llama(R"(,"head_dim":2.5)")), HasSubstr("head_dim is 2.5"));
+  EXPECT_THAT(refusal(llama(R"(,"head_dim":-4)")), HasSubstr("head_dim is -4"));
+  EXPECT_THAT(refusal(llama(R"(,"head_dim":1e300)")), HasSubstr("head_dim"));
+  EXPECT_THAT(refusal(llama(R"(,"attention_bias":true)")), HasSubstr("attention_bias true with mlp_bias false"));
+  EXPECT_THAT(refusal(llama(R"(,"partial_rotary_factor":0.5)")), HasSubstr("partial_rotary_factor"));
+  EXPECT_THAT(refusal(llama(R"(,"logit_scale":2.0)")), HasSubstr("logit_scale = 2.0 is not known for llama"));
+  EXPECT_THAT(refusal(llama(R"(,"rope_scaling":{"type":"lineal","factor":2})")), HasSubstr("did you mean 'linear'"));
+  EXPECT_THAT(refusal(llama(R"(,"rope_scaling":{"type":"linear","factor":2,"speed":3})")), HasSubstr("rope_parameters.speed"));
+  EXPECT_THAT(refusal(llama(R"(,"quantization_config":{"bits":4})")), HasSubstr("quantization_config"));
+  EXPECT_THAT(refusal(llama(R"(,"num_key_value_heads":3)")), HasSubstr("num_query_groups 3"));
+  EXPECT_THAT(refusal(R"({"model_type":"gpt2","scale_attn_by_inverse_layer_idx":true})"),
+              HasSubstr("scale_attn_by_inverse_layer_idx"));
+  EXPECT_THAT(refusal(R"({"model_type":"qwen3","layer_types":["sliding_attention"]})"), HasSubstr("layer_types has 1"));
+  EXPECT_THAT(refusal(R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,
+                          "layer_types":["sliding_attention","full_attention"]})"),
+              HasSubstr("layer_types[1]"));
+  EXPECT_THAT(refusal(llama(",\"x\":" + std::string(100000, '['))), HasSubstr("nested"));
+  // Says nothing, or belongs to every configuration: passed over.
+  EXPECT_EQ(refusal(llama(R"(,"logit_scale":null,"use_cache":true,"pretraining_tp":1,"_attn":"x","id2label":{"0":"a"})")), "");
+}
+
+TEST(ReadConfig, FillsDefaultsOfTheFamily) {
+  const auto gpt2 = read_config(R"({"model_type":"gpt2"})").config;
+  EXPECT_EQ(resolve_gpt(gpt2).vocabulary, 50257);
+  EXPECT_EQ(parameter_count(resolve_gpt(gpt2)), 124439808);
+  EXPECT_EQ(gpt2.hidden_dropout, 0.1);
+  const auto mistral = read_config(R"({"model_type":"mistral"})").config;
+  EXPECT_EQ(mistral.window_size, 4096);
+  EXPECT_EQ(parameter_count(resolve_gpt(mistral)), 7241732096);
+  EXPECT_FALSE(read_config(R"({"model_type":"mistral","sliding_window":null})").config.window_size.has_value());
+  EXPECT_EQ(read_config(R"({"model_type":"qwen3"})").config.head_size(), 128);
+  EXPECT_EQ(read_config(R"({"model_type":"llama","eos_token_id":[5,6]})").special.eos, (std::vector<std::int64_t>{5, 6}));
+  EXPECT_EQ(parameter_count(resolve_gpt(read_config(R"({"model_type":"llama"})").config)), 6738415616);
+}
+
+TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {
+  ModelConfig c;
+  c.vocab_size = 100;
+  EXPECT_EQ(choose_family(c), Family::kGpt2);
+  c.position_embedding_type = PositionEmbedding::kRope;
+  c.rotary_percentage = 0.25;
+  c.hidden_size = 64;
+  c.num_attention_heads = 4;
+  c.qk_layernorm = true;
+  c.window_size = 77;
+  c.rope_scaling.type = RopeScaling::kLinear;
+  c.rope_scaling.factor = 3;
+  std::string why;
+  EXPECT_EQ(choose_family(c, &why), Family::kStoa);
+  EXPECT_THAT(why, HasSubstr("learned positions"));
+  const Gpt gpt = resolve_gpt(c);
+  const std::string text = write_config(gpt, Family::kStoa, DType::kF32, {});
+  const auto again = read_config(text);
+  EXPECT_EQ(again.family, Family::kStoa);
+  EXPECT_EQ(write_config(resolve_gpt(again.config), Family::kStoa, DType::kF32, {}), text);
+  EXPECT_EQ(again.config.window_size, 77);
+  EXPECT_EQ(again.config.rope_scaling.factor, 3);
+  EXPECT_EQ(tensors(gpt, Family::kStoa).size(), canonical_tensors(gpt).size());
+}
+
+struct MatchTest : ::testing::Test {
+  ModelDescription description = read_config(R"({"model_type":"gpt2","vocab_size":9,"n_embd":8,"n_layer":1,"n_head":2,"n_positions":4})");
+  std::vector<Tensor> wanted = tensors(resolve_gpt(description.config), Family::kGpt2);
+  std::vector<FileTensor> file;
+  void SetUp() override {
+    for (const auto& tensor : wanted) file.push_back({tensor.name, tensor.shape});
+  }
+  std::string refusal(bool tied = true) {
+    try {
+      match(wanted, file, Family::kGpt2, tied);
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(MatchTest, PrefixesAndOldBuffersDoNotMatter) {
+  for (auto& tensor : file) tensor.name = tensor.name.substr(std::string("transformer.").size());
+  file.push_back({"h.0.attn.bias", {1, 1, 4, 4}});
+  file.push_back({"h.0.attn.masked_bias", {}});
+  const Match found = match(wanted, file, Family::kGpt2, true);
+  EXPECT_EQ(found.names[0], "wte.weight");
+  EXPECT_EQ(found.ignored.size(), 2u);
+  EXPECT_FALSE(found.head_beside_tied);
+  EXPECT_EQ(wanted[0].shape, (Shape{9, 8}));
+  const auto c_attn = std::find_if(wanted.begin(), wanted.end(), [](const Tensor& t) { return t.name.ends_with("c_attn.weight"); });
+  EXPECT_TRUE(c_attn->transposed);
+  EXPECT_EQ(c_attn->shape, (Shape{8, 24}));
+}
+
+TEST_F(MatchTest, TiedModelTakesEitherNameAndTellsOfBoth) {
+  file.push_back({"lm_head.weight", {9, 8}});
+  EXPECT_EQ(match(wanted, file, Family::kGpt2, true).head_beside_tied, "lm_head.weight");
+  EXPECT_THAT(refusal(false), HasSubstr("unexpected: lm_head.weight"));
+  file.erase(file.begin());
+  EXPECT_EQ(match(wanted, file, Family::kGpt2, true).names[0], "lm_head.weight");
+}
+
+TEST_F(MatchTest, ListsWhatIsMissingUnexpectedOrMisshapen) {
+  file[1].shape = {5, 8};
+  file[2].name = "transformer.ln_g.weight";
+  const std::string message = refusal();
+  EXPECT_THAT(message, HasSubstr("missing: transformer.ln_f.weight."));
+  EXPECT_THAT(message, HasSubstr("transformer.wpe.weight [5, 8] (expected [4, 8])"));
+  EXPECT_THAT(message, HasSubstr("unexpected: transformer.ln_g.weight."));
+  file.clear();
+  EXPECT_THAT(refusal(), HasSubstr("and 12 more"));
+}
+
+}  // namespace
+}  // namespace stoa::model::huggingface

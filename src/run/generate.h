@@ -1,0 +1,39 @@
+// Text from a prompt, piece by piece.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "run/decoder.h"
+#include "run/token_sampler.h"
+#include "token/tokenizer.h"
+
+namespace stoa::run {
+
+struct GenerateOptions {
+  std::int64_t max_tokens = 128;
+  SamplingOptions sampling;
+  std::vector<std::string> stop;        // texts that end the answer; not part of it
+  std::vector<std::int32_t> end_tokens; // ids that end it (the tokenizer's end of text is always among them)
+};
+
+enum class EndReason : std::uint8_t { kLength, kEndToken, kStopText, kContext, kCaller };
+
+struct GenerateResult {
+  std::vector<std::int32_t> prompt, answer;  // ids
+  EndReason reason = EndReason::kLength;
+  double prompt_seconds = 0, answer_seconds = 0;
+};
+
+// Calls `emit` with text as soon as it is certain (whole characters, no prefix of a stop text); `emit` returns false to end.
+// Prompts longer than the context lose their beginning. DataError on an empty prompt of a tokenizer without bos and eod.
+GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer, std::string_view prompt,
+                        const GenerateOptions& options, const std::function<bool(std::string_view)>& emit);
+// The same from ids; the decoder keeps what it has been fed (a conversation goes on).
+GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
+                            std::vector<std::int32_t> prompt, const GenerateOptions& options,
+                            const std::function<bool(std::string_view)>& emit);
+
+}  // namespace stoa::run

@@ -1,0 +1,383 @@
+#include "train/trainer.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/checksum.h"
+#include "data/sampler.h"
+#include "run/gemm_rate.h"
+#include "run/generate.h"
+#include "train/tokenizer_choice.h"
+
+namespace stoa::train {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+std::string join_prefixes(const std::vector<data::WeightedPrefix>& blend) {
+  std::string out;
+  for (const auto& part : blend) out += fmt::format("{}{} x {}", out.empty() ? "" : ", ", part.weight, part.prefix);
+  return out;
+}
+
+// The builder's list form: weight, prefix, weight, prefix …
+std::vector<std::string> list_form(const std::vector<data::WeightedPrefix>& blend) {
+  std::vector<std::string> list;
+  for (const auto& part : blend) {
+    list.push_back(fmt::format("{}", part.weight));
+    list.push_back(part.prefix);
+  }
+  return list;
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerParts parts) : parts_(std::move(parts)), config_(parts_.config), start_(Clock::now()) {}
+Trainer::~Trainer() = default;
+
+RunFinish Trainer::run() {
+  RunFinish finish;
+  try {
+    set_up();
+    loop(finish);
+    if (checkpoints_) {
+      if (saved_step_ != step_) save(true);
+      checkpoints_->wait();
+    }
+  } catch (const std::exception& error) {
+    finish.reason = StopReason::kError;
+    finish.detail = error.what();
+    finish.step = step_;
+    finish.tokens = tokens_;
+    finish.seconds = seconds_since(start_);
+    for (auto* observer : parts_.observers) observer->on_finish(finish);
+    throw;
+  }
+  finish.step = step_;
+  finish.tokens = tokens_;
+  finish.seconds = seconds_since(start_);
+  finish.skipped_steps = previous_skipped_;
+  finish.used = rank_->arena().touched();
+  finish.peak_memory_bytes = peak_resident_bytes();
+  for (auto* observer : parts_.observers) observer->on_finish(finish);
+  return finish;
+}
+
+void Trainer::set_up() {
+  const auto directory = run_directory(config_);
+  require<ConfigError>(directory.has_value(), "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
+  directory_ = *directory;
+  tokenizer_ = load_tokenizer(config_.tokenizer);
+  const std::int64_t vocabulary = tokenizer_ ? tokenizer_->vocab_size() : 0;
+
+  std::int64_t epoch_samples = 0;
+  if (config_.trainer.max_epochs) {
+    plan_ = std::make_unique<TrainingPlan>(plan_training(config_, vocabulary, 1));
+    build_data();
+    epoch_samples = datasets_.train->size();
+  }
+  plan_ = std::make_unique<TrainingPlan>(plan_training(config_, vocabulary, std::nullopt, epoch_samples));
+  build_data();
+
+  std::error_code error;
+  fs::create_directories(directory_, error);
+  require<IoError>(!error, "cannot create the run directory '{}': {}", directory_.string(), error.message());
+  write_text(directory_ / "config.yaml", parts_.config_yaml);
+
+  machine_ = std::make_unique<run::Machine>(parts_.make_machine());
+  run::Machine meta = parts_.make_meta_machine(*machine_);
+  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_->options);
+  rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_->options, scratch);
+  start_or_resume();
+  gemm_tflops_ = run::measure_gemm_tflops(*machine_, plan_->options.precision.compute);
+  if (config_.exp_manager.create_checkpoint_callback) {
+    const auto& c = config_.exp_manager.checkpoint;
+    ckpt::WriterOptions options;
+    options.retention.keep_last = c.save_top_k < 0 ? 0 : static_cast<int>(c.keep_last);
+    options.retention.keep_best = c.save_top_k < 0 ? 0 : static_cast<int>(c.save_top_k);
+    checkpoints_ = std::make_unique<ckpt::CheckpointWriter>(directory_ / "checkpoints", options);
+  }
+  announce();
+
+  const data::Dataset* train = datasets_.train.get();
+  const optim::BatchPlan batch = plan_->batch;
+  const std::int64_t last = batch.samples_after(plan_->steps);
+  // The background thread keeps its own count of samples: batch number n is step n's whole global batch.
+  auto consumed = std::make_shared<std::int64_t>(samples_);
+  prefetch_ = std::make_unique<data::Prefetcher>(
+      step_, 2, [train, batch, last, consumed](std::int64_t, data::Batch& out, const std::stop_token&) {
+        if (*consumed >= last) return false;
+        const data::Sampler sampler(train->size(), data::SampleOrder::kSequential, 0);
+        std::vector<std::int64_t> rows;
+        sampler.global_batch(*consumed, batch.batch_at(*consumed), rows);
+        data::fill_batch(*train, rows, out);
+        *consumed += static_cast<std::int64_t>(rows.size());
+        return true;
+      });
+}
+
+void Trainer::build_data() {
+  const data::DataConfig& d = config_.data;
+  require<ConfigError>(!d.data_prefix.empty(), "no training data: give model.data (a prefix made by 'stoa data prepare')");
+  data::BuildOptions options;
+  options.data_prefix = list_form(d.data_prefix.blend);
+  options.splits_string = d.splits_string;
+  options.split_prefix = {list_form(d.data_prefix.train), list_form(d.data_prefix.validation), list_form(d.data_prefix.test)};
+  const TrainerConfig& t = config_.trainer;
+  options.samples = data::samples_of_run(plan_->batch.samples_after(plan_->steps), plan_->steps, t.val_check_interval,
+                                         t.limit_val_batches, plan_->batch.largest());
+  // Validation always reads the same first samples, so it needs one validation's worth.
+  options.samples[1] = t.val_check_interval > 0 ? t.limit_val_batches * plan_->batch.largest() : 0;
+  options.samples[2] = 0;
+  if (t.max_epochs && plan_->steps == 1) options.samples[0] = std::nullopt;
+  if (d.index_mapping_dir) options.cache_folder = *d.index_mapping_dir;
+  if (tokenizer_) options.tokenizer_fingerprint = tokenizer_->fingerprint();
+  options.gpt.sequence_length = plan_->options.length;
+  options.gpt.seed = static_cast<std::uint32_t>(config_.model.seed);
+  options.gpt.eod_mask_loss = d.eod_mask_loss;
+  options.gpt.reset_position_ids = d.reset_position_ids;
+  options.gpt.reset_attention_mask = d.reset_attention_mask;
+  options.gpt.eod_id = tokenizer_ ? tokenizer_->eod_id().value_or(-1) : -1;
+  options.gpt.vocabulary = plan_->options.model.vocabulary;
+  datasets_ = data::build_gpt_datasets(options, [this](std::string_view note) { parts_.console.line(note); });
+}
+
+void Trainer::start_or_resume() {
+  const fs::path checkpoints = directory_ / "checkpoints";
+  std::optional<ckpt::FoundCheckpoint> found;
+  if (fs::exists(checkpoints)) found = ckpt::find_resume(directory_);
+  if (found) {
+    require<ConfigError>(config_.exp_manager.resume_if_exists,
+                         "'{}' holds a run (its newest checkpoint is {}): resume it with exp_manager.resume_if_exists=true, or "
+                         "give another directory",
+                         directory_.string(), found->root.filename().string());
+    for (const auto& skipped : found->skipped) parts_.console.warn(skipped);
+    run::restore(*rank_, *found);
+    const ckpt::TrainingState& state = found->manifest->training;
+    require<ConfigError>(!tokenizer_ || state.tokenizer_fingerprint == tokenizer_->fingerprint(),
+                         "the checkpoint was trained with tokenizer {}, the configuration names {}", state.tokenizer_fingerprint,
+                         tokenizer_ ? tokenizer_->fingerprint() : "none");
+    step_ = first_step_ = saved_step_ = state.step;
+    samples_ = state.samples;
+    tokens_ = state.tokens;
+    resumed_from_ = found->root.filename().string();
+    if (const auto best = state.metrics.find("best_val_loss"); best != state.metrics.end()) best_loss_ = best->second;
+    previous_skipped_ = static_cast<std::int64_t>(rank_->read_scalars()[ops::StepSlot::kSkipped]);
+    require<ConfigError>(step_ <= plan_->steps, "the run has done {} steps, the configuration ends at {}", step_, plan_->steps);
+    return;
+  }
+  require<ConfigError>(!config_.exp_manager.resume_if_exists || config_.exp_manager.resume_ignore_no_checkpoint,
+                       "'{}' holds no checkpoint to resume (exp_manager.resume_ignore_no_checkpoint is false)", directory_.string());
+  rank_->initialize();
+  if (config_.restore_from_path) {
+    const auto from = ckpt::find_checkpoint(*config_.restore_from_path);
+    run::load_weights(*rank_, run::ModelFiles(from.model));
+    parts_.console.line(fmt::format("weights from {}", from.root.string()));
+  }
+}
+
+void Trainer::announce() {
+  const model::Gpt& m = plan_->options.model;
+  RunStart start;
+  start.name = config_.name;
+  start.layout = fmt::format("1 rank = TP1 PP1 DP1 | layers {}", m.config.num_layers);
+  start.machine = machine_->description;
+  start.parameters = model::parameter_count(m);
+  start.model = fmt::format("{} parameters: {} layers x {}, {} heads, sequence {}, vocabulary {}",
+                            format_count(static_cast<double>(start.parameters)), m.config.num_layers, m.config.hidden_size,
+                            m.config.num_attention_heads, plan_->options.length, m.vocabulary);
+  start.precision = std::string(name_of(plan_->options.precision.compute));
+  start.tokens_per_sample = plan_->options.length;
+  start.first_step = first_step_;
+  start.resumed_from = resumed_from_;
+  start.verified = !resumed_from_.empty();
+  start.last_step = plan_->steps;
+  start.planned_seconds = config_.trainer.max_time ? config_.trainer.max_time->seconds : 0;
+  start.gemm_tflops = gemm_tflops_;
+  start.planned = rank_->arena().declared();
+  start.config_yaml = parts_.config_yaml;
+  start.version = parts_.version;
+  start.commit = parts_.commit;
+  start.tokenizer_fingerprint = tokenizer_ ? tokenizer_->fingerprint() : "";
+  start.data.push_back(join_prefixes(config_.data.data_prefix.blend.empty() ? config_.data.data_prefix.train
+                                                                            : config_.data.data_prefix.blend));
+  start.command = parts_.command;
+  for (auto* observer : parts_.observers) observer->on_start(start);
+}
+
+void Trainer::loop(RunFinish& finish) {
+  finish.reason = StopReason::kDone;
+  finish.detail = fmt::format("{} steps done", plan_->steps);
+  if (config_.trainer.val_check_interval > 0 && step_ == 0 && datasets_.validation) validate();
+  while (step_ < plan_->steps) {
+    train_step();
+    if (due(config_.trainer.val_check_interval) || (step_ == plan_->steps && config_.trainer.val_check_interval > 0)) validate();
+    const std::int64_t every =
+        config_.exp_manager.checkpoint.every_n_train_steps.value_or(config_.trainer.val_check_interval);
+    if (checkpoints_ && due(every)) save(false);
+    if (parts_.stop.stop_requested()) {
+      finish.reason = StopReason::kSignal;
+      finish.detail = fmt::format("stopped by a signal after step {}", step_);
+      return;
+    }
+    if (config_.trainer.max_time && seconds_since(start_) >= config_.trainer.max_time->seconds) {
+      finish.reason = StopReason::kTime;
+      finish.detail = fmt::format("trainer.max_time reached after step {}", step_);
+      return;
+    }
+  }
+}
+
+void Trainer::train_step() {
+  const auto begin = Clock::now();
+  const data::Batch* batch = prefetch_->next();
+  require<InternalError>(batch != nullptr, "the data ended before the last step");
+  const double data_seconds = seconds_since(begin);
+  const auto& traced = config_.trainer.trace_steps;
+  if (std::find(traced.begin(), traced.end(), step_ + 1) != traced.end()) {
+    run::TraceRecorder trace;
+    rank_->step(*batch, samples_, &trace);
+    write_trace(trace);
+  } else {
+    rank_->step(*batch, samples_);
+  }
+  ++step_;
+  samples_ += batch->rows;
+  const std::int64_t tokens = batch->rows * batch->sequence_length;
+  tokens_ += tokens;
+  window_tokens_ += tokens;
+  report_step(seconds_since(begin), data_seconds);
+}
+
+void Trainer::report_step(double seconds, double data_seconds) {
+  const run::StepScalars scalars = rank_->read_scalars();
+  window_seconds_ += seconds;
+  window_data_seconds_ += data_seconds;
+  ++window_steps_;
+  using ops::StepSlot;
+  StepReport report;
+  report.step = step_;
+  report.samples = samples_;
+  report.tokens = tokens_;
+  report.loss = scalars[StepSlot::kTokens] > 0 ? scalars[StepSlot::kLossSum] / scalars[StepSlot::kTokens] : NAN;
+  report.learning_rate = scalars[StepSlot::kLearningRate];
+  report.gradient_norm = scalars[StepSlot::kGradNorm];
+  report.loss_scale = scalars[StepSlot::kLossScale];
+  report.skipped = scalars[StepSlot::kFoundInf] != 0;
+  report.skipped_steps = static_cast<std::int64_t>(scalars[StepSlot::kSkipped]);
+  previous_skipped_ = report.skipped_steps;
+  report.logged = due(config_.trainer.log_every_n_steps) || step_ == plan_->steps || step_ == first_step_ + 1;
+  const auto n = static_cast<double>(window_steps_);
+  report.step_seconds = window_seconds_ / n;
+  report.data_seconds = window_data_seconds_ / n;
+  report.save_seconds = window_save_seconds_ / n;
+  report.compute_seconds = report.step_seconds - report.data_seconds;
+  report.tokens_per_second = static_cast<double>(window_tokens_) / window_seconds_;
+  report.model_tflops = model_flops_per_token(plan_->options.model, plan_->options.length) * report.tokens_per_second * 1e-12;
+  report.mfu = gemm_tflops_ > 0 ? report.model_tflops / gemm_tflops_ : 0;
+  report.peak_memory_bytes = peak_resident_bytes();
+  for (auto* observer : parts_.observers) observer->on_step(report);
+  if (report.logged) {
+    window_seconds_ = window_data_seconds_ = window_save_seconds_ = 0;
+    window_steps_ = window_tokens_ = 0;
+  }
+  bad_losses_ = std::isfinite(report.loss) || scalars[StepSlot::kTokens] == 0 ? 0 : bad_losses_ + 1;
+  require<NumericsError>(bad_losses_ < 10,
+                         "the loss has not been finite for {} steps (since step {}): no update was made in them. Lower the "
+                         "learning rate ({}), or resume from an earlier checkpoint",
+                         bad_losses_, step_ - bad_losses_ + 1, report.learning_rate);
+}
+
+void Trainer::validate() {
+  if (!datasets_.validation) return;
+  const auto begin = Clock::now();
+  const std::int64_t rows_per_batch = plan_->batch.largest();
+  double loss = 0, tokens = 0;
+  data::Batch batch;
+  const std::int64_t rows = std::min(datasets_.validation->size(), config_.trainer.limit_val_batches * rows_per_batch);
+  const std::int64_t granule = plan_->options.micro_batch;
+  for (std::int64_t row = 0; row + granule <= rows; row += granule) {
+    std::vector<std::int64_t> samples(static_cast<std::size_t>(granule));
+    for (std::int64_t i = 0; i < granule; ++i) samples[i] = row + i;
+    data::fill_batch(*datasets_.validation, samples, batch);
+    const auto sum = rank_->evaluate(batch);
+    loss += sum.loss;
+    tokens += sum.tokens;
+  }
+  if (tokens == 0) return;
+  ValidationReport report;
+  report.step = step_;
+  report.samples = samples_;
+  report.tokens = tokens_;
+  report.loss = loss / tokens;
+  report.valid_tokens = static_cast<std::int64_t>(tokens);
+  report.seconds = seconds_since(begin);
+  report.best = !best_loss_ || report.loss < *best_loss_;
+  if (report.best) best_loss_ = report.loss;
+  validation_loss_ = report.loss;
+  for (auto* observer : parts_.observers) observer->on_validation(report);
+  draw_samples();
+}
+
+void Trainer::draw_samples() {
+  if (!tokenizer_ || !rank_->decoder()) return;
+  for (const auto& prompt : config_.trainer.sample_prompts) {
+    run::GenerateOptions options;
+    options.max_tokens = config_.trainer.sample_max_tokens;
+    options.sampling.temperature = 0.8;
+    options.sampling.top_p = 0.95;
+    options.sampling.seed = 1;  // the same draws at every step: what changes is the model
+    std::string text;
+    run::generate(*rank_->decoder(), rank_->decoder_parts(), *tokenizer_, prompt, options, [&](std::string_view piece) {
+      text += piece;
+      return true;
+    });
+    for (auto* observer : parts_.observers) observer->on_sample({step_, prompt, text});
+  }
+}
+
+void Trainer::save(bool wait) {
+  const auto begin = Clock::now();
+  ckpt::TrainingState state;
+  state.step = step_;
+  state.samples = state.data_cursor = samples_;
+  state.tokens = tokens_;
+  state.config_hash = checksum_text(checksum(parts_.config_yaml));
+  state.tokenizer_fingerprint = tokenizer_ ? tokenizer_->fingerprint() : "";
+  state.layout = "TP1 PP1 DP1";
+  if (validation_loss_) state.metrics["val_loss"] = *validation_loss_;
+  if (best_loss_) state.metrics["best_val_loss"] = *best_loss_;
+  checkpoints_->wait();  // the snapshot before this one is written: at most one is in memory
+  run::ModelTextFiles files;
+  model::huggingface::SpecialTokens special;
+  if (tokenizer_) {
+    files = tokenizer_files(*tokenizer_);
+    special.bos = tokenizer_->bos_id();
+    special.pad = tokenizer_->pad_id();
+    if (const auto eod = tokenizer_->eod_id()) special.eos = {*eod};
+  }
+  auto snapshot = run::take_snapshot(*rank_, files, special, state);
+  checkpoints_->save(state, std::move(snapshot));
+  saved_step_ = step_;
+  if (wait) checkpoints_->wait();
+  CheckpointReport report;
+  report.step = step_;
+  report.path = (directory_ / "checkpoints" / ckpt::checkpoint_name(step_)).string();
+  report.snapshot_seconds = seconds_since(begin);
+  window_save_seconds_ += report.snapshot_seconds;
+  for (auto* observer : parts_.observers) observer->on_checkpoint(report);
+}
+
+void Trainer::write_trace(const run::TraceRecorder& trace) { write_text(directory_ / "trace.json", trace.json(0)); }
+
+}  // namespace stoa::train

@@ -1,0 +1,86 @@
+// A training run from a configuration to its end: data, resuming, steps, validation, checkpoints. What people see of it is
+// told to observers.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/console.h"
+#include "ckpt/checkpoint_writer.h"
+#include "data/builder.h"
+#include "data/prefetch.h"
+#include "run/rank_checkpoint.h"
+#include "run/training_rank.h"
+#include "token/tokenizer.h"
+#include "train/run_config.h"
+#include "train/run_observer.h"
+#include "train/training_plan.h"
+
+namespace stoa::train {
+
+struct TrainerParts {
+  RunConfig config;
+  std::string config_yaml;  // resolved
+  std::function<run::Machine()> make_machine;
+  std::function<run::Machine(const run::Machine&)> make_meta_machine;
+  Console& console;
+  std::vector<RunObserver*> observers;
+  std::stop_token stop;     // SIGINT or SIGTERM: save and end
+  std::vector<std::string> command;
+  std::string version, commit;
+};
+
+class Trainer {
+ public:
+  explicit Trainer(TrainerParts parts);
+  ~Trainer();
+
+  // Trains to the end, to trainer.max_time or to a signal. Saves a checkpoint at the end of either. Errors are thrown after
+  // the observers heard of them.
+  RunFinish run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void set_up();
+  void build_data();
+  void start_or_resume();
+  void announce();
+  void loop(RunFinish& finish);
+  void train_step();
+  void report_step(double seconds, double data_seconds);
+  void validate();
+  void draw_samples();
+  void save(bool wait);
+  void write_trace(const run::TraceRecorder& trace);
+  bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
+
+  TrainerParts parts_;
+  const RunConfig& config_;
+  fs::path directory_;
+  std::optional<token::Tokenizer> tokenizer_;
+  std::unique_ptr<TrainingPlan> plan_;
+  std::unique_ptr<run::Machine> machine_;
+  std::unique_ptr<run::TrainingRank> rank_;
+  data::DatasetTriple datasets_;
+  std::unique_ptr<ckpt::CheckpointWriter> checkpoints_;
+  std::unique_ptr<data::Prefetcher> prefetch_;
+
+  std::int64_t step_ = 0, samples_ = 0, tokens_ = 0;  // done
+  std::int64_t first_step_ = 0, saved_step_ = -1;
+  std::string resumed_from_;
+  std::optional<double> validation_loss_, best_loss_;
+  double gemm_tflops_ = 0, save_seconds_ = 0;
+  std::int64_t bad_losses_ = 0;                       // in a row
+  std::int64_t previous_skipped_ = 0;
+  double window_seconds_ = 0, window_data_seconds_ = 0, window_save_seconds_ = 0;
+  std::int64_t window_steps_ = 0, window_tokens_ = 0;  // since the last logged step
+  Clock::time_point start_;
+};
+
+}  // namespace stoa::train

@@ -1,0 +1,75 @@
+#include "train/training_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "optim/schedule_options.h"
+
+namespace stoa::train {
+
+std::optional<std::string> run_directory(const RunConfig& config) {
+  if (config.exp_manager.explicit_log_dir) return config.exp_manager.explicit_log_dir;
+  if (config.exp_manager.exp_dir)
+    return (std::filesystem::path(*config.exp_manager.exp_dir) / config.exp_manager.name.value_or(config.name)).string();
+  return std::nullopt;
+}
+
+nn::Precision precision_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32: return {DType::kF32, DType::kF32};
+    case Precision::kBf16: return {DType::kBF16, DType::kBF16};
+    case Precision::kFp16: return {DType::kF16, DType::kF16};
+  }
+  fail<InternalError>("unknown precision");
+}
+
+namespace {
+
+std::int64_t steps_of(const RunConfig& config, const optim::BatchPlan& batch, std::int64_t epoch_samples) {
+  const TrainerConfig& t = config.trainer;
+  std::optional<std::int64_t> steps = t.max_steps;
+  const auto limit = [&](std::int64_t other) { steps = steps ? std::min(*steps, other) : other; };
+  const std::int64_t length = config.model.encoder_seq_length;
+  if (t.max_tokens) limit(batch.steps_for((*t.max_tokens + length - 1) / length));
+  if (t.max_epochs && epoch_samples > 0)
+    limit(batch.steps_for(static_cast<std::int64_t>(std::ceil(*t.max_epochs * static_cast<double>(epoch_samples)))));
+  require<ConfigError>(steps.has_value(),
+                       "nothing says how long to train: give trainer.max_steps, max_tokens or max_epochs (max_time alone "
+                       "does not say where the learning rate ends)");
+  return *steps;
+}
+
+}  // namespace
+
+TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary, std::optional<std::int64_t> steps,
+                           std::int64_t epoch_samples) {
+  const optim::BatchPlan batch(config.batch.global(), config.batch.micro_batch_size, config.batch.rampup_batch_size);
+  TrainingPlan plan{{}, batch, steps ? *steps : steps_of(config, batch, epoch_samples)};
+  run::TrainingOptions& o = plan.options;
+  o.model = model::resolve_gpt(config.model, tokenizer_vocabulary);
+  o.optim = config.optim;
+  o.precision = precision_of(config.trainer.precision);
+  if (config.model.fp32_residual_connection) o.precision.residual = o.precision.vectors();
+  o.micro_batch = config.batch.micro_batch_size;
+  o.length = config.model.encoder_seq_length;
+  o.packed = config.data.reset_attention_mask;
+  o.max_norm = config.trainer.gradient_clip_val.value_or(0);
+  o.rate = optim::rate_schedule(config.optim, batch, plan.steps);
+  o.weight_decay = optim::weight_decay_schedule(config.optim, batch, plan.steps);
+  if (config.trainer.precision == Precision::kFp16) {
+    o.initial_loss_scale = config.loss_scale.native_amp_init_scale;
+    o.loss_scale.dynamic = true;
+    o.loss_scale.minimum = config.loss_scale.min_loss_scale;
+    o.loss_scale.window = config.loss_scale.native_amp_growth_interval;
+    o.loss_scale.hysteresis = config.loss_scale.hysteresis;
+  }
+  if (!config.trainer.sample_prompts.empty()) o.sample_context = o.length;
+  return plan;
+}
+
+double model_flops_per_token(const model::Gpt& model, std::int64_t sequence) {
+  return 6.0 * static_cast<double>(model::parameter_count(model)) +
+         6.0 * static_cast<double>(model.config.num_layers * model.config.num_attention_heads * model.config.head_size() * sequence);
+}
+
+}  // namespace stoa::train

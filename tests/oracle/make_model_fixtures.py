@@ -1,0 +1,104 @@
+"""Makes tests/fixtures/model/families.json: what transformers computes for tiny models of every family that Stoa reads.
+
+Weights follow an integer formula (see `weight`), so no weight files are needed. Each case holds config.json as transformers
+writes it, the inputs, logits of some tokens, the loss and, for every tensor of the file, the norm of its gradient, the gradient's
+projection on the weight formula, and its first elements.
+
+    python tests/oracle/make_model_fixtures.py            # needs torch and transformers
+"""
+import json
+import pathlib
+
+import numpy as np
+import torch
+import transformers
+
+BASE = dict(vocab_size=41, hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=None)
+GPT2 = dict(vocab_size=41, n_embd=24, n_layer=3, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2,
+            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+THETA = dict(rope_type="default", rope_theta=1e6)
+CASES = {
+    "gpt2": ("gpt2", GPT2),
+    "gpt2_untied_relu": ("gpt2", dict(GPT2, tie_word_embeddings=False, n_inner=30, activation_function="relu")),
+    "llama": ("llama", BASE),
+    "llama_bias_tied": ("llama", dict(BASE, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, head_dim=10,
+                                      hidden_act="gelu")),
+    "llama_longrope_short": ("llama", dict(BASE, rope_parameters=dict(
+        rope_type="longrope", rope_theta=1e4, factor=4.0, original_max_position_embeddings=32,
+        short_factor=[1.0, 1.5, 2.0], long_factor=[2.0, 3.0, 5.0]))),
+    "llama_longrope_long": ("llama", dict(BASE, rope_parameters=dict(
+        rope_type="longrope", rope_theta=1e4, factor=4.0, original_max_position_embeddings=8,
+        short_factor=[1.0, 1.5, 2.0], long_factor=[2.0, 3.0, 5.0]))),
+    "mistral_window": ("mistral", dict(BASE, sliding_window=5, head_dim=8)),
+    "mistral_full": ("mistral", dict(BASE, sliding_window=None)),
+    "qwen2": ("qwen2", dict(BASE, rope_parameters=THETA)),
+    "qwen2_window": ("qwen2", dict(BASE, use_sliding_window=True, sliding_window=5, max_window_layers=2)),
+    "qwen3": ("qwen3", dict(BASE, head_dim=10, rope_parameters=THETA, tie_word_embeddings=True)),
+    "qwen3_window": ("qwen3", dict(BASE, head_dim=8, use_sliding_window=True, sliding_window=3, max_window_layers=1)),
+}
+ROWS, LENGTH = 2, 20
+SHOWN = [4, 19, 26, 39]  # tokens whose logits are kept
+
+
+def weight(ordinal, count):
+    """v in [-.5, .5): tensor number `ordinal` in bytewise order of names, flat index 0 .. count."""
+    with np.errstate(over="ignore"):
+        h = np.arange(count, dtype=np.uint32) * np.uint32(0x9E3779B1) + np.uint32((ordinal + 1) * 0x85EBCA77 & 0xFFFFFFFF)
+        h ^= h >> np.uint32(15)
+        h *= np.uint32(0x2C1B3C6D)
+        h ^= h >> np.uint32(12)
+        h *= np.uint32(0x297A2D39)
+        h ^= h >> np.uint32(15)
+    return ((h >> np.uint32(8)).astype(np.float64) - 2**23) / 2**24
+
+
+def numbers(values):
+    return [float(f"{v:.8g}") for v in np.asarray(values, dtype=np.float64).ravel()]
+
+
+def make_case(model_type, options):
+    config = transformers.AutoConfig.for_model(model_type, **options)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").double().eval()
+    named = {name: p for name, p in model.named_parameters()}  # tied ones once, under the embedding's name
+    names = sorted(named)
+    for t, name in enumerate(names):
+        p = named[name]
+        v = weight(t, p.numel())
+        if p.dim() == 1 and name.endswith("weight"):
+            v = 1 + v / 2
+        with torch.no_grad():
+            p.copy_(torch.from_numpy(v).reshape(p.shape))
+    ids = ((weight(1000, ROWS * LENGTH) + 0.5) * 41).astype(np.int64).reshape(ROWS, LENGTH)
+    tokens = torch.from_numpy(ids)
+    out = model(tokens)
+    logits = out.logits
+    loss = torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1))
+    loss.backward()
+    gradients = {}
+    for t, name in enumerate(names):
+        g = named[name].grad.numpy().ravel()
+        gradients[name] = dict(norm=numbers([np.linalg.norm(g)])[0], projection=numbers([g @ weight(t + 500, g.size)])[0],
+                               first=numbers(g[:4]))
+    written = json.loads(config.to_json_string(use_diff=False))
+    written = {k: v for k, v in written.items() if k != "_name_or_path"}
+    written["architectures"] = [type(model).__name__]
+    return dict(config=written, tokens=ids.ravel().tolist(), loss=numbers([loss.item()])[0],
+                logits=numbers(logits.detach().numpy().reshape(ROWS * LENGTH, -1)[SHOWN]),
+                logits_norm=numbers([logits.norm().item()])[0], gradients=gradients)
+
+
+def main():
+    torch.set_num_threads(1)
+    cases = {name: make_case(*case) for name, case in CASES.items()}
+    target = pathlib.Path(__file__).parent.parent / "fixtures" / "model" / "families.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f'"made_with": {json.dumps(dict(transformers=transformers.__version__, torch=torch.__version__))}',
+             f'"rows": {ROWS}', f'"shown": {SHOWN}']
+    lines += [f"{json.dumps(name)}: {json.dumps(case, separators=(',', ':'))}" for name, case in cases.items()]
+    target.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    print(f"{target}: {target.stat().st_size} bytes, {len(cases)} cases")
+
+
+if __name__ == "__main__":
+    main()
