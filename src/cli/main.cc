@@ -7,13 +7,12 @@
 
 #include "base/console.h"
 #include "base/error.h"
-#include "cli/bench_ops.h"
+#include "cli/bench_command.h"
 #include "cli/command.h"
 #include "cli/checkpoint_command.h"
 #include "cli/config_command.h"
 #include "cli/data_command.h"
 #include "cli/generate_command.h"
-#include "cli/bench_train.h"
 #include "cli/plan_command.h"
 #include "cli/score_command.h"
 #include "cli/train_command.h"
@@ -41,10 +40,7 @@ int main(int argc, char** argv) {
   stoa::cli::add_score_command(app, context);
   stoa::cli::add_checkpoint_command(app, context);
   stoa::cli::add_plan_command(app, context);
-  CLI::App* bench = app.add_subcommand("bench", "Figures next to the machine's own peak");
-  bench->require_subcommand(1);
-  stoa::cli::add_bench_train(*bench, context);
-  stoa::cli::add_bench_ops(*bench, context);
+  stoa::cli::add_bench_command(app, context);
   stoa::cli::add_config_command(app, context);
   try {
     app.parse(argc, argv);

@@ -158,72 +158,80 @@ STOA_INLINE void reduce8(const F (&x)[8], float* sums) {
 #endif
 }
 
-// R rows of w times T tokens. Memory decides the speed: the next R rows are fetched while these are used.
-template <class Lanes, int R, int T>
-STOA_INLINE void stream_rows(const StreamJob& job, std::int64_t n0, std::int64_t t0) {
-  F c[R][T];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) c[r][t] = F{};
-  const auto* w = static_cast<const char*>(job.w) + n0 * job.w_stride * Lanes::kBytes;
-  const std::int64_t row_bytes = job.w_stride * Lanes::kBytes;
-  std::int64_t k = 0;
-  for (; k + Lanes::kStep <= job.inputs; k += Lanes::kStep) {
-    F x[T];
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) x[t] = Lanes::get(job.x, (t0 + t) * job.x_stride + k);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      __builtin_prefetch(w + (R + r) * row_bytes + k * Lanes::kBytes);
-      const F y = Lanes::get(w + r * row_bytes, k);
-#pragma GCC unroll 4
-      for (int t = 0; t < T; ++t) c[r][t] = Lanes::multiply_add(y, x[t], c[r][t]);
-    }
-  }
-  if (k < job.inputs) {
-    const int n = static_cast<int>(job.inputs - k);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const F y = Lanes::get_first(w + r * row_bytes, k, n);
-#pragma GCC unroll 4
-      for (int t = 0; t < T; ++t)
-        c[r][t] = Lanes::multiply_add(y, Lanes::get_first(job.x, (t0 + t) * job.x_stride + k, n), c[r][t]);
-    }
-  }
-  // Eight sums at a time, whatever R and T: a row's sum does not depend on its neighbours.
-  constexpr int kTokens = T < 8 / R ? T : 8 / R;
-#pragma GCC unroll 4
-  for (int t = 0; t < T; t += kTokens) {
-    F eight[8] = {};
-#pragma GCC unroll 8
-    for (int i = 0; i < kTokens * R; ++i) eight[i] = c[i % R][t + i / R];
-    float sums[8 + kLanes];
-    reduce8(eight, sums);
-    for (int i = 0; i < kTokens; ++i) {
-      F x = load_first(sums + i * R, R < kLanes ? R : kLanes);
-      if (job.bias) x = x + load_first(job.bias + n0, R < kLanes ? R : kLanes);
-      const std::int64_t at = (t0 + t + i) * job.out_stride + n0;
-      dispatch(job.out_element,
-               [&]<Element O>() { store_first_as<O>(job.out, at, x, R < kLanes ? R : kLanes); });
-    }
-  }
-}
-
+// One row of w after the other, in the order of memory, which decides the speed. A row's sum is formed in the
+// same order wherever the row lies.
 template <class Lanes, int T>
 void stream_tokens(const StreamJob& job, std::int64_t t0) {
-  constexpr int kR = T == 1 && kLanes >= 8 ? 8 : 4;
-  std::int64_t n = job.first;
-  for (; n + kR <= job.end; n += kR) stream_rows<Lanes, kR, T>(job, n, t0);
-  for (; n < job.end; ++n) stream_rows<Lanes, 1, T>(job, n, t0);
+  constexpr int kRowsAtOnce = 8 / T;                    // whose lanes are summed together
+  constexpr int kUnroll = T == 1 ? 4 : T <= 3 ? 2 : 1;  // independent sums, to hide latency
+  constexpr std::int64_t kFetch = 4096;                 // bytes ahead
+  for (std::int64_t n = job.first; n < job.end; n += kRowsAtOnce) {
+    const int rows = static_cast<int>(least(kRowsAtOnce, job.end - n));
+    F eight[8] = {};
+    for (int r = 0; r < rows; ++r) {
+      const auto* w = static_cast<const char*>(job.w) + (n + r) * job.w_stride * Lanes::kBytes;
+      F c[kUnroll][T];
+#pragma GCC unroll 4
+      for (int u = 0; u < kUnroll; ++u)
+#pragma GCC unroll 8
+        for (int t = 0; t < T; ++t) c[u][t] = F{};
+      std::int64_t k = 0;
+      for (; k + kUnroll * Lanes::kStep <= job.inputs; k += kUnroll * Lanes::kStep)
+#pragma GCC unroll 4
+        for (int u = 0; u < kUnroll; ++u) {
+          const std::int64_t at = k + u * Lanes::kStep;
+          __builtin_prefetch(w + at * Lanes::kBytes + kFetch);
+          const F y = Lanes::get(w, at);
+#pragma GCC unroll 8
+          for (int t = 0; t < T; ++t)
+            c[u][t] = Lanes::multiply_add(y, Lanes::get(job.x, (t0 + t) * job.x_stride + at), c[u][t]);
+        }
+      for (; k < job.inputs; k += Lanes::kStep) {
+        const int left = static_cast<int>(least(Lanes::kStep, job.inputs - k));
+        const F y = Lanes::get_first(w, k, left);
+#pragma GCC unroll 8
+        for (int t = 0; t < T; ++t)
+          c[0][t] =
+              Lanes::multiply_add(y, Lanes::get_first(job.x, (t0 + t) * job.x_stride + k, left), c[0][t]);
+      }
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+#pragma GCC unroll 4
+        for (int u = 1; u < kUnroll; ++u) c[0][t] = c[0][t] + c[u][t];
+        eight[r * T + t] = c[0][t];
+      }
+    }
+    float sums[8 + kLanes];
+    reduce8(eight, sums);
+    for (int r = 0; r < rows; ++r)
+      for (int t = 0; t < T; ++t) {
+        const float sum = sums[r * T + t] + (job.bias ? job.bias[n + r] : 0.0f);
+        const std::int64_t at = (t0 + t) * job.out_stride + n + r;
+        dispatch(job.out_element, [&]<Element O>() { store_first_as<O>(job.out, at, splat(sum), 1); });
+      }
+  }
 }
 
 template <class Lanes>
 void stream_with(const StreamJob& job) {
-  std::int64_t t = 0;
-  for (; t + 4 <= job.tokens; t += 4) stream_tokens<Lanes, 4>(job, t);
-  for (; t + 2 <= job.tokens; t += 2) stream_tokens<Lanes, 2>(job, t);
-  for (; t < job.tokens; ++t) stream_tokens<Lanes, 1>(job, t);
+  switch (job.tokens) {
+    case 1:
+      return stream_tokens<Lanes, 1>(job, 0);
+    case 2:
+      return stream_tokens<Lanes, 2>(job, 0);
+    case 3:
+      return stream_tokens<Lanes, 3>(job, 0);
+    case 4:
+      return stream_tokens<Lanes, 4>(job, 0);
+    case 5:
+      return stream_tokens<Lanes, 5>(job, 0);
+    case 6:
+      return stream_tokens<Lanes, 6>(job, 0);
+    case 7:
+      return stream_tokens<Lanes, 7>(job, 0);
+    default:
+      return stream_tokens<Lanes, 8>(job, 0);
+  }
 }
 
 void stream(const StreamJob& job) {

@@ -1,0 +1,12 @@
+// `stoa bench gemm | ops | train`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+
+namespace stoa::cli {
+
+void add_bench_command(CLI::App& app, Context& context);
+
+}  // namespace stoa::cli

@@ -1,0 +1,206 @@
+#include "cli/bench_gemm.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/console.h"
+#include "cli/machine_factory.h"
+#include "ops/cpu/measure.h"
+#include "ops/op_context.h"
+
+namespace stoa::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct BenchGemmArguments {
+  MachineOptions machine;
+  std::string dtype = "bf16";
+  int repeats = 7;
+  double gibibytes = 2;
+  bool json = false;
+};
+
+struct Product {
+  std::int64_t m, n, k;  // tokens, outputs, inputs
+};
+// COMMANDS.md, "How figures are counted": gemm_tflops is the best of these.
+constexpr Product kProducts[] = {{4096, 3072, 768}, {4096, 768, 3072}, {768, 3072, 4096}, {4096, 4096, 4096}};
+// One token through the matrices of GPT-2 124M: a block's four and the head.
+constexpr Product kDecode[] = {
+    {1, 2304, 768}, {1, 768, 768}, {1, 3072, 768}, {1, 768, 3072}, {1, 50257, 768}};
+
+struct Times {
+  double best, median;
+};
+
+template <class Body>
+Times time_of(int repeats, Body&& body) {
+  std::vector<double> seconds;
+  body();  // memory is touched, caches and clocks are warm
+  for (int i = 0; i < repeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    body();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return {seconds.front(), seconds[seconds.size() / 2]};
+}
+
+class Bench {
+ public:
+  Bench(run::Machine& machine, DType type, int repeats) : machine_(machine), type_(type), repeats_(repeats) {}
+
+  TensorView random(std::int64_t rows, std::int64_t columns) {
+    TensorView t = empty(type_, rows, columns);
+    dispatch_float(type_, [&]<class T>() {
+      T* p = t.as<T>();
+      // Cheap noise in [-1, 1): zeros would flatter the clock.
+      std::uint64_t state = 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rows);
+      for (std::int64_t i = 0; i < t.elements(); ++i) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        p[i] = static_cast<T>(static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31f);
+      }
+    });
+    return t;
+  }
+  TensorView empty(DType type, std::int64_t rows, std::int64_t columns) {
+    memory_.push_back(machine_.device->allocate(static_cast<std::size_t>(rows * columns) * size_of(type)));
+    machine_.device->fill_zero(memory_.back().data(), memory_.back().bytes(), *machine_.stream);
+    return TensorView(memory_.back().data(), type, {rows, columns});
+  }
+  void release() { memory_.clear(); }
+
+  template <class Op>
+  Times time(const Op& op) {
+    const std::size_t bytes = machine_.backend->workspace_bytes(op) + Arena::kAlignment;
+    Buffer workspace = machine_.device->allocate(bytes);
+    Scratch scratch(TensorView(workspace.data(), DType::kU8, {static_cast<std::int64_t>(bytes)}));
+    ops::OpContext context{*machine_.backend, *machine_.stream, scratch};
+    return time_of(repeats_, [&] { ops::run(context, op); });
+  }
+
+ private:
+  run::Machine& machine_;
+  const DType type_;
+  const int repeats_;
+  std::vector<Buffer> memory_;
+};
+
+Json rate(const char* op, const Product& p, const Times& t) {
+  const double flops = 2.0 * static_cast<double>(p.m * p.n) * static_cast<double>(p.k) * 1e-12;
+  return {{"op", op},
+          {"m", p.m},
+          {"n", p.n},
+          {"k", p.k},
+          {"tflops", flops / t.best},
+          {"median_tflops", flops / t.median}};
+}
+
+void print(const Json& result) {
+  const double peak = result["register_peak_tflops"];
+  std::cout << fmt::format("{}, {}\n", result["machine"].get<std::string>(),
+                           result["dtype"].get<std::string>());
+  for (const auto& r : result["products"])
+    std::cout << fmt::format(
+        "{:16} {:5} x {:5} x {:5}  {:.4f} TFLOP/s (median {:.4f}), {:.0f} % of the registers' peak\n",
+        r["op"].get<std::string>(), r["m"].get<std::int64_t>(), r["n"].get<std::int64_t>(),
+        r["k"].get<std::int64_t>(), r["tflops"].get<double>(), r["median_tflops"].get<double>(),
+        100 * r["tflops"].get<double>() / peak);
+  std::cout << fmt::format("gemm_tflops          {:.4f} (the best forward product)\n",
+                           result["gemm_tflops"].get<double>());
+  std::cout << fmt::format("register peak        {:.4f} TFLOP/s\n", peak);
+  std::cout << fmt::format("read bandwidth       {:.2f} GB/s\n",
+                           result["read_gigabytes_per_second"].get<double>());
+  std::cout << fmt::format("one token            {:.2f} GB/s of weights, {:.0f} % of the read bandwidth\n",
+                           result["decode_gigabytes_per_second"].get<double>(),
+                           100 * result["decode_gigabytes_per_second"].get<double>() /
+                               result["read_gigabytes_per_second"].get<double>());
+}
+
+void bench_gemm(const BenchGemmArguments& arguments, Context& context) {
+  require<ConfigError>(arguments.repeats >= 1, "--repeat must be at least 1, got {}", arguments.repeats);
+  require<ConfigError>(arguments.gibibytes > 0, "--memory must be above 0 GiB, got {}", arguments.gibibytes);
+  const DType type = dtype_from_name(arguments.dtype);
+  require<ConfigError>(is_float(type) && type != DType::kF64, "--dtype must be bf16, fp16 or fp32, got {}",
+                       arguments.dtype);
+  const auto isa = arguments.machine.instruction_set
+                       ? ops::cpu::instruction_set_from_name(*arguments.machine.instruction_set)
+                       : ops::cpu::best_instruction_set();
+  run::Machine machine = make_machine(arguments.machine);
+  Bench bench(machine, type, arguments.repeats);
+  double best = 0;
+  // Before and after: the higher one, on a machine that others use too.
+  double peak = ops::cpu::register_tflops(isa, type, *machine.pool);
+  Json products = Json::array();
+  for (const auto& p : kProducts) {
+    context.console.live(fmt::format("{} x {} x {}", p.m, p.n, p.k));
+    const TensorView x = bench.random(p.m, p.k), w = bench.random(p.n, p.k), dy = bench.random(p.m, p.n);
+    const TensorView y = bench.empty(type, p.m, p.n), dx = bench.empty(type, p.m, p.k);
+    const TensorView dw = bench.empty(accumulation_type(type), p.n, p.k);
+    products.push_back(rate("forward", p, bench.time(ops::LinearForward{x, w, {}, y})));
+    best = std::max(best, products.back()["tflops"].get<double>());
+    products.push_back(rate("input gradient", p, bench.time(ops::LinearBackwardInput{dy, w, dx, false})));
+    products.push_back(
+        rate("weight gradient", p, bench.time(ops::LinearBackwardWeight{x, dy, dw, {}, true})));
+    bench.release();
+  }
+  peak = std::max(peak, ops::cpu::register_tflops(isa, type, *machine.pool));
+
+  context.console.live("memory");
+  const auto floats = static_cast<std::int64_t>(arguments.gibibytes * 0x1p28);
+  const TensorView memory = bench.empty(DType::kF32, floats, 1);
+  const double bandwidth =
+      ops::cpu::read_bandwidth(memory.reshape({floats}), isa, *machine.pool, arguments.repeats);
+  bench.release();
+  // All twelve blocks, so that no cache holds them.
+  std::vector<ops::LinearForward> layers;
+  double weights = 0;
+  for (int block = 0; block < 12; ++block)
+    for (const auto& p : kDecode) {
+      if (p.n == 50257 && block != 0) continue;
+      layers.push_back(
+          {bench.random(p.m, p.k), bench.empty(type, p.n, p.k), {}, bench.empty(type, p.m, p.n)});
+      weights += static_cast<double>(layers.back().w.bytes());
+    }
+  const Times decode = time_of(arguments.repeats, [&] {
+    for (const auto& layer : layers) machine.backend->execute(layer, {*machine.stream, nullptr});
+  });
+  context.console.finish_live();
+  const Json result{{"machine", machine.description},
+                    {"dtype", std::string(name_of(type))},
+                    {"threads", machine.pool->size()},
+                    {"gemm_tflops", best},
+                    {"register_peak_tflops", peak},
+                    {"read_gigabytes_per_second", bandwidth * 1e-9},
+                    {"decode_gigabytes_per_second", weights / decode.best * 1e-9},
+                    {"products", products}};
+  if (arguments.json)
+    std::cout << result.dump() << "\n";
+  else
+    print(result);
+}
+
+}  // namespace
+
+void add_bench_gemm(CLI::App& bench, Context& context) {
+  auto arguments = std::make_shared<BenchGemmArguments>();
+  CLI::App* command = bench.add_subcommand("gemm",
+                                           "Matrix products beside the machine's own peak. Example: stoa "
+                                           "bench gemm --dtype bf16 --threads 2 --json");
+  command->add_option("--dtype", arguments->dtype, "bf16, fp16 or fp32")->capture_default_str();
+  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
+  command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");
+  command->add_option("--repeat", arguments->repeats, "Measurements, of which the best counts")
+      ->capture_default_str();
+  command->add_option("--memory", arguments->gibibytes, "GiB read to find the bandwidth")
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "One JSON object");
+  command->callback([arguments, &context] { bench_gemm(*arguments, context); });
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,12 @@
+// `stoa bench gemm`: rates of the matrix products beside the machine's register peak and memory bandwidth.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+
+namespace stoa::cli {
+
+void add_bench_gemm(CLI::App& bench, Context& context);
+
+}  // namespace stoa::cli
