@@ -1,4 +1,4 @@
-// `stoa bench gemm | ops | train`.
+// `stoa bench gemm | train`.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -7,7 +7,6 @@
 
 namespace stoa::cli {
 
-// Adds `ops` to the command `bench`.
 void add_bench_ops(CLI::App& bench, Context& context);
 
 }  // namespace stoa::cli

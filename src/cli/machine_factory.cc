@@ -21,30 +21,30 @@ int available_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-// A backend that owns what it decorates.
-class OwningCheckBackend final : public ops::CheckBackend {
- public:
-  OwningCheckBackend(std::unique_ptr<ops::Backend> tested, std::unique_ptr<ops::Backend> reference)
-      : CheckBackend(*tested, *reference), tested_(std::move(tested)), reference_(std::move(reference)) {}
-
- private:
-  std::unique_ptr<ops::Backend> tested_, reference_;
-};
-
-std::unique_ptr<ops::Backend> make_backend(const MachineOptions& options, WorkerPool& pool, std::string& description) {
+void make_backend(const MachineOptions& options, run::Machine& machine) {
+  WorkerPool& pool = *machine.pool;
+  std::string& description = machine.description;
   const auto isa = options.instruction_set ? ops::cpu::instruction_set_from_name(*options.instruction_set)
                                            : ops::cpu::best_instruction_set();
   const std::vector<std::string> known{"cpu", "reference", "check"};
   if (options.backend == "reference") {
     description = "reference (fp64 arithmetic, slow)";
-    return std::make_unique<ops::ReferenceBackend>();
+    machine.backend = std::make_unique<ops::ReferenceBackend>();
+    return;
   }
   auto cpu = std::make_unique<ops::cpu::CpuBackend>(pool, isa);
   description = fmt::format("cpu, {}, {} thread{}", ops::cpu::name_of(isa), pool.size(), pool.size() == 1 ? "" : "s");
-  if (options.backend == "cpu") return cpu;
+  if (options.backend == "cpu") {
+    machine.backend = std::move(cpu);
+    return;
+  }
   if (options.backend == "check") {
     description += ", checked against the reference";
-    return std::make_unique<OwningCheckBackend>(std::move(cpu), std::make_unique<ops::ReferenceBackend>());
+    auto reference = std::make_unique<ops::ReferenceBackend>();
+    machine.backend = std::make_unique<ops::CheckBackend>(*cpu, *reference);
+    machine.parts.push_back(std::move(cpu));
+    machine.parts.push_back(std::move(reference));
+    return;
   }
   fail<ConfigError>("unknown backend '{}': expected {}{}", options.backend, fmt::join(known, ", "),
                     did_you_mean(options.backend, known));
@@ -58,7 +58,7 @@ run::Machine make_machine(const MachineOptions& options) {
   require<ConfigError>(threads >= 1 && threads <= 1024, "the number of threads must be between 1 and 1024, got {}", threads);
   machine.pool = std::make_unique<WorkerPool>(static_cast<int>(threads));
   machine.device = std::make_unique<HostDevice>();
-  machine.backend = make_backend(options, *machine.pool, machine.description);
+  make_backend(options, machine);
   machine.stream = machine.device->create_stream();
   return machine;
 }
@@ -76,7 +76,8 @@ run::Machine make_planning_machine(const MachineOptions& options) {
   run::Machine real = make_machine(options);
   run::Machine meta = make_meta_machine(real);
   meta.pool = std::move(real.pool);
-  meta.profile = std::move(real.backend);
+  meta.parts = std::move(real.parts);
+  meta.parts.push_back(std::move(real.backend));
   return meta;
 }
 
