@@ -98,5 +98,23 @@ TEST(Nearest, FindsTyposAndRefusesStrangers) {
   EXPECT_EQ(nearest("qqqqqq", names), "");
 }
 
+TEST(Philox, NormalsAreThoseOfTheFormulaAndTheSameInBulk) {
+  const PhiloxKey key = philox_key(7, RandomPurpose::kTest, "normals");
+  double sum = 0, squares = 0;
+  std::vector<double> bulk(20000);
+  philox_normals(key, 3, 20000, bulk.data());
+  for (std::uint64_t i = 0; i < 20000; ++i) {
+    const double u = (static_cast<double>(philox_word(key, 2 * (i + 3))) + 1.0) * 0x1p-32;
+    const double v = static_cast<double>(philox_word(key, 2 * (i + 3) + 1)) * 0x1p-32;
+    const double expected = std::sqrt(-2 * std::log(u)) * std::cos(2 * 3.14159265358979323846 * v);
+    EXPECT_NEAR(bulk[i], expected, 1e-13 * (1 + std::abs(expected))) << i;
+    EXPECT_EQ(bulk[i], philox_normal(key, i + 3)) << i;
+    sum += bulk[i];
+    squares += bulk[i] * bulk[i];
+  }
+  EXPECT_NEAR(sum / 20000, 0, 0.03);
+  EXPECT_NEAR(squares / 20000, 1, 0.04);
+}
+
 }  // namespace
 }  // namespace stoa

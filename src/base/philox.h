@@ -40,7 +40,10 @@ inline std::uint32_t philox_word(PhiloxKey key, std::uint64_t index) {
 // Uniform in [0, 1) with 24 bits.
 inline float uniform_from_word(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-// Standard normal number `index` of the stream (Box-Muller on words 2*index and 2*index+1, in double).
+// Standard normal number `index` of the stream: Box-Muller on words 2*index and 2*index+1, in double, with logarithm and
+// cosine by polynomials of basic operations, so that it has the same bits on every machine.
 double philox_normal(PhiloxKey key, std::uint64_t index);
+// Numbers [first, first + count) of the stream; the same bits, many at a time.
+void philox_normals(PhiloxKey key, std::uint64_t first, std::int64_t count, double* out);
 
 }  // namespace stoa

@@ -13,22 +13,27 @@ std::vector<std::byte> Constant::bytes(std::int64_t sequence) const {
   dispatch_float(tensor.dtype, [&]<class T>() {
     for (std::size_t i = 0; i < source.size(); ++i) {
       T value;
-      if constexpr (std::is_same_v<T, double>) value = source[i];
-      else value = T(static_cast<float>(source[i]));
+      if constexpr (std::is_same_v<T, double>)
+        value = source[i];
+      else
+        value = T(static_cast<float>(source[i]));
       std::memcpy(out.data() + i * sizeof(T), &value, sizeof(T));
     }
   });
   return out;
 }
 
-Chunk::Chunk(const Gpt& gpt, ChunkOptions options) : options_(std::move(options)), hidden_(gpt.config.hidden_size) {
+Chunk::Chunk(const Gpt& gpt, ChunkOptions options)
+    : options_(std::move(options)), hidden_(gpt.config.hidden_size) {
   const auto& o = options_;
-  require<InternalError>(o.first_layer >= 0 && o.layers >= 0 && o.first_layer + o.layers <= gpt.config.num_layers,
-                         "layers [{}, {}) of {}", o.first_layer, o.first_layer + o.layers, gpt.config.num_layers);
+  require<InternalError>(
+      o.first_layer >= 0 && o.layers >= 0 && o.first_layer + o.layers <= gpt.config.num_layers,
+      "layers [{}, {}) of {}", o.first_layer, o.first_layer + o.layers, gpt.config.num_layers);
   if (const auto rope = rope_options(gpt.config); rope && o.layers > 0) {
     const std::int64_t positions = o.positions > 0 ? o.positions : gpt.config.max_positions();
-    constants_.push_back({{"rotary table", o.precision.vectors(), {positions, 2, rope->size / 2}},
-                          [rope, positions](std::int64_t sequence) { return nn::rope_table(*rope, positions, sequence); }});
+    constants_.push_back(
+        {{"rotary table", o.precision.vectors(), {positions, 2, rope->size / 2}},
+         [rope, positions](std::int64_t sequence) { return nn::rope_table(*rope, positions, sequence); }});
   }
   if (o.embedding) {
     embedding_ = std::make_unique<nn::Embedding>(embedding_options(gpt));
@@ -46,12 +51,16 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options) : options_(std::move(options)
   if (o.head) {
     head_ = std::make_unique<nn::LmHead>(head_options(gpt, o.precision));
     const bool tied = gpt.config.share_embeddings_and_output_weights;
-    if (tied && !embedding_) head_->declare_tied_copy(params_);
-    else head_->declare(params_, tied ? embedding_->tokens() : nn::ParamId());
+    if (tied && !embedding_)
+      head_->declare_tied_copy(params_);
+    else
+      head_->declare(params_, tied ? embedding_->tokens() : nn::ParamId());
   }
 }
 
-TensorSpec Chunk::boundary() const { return {"residual stream", options_.precision.residual, {options_.tokens, hidden_}}; }
+TensorSpec Chunk::boundary() const {
+  return {"residual stream", options_.precision.residual, {options_.tokens, hidden_}};
+}
 
 std::size_t Chunk::saved_bytes() const {
   std::size_t total = head_ ? aligned_bytes(boundary().bytes()) : 0;
@@ -67,15 +76,16 @@ std::size_t Chunk::stash_bytes() const {
 }
 
 void Chunk::bind_constants(std::vector<TensorView> views) {
-  require<InternalError>(views.size() == constants_.size(), "{} constants are bound, expected {}", views.size(),
-                         constants_.size());
+  require<InternalError>(views.size() == constants_.size(), "{} constants are bound, expected {}",
+                         views.size(), constants_.size());
   bound_ = std::move(views);
 }
 
 Chunk::Slot Chunk::make_slot(TensorView memory, TensorView stash) const {
-  require<InternalError>(memory.bytes() >= saved_bytes(), "a slot of {} bytes, expected {}", memory.bytes(), saved_bytes());
-  require<InternalError>(!stash || stash.bytes() >= stash_bytes(), "a stash of {} bytes, expected {}", stash.bytes(),
-                         stash_bytes());
+  require<InternalError>(memory.bytes() >= saved_bytes(), "a slot of {} bytes, expected {}", memory.bytes(),
+                         saved_bytes());
+  require<InternalError>(!stash || stash.bytes() >= stash_bytes(), "a stash of {} bytes, expected {}",
+                         stash.bytes(), stash_bytes());
   const auto cut = [](TensorView from, std::size_t offset, std::size_t bytes) {
     if (!from || bytes == 0) return TensorView();
     void* data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(from.data) + offset);
@@ -84,7 +94,8 @@ Chunk::Slot Chunk::make_slot(TensorView memory, TensorView stash) const {
   Slot slot;
   std::size_t saved = 0, stashed = 0;
   for (const auto& table : tables_) {
-    slot.blocks_.emplace_back(table, cut(memory, saved, table.saved_bytes()), cut(stash, stashed, table.stash_bytes()));
+    slot.blocks_.emplace_back(table, cut(memory, saved, table.saved_bytes()),
+                              cut(stash, stashed, table.stash_bytes()));
     saved += table.saved_bytes();
     stashed += table.stash_bytes();
   }
@@ -115,8 +126,10 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
     if (i == blocks_.size()) return head_ ? slot.head_ : out;
     return decisions_[i].keep_input ? slot.blocks_[i].input_slot(blocks_[i]->input()) : passing;
   };
-  if (embedding_) embedding_->forward(pass, place(0));
-  else if (in.data != place(0).data) ops::run(pass.ops, ops::Cast{.x = in, .y = place(0)});
+  if (embedding_)
+    embedding_->forward(pass, place(0));
+  else if (in.data != place(0).data)
+    ops::run(pass.ops, ops::Cast{.x = in, .y = place(0)});
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
     nn::Saved& saved = slot.blocks_[i];
@@ -157,8 +170,10 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
     end = begin;
   }
   if (which == nn::Which::kWeight) return;
-  if (embedding_) embedding_->backward(pass, gradient);
-  else if (blocks_.empty() && gradient.data != din.data) ops::run(pass.ops, ops::Cast{.x = gradient, .y = din});
+  if (embedding_)
+    embedding_->backward(pass, gradient);
+  else if (blocks_.empty() && gradient.data != din.data)
+    ops::run(pass.ops, ops::Cast{.x = gradient, .y = din});
 }
 
 void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
@@ -167,8 +182,10 @@ void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
   Scratch::Frame frame(pass.ops.scratch);
   const std::int64_t tokens = embedding_ ? pass.batch.tokens.rows() : in.rows();
   const TensorView x = stream(pass, tokens);
-  if (embedding_) embedding_->forward(pass, x);
-  else ops::run(pass.ops, ops::Cast{.x = in, .y = x});
+  if (embedding_)
+    embedding_->forward(pass, x);
+  else
+    ops::run(pass.ops, ops::Cast{.x = in, .y = x});
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
     nn::Saved saved(tables_[i], tokens);

@@ -1,5 +1,5 @@
-// Consecutive layers of a model: what a pipeline stage runs for one action of its schedule. On one rank one chunk is the
-// whole model.
+// Consecutive layers of a model: what a pipeline stage runs for one action of its schedule. On one rank one
+// chunk is the whole model.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,12 @@ namespace stoa::model {
 
 struct ChunkOptions {
   std::int64_t first_layer = 0, layers = 0;
-  bool embedding = true, head = true;    // the chunk starts, ends the model
+  bool embedding = true, head = true;  // the chunk starts, ends the model
   nn::Precision precision;
-  std::int64_t tokens = 1;               // T of a training microbatch
-  std::int64_t positions = 0;            // rows of the rotary table: the longest sequence of this use; 0: the model's maximum
-  bool split_backward = false;           // backward comes as kInput and kWeight: there is a stash
+  std::int64_t tokens = 1;  // T of a training microbatch
+  std::int64_t positions =
+      0;  // rows of the rotary table: the longest sequence of this use; 0: the model's maximum
+  bool split_backward = false;  // backward comes as kInput and kWeight: there is a stash
   nn::RecomputeOptions recompute;
 };
 
@@ -57,8 +58,9 @@ class Chunk {
   // Where the input of a chunk without embedding belongs: a receive may write there.
   TensorView input(const Slot& slot) const;
 
-  // Training. `in`: the stream from the chunk before (none with embedding); `out`: the stream to the next (none with head).
-  // With head, the loss is added to pass.state and the gradients of head and final norm are complete for this microbatch.
+  // Training. `in`: the stream from the chunk before (none with embedding); `out`: the stream to the next
+  // (none with head). With head, the loss is added to pass.state and the gradients of head and final norm are
+  // complete for this microbatch.
   void forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) const;
   // kBoth, kInput: `dout` (none with head) -> `din` (none with embedding; may be dout, which is overwritten).
   // kWeight: reads slot and stash; dout, din are none.
@@ -66,12 +68,13 @@ class Chunk {
 
   // What an inference pass returns; none of them is needed.
   struct Outputs {
-    TensorView stream;                    // of a chunk without head: [T, hidden]
-    TensorView losses;                    // [T] accumulation type; needs labels and loss_mask
-    std::span<const std::int32_t> rows;   // tokens whose logits are wanted, ascending
-    TensorView logits;                    // [rows, padded vocabulary], compute or accumulation type
+    TensorView stream;                   // of a chunk without head: [T, hidden]
+    TensorView losses;                   // [T] accumulation type; needs labels and loss_mask
+    std::span<const std::int32_t> rows;  // tokens whose logits are wanted, ascending
+    TensorView logits;                   // [rows, padded vocabulary], compute or accumulation type
   };
-  // Evaluation and generation: nothing is saved; the number of tokens is that of the batch. pass.training must be false.
+  // Evaluation and generation: nothing is saved; the number of tokens is that of the batch. pass.training
+  // must be false.
   void infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const;
 
  private:

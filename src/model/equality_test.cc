@@ -74,7 +74,8 @@ Outcome run(const ModelConfig& config, const Setting& setting, const Way& way) {
   model.initialize_all(way.seed);
   std::vector<Batch> batches;
   for (std::uint64_t i = 0; i < 3; ++i) {
-    batches.emplace_back(2, testing::ids(16, 19, way.seed + 10 * i), testing::ids(16, 19, way.seed + 10 * i + 1));
+    batches.emplace_back(2, testing::ids(16, 19, way.seed + 10 * i),
+                         testing::ids(16, 19, way.seed + 10 * i + 1));
     batches.back().first_sample = static_cast<std::int64_t>(2 * i);
   }
   Outcome out;
@@ -105,7 +106,8 @@ TEST_P(Equality, RecomputeAndSplitChangeNoBit) {
     for (const bool split : {false, true}) {
       const Outcome other = run(config(), setting(), {recompute, split});
       EXPECT_TRUE(other == plain) << "level " << static_cast<int>(recompute.level) << " scope "
-                                  << static_cast<int>(recompute.scope) << " layers " << recompute.layers << " split " << split;
+                                  << static_cast<int>(recompute.scope) << " layers " << recompute.layers
+                                  << " split " << split;
       if (!split && recompute.scope == RecomputeScope::kUniform) {
         EXPECT_LT(other.saved, last);
         last = other.saved;
@@ -131,7 +133,8 @@ TEST_P(Equality, VocabularyPaddingChangesNothing) {
 }
 
 TEST_P(Equality, TwoModelsInOneProcessDoNotMeet) {
-  const Outcome alone[] = {run(config(), setting(), {{}, false, 3}), run(config(), setting(), {{}, false, 8})};
+  const Outcome alone[] = {run(config(), setting(), {{}, false, 3}),
+                           run(config(), setting(), {{}, false, 8})};
   ASSERT_FALSE(alone[0] == alone[1]);
   Outcome together[2];
   std::thread first([&] { together[0] = run(config(), setting(), {{}, false, 3}); });
@@ -146,7 +149,8 @@ TEST_P(Equality, TwoModelsInOneProcessDoNotMeet) {
 TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
   const ModelConfig c = config();
   const Gpt gpt = resolve_gpt(c);
-  for (const auto level : {nn::RecomputeLevel::kNone, nn::RecomputeLevel::kSelective, nn::RecomputeLevel::kFull}) {
+  for (const auto level :
+       {nn::RecomputeLevel::kNone, nn::RecomputeLevel::kSelective, nn::RecomputeLevel::kFull}) {
     ChunkOptions o;
     o.layers = c.num_layers;
     o.precision = setting().precision;
@@ -169,7 +173,8 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
         auto* bytes = static_cast<unsigned char*>(slot.data) + table.offset(static_cast<int>(i));
         const std::size_t element = size_of(spec.tensor.dtype);
         for (std::size_t at = 0; at < spec.tensor.bytes(); at += element)
-          written = written && !std::all_of(bytes + at, bytes + at + element, [](unsigned char x) { return x == 0xff; });
+          written = written &&
+                    !std::all_of(bytes + at, bytes + at + element, [](unsigned char x) { return x == 0xff; });
         std::fill_n(bytes, spec.tensor.bytes(), static_cast<unsigned char>(0xff));
       };
       model.step(batch);
@@ -183,7 +188,8 @@ std::string name_of_case(const ::testing::TestParamInfo<std::tuple<bool, int>>& 
   return std::string(std::get<0>(test.param) ? "llama_" : "gpt2_") + kSettings[std::get<1>(test.param)].name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Equality, ::testing::Combine(::testing::Bool(), ::testing::Range(0, 8)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Families, Equality, ::testing::Combine(::testing::Bool(), ::testing::Range(0, 8)),
+                         name_of_case);
 
 // Two chunks of a pipeline give the loss of one, and the same gradients.
 TEST(Pipeline, TwoChunksAreOneModel) {
@@ -199,7 +205,8 @@ TEST(Pipeline, TwoChunksAreOneModel) {
   second.first_layer = 2;
   second.layers = 3;
   second.embedding = false;
-  Model one(gpt, whole, testing::reference()), a(gpt, first, testing::reference()), b(gpt, second, testing::reference());
+  Model one(gpt, whole, testing::reference()), a(gpt, first, testing::reference()),
+      b(gpt, second, testing::reference());
   for (Model* m : {&one, &a, &b}) m->initialize_all(6);
   Batch batch(2, testing::ids(16, 19, 1), testing::ids(16, 19, 2));
   const double loss = one.step(batch);
@@ -209,16 +216,20 @@ TEST(Pipeline, TwoChunksAreOneModel) {
   nn::Pass pb = b.pass(view, true);
   ops::run(pb.ops, ops::BeginStep{.state = pb.state, .tokens = 16});
   const TensorSpec boundary = a.chunk.boundary();
-  const TensorView stream = a.new_memory(boundary.dtype, boundary.shape), back = a.new_memory(boundary.dtype, boundary.shape);
-  auto slot_a = a.chunk.make_slot(a.new_memory(DType::kU8, {static_cast<std::int64_t>(a.chunk.saved_bytes())}));
-  auto slot_b = b.chunk.make_slot(b.new_memory(DType::kU8, {static_cast<std::int64_t>(b.chunk.saved_bytes())}));
+  const TensorView stream = a.new_memory(boundary.dtype, boundary.shape),
+                   back = a.new_memory(boundary.dtype, boundary.shape);
+  auto slot_a =
+      a.chunk.make_slot(a.new_memory(DType::kU8, {static_cast<std::int64_t>(a.chunk.saved_bytes())}));
+  auto slot_b =
+      b.chunk.make_slot(b.new_memory(DType::kU8, {static_cast<std::int64_t>(b.chunk.saved_bytes())}));
   a.chunk.forward(pa, slot_a, {}, stream);
   b.chunk.forward(pb, slot_b, stream, {});
   b.chunk.backward(pb, slot_b, nn::Which::kBoth, {}, back);
   a.chunk.backward(pa, slot_a, nn::Which::kBoth, back, {});
   EXPECT_EQ(b.slot(ops::StepSlot::kLossSum) / 16, loss);
   EXPECT_EQ(a.canonical("layers.1.mlp.up.weight", true), one.canonical("layers.1.mlp.up.weight", true));
-  EXPECT_EQ(b.canonical("layers.4.attention.k.weight", true), one.canonical("layers.4.attention.k.weight", true));
+  EXPECT_EQ(b.canonical("layers.4.attention.k.weight", true),
+            one.canonical("layers.4.attention.k.weight", true));
   auto tied = a.canonical("embedding.tokens.weight", true);
   const auto head = b.canonical("embedding.tokens.weight", true);
   for (std::size_t i = 0; i < tied.size(); ++i) tied[i] += head[i];
@@ -248,7 +259,8 @@ TEST(Generation, CacheGivesTheSameLogits) {
     }
     // Rows 3 ... of the cache; five tokens at once, then one at a time.
     for (std::int32_t begin = 0, count = 5; begin < 8; begin += count, count = 1) {
-      Batch piece(1, {tokens.begin() + begin, tokens.begin() + begin + count}, {tokens.begin(), tokens.begin() + count});
+      Batch piece(1, {tokens.begin() + begin, tokens.begin() + begin + count},
+                  {tokens.begin(), tokens.begin() + count});
       for (std::int32_t i = 0; i < count; ++i) piece.positions[static_cast<std::size_t>(i)] = begin + i;
       piece.k_begin[0] = 3;
       piece.k_count[0] = begin + count;
@@ -266,7 +278,8 @@ TEST(Generation, CacheGivesTheSameLogits) {
       outputs.logits = logits;
       model.chunk.infer(pass, {}, outputs);
       for (std::int64_t v = 0; v < 19; ++v)
-        EXPECT_NEAR(logits.as<double>()[v], expected[static_cast<std::size_t>((begin + count - 1) * 19 + v)], 1e-12);
+        EXPECT_NEAR(logits.as<double>()[v], expected[static_cast<std::size_t>((begin + count - 1) * 19 + v)],
+                    1e-12);
     }
   }
 }
@@ -286,7 +299,8 @@ TEST(Initial, DependsOnNameAndElementAlone) {
   EXPECT_EQ(out[5], 0.02 / std::sqrt(10.0) * philox_normal(out_key, 5));
   // One thread or three: the same.
   const auto& spec = model.chunk.params().specs()[0];
-  const TensorView a = model.new_memory(DType::kBF16, spec.shard.local), b = model.new_memory(DType::kBF16, spec.shard.local);
+  const TensorView a = model.new_memory(DType::kBF16, spec.shard.local),
+                   b = model.new_memory(DType::kBF16, spec.shard.local);
   WorkerPool one(1), three(3);
   initialize(spec, 21, a, one);
   initialize(spec, 21, b, three);

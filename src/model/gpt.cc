@@ -16,26 +16,38 @@ nn::NormOptions norm_options(const ModelConfig& c) {
 ops::ActivationKind activation_kind(Activation activation) {
   switch (activation) {
     case Activation::kGelu:
-    case Activation::kGeglu: return ops::ActivationKind::kGelu;
-    case Activation::kGeluTanh: return ops::ActivationKind::kGeluTanh;
-    case Activation::kQuickGelu: return ops::ActivationKind::kQuickGelu;
+    case Activation::kGeglu:
+      return ops::ActivationKind::kGelu;
+    case Activation::kGeluTanh:
+      return ops::ActivationKind::kGeluTanh;
+    case Activation::kQuickGelu:
+      return ops::ActivationKind::kQuickGelu;
     case Activation::kSilu:
-    case Activation::kSwiglu: return ops::ActivationKind::kSilu;
+    case Activation::kSwiglu:
+      return ops::ActivationKind::kSilu;
     case Activation::kRelu:
-    case Activation::kReglu: return ops::ActivationKind::kRelu;
-    case Activation::kSquaredRelu: return ops::ActivationKind::kSquaredRelu;
+    case Activation::kReglu:
+      return ops::ActivationKind::kRelu;
+    case Activation::kSquaredRelu:
+      return ops::ActivationKind::kSquaredRelu;
   }
   fail<InternalError>("unknown activation");
 }
 
 nn::RopeKind rope_kind(RopeScaling scaling) {
   switch (scaling) {
-    case RopeScaling::kDefault: return nn::RopeKind::kDefault;
-    case RopeScaling::kLinear: return nn::RopeKind::kLinear;
-    case RopeScaling::kDynamic: return nn::RopeKind::kDynamic;
-    case RopeScaling::kLlama3: return nn::RopeKind::kLlama3;
-    case RopeScaling::kYarn: return nn::RopeKind::kYarn;
-    case RopeScaling::kLongrope: return nn::RopeKind::kLongrope;
+    case RopeScaling::kDefault:
+      return nn::RopeKind::kDefault;
+    case RopeScaling::kLinear:
+      return nn::RopeKind::kLinear;
+    case RopeScaling::kDynamic:
+      return nn::RopeKind::kDynamic;
+    case RopeScaling::kLlama3:
+      return nn::RopeKind::kLlama3;
+    case RopeScaling::kYarn:
+      return nn::RopeKind::kYarn;
+    case RopeScaling::kLongrope:
+      return nn::RopeKind::kLongrope;
   }
   fail<InternalError>("unknown rope scaling");
 }
@@ -45,10 +57,12 @@ nn::RopeKind rope_kind(RopeScaling scaling) {
 Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
   validate(config);
   Gpt gpt{config, config.vocab_size.value_or(tokenizer_vocabulary), 0};
-  require<ConfigError>(gpt.vocabulary > 0, "the vocabulary's size is not known: give a tokenizer or model.vocab_size");
-  require<ConfigError>(gpt.vocabulary >= tokenizer_vocabulary,
-                       "vocab_size {} is smaller than the tokenizer's {} ids; give at least that, or leave it out",
-                       gpt.vocabulary, tokenizer_vocabulary);
+  require<ConfigError>(gpt.vocabulary > 0,
+                       "the vocabulary's size is not known: give a tokenizer or model.vocab_size");
+  require<ConfigError>(
+      gpt.vocabulary >= tokenizer_vocabulary,
+      "vocab_size {} is smaller than the tokenizer's {} ids; give at least that, or leave it out",
+      gpt.vocabulary, tokenizer_vocabulary);
   const std::int64_t multiple = config.make_vocab_size_divisible_by;
   gpt.padded_vocabulary = (gpt.vocabulary + multiple - 1) / multiple * multiple;
   return gpt;
@@ -56,12 +70,13 @@ Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
 
 nn::EmbeddingOptions embedding_options(const Gpt& gpt) {
   const ModelConfig& c = gpt.config;
-  return {.vocabulary = gpt.vocabulary,
-          .padded_vocabulary = gpt.padded_vocabulary,
-          .hidden = c.hidden_size,
-          .positions = c.position_embedding_type == PositionEmbedding::kLearnedAbsolute ? c.max_positions() : 0,
-          .dropout = static_cast<float>(c.embedding_dropout),
-          .deviation = c.init_method_std};
+  return {
+      .vocabulary = gpt.vocabulary,
+      .padded_vocabulary = gpt.padded_vocabulary,
+      .hidden = c.hidden_size,
+      .positions = c.position_embedding_type == PositionEmbedding::kLearnedAbsolute ? c.max_positions() : 0,
+      .dropout = static_cast<float>(c.embedding_dropout),
+      .deviation = c.init_method_std};
 }
 
 nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision) {
@@ -78,11 +93,13 @@ std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {
   return c.window_size && layer >= c.window_first_layer.value_or(0) ? *c.window_size : 0;
 }
 
-nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision, int rope_table) {
+nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
+                                          int rope_table) {
   const ModelConfig& c = gpt.config;
   const std::string name = "layers." + std::to_string(layer);
-  const double output_deviation =
-      c.use_scaled_init_method ? c.init_method_std / std::sqrt(2.0 * static_cast<double>(c.num_layers)) : c.init_method_std;
+  const double output_deviation = c.use_scaled_init_method
+                                      ? c.init_method_std / std::sqrt(2.0 * static_cast<double>(c.num_layers))
+                                      : c.init_method_std;
   nn::TransformerBlockOptions out;
   out.name = name;
   out.norm = norm_options(c);
@@ -137,9 +154,15 @@ std::optional<nn::RopeOptions> rope_options(const ModelConfig& c) {
 nn::RecomputeOptions recompute_options(const RecomputeConfig& c, std::int64_t layers) {
   nn::RecomputeOptions out;
   switch (c.granularity) {
-    case RecomputeGranularity::kNone: out.level = nn::RecomputeLevel::kNone; break;
-    case RecomputeGranularity::kSelective: out.level = nn::RecomputeLevel::kSelective; break;
-    case RecomputeGranularity::kFull: out.level = nn::RecomputeLevel::kFull; break;
+    case RecomputeGranularity::kNone:
+      out.level = nn::RecomputeLevel::kNone;
+      break;
+    case RecomputeGranularity::kSelective:
+      out.level = nn::RecomputeLevel::kSelective;
+      break;
+    case RecomputeGranularity::kFull:
+      out.level = nn::RecomputeLevel::kFull;
+      break;
   }
   const bool block = c.method == RecomputeMethod::kBlock;
   out.scope = block ? nn::RecomputeScope::kBlock : nn::RecomputeScope::kUniform;

@@ -17,21 +17,23 @@ struct Gpt {
   std::int64_t padded_vocabulary = 0;  // rows in memory
 };
 
-// `tokenizer_vocabulary`: number of ids of the tokenizer, 0 when there is none (then the configuration must say
-// vocab_size). ConfigError: contradictory sizes, a vocabulary smaller than the tokenizer's.
+// `tokenizer_vocabulary`: number of ids of the tokenizer, 0 when there is none (then the configuration must
+// say vocab_size). ConfigError: contradictory sizes, a vocabulary smaller than the tokenizer's.
 Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary = 0);
 
 nn::EmbeddingOptions embedding_options(const Gpt& gpt);
 nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision);
 // `rope_table`: index of the chunk's constant, -1 without rotary embedding.
-nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision, int rope_table);
+nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
+                                          int rope_table);
 // None unless position_embedding_type is rope.
 std::optional<nn::RopeOptions> rope_options(const ModelConfig& config);
 // Keys visible to a query of this layer; 0: all before it.
 std::int64_t layer_window(const ModelConfig& config, std::int64_t layer);
 nn::RecomputeOptions recompute_options(const RecomputeConfig& config, std::int64_t layers);
 
-// Name and shape of every tensor of the model as files hold it: unfused, unpadded, tied ones once, in order of the layers.
+// Name and shape of every tensor of the model as files hold it: unfused, unpadded, tied ones once, in order
+// of the layers.
 struct CanonicalTensor {
   std::string name;
   Shape shape;

@@ -114,13 +114,15 @@ TEST_P(Gradient, EqualsCentralDifferences) {
   ASSERT_TRUE(std::isfinite(loss));
   // Gradients first: the steps of the differences overwrite them.
   std::map<std::string, std::vector<double>> analytic;
-  for (const auto& tensor : canonical_tensors(gpt)) analytic[tensor.name] = model.canonical(tensor.name, true);
+  for (const auto& tensor : canonical_tensors(gpt))
+    analytic[tensor.name] = model.canonical(tensor.name, true);
   for (const auto& tensor : canonical_tensors(gpt)) {
     const TensorView view = model.canonical_view(tensor.name);
     const auto& gradient = analytic[tensor.name];
     double norm = 0;
     for (const double g : gradient) norm += g * g;
-    EXPECT_TRUE(norm > 0 || tensor.name.ends_with("k.bias")) << tensor.name;  // softmax does not see a bias of k
+    EXPECT_TRUE(norm > 0 || tensor.name.ends_with("k.bias"))
+        << tensor.name;  // softmax does not see a bias of k
     const std::int64_t stride = std::max<std::int64_t>(1, view.elements() / 5);
     for (std::int64_t i = 0; i < view.elements(); i += stride) {
       constexpr double kStep = 1e-5;

@@ -1,6 +1,7 @@
 #include "model/init.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/philox.h"
@@ -10,15 +11,18 @@ namespace {
 
 template <class T>
 T from_double(double value) {
-  if constexpr (std::is_same_v<T, double>) return value;
-  else return T(static_cast<float>(value));
+  if constexpr (std::is_same_v<T, double>)
+    return value;
+  else
+    return T(static_cast<float>(value));
 }
 
 }  // namespace
 
 void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values, WorkerPool& pool) {
-  require<InternalError>(values.shape == spec.shard.local && values.contiguous() && values.device == DeviceKind::kHost,
-                         "'{}' is {}, expected {} in host memory", spec.name, values.text(), spec.shard.local.text());
+  require<InternalError>(
+      values.shape == spec.shard.local && values.contiguous() && values.device == DeviceKind::kHost,
+      "'{}' is {}, expected {} in host memory", spec.name, values.text(), spec.shard.local.text());
   require<InternalError>(!spec.shard.flat, "'{}' is initialised whole, not as a flat range", spec.name);
   if (values.bytes() > 0) std::memset(values.data, 0, values.bytes());
   dispatch_float(values.dtype, [&]<class T>() {
@@ -33,12 +37,17 @@ void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values
         for (std::int64_t row = task * rows_per_task; row < last; ++row) {
           T* out = values.as<T>() + (piece.memory_row + row) * values.shape.inner();
           const std::int64_t index = (piece.begin + row) * columns + piece.column_begin;
-          for (std::int64_t i = 0; i < held; ++i) {
-            double value = 0;
-            if (spec.init.kind == nn::InitKind::kOnes) value = 1;
-            else if (spec.init.kind == nn::InitKind::kNormal)
-              value = spec.init.deviation * philox_normal(key, static_cast<std::uint64_t>(index + i));
-            out[i] = from_double<T>(value);
+          if (spec.init.kind == nn::InitKind::kZeros) continue;
+          if (spec.init.kind == nn::InitKind::kOnes) {
+            std::fill_n(out, held, from_double<T>(1));
+            continue;
+          }
+          std::array<double, 1024> normal;
+          for (std::int64_t begin = 0; begin < held; begin += 1024) {
+            const std::int64_t count = std::min<std::int64_t>(1024, held - begin);
+            philox_normals(key, static_cast<std::uint64_t>(index + begin), count, normal.data());
+            for (std::int64_t i = 0; i < count; ++i)
+              out[begin + i] = from_double<T>(spec.init.deviation * normal[static_cast<std::size_t>(i)]);
           }
         }
       });

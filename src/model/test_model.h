@@ -32,7 +32,8 @@ struct Batch {
         tokens(std::move(tokens_)),
         labels(std::move(labels_)),
         mask(tokens.size(), 1.0f) {
-    const std::vector<std::int64_t> lengths = documents.empty() ? std::vector<std::int64_t>{length} : documents;
+    const std::vector<std::int64_t> lengths =
+        documents.empty() ? std::vector<std::int64_t>{length} : documents;
     std::int32_t at = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
       std::int32_t inside = 0;
@@ -99,9 +100,11 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
         scratch_(scratch_memory_) {
     const nn::Precision precision = options.precision;
     for (const auto& spec : chunk.params().specs())
-      values_.push_back(new_memory(spec.is_matrix() ? precision.compute : precision.vectors(), spec.shard.local));
+      values_.push_back(
+          new_memory(spec.is_matrix() ? precision.compute : precision.vectors(), spec.shard.local));
     for (const nn::ParamId id : chunk.params().grads())
-      gradients_.push_back(new_memory(precision.vectors(), chunk.params().specs()[static_cast<std::size_t>(id.index)].shard.local));
+      gradients_.push_back(new_memory(
+          precision.vectors(), chunk.params().specs()[static_cast<std::size_t>(id.index)].shard.local));
     written_.assign(gradients_.size(), 0);
     std::vector<TensorView> constants;
     for (const auto& constant : chunk.constants()) {
@@ -111,26 +114,30 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
     }
     chunk.bind_constants(constants);
     slot_memory_ = new_memory(DType::kU8, {static_cast<std::int64_t>(chunk.saved_bytes())});
-    if (options.split_backward) stash_memory_ = new_memory(DType::kU8, {static_cast<std::int64_t>(chunk.stash_bytes())});
+    if (options.split_backward)
+      stash_memory_ = new_memory(DType::kU8, {static_cast<std::int64_t>(chunk.stash_bytes())});
     state_ = new_memory(DType::kF64, {static_cast<int>(ops::StepSlot::kCount)});
     slot(ops::StepSlot::kLossScale) = 1;
   }
 
   TensorView get(nn::ParamId id) override { return values_[static_cast<std::size_t>(id.index)]; }
   nn::GradTarget target(nn::GradId id) override {
-    return {gradients_[static_cast<std::size_t>(id.index)], written_[static_cast<std::size_t>(id.index)] != 0};
+    return {gradients_[static_cast<std::size_t>(id.index)],
+            written_[static_cast<std::size_t>(id.index)] != 0};
   }
   void notify(nn::GradId id) override { written_[static_cast<std::size_t>(id.index)] = 1; }
 
   void initialize_all(std::uint64_t seed) {
     WorkerPool pool(1);
-    for (std::size_t i = 0; i < values_.size(); ++i) initialize(chunk.params().specs()[i], seed, values_[i], pool);
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      initialize(chunk.params().specs()[i], seed, values_[i], pool);
   }
 
   double& slot(ops::StepSlot which) { return state_.as<double>()[static_cast<int>(which)]; }
 
   nn::Pass pass(const nn::BatchView& batch, bool training) {
-    context_ = std::make_unique<ops::OpContext>(ops::OpContext{*machine_.backend, *stream_, scratch_, nullptr});
+    context_ =
+        std::make_unique<ops::OpContext>(ops::OpContext{*machine_.backend, *stream_, scratch_, nullptr});
     nn::Pass out{*context_, parallel_, *this, this, batch, state_, dropout_seed, training, nullptr, {}};
     return out;
   }
@@ -219,16 +226,20 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
     dispatch_float(view.dtype, [&]<class T>() {
       for (std::int64_t r = 0; r < view.rows(); ++r)
         for (std::int64_t i = 0; i < view.shape.inner(); ++i) {
-          if constexpr (std::is_same_v<T, double>) out.push_back(view.row<T>(r)[i]);
-          else out.push_back(static_cast<double>(static_cast<float>(view.row<T>(r)[i])));
+          if constexpr (std::is_same_v<T, double>)
+            out.push_back(view.row<T>(r)[i]);
+          else
+            out.push_back(static_cast<double>(static_cast<float>(view.row<T>(r)[i])));
         }
     });
     return out;
   }
   static void set(TensorView view, std::int64_t index, double value) {
     dispatch_float(view.dtype, [&]<class T>() {
-      if constexpr (std::is_same_v<T, double>) view.as<T>()[index] = value;
-      else view.as<T>()[index] = T(static_cast<float>(value));
+      if constexpr (std::is_same_v<T, double>)
+        view.as<T>()[index] = value;
+      else
+        view.as<T>()[index] = T(static_cast<float>(value));
     });
   }
 

@@ -13,15 +13,18 @@ SelfAttention::SelfAttention(const SelfAttentionOptions& o)
                     {o.name + ".v", o.groups * o.head_size}},
                    o.bias,
                    o.deviation}),
-      output_({o.name + ".out", o.heads * o.head_size, {{o.name + ".out", o.hidden}}, o.output_bias,
+      output_({o.name + ".out",
+               o.heads * o.head_size,
+               {{o.name + ".out", o.hidden}},
+               o.output_bias,
                o.output_deviation}) {
   if (!o.qk_norm) return;
   q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.head_size);
   k_norm_.emplace(o.name + ".k_norm", *o.qk_norm, o.head_size);
 }
 
-void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
-                            int input) {
+void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int64_t tokens,
+                            Precision precision, int input) {
   const auto& o = options_;
   qkv_linear_.declare(params);
   if (q_norm_) q_norm_->declare(params), k_norm_->declare(params);
@@ -47,13 +50,16 @@ void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int6
   }
   context_ = activation("context", precision.compute, {tokens, o.heads * o.head_size}, Producer::kAttention,
                         &SelfAttention::make_context, true);
-  lse_ = activation("lse", precision.vectors(), {tokens, o.heads}, Producer::kSmall, &SelfAttention::make_context);
-  output_gradient_ = table.declare_stash({o.name + ".output gradient", precision.compute, {tokens, o.hidden}});
+  lse_ = activation("lse", precision.vectors(), {tokens, o.heads}, Producer::kSmall,
+                    &SelfAttention::make_context);
+  output_gradient_ =
+      table.declare_stash({o.name + ".output gradient", precision.compute, {tokens, o.hidden}});
   qkv_gradient_ = table.declare_stash({o.name + ".qkv gradient", precision.compute, qkv.shape});
 }
 
 SelfAttention::Heads SelfAttention::split(TensorView qkv) const {
-  const std::int64_t tokens = qkv.rows(), d = options_.head_size, q = options_.heads * d, k = options_.groups * d;
+  const std::int64_t tokens = qkv.rows(), d = options_.head_size, q = options_.heads * d,
+                     k = options_.groups * d;
   return {qkv.columns(0, q).reshape({tokens, options_.heads, d}),
           qkv.columns(q, k).reshape({tokens, options_.groups, d}),
           qkv.columns(q + k, k).reshape({tokens, options_.groups, d})};
@@ -100,7 +106,8 @@ SelfAttention::Heads SelfAttention::core_inputs(Pass& pass, Saved& saved) const 
   const TensorView qk = saved.get(pass, qk_);
   const std::int64_t tokens = qk.rows(), q = options_.heads * options_.head_size;
   heads.q = qk.columns(0, q).reshape({tokens, options_.heads, options_.head_size});
-  heads.k = qk.columns(q, options_.groups * options_.head_size).reshape({tokens, options_.groups, options_.head_size});
+  heads.k = qk.columns(q, options_.groups * options_.head_size)
+                .reshape({tokens, options_.groups, options_.head_size});
   return heads;
 }
 
@@ -108,8 +115,9 @@ SelfAttention::Heads SelfAttention::core_inputs(Pass& pass, Saved& saved) const 
 void SelfAttention::append(Pass& pass, TensorView rows, TensorView cache) const {
   const Shape row{options_.groups * options_.head_size};
   for (std::size_t i = 0; i < pass.cache->slots.size(); ++i)
-    ops::run(pass.ops, ops::Cast{.x = rows.slice(static_cast<std::int64_t>(i), 1).reshape({1, row[0]}).reshape(row),
-                                 .y = cache.slice(pass.cache->slots[i], 1).reshape(row)});
+    ops::run(pass.ops,
+             ops::Cast{.x = rows.slice(static_cast<std::int64_t>(i), 1).reshape({1, row[0]}).reshape(row),
+                       .y = cache.slice(pass.cache->slots[i], 1).reshape(row)});
 }
 
 ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
@@ -190,10 +198,20 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
     rotate(pass, dcore.k, true);
     if (q_norm_) {
       const Heads raw = split(qkv);
-      q_norm_->backward(pass, {.x = raw.q, .stats = q_stats.reshape({tokens * o.heads, 2}), .dy = dcore.q,
-                               .dresidual = {}, .dx = draw.q, .dropout = {}, .dbranch = {}});
-      k_norm_->backward(pass, {.x = raw.k, .stats = k_stats.reshape({tokens * o.groups, 2}), .dy = dcore.k,
-                               .dresidual = {}, .dx = draw.k, .dropout = {}, .dbranch = {}});
+      q_norm_->backward(pass, {.x = raw.q,
+                               .stats = q_stats.reshape({tokens * o.heads, 2}),
+                               .dy = dcore.q,
+                               .dresidual = {},
+                               .dx = draw.q,
+                               .dropout = {},
+                               .dbranch = {}});
+      k_norm_->backward(pass, {.x = raw.k,
+                               .stats = k_stats.reshape({tokens * o.groups, 2}),
+                               .dy = dcore.k,
+                               .dresidual = {},
+                               .dx = draw.k,
+                               .dropout = {},
+                               .dbranch = {}});
     }
   }
   qkv_linear_.backward_input(pass, dqkv, dx);

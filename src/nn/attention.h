@@ -1,5 +1,6 @@
-// Causal self-attention: fused q, k, v projection; norm of q and k per head (optional); rotary embedding (optional); core
-// attention; output projection. With a KV cache in the pass, new keys and values are appended and the cache is attended.
+// Causal self-attention: fused q, k, v projection; norm of q and k per head (optional); rotary embedding
+// (optional); core attention; output projection. With a KV cache in the pass, new keys and values are
+// appended and the cache is attended.
 #pragma once
 
 #include <optional>
@@ -12,8 +13,8 @@
 namespace stoa::nn {
 
 struct SelfAttentionOptions {
-  std::string name;         // "layers.0.attention"
-  std::int64_t layer = 0;   // global number: index of the KV cache
+  std::string name;        // "layers.0.attention"
+  std::int64_t layer = 0;  // global number: index of the KV cache
   std::int64_t hidden = 0, heads = 0, groups = 0, head_size = 0;
   bool bias = true, output_bias = true;
   std::optional<NormOptions> qk_norm;
@@ -27,7 +28,8 @@ class SelfAttention final : public Sublayer {
  public:
   explicit SelfAttention(const SelfAttentionOptions& options);
 
-  void declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision, int input) override;
+  void declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
+               int input) override;
   int last() const override { return context_; }
   int output_gradient() const override { return output_gradient_; }
   void forward(Pass& pass, Saved& saved, TensorView y) const override;
@@ -52,8 +54,9 @@ class SelfAttention final : public Sublayer {
   SelfAttentionOptions options_;
   Linear qkv_linear_, output_;
   std::optional<Norm> q_norm_, k_norm_;
-  int input_ = -1, qkv_ = -1, qk_ = -1, q_stats_ = -1, k_stats_ = -1, context_ = -1, lse_ = -1;  // activations
-  int output_gradient_ = -1, qkv_gradient_ = -1;                                                 // stash
+  int input_ = -1, qkv_ = -1, qk_ = -1, q_stats_ = -1, k_stats_ = -1, context_ = -1,
+      lse_ = -1;                                  // activations
+  int output_gradient_ = -1, qkv_gradient_ = -1;  // stash
 };
 
 }  // namespace stoa::nn

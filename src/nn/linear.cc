@@ -43,10 +43,12 @@ void Linear::backward_input(Pass& pass, TensorView dy, TensorView dx) const {
 
 void Linear::backward_weight(Pass& pass, TensorView x, TensorView dy) const {
   const GradTarget weight = pass.grads->target(weight_.grad);
-  ops::LinearBackwardWeight op{.x = x, .dy = dy, .dw = weight.tensor, .dbias = {}, .accumulate = weight.accumulate};
+  ops::LinearBackwardWeight op{
+      .x = x, .dy = dy, .dw = weight.tensor, .dbias = {}, .accumulate = weight.accumulate};
   if (bias_) {
     const GradTarget bias = pass.grads->target(bias_.grad);
-    require<InternalError>(bias.accumulate == weight.accumulate, "gradients of '{}' are out of step", options_.name);
+    require<InternalError>(bias.accumulate == weight.accumulate, "gradients of '{}' are out of step",
+                           options_.name);
     op.dbias = bias.tensor;
   }
   ops::run(pass.ops, op);

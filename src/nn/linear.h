@@ -1,4 +1,5 @@
-// A linear layer y = x W^T + b. Its matrix may hold several canonical matrices, one below the other (q, k, v).
+// A linear layer y = x W^T + b. Its matrix may hold several canonical matrices, one below the other (q, k,
+// v).
 #pragma once
 
 #include "nn/module.h"
@@ -26,9 +27,9 @@ class Linear {
   std::int64_t inputs() const { return options_.inputs; }
   std::int64_t outputs() const { return outputs_; }
 
-  void forward(Pass& pass, TensorView x, TensorView y) const;                 // [T, K] -> [T, N]
-  void backward_input(Pass& pass, TensorView dy, TensorView dx) const;        // [T, N] -> [T, K]
-  void backward_weight(Pass& pass, TensorView x, TensorView dy) const;        // into the main gradients
+  void forward(Pass& pass, TensorView x, TensorView y) const;           // [T, K] -> [T, N]
+  void backward_input(Pass& pass, TensorView dy, TensorView dx) const;  // [T, N] -> [T, K]
+  void backward_weight(Pass& pass, TensorView x, TensorView dy) const;  // into the main gradients
 
  private:
   LinearOptions options_;

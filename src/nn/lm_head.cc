@@ -7,13 +7,15 @@
 
 namespace stoa::nn {
 
-LmHead::LmHead(LmHeadOptions options) : options_(options), norm_("final_norm", options.norm, options.hidden) {}
+LmHead::LmHead(LmHeadOptions options)
+    : options_(options), norm_("final_norm", options.norm, options.hidden) {}
 
 void LmHead::declare(ParamList& params, ParamId tied) {
   const auto& o = options_;
   norm_.declare(params);
   weight_ = tied ? params.tie(tied)
-                 : params.add(vocabulary_matrix("head.weight", o.vocabulary, o.padded_vocabulary, o.hidden, o.deviation));
+                 : params.add(vocabulary_matrix("head.weight", o.vocabulary, o.padded_vocabulary, o.hidden,
+                                                o.deviation));
 }
 
 void LmHead::declare_tied_copy(ParamList& params) {
@@ -40,7 +42,8 @@ void LmHead::train(Pass& pass, TensorView x) const {
   const GradTarget target = pass.grads->target(weight_.grad);
   Scratch::Frame frame(pass.ops.scratch);
   Scratch& scratch = pass.ops.scratch;
-  const TensorView normed = scratch.allocate(compute, x.shape), stats = scratch.allocate(vectors, {tokens, 2});
+  const TensorView normed = scratch.allocate(compute, x.shape),
+                   stats = scratch.allocate(vectors, {tokens, 2});
   const TensorView losses = scratch.allocate(vectors, {tokens});
   norm_.forward(pass, x, normed, stats);
   {
@@ -67,8 +70,10 @@ void LmHead::train(Pass& pass, TensorView x) const {
     }
   }
   pass.grads->notify(weight_.grad);
-  ops::run(pass.ops, ops::SumLosses{.losses = losses, .loss_mask = pass.batch.loss_mask, .state = pass.state});
-  norm_.backward(pass, {.x = x, .stats = stats, .dy = normed, .dresidual = {}, .dx = x, .dropout = {}, .dbranch = {}});
+  ops::run(pass.ops,
+           ops::SumLosses{.losses = losses, .loss_mask = pass.batch.loss_mask, .state = pass.state});
+  norm_.backward(
+      pass, {.x = x, .stats = stats, .dy = normed, .dresidual = {}, .dx = x, .dropout = {}, .dbranch = {}});
 }
 
 void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
@@ -96,7 +101,8 @@ void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
     }
   }
   if (pass.state)
-    ops::run(pass.ops, ops::SumLosses{.losses = losses, .loss_mask = pass.batch.loss_mask, .state = pass.state});
+    ops::run(pass.ops,
+             ops::SumLosses{.losses = losses, .loss_mask = pass.batch.loss_mask, .state = pass.state});
 }
 
 void LmHead::logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const {

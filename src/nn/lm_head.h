@@ -1,9 +1,10 @@
 // Final norm, output head and loss.
 //
-// The seed of backward (loss_scale / N) is known before the step, so training's forward pass also does the head's whole
-// backward pass, a piece of the tokens at a time: logits of the piece -> their gradient in place -> gradient of the normed
-// stream and of the weights. No [all tokens, vocabulary] tensor exists, logits are never computed twice, and all that is
-// kept for later is the gradient of the input, in the place of the input itself.
+// The seed of backward (loss_scale / N) is known before the step, so training's forward pass also does the
+// head's whole backward pass, a piece of the tokens at a time: logits of the piece -> their gradient in place
+// -> gradient of the normed stream and of the weights. No [all tokens, vocabulary] tensor exists, logits are
+// never computed twice, and all that is kept for later is the gradient of the input, in the place of the
+// input itself.
 #pragma once
 
 #include <span>
@@ -28,13 +29,13 @@ class LmHead {
   // The embedding is on another pipeline stage: the same canonical tensor, held here too.
   void declare_tied_copy(ParamList& params);
 
-  // Adds the loss of the microbatch to state[kLossSum]; replaces x [T, hidden] by its gradient; adds to the gradients of
-  // norm and head.
+  // Adds the loss of the microbatch to state[kLossSum]; replaces x [T, hidden] by its gradient; adds to the
+  // gradients of norm and head.
   void train(Pass& pass, TensorView x) const;
   // Loss of every token to `losses` [T] (not masked), added to state[kLossSum] where the pass has a state.
   void evaluate(Pass& pass, TensorView x, TensorView losses) const;
-  // Logits [rows.size(), padded vocabulary] of chosen tokens, in ascending order; columns beyond the vocabulary have no
-  // meaning.
+  // Logits [rows.size(), padded vocabulary] of chosen tokens, in ascending order; columns beyond the
+  // vocabulary have no meaning.
   void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const;
 
   // Tokens in a piece: as even as possible with at most kLogitsBytes of logits (but at least 64 tokens).

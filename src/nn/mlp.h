@@ -20,7 +20,8 @@ class Mlp final : public Sublayer {
  public:
   explicit Mlp(const MlpOptions& options);
 
-  void declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision, int input) override;
+  void declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
+               int input) override;
   int last() const override { return activated_; }
   int output_gradient() const override { return output_gradient_; }
   void forward(Pass& pass, Saved& saved, TensorView y) const override;
@@ -30,8 +31,8 @@ class Mlp final : public Sublayer {
  private:
   MlpOptions options_;
   Linear up_, down_;
-  int input_ = -1, raw_ = -1, activated_ = -1;          // activations
-  int output_gradient_ = -1, raw_gradient_ = -1;        // stash
+  int input_ = -1, raw_ = -1, activated_ = -1;    // activations
+  int output_gradient_ = -1, raw_gradient_ = -1;  // stash
 };
 
 }  // namespace stoa::nn

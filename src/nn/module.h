@@ -1,4 +1,5 @@
-// A module writes its forward and backward pass side by side, and declares what both need before any memory exists.
+// A module writes its forward and backward pass side by side, and declares what both need before any memory
+// exists.
 #pragma once
 
 #include "nn/saved.h"
@@ -23,8 +24,8 @@ class ParamList {
 
 // Types in which a model runs.
 struct Precision {
-  DType compute = DType::kBF16;   // matrices, branches
-  DType residual = DType::kBF16;  // the residual stream; fp32 as an option
+  DType compute = DType::kBF16;                                 // matrices, branches
+  DType residual = DType::kBF16;                                // the residual stream; fp32 as an option
   DType vectors() const { return accumulation_type(compute); }  // norms, biases, statistics, gradients
 };
 
@@ -33,7 +34,8 @@ class Block {
  public:
   virtual ~Block() = default;
 
-  // Called once, before memory exists: parameters into `params`, activations and stash into `table` for T tokens.
+  // Called once, before memory exists: parameters into `params`, activations and stash into `table` for T
+  // tokens.
   virtual void declare(ParamList& params, ActivationTable& table, std::int64_t tokens) = 0;
   // Activation that holds the input of the block (Producer::kInput).
   virtual int input() const = 0;

@@ -1,4 +1,5 @@
-// Rotary tables against the check values of reference/model-families.md section 1.3; recompute decisions; tables.
+// Rotary tables against the check values of reference/model-families.md section 1.3; recompute decisions;
+// tables.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,8 +10,8 @@
 namespace stoa::nn {
 namespace {
 
-void expect_frequencies(const RopeOptions& options, const std::vector<std::size_t>& indices, const std::vector<double>& values,
-                        double factor, std::int64_t sequence = 1) {
+void expect_frequencies(const RopeOptions& options, const std::vector<std::size_t>& indices,
+                        const std::vector<double>& values, double factor, std::int64_t sequence = 1) {
   const auto f = rope_frequencies(options, sequence);
   for (std::size_t i = 0; i < indices.size(); ++i)
     EXPECT_NEAR(f[indices[i]] / values[i], 1, 3e-6) << "index " << indices[i];
@@ -26,17 +27,20 @@ TEST(Rope, FrequenciesHaveTheCheckValues) {
   o.base = 5e5;
   o.factor = 8;
   o.original_positions = 8192;
-  expect_frequencies(o, first, {1, .8146172, .03760603, .003211446, 5.24846e-4, 7.784655e-5, 6.64787e-6, 3.068926e-7}, 1);
+  expect_frequencies(
+      o, first, {1, .8146172, .03760603, .003211446, 5.24846e-4, 7.784655e-5, 6.64787e-6, 3.068926e-7}, 1);
   o.size = 64;
   o.factor = 32;
-  expect_frequencies(o, second, {1, .6636013, .03760603, .007292665, 4.295567e-4, 8.570256e-6, 1.661967e-6, 9.418306e-8}, 1);
+  expect_frequencies(
+      o, second, {1, .6636013, .03760603, .007292665, 4.295567e-4, 8.570256e-6, 1.661967e-6, 9.418306e-8}, 1);
   o = {};
   o.kind = RopeKind::kYarn;
   o.size = 128;
   o.base = 1e6;
   o.factor = 4;
   o.original_positions = 32768;
-  expect_frequencies(o, first, {1, .8058422, .03162278, .001848277, 6.029411e-4, 1.798412e-4, 7.905694e-6, 3.102344e-7},
+  expect_frequencies(o, first,
+                     {1, .8058422, .03162278, .001848277, 6.029411e-4, 1.798412e-4, 7.905694e-6, 3.102344e-7},
                      1.138629);
   o.size = 64;
   o.base = 1e4;
@@ -73,8 +77,8 @@ TEST(Rope, TableHoldsScaledCosinesAndSines) {
   o.factor = 2;
   const auto table = rope_table(o, 3, 3);
   ASSERT_EQ(table.size(), 12u);
-  EXPECT_DOUBLE_EQ(table[8], std::cos(1.0));       // position 2, pair 0: 2 * 1 / 2
-  EXPECT_DOUBLE_EQ(table[11], std::sin(0.01));     // pair 1
+  EXPECT_DOUBLE_EQ(table[8], std::cos(1.0));    // position 2, pair 0: 2 * 1 / 2
+  EXPECT_DOUBLE_EQ(table[11], std::sin(0.01));  // pair 1
   o.size = 3;
   EXPECT_THROW(rope_table(o, 3, 3), ConfigError);
   o.size = 4;
@@ -85,7 +89,8 @@ TEST(Rope, TableHoldsScaledCosinesAndSines) {
 TEST(Recompute, OneDecisionPerBlock) {
   const auto levels = [](const RecomputeOptions& o) {
     std::string out;
-    for (const auto& d : decide_recompute(o, 5)) out += std::string(1, "nsf"[static_cast<int>(d.level)]) + (d.keep_input ? "" : "-");
+    for (const auto& d : decide_recompute(o, 5))
+      out += std::string(1, "nsf"[static_cast<int>(d.level)]) + (d.keep_input ? "" : "-");
     return out;
   };
   EXPECT_EQ(levels({}), "nnnnn");

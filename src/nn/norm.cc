@@ -22,8 +22,8 @@ void Norm::forward(Pass& pass, TensorView x, TensorView y, TensorView stats) con
   add_forward(pass, x, {}, {}, {}, y, stats);
 }
 
-void Norm::add_forward(Pass& pass, TensorView x, TensorView branch, ops::Dropout dropout, TensorView sum, TensorView y,
-                       TensorView stats) const {
+void Norm::add_forward(Pass& pass, TensorView x, TensorView branch, ops::Dropout dropout, TensorView sum,
+                       TensorView y, TensorView stats) const {
   ops::run(pass.ops, ops::NormForward{.kind = options_.kind,
                                       .epsilon = options_.epsilon,
                                       .x = x,

@@ -20,15 +20,15 @@ class Norm {
   // y = norm(x); stats may be none (inference).
   void forward(Pass& pass, TensorView x, TensorView y, TensorView stats) const;
   // sum = x + dropout(branch); y = norm(sum as stored).
-  void add_forward(Pass& pass, TensorView x, TensorView branch, ops::Dropout dropout, TensorView sum, TensorView y,
-                   TensorView stats) const;
+  void add_forward(Pass& pass, TensorView x, TensorView branch, ops::Dropout dropout, TensorView sum,
+                   TensorView y, TensorView stats) const;
 
   struct Backward {
     TensorView x, stats, dy;
-    TensorView dresidual;   // gradient past the norm, or none
+    TensorView dresidual;  // gradient past the norm, or none
     TensorView dx;
     ops::Dropout dropout;
-    TensorView dbranch;     // gets dropout'(dx), or none
+    TensorView dbranch;  // gets dropout'(dx), or none
   };
   // Also adds to the gradients of gamma and beta.
   void backward(Pass& pass, const Backward& tensors) const;

@@ -1,4 +1,5 @@
-// What a layer says about a parameter before any memory exists, and how it reaches value and gradient afterwards.
+// What a layer says about a parameter before any memory exists, and how it reaches value and gradient
+// afterwards.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@ namespace stoa::nn {
 
 enum class InitKind : std::uint8_t { kNormal, kOnes, kZeros };
 
-// Initial value of every canonical element: standard deviation * philox_normal(key(seed, kInit, canonical name), flat
-// index in the canonical tensor), so that it does not depend on the layout.
+// Initial value of every canonical element: standard deviation * philox_normal(key(seed, kInit, canonical
+// name), flat index in the canonical tensor), so that it does not depend on the layout.
 struct ParamInit {
   InitKind kind = InitKind::kNormal;
   double deviation = 0.02;
@@ -26,7 +27,8 @@ struct ParamSpec {
   bool decay = true;                              // weight decay applies (matrices; not norms and biases)
   std::vector<parallel::Axis> grad_partial_over;  // gradients are to be summed over these axes
 
-  // Matrices are held in compute precision; vectors (norms, biases) in the accumulation type: they cost nothing there.
+  // Matrices are held in compute precision; vectors (norms, biases) in the accumulation type: they cost
+  // nothing there.
   bool is_matrix() const { return shard.local.rank() >= 2; }
 };
 

@@ -13,20 +13,20 @@ namespace stoa::nn {
 // One microbatch on the device. T = rows * length tokens, row after row.
 struct BatchView {
   std::int64_t rows = 0, length = 0;
-  std::int64_t first_sample = 0;      // global index of row 0; row i is sample first_sample + i
-  TensorView tokens;                  // int32 [T]
-  TensorView labels;                  // int32 [T]; none in inference
-  TensorView loss_mask;               // fp32 [T]
-  TensorView positions;               // int32 [T]
-  ops::AttentionSegments segments;    // one per row, or one per document
+  std::int64_t first_sample = 0;    // global index of row 0; row i is sample first_sample + i
+  TensorView tokens;                // int32 [T]
+  TensorView labels;                // int32 [T]; none in inference
+  TensorView loss_mask;             // fp32 [T]
+  TensorView positions;             // int32 [T]
+  ops::AttentionSegments segments;  // one per row, or one per document
 };
 
 // Keys and values of one layer during generation.
 struct KvLayer {
   TensorView keys, values;  // [capacity tokens, heads, d]
 };
-// Cache of all layers. New keys and values of token i of the batch go to row slots[i]; segments of the pass speak of
-// cache rows.
+// Cache of all layers. New keys and values of token i of the batch go to row slots[i]; segments of the pass
+// speak of cache rows.
 struct KvCache {
   std::vector<KvLayer> layers;  // by global layer number
   std::vector<std::int32_t> slots;
@@ -36,16 +36,17 @@ struct Pass {
   ops::OpContext& ops;
   const parallel::ParallelContext& parallel;
   ParamAccess& params;
-  GradAccess* grads = nullptr;   // none in inference
+  GradAccess* grads = nullptr;  // none in inference
   const BatchView& batch;
-  TensorView state;              // ops::StepSlot scalars; none in inference
-  std::uint64_t seed = 0;        // of dropout
-  bool training = false;         // dropout is active, activations are saved
-  KvCache* cache = nullptr;      // generation
+  TensorView state;                       // ops::StepSlot scalars; none in inference
+  std::uint64_t seed = 0;                 // of dropout
+  bool training = false;                  // dropout is active, activations are saved
+  KvCache* cache = nullptr;               // generation
   std::span<const TensorView> constants;  // of the chunk (tables of the rotary embedding); set by it
 };
 
-// Which gradients a backward pass computes. kBoth = kInput then kWeight of the same microbatch, without a stash.
+// Which gradients a backward pass computes. kBoth = kInput then kWeight of the same microbatch, without a
+// stash.
 enum class Which : std::uint8_t { kBoth, kInput, kWeight };
 
 }  // namespace stoa::nn

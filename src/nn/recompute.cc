@@ -9,8 +9,10 @@ std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std
                        "activations_checkpoint_num_layers must be at least 1, got {}", options.layers);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::int64_t index = static_cast<std::int64_t>(i);
-    if (options.scope == RecomputeScope::kUniform) out[i].keep_input = index % options.layers == 0;
-    else if (index >= options.layers) out[i].level = RecomputeLevel::kNone;
+    if (options.scope == RecomputeScope::kUniform)
+      out[i].keep_input = index % options.layers == 0;
+    else if (index >= options.layers)
+      out[i].level = RecomputeLevel::kNone;
   }
   return out;
 }
@@ -18,10 +20,13 @@ std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std
 std::function<Keep(const ActivationSpec&)> recompute_policy(RecomputeLevel level) {
   return [level](const ActivationSpec& spec) {
     switch (level) {
-      case RecomputeLevel::kNone: return Keep::kSave;
+      case RecomputeLevel::kNone:
+        return Keep::kSave;
       case RecomputeLevel::kSelective:
-        return spec.producer == Producer::kNorm || spec.producer == Producer::kActivation ? Keep::kRecompute : Keep::kSave;
-      case RecomputeLevel::kFull: return Keep::kRecompute;
+        return spec.producer == Producer::kNorm || spec.producer == Producer::kActivation ? Keep::kRecompute
+                                                                                          : Keep::kSave;
+      case RecomputeLevel::kFull:
+        return Keep::kRecompute;
     }
     return Keep::kSave;
   };

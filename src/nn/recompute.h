@@ -1,4 +1,5 @@
-// Which activations are kept for backward and which are made again: one decision per block, one table per activation.
+// Which activations are kept for backward and which are made again: one decision per block, one table per
+// activation.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,8 @@ enum class RecomputeScope : std::uint8_t { kUniform, kBlock };
 struct RecomputeOptions {
   RecomputeLevel level = RecomputeLevel::kNone;
   RecomputeScope scope = RecomputeScope::kUniform;  // with kFull
-  std::int64_t layers = 1;  // uniform: every n-th block input is kept; block: the first n blocks recompute, the rest none
+  std::int64_t layers =
+      1;  // uniform: every n-th block input is kept; block: the first n blocks recompute, the rest none
 };
 
 struct BlockDecision {

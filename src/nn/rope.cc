@@ -30,7 +30,8 @@ double llama3(const RopeOptions& o, double frequency) {
   return (1 - t) * frequency / factor + t * frequency;
 }
 
-// YaRN (Peng et al. 2023): interpolate dimensions that turn less than beta_slow times, keep those above beta_fast.
+// YaRN (Peng et al. 2023): interpolate dimensions that turn less than beta_slow times, keep those above
+// beta_fast.
 std::vector<double> yarn(const RopeOptions& o, std::vector<double> frequencies) {
   const double size = static_cast<double>(o.size), factor = factor_of(o);
   const auto dimension = [&](double turns) {
@@ -51,7 +52,8 @@ std::vector<double> yarn(const RopeOptions& o, std::vector<double> frequencies) 
 }  // namespace
 
 std::vector<double> rope_frequencies(const RopeOptions& o, std::int64_t sequence) {
-  require<ConfigError>(o.size > 0 && o.size % 2 == 0, "rotary size must be even and positive, got {}", o.size);
+  require<ConfigError>(o.size > 0 && o.size % 2 == 0, "rotary size must be even and positive, got {}",
+                       o.size);
   const double size = static_cast<double>(o.size);
   double base = o.base;
   if (o.kind == RopeKind::kDynamic) {
@@ -63,14 +65,16 @@ std::vector<double> rope_frequencies(const RopeOptions& o, std::int64_t sequence
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::pow(base, -2.0 * static_cast<double>(i) / size);
   switch (o.kind) {
     case RopeKind::kDefault:
-    case RopeKind::kDynamic: break;
+    case RopeKind::kDynamic:
+      break;
     case RopeKind::kLinear:
       for (double& f : out) f /= factor_of(o);
       break;
     case RopeKind::kLlama3:
       for (double& f : out) f = llama3(o, f);
       break;
-    case RopeKind::kYarn: return yarn(o, std::move(out));
+    case RopeKind::kYarn:
+      return yarn(o, std::move(out));
     case RopeKind::kLongrope: {
       const bool is_long = static_cast<double>(sequence) > original_positions(o);
       const auto& factors = is_long ? o.long_factors : o.short_factors;

@@ -1,4 +1,5 @@
-// Tables of the rotary position embedding (Su et al. 2021) and its scaling variants, as transformers computes them.
+// Tables of the rotary position embedding (Su et al. 2021) and its scaling variants, as transformers computes
+// them.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +12,21 @@ enum class RopeKind : std::uint8_t { kDefault, kLinear, kDynamic, kLlama3, kYarn
 
 struct RopeOptions {
   RopeKind kind = RopeKind::kDefault;
-  std::int64_t size = 0;           // dimensions of a head that rotate, even
+  std::int64_t size = 0;  // dimensions of a head that rotate, even
   double base = 10000;
   std::int64_t max_positions = 0;  // the model's max_position_embeddings
   std::optional<double> factor;
-  std::optional<std::int64_t> original_positions;  // llama3, yarn, longrope; none: max_positions
-  double low_frequency = 1, high_frequency = 4;    // llama3
-  double beta_fast = 32, beta_slow = 1;            // yarn
-  std::optional<double> mscale, mscale_all;        // yarn
-  std::optional<double> attention_factor;          // yarn, longrope
-  bool truncate = true;                            // yarn
-  std::vector<double> short_factors, long_factors; // longrope: size / 2 each
+  std::optional<std::int64_t> original_positions;   // llama3, yarn, longrope; none: max_positions
+  double low_frequency = 1, high_frequency = 4;     // llama3
+  double beta_fast = 32, beta_slow = 1;             // yarn
+  std::optional<double> mscale, mscale_all;         // yarn
+  std::optional<double> attention_factor;           // yarn, longrope
+  bool truncate = true;                             // yarn
+  std::vector<double> short_factors, long_factors;  // longrope: size / 2 each
 };
 
-// Angle per position of each of size/2 pairs. `sequence`: the longest sequence of this use; it matters to dynamic (above
-// max_positions) and longrope (short or long factors).
+// Angle per position of each of size/2 pairs. `sequence`: the longest sequence of this use; it matters to
+// dynamic (above max_positions) and longrope (short or long factors).
 std::vector<double> rope_frequencies(const RopeOptions& options, std::int64_t sequence);
 // Factor of cos and sin: 1 but for yarn and longrope.
 double rope_attention_factor(const RopeOptions& options);

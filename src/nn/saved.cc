@@ -22,17 +22,22 @@ int ActivationTable::declare_stash(TensorSpec spec) {
   return static_cast<int>(stash_.size()) - 1;
 }
 
-void ActivationTable::resolve(const std::function<Keep(const ActivationSpec&)>& policy, bool keep_input, bool split) {
+void ActivationTable::resolve(const std::function<Keep(const ActivationSpec&)>& policy, bool keep_input,
+                              bool split) {
   require<InternalError>(!resolved_, "an activation table is resolved twice");
   resolved_ = true;
   std::size_t offset = 0;
   for (std::size_t i = 0; i < activations_.size(); ++i) {
     auto& spec = activations_[i];
-    if (spec.producer == Producer::kInput) spec.keep = keep_input ? Keep::kSave : Keep::kRecompute;
-    else spec.keep = policy(spec);
+    if (spec.producer == Producer::kInput)
+      spec.keep = keep_input ? Keep::kSave : Keep::kRecompute;
+    else
+      spec.keep = policy(spec);
     offsets_.push_back(offset);
-    if (spec.keep == Keep::kSave) offset += aligned_bytes(spec.tensor.bytes());
-    else if (split && spec.weight_input) stash_of_[i] = declare_stash(spec.tensor);
+    if (spec.keep == Keep::kSave)
+      offset += aligned_bytes(spec.tensor.bytes());
+    else if (split && spec.weight_input)
+      stash_of_[i] = declare_stash(spec.tensor);
   }
 }
 
@@ -78,7 +83,8 @@ TensorView Saved::get(Pass& pass, int activation) {
   if (made_[activation]) return made_[activation];
   const ActivationSpec& spec = table_->activations()[activation];
   if (written_[activation]) return made_[activation] = in_slot(activation);
-  require<InternalError>(static_cast<bool>(spec.make), "activation '{}' is read before it is written", spec.tensor.name);
+  require<InternalError>(static_cast<bool>(spec.make), "activation '{}' is read before it is written",
+                         spec.tensor.name);
   spec.make(pass, *this);
   require<InternalError>(static_cast<bool>(made_[activation]), "activation '{}' was not made by its producer",
                          spec.tensor.name);

@@ -1,5 +1,6 @@
-// Saved activations. A block declares every tensor that its backward pass reads, with the function that makes it. One
-// resolved table says which are kept and which are made again; forward and backward both simply ask for them.
+// Saved activations. A block declares every tensor that its backward pass reads, with the function that makes
+// it. One resolved table says which are kept and which are made again; forward and backward both simply ask
+// for them.
 #pragma once
 
 #include <functional>
@@ -33,19 +34,22 @@ struct ActivationSpec {
   TensorSpec tensor;
   Producer producer = Producer::kLinear;
   Make make;
-  bool weight_input = false;  // a weight gradient reads it: when it is not kept, a split backward moves it to the stash
-  Keep keep = Keep::kSave;    // decided by resolve()
+  bool weight_input =
+      false;  // a weight gradient reads it: when it is not kept, a split backward moves it to the stash
+  Keep keep = Keep::kSave;  // decided by resolve()
 };
 
-// All activations of one block for one microbatch, and all its weight-gradient stash. Filled by declare(), then resolved.
+// All activations of one block for one microbatch, and all its weight-gradient stash. Filled by declare(),
+// then resolved.
 class ActivationTable {
  public:
   int declare(ActivationSpec spec);
   int declare_stash(TensorSpec spec);
-  // Decides for every activation. The input of the block is saved where `keep_input` says so; otherwise the owner of the
-  // block makes it again and calls Saved::set(). `split`: backward comes in two passes, so that weight inputs that are not
-  // kept get room in the stash.
-  void resolve(const std::function<Keep(const ActivationSpec&)>& policy, bool keep_input = true, bool split = false);
+  // Decides for every activation. The input of the block is saved where `keep_input` says so; otherwise the
+  // owner of the block makes it again and calls Saved::set(). `split`: backward comes in two passes, so that
+  // weight inputs that are not kept get room in the stash.
+  void resolve(const std::function<Keep(const ActivationSpec&)>& policy, bool keep_input = true,
+               bool split = false);
 
   const std::vector<ActivationSpec>& activations() const { return activations_; }
   const std::vector<TensorSpec>& stash() const { return stash_; }
@@ -67,13 +71,15 @@ class ActivationTable {
 // The activations of one block and one microbatch in flight.
 class Saved {
  public:
-  // `slot` holds table.saved_bytes() bytes, `stash` table.stash_bytes() (or is none: backward is never split).
+  // `slot` holds table.saved_bytes() bytes, `stash` table.stash_bytes() (or is none: backward is never
+  // split).
   Saved(const ActivationTable& table, TensorView slot, TensorView stash);
-  // Nothing is kept (inference): every activation is a temporary with `tokens` rows, whatever the table was declared for.
+  // Nothing is kept (inference): every activation is a temporary with `tokens` rows, whatever the table was
+  // declared for.
   Saved(const ActivationTable& table, std::int64_t tokens);
 
-  // The tensor, made now if it is neither saved nor made since begin(). Temporaries live on the scratch stack until the
-  // frame of the current pass ends: call get() and put() before opening a frame of your own.
+  // The tensor, made now if it is neither saved nor made since begin(). Temporaries live on the scratch stack
+  // until the frame of the current pass ends: call get() and put() before opening a frame of your own.
   TensorView get(Pass& pass, int activation);
   bool made(int activation) const { return static_cast<bool>(made_[activation]); }
   // Where a producer writes: in the slot when kept, on the scratch stack otherwise. Marks it made.
@@ -87,7 +93,8 @@ class Saved {
   TensorView put_stash(Pass& pass, Which which, int index);
   TensorView get_stash(int index) const;
 
-  // A pass over the block starts: temporaries of earlier passes are gone. Forward also forgets what was saved.
+  // A pass over the block starts: temporaries of earlier passes are gone. Forward also forgets what was
+  // saved.
   void begin_forward();
   void begin_backward(Which which);
 

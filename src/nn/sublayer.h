@@ -1,4 +1,5 @@
-// A branch of a transformer block: normalised stream in, branch output out. Attention and feed-forward are sublayers.
+// A branch of a transformer block: normalised stream in, branch output out. Attention and feed-forward are
+// sublayers.
 #pragma once
 
 #include "nn/module.h"

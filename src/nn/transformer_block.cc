@@ -19,22 +19,29 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
   const Precision precision = options_.precision;
   const Shape stream{tokens, options_.attention.hidden};
   const auto activation = [&](const char* name, DType type, Shape shape, Producer producer,
-                              void (TransformerBlock::*make)(Pass&, Saved&) const, bool weight_input = false) {
+                              void (TransformerBlock::*make)(Pass&, Saved&) const,
+                              bool weight_input = false) {
     return table.declare({.tensor = {options_.name + "." + name, type, shape},
                           .producer = producer,
                           .make = [this, make](Pass& pass, Saved& saved) { (this->*make)(pass, saved); },
                           .weight_input = weight_input});
   };
   input_ = table.declare({.tensor = {options_.name + ".input", precision.residual, stream},
-                          .producer = Producer::kInput, .make = {}});
+                          .producer = Producer::kInput,
+                          .make = {}});
   norm1_.declare(params);
-  normed1_ = activation("normed1", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm1, true);
-  stats1_ = activation("statistics1", precision.vectors(), {tokens, 2}, Producer::kNorm, &TransformerBlock::make_norm1);
+  normed1_ =
+      activation("normed1", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm1, true);
+  stats1_ = activation("statistics1", precision.vectors(), {tokens, 2}, Producer::kNorm,
+                       &TransformerBlock::make_norm1);
   attention_.declare(params, table, tokens, precision, normed1_);
   norm2_.declare(params);
-  middle_ = activation("middle", precision.residual, stream, Producer::kLinear, &TransformerBlock::make_middle);
-  normed2_ = activation("normed2", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm2, true);
-  stats2_ = activation("statistics2", precision.vectors(), {tokens, 2}, Producer::kNorm, &TransformerBlock::make_norm2);
+  middle_ =
+      activation("middle", precision.residual, stream, Producer::kLinear, &TransformerBlock::make_middle);
+  normed2_ =
+      activation("normed2", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm2, true);
+  stats2_ = activation("statistics2", precision.vectors(), {tokens, 2}, Producer::kNorm,
+                       &TransformerBlock::make_norm2);
   mlp_.declare(params, table, tokens, precision, normed2_);
 }
 
@@ -68,7 +75,8 @@ void TransformerBlock::forward(Pass& pass, Saved& saved, TensorView out) {
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView branch = pass.ops.scratch.allocate(options_.precision.compute, out.shape);
   mlp_.forward(pass, saved, branch);
-  ops::run(pass.ops, ops::ResidualAdd{.x = middle, .branch = branch, .dropout = dropout(pass, ".mlp"), .y = out});
+  ops::run(pass.ops,
+           ops::ResidualAdd{.x = middle, .branch = branch, .dropout = dropout(pass, ".mlp"), .y = out});
 }
 
 void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) {
@@ -79,7 +87,8 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   }
   const DType compute = options_.precision.compute;
   // Without dropout and change of type, the gradient of a branch is that of the stream itself.
-  const bool same = which == Which::kBoth && dropout(pass, "").p == 0 && compute == options_.precision.residual;
+  const bool same =
+      which == Which::kBoth && dropout(pass, "").p == 0 && compute == options_.precision.residual;
   const TensorView input = saved.get(pass, input_);
   // Whatever is made again is made before the gradients' temporaries.
   const TensorView middle = saved.get(pass, middle_);
@@ -88,17 +97,28 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   TensorView dbranch = dout;
   if (!same) {
     dbranch = saved.put_stash(pass, which, mlp_.output_gradient());
-    ops::run(pass.ops, ops::DropoutBackward{.dy = dout, .dropout = dropout(pass, ".mlp"), .dbranch = dbranch});
+    ops::run(pass.ops,
+             ops::DropoutBackward{.dy = dout, .dropout = dropout(pass, ".mlp"), .dbranch = dbranch});
   }
   const TensorView dnormed = pass.ops.scratch.allocate(compute, dout.shape);
   mlp_.backward(pass, saved, which, dbranch, dnormed);
 
   const TensorView dattention =
       same ? TensorView() : saved.put_stash(pass, which, attention_.output_gradient());
-  norm2_.backward(pass, {.x = middle, .stats = stats2, .dy = dnormed, .dresidual = dout, .dx = din,
-                         .dropout = dropout(pass, ".attention"), .dbranch = dattention});
+  norm2_.backward(pass, {.x = middle,
+                         .stats = stats2,
+                         .dy = dnormed,
+                         .dresidual = dout,
+                         .dx = din,
+                         .dropout = dropout(pass, ".attention"),
+                         .dbranch = dattention});
   attention_.backward(pass, saved, which, same ? din : dattention, dnormed);
-  norm1_.backward(pass, {.x = input, .stats = stats1, .dy = dnormed, .dresidual = din, .dx = din, .dropout = {},
+  norm1_.backward(pass, {.x = input,
+                         .stats = stats1,
+                         .dy = dnormed,
+                         .dresidual = din,
+                         .dx = din,
+                         .dropout = {},
                          .dbranch = {}});
 }
 

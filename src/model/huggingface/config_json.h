@@ -24,11 +24,12 @@ struct ModelDescription {
   std::optional<std::string> dtype;  // "bfloat16", where the file says
 };
 
-// Reads either form; where both spellings are present, that of 5.x counts. ConfigError: not JSON, an unknown model_type
-// (names the nearest), a key or value that this family does not have here (named).
+// Reads either form; where both spellings are present, that of 5.x counts. ConfigError: not JSON, an unknown
+// model_type (names the nearest), a key or value that this family does not have here (named).
 ModelDescription read_config(std::string_view json);
 
-// What is written loads right in transformers 4.x and 5.x: both spellings stand side by side. `dtype`: of the weights.
+// What is written loads right in transformers 4.x and 5.x: both spellings stand side by side. `dtype`: of the
+// weights.
 std::string write_config(const Gpt& gpt, Family family, DType dtype, const SpecialTokens& special);
 
 }  // namespace stoa::model::huggingface

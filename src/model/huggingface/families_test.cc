@@ -78,11 +78,14 @@ class Families : public ::testing::TestWithParam<std::string> {
     for (std::size_t t = 0; t < all.size(); ++t) {
       ASSERT_TRUE(c["gradients"].contains(all[t].name)) << all[t].name;
       const json& g = c["gradients"][all[t].name];
-      const auto ours = testing::file_tensor(all[t], [&](const std::string& name) { return model.canonical(name, true); });
+      const auto ours =
+          testing::file_tensor(all[t], [&](const std::string& name) { return model.canonical(name, true); });
       double projection = 0;
       for (std::size_t i = 0; i < ours.size(); ++i)
-        projection += ours[i] * testing::formula(static_cast<std::uint32_t>(t + 500), static_cast<std::uint32_t>(i));
-      const double size = g["norm"], allowed = tolerance * size + 1e-6;  // 1e-6: a gradient that is zero in theory
+        projection +=
+            ours[i] * testing::formula(static_cast<std::uint32_t>(t + 500), static_cast<std::uint32_t>(i));
+      const double size = g["norm"],
+                   allowed = tolerance * size + 1e-6;  // 1e-6: a gradient that is zero in theory
       EXPECT_NEAR(norm(ours), size, allowed) << all[t].name;
       EXPECT_NEAR(projection, g["projection"].get<double>(), allowed) << all[t].name;
       for (std::size_t i = 0; i < g["first"].size(); ++i)

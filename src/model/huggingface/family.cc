@@ -23,14 +23,22 @@ constexpr std::array<Names, 6> kFamilies{{{Family::kGpt2, "gpt2", "GPT2LMHeadMod
 const Names& names_of(Family family) { return kFamilies[static_cast<std::size_t>(family)]; }
 
 bool gpt2_fits(const ModelConfig& c, std::string& why) {
-  if (c.position_embedding_type != PositionEmbedding::kLearnedAbsolute) why = "LayerNorm without learned positions";
-  else if (is_gated(c.activation)) why = "LayerNorm with a gated activation";
-  else if (c.bias != BiasKind::kAll) why = "LayerNorm without biases in every linear layer";
-  else if (c.query_groups() != c.num_attention_heads) why = "LayerNorm with grouped-query attention";
-  else if (c.head_size() * c.num_attention_heads != c.hidden_size) why = "LayerNorm with kv_channels of its own";
-  else if (c.qk_layernorm) why = "LayerNorm with qk_layernorm";
-  else if (c.window_size) why = "LayerNorm with a sliding window";
-  else return true;
+  if (c.position_embedding_type != PositionEmbedding::kLearnedAbsolute)
+    why = "LayerNorm without learned positions";
+  else if (is_gated(c.activation))
+    why = "LayerNorm with a gated activation";
+  else if (c.bias != BiasKind::kAll)
+    why = "LayerNorm without biases in every linear layer";
+  else if (c.query_groups() != c.num_attention_heads)
+    why = "LayerNorm with grouped-query attention";
+  else if (c.head_size() * c.num_attention_heads != c.hidden_size)
+    why = "LayerNorm with kv_channels of its own";
+  else if (c.qk_layernorm)
+    why = "LayerNorm with qk_layernorm";
+  else if (c.window_size)
+    why = "LayerNorm with a sliding window";
+  else
+    return true;
   return false;
 }
 
@@ -45,8 +53,9 @@ Family family_from_model_type(std::string_view type) {
     if (names.type == type) return names.family;
     known.emplace_back(names.type);
   }
-  fail<ConfigError>("config.json: model_type '{}' is not known{}; known: gpt2, llama, mistral, qwen2, qwen3, stoa_gpt", type,
-                    did_you_mean(type, known));
+  fail<ConfigError>(
+      "config.json: model_type '{}' is not known{}; known: gpt2, llama, mistral, qwen2, qwen3, stoa_gpt",
+      type, did_you_mean(type, known));
 }
 
 Family choose_family(const ModelConfig& c, std::string* why_not) {
@@ -63,7 +72,8 @@ Family choose_family(const ModelConfig& c, std::string* why_not) {
   if (c.bias == BiasKind::kQkv) return Family::kQwen2;
   if (!c.window_size) return Family::kLlama;
   if (c.bias != BiasKind::kNone) return own("a sliding window with biases in every linear layer");
-  if (c.window_first_layer.value_or(0) != 0) return own("window_first_layer without biases of q, k, v or qk_layernorm");
+  if (c.window_first_layer.value_or(0) != 0)
+    return own("window_first_layer without biases of q, k, v or qk_layernorm");
   return Family::kMistral;
 }
 

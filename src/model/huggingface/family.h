@@ -10,7 +10,8 @@
 
 namespace stoa::model::huggingface {
 
-// kStoa: a combination of options that none of the families has, under names of our own; transformers cannot load it.
+// kStoa: a combination of options that none of the families has, under names of our own; transformers cannot
+// load it.
 enum class Family : std::uint8_t { kGpt2, kLlama, kMistral, kQwen2, kQwen3, kStoa };
 
 std::string_view model_type(Family family);    // "gpt2"

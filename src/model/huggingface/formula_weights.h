@@ -34,9 +34,10 @@ std::vector<double> file_tensor(const Tensor& tensor, Source source) {
   for (const auto& part : tensor.parts) parts.push_back(source(part.name));
   std::vector<double> file(static_cast<std::size_t>(tensor.shape.elements()));
   std::size_t next = 0;
-  gather(tensor, sizeof(double),
-         [&](const CanonicalTensor&) { return reinterpret_cast<const std::byte*>(parts[next++].data()); },
-         reinterpret_cast<std::byte*>(file.data()));
+  gather(
+      tensor, sizeof(double),
+      [&](const CanonicalTensor&) { return reinterpret_cast<const std::byte*>(parts[next++].data()); },
+      reinterpret_cast<std::byte*>(file.data()));
   return file;
 }
 
@@ -52,13 +53,15 @@ inline void load_formula(Model& model, const Gpt& gpt, Family family) {
     }
     std::vector<std::vector<double>> parts;
     parts.reserve(all[t].parts.size());
-    scatter(all[t], sizeof(double), reinterpret_cast<const std::byte*>(file.data()), [&](const CanonicalTensor& part) {
-      parts.emplace_back(static_cast<std::size_t>(part.shape.elements()));
-      return reinterpret_cast<std::byte*>(parts.back().data());
-    });
+    scatter(all[t], sizeof(double), reinterpret_cast<const std::byte*>(file.data()),
+            [&](const CanonicalTensor& part) {
+              parts.emplace_back(static_cast<std::size_t>(part.shape.elements()));
+              return reinterpret_cast<std::byte*>(parts.back().data());
+            });
     for (std::size_t p = 0; p < parts.size(); ++p) {
       const TensorView view = model.canonical_view(all[t].parts[p].name);
-      for (std::size_t i = 0; i < parts[p].size(); ++i) Model::set(view, static_cast<std::int64_t>(i), parts[p][i]);
+      for (std::size_t i = 0; i < parts[p].size(); ++i)
+        Model::set(view, static_cast<std::int64_t>(i), parts[p][i]);
     }
   }
 }

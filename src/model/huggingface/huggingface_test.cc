@@ -1,6 +1,6 @@
 // Files that are not as they should be, and files of older versions.
-#include <gtest/gtest.h>
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
@@ -32,26 +32,34 @@ TEST(ReadConfig, RefusesByName) {
   EXPECT_THAT(refusal("{}"), HasSubstr("model_type"));
   EXPECT_THAT(refusal(R"({"model_type":"lama"})"), HasSubstr("did you mean 'llama'"));
   EXPECT_THAT(refusal(llama(R"(,"hidden_act":"tanh")")), HasSubstr("hidden_act 'tanh'"));
-  EXPECT_THAT(refusal(llama(R"(,"rms_norm_eps":"1e-5")")), HasSubstr("rms_norm_eps is \"1e-5\", expected a number"));
+  EXPECT_THAT(refusal(llama(R"(,"rms_norm_eps":"1e-5")")),
+              HasSubstr("rms_norm_eps is \"1e-5\", expected a number"));
   EXPECT_THAT(refusal(llama(R"(,"head_dim":2.5)")), HasSubstr("head_dim is 2.5"));
   EXPECT_THAT(refusal(llama(R"(,"head_dim":-4)")), HasSubstr("head_dim is -4"));
   EXPECT_THAT(refusal(llama(R"(,"head_dim":1e300)")), HasSubstr("head_dim"));
-  EXPECT_THAT(refusal(llama(R"(,"attention_bias":true)")), HasSubstr("attention_bias true with mlp_bias false"));
+  EXPECT_THAT(refusal(llama(R"(,"attention_bias":true)")),
+              HasSubstr("attention_bias true with mlp_bias false"));
   EXPECT_THAT(refusal(llama(R"(,"partial_rotary_factor":0.5)")), HasSubstr("partial_rotary_factor"));
   EXPECT_THAT(refusal(llama(R"(,"logit_scale":2.0)")), HasSubstr("logit_scale = 2.0 is not known for llama"));
-  EXPECT_THAT(refusal(llama(R"(,"rope_scaling":{"type":"lineal","factor":2})")), HasSubstr("did you mean 'linear'"));
-  EXPECT_THAT(refusal(llama(R"(,"rope_scaling":{"type":"linear","factor":2,"speed":3})")), HasSubstr("rope_parameters.speed"));
+  EXPECT_THAT(refusal(llama(R"(,"rope_scaling":{"type":"lineal","factor":2})")),
+              HasSubstr("did you mean 'linear'"));
+  EXPECT_THAT(refusal(llama(R"(,"rope_scaling":{"type":"linear","factor":2,"speed":3})")),
+              HasSubstr("rope_parameters.speed"));
   EXPECT_THAT(refusal(llama(R"(,"quantization_config":{"bits":4})")), HasSubstr("quantization_config"));
   EXPECT_THAT(refusal(llama(R"(,"num_key_value_heads":3)")), HasSubstr("num_query_groups 3"));
   EXPECT_THAT(refusal(R"({"model_type":"gpt2","scale_attn_by_inverse_layer_idx":true})"),
               HasSubstr("scale_attn_by_inverse_layer_idx"));
-  EXPECT_THAT(refusal(R"({"model_type":"qwen3","layer_types":["sliding_attention"]})"), HasSubstr("layer_types has 1"));
+  EXPECT_THAT(refusal(R"({"model_type":"qwen3","layer_types":["sliding_attention"]})"),
+              HasSubstr("layer_types has 1"));
   EXPECT_THAT(refusal(R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,
                           "layer_types":["sliding_attention","full_attention"]})"),
               HasSubstr("layer_types[1]"));
   EXPECT_THAT(refusal(llama(",\"x\":" + std::string(100000, '['))), HasSubstr("nested"));
   // Says nothing, or belongs to every configuration: passed over.
-  EXPECT_EQ(refusal(llama(R"(,"logit_scale":null,"use_cache":true,"pretraining_tp":1,"_attn":"x","id2label":{"0":"a"})")), "");
+  EXPECT_EQ(
+      refusal(llama(
+          R"(,"logit_scale":null,"use_cache":true,"pretraining_tp":1,"_attn":"x","id2label":{"0":"a"})")),
+      "");
 }
 
 TEST(ReadConfig, FillsDefaultsOfTheFamily) {
@@ -62,9 +70,11 @@ TEST(ReadConfig, FillsDefaultsOfTheFamily) {
   const auto mistral = read_config(R"({"model_type":"mistral"})").config;
   EXPECT_EQ(mistral.window_size, 4096);
   EXPECT_EQ(parameter_count(resolve_gpt(mistral)), 7241732096);
-  EXPECT_FALSE(read_config(R"({"model_type":"mistral","sliding_window":null})").config.window_size.has_value());
+  EXPECT_FALSE(
+      read_config(R"({"model_type":"mistral","sliding_window":null})").config.window_size.has_value());
   EXPECT_EQ(read_config(R"({"model_type":"qwen3"})").config.head_size(), 128);
-  EXPECT_EQ(read_config(R"({"model_type":"llama","eos_token_id":[5,6]})").special.eos, (std::vector<std::int64_t>{5, 6}));
+  EXPECT_EQ(read_config(R"({"model_type":"llama","eos_token_id":[5,6]})").special.eos,
+            (std::vector<std::int64_t>{5, 6}));
   EXPECT_EQ(parameter_count(resolve_gpt(read_config(R"({"model_type":"llama"})").config)), 6738415616);
 }
 
@@ -94,7 +104,8 @@ TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {
 }
 
 struct MatchTest : ::testing::Test {
-  ModelDescription description = read_config(R"({"model_type":"gpt2","vocab_size":9,"n_embd":8,"n_layer":1,"n_head":2,"n_positions":4})");
+  ModelDescription description = read_config(
+      R"({"model_type":"gpt2","vocab_size":9,"n_embd":8,"n_layer":1,"n_head":2,"n_positions":4})");
   std::vector<Tensor> wanted = tensors(resolve_gpt(description.config), Family::kGpt2);
   std::vector<FileTensor> file;
   void SetUp() override {
@@ -119,7 +130,8 @@ TEST_F(MatchTest, PrefixesAndOldBuffersDoNotMatter) {
   EXPECT_EQ(found.ignored.size(), 2u);
   EXPECT_FALSE(found.head_beside_tied);
   EXPECT_EQ(wanted[0].shape, (Shape{9, 8}));
-  const auto c_attn = std::find_if(wanted.begin(), wanted.end(), [](const Tensor& t) { return t.name.ends_with("c_attn.weight"); });
+  const auto c_attn = std::find_if(wanted.begin(), wanted.end(),
+                                   [](const Tensor& t) { return t.name.ends_with("c_attn.weight"); });
   EXPECT_TRUE(c_attn->transposed);
   EXPECT_EQ(c_attn->shape, (Shape{8, 24}));
 }

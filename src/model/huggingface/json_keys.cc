@@ -35,7 +35,8 @@ bool JsonKeys::has(std::string_view key) const {
 }
 
 void JsonKeys::wrong(std::string_view key, std::string_view expected) const {
-  fail<ConfigError>("config.json: {}{} is {}, expected {}", where_, key, shown((*object_)[std::string(key)]), expected);
+  fail<ConfigError>("config.json: {}{} is {}, expected {}", where_, key, shown((*object_)[std::string(key)]),
+                    expected);
 }
 
 std::optional<std::int64_t> JsonKeys::integer(std::string_view key, std::int64_t least, std::int64_t most) {
@@ -111,21 +112,25 @@ std::vector<std::int64_t> JsonKeys::integers(std::string_view key) {
   };
   if (value->is_array())
     for (const auto& item : *value) add(item);
-  else add(*value);
+  else
+    add(*value);
   return out;
 }
 
 void JsonKeys::only(std::string_view key, bool supported) {
   if (boolean(key).value_or(supported) != supported)
-    fail<ConfigError>("config.json: {}{} {} is not supported here, only {}", where_, key, !supported, supported);
+    fail<ConfigError>("config.json: {}{} {} is not supported here, only {}", where_, key, !supported,
+                      supported);
 }
 
 void JsonKeys::finish(std::string_view owner) const {
   std::vector<std::string> known(used_.begin(), used_.end());
   for (const auto& [key, value] : object_->items()) {
     if (used_.contains(key) || key.starts_with("_") || says_nothing(value)) continue;
-    fail<ConfigError>("config.json: {}{} = {} is not known for {}{}; it may change the model's function, so it is not passed over",
-                      where_, key, shown(value), owner, did_you_mean(key, known));
+    fail<ConfigError>(
+        "config.json: {}{} = {} is not known for {}{}; it may change the model's function, so it is not "
+        "passed over",
+        where_, key, shown(value), owner, did_you_mean(key, known));
   }
 }
 

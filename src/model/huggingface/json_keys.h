@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-
 #include <optional>
 #include <set>
 #include <span>
@@ -23,7 +22,8 @@ class JsonKeys {
   // Present and not null.
   bool has(std::string_view key) const;
   // The value, or none when absent or null. ConfigError when it is of another type or out of bounds.
-  std::optional<std::int64_t> integer(std::string_view key, std::int64_t least = 0, std::int64_t most = std::int64_t{1} << 40);
+  std::optional<std::int64_t> integer(std::string_view key, std::int64_t least = 0,
+                                      std::int64_t most = std::int64_t{1} << 40);
   std::optional<double> number(std::string_view key);
   std::optional<bool> boolean(std::string_view key);
   std::optional<std::string> text(std::string_view key);
@@ -36,7 +36,8 @@ class JsonKeys {
   void ignore(std::string_view key) { used_.insert(std::string(key)); }
   // ConfigError: the key has another value than the only one that is supported.
   void only(std::string_view key, bool supported);
-  // ConfigError names the first key that was never asked for and says something (not null, false, 0 or empty).
+  // ConfigError names the first key that was never asked for and says something (not null, false, 0 or
+  // empty).
   void finish(std::string_view owner) const;
 
  private:

@@ -9,35 +9,90 @@ namespace stoa::model::huggingface {
 namespace {
 
 // Keys of every configuration of transformers that do not change what a causal language model computes.
-constexpr std::array kIgnored{
-    "architectures", "model_type", "transformers_version", "use_cache", "initializer_range", "name_or_path",
-    "is_encoder_decoder", "is_decoder", "cross_attention_hidden_size", "output_hidden_states", "output_attentions",
-    "return_dict", "return_dict_in_generate", "output_scores", "torchscript", "use_bfloat16", "pruned_heads",
-    "chunk_size_feed_forward", "id2label", "label2id", "num_labels", "problem_type", "task_specific_params",
-    "finetuning_task", "tokenizer_class", "prefix", "sep_token_id", "decoder_start_token_id", "max_length", "min_length",
-    "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p",
-    "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
-    "bad_words_ids", "num_return_sequences", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
-    "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens", "tf_legacy_loss",
-    "gradient_checkpointing", "auto_map", "attn_implementation", "pretraining_tp", "n_ctx", "summary_type",
-    "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout", "reorder_and_upcast_attn",
-    "unsloth_version", "unsloth_fixed", "use_mrope"};
+constexpr std::array kIgnored{"architectures",
+                              "model_type",
+                              "transformers_version",
+                              "use_cache",
+                              "initializer_range",
+                              "name_or_path",
+                              "is_encoder_decoder",
+                              "is_decoder",
+                              "cross_attention_hidden_size",
+                              "output_hidden_states",
+                              "output_attentions",
+                              "return_dict",
+                              "return_dict_in_generate",
+                              "output_scores",
+                              "torchscript",
+                              "use_bfloat16",
+                              "pruned_heads",
+                              "chunk_size_feed_forward",
+                              "id2label",
+                              "label2id",
+                              "num_labels",
+                              "problem_type",
+                              "task_specific_params",
+                              "finetuning_task",
+                              "tokenizer_class",
+                              "prefix",
+                              "sep_token_id",
+                              "decoder_start_token_id",
+                              "max_length",
+                              "min_length",
+                              "do_sample",
+                              "early_stopping",
+                              "num_beams",
+                              "num_beam_groups",
+                              "diversity_penalty",
+                              "temperature",
+                              "top_k",
+                              "top_p",
+                              "typical_p",
+                              "repetition_penalty",
+                              "length_penalty",
+                              "no_repeat_ngram_size",
+                              "encoder_no_repeat_ngram_size",
+                              "bad_words_ids",
+                              "num_return_sequences",
+                              "forced_bos_token_id",
+                              "forced_eos_token_id",
+                              "remove_invalid_values",
+                              "exponential_decay_length_penalty",
+                              "suppress_tokens",
+                              "begin_suppress_tokens",
+                              "tf_legacy_loss",
+                              "gradient_checkpointing",
+                              "auto_map",
+                              "attn_implementation",
+                              "pretraining_tp",
+                              "n_ctx",
+                              "summary_type",
+                              "summary_use_proj",
+                              "summary_activation",
+                              "summary_proj_to_labels",
+                              "summary_first_dropout",
+                              "reorder_and_upcast_attn",
+                              "unsloth_version",
+                              "unsloth_fixed",
+                              "use_mrope"};
 
 RopeScaling rope_type_of(const std::string& type) {
   if (type == "su") return RopeScaling::kLongrope;
-  constexpr std::array<std::pair<std::string_view, RopeScaling>, 6> kTypes{{{"default", RopeScaling::kDefault},
-                                                                           {"linear", RopeScaling::kLinear},
-                                                                           {"dynamic", RopeScaling::kDynamic},
-                                                                           {"llama3", RopeScaling::kLlama3},
-                                                                           {"yarn", RopeScaling::kYarn},
-                                                                           {"longrope", RopeScaling::kLongrope}}};
+  constexpr std::array<std::pair<std::string_view, RopeScaling>, 6> kTypes{
+      {{"default", RopeScaling::kDefault},
+       {"linear", RopeScaling::kLinear},
+       {"dynamic", RopeScaling::kDynamic},
+       {"llama3", RopeScaling::kLlama3},
+       {"yarn", RopeScaling::kYarn},
+       {"longrope", RopeScaling::kLongrope}}};
   std::vector<std::string> known;
   for (const auto& [name, value] : kTypes) {
     if (name == type) return value;
     known.emplace_back(name);
   }
-  fail<ConfigError>("config.json: rope type '{}' is not known{}; known: default, linear, dynamic, llama3, yarn, longrope", type,
-                    did_you_mean(type, known));
+  fail<ConfigError>(
+      "config.json: rope type '{}' is not known{}; known: default, linear, dynamic, llama3, yarn, longrope",
+      type, did_you_mean(type, known));
 }
 
 void read_rope(JsonKeys& keys, ModelConfig& c, double default_base) {
@@ -46,8 +101,9 @@ void read_rope(JsonKeys& keys, ModelConfig& c, double default_base) {
   const auto* scaling = keys.object("rope_scaling");
   if (const auto* parameters = keys.object("rope_parameters")) scaling = parameters;
   const auto whole = [](JsonKeys& from) {
-    require<ConfigError>(from.number("partial_rotary_factor").value_or(1) == 1,
-                         "config.json: partial_rotary_factor other than 1 is not supported for this model_type");
+    require<ConfigError>(
+        from.number("partial_rotary_factor").value_or(1) == 1,
+        "config.json: partial_rotary_factor other than 1 is not supported for this model_type");
   };
   whole(keys);
   const auto original = keys.integer("original_max_position_embeddings", 1);
@@ -74,7 +130,8 @@ void read_rope(JsonKeys& keys, ModelConfig& c, double default_base) {
   rope.finish("rope scaling");
   if (s.type == RopeScaling::kDefault) s.factor.reset();
   if (!s.factor && s.type == RopeScaling::kYarn && s.original_max_position_embeddings)
-    s.factor = static_cast<double>(c.max_positions()) / static_cast<double>(*s.original_max_position_embeddings);
+    s.factor =
+        static_cast<double>(c.max_positions()) / static_cast<double>(*s.original_max_position_embeddings);
 }
 
 Activation plain_activation(const std::string& name) {
@@ -84,14 +141,18 @@ Activation plain_activation(const std::string& name) {
   if (name == "silu" || name == "swish") return Activation::kSilu;
   if (name == "relu") return Activation::kRelu;
   if (name == "relu2") return Activation::kSquaredRelu;
-  fail<ConfigError>("config.json: activation_function '{}' is not known; known: gelu, gelu_new, quick_gelu, silu, relu, relu2", name);
+  fail<ConfigError>(
+      "config.json: activation_function '{}' is not known; known: gelu, gelu_new, quick_gelu, silu, relu, "
+      "relu2",
+      name);
 }
 
 Activation gated_activation(const std::string& name) {
   if (name == "silu" || name == "swish") return Activation::kSwiglu;
   if (name == "gelu") return Activation::kGeglu;
   if (name == "relu") return Activation::kReglu;
-  fail<ConfigError>("config.json: hidden_act '{}' is not known for a gated layer; known: silu, gelu, relu", name);
+  fail<ConfigError>("config.json: hidden_act '{}' is not known for a gated layer; known: silu, gelu, relu",
+                    name);
 }
 
 void read_gpt2(JsonKeys& keys, ModelConfig& c) {
@@ -119,24 +180,30 @@ void read_gpt2(JsonKeys& keys, ModelConfig& c) {
 void read_window(JsonKeys& keys, Family family, ModelConfig& c) {
   auto window = keys.integer("sliding_window", 1);
   std::int64_t first = 0;
-  if (family == Family::kMistral && !keys.contains("sliding_window")) window = 4096;  // absent: the default; null: none
+  if (family == Family::kMistral && !keys.contains("sliding_window"))
+    window = 4096;  // absent: the default; null: none
   if (family == Family::kQwen2 || family == Family::kQwen3) {
     const bool use = keys.boolean("use_sliding_window").value_or(false);
     first = keys.integer("max_window_layers").value_or(28);
-    if (!use) window.reset();
-    else if (!window) window = 4096;
+    if (!use)
+      window.reset();
+    else if (!window)
+      window = 4096;
   }
   if (const auto pattern = keys.texts("layer_types")) {
     require<ConfigError>(static_cast<std::int64_t>(pattern->size()) == c.num_layers,
-                         "config.json: layer_types has {} entries for {} layers", pattern->size(), c.num_layers);
+                         "config.json: layer_types has {} entries for {} layers", pattern->size(),
+                         c.num_layers);
     first = 0;
     while (first < c.num_layers && (*pattern)[static_cast<std::size_t>(first)] == "full_attention") ++first;
     for (std::size_t i = static_cast<std::size_t>(first); i < pattern->size(); ++i)
-      require<ConfigError>((*pattern)[i] == "sliding_attention",
-                           "config.json: layer_types[{}] is '{}': supported are full_attention layers followed by "
-                           "sliding_attention layers",
-                           i, (*pattern)[i]);
-    require<ConfigError>(first == c.num_layers || window.has_value(), "config.json: layer_types has sliding layers, but there is no sliding_window");
+      require<ConfigError>(
+          (*pattern)[i] == "sliding_attention",
+          "config.json: layer_types[{}] is '{}': supported are full_attention layers followed by "
+          "sliding_attention layers",
+          i, (*pattern)[i]);
+    require<ConfigError>(first == c.num_layers || window.has_value(),
+                         "config.json: layer_types has sliding layers, but there is no sliding_window");
   }
   if (!window || first >= c.num_layers) return;
   c.window_size = window;
@@ -154,10 +221,13 @@ void read_llama(JsonKeys& keys, Family family, ModelConfig& c) {
   c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(32);
   const std::int64_t groups = family == Family::kMistral ? 8 : qwen ? 32 : c.num_attention_heads;
   const bool explicit_groups = keys.has("num_key_value_heads");
-  c.num_query_groups = keys.integer("num_key_value_heads", 1).value_or(explicit_groups ? c.num_attention_heads : groups);
+  c.num_query_groups =
+      keys.integer("num_key_value_heads", 1).value_or(explicit_groups ? c.num_attention_heads : groups);
   c.kv_channels = keys.integer("head_dim", 1);
   if (!c.kv_channels && family == Family::kQwen3) c.kv_channels = 128;
-  const std::int64_t positions = family == Family::kLlama ? 2048 : family == Family::kMistral ? 131072 : 32768;
+  const std::int64_t positions = family == Family::kLlama     ? 2048
+                                 : family == Family::kMistral ? 131072
+                                                              : 32768;
   c.max_position_embeddings = keys.integer("max_position_embeddings", 1).value_or(positions);
   c.position_embedding_type = PositionEmbedding::kRope;
   c.normalization = Normalization::kRmsNorm;
@@ -168,8 +238,10 @@ void read_llama(JsonKeys& keys, Family family, ModelConfig& c) {
   c.qk_layernorm = family == Family::kQwen3;
   c.bias = family == Family::kQwen2 ? BiasKind::kQkv : BiasKind::kNone;
   if (family == Family::kLlama) {
-    const bool attention = keys.boolean("attention_bias").value_or(false), mlp = keys.boolean("mlp_bias").value_or(false);
-    require<ConfigError>(attention == mlp, "config.json: attention_bias {} with mlp_bias {} is not supported, only both alike",
+    const bool attention = keys.boolean("attention_bias").value_or(false),
+               mlp = keys.boolean("mlp_bias").value_or(false);
+    require<ConfigError>(attention == mlp,
+                         "config.json: attention_bias {} with mlp_bias {} is not supported, only both alike",
                          attention, mlp);
     if (attention) c.bias = BiasKind::kAll;
   } else {
@@ -191,16 +263,21 @@ ModelDescription read_config(std::string_view text) {
   require<ConfigError>(json.is_object(), "config.json is not a JSON object");
   JsonKeys keys(json, "");
   const auto type = keys.text("model_type");
-  require<ConfigError>(type.has_value(), "config.json has no model_type; known: gpt2, llama, mistral, qwen2, qwen3");
+  require<ConfigError>(type.has_value(),
+                       "config.json has no model_type; known: gpt2, llama, mistral, qwen2, qwen3");
   ModelDescription out;
   out.family = family_from_model_type(*type);
-  require<ConfigError>(!keys.has("quantization_config"), "config.json: quantization_config: quantised weights are not supported");
+  require<ConfigError>(!keys.has("quantization_config"),
+                       "config.json: quantization_config: quantised weights are not supported");
   for (const char* key : kIgnored) keys.ignore(key);
   if (const auto old = keys.text("torch_dtype")) out.dtype = old;
   if (const auto now = keys.text("dtype")) out.dtype = now;
-  if (out.family == Family::kStoa) read_stoa(keys, out.config);
-  else if (out.family == Family::kGpt2) read_gpt2(keys, out.config);
-  else read_llama(keys, out.family, out.config);
+  if (out.family == Family::kStoa)
+    read_stoa(keys, out.config);
+  else if (out.family == Family::kGpt2)
+    read_gpt2(keys, out.config);
+  else
+    read_llama(keys, out.family, out.config);
   if (const auto std = keys.number("initializer_range")) out.config.init_method_std = *std;
   out.special.bos = keys.integer("bos_token_id", -1);
   out.special.pad = keys.integer("pad_token_id", -1);

@@ -106,7 +106,8 @@ void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
   nlohmann::ordered_json rope;
   rope["type"] = to_name(s.type);
   if (s.factor) rope["factor"] = *s.factor;
-  if (s.original_max_position_embeddings) rope["original_max_position_embeddings"] = *s.original_max_position_embeddings;
+  if (s.original_max_position_embeddings)
+    rope["original_max_position_embeddings"] = *s.original_max_position_embeddings;
   rope["low_freq_factor"] = s.low_freq_factor;
   rope["high_freq_factor"] = s.high_freq_factor;
   rope["beta_fast"] = s.beta_fast;

@@ -40,16 +40,17 @@ const std::vector<Rule>& model_rules(Family family) {
                                       {"transformer.wpe", {"embedding.positions"}},
                                       {"transformer.ln_f", {"final_norm"}},
                                       {"lm_head", {"head"}}};
-  static const std::vector<Rule> llama{{"model.embed_tokens", {"embedding.tokens"}},
-                                       {"model.norm", {"final_norm"}},
-                                       {"lm_head", {"head"}}};
+  static const std::vector<Rule> llama{
+      {"model.embed_tokens", {"embedding.tokens"}}, {"model.norm", {"final_norm"}}, {"lm_head", {"head"}}};
   return family == Family::kGpt2 ? gpt2 : llama;
 }
 
 std::string_view prefix_of(Family family) {
   return family == Family::kStoa ? "" : family == Family::kGpt2 ? "transformer." : "model.";
 }
-std::string layer_prefix(Family family) { return family == Family::kGpt2 ? "transformer.h." : "model.layers."; }
+std::string layer_prefix(Family family) {
+  return family == Family::kGpt2 ? "transformer.h." : "model.layers.";
+}
 
 std::string_view without_prefix(std::string_view name, Family family) {
   const std::string_view prefix = prefix_of(family);
@@ -92,7 +93,8 @@ void for_runs(const Tensor& tensor, std::size_t element, const Copy& copy) {
   for (std::size_t p = 0; p < tensor.parts.size(); ++p) {
     const std::int64_t count = tensor.parts[p].shape[0];
     if (!tensor.transposed) {
-      copy(p, static_cast<std::size_t>(row * columns) * element, std::size_t{0}, static_cast<std::size_t>(count * columns));
+      copy(p, static_cast<std::size_t>(row * columns) * element, std::size_t{0},
+           static_cast<std::size_t>(count * columns));
     } else {
       // Tiles, so that both sides stay in cache. File [inputs, outputs]; canonical [outputs, inputs].
       constexpr std::int64_t kTile = 32;
@@ -128,7 +130,8 @@ std::vector<Tensor> tensors(const Gpt& gpt, Family family) {
       }
       if (parts.empty()) continue;
       require<InternalError>(parts.size() == rule.parts.size(), "'{}' has but some of its parts", rule.file);
-      out.push_back(make_tensor(file_prefix + std::string(rule.file) + suffix, std::move(parts), rule.conv1d));
+      out.push_back(
+          make_tensor(file_prefix + std::string(rule.file) + suffix, std::move(parts), rule.conv1d));
     }
   };
   for (const Rule& rule : model_rules(family)) add(rule, "", "");
@@ -171,18 +174,23 @@ Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, Fa
       continue;
     }
     if (!(found->second->shape == tensor.shape))
-      misshapen.push_back(fmt::format("{} {} (expected {})", found->second->name, found->second->shape.text(), tensor.shape.text()));
+      misshapen.push_back(fmt::format("{} {} (expected {})", found->second->name, found->second->shape.text(),
+                                      tensor.shape.text()));
     out.names.push_back(found->second->name);
     found->second = nullptr;
   }
   for (const auto& [name, tensor] : offered) {
     if (!tensor) continue;
-    if (is_ignorable(name, family)) out.ignored.push_back(tensor->name);
-    else if (tied && name == "lm_head.weight") out.head_beside_tied = tensor->name;
-    else unexpected.push_back(tensor->name);
+    if (is_ignorable(name, family))
+      out.ignored.push_back(tensor->name);
+    else if (tied && name == "lm_head.weight")
+      out.head_beside_tied = tensor->name;
+    else
+      unexpected.push_back(tensor->name);
   }
   if (missing.empty() && unexpected.empty() && misshapen.empty()) return out;
-  std::string message = fmt::format("the tensors in the file are not those of this {} model:", model_type(family));
+  std::string message =
+      fmt::format("the tensors in the file are not those of this {} model:", model_type(family));
   if (!missing.empty()) message += fmt::format(" missing: {}.", list(missing));
   if (!misshapen.empty()) message += fmt::format(" of another shape: {}.", list(misshapen));
   if (!unexpected.empty()) message += fmt::format(" unexpected: {}.", list(unexpected));

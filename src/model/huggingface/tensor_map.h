@@ -1,5 +1,5 @@
-// Names, shapes and order of a family's tensors in files, and how they are made of canonical tensors: pure data, and loops
-// that move bytes between the two forms.
+// Names, shapes and order of a family's tensors in files, and how they are made of canonical tensors: pure
+// data, and loops that move bytes between the two forms.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace stoa::model::huggingface {
 
-// Canonical tensors stacked along dimension 0 in this order; `transposed`: the file holds the transpose of the stack
-// (gpt2's Conv1D).
+// Canonical tensors stacked along dimension 0 in this order; `transposed`: the file holds the transpose of
+// the stack (gpt2's Conv1D).
 struct Tensor {
   std::string name;
   Shape shape;  // in the file
@@ -25,7 +25,8 @@ struct Tensor {
 // Every tensor that a file of this model holds, in the order of layers. A tied head is not among them.
 std::vector<Tensor> tensors(const Gpt& gpt, Family family);
 
-// Moves rows between canonical tensors (dense, row-major) and the file's layout; `element`: bytes per element.
+// Moves rows between canonical tensors (dense, row-major) and the file's layout; `element`: bytes per
+// element.
 using ReadPart = std::function<const std::byte*(const CanonicalTensor&)>;
 using WritePart = std::function<std::byte*(const CanonicalTensor&)>;
 void gather(const Tensor& tensor, std::size_t element, const ReadPart& canonical, std::byte* file);
@@ -38,12 +39,13 @@ struct FileTensor {
 };
 struct Match {
   std::vector<std::string> names;  // file's name of every wanted tensor
-  // The model is tied, and the file holds a head beside the embedding: where the two differ, transformers 5 keeps both.
+  // The model is tied, and the file holds a head beside the embedding: where the two differ, transformers 5
+  // keeps both.
   std::optional<std::string> head_beside_tied;
   std::vector<std::string> ignored;  // buffers that older versions wrote
 };
-// Finds every wanted tensor, with or without the family's prefix. DataError lists what is missing, unexpected or of another
-// shape. `tied`: the embedding may be given under the head's name.
+// Finds every wanted tensor, with or without the family's prefix. DataError lists what is missing, unexpected
+// or of another shape. `tied`: the embedding may be given under the head's name.
 Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, Family family, bool tied);
 
 }  // namespace stoa::model::huggingface

@@ -1,5 +1,5 @@
-// Whole models with weights by formula against logits, losses and gradients that transformers 5.23 gave (and, for the same
-// directories, 4.57): reference/model-families.md section 4.
+// Whole models with weights by formula against logits, losses and gradients that transformers 5.23 gave (and,
+// for the same directories, 4.57): reference/model-families.md section 4.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,52 +29,134 @@ struct Vector {
 std::string base(const std::string& type, const std::string& more) {
   return "{\"model_type\":\"" + type +
          "\",\"vocab_size\":32,\"intermediate_size\":24,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
-         "\"num_key_value_heads\":2,\"max_position_embeddings\":64,\"bos_token_id\":1,\"eos_token_id\":2,\"pad_token_id\":0" +
+         "\"num_key_value_heads\":2,\"max_position_embeddings\":64,\"bos_token_id\":1,\"eos_token_id\":2,"
+         "\"pad_token_id\":0" +
          more + "}";
 }
 
 std::vector<Vector> vectors() {
   const std::string h16 = ",\"hidden_size\":16", h32 = ",\"hidden_size\":32";
   const std::string eight =
-      "{\"model_type\":\"llama\",\"vocab_size\":32,\"hidden_size\":16,\"intermediate_size\":24,\"num_hidden_layers\":2,"
-      "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"max_position_embeddings\":8,\"rms_norm_eps\":1e-6,"
+      "{\"model_type\":\"llama\",\"vocab_size\":32,\"hidden_size\":16,\"intermediate_size\":24,\"num_hidden_"
+      "layers\":2,"
+      "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"max_position_embeddings\":8,\"rms_norm_eps\":1e-"
+      "6,"
       "\"rope_parameters\":{\"rope_theta\":10000.0,\"rope_type\":\"dynamic\",\"factor\":2.0}}";
   return {
       {"gpt2",
-       "{\"model_type\":\"gpt2\",\"vocab_size\":32,\"n_embd\":16,\"n_layer\":2,\"n_head\":4,\"n_positions\":64,"
+       "{\"model_type\":\"gpt2\",\"vocab_size\":32,\"n_embd\":16,\"n_layer\":2,\"n_head\":4,\"n_positions\":"
+       "64,"
        "\"bos_token_id\":1,\"eos_token_id\":2}",
-       {-1.507696, -1.073559, .03756065, -.2487957}, -75.34037, 4.587727, 4.298896, {-.0375997, .1629979, -.0748729}, 28, 8128},
-      {"llama", base("llama", h16 + ",\"rms_norm_eps\":1e-5"),
-       {2.664732, -1.390915, -.9835363, -.1146943}, 99.0652, 4.33672, 10.35087, {.3695292, -.5758787, .2784304}, 21, 4944},
-      {"llama_tied", base("llama", h16 + ",\"head_dim\":6,\"tie_word_embeddings\":true"),
-       {-2.194523, 1.532041, -1.341775, .9728522}, 48.55996, 3.879436, 5.890293, {-.0405515, .0850656, .0032949}, 20, 5200},
+       {-1.507696, -1.073559, .03756065, -.2487957},
+       -75.34037,
+       4.587727,
+       4.298896,
+       {-.0375997, .1629979, -.0748729},
+       28,
+       8128},
+      {"llama",
+       base("llama", h16 + ",\"rms_norm_eps\":1e-5"),
+       {2.664732, -1.390915, -.9835363, -.1146943},
+       99.0652,
+       4.33672,
+       10.35087,
+       {.3695292, -.5758787, .2784304},
+       21,
+       4944},
+      {"llama_tied",
+       base("llama", h16 + ",\"head_dim\":6,\"tie_word_embeddings\":true"),
+       {-2.194523, 1.532041, -1.341775, .9728522},
+       48.55996,
+       3.879436,
+       5.890293,
+       {-.0405515, .0850656, .0032949},
+       20,
+       5200},
       {"llama_llama3",
-       base("llama", h32 + ",\"rms_norm_eps\":1e-5,\"rope_theta\":500000.0,\"rope_scaling\":{\"rope_type\":\"llama3\","
-                           "\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
-                           "\"original_max_position_embeddings\":16}"),
-       {1.590749, .6370412, -1.604412, .7919486}, 10.88771, 5.443148, 9.536966, {.5789276, .1347694, .5984581}, 21, 12960},
-      {"llama_linear", base("llama", h16 + ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":4.0}"),
-       {-.5043977, -.6615933, 1.046277, -.7853452}, 130.1326, 4.21109, 8.471854, {.0707325, -1.003121, -.6008354}, 21, 4944},
-      {"llama_dynamic", eight,
-       {2.668234, -1.371184, -.945436, -.1030816}, 98.70828, 4.323861, 10.55143, {.3578014, -.5763946, .2962044}, 21, 4944},
+       base("llama",
+            h32 + ",\"rms_norm_eps\":1e-5,\"rope_theta\":500000.0,\"rope_scaling\":{\"rope_type\":\"llama3\","
+                  "\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                  "\"original_max_position_embeddings\":16}"),
+       {1.590749, .6370412, -1.604412, .7919486},
+       10.88771,
+       5.443148,
+       9.536966,
+       {.5789276, .1347694, .5984581},
+       21,
+       12960},
+      {"llama_linear",
+       base("llama", h16 + ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":4.0}"),
+       {-.5043977, -.6615933, 1.046277, -.7853452},
+       130.1326,
+       4.21109,
+       8.471854,
+       {.0707325, -1.003121, -.6008354},
+       21,
+       4944},
+      {"llama_dynamic",
+       eight,
+       {2.668234, -1.371184, -.945436, -.1030816},
+       98.70828,
+       4.323861,
+       10.55143,
+       {.3578014, -.5763946, .2962044},
+       21,
+       4944},
       {"llama_yarn",
-       base("llama", h32 + ",\"rope_parameters\":{\"rope_theta\":10000.0,\"rope_type\":\"yarn\",\"factor\":4.0,"
-                           "\"original_max_position_embeddings\":16}"),
-       {1.781364, .8464525, -1.532916, .2530938}, 6.621273, 5.57866, 14.15509, {.0554776, -.2613483, 1.080869}, 21, 12960},
-      {"mistral", base("mistral", h16 + ",\"sliding_window\":4,\"rms_norm_eps\":1e-5"),
-       {1.517243, .01027101, -.9663758, .1604577}, 41.33279, 4.362663, 6.085556, {.0331571, -.1281425, -.0001475}, 21, 4944},
-      {"qwen2", base("qwen2", h16 + ",\"tie_word_embeddings\":true,\"rope_theta\":1000000.0"),
-       {-1.225366, -.4089763, 2.30007, -1.879968}, 6.083586, 3.677108, 5.923118, {.2586044, .0813694, -.2902974}, 26, 4496},
-      {"qwen2_sw", base("qwen2", h16 + ",\"use_sliding_window\":true,\"sliding_window\":4,\"max_window_layers\":1"),
-       {-2.116974, .953632, .4627965, 2.317156}, 11.0819, 4.053469, 7.804181, {.0831516, -.0754926, -.0198272}, 27, 5008},
-      {"qwen3", base("qwen3", h16 + ",\"head_dim\":6,\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":1000000.0}"),
-       {.1495413, -1.260262, -1.827231, -1.111123}, -64.89892, 4.745308, 5.83554, {-.1151729, -.1669449, -.005818}, 25, 5736},
+       base("llama", h32 +
+                         ",\"rope_parameters\":{\"rope_theta\":10000.0,\"rope_type\":\"yarn\",\"factor\":4.0,"
+                         "\"original_max_position_embeddings\":16}"),
+       {1.781364, .8464525, -1.532916, .2530938},
+       6.621273,
+       5.57866,
+       14.15509,
+       {.0554776, -.2613483, 1.080869},
+       21,
+       12960},
+      {"mistral",
+       base("mistral", h16 + ",\"sliding_window\":4,\"rms_norm_eps\":1e-5"),
+       {1.517243, .01027101, -.9663758, .1604577},
+       41.33279,
+       4.362663,
+       6.085556,
+       {.0331571, -.1281425, -.0001475},
+       21,
+       4944},
+      {"qwen2",
+       base("qwen2", h16 + ",\"tie_word_embeddings\":true,\"rope_theta\":1000000.0"),
+       {-1.225366, -.4089763, 2.30007, -1.879968},
+       6.083586,
+       3.677108,
+       5.923118,
+       {.2586044, .0813694, -.2902974},
+       26,
+       4496},
+      {"qwen2_sw",
+       base("qwen2", h16 + ",\"use_sliding_window\":true,\"sliding_window\":4,\"max_window_layers\":1"),
+       {-2.116974, .953632, .4627965, 2.317156},
+       11.0819,
+       4.053469,
+       7.804181,
+       {.0831516, -.0754926, -.0198272},
+       27,
+       5008},
+      {"qwen3",
+       base("qwen3",
+            h16 + ",\"head_dim\":6,\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":1000000.0}"),
+       {.1495413, -1.260262, -1.827231, -1.111123},
+       -64.89892,
+       4.745308,
+       5.83554,
+       {-.1151729, -.1669449, -.005818},
+       25,
+       5736},
   };
 }
 
 class Vectors : public ::testing::TestWithParam<Vector> {};
 
-void check_vector(const Vector& expected, nn::Precision precision, double tolerance, fixture::Machine machine) {
+void check_vector(const Vector& expected, nn::Precision precision, double tolerance,
+                  fixture::Machine machine) {
   ModelDescription description = read_config(expected.config);
   for (double* p : {&description.config.hidden_dropout, &description.config.attention_dropout,
                     &description.config.embedding_dropout})
@@ -112,12 +194,12 @@ void check_vector(const Vector& expected, nn::Precision precision, double tolera
     for (const double g : model.canonical(tensor.name, true)) squares += g * g;
   EXPECT_NEAR(std::sqrt(squares), expected.grad_norm, tolerance * expected.grad_norm);
   const auto embedding = model.canonical("embedding.tokens.weight", true);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(embedding[3 * static_cast<std::size_t>(gpt.config.hidden_size) + i], expected.embedding[i], tolerance);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(embedding[3 * static_cast<std::size_t>(gpt.config.hidden_size) + i], expected.embedding[i],
+                tolerance);
 }
 
-TEST_P(Vectors, Fp64) {
-  check_vector(GetParam(), fixture::fp64(), 1e-5, fixture::reference());
-}
+TEST_P(Vectors, Fp64) { check_vector(GetParam(), fixture::fp64(), 1e-5, fixture::reference()); }
 TEST_P(Vectors, Fp32) { check_vector(GetParam(), {DType::kF32, DType::kF32}, 2e-5, fixture::reference()); }
 TEST_P(Vectors, CpuFp32) { check_vector(GetParam(), {DType::kF32, DType::kF32}, 2e-5, fixture::cpu()); }
 

@@ -10,25 +10,36 @@ using Json = nlohmann::ordered_json;
 
 const char* torch_name(DType dtype) {
   switch (dtype) {
-    case DType::kBF16: return "bfloat16";
-    case DType::kF16: return "float16";
-    case DType::kF32: return "float32";
-    case DType::kF64: return "float64";
-    default: fail<InternalError>("weights are not written as {}", name_of(dtype));
+    case DType::kBF16:
+      return "bfloat16";
+    case DType::kF16:
+      return "float16";
+    case DType::kF32:
+      return "float32";
+    case DType::kF64:
+      return "float64";
+    default:
+      fail<InternalError>("weights are not written as {}", name_of(dtype));
   }
 }
 
 const char* activation_name(Activation activation) {
   switch (activation) {
     case Activation::kGelu:
-    case Activation::kGeglu: return "gelu";
-    case Activation::kGeluTanh: return "gelu_new";
-    case Activation::kQuickGelu: return "quick_gelu";
+    case Activation::kGeglu:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu_new";
+    case Activation::kQuickGelu:
+      return "quick_gelu";
     case Activation::kSilu:
-    case Activation::kSwiglu: return "silu";
+    case Activation::kSwiglu:
+      return "silu";
     case Activation::kRelu:
-    case Activation::kReglu: return "relu";
-    case Activation::kSquaredRelu: return "relu2";
+    case Activation::kReglu:
+      return "relu";
+    case Activation::kSquaredRelu:
+      return "relu2";
   }
   fail<InternalError>("unknown activation");
 }
@@ -123,13 +134,18 @@ std::string write_config(const Gpt& gpt, Family family, DType dtype, const Speci
   Json json;
   json["architectures"] = {std::string(architecture(family))};
   json["model_type"] = std::string(model_type(family));
-  if (family == Family::kGpt2) write_gpt2(gpt, json);
-  else if (family == Family::kStoa) write_stoa(gpt, json);
-  else write_llama(gpt, family, json);
+  if (family == Family::kGpt2)
+    write_gpt2(gpt, json);
+  else if (family == Family::kStoa)
+    write_stoa(gpt, json);
+  else
+    write_llama(gpt, family, json);
   json["tie_word_embeddings"] = gpt.config.share_embeddings_and_output_weights;
   json["initializer_range"] = gpt.config.init_method_std;
   json["bos_token_id"] = special.bos ? Json(*special.bos) : Json();
-  json["eos_token_id"] = special.eos.empty() ? Json() : special.eos.size() == 1 ? Json(special.eos[0]) : Json(special.eos);
+  json["eos_token_id"] = special.eos.empty()       ? Json()
+                         : special.eos.size() == 1 ? Json(special.eos[0])
+                                                   : Json(special.eos);
   json["pad_token_id"] = special.pad ? Json(*special.pad) : Json();
   json["torch_dtype"] = torch_name(dtype);
   json["dtype"] = torch_name(dtype);
