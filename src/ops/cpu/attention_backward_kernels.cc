@@ -43,69 +43,77 @@ std::size_t backward_bytes(Element type, std::int64_t d, std::int64_t longest_q,
          sizeof(float);
 }
 
-// One block: scores and slopes (gradients of the dropped weights) become words of weights and of score
-// gradients.
-template <class P>
+// Scores and slopes (gradients of the dropped weights) of kVectors vectors of queries become words of weights
+// and of score gradients.
+template <class P, int kVectors, bool kPartial, bool kDropout>
 STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment& segment,
                                const BlockMask& mask, std::int64_t head, std::int64_t q_at, std::int64_t keys,
-                               std::int64_t vectors, const float* lse, const float* delta, float* memory,
+                               std::int64_t first_column, const float* lse, const float* delta, float* memory,
                                const BackwardMemory& at) {
-  const float factor = (args.scale < 0 ? -args.scale : args.scale) * P::kUnit;
-  float* scores = memory + at.scores;
-  float* slopes = memory + at.slopes;
+  const F factor = splat((args.scale < 0 ? -args.scale : args.scale) * P::kUnit);
+  float* scores = memory + at.scores + first_column;
+  float* slopes = memory + at.slopes + first_column;
+  F shift[kVectors], mean[kVectors];
+  BlockDropout dropout[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    shift[v] = load(lse + first_column + v * kLanes);
+    mean[v] = load(delta + first_column + v * kLanes);
+    if constexpr (kDropout) dropout[v].start(args, segment, head, q_at + first_column + v * kLanes, mask.k0);
+  }
   // Returns the dropped weight and sets the gradient of the score.
-  const auto element = [&](std::int64_t j, std::int64_t column, BlockDropout& dropout, F shift, F mean,
-                           F& gradient) {
-    F s = fma(load(scores + j * kBlock + column), splat(factor), -shift);
-    if (mask.partial) s = select(mask.row(j, column), s, splat(-kInfinity));
+  const auto element = [&](std::int64_t j, int v, F& gradient) {
+    F s = fma(load(scores + j * kBlock + v * kLanes), factor, -shift[v]);
+    if constexpr (kPartial) s = select(mask.row(j, first_column + v * kLanes), s, splat(-kInfinity));
     const F p = P::power(s);
-    F slope = load(slopes + j * kBlock + column);
+    F slope = load(slopes + j * kBlock + v * kLanes);
     F dropped = p;
-    if (args.dropout != 0) {
-      const F keep = dropout.factor(j);
+    if constexpr (kDropout) {
+      const F keep = dropout[v].factor(args, j);
       slope = slope * keep;
       dropped = p * keep;
     }
-    gradient = p * (slope - mean);
+    gradient = p * (slope - mean[v]);
     return dropped;
   };
   if constexpr (P::kPerWord == 2) {
     constexpr std::int64_t kHalf = kBlock / 2;
-    for (std::int64_t v = 0; v < vectors; v += 2) {
-      const bool second = v + 1 < vectors;
-      const std::int64_t left = v * kLanes, right = left + kLanes;
-      BlockDropout drop_left(args, segment, head, q_at + left, mask.k0),
-          drop_right(args, segment, head, q_at + right, mask.k0);
-      const F shift_left = load(lse + left), mean_left = load(delta + left);
-      const F shift_right = second ? load(lse + right) : F{}, mean_right = second ? load(delta + right) : F{};
-      for (std::int64_t j = 0; j < keys; j += 2) {
-        F gradient[2][2] = {};
-        for (int row = 0; row < 2 && j + row < keys; ++row) {
-          const F weight_left = element(j + row, left, drop_left, shift_left, mean_left, gradient[row][0]);
-          F weight_right{};
-          if (second)
-            weight_right = element(j + row, right, drop_right, shift_right, mean_right, gradient[row][1]);
-          const std::int64_t word = (j + row) * kHalf + left / 2;
-          store(memory + at.weights + word, query_words<P>(weight_left, weight_right));
-          store(memory + at.dscores + word, query_words<P>(gradient[row][0], gradient[row][1]));
+    const auto row = [&](std::int64_t j, F(&gradient)[kVectors + 1]) {
+      F weight[kVectors + 1];
+      weight[kVectors] = gradient[kVectors] = F{};  // beside a single vector
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) weight[v] = element(j, v, gradient[v]);
+      const std::int64_t word = j * kHalf + first_column / 2;
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; v += 2) {
+        F w = query_words<P>(weight[v], weight[v + 1]), g = query_words<P>(gradient[v], gradient[v + 1]);
+        if constexpr (kVectors == 1) {  // the words of one vector are half a vector
+          store_first(memory + at.weights + word, w, kLanes / 2);
+          store_first(memory + at.dscores + word, g, kLanes / 2);
+        } else {
+          store(memory + at.weights + word + v * kLanes / 2, w);
+          store(memory + at.dscores + word + v * kLanes / 2, g);
         }
-        float* pairs = memory + at.dscore_pairs + j / 2 * kBlock;
-        store(pairs + left, key_words<P>(gradient[0][0], gradient[1][0]));
-        if (second) store(pairs + right, key_words<P>(gradient[0][1], gradient[1][1]));
       }
+    };
+    for (std::int64_t j = 0; j < keys; j += 2) {
+      F even[kVectors + 1], odd[kVectors + 1] = {};
+      row(j, even);
+      if (j + 1 < keys) row(j + 1, odd);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v)
+        store(memory + at.dscore_pairs + j / 2 * kBlock + first_column + v * kLanes,
+              key_words<P>(even[v], odd[v]));
     }
   } else {
-    for (std::int64_t v = 0; v < vectors; ++v) {
-      const std::int64_t column = v * kLanes;
-      BlockDropout dropout(args, segment, head, q_at + column, mask.k0);
-      const F shift = load(lse + column), mean = load(delta + column);
-      for (std::int64_t j = 0; j < keys; ++j) {
+    for (std::int64_t j = 0; j < keys; ++j)
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
         F gradient;
-        const F weight = element(j, column, dropout, shift, mean, gradient);
-        store(scores + j * kBlock + column, weight);
-        store(slopes + j * kBlock + column, gradient);
+        const F weight = element(j, v, gradient);
+        store(scores + j * kBlock + v * kLanes, weight);
+        store(slopes + j * kBlock + v * kLanes, gradient);
       }
-    }
   }
 }
 
@@ -200,8 +208,12 @@ void backward_task(const AttentionArgs& args, const AttentionSegment& segment, s
                          kBlock, memory + at.scores, kBlock, Into::kSet);
         block_product<P>(keys, vectors, dw, memory + at.values, dw, 1, memory + at.dout_columns + b * words,
                          kBlock, memory + at.slopes, kBlock, Into::kSet);
-        differentiate<P>(args, segment, mask, head, see.at(q0), keys, vectors, memory + at.lse + q0,
-                         memory + at.delta + q0, memory, at);
+        for_vector_groups(vectors, mask.partial, args.dropout != 0,
+                          [&](std::int64_t column, auto group_size, auto partial, auto drop) {
+                            differentiate<P, group_size.value, partial.value, drop.value>(
+                                args, segment, mask, head, see.at(q0), keys, column, memory + at.lse + q0,
+                                memory + at.delta + q0, memory, at);
+                          });
         const bool pairs = P::kPerWord == 2;
         const std::int64_t along = kBlock / P::kPerWord, query_words_used = vectors * kLanes / P::kPerWord;
         block_product<P>(keys, dp / kLanes, query_words_used, memory + (pairs ? at.weights : at.scores),

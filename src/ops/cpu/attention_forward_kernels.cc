@@ -25,58 +25,80 @@ std::size_t forward_bytes(Element type, std::int64_t d) {
   return static_cast<std::size_t>(ForwardMemory(per_word(type), d).end) * sizeof(float);
 }
 
-// Turns a block of scores into weights, given and updating the running maximum and sum of its queries.
-template <class P>
+// Turns scores of kVectors vectors of queries into weights, given and updating their running maximum and sum.
+// Row by row: the vectors of a row lie side by side.
+template <class P, int kVectors, bool kPartial, bool kDropout>
 STOA_INLINE void soften(const AttentionArgs& args, const AttentionSegment& segment, const BlockMask& mask,
-                        std::int64_t head, std::int64_t q_at, std::int64_t keys, std::int64_t vectors,
+                        std::int64_t head, std::int64_t q_at, std::int64_t keys, std::int64_t first_column,
                         float* scores, float* weights, float* top, float* sum, float* alpha) {
-  const float factor = (args.scale < 0 ? -args.scale : args.scale) * P::kUnit;
-  for (std::int64_t v = 0; v < vectors; ++v) {
-    float* column = scores + v * kLanes;
-    F peak = splat(-kInfinity);
-    if (mask.partial) {
-      for (std::int64_t j = 0; j < keys; ++j) {
-        const F s = select(mask.row(j, v * kLanes), load(column + j * kBlock), splat(-kInfinity));
-        store(column + j * kBlock, s);
-        peak = max(s, peak);
+  const F factor = splat((args.scale < 0 ? -args.scale : args.scale) * P::kUnit);
+  F peak[kVectors], shift[kVectors], total[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) peak[v] = splat(-kInfinity);
+  for (std::int64_t j = 0; j < keys; ++j) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      F s = load(scores + j * kBlock + v * kLanes);
+      if constexpr (kPartial) {
+        s = select(mask.row(j, first_column + v * kLanes), s, splat(-kInfinity));
+        store(scores + j * kBlock + v * kLanes, s);
       }
-    } else {
-      F other = peak;
-      std::int64_t j = 0;
-      for (; j + 2 <= keys; j += 2) {
-        peak = max(load(column + j * kBlock), peak);
-        other = max(load(column + (j + 1) * kBlock), other);
-      }
-      if (j < keys) peak = max(load(column + j * kBlock), peak);
-      peak = max(peak, other);
+      peak[v] = max(s, peak[v]);
     }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
     // The running maximum is kept as it is subtracted, rounded: the same rounding then cancels in the sum.
-    const F before = load(top + v * kLanes), after = max(peak * factor, before);
+    const F before = load(top + v * kLanes), after = max(peak[v] * factor, before);
     // A query that has seen nothing yet: any finite shift leaves its weights 0.
-    const F shift = select(after == -kInfinity, F{}, after);
-    const F fade = P::power(before - shift);
-    F total = load(sum + v * kLanes) * fade;
-    BlockDropout dropout(args, segment, head, q_at + v * kLanes, mask.k0);
-    const auto weight = [&](std::int64_t j) {
-      F p = P::power(fma(load(column + j * kBlock), splat(factor), -shift));
-      total += p;
-      if (args.dropout != 0) p = p * dropout.factor(j);
-      return p;
-    };
-    if constexpr (P::kPerWord == 2) {
-      std::int64_t j = 0;
-      for (; j + 2 <= keys; j += 2) {
-        const F even = weight(j), odd = weight(j + 1);
-        store(weights + j / 2 * kBlock + v * kLanes, key_words<P>(even, odd));
-      }
-      if (j < keys) store(weights + j / 2 * kBlock + v * kLanes, key_words<P>(weight(j), F{}));
-    } else {
-      for (std::int64_t j = 0; j < keys; ++j) store(column + j * kBlock, weight(j));
-    }
+    shift[v] = select(after == -kInfinity, F{}, after);
+    const F fade = P::power(before - shift[v]);
+    total[v] = load(sum + v * kLanes) * fade;
     store(top + v * kLanes, after);
-    store(sum + v * kLanes, total);
     store(alpha + v * kLanes, fade);
   }
+  BlockDropout dropout[kVectors];
+  if constexpr (kDropout)
+    for (int v = 0; v < kVectors; ++v)
+      dropout[v].start(args, segment, head, q_at + first_column + v * kLanes, mask.k0);
+  const auto weight = [&](std::int64_t j, int v) {
+    F p = P::power(fma(load(scores + j * kBlock + v * kLanes), factor, -shift[v]));
+    total[v] += p;
+    if constexpr (kDropout) p = p * dropout[v].factor(args, j);
+    return p;
+  };
+  if constexpr (P::kPerWord == 2) {
+    std::int64_t j = 0;
+    for (; j + 2 <= keys; j += 2) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const F even = weight(j, v), odd = weight(j + 1, v);
+        store(weights + j / 2 * kBlock + v * kLanes, key_words<P>(even, odd));
+      }
+    }
+    if (j < keys)
+      for (int v = 0; v < kVectors; ++v)
+        store(weights + j / 2 * kBlock + v * kLanes, key_words<P>(weight(j, v), F{}));
+  } else {
+    for (std::int64_t j = 0; j < keys; ++j)
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) store(scores + j * kBlock + v * kLanes, weight(j, v));
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) store(sum + v * kLanes, total[v]);
+}
+
+template <class P>
+STOA_INLINE void soften_block(const AttentionArgs& args, const AttentionSegment& segment,
+                              const BlockMask& mask, std::int64_t head, std::int64_t q_at, std::int64_t keys,
+                              std::int64_t vectors, float* scores, float* weights, float* top, float* sum,
+                              float* alpha) {
+  for_vector_groups(vectors, mask.partial, args.dropout != 0,
+                    [&](std::int64_t column, auto count, auto partial, auto drop) {
+                      soften<P, count.value, partial.value, drop.value>(
+                          args, segment, mask, head, q_at, keys, column, scores + column, weights + column,
+                          top + column, sum + column, alpha + column);
+                    });
 }
 
 template <class P>
@@ -119,8 +141,9 @@ void forward_task(const AttentionArgs& args, const AttentionSegment& segment, st
       const BlockMask mask(see, q0, vectors * kLanes, k0, keys);
       block_product<P>(keys, vectors, dw, memory + at.keys, dw, 1, memory + at.query + b * kBlock * dw,
                        kBlock, memory + at.scores, kBlock, Into::kSet);
-      soften<P>(args, segment, mask, head, see.at(q0), keys, vectors, memory + at.scores, memory + at.weights,
-                memory + at.top + b * kBlock, memory + at.sum + b * kBlock, memory + at.alpha);
+      soften_block<P>(args, segment, mask, head, see.at(q0), keys, vectors, memory + at.scores,
+                      memory + at.weights, memory + at.top + b * kBlock, memory + at.sum + b * kBlock,
+                      memory + at.alpha);
       block_product<P>(dp, vectors, (keys + P::kPerWord - 1) / P::kPerWord, memory + at.values, 1, dp,
                        memory + (P::kPerWord == 2 ? at.weights : at.scores), kBlock,
                        memory + at.output + b * kBlock * dp, kBlock, Into::kScaleAdd, memory + at.alpha);

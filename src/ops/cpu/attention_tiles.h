@@ -56,9 +56,9 @@ struct Pairs {
     return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(a),
                                                 reinterpret_cast<__m512bh>(b)));
   }
-  // Weights become bf16: logarithms to base 2 throughout save a multiplication, and degree 4 suffices.
+  // Weights become bf16: logarithms to base 2 throughout save a multiplication, and a rougher one suffices.
   static constexpr float kUnit = kLog2E;  // scores and their logarithms are kept in units of 1 / kUnit
-  STOA_INLINE F power(F x) { return exp2<4>(x); }
+  STOA_INLINE F power(F x) { return exp2_roughly(x); }
   // Words of a row: row[2i], row[2i + 1].
   STOA_INLINE F words(const std::uint16_t* row, std::int64_t i, std::int64_t d) {
     const std::int64_t left = d - 2 * i;
@@ -75,7 +75,7 @@ struct Singles {
   static constexpr int kPerWord = 1;
   STOA_INLINE F product(F a, F b, F c) { return fma(a, b, c); }
   static constexpr float kUnit = 1;
-  STOA_INLINE F power(F x) { return exp2<6>(x * kLog2E); }
+  STOA_INLINE F power(F x) { return exp2(x * kLog2E); }
   STOA_INLINE F words(const typename E::Storage* row, std::int64_t i, std::int64_t d) {
     if (i + kLanes <= d) return E::get(row + i, Full{});
     if (i >= d) return F{};
@@ -274,21 +274,20 @@ struct BlockMask {
 
 // Dropout factors of a block, row by row in order: words of four keys are drawn at once.
 struct BlockDropout {
-  const AttentionArgs& args;
   U words[4];
   U query;
   std::uint32_t head, sample;
   std::int64_t key_position;  // of row 0
-  std::int64_t drawn = -1;
-  [[gnu::always_inline]] BlockDropout(const AttentionArgs& a, const AttentionSegment& segment,
-                                      std::int64_t head_index, std::int64_t q_position, std::int64_t k0)
-      : args(a),
-        head(static_cast<std::uint32_t>(a.first_head + head_index)),
-        sample(static_cast<std::uint32_t>(segment.sample)),
-        key_position(segment.position + k0) {
+  std::int64_t drawn;
+  [[gnu::always_inline]] void start(const AttentionArgs& args, const AttentionSegment& segment,
+                                    std::int64_t head_index, std::int64_t q_position, std::int64_t k0) {
+    head = static_cast<std::uint32_t>(args.first_head + head_index);
+    sample = static_cast<std::uint32_t>(segment.sample);
+    key_position = segment.position + k0;
+    drawn = -1;
     query = reinterpret_cast<U>(lane_numbers()) + static_cast<std::uint32_t>(segment.position + q_position);
   }
-  [[gnu::always_inline]] F factor(std::int64_t j) {
+  [[gnu::always_inline]] F factor(const AttentionArgs& args, std::int64_t j) {
     const std::int64_t position = key_position + j;
     if (position >> 2 != drawn) {
       drawn = position >> 2;
@@ -301,6 +300,29 @@ struct BlockDropout {
     return dropout_factor(words[position & 3], args.dropout, args.keep_scale);
   }
 };
+
+template <auto kValue>
+struct Constant {
+  static constexpr auto value = kValue;
+};
+// Vectors whose running values fit the registers together.
+constexpr int kGroup = kRegisters == 32 ? 4 : 2;
+
+// body(first column, number of vectors, partial, dropout), the last three as constants.
+template <class Body>
+STOA_INLINE void for_vector_groups(std::int64_t vectors, bool partial, bool dropout, Body body) {
+  const auto with = [&](auto is_partial, auto is_dropout) {
+    std::int64_t v = 0;
+    for (; v + kGroup <= vectors; v += kGroup) body(v * kLanes, Constant<kGroup>{}, is_partial, is_dropout);
+    for (; v < vectors; ++v) body(v * kLanes, Constant<1>{}, is_partial, is_dropout);
+  };
+  if (dropout)
+    with(Constant<true>{}, Constant<true>{});  // a mask where none is needed costs little beside Philox
+  else if (partial)
+    with(Constant<true>{}, Constant<false>{});
+  else
+    with(Constant<false>{}, Constant<false>{});
+}
 
 // Writes rows of probabilities as words along the keys: row j with row j + 1.
 template <class P>
