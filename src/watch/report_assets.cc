@@ -43,7 +43,7 @@ padding:6px 10px;font-size:12.5px;box-shadow:0 4px 16px #0003;white-space:nowrap
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th{font-weight:600;text-align:left;color:var(--soft);font-size:12.5px}
 td,th{padding:5px 10px 5px 0;vertical-align:top;border-bottom:1px solid var(--grid)}tr:last-child td{border-bottom:0}
-.n{text-align:right;white-space:nowrap}.label{white-space:nowrap}
+.label.key{color:inherit}.n{text-align:right;white-space:nowrap}.label{white-space:nowrap}
 .bar{width:45%;min-width:140px}.bar i{display:block;height:9px;border-radius:3px;margin:4px 0;background:var(--k);min-width:1px}
 .bar i+i{margin-top:2px;height:5px;opacity:.45}
 .stack{display:flex;height:26px;border-radius:6px;overflow:hidden;margin:4px 0 10px;gap:2px}.stack i{background:var(--k);min-width:2px}

@@ -88,6 +88,12 @@ TEST(Chart, TicksAndThinning) {
   EXPECT_TRUE(std::isnan(thin[0].y));
   EXPECT_EQ(thin[1].y, 2.0);
   EXPECT_EQ(thin[9].x, 999);
+  const auto line = smooth({{0, 5}, {1, 4}, {2, NAN}, {3, 3}, {4, 2}, {5, 100}}, 1);
+  ASSERT_EQ(line.size(), 5U);
+  EXPECT_EQ(line[0].y, 5);  // a slope is not moved, ends stay
+  EXPECT_EQ(line[1].y, 4);
+  EXPECT_EQ(line[3].y, 35);
+  EXPECT_EQ(line[4].y, 100);
   EXPECT_THAT(draw_chart({"empty", "", {{"a", "c1", {{1, NAN}}, false}}, {}}), HasSubstr("no values yet"));
 }
 
