@@ -32,8 +32,8 @@ std::string draw_chart(const Chart& chart);
 // At most `limit` points: means over equal runs of points. Gaps stay where a whole run has no finite value.
 std::vector<ChartPoint> thin_out(const std::vector<ChartPoint>& points, std::size_t limit);
 
-// Means over up to `half` finite points on either side, fewer but still as many on both near the ends, so that a slope stays
-// where it is; gaps do not count.
+// Means over up to `half` finite points on either side, fewer but still as many on both near the ends, so
+// that a slope stays where it is; gaps do not count.
 std::vector<ChartPoint> smooth(const std::vector<ChartPoint>& points, std::size_t half);
 
 // Round numbers within [low, high], about `count` of them.

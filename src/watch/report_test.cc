@@ -8,6 +8,7 @@
 #include "watch/chart.h"
 #include "watch/html_text.h"
 #include "watch/observers.h"
+#include "watch/report_file.h"
 #include "watch/report_page.h"
 #include "watch/test_run.h"
 
@@ -157,6 +158,27 @@ TEST(Report, ResumedRunShowsTheWholeStory) {
   EXPECT_THAT(page, HasSubstr("[10,"));  // the first logged step is still in the curve
   const std::string metrics = read_text(directory / "metrics.jsonl");
   EXPECT_EQ(count_of(metrics, "\n"), 110U);
+}
+
+TEST(Report, WrittenOnceForAValidationAndItsSamples) {
+  TemporaryDirectory directory;
+  const fs::path path = directory.path() / "report.html";
+  QuietConsole quiet;
+  ReportFile report(directory.path(), quiet.console);
+  report.on_start(test::small_start());
+  report.on_sample({0, "Once", " there was"});
+  report.on_step(test::step_report(1));
+  EXPECT_THAT(read_text(path), HasSubstr(" there was"));
+  fs::remove(path);
+  report.on_step(test::step_report(2));
+  EXPECT_FALSE(fs::exists(path)) << "nothing new to show";
+  ValidationReport validation;
+  validation.step = 2;
+  validation.loss = 4.125;
+  report.on_validation(validation);
+  EXPECT_FALSE(fs::exists(path));
+  report.on_checkpoint({2, "checkpoints/step-0000002", 0.1});
+  EXPECT_THAT(read_text(path), HasSubstr("<b>4.1250</b>"));
 }
 
 TEST(Report, LostWorkLowersGoodput) {
