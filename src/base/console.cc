@@ -1,6 +1,7 @@
 #include "base/console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -8,6 +9,22 @@
 namespace stoa {
 
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// The start of `text` that fits one line of the terminal: a longer live line would wrap and could not be replaced.
+std::string_view fit_terminal(std::string_view text, std::FILE* stream) {
+  winsize size{};
+  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return text;
+  std::size_t columns = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;  // within a character
+    if (++columns > size.ws_col) return text.substr(0, i);
+  }
+  return text;
+}
+
+}  // namespace
 
 Console::Console(Level level, std::FILE* stream)
     : level_(level), stream_(stream), terminal_(::isatty(::fileno(stream)) == 1) {}
@@ -29,7 +46,7 @@ void Console::live(std::string_view text) {
   if (level_ == Level::kQuiet) return;
   std::lock_guard lock(mutex_);
   if (terminal_) {
-    fmt::print(stream_, "\r\x1b[2K{}", text);
+    fmt::print(stream_, "\r\x1b[2K{}", fit_terminal(text, stream_));
     live_shown_ = true;
   } else {
     const auto now = Clock::now();

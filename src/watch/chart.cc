@@ -48,14 +48,15 @@ Frame frame_of(const Chart& chart) {
   }
   if (f.x.empty()) return f;
   f.logarithmic = chart.logarithmic && f.y.low > 0;
+  f.x.include(0);  // a run begins at step 0
   if (f.x.low == f.x.high) f.x = {f.x.low - 1, f.x.high + 1};
   if (f.logarithmic) {
     f.y = f.y.low == f.y.high ? Range{f.y.low / 2, f.y.high * 2} : Range{f.y.low / 1.15, f.y.high * 1.15};
   } else {
     const double pad =
         f.y.low == f.y.high ? std::max(std::abs(f.y.low) * 0.1, 1e-12) : 0.06 * (f.y.high - f.y.low);
-    const bool touches_zero =
-        f.y.low >= 0 && f.y.low - pad < 0.1 * f.y.high;  // then the axis may as well begin there
+    // Close to zero the axis may as well begin there.
+    const bool touches_zero = f.y.low >= 0 && (chart.from_zero || f.y.low - pad < 0.1 * f.y.high);
     f.y = {touches_zero ? 0 : f.y.low - pad, f.y.high + pad};
   }
   f.left = kLeft;
@@ -142,17 +143,19 @@ std::vector<ChartPoint> thin_out(const std::vector<ChartPoint>& points, std::siz
   return out;
 }
 
-std::vector<ChartPoint> smooth(const std::vector<ChartPoint>& points, double span) {
-  std::vector<ChartPoint> out;
-  const double keep = 1 - 1 / std::max(span, 1.0);
-  double sum = 0, weight = 0;
+std::vector<ChartPoint> smooth(const std::vector<ChartPoint>& points, std::size_t half) {
+  std::vector<ChartPoint> finite;
+  std::vector<double> sums{0};  // of all before
   for (const ChartPoint& p : points) {
     if (!std::isfinite(p.y)) continue;
-    sum = keep * sum + p.y;
-    weight = keep * weight + 1;
-    out.push_back({p.x, sum / weight});
+    finite.push_back(p);
+    sums.push_back(sums.back() + p.y);
   }
-  return out;
+  for (std::size_t i = 0; i < finite.size(); ++i) {
+    const std::size_t reach = std::min({half, i, finite.size() - 1 - i});
+    finite[i].y = (sums[i + reach + 1] - sums[i - reach]) / static_cast<double>(2 * reach + 1);
+  }
+  return finite;
 }
 
 std::vector<double> linear_ticks(double low, double high, int count) {

@@ -22,6 +22,7 @@ struct Chart {
   std::vector<ChartSeries> series;
   std::vector<double> restarts;  // x of dashed marks
   bool logarithmic = false;      // y; only where all values are positive
+  bool from_zero = false;        // the y axis begins at 0 whatever the values
   double width = 560, height = 250;
 };
 
@@ -31,8 +32,9 @@ std::string draw_chart(const Chart& chart);
 // At most `limit` points: means over equal runs of points. Gaps stay where a whole run has no finite value.
 std::vector<ChartPoint> thin_out(const std::vector<ChartPoint>& points, std::size_t limit);
 
-// Exponentially smoothed over about `span` points, unbiased at the start; gaps do not count.
-std::vector<ChartPoint> smooth(const std::vector<ChartPoint>& points, double span);
+// Means over up to `half` finite points on either side, fewer but still as many on both near the ends, so
+// that a slope stays where it is; gaps do not count.
+std::vector<ChartPoint> smooth(const std::vector<ChartPoint>& points, std::size_t half);
 
 // Round numbers within [low, high], about `count` of them.
 std::vector<double> linear_ticks(double low, double high, int count);

@@ -1,6 +1,7 @@
 #include "watch/console_progress.h"
 
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -152,6 +153,34 @@ TEST(ConsoleProgress, ValidationSampleCheckpointFinish) {
   EXPECT_EQ(f.text(),
             "STOPPED step 120 | 983.0k tokens in 5m01 | val 3.1416@100 | peak 612.0 MB | trainer.max_time "
             "reached after step 120\n");
+}
+
+TEST(ConsoleProgress, LiveInATerminalAndWithinItsWidth) {
+  int terminal = -1, program = -1;
+  winsize size{};
+  size.ws_col = 24;
+  size.ws_row = 25;
+  if (::openpty(&terminal, &program, nullptr, nullptr, &size) != 0)
+    GTEST_SKIP() << "no pseudo-terminals here";
+  std::FILE* file = ::fdopen(program, "w");
+  {
+    Console console(Console::Level::kNormal, file);
+    ASSERT_TRUE(console.is_terminal());
+    ConsoleProgress progress(console, [] { return 0.0; });
+    StepReport step = test::step_report(7);
+    progress.on_step(step);  // not logged, and shown all the same
+    step.step = 8;
+    progress.on_step(step);
+    progress.on_finish({});
+  }
+  std::string text(4096, '\0');
+  const ssize_t n = ::read(terminal, text.data(), text.size());
+  ASSERT_GT(n, 0);
+  text.resize(static_cast<std::size_t>(n));
+  EXPECT_EQ(text.rfind("\r\x1b[2Kstep 7  loss 7.466  gnor\r\x1b[2Kstep 8  loss 7.466  gnor\r\n", 0), 0U)
+      << text;
+  std::fclose(file);
+  ::close(terminal);
 }
 
 TEST(ConsoleProgress, Rates) {

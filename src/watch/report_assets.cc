@@ -43,7 +43,7 @@ padding:6px 10px;font-size:12.5px;box-shadow:0 4px 16px #0003;white-space:nowrap
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th{font-weight:600;text-align:left;color:var(--soft);font-size:12.5px}
 td,th{padding:5px 10px 5px 0;vertical-align:top;border-bottom:1px solid var(--grid)}tr:last-child td{border-bottom:0}
-.n{text-align:right;white-space:nowrap}.label{white-space:nowrap}
+.label.key{color:inherit}.n{text-align:right;white-space:nowrap}.label{white-space:nowrap}
 .bar{width:45%;min-width:140px}.bar i{display:block;height:9px;border-radius:3px;margin:4px 0;background:var(--k);min-width:1px}
 .bar i+i{margin-top:2px;height:5px;opacity:.45}
 .stack{display:flex;height:26px;border-radius:6px;overflow:hidden;margin:4px 0 10px;gap:2px}.stack i{background:var(--k);min-width:2px}
@@ -61,7 +61,7 @@ font-style:normal;text-align:center;padding:0 4px;min-width:26px;background:colo
 .actions i.big{min-width:52px}
 footer{margin-top:40px;color:var(--soft);font-size:13px}
 @media(max-width:720px){.charts{grid-template-columns:1fr}svg text{font-size:15px}.sample{grid-template-columns:1fr;gap:2px}h1{font-size:25px}
-.badge{margin-left:8px}.bar{min-width:80px}}
+.wide figure{overflow-x:auto}.wide svg{min-width:640px}.wide svg text{font-size:20px}.badge{margin-left:8px}.bar{min-width:80px}}
 @media print{.tip,.cursor{display:none}figure,.card,.tile{break-inside:avoid}}
 )css";
 
@@ -95,8 +95,8 @@ for(const svg of document.querySelectorAll("svg[data-chart]")){
       const i=row.appendChild(document.createElement("i"));i.className=s.c;
       row.append(s.n+" "+p[1]+(p[0]!==at?" @ "+p[0]:""))}
     const fb=fig.getBoundingClientRect(),w=tip.offsetWidth;
-    const left=e.clientX-fb.left;
-    tip.style.left=(left+w+24>fb.width?left-w-14:left+14)+"px";
+    const left=e.clientX-fb.left+fig.scrollLeft;
+    tip.style.left=(left-fig.scrollLeft+w+24>fb.width?left-w-14:left+14)+"px";
     tip.style.top=Math.max(4,e.clientY-fb.top-tip.offsetHeight-10)+"px";
   });
   svg.addEventListener("pointerleave",leave);

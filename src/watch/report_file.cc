@@ -28,6 +28,7 @@ ReportFile::ReportFile(fs::path run_directory, Console& console)
 void ReportFile::write() {
   story_.tick(steady_seconds());
   write_text(path_, render_report(story_));
+  due_ = false;
 }
 
 void ReportFile::on_start(const RunStart& start) {
@@ -37,19 +38,25 @@ void ReportFile::on_start(const RunStart& start) {
   write();
 }
 
-void ReportFile::on_step(const StepReport& step) { story_.add(step); }
+void ReportFile::on_step(const StepReport& step) {
+  story_.add(step);
+  if (due_) write();
+}
 
 void ReportFile::on_validation(const ValidationReport& validation) {
   story_.add(validation);
-  write();
+  due_ = true;  // samples may follow: one page shows them all
 }
 
 void ReportFile::on_sample(const SampleReport& sample) {
   story_.add(sample);
-  write();
+  due_ = true;
 }
 
-void ReportFile::on_checkpoint(const CheckpointReport& checkpoint) { story_.add(checkpoint); }
+void ReportFile::on_checkpoint(const CheckpointReport& checkpoint) {
+  story_.add(checkpoint);
+  write();  // who resumes from it finds here all that was before it
+}
 
 void ReportFile::on_finish(const RunFinish& finish) {
   if (!started_)

@@ -1,4 +1,5 @@
-// Keeps report.html up to date: at the start, at every validation and sample, and at the end; always whole.
+// Keeps report.html up to date: at the start, with the step or checkpoint that follows a validation or a
+// sample, and at the end; always whole.
 #pragma once
 
 #include <filesystem>
@@ -28,6 +29,7 @@ class ReportFile final : public RunObserver {
   Console& console_;
   RunStory story_;
   bool started_ = false;
+  bool due_ = false;  // something has happened that the page should show
 };
 
 }  // namespace stoa::watch

@@ -71,12 +71,13 @@ bool spans_decades(const std::vector<ChartPoint>& points) {
 }
 
 std::string small_chart(const RunStory& story, const char* title, const char* unit, Member member,
-                        const char* style) {
+                        const char* style, bool from_zero = false) {
   const auto points = column(story, member, false);
   Chart chart;
   chart.title = title;
   chart.unit = unit;
   chart.restarts = restarts_of(story);
+  chart.from_zero = from_zero;
   chart.series.push_back({title, style, thin_out(points, kChartPoints), false});
   return draw_chart(chart);
 }
@@ -150,10 +151,9 @@ std::string curves_section(const RunStory& story) {
   loss.restarts = restarts_of(story);
   if (train.size() > 40) {
     loss.series.push_back({"", "c1 faint", thin_out(train, 2 * kChartPoints), false});
-    loss.series.push_back(
-        {"training (smoothed)", "c1",
-         thin_out(smooth(train, std::max(4.0, static_cast<double>(train.size()) / 60)), kChartPoints),
-         false});
+    loss.series.push_back({"training (smoothed)", "c1",
+                           thin_out(smooth(train, std::max<std::size_t>(2, train.size() / 80)), kChartPoints),
+                           false});
   } else {
     loss.series.push_back({"training", "c1", train, false});
   }
@@ -170,7 +170,7 @@ std::string curves_section(const RunStory& story) {
       "<section><h2>Curves</h2><div class=\"charts\"><div class=\"wide\">" + draw_chart(loss) + "</div>";
   out += draw_chart(norms);
   out += small_chart(story, "Learning rate", "", &MetricsPoint::learning_rate, "c4");
-  out += small_chart(story, "Speed", "tokens per second", &MetricsPoint::tokens_per_second, "c5");
+  out += small_chart(story, "Speed", "tokens per second", &MetricsPoint::tokens_per_second, "c5", true);
   if (story.bits_per_byte().size() > 1) {
     Chart bits;
     bits.title = "Bits per byte";
@@ -185,7 +185,7 @@ std::string curves_section(const RunStory& story) {
     const auto scale = column(story, &MetricsPoint::loss_scale, false);
     const bool moved = std::any_of(scale.begin(), scale.end(), [](const ChartPoint& p) { return p.y != 1; });
     out += moved ? small_chart(story, "Loss scale", "", &MetricsPoint::loss_scale, "c2")
-                 : small_chart(story, "Step time", "seconds", &MetricsPoint::step_seconds, "c2");
+                 : small_chart(story, "Step time", "seconds", &MetricsPoint::step_seconds, "c2", true);
   }
   out += "</div>";
   if (!loss.restarts.empty())

@@ -148,13 +148,14 @@ std::string time_section(const RunStory& story) {
   if (all <= 0) return "";
   std::string bar = "<div class=\"stack\">", rows;
   for (const Part& p : parts) {
-    if (p.seconds <= 0) continue;
+    if (p.seconds < 0.0005 * all) continue;
     bar += fmt::format("<i class=\"{}\" style=\"flex:{:.5f} 0 0\" title=\"{}: {:.1f} %\"></i>", p.style,
                        p.seconds / all, p.name, 100 * p.seconds / all);
     rows += fmt::format(
-        "<tr><td class=\"label\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1f} %</td><td "
+        "<tr><td class=\"label key {}\"><i></i>{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1f} "
+        "%</td><td "
         "class=\"n\">{}</td></tr>",
-        p.name, duration(p.seconds / steps), 100 * p.seconds / all, format_duration(p.seconds));
+        p.style, p.name, duration(p.seconds / steps), 100 * p.seconds / all, format_duration(p.seconds));
   }
   std::string out = "<section><h2>Time per step</h2><div class=\"card\">" + bar +
                     "</div><table><tr><th>part</th><th class=\"n\">per step</th>"
@@ -194,7 +195,7 @@ std::string memory_section(const RunStory& story) {
       "class=\"n\">planned</th>"
       "<th class=\"n\">";
   out += measured ? "measured" : "";
-  out += "</th><th></th></tr>";
+  out += measured ? "</th><th>planned, below it measured</th></tr>" : "</th><th></th></tr>";
   for (std::size_t i = 0; i < planned.size(); ++i) {
     if (planned[i] == 0 && used[i] == 0) continue;
     out += line(name_of(static_cast<MemoryCategory>(i)), static_cast<double>(planned[i]),

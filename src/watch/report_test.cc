@@ -8,6 +8,7 @@
 #include "watch/chart.h"
 #include "watch/html_text.h"
 #include "watch/observers.h"
+#include "watch/report_file.h"
 #include "watch/report_page.h"
 #include "watch/test_run.h"
 
@@ -88,6 +89,12 @@ TEST(Chart, TicksAndThinning) {
   EXPECT_TRUE(std::isnan(thin[0].y));
   EXPECT_EQ(thin[1].y, 2.0);
   EXPECT_EQ(thin[9].x, 999);
+  const auto line = smooth({{0, 5}, {1, 4}, {2, NAN}, {3, 3}, {4, 2}, {5, 100}}, 1);
+  ASSERT_EQ(line.size(), 5U);
+  EXPECT_EQ(line[0].y, 5);  // a slope is not moved, ends stay
+  EXPECT_EQ(line[1].y, 4);
+  EXPECT_EQ(line[3].y, 35);
+  EXPECT_EQ(line[4].y, 100);
   EXPECT_THAT(draw_chart({"empty", "", {{"a", "c1", {{1, NAN}}, false}}, {}}), HasSubstr("no values yet"));
 }
 
@@ -151,6 +158,27 @@ TEST(Report, ResumedRunShowsTheWholeStory) {
   EXPECT_THAT(page, HasSubstr("[10,"));  // the first logged step is still in the curve
   const std::string metrics = read_text(directory / "metrics.jsonl");
   EXPECT_EQ(count_of(metrics, "\n"), 110U);
+}
+
+TEST(Report, WrittenOnceForAValidationAndItsSamples) {
+  TemporaryDirectory directory;
+  const fs::path path = directory.path() / "report.html";
+  QuietConsole quiet;
+  ReportFile report(directory.path(), quiet.console);
+  report.on_start(test::small_start());
+  report.on_sample({0, "Once", " there was"});
+  report.on_step(test::step_report(1));
+  EXPECT_THAT(read_text(path), HasSubstr(" there was"));
+  fs::remove(path);
+  report.on_step(test::step_report(2));
+  EXPECT_FALSE(fs::exists(path)) << "nothing new to show";
+  ValidationReport validation;
+  validation.step = 2;
+  validation.loss = 4.125;
+  report.on_validation(validation);
+  EXPECT_FALSE(fs::exists(path));
+  report.on_checkpoint({2, "checkpoints/step-0000002", 0.1});
+  EXPECT_THAT(read_text(path), HasSubstr("<b>4.1250</b>"));
 }
 
 TEST(Report, LostWorkLowersGoodput) {
