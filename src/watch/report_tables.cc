@@ -155,7 +155,8 @@ std::string time_section(const RunStory& story) {
         "<tr><td class=\"label key {}\"><i></i>{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1f} "
         "%</td><td "
         "class=\"n\">{}</td></tr>",
-        p.style, p.name, duration(p.seconds / steps), 100 * p.seconds / all, format_duration(p.seconds));
+        p.style, p.name, duration(p.seconds / steps), 100 * p.seconds / all,
+        p.seconds < 60 ? fmt::format("{:.1f} s", p.seconds) : format_duration(p.seconds));
   }
   std::string out = "<section><h2>Time per step</h2><div class=\"card\">" + bar +
                     "</div><table><tr><th>part</th><th class=\"n\">per step</th>"
