@@ -212,7 +212,6 @@ TEST(RunConfigNemo, TrainingFileIsRead) {
 TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
   EXPECT_THAT(error_of(kNemoFile, {"model.fp8=true"}),
               AllOf(HasSubstr("model.fp8"), HasSubstr("cannot be honoured")));
-  EXPECT_THAT(error_of(kNemoFile, {"model.fp32_residual_connection=True"}), HasSubstr("cannot be honoured"));
   EXPECT_THAT(error_of(kNemoFile, {"model.tensor_model_parallel_size=2"}), HasSubstr("one rank"));
   EXPECT_THAT(error_of(kNemoFile, {"trainer.devices=8"}), HasSubstr("one rank"));
   EXPECT_THAT(error_of(kNemoFile, {"+defaults=[gpt3/5b]"}), HasSubstr("base: FILE"));

@@ -39,8 +39,7 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options, std
   gradients_ = std::make_unique<optim::GradientStore>(arena_, chunk_->params(), options_.precision);
   optimizer_ = std::make_unique<optim::Optimizer>(arena_, *parameters_, *gradients_, options_.optim, options_.precision);
   const ChunkConstants constants(arena_, *chunk_);
-  const schedule::Schedule probe = schedule::one_forward_one_backward(1, 1);
-  const int in_flight = schedule::microbatches_in_flight(probe, 0);
+  const int in_flight = schedule::microbatches_in_flight(step_schedule(1), 0);
   for (int slot = 0; slot < in_flight; ++slot) {
     slot_memory_.push_back(arena_.declare(MemoryCategory::kActivations, bytes_spec("activations", chunk_->saved_bytes())));
     batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed);
@@ -78,6 +77,12 @@ void TrainingRank::dry_run() {
   if (decoder_) decoder_->dry_run(decoder_parts());
 }
 
+schedule::Schedule TrainingRank::step_schedule(std::int64_t microbatches) {
+  schedule::Schedule steps = schedule::lower(schedule::one_forward_one_backward(1, static_cast<int>(microbatches)));
+  schedule::validate(steps);
+  return steps;
+}
+
 void TrainingRank::initialize() {
   for (std::size_t p = 0; p < chunk_->params().specs().size(); ++p) {
     const nn::ParamId id{static_cast<int>(p)};
@@ -108,11 +113,10 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
 void TrainingRank::run_step(std::int64_t microbatches, double tokens, double samples, const StageMicrobatch& stage,
                             TraceRecorder* trace) {
   if (microbatches_ != microbatches) {
-    schedule::Schedule schedule = schedule::lower(schedule::one_forward_one_backward(1, static_cast<int>(microbatches)));
-    schedule::validate(schedule);
-    require<InternalError>(schedule::microbatches_in_flight(schedule, 0) <= static_cast<int>(slots_.size()),
+    schedule::Schedule steps = step_schedule(microbatches);
+    require<InternalError>(schedule::microbatches_in_flight(steps, 0) <= static_cast<int>(slots_.size()),
                            "the schedule holds more microbatches than slots were declared");
-    actions_ = std::move(schedule.ranks[0]);
+    actions_ = std::move(steps.ranks[0]);
     microbatches_ = static_cast<int>(microbatches);
   }
   ops_->observer = trace;

@@ -64,6 +64,9 @@ class TrainingRank {
   StepScalars read_scalars();
   void write_scalars(const StepScalars& scalars);
 
+  // The lowered schedule of a step of so many microbatches.
+  static schedule::Schedule step_schedule(std::int64_t microbatches);
+
   // For samples of text during training; null without sample_context.
   Decoder* decoder() { return decoder_.get(); }
   Decoder::Parts decoder_parts() { return {machine_, *ops_, parallel_, *chunk_, *parameters_}; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "base/checksum.h"
 #include "data/sampler.h"
@@ -210,6 +211,7 @@ void Trainer::announce() {
   start.gemm_tflops = gemm_tflops_;
   start.planned = rank_->arena().declared();
   start.config_yaml = parts_.config_yaml;
+  start.schedule = schedule::to_text(run::TrainingRank::step_schedule(plan_->batch.batch_at(samples_) / plan_->options.micro_batch));
   start.version = parts_.version;
   start.commit = parts_.commit;
   start.tokenizer_fingerprint = tokenizer_ ? tokenizer_->fingerprint() : "";
@@ -280,7 +282,7 @@ void Trainer::report_step(double seconds, double data_seconds) {
   report.skipped = scalars[StepSlot::kFoundInf] != 0;
   report.skipped_steps = static_cast<std::int64_t>(scalars[StepSlot::kSkipped]);
   previous_skipped_ = report.skipped_steps;
-  report.logged = due(config_.trainer.log_every_n_steps) || step_ == plan_->steps || step_ == first_step_ + 1;
+  report.logged = due(config_.trainer.log_every_n_steps) || step_ == plan_->steps || step_ == 1;
   const auto n = static_cast<double>(window_steps_);
   report.step_seconds = window_seconds_ / n;
   report.data_seconds = window_data_seconds_ / n;
@@ -306,7 +308,7 @@ void Trainer::validate() {
   if (!datasets_.validation) return;
   const auto begin = Clock::now();
   const std::int64_t rows_per_batch = plan_->batch.largest();
-  double loss = 0, tokens = 0;
+  double loss = 0, tokens = 0, bytes = 0;
   data::Batch batch;
   const std::int64_t rows = std::min(datasets_.validation->size(), config_.trainer.limit_val_batches * rows_per_batch);
   const std::int64_t granule = plan_->options.micro_batch;
@@ -317,6 +319,9 @@ void Trainer::validate() {
     const auto sum = rank_->evaluate(batch);
     loss += sum.loss;
     tokens += sum.tokens;
+    if (tokenizer_)
+      for (std::size_t i = 0; i < batch.labels.size(); ++i)
+        if (batch.loss_mask[i] > 0) bytes += static_cast<double>(tokenizer_->token_bytes(batch.labels[i]).size());
   }
   if (tokens == 0) return;
   ValidationReport report;
@@ -325,6 +330,7 @@ void Trainer::validate() {
   report.tokens = tokens_;
   report.loss = loss / tokens;
   report.valid_tokens = static_cast<std::int64_t>(tokens);
+  if (bytes > 0) report.bits_per_byte = loss / std::numbers::ln2 / bytes;
   report.seconds = seconds_since(begin);
   report.best = !best_loss_ || report.loss < *best_loss_;
   if (report.best) best_loss_ = report.loss;
