@@ -12,7 +12,7 @@ suite=$1 target=$2; shift 2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mirror=${MIRROR:-$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | head -n 1 | tr -d ' ')}
 [ -x "$target/bin/bash" ] || debootstrap --variant=minbase "$suite" "$target" "$mirror"
-for file in /etc/resolv.conf /etc/apt/apt.conf.d/*proxy*; do [ -e "$file" ] && install -D "$file" "$target$file"; done
+for file in /etc/resolv.conf /etc/hosts; do [ -e "$file" ] && install -D "$file" "$target$file"; done
 mountpoint -q "$target/proc" || mount -t proc proc "$target/proc"
 mountpoint -q "$target/dev" || mount --bind /dev "$target/dev"
 trap 'umount "$target/dev" "$target/proc"' EXIT
