@@ -10,9 +10,11 @@ set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,9p' "$0"; exit 2; }
 suite=$1 target=$2; shift 2
 root=$(cd "$(dirname "$0")/../.." && pwd)
-mirror=${MIRROR:-$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | head -n 1 | tr -d ' ')}
-[ -x "$target/bin/bash" ] || debootstrap --variant=minbase "$suite" "$target" "$mirror"
-for file in /etc/resolv.conf /etc/hosts; do [ -e "$file" ] && install -D "$file" "$target$file"; done
+if [ ! -x "$target/bin/bash" ]; then
+  mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | head -n 1)}
+  debootstrap --variant=minbase "$suite" "$target" "$mirror"
+fi
+for file in /etc/resolv.conf /etc/hosts; do cp "$file" "$target$file"; done
 mountpoint -q "$target/proc" || mount -t proc proc "$target/proc"
 mountpoint -q "$target/dev" || mount --bind /dev "$target/dev"
 trap 'umount "$target/dev" "$target/proc"' EXIT
