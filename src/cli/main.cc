@@ -10,6 +10,7 @@
 #include "cli/bench_command.h"
 #include "cli/command.h"
 #include "cli/checkpoint_command.h"
+#include "cli/compare_command.h"
 #include "cli/config_command.h"
 #include "cli/data_command.h"
 #include "cli/generate_command.h"
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
   stoa::cli::add_checkpoint_command(app, context);
   stoa::cli::add_plan_command(app, context);
   stoa::cli::add_bench_command(app, context);
+  stoa::cli::add_compare_command(app, context);
   stoa::cli::add_config_command(app, context);
   try {
     app.parse(argc, argv);

@@ -140,6 +140,7 @@ void TrainingRank::evaluate_rows(const nn::BatchView& batch) {
 }
 
 TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch) {
+  require<InternalError>(options_.evaluation, "no memory was declared to evaluate with");
   const TensorView state = arena_.view(evaluation_state_);
   machine_.device->fill_zero(state.data, state.bytes(), *machine_.stream);
   for (std::int64_t row = 0; row < batch.rows; row += options_.micro_batch)

@@ -64,7 +64,8 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
     o.loss_scale.hysteresis = config.loss_scale.hysteresis;
   }
   o.evaluation = config.trainer.val_check_interval > 0;
-  if (!config.trainer.sample_prompts.empty()) o.sample_context = o.length;
+  // Samples are drawn at validations.
+  if (o.evaluation && !config.trainer.sample_prompts.empty()) o.sample_context = o.length;
   return plan;
 }
 

@@ -1,0 +1,60 @@
+// Runs the built `stoa` as a user would: a process with arguments, output, exit status, signals and limits.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stoa::e2e {
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+
+struct Outcome {
+  int exit_code = -1;  // 128 + signal when a signal ended it
+  std::string out, err;
+  bool timed_out = false;
+  std::string text() const;  // for messages of failed tests
+};
+
+struct ProgramOptions {
+  fs::path directory;                       // to run in
+  std::optional<std::uint64_t> file_bytes;  // largest file it may write (RLIMIT_FSIZE; the signal is ignored: EFBIG)
+  std::chrono::seconds timeout{120};
+};
+
+class Program {
+ public:
+  Program(const Arguments& arguments, const ProgramOptions& options);
+  ~Program();  // kills what still runs
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void signal(int number) const;
+  bool running();
+  // Waits until `condition` holds, the process ends or the time is over; what the condition says then.
+  bool wait_until(const std::function<bool()>& condition);
+  Outcome wait();
+
+ private:
+  bool reap(bool block);
+
+  const ProgramOptions options_;
+  const std::chrono::steady_clock::time_point deadline_;
+  fs::path out_, err_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+// Two lists in one.
+Arguments operator+(Arguments a, const Arguments& b);
+
+}  // namespace stoa::e2e
