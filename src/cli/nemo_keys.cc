@@ -153,6 +153,8 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.optim.grad_sync_dtype", "gradients are added in fp32", "fp32,null"},
     // data
     {"model.data.data_impl", "data is Megatron's memory-mapped .bin and .idx", "mmap,null"},
+    {"model.data.num_workers", "one thread reads ahead: a batch costs far less than a step"},
+    {"model.data.shuffle_documents", "documents are always shuffled", "true,null"},
     {"model.data.skip_warmup", "files are not read ahead in full"},
     {"model.data.dataloader_type", "samples come once each, in a fixed order", "single,null"},
     {"model.data.validation_drop_last", "a last incomplete batch of validation is dropped", "true,null"},

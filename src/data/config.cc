@@ -150,11 +150,6 @@ void declare(Section<DataConfig>& s) {
   s.field("index_mapping_dir", &C::index_mapping_dir)
       .derived("beside the data")
       .help("Directory for the cached sample and shuffle indices.");
-  s.field("num_workers", &C::num_workers)
-      .range(0, 256)
-      .help("Threads that read ahead; 0: the training thread reads.");
-  s.field("shuffle_documents", &C::shuffle_documents)
-      .help("Shuffle documents before they are cut into samples.");
   s.validate({"data_prefix"}, [](const C& c) {
     const DataPrefix& p = c.data_prefix;
     const bool split = !p.train.empty() || !p.validation.empty() || !p.test.empty();

@@ -32,8 +32,6 @@ struct DataConfig {
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
   std::optional<std::string> index_mapping_dir;  // cache of sample and shuffle indices; null: beside the data
-  std::int64_t num_workers = 2;                  // threads that read ahead; 0: in the training thread
-  bool shuffle_documents = true;
 
   // Shares of train, validation and test: three numbers that add up to 1.
   std::vector<double> splits() const;
