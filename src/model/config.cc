@@ -182,8 +182,8 @@ void declare_rope_scaling(Section<RopeScalingConfig>& s) {
 void declare_recompute(Section<RecomputeConfig>& s) {
   s.field("activations_checkpoint_granularity", &RecomputeConfig::granularity)
       .help(
-          "What the backward pass computes again to save memory: nothing, the attention core (selective), or "
-          "layers (full).");
+          "What the backward pass computes again to save memory: nothing, norms and activation "
+          "functions (selective), or all of a layer but its input (full).");
   s.field("activations_checkpoint_method", &RecomputeConfig::method)
       .help(
           "With full. uniform: the input of every n-th layer is kept, the rest computed again; block: the "
