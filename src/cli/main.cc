@@ -4,9 +4,12 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "base/console.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "cli/bench_command.h"
 #include "cli/command.h"
 #include "cli/checkpoint_command.h"
@@ -24,6 +27,17 @@ namespace {
 int report(const std::exception& error, int code) {
   std::fprintf(stderr, "ERROR %s\n", error.what());
   return code;
+}
+
+// A command that does not exist: the nearest one is named.
+void require_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (command->check_name(argv[1])) return;
+    names.push_back(command->get_name());
+  }
+  stoa::fail<stoa::UsageError>("'{}' is no command{}: stoa --help lists them", argv[1], stoa::did_you_mean(argv[1], names));
 }
 
 }  // namespace
@@ -45,6 +59,7 @@ int main(int argc, char** argv) {
   stoa::cli::add_compare_command(app, context);
   stoa::cli::add_config_command(app, context);
   try {
+    require_command(app, argc, argv);
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       stoa::fail<stoa::IoError>("cannot write to standard output");

@@ -31,7 +31,6 @@ void train(const TrainArguments& arguments, Context& context) {
   if (!machine.threads) machine.threads = config.trainer.num_threads;
   const auto directory = train::run_directory(config);
   require<ConfigError>(directory.has_value(), "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
-  fs::create_directories(*directory);
   const auto owned = watch::make_observers(*directory, context.console, {config.exp_manager.create_tensorboard_logger, true});
   std::vector<watch::RunObserver*> observers;
   for (const auto& observer : owned) observers.push_back(observer.get());

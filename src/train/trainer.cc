@@ -65,7 +65,8 @@ RunFinish Trainer::run() {
     finish.step = step_;
     finish.tokens = tokens_;
     finish.seconds = seconds_since(start_);
-    for (auto* observer : parts_.observers) observer->on_finish(finish);
+    if (announced_)
+      for (auto* observer : parts_.observers) observer->on_finish(finish);
     throw;
   }
   finish.step = step_;
@@ -218,6 +219,7 @@ void Trainer::announce() {
   start.data.push_back(join_prefixes(config_.data.data_prefix.blend.empty() ? config_.data.data_prefix.train
                                                                             : config_.data.data_prefix.blend));
   start.command = parts_.command;
+  announced_ = true;
   for (auto* observer : parts_.observers) observer->on_start(start);
 }
 

@@ -74,6 +74,7 @@ class Trainer {
   std::int64_t step_ = 0, samples_ = 0, tokens_ = 0;  // done
   std::int64_t first_step_ = 0, saved_step_ = -1;
   std::string resumed_from_;
+  bool announced_ = false;  // observers know of the run
   std::optional<double> validation_loss_, best_loss_;
   double gemm_tflops_ = 0, save_seconds_ = 0;
   std::int64_t bad_losses_ = 0;                       // in a row
