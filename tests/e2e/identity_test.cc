@@ -36,7 +36,7 @@ TEST_F(Identity, ResumingChangesNothing) {
     fs::remove_all(path(name + "-resumed") / "checkpoints/step-0000012");
     fs::remove(path(name + "-resumed") / "checkpoints/latest");
     const Outcome outcome = stoa_ok(train(name + "-resumed", half));
-    EXPECT_THAT(outcome.err, HasSubstr("RESUMED step-0000006"));
+    EXPECT_THAT(outcome.err, HasSubstr("RESUMED step-6 (verified)"));
     expect_same(name + "-straight", name + "-resumed");
   }
 }
@@ -146,8 +146,8 @@ TEST_F(Identity, CompareNamesWhatDiffers) {
   EXPECT_EQ(near.exit_code, 0) << near.text();
   EXPECT_THAT(near.out, HasSubstr("SAME within 0.02"));
   const auto report = nlohmann::json::parse(stoa({"compare", "a", "c", "--json"}).out);
-  EXPECT_EQ(report["curves"]["lr"]["first_step"], 1);
-  EXPECT_EQ(report["curves"]["loss"]["first_step"], 2) << "the first loss is that of the same weights";
+  EXPECT_EQ(report["curves"]["lr"]["first_step"], 2) << "warm-up starts from 0";
+  EXPECT_EQ(report["curves"]["loss"]["first_step"], 3) << "an update shows in the next loss";
   EXPECT_EQ(report["different_tensors"][0]["index"].is_array(), true);
   EXPECT_EQ(stoa({"compare", "a", "nothing"}).exit_code, 1);
 }

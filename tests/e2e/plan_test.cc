@@ -9,9 +9,8 @@ class Plan : public Workplace {};
 TEST_F(Plan, BenchTakesWhatWasPlanned) {
   for (const Arguments& more :
        {Arguments{"trainer.precision=fp32"}, Arguments{"trainer.precision=bf16"}, Arguments{"trainer.precision=fp16"},
-        Arguments{"trainer.precision=bf16", "trainer.val_check_interval=5"},
         Arguments{"trainer.precision=bf16", "model.activations_checkpoint_granularity=selective"},
-        Arguments{"trainer.precision=bf16", "model.activations_checkpoint_granularity=full"},
+        Arguments{"trainer.precision=bf16", "model.activations_checkpoint_granularity=full", "model.activations_checkpoint_method=uniform"},
         Arguments{"trainer.precision=bf16", "model.data.reset_attention_mask=true", "model.hidden_dropout=0.1"}}) {
     const Arguments model = micro_model() + Arguments{"model.vocab_size=300"} + more;
     const auto bench = json_of(Arguments{"bench", "train"} + model + Arguments{"--steps", "2", "--json"});
