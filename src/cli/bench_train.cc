@@ -78,8 +78,6 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
     context.console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, loss, elapsed));
   }
   context.console.finish_live();
-  // A run of this configuration would validate too: the peak is that of all it does.
-  if (plan.options.evaluation) rank.evaluate(batch);
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
   const auto tokens = static_cast<double>(rows * plan.options.length);

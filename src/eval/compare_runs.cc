@@ -35,7 +35,7 @@ std::optional<std::int64_t> newest_common_step(const fs::path& a, const fs::path
   return newest;
 }
 
-void compare_counters(const ckpt::TrainingState& a, const ckpt::TrainingState& b, std::vector<std::string>& out) {
+void compare_counters(const ckpt::TrainingState& a, const ckpt::TrainingState& b, double tolerance, std::vector<std::string>& out) {
   const auto check = [&](std::string_view name, const auto& x, const auto& y) {
     if (x != y) out.push_back(fmt::format("{}: {} and {}", name, x, y));
   };
@@ -44,7 +44,12 @@ void compare_counters(const ckpt::TrainingState& a, const ckpt::TrainingState& b
   check("tokens", a.tokens, b.tokens);
   check("data cursor", a.data_cursor, b.data_cursor);
   check("seed", a.seed, b.seed);
-  check("loss scale", a.loss_scale, b.loss_scale);
+  check("step scalars", a.loss_scale.size(), b.loss_scale.size());
+  for (std::size_t i = 0; i < std::min(a.loss_scale.size(), b.loss_scale.size()); ++i) {
+    const double x = a.loss_scale[i], y = b.loss_scale[i];
+    if (relative_difference(x, y, std::max(std::fabs(x), std::fabs(y))) > tolerance)
+      out.push_back(fmt::format("step scalar {}: {} and {}", i, x, y));
+  }
   check("counters", a.counters, b.counters);
   check("tokenizer", a.tokenizer_fingerprint, b.tokenizer_fingerprint);
 }
@@ -54,7 +59,7 @@ bool compare_checkpoints(const ckpt::FoundCheckpoint& a, const ckpt::FoundCheckp
   if (a.state && b.state) {
     same &= compare_tensors(ckpt::TensorDirectory(*a.state, ckpt::kStateStem),
                             ckpt::TensorDirectory(*b.state, ckpt::kStateStem), "state/", tolerance, out);
-    compare_counters(a.manifest->training, b.manifest->training, out.counters);
+    compare_counters(a.manifest->training, b.manifest->training, tolerance, out.counters);
     same &= out.counters.empty();
   } else if (a.state || b.state) {
     out.notes.push_back("only one side has a training state: weights alone were compared");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "ckpt/convert.h"
 #include "ckpt/tensor_directory.h"
@@ -38,16 +39,23 @@ void for_each_piece(std::int64_t elements, Each&& each) {
     each(begin, std::min(Elements::kPiece, elements - begin));
 }
 
-double root_mean_square(const StoredTensor& tensor) {
-  Elements values(tensor);
-  double sum = 0;
-  const std::int64_t n = tensor.entry.elements();
-  for_each_piece(n, [&](std::int64_t begin, std::int64_t count) {
-    const auto& x = values.piece(begin, count);
-    for (std::int64_t i = 0; i < count; ++i)
-      if (std::isfinite(x[i])) sum += x[i] * x[i];
-  });
-  return n > 0 ? std::sqrt(sum / static_cast<double>(n)) : 0;
+// "adam.m/" of "adam.m/layers.0…"; "" of a model's tensor.
+std::string_view kind_of(std::string_view name) { return name.substr(0, name.find('/') == name.npos ? 0 : name.find('/') + 1); }
+
+// Of all floating-point elements of a kind.
+double root_mean_square(const ckpt::TensorDirectory& tensors, std::string_view kind) {
+  double sum = 0, elements = 0;
+  for (const StoredTensor* tensor : tensors.tensors()) {
+    if (kind_of(tensor->entry.name) != kind || !is_float(tensor->dtype())) continue;
+    Elements values(*tensor);
+    for_each_piece(tensor->entry.elements(), [&](std::int64_t begin, std::int64_t count) {
+      const auto& x = values.piece(begin, count);
+      for (std::int64_t i = 0; i < count; ++i)
+        if (std::isfinite(x[i])) sum += x[i] * x[i];
+      elements += static_cast<double>(count);
+    });
+  }
+  return elements > 0 ? std::sqrt(sum / elements) : 0;
 }
 
 std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::int64_t>& shape) {
@@ -59,10 +67,9 @@ std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::
   return index;
 }
 
-TensorDifference compare_elements(const StoredTensor& a, const StoredTensor& b, double tolerance) {
+TensorDifference compare_elements(const StoredTensor& a, const StoredTensor& b, double scale, double tolerance) {
   TensorDifference d;
   d.elements = a.entry.elements();
-  const double rms = root_mean_square(a);
   Elements left(a), right(b);
   double worst = -1;
   std::int64_t at = 0;
@@ -70,7 +77,7 @@ TensorDifference compare_elements(const StoredTensor& a, const StoredTensor& b, 
     const auto& x = left.piece(begin, count);
     const auto& y = right.piece(begin, count);
     for (std::int64_t i = 0; i < count; ++i) {
-      const double relative = relative_difference(x[i], y[i], std::max({std::fabs(x[i]), std::fabs(y[i]), rms}));
+      const double relative = relative_difference(x[i], y[i], std::max({std::fabs(x[i]), std::fabs(y[i]), scale}));
       if (relative > tolerance) ++d.different;
       if (relative <= worst) continue;
       worst = d.relative = relative;
@@ -92,6 +99,12 @@ std::string described(const StoredTensor& tensor) {
 bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory& b, std::string_view prefix, double tolerance,
                      Comparison& out) {
   const std::size_t before = out.different.size();
+  std::map<std::string_view, double> scales;
+  const auto scale_of = [&](std::string_view name) {
+    const auto [place, fresh] = scales.try_emplace(kind_of(name), 0.0);
+    if (fresh) place->second = root_mean_square(a, place->first);
+    return place->second;
+  };
   const auto problem = [&](const StoredTensor& tensor, std::string text) {
     TensorDifference d;
     d.name = std::string(prefix) + tensor.entry.name;
@@ -119,7 +132,7 @@ bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory
       problem(*x, "different bytes");
       continue;
     }
-    TensorDifference d = compare_elements(*x, *y, tolerance);
+    TensorDifference d = compare_elements(*x, *y, scale_of(x->entry.name), tolerance);
     d.name = std::string(prefix) + x->entry.name;
     if (d.different > 0) out.different.push_back(std::move(d));
   }

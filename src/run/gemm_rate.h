@@ -6,7 +6,8 @@
 
 namespace stoa::run {
 
-// Best of a few products [1024, 768] x [3072, 768]^T in `type`, in TFLOP/s; 0 on a meta machine.
+// Best of a few products [1024, 768] x [3072, 768]^T in `type`, in TFLOP/s; 0 on a meta machine and on the slow
+// backends (reference, check).
 double measure_gemm_tflops(Machine& machine, DType type);
 
 }  // namespace stoa::run

@@ -88,12 +88,14 @@ void Trainer::set_up() {
 
   std::int64_t epoch_samples = 0;
   if (config_.trainer.max_epochs) {
-    plan_ = std::make_unique<TrainingPlan>(plan_training(config_, vocabulary, 1));
-    build_data();
+    // An epoch is counted with a plan that no schedule finds too short.
+    constexpr std::int64_t kManySteps = std::int64_t{1} << 31;
+    plan_ = std::make_unique<TrainingPlan>(plan_training(config_, vocabulary, kManySteps));
+    build_data(Extent::kEpoch);
     epoch_samples = datasets_.train->size();
   }
   plan_ = std::make_unique<TrainingPlan>(plan_training(config_, vocabulary, std::nullopt, epoch_samples));
-  build_data();
+  build_data(Extent::kRun);
 
   std::error_code error;
   fs::create_directories(directory_, error);
@@ -132,7 +134,7 @@ void Trainer::set_up() {
       });
 }
 
-void Trainer::build_data() {
+void Trainer::build_data(Extent extent) {
   const data::DataConfig& d = config_.data;
   require<ConfigError>(!d.data_prefix.empty(), "no training data: give model.data (a prefix made by 'stoa data prepare')");
   data::BuildOptions options;
@@ -140,12 +142,10 @@ void Trainer::build_data() {
   options.splits_string = d.splits_string;
   options.split_prefix = {list_form(d.data_prefix.train), list_form(d.data_prefix.validation), list_form(d.data_prefix.test)};
   const TrainerConfig& t = config_.trainer;
-  options.samples = data::samples_of_run(plan_->batch.samples_after(plan_->steps), plan_->steps, t.val_check_interval,
-                                         t.limit_val_batches, plan_->batch.largest());
+  if (extent == Extent::kRun) options.samples[0] = plan_->batch.samples_after(plan_->steps);  // otherwise one epoch
   // Validation always reads the same first samples, so it needs one validation's worth.
   options.samples[1] = t.val_check_interval > 0 ? t.limit_val_batches * plan_->batch.largest() : 0;
   options.samples[2] = 0;
-  if (t.max_epochs && plan_->steps == 1) options.samples[0] = std::nullopt;
   if (d.index_mapping_dir) options.cache_folder = *d.index_mapping_dir;
   if (tokenizer_) options.tokenizer_fingerprint = tokenizer_->fingerprint();
   options.gpt.sequence_length = plan_->options.length;

@@ -1,0 +1,156 @@
+// From text to a trained model, and what every command says about it.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "base/file.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Train : public Workplace {};
+
+TEST_F(Train, WritesTheWholeRunDirectoryAndEveryCommandReadsIt) {
+  stoa_ok(train("run", {"trainer.max_steps=60", "trainer.val_check_interval=30", "trainer.limit_val_batches=2",
+                        "trainer.trace_steps=[5]", "model.optim.lr=3e-3", "trainer.sample_prompts=['the stone']",
+                        "trainer.sample_max_tokens=4"}));
+  for (const char* file : {"config.yaml", "metrics.jsonl", "trace.json", "report.html", "checkpoints/latest",
+                           "checkpoints/step-0000060/model/config.json", "checkpoints/step-0000060/model/model.safetensors",
+                           "checkpoints/step-0000060/model/tokenizer.json", "checkpoints/step-0000060/state/manifest.json"})
+    EXPECT_TRUE(fs::exists(path("run") / file)) << file;
+  int events = 0;
+  for (const auto& entry : fs::directory_iterator(path("run")))
+    events += entry.path().filename().string().starts_with("events.out.tfevents.");
+  EXPECT_EQ(events, 1);
+  EXPECT_EQ(fs::read_symlink(path("run") / "checkpoints/latest"), "step-0000060");
+
+  const auto steps = metrics("run");
+  ASSERT_EQ(steps.size(), 60u);
+  for (const char* key : {"step", "samples", "tokens", "loss", "lr", "grad_norm", "loss_scale", "step_seconds",
+                          "tokens_per_second", "model_tflops", "mfu", "peak_memory_bytes"})
+    EXPECT_TRUE(steps.at(60).contains(key)) << key;
+  EXPECT_EQ(steps.at(60)["samples"], 240);
+  EXPECT_EQ(steps.at(60)["tokens"], 240 * 32);
+  EXPECT_LT(steps.at(60)["loss"].get<double>(), steps.at(1)["loss"].get<double>() - 1);
+  const auto validation = validations("run");
+  ASSERT_EQ(validation.size(), 3u);  // before the first step, too
+  EXPECT_LT(validation.at(60)["val_loss"].get<double>(), validation.at(30)["val_loss"].get<double>());
+  EXPECT_TRUE(nlohmann::json::parse(read_text(path("run") / "trace.json"))["traceEvents"].size() > 50);
+
+  const auto generated = json_of({"generate", "run", "--prompt", "the stone", "--max-tokens", "5", "--greedy", "--json"});
+  EXPECT_EQ(generated["ids"].size(), 5u);
+  EXPECT_EQ(generated["ids"],
+            json_of({"generate", "run", "--prompt", "the stone", "--max-tokens", "5", "--greedy", "--json"})["ids"]);
+  write_text(path("lines.txt"), "the stone walks\nbread\n");
+  const std::string scores = stoa_ok({"score", "run", "lines.txt"}).out;
+  const auto first = nlohmann::json::parse(scores.substr(0, scores.find('\n')));
+  EXPECT_TRUE(first["logprobs"][0].is_null());
+  EXPECT_EQ(first["ids"].size(), first["logprobs"].size());
+
+  EXPECT_EQ(json_of({"checkpoint", "verify", "run", "--json"})["ok"], true);
+  EXPECT_EQ(json_of({"checkpoint", "inspect", "run", "--json"})["training"]["step"], 60);
+  stoa_ok({"checkpoint", "export", "run", "--dtype", "bf16", "--output", "exported"});
+  stoa_ok({"score", "exported", "lines.txt"});
+}
+
+TEST_F(Train, ConfigurationOfARunTrainsItAgain) {
+  stoa_ok(train("a"));
+  stoa_ok({"train", "a/config.yaml", "--output", "b"});
+  expect_same("a", "b");
+}
+
+TEST_F(Train, LimitsOfTokensAndEpochs) {
+  // 12 steps x 4 samples x 32 tokens, had by tokens.
+  stoa_ok(train("steps"));
+  stoa_ok(train("tokens", {"trainer.max_steps=null", "trainer.max_tokens=1536"}));
+  expect_same("steps", "tokens");
+  stoa_ok(train("epoch", {"trainer.max_steps=null", "trainer.max_epochs=0.5"}));
+  stoa_ok(train("two", {"trainer.max_steps=null", "trainer.max_epochs=1"}));
+  const auto half = metrics("epoch").rbegin()->first, whole = metrics("two").rbegin()->first;
+  EXPECT_GT(half, 20);
+  EXPECT_LE(std::abs(whole - 2 * half), 1);
+}
+
+TEST_F(Train, TimeLimitSavesAndEnds) {
+  const auto arguments =
+      train("run", {"trainer.max_steps=1000000", "trainer.max_time=1s", "trainer.log_every_n_steps=1000"});
+  const Outcome outcome = stoa(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text();
+  const auto found = json_of({"checkpoint", "inspect", "run", "--json"});
+  const auto step = found["training"]["step"].get<std::int64_t>();
+  EXPECT_GT(step, 0);
+  EXPECT_LT(step, 1000000);
+}
+
+TEST_F(Train, BatchRampsUp) {
+  stoa_ok(train("run", {"model.global_batch_size=8", "model.rampup_batch_size=[2,2,24]", "trainer.max_steps=16",
+                        "model.optim.sched.warmup_steps=1"}));
+  const auto steps = metrics("run");
+  std::vector<std::int64_t> sizes;
+  std::int64_t before = 0;
+  for (const auto& [step, line] : steps) {
+    sizes.push_back(line["samples"].get<std::int64_t>() - before);
+    before = line["samples"].get<std::int64_t>();
+    EXPECT_EQ(line["tokens"].get<std::int64_t>(), before * 32);
+  }
+  // Three increments over 24 samples: a stage lasts until 8, 16, 24 samples were seen.
+  EXPECT_THAT(sizes, ElementsAre(2, 2, 2, 2, 4, 4, 6, 6, 8, 8, 8, 8, 8, 8, 8, 8));
+}
+
+TEST_F(Train, KeepsTheNewestAndTheBest) {
+  stoa_ok(train("run", {"trainer.max_steps=20", "trainer.val_check_interval=2", "trainer.limit_val_batches=1",
+                        "exp_manager.checkpoint_callback_params.every_n_train_steps=2",
+                        "exp_manager.checkpoint_callback_params.keep_last=2",
+                        "exp_manager.checkpoint_callback_params.save_top_k=1", "model.optim.lr=1e-2"}));
+  std::int64_t best = 0;
+  double lowest = 1e9;
+  for (const auto& [step, line] : validations("run")) {
+    if (line["val_loss"].get<double>() >= lowest) continue;
+    lowest = line["val_loss"].get<double>();
+    best = step;
+  }
+  std::vector<std::string> expected{"step-0000018", "step-0000020"};
+  const std::string name = "step-" + std::string(best < 10 ? "000000" : "00000") + std::to_string(best);
+  if (best < 18) expected.insert(expected.begin(), name);
+  EXPECT_EQ(checkpoints("run"), expected);
+  stoa_ok(train("all", {"trainer.max_steps=6", "exp_manager.checkpoint_callback_params.every_n_train_steps=2",
+                        "exp_manager.checkpoint_callback_params.save_top_k=-1"}));
+  EXPECT_THAT(checkpoints("all"), ElementsAre("step-0000002", "step-0000004", "step-0000006"));
+}
+
+TEST_F(Train, EveryPrecisionLearns) {
+  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+    stoa_ok(train(precision, {"trainer.max_steps=50", std::string("trainer.precision=") + precision, "model.optim.lr=3e-3",
+                              "model.native_amp_init_scale=65536"}));
+    const auto steps = metrics(precision);
+    EXPECT_LT(steps.at(50)["loss"].get<double>(), steps.at(1)["loss"].get<double>() - 0.8) << precision;
+  }
+  // One data order and one set of initial weights: the precisions start from the same loss.
+  EXPECT_NEAR(metrics("fp32").at(1)["loss"].get<double>(), metrics("bf16").at(1)["loss"].get<double>(), 0.02);
+  EXPECT_NEAR(metrics("fp32").at(1)["loss"].get<double>(), metrics("fp16").at(1)["loss"].get<double>(), 0.005);
+}
+
+TEST_F(Train, HalfPrecisionFindsItsLossScale) {
+  const Outcome outcome = stoa_ok(train("run", {"trainer.max_steps=70", "trainer.precision=fp16", "model.optim.lr=3e-3",
+                                                "model.native_amp_growth_interval=20"}));
+  const auto steps = metrics("run");
+  EXPECT_EQ(steps.at(1)["loss_scale"].get<double>(), 4294967296.0);
+  double lowest = 1e30;
+  bool grew = false;
+  for (const auto& [step, line] : steps) {
+    const double scale = line["loss_scale"].get<double>();
+    grew = grew || scale > lowest;
+    lowest = std::min(lowest, scale);
+  }
+  EXPECT_LT(lowest, 4294967296.0);
+  EXPECT_TRUE(grew) << "the scale doubles after 20 good steps";
+  EXPECT_LT(steps.at(70)["loss"].get<double>(), steps.at(1)["loss"].get<double>() - 0.5);
+  EXPECT_THAT(outcome.err, HasSubstr("skipped"));
+}
+
+}  // namespace
+}  // namespace stoa::e2e

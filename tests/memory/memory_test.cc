@@ -1,0 +1,147 @@
+// Exact memory (docs/design.md): what was planned is what is used, category by category, and nothing large lives elsewhere.
+#include <gtest/gtest.h>
+
+#include "base/console.h"
+#include "block_counter.h"
+#include "cli/machine_factory.h"
+#include "cli/schema.h"
+#include "plan/memory_plan.h"
+#include "train/trainer.h"
+#include "train/training_plan.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+struct Case {
+  const char* name;
+  Arguments overrides;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> list{
+      {"fp32", {"trainer.precision=fp32"}},
+      {"bf16", {"trainer.precision=bf16"}},
+      {"fp16", {"trainer.precision=fp16"}},
+      {"bf16, fp32 residual", {"trainer.precision=bf16", "model.fp32_residual_connection=true"}},
+      {"dropout", {"trainer.precision=bf16", "model.hidden_dropout=0.1", "model.attention_dropout=0.1", "model.embedding_dropout=0.1"}},
+      {"selective recompute", {"trainer.precision=bf16", "model.activations_checkpoint_granularity=selective"}},
+      {"full recompute",
+       {"trainer.precision=bf16", "model.activations_checkpoint_granularity=full", "model.activations_checkpoint_method=uniform",
+        "model.activations_checkpoint_num_layers=2"}},
+      {"block recompute, dropout",
+       {"trainer.precision=fp16", "model.activations_checkpoint_granularity=full", "model.activations_checkpoint_method=block",
+        "model.activations_checkpoint_num_layers=1", "model.hidden_dropout=0.1"}},
+      {"packed documents", {"trainer.precision=fp32", "model.data.reset_attention_mask=true", "model.data.reset_position_ids=true"}},
+      {"llama",
+       {"trainer.precision=bf16", "model.position_embedding_type=rope", "model.normalization=rmsnorm", "model.activation=swiglu",
+        "model.bias=false", "model.share_embeddings_and_output_weights=false", "model.num_query_groups=1"}},
+      {"no validation", {"trainer.val_check_interval=0"}},
+      {"sgd", {"model.optim.name=sgd", "trainer.precision=fp32"}},
+      {"accumulation", {"model.micro_batch_size=1", "model.global_batch_size=4"}},
+  };
+  return list;
+}
+
+train::RunConfig configuration(const Arguments& more) {
+  Console quiet(Console::Level::kQuiet);
+  config::Report report;
+  const auto overrides = Arguments{"model.num_layers=3", "model.hidden_size=64", "model.num_attention_heads=4", "model.encoder_seq_length=64",
+                                   "model.micro_batch_size=2", "model.global_batch_size=4", "model.vocab_size=301",
+                                   "trainer.max_steps=10", "model.optim.sched.warmup_steps=1"} +
+                         more;
+  return cli::load_run_config(STOA_SOURCE_DIR "/configs/tiny.yaml", overrides, quiet, &report);
+}
+
+data::Batch batch_of(const train::TrainingPlan& plan) {
+  data::Batch batch;
+  const std::int64_t rows = plan.batch.largest(), length = plan.options.length;
+  batch.resize(rows, length);
+  for (std::int64_t i = 0; i < rows * length; ++i) {
+    batch.tokens[i] = static_cast<std::int32_t>(i * 7 % 301);
+    batch.labels[i] = static_cast<std::int32_t>((i * 7 + 7) % 301);
+    batch.position_ids[i] = static_cast<std::int32_t>(i % length);
+    batch.loss_mask[i] = 1;
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    batch.cu_seqlens.push_back(0);
+    batch.cu_seqlens.push_back(static_cast<std::int32_t>(length));
+    batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));
+  }
+  batch.valid_tokens = rows * length;
+  return batch;
+}
+
+TEST(ExactMemory, PlannedDeclaredAndTouchedAreEqualByCategory) {
+  for (const auto& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const auto config = configuration(c.overrides);
+    const auto plan = train::plan_training(config, 0);
+    run::Machine machine = cli::make_machine({.threads = 2});
+    run::Machine meta = cli::make_meta_machine(machine);
+    const auto planned = plan::plan_memory(meta, plan.options);
+    const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan.options);
+    run::TrainingRank rank(machine, plan.options, scratch);
+    rank.initialize();
+    const auto batch = batch_of(plan);
+    for (int step = 0; step < 2; ++step) rank.step(batch, step * batch.rows);
+    if (plan.options.evaluation) rank.evaluate(batch);
+    const auto declared = rank.arena().declared(), touched = rank.arena().touched();
+    for (std::size_t i = 0; i < declared.size(); ++i) {
+      const auto category = name_of(static_cast<MemoryCategory>(i));
+      EXPECT_EQ(planned.categories[i], declared[i]) << category;
+      EXPECT_EQ(touched[i], declared[i]) << category;
+    }
+    for (const auto& entry : rank.arena().entries()) EXPECT_TRUE(entry.touched) << entry.spec.name;
+    // The scratch stack is one entry of the arena: what was used of it is its own high-water mark.
+    EXPECT_EQ(rank.scratch().high_water(), scratch);
+  }
+}
+
+// Starts counting after the second step, ends before the checkpoint that a run's end saves.
+class CountingObserver final : public watch::RunObserver {
+ public:
+  explicit CountingObserver(std::int64_t last) : last_(last) {}
+  void on_step(const watch::StepReport& report) override {
+    if (report.step == 2) memory_test::start_counting_blocks();
+    if (report.step == last_) blocks = memory_test::stop_counting_blocks();
+  }
+  memory_test::LargeBlocks blocks{-1, 0};
+
+ private:
+  const std::int64_t last_;
+};
+
+class SteadyMemory : public Workplace {};
+
+TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
+  if (!memory_test::can_count_blocks()) GTEST_SKIP() << "the heap cannot be watched in this build";
+  for (const auto& c : cases()) {
+    SCOPED_TRACE(c.name);
+    // A microbatch of 16 x 1024 tokens: its ids alone are 64 KiB, so that nothing of the step's size goes unseen.
+    const auto config = configuration(c.overrides + Arguments{"model.vocab_size=null", "model.data=" + path("data").string(), "model.data.splits_string='80,20,0'",
+                                                              "model.tokenizer=" + path("tok").string(), "model.encoder_seq_length=512", "model.num_layers=2",
+                                                              "model.micro_batch_size=33", "model.global_batch_size=66", "trainer.max_steps=5",
+                                                              "trainer.val_check_interval=4", "trainer.limit_val_batches=1", "trainer.log_every_n_steps=1",
+                                                              "exp_manager.create_checkpoint_callback=false", "exp_manager.explicit_log_dir=" + path("run").string()});
+    CountingObserver observer(5);
+    Console quiet(Console::Level::kQuiet);
+    train::Trainer trainer({config, cli::show_run_config(config), [] { return cli::make_machine({.threads = 2}); }, cli::make_meta_machine, quiet,
+                            {&observer}, {}, {}, "", ""});
+    trainer.run();
+    EXPECT_EQ(observer.blocks.count, 0) << "largest: " << observer.blocks.largest << " bytes";
+  }
+}
+
+TEST(BlockCounter, SeesBlocks) {
+  if (!memory_test::can_count_blocks()) GTEST_SKIP() << "the heap cannot be watched in this build";
+  memory_test::start_counting_blocks();
+  {
+    const std::vector<char> large(100000), small(1000);
+    EXPECT_NE(large.data(), small.data());
+  }
+  EXPECT_EQ(memory_test::stop_counting_blocks().count, 1);
+}
+
+}  // namespace
+}  // namespace stoa::e2e
