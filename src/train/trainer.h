@@ -48,7 +48,6 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
 
   void set_up();
-  void build_data();
   void start_or_resume();
   void announce();
   void loop(RunFinish& finish);
