@@ -11,6 +11,7 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "cli/data_inspect.h"
+#include "cli/data_show.h"
 #include "cli/document_encoder.h"
 #include "cli/interrupt.h"
 #include "data/prepare.h"
@@ -160,6 +161,7 @@ void add_data_command(CLI::App& app, Context& context) {
   data->require_subcommand(1);
   add_prepare(*data, context);
   add_inspect(*data, context);
+  add_data_show(*data, context);
 }
 
 }  // namespace stoa::cli

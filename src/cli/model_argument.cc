@@ -35,7 +35,9 @@ LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& optio
   inference.precision = {type, type};
   const std::int64_t positions = loaded.model.config.max_positions();
   inference.decoder.context = options.cache ? std::min(positions, options.context.value_or(positions)) : 0;
-  inference.decoder.pass_tokens = std::min(positions, options.pass_tokens);
+  inference.decoder.text_tokens = std::min(positions, options.text_tokens.value_or(positions));
+  inference.decoder.pass_tokens = options.text_tokens ? std::max(options.pass_tokens, inference.decoder.text_tokens)
+                                                      : std::min(positions, options.pass_tokens);
   run::Machine meta = make_meta_machine(*loaded.machine);
   const std::size_t scratch = run::InferenceRank::measure_scratch(meta, inference);
   loaded.rank = std::make_unique<run::InferenceRank>(*loaded.machine, inference, scratch);

@@ -27,9 +27,13 @@ void LmHead::declare_tied_copy(ParamList& params) {
   weight_ = params.add(std::move(spec));
 }
 
-std::int64_t LmHead::piece(std::int64_t tokens, DType type) const {
+std::int64_t LmHead::largest_piece(DType type) const {
   const std::int64_t row = options_.padded_vocabulary * static_cast<std::int64_t>(size_of(type));
-  const std::int64_t most = std::max<std::int64_t>(64, kLogitsBytes / row);
+  return std::max<std::int64_t>(64, kLogitsBytes / row);
+}
+
+std::int64_t LmHead::piece(std::int64_t tokens, DType type) const {
+  const std::int64_t most = largest_piece(type);
   const std::int64_t pieces = std::max<std::int64_t>(1, (tokens + most - 1) / most);
   return (tokens + pieces - 1) / pieces;
 }
@@ -79,7 +83,8 @@ void LmHead::train(Pass& pass, TensorView x) const {
 void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
   const auto& o = options_;
   const DType type = o.precision.vectors();  // logits in full precision: nothing is saved by less
-  const std::int64_t tokens = x.rows(), step = piece(tokens, type);
+  // Not piece(): fewer tokens may mean larger pieces there, but memory is measured for the most tokens of a pass.
+  const std::int64_t tokens = x.rows(), step = std::min(tokens, largest_piece(type));
   const TensorView w = pass.params.get(weight_.value);
   {
     Scratch::Frame frame(pass.ops.scratch);

@@ -40,6 +40,7 @@ class LmHead {
 
   // Tokens in a piece: as even as possible with at most kLogitsBytes of logits (but at least 64 tokens).
   std::int64_t piece(std::int64_t tokens, DType type) const;
+  std::int64_t largest_piece(DType type) const;
   static constexpr std::int64_t kLogitsBytes = 128 << 20;
 
  private:

@@ -108,6 +108,8 @@ void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens, s
   std::vector<std::int32_t> positions, q_begin{0}, k_begin, k_count;
   for (const std::int64_t length : lengths) {
     if (length == 0) continue;
+    require<InternalError>(length <= options_.longest_text(), "a text of {} tokens, declared for {}", length,
+                           options_.longest_text());
     k_begin.push_back(q_begin.back());
     k_count.push_back(static_cast<std::int32_t>(length));
     q_begin.push_back(q_begin.back() + static_cast<std::int32_t>(length));
@@ -139,8 +141,10 @@ void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens, s
 void Decoder::dry_run(const Parts& parts) {
   const std::vector<std::int32_t> zeros(static_cast<std::size_t>(options_.pass_tokens), 0);
   std::vector<float> out(zeros.size());
-  const std::int64_t length = options_.pass_tokens;
-  losses(parts, zeros, zeros, std::span(&length, 1), out);
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t left = options_.pass_tokens; left > 0; left -= lengths.back())
+    lengths.push_back(std::min(left, options_.longest_text()));
+  losses(parts, zeros, zeros, lengths, out);
   if (options_.context == 0) return;
   // Workspaces may depend on both counts, so the ends of both are walked: the longest pass at the end of the context, and
   // single tokens there.

@@ -2,6 +2,7 @@
 // whole texts. Memory is declared once; one sequence at a time.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,9 @@ class Decoder {
   struct Options {
     std::int64_t context = 1024;      // tokens that the cache holds; 0: no cache (losses only)
     std::int64_t pass_tokens = 512;   // most tokens of one pass
+    std::int64_t text_tokens = 0;     // longest text of losses(); 0: pass_tokens. Several share a pass
+
+    std::int64_t longest_text() const { return text_tokens > 0 ? std::min(text_tokens, pass_tokens) : pass_tokens; }
   };
   // Declares cache and batch buffers in `arena`.
   Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision, const Options& options);
@@ -39,7 +43,7 @@ class Decoder {
   std::span<const float> feed(const Parts& parts, std::span<const std::int32_t> tokens);
 
   // losses[t] = -log p(labels[t] | tokens of the same text up to t), for texts that lie back to back: `lengths` add up to
-  // tokens.size() <= pass_tokens. The cache is not used.
+  // tokens.size() <= pass_tokens, each at most longest_text(). The cache is not used.
   void losses(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
               std::span<const std::int64_t> lengths, std::span<float> losses);
 

@@ -15,7 +15,7 @@ InferenceRank::InferenceRank(Machine& machine, const InferenceOptions& options, 
   chunk.layers = options_.model.config.num_layers;
   chunk.precision = options_.precision;
   chunk.tokens = options_.decoder.pass_tokens;
-  chunk.positions = std::max(options_.decoder.context, options_.decoder.pass_tokens);
+  chunk.positions = std::max(options_.decoder.context, options_.decoder.longest_text());
   chunk_ = std::make_unique<model::Chunk>(options_.model, chunk);
   parameters_ = std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), options_.precision, false);
   ChunkConstants constants(arena_, *chunk_);

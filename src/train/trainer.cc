@@ -7,10 +7,10 @@
 #include <numbers>
 
 #include "base/checksum.h"
-#include "data/sampler.h"
 #include "run/gemm_rate.h"
 #include "run/generate.h"
 #include "train/tokenizer_choice.h"
+#include "train/training_data.h"
 
 namespace stoa::train {
 
@@ -33,16 +33,6 @@ std::string join_prefixes(const std::vector<data::WeightedPrefix>& blend) {
   std::string out;
   for (const auto& part : blend) out += fmt::format("{}{} x {}", out.empty() ? "" : ", ", part.weight, part.prefix);
   return out;
-}
-
-// The builder's list form: weight, prefix, weight, prefix …
-std::vector<std::string> list_form(const std::vector<data::WeightedPrefix>& blend) {
-  std::vector<std::string> list;
-  for (const auto& part : blend) {
-    list.push_back(fmt::format("{}", part.weight));
-    list.push_back(part.prefix);
-  }
-  return list;
 }
 
 }  // namespace
@@ -84,18 +74,10 @@ void Trainer::set_up() {
   require<ConfigError>(directory.has_value(), "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
   directory_ = *directory;
   tokenizer_ = load_tokenizer(config_.tokenizer);
-  const std::int64_t vocabulary = tokenizer_ ? tokenizer_->vocab_size() : 0;
-
-  std::int64_t epoch_samples = 0;
-  if (config_.trainer.max_epochs) {
-    // An epoch is counted with a plan that no schedule finds too short.
-    constexpr std::int64_t kManySteps = std::int64_t{1} << 31;
-    plan_ = std::make_unique<TrainingPlan>(plan_training(config_, vocabulary, kManySteps));
-    build_data(Extent::kEpoch);
-    epoch_samples = datasets_.train->size();
-  }
-  plan_ = std::make_unique<TrainingPlan>(plan_training(config_, vocabulary, std::nullopt, epoch_samples));
-  build_data(Extent::kRun);
+  PlannedData planned = plan_with_data(config_, tokenizer_ ? &*tokenizer_ : nullptr,
+                                       [this](std::string_view note) { parts_.console.line(note); });
+  plan_ = std::make_unique<TrainingPlan>(std::move(planned.plan));
+  datasets_ = std::move(planned.datasets);
 
   std::error_code error;
   fs::create_directories(directory_, error);
@@ -118,44 +100,17 @@ void Trainer::set_up() {
   announce();
 
   const data::Dataset* train = datasets_.train.get();
-  const optim::BatchPlan batch = plan_->batch;
-  const std::int64_t last = batch.samples_after(plan_->steps);
+  const std::int64_t last = plan_->batch.samples_after(plan_->steps);
   // The background thread keeps its own count of samples: batch number n is step n's whole global batch.
   auto consumed = std::make_shared<std::int64_t>(samples_);
   prefetch_ = std::make_unique<data::Prefetcher>(
-      step_, 2, [train, batch, last, consumed](std::int64_t, data::Batch& out, const std::stop_token&) {
+      step_, 2, [train, plan = plan_.get(), last, consumed](std::int64_t, data::Batch& out, const std::stop_token&) {
         if (*consumed >= last) return false;
-        const data::Sampler sampler(train->size(), data::SampleOrder::kSequential, 0);
-        std::vector<std::int64_t> rows;
-        sampler.global_batch(*consumed, batch.batch_at(*consumed), rows);
+        const std::vector<std::int64_t> rows = samples_of_step(*plan, *train, *consumed);
         data::fill_batch(*train, rows, out);
         *consumed += static_cast<std::int64_t>(rows.size());
         return true;
       });
-}
-
-void Trainer::build_data(Extent extent) {
-  const data::DataConfig& d = config_.data;
-  require<ConfigError>(!d.data_prefix.empty(), "no training data: give model.data (a prefix made by 'stoa data prepare')");
-  data::BuildOptions options;
-  options.data_prefix = list_form(d.data_prefix.blend);
-  options.splits_string = d.splits_string;
-  options.split_prefix = {list_form(d.data_prefix.train), list_form(d.data_prefix.validation), list_form(d.data_prefix.test)};
-  const TrainerConfig& t = config_.trainer;
-  if (extent == Extent::kRun) options.samples[0] = plan_->batch.samples_after(plan_->steps);  // otherwise one epoch
-  // Validation always reads the same first samples, so it needs one validation's worth.
-  options.samples[1] = t.val_check_interval > 0 ? t.limit_val_batches * plan_->batch.largest() : 0;
-  options.samples[2] = 0;
-  if (d.index_mapping_dir) options.cache_folder = *d.index_mapping_dir;
-  if (tokenizer_) options.tokenizer_fingerprint = tokenizer_->fingerprint();
-  options.gpt.sequence_length = plan_->options.length;
-  options.gpt.seed = static_cast<std::uint32_t>(config_.model.seed);
-  options.gpt.eod_mask_loss = d.eod_mask_loss;
-  options.gpt.reset_position_ids = d.reset_position_ids;
-  options.gpt.reset_attention_mask = d.reset_attention_mask;
-  options.gpt.eod_id = tokenizer_ ? tokenizer_->eod_id().value_or(-1) : -1;
-  options.gpt.vocabulary = plan_->options.model.vocabulary;
-  datasets_ = data::build_gpt_datasets(options, [this](std::string_view note) { parts_.console.line(note); });
 }
 
 void Trainer::start_or_resume() {

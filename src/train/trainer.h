@@ -48,8 +48,6 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
 
   void set_up();
-  enum class Extent : std::uint8_t { kEpoch, kRun };  // samples of one epoch, or of all steps
-  void build_data(Extent extent);
   void start_or_resume();
   void announce();
   void loop(watch::RunFinish& finish);

@@ -1,0 +1,27 @@
+#include "chat/chat_template.h"
+
+namespace stoa::chat {
+
+ChatTemplate::ChatTemplate(std::string_view jinja) : tree_(parse_template(jinja)) {}
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const RenderOptions& options) const {
+  Entries variables;
+  variables.emplace_back("messages", Value::from_json(messages));
+  variables.emplace_back("add_generation_prompt", options.add_generation_prompt);
+  for (const auto* absent : {"tools", "documents"})  // transformers passes None
+    if (!options.variables.contains(absent)) variables.emplace_back(absent, nullptr);
+  for (const auto& [key, value] : options.variables.items()) variables.emplace_back(key, Value::from_json(value));
+  std::tm now{};
+  if (options.now) {
+    now = *options.now;
+  } else {
+    const std::time_t seconds = std::time(nullptr);
+    ::localtime_r(&seconds, &now);
+  }
+  return interpret(*tree_, std::move(variables), now, options.limits);
+}
+
+}  // namespace stoa::chat

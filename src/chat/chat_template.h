@@ -1,0 +1,38 @@
+// The chat template of a model: messages to the text that the model was tuned on. It is a Jinja template from a model's files,
+// of unknown origin: rendering is bounded in time, memory and depth.
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "chat/interpreter.h"
+
+namespace stoa::chat {
+
+struct RenderOptions {
+  bool add_generation_prompt = true;
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // bos_token, eos_token, tools, enable_thinking …
+  std::optional<std::tm> now;                                           // for strftime_now(); none: local time
+  RenderLimits limits;
+};
+
+class ChatTemplate {
+ public:
+  // TemplateError (a DataError) for what is not understood, with its line.
+  explicit ChatTemplate(std::string_view jinja);
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ~ChatTemplate();
+
+  // `messages`: [{"role": "user", "content": "…"}, …]. The same text as transformers' apply_chat_template(tokenize=False).
+  std::string render(const nlohmann::ordered_json& messages, const RenderOptions& options = {}) const;
+
+ private:
+  std::unique_ptr<const Node> tree_;
+};
+
+}  // namespace stoa::chat

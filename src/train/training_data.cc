@@ -1,0 +1,69 @@
+#include "train/training_data.h"
+
+#include "data/sampler.h"
+
+namespace stoa::train {
+namespace {
+
+// The builder's list form: weight, prefix, weight, prefix …
+std::vector<std::string> list_form(const std::vector<data::WeightedPrefix>& blend) {
+  std::vector<std::string> list;
+  for (const auto& part : blend) {
+    list.push_back(fmt::format("{}", part.weight));
+    list.push_back(part.prefix);
+  }
+  return list;
+}
+
+enum class Extent : std::uint8_t { kEpoch, kRun };  // samples of one epoch, or of all steps
+
+// ConfigError when the configuration names no data.
+data::DatasetTriple build_training_data(const RunConfig& config, const TrainingPlan& plan, const token::Tokenizer* tokenizer,
+                                        const data::Notice& notice, Extent extent) {
+  const data::DataConfig& d = config.data;
+  require<ConfigError>(!d.data_prefix.empty(), "no training data: give model.data (a prefix made by 'stoa data prepare')");
+  data::BuildOptions options;
+  options.data_prefix = list_form(d.data_prefix.blend);
+  options.splits_string = d.splits_string;
+  options.split_prefix = {list_form(d.data_prefix.train), list_form(d.data_prefix.validation), list_form(d.data_prefix.test)};
+  const TrainerConfig& t = config.trainer;
+  if (extent == Extent::kRun) options.samples[0] = plan.batch.samples_after(plan.steps);  // otherwise one epoch
+  // Validation always reads the same first samples, so it needs one validation's worth.
+  options.samples[1] = t.val_check_interval > 0 ? t.limit_val_batches * plan.batch.largest() : 0;
+  options.samples[2] = 0;
+  if (d.index_mapping_dir) options.cache_folder = *d.index_mapping_dir;
+  if (tokenizer) options.tokenizer_fingerprint = tokenizer->fingerprint();
+  options.gpt.sequence_length = plan.options.length;
+  options.gpt.seed = static_cast<std::uint32_t>(config.model.seed);
+  options.gpt.eod_mask_loss = d.eod_mask_loss;
+  options.gpt.reset_position_ids = d.reset_position_ids;
+  options.gpt.reset_attention_mask = d.reset_attention_mask;
+  options.gpt.eod_id = tokenizer ? tokenizer->eod_id().value_or(-1) : -1;
+  options.gpt.vocabulary = plan.options.model.vocabulary;
+  return data::build_gpt_datasets(options, notice);
+}
+
+}  // namespace
+
+PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer, const data::Notice& notice) {
+  const std::int64_t vocabulary = tokenizer ? tokenizer->vocab_size() : 0;
+  std::int64_t epoch_samples = 0;
+  if (config.trainer.max_epochs) {
+    // An epoch is counted with a plan that no schedule finds too short.
+    constexpr std::int64_t kManySteps = std::int64_t{1} << 31;
+    const TrainingPlan many = plan_training(config, vocabulary, kManySteps);
+    epoch_samples = build_training_data(config, many, tokenizer, notice, Extent::kEpoch).train->size();
+  }
+  TrainingPlan plan = plan_training(config, vocabulary, std::nullopt, epoch_samples);
+  data::DatasetTriple datasets = build_training_data(config, plan, tokenizer, notice, Extent::kRun);
+  return {std::move(plan), std::move(datasets)};
+}
+
+std::vector<std::int64_t> samples_of_step(const TrainingPlan& plan, const data::Dataset& train, std::int64_t consumed) {
+  const data::Sampler sampler(train.size(), data::SampleOrder::kSequential, 0);
+  std::vector<std::int64_t> rows;
+  sampler.global_batch(consumed, plan.batch.batch_at(consumed), rows);
+  return rows;
+}
+
+}  // namespace stoa::train
