@@ -8,6 +8,7 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "cli/bench_command.h"
+#include "cli/chat_command.h"
 #include "cli/command.h"
 #include "cli/checkpoint_command.h"
 #include "cli/config_command.h"
@@ -37,6 +38,7 @@ int main(int argc, char** argv) {
   stoa::cli::add_tokenizer_command(app, context);
   stoa::cli::add_data_command(app, context);
   stoa::cli::add_train_command(app, context);
+  stoa::cli::add_chat_command(app, context);
   stoa::cli::add_generate_command(app, context);
   stoa::cli::add_score_command(app, context);
   stoa::cli::add_eval_command(app, context);
