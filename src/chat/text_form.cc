@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "chat/value.h"
+#include "chat/syntax.h"
 
 namespace stoa::chat {
 namespace {
@@ -186,6 +186,7 @@ std::string to_string(const Value& value, Budget& budget) {
   if (value.is_int()) return fmt::format("{}", value.as_int());
   if (value.is_float()) return float_text(value.as_double(), false);
   if (value.is_list() || value.is_dict()) return repr(value, budget);
+  if (const auto* macro = value.as_macro()) return fmt::format("<Macro {}>", repr(Value(macro->node->text), budget));
   return fmt::format("<{}>", value.type_name());
 }
 

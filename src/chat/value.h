@@ -25,11 +25,11 @@ class TemplateError : public DataError {
 class Budget {
  public:
   explicit Budget(std::int64_t steps = 20'000'000) : left_(steps) {}
-  void pay(std::size_t steps = 1) {  // a node evaluated, an element or 16 bytes made or compared
+  void pay(std::size_t steps = 1) {  // a node evaluated, an element or 4 bytes made or compared
     left_ -= static_cast<std::int64_t>(steps);
     require<TemplateError>(left_ >= 0, "the chat template does too much work");
   }
-  void pay_bytes(std::size_t bytes) { pay(1 + bytes / 16); }
+  void pay_bytes(std::size_t bytes) { pay(1 + bytes / 4); }
 
  private:
   std::int64_t left_;

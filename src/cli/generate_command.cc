@@ -17,17 +17,6 @@ struct GenerateArguments {
   bool echo = false, json = false;
 };
 
-const char* name_of(run::EndReason reason) {
-  switch (reason) {
-    case run::EndReason::kLength: return "length";
-    case run::EndReason::kEndToken: return "end token";
-    case run::EndReason::kStopText: return "stop text";
-    case run::EndReason::kContext: return "context";
-    case run::EndReason::kCaller: return "stopped";
-  }
-  return "?";
-}
-
 void generate(const GenerateArguments& arguments, Context& context) {
   run::validate(arguments.options.sampling);
   require<ConfigError>(arguments.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}", arguments.options.max_tokens);
@@ -45,13 +34,13 @@ void generate(const GenerateArguments& arguments, Context& context) {
   const double rate = static_cast<double>(result.answer.size()) / std::max(1e-9, result.answer_seconds);
   if (arguments.json) {
     std::cout << nlohmann::json{{"prompt", arguments.prompt}, {"text", text}, {"prompt_ids", result.prompt},
-                                {"ids", result.answer}, {"end", name_of(result.reason)},
+                                {"ids", result.answer}, {"end", run::name_of(result.reason)},
                                 {"prompt_seconds", result.prompt_seconds}, {"tokens_per_second", rate}}.dump()
               << "\n";
     return;
   }
   std::cout << "\n";
-  context.console.line(fmt::format("{} tokens, {:.1f} tokens/s, ended by {}", result.answer.size(), rate, name_of(result.reason)));
+  context.console.line(fmt::format("{} tokens, {:.1f} tokens/s, ended by {}", result.answer.size(), rate, run::name_of(result.reason)));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "cli/bench_command.h"
+#include "cli/chat_command.h"
 #include "cli/command.h"
 #include "cli/checkpoint_command.h"
 #include "cli/compare_command.h"
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
   stoa::cli::add_tokenizer_command(app, context);
   stoa::cli::add_data_command(app, context);
   stoa::cli::add_train_command(app, context);
+  stoa::cli::add_chat_command(app, context);
   stoa::cli::add_generate_command(app, context);
   stoa::cli::add_score_command(app, context);
   stoa::cli::add_eval_command(app, context);

@@ -44,14 +44,26 @@ class StopFilter {
 
 }  // namespace
 
+const char* name_of(EndReason reason) {
+  switch (reason) {
+    case EndReason::kLength: return "length";
+    case EndReason::kEndToken: return "end token";
+    case EndReason::kStopText: return "stop text";
+    case EndReason::kContext: return "context";
+    case EndReason::kCaller: return "stopped";
+  }
+  return "?";
+}
+
 GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
                             std::vector<std::int32_t> prompt, const GenerateOptions& options,
-                            const std::function<bool(std::string_view)>& emit) {
+                            const std::function<bool(std::string_view)>& emit, std::span<const std::int32_t> earlier) {
   GenerateResult result;
   TokenSampler sampler(options.sampling);
   token::StreamDecoder stream(tokenizer);
   StopFilter filter(options.stop);
-  std::vector<std::int32_t> seen = prompt;
+  std::vector<std::int32_t> seen(earlier.begin(), earlier.end());
+  seen.insert(seen.end(), prompt.begin(), prompt.end());
   auto begin = Clock::now();
   std::span<const float> logits = decoder.feed(parts, prompt);
   result.prompt_seconds = seconds_since(begin);

@@ -20,6 +20,7 @@ struct GenerateOptions {
 };
 
 enum class EndReason : std::uint8_t { kLength, kEndToken, kStopText, kContext, kCaller };
+const char* name_of(EndReason reason);
 
 struct GenerateResult {
   std::vector<std::int32_t> prompt, answer;  // ids
@@ -31,9 +32,10 @@ struct GenerateResult {
 // Prompts longer than the context lose their beginning. DataError on an empty prompt of a tokenizer without bos and eod.
 GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer, std::string_view prompt,
                         const GenerateOptions& options, const std::function<bool(std::string_view)>& emit);
-// The same from ids; the decoder keeps what it has been fed (a conversation goes on).
+// The same from ids; the decoder keeps what it has been fed (a conversation goes on). `earlier`: those tokens, for the
+// repetition penalty.
 GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
                             std::vector<std::int32_t> prompt, const GenerateOptions& options,
-                            const std::function<bool(std::string_view)>& emit);
+                            const std::function<bool(std::string_view)>& emit, std::span<const std::int32_t> earlier = {});
 
 }  // namespace stoa::run
