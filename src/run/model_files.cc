@@ -52,6 +52,11 @@ ModelFiles::ModelFiles(const fs::path& directory)
   std::vector<hf::FileTensor> offered;
   for (const auto* tensor : tensors_.tensors()) offered.push_back({tensor->entry.name, shape_of(tensor->entry.shape, tensor->entry.name)});
   match_ = hf::match(wanted_, offered, description_.family, model_.config.share_embeddings_and_output_weights);
+  for (const auto& name : match_.names) {
+    const DType type = tensors_.at(name).dtype();
+    require<DataError>(is_float(type), "{}: tensor '{}' is {}, weights are floating-point", directory_.string(), name,
+                       name_of(type));
+  }
   if (match_.head_beside_tied) {
     // transformers 5 would keep two tensors that differ; a tied model holds one.
     const auto& head = tensors_.at(*match_.head_beside_tied);

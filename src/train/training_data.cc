@@ -5,8 +5,9 @@
 namespace stoa::train {
 namespace {
 
-// The builder's list form: weight, prefix, weight, prefix …
+// The builder's list form: weight, prefix, weight, prefix … One prefix alone is no blend and takes no weight.
 std::vector<std::string> list_form(const std::vector<data::WeightedPrefix>& blend) {
+  if (blend.size() == 1) return {blend.front().prefix};
   std::vector<std::string> list;
   for (const auto& part : blend) {
     list.push_back(fmt::format("{}", part.weight));
