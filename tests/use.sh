@@ -20,7 +20,7 @@ done > train.txt
 head -n 40 train.txt > held.txt
 "$stoa" tokenizer train train.txt --vocab-size 400 --output tok 2> /dev/null
 "$stoa" data prepare train.txt --tokenizer tok --output data > /dev/null 2>&1
-run=(tiny model.data=data model.tokenizer=tok trainer.max_steps=20 trainer.val_check_interval=0 'model.data.splits_string="1,0,0"')
+run=("$source/configs/tiny.yaml" model.data=data model.tokenizer=tok trainer.max_steps=20 trainer.val_check_interval=0 'model.data.splits_string="1,0,0"')
 "$stoa" train "${run[@]}" --output run > train.log 2>&1 || { cat train.log; fail "train"; }
 
 # --- eval perplexity
@@ -73,7 +73,7 @@ cat > template.jinja <<'JINJA'
 JINJA
 printf 'The keeper\nHe walks\n' | "$stoa" chat run --greedy --max-tokens 8 --json --dtype fp32 --chat-template template.jinja > chat.json 2> /dev/null
 first=$(sed -n 1p chat.json | sed -E 's/^\{"text":"(.*)","ids".*/\1/')
-trimmed=$(printf '%b' "$first" | sed -E ':a;N;$!ba;s/^[[:space:]]+//;s/[[:space:]]+$//')
+trimmed=$(printf '%b' "$first" | awk '{ gsub(/^[ \t]+|[ \t]+$/, ""); print }')
 prompt=$(printf 'user: The keeper\nassistant: %s\nuser: He walks\nassistant:' "$trimmed")
 "$stoa" generate run --greedy --max-tokens 8 --dtype fp32 --json --prompt "$prompt" > whole.json 2> /dev/null
 ids_of() { sed -E 's/.*"ids":\[([0-9,]*)\].*/\1/'; }
