@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <thread>
 #include <cmath>
 
 #include "base/checksum.h"
@@ -67,6 +69,40 @@ TEST(WorkerPool, RunsEveryTaskOnceAndCarriesErrors) {
   }
   EXPECT_THROW(pool.run(8, [](std::int64_t task, int) { require<DataError>(task != 5, "task {}", task); }), DataError);
   pool.run(3, [](std::int64_t, int) {});
+}
+
+// Two pools at once, runs close together and so far apart that the workers sleep in between.
+TEST(WorkerPool, RunsFollowEachOtherAwakeAndAsleep) {
+  const auto use = [](int workers) {
+    WorkerPool pool(workers);
+    std::int64_t sum = 0;
+    for (int run = 0; run < 3000; ++run) {
+      std::array<std::int64_t, 5> parts{};  // not atomic: each task has its own, read when run() has returned
+      const std::int64_t tasks = 1 + run % 5;
+      pool.run(tasks, [&](std::int64_t task, int) { parts[task] += task + run; });
+      for (const auto part : parts) sum += part;
+      sum -= tasks * (tasks - 1) / 2 + tasks * run;
+      if (run % 500 == 0) std::this_thread::sleep_for(4 * WorkerPool::kSpin);
+    }
+    EXPECT_EQ(sum, 0);
+  };
+  std::thread other([&] { use(3); });
+  use(4);
+  other.join();
+}
+
+// Callers that sleep, because a task of a worker takes long, are woken; errors do not stay in the pool.
+TEST(WorkerPool, WaitsForSlowTasksAndForgetsErrors) {
+  WorkerPool pool(3);
+  for (int run = 0; run < 20; ++run) {
+    std::atomic<int> done{0};
+    pool.run(3, [&](std::int64_t, int worker) {
+      if (worker != 0) std::this_thread::sleep_for(3 * WorkerPool::kSpin);
+      ++done;
+    });
+    EXPECT_EQ(done, 3);
+    EXPECT_THROW(pool.run(3, [](std::int64_t, int) { fail<DataError>("every task"); }), DataError);
+  }
 }
 
 TEST(AtomicFile, AppearsOnlyOnCommit) {

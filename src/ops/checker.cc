@@ -59,14 +59,17 @@ TypeSet TypeSet::any() { return any_float() | DType::kI64 | DType::kI32 | DType:
 
 void Checker::tensor(const char* name, const TensorView& tensor, TypeSet types, const char* symbols,
                      const Shape& dims, Layout layout) const {
-  that(is_given(tensor), "{} is none, expected {} {} = {}", name, types.text(), symbols, expected_text(dims));
-  that(types.has(tensor.dtype) && fits(tensor.shape, dims), "{} is {}, expected {} {} = {}", name,
-       tensor.text(), types.text(), symbols, expected_text(dims));
+  // Texts are made where a check fails only: they would cost more than many an operation.
+  if (!is_given(tensor)) [[unlikely]]
+    refuse(fmt::format("{} is none, expected {} {} = {}", name, types.text(), symbols, expected_text(dims)));
+  if (!types.has(tensor.dtype) || !fits(tensor.shape, dims)) [[unlikely]]
+    refuse(fmt::format("{} is {}, expected {} {} = {}", name, tensor.text(), types.text(), symbols,
+                       expected_text(dims)));
   if (layout == Layout::kContiguous) {
-    that(tensor.contiguous(), "{} is {}, expected contiguous rows", name, tensor.text());
-  } else {
-    that(tensor.rows() <= 1 || tensor.stride0 >= tensor.shape.inner(),
-         "{} is {}: its rows of {} elements overlap", name, tensor.text(), tensor.shape.inner());
+    if (!tensor.contiguous()) [[unlikely]]
+      refuse(fmt::format("{} is {}, expected contiguous rows", name, tensor.text()));
+  } else if (tensor.rows() > 1 && tensor.stride0 < tensor.shape.inner()) [[unlikely]] {
+    refuse(fmt::format("{} is {}: its rows of {} elements overlap", name, tensor.text(), tensor.shape.inner()));
   }
 }
 
@@ -78,7 +81,8 @@ bool Checker::optional(const char* name, const TensorView& tensor, TypeSet types
 }
 
 void Checker::none(const char* name, const TensorView& tensor, const char* why) const {
-  that(!is_given(tensor), "{} is {}, expected none {}", name, tensor.text(), why);
+  if (is_given(tensor)) [[unlikely]]
+    refuse(fmt::format("{} is {}, expected none {}", name, tensor.text(), why));
 }
 
 void Checker::probability(const char* name, double p) const {

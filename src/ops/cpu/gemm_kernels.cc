@@ -158,18 +158,44 @@ STOA_INLINE void reduce8(const F (&x)[8], float* sums) {
 #endif
 }
 
-// One row of w after the other, in the order of memory, which decides the speed. A row's sum is formed in the
-// same order wherever the row lies.
+// out[t, n … n + rows) = the sums of eight[r * T + t], and bias.
+template <int T>
+STOA_INLINE void finish_stream(const StreamJob& job, std::int64_t t0, std::int64_t n, int rows,
+                               const F (&eight)[8]) {
+  float sums[8 + kLanes];
+  reduce8(eight, sums);
+  dispatch(job.out_element, [&]<Element O>() __attribute__((always_inline)) {
+    if constexpr (T == 1 && kLanes >= 8) {
+      F sum = load(sums);
+      if (job.bias) sum = sum + load_first(job.bias + n, rows);
+      store_first_as<O>(job.out, t0 * job.out_stride + n, sum, rows);
+    } else {
+      for (int r = 0; r < rows; ++r)
+        for (int t = 0; t < T; ++t) {
+          const float sum = sums[r * T + t] + (job.bias ? job.bias[n + r] : 0.0f);
+          store_first_as<O>(job.out, (t0 + t) * job.out_stride + n + r, splat(sum), 1);
+        }
+    }
+  });
+}
+
+// One row of w after the other, in the order of memory: several rows side by side reach half the bandwidth, since
+// the processor then foresees nothing. A row's sum is formed in the same order wherever the row lies. Nothing
+// between two rows may hold up the loads that follow.
 template <class Lanes, int T>
 void stream_tokens(const StreamJob& job, std::int64_t t0) {
   constexpr int kRowsAtOnce = 8 / T;                    // whose lanes are summed together
-  constexpr int kUnroll = T == 1 ? 4 : T <= 3 ? 2 : 1;  // independent sums, to hide latency
+  constexpr int kUnroll = T <= 3 ? 2 : 1;               // independent sums, to hide latency; 4 read slower
   constexpr std::int64_t kFetch = 4096;                 // bytes ahead
   for (std::int64_t n = job.first; n < job.end; n += kRowsAtOnce) {
     const int rows = static_cast<int>(least(kRowsAtOnce, job.end - n));
-    F eight[8] = {};
-    for (int r = 0; r < rows; ++r) {
-      const auto* w = static_cast<const char*>(job.w) + (n + r) * job.w_stride * Lanes::kBytes;
+    F eight[8];
+#pragma GCC unroll 8
+    for (int i = kRowsAtOnce * T; i < 8; ++i) eight[i] = F{};
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      // The last row again rather than none: clearing what is not summed would cost every row.
+      const std::int64_t row = least(n + r, job.end - 1);
+      const auto* w = static_cast<const char*>(job.w) + row * job.w_stride * Lanes::kBytes;
       F c[kUnroll][T];
 #pragma GCC unroll 4
       for (int u = 0; u < kUnroll; ++u)
@@ -201,14 +227,7 @@ void stream_tokens(const StreamJob& job, std::int64_t t0) {
         eight[r * T + t] = c[0][t];
       }
     }
-    float sums[8 + kLanes];
-    reduce8(eight, sums);
-    for (int r = 0; r < rows; ++r)
-      for (int t = 0; t < T; ++t) {
-        const float sum = sums[r * T + t] + (job.bias ? job.bias[n + r] : 0.0f);
-        const std::int64_t at = (t0 + t) * job.out_stride + n + r;
-        dispatch(job.out_element, [&]<Element O>() { store_first_as<O>(job.out, at, splat(sum), 1); });
-      }
+    finish_stream<T>(job, t0, n, rows, eight);
   }
 }
 
