@@ -1,0 +1,222 @@
+#include "comm/check/check_communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "device/host/inline_stream.h"
+
+namespace stoa::comm {
+
+struct CheckCommunicator::Pending {
+  std::size_t channel = 0;
+  Record mine{};
+  std::vector<std::int64_t> theirs;  // [members, kFields]
+  Post post;
+  // After the memory that they fill, so that they go first.
+  std::unique_ptr<Event> control;
+  std::unique_ptr<Event> data;
+};
+
+namespace {
+
+enum Operation : std::int64_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kAllToAllV,
+  kBroadcast,
+  kTransfer,
+  kBarrier
+};
+
+std::string text(const std::int64_t* record) {
+  constexpr std::array<const char*, 8> names{"all_reduce",   "all_gather", "reduce_scatter", "all_to_all",
+                                             "all_to_all_v", "broadcast",  "transfer",       "barrier"};
+  if (record[0] < 0 || record[0] > kBarrier) return fmt::format("operation number {}", record[0]);
+  std::string detail;
+  if (record[0] == kAllReduce) detail = record[3] == 0 ? "(sum)" : "(max)";
+  if (record[0] == kBroadcast) detail = fmt::format(" from member {}", record[3]);
+  if (record[0] == kBarrier) return "barrier";
+  return fmt::format("{}{} of {} bytes{} {}", names[record[0]], detail, record[1],
+                     record[0] == kAllToAllV ? " per row" : "", name_of(static_cast<DType>(record[2])));
+}
+
+CheckCommunicator::Record record_of(Operation operation, const TensorView& view, std::int64_t detail = 0) {
+  return {operation, static_cast<std::int64_t>(view.bytes()), static_cast<std::int64_t>(view.dtype), detail,
+          0};
+}
+
+TensorView view_of(std::int64_t* values, std::int64_t count) {
+  return TensorView(values, DType::kI64, {count});
+}
+
+}  // namespace
+
+class CheckEvent final : public Event {
+ public:
+  CheckEvent(CheckCommunicator& owner, std::shared_ptr<CheckCommunicator::Pending> pending)
+      : owner_(owner), pending_(std::move(pending)) {}
+  ~CheckEvent() override {
+    try {
+      if (std::uncaught_exceptions() == exceptions_) owner_.settle(*pending_);
+    } catch (const Error&) {
+      // The rank's next call says why.
+    }
+    pending_->post = nullptr;  // the tensors may be gone
+    pending_->data.reset();
+  }
+  bool ready() const override {
+    return owner_.try_settle(*pending_) && (!pending_->data || pending_->data->ready());
+  }
+  void wait() override {
+    owner_.settle(*pending_);
+    if (pending_->data) pending_->data->wait();
+    if (pending_->channel == owner_.waiting_.size()) pending_->control->wait();
+  }
+
+ private:
+  CheckCommunicator& owner_;
+  std::shared_ptr<CheckCommunicator::Pending> pending_;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+CheckCommunicator::CheckCommunicator(std::unique_ptr<Communicator> data,
+                                     std::unique_ptr<Communicator> control)
+    : Communicator(data->label()), data_(std::move(data)), control_(std::move(control)) {
+  require<InternalError>(data_->size() == control_->size() && data_->rank() == control_->rank(),
+                         "{}: the control communicator is of another group", label());
+  const auto members = static_cast<std::size_t>(size());
+  waiting_.resize(members + 1);
+  sent_.resize(members);
+  received_.resize(members);
+}
+
+CheckCommunicator::~CheckCommunicator() = default;
+
+void CheckCommunicator::post_front(std::size_t channel) {
+  const std::shared_ptr<Pending> front = waiting_[channel].front();
+  waiting_[channel].pop_front();
+  const std::int64_t* const first = channel == 0 ? front->theirs.data() : front->mine.data();
+  const int members = static_cast<int>(front->theirs.size()) / kFields;
+  for (int m = 0; m < members; ++m) {
+    const std::int64_t* const other = front->theirs.data() + m * kFields;
+    if (std::equal(other, other + kFields, first)) continue;
+    if (channel == 0)
+      fail<CommError>(
+          "{}: operation {} differs: member 0 asks for {} (its number {}), member {} for {} (its number {})",
+          label(), front->mine[4], text(first), first[4], m, text(other), other[4]);
+    fail<CommError>("{}: transfer {} differs: member {} sends {}, member {} receives {}", label(),
+                    front->mine[4], channel - 1, text(other), rank(), text(first));
+  }
+  if (front->post) front->data = front->post();
+}
+
+void CheckCommunicator::settle(Pending& pending) {
+  if (pending.channel == waiting_.size()) return;  // a send was posted at once
+  auto& queue = waiting_[pending.channel];
+  while (pending.post && !pending.data && !queue.empty()) {
+    queue.front()->control->wait();
+    post_front(pending.channel);
+  }
+}
+
+bool CheckCommunicator::try_settle(Pending& pending) {
+  if (pending.channel == waiting_.size()) return pending.control->ready();
+  auto& queue = waiting_[pending.channel];
+  while (pending.post && !pending.data && !queue.empty() && queue.front()->control->ready())
+    post_front(pending.channel);
+  return !pending.post || pending.data;
+}
+
+std::unique_ptr<Event> CheckCommunicator::collective(Record record, Stream& stream, Post post) {
+  auto pending = std::make_shared<Pending>();
+  pending->mine = record;
+  pending->mine[4] = collectives_++;
+  pending->theirs.resize(static_cast<std::size_t>(size()) * kFields);
+  pending->post = std::move(post);
+  pending->control = control_->all_gather(
+      view_of(pending->mine.data(), kFields),
+      view_of(pending->theirs.data(), static_cast<std::int64_t>(pending->theirs.size())), stream);
+  waiting_[0].push_back(pending);
+  auto event = std::make_unique<CheckEvent>(*this, pending);
+  try_settle(*pending);  // and those before it whose requests are here
+  return event;
+}
+
+std::unique_ptr<Event> CheckCommunicator::all_reduce(TensorView data, ReduceOp op, Stream& stream) {
+  return collective(record_of(kAllReduce, data, static_cast<std::int64_t>(op)), stream,
+                    [this, data, op, &stream] { return data_->all_reduce(data, op, stream); });
+}
+
+std::unique_ptr<Event> CheckCommunicator::all_gather(TensorView in, TensorView out, Stream& stream) {
+  return collective(record_of(kAllGather, in), stream,
+                    [this, in, out, &stream] { return data_->all_gather(in, out, stream); });
+}
+
+std::unique_ptr<Event> CheckCommunicator::reduce_scatter(TensorView in, TensorView out, Stream& stream) {
+  return collective(record_of(kReduceScatter, in), stream,
+                    [this, in, out, &stream] { return data_->reduce_scatter(in, out, stream); });
+}
+
+std::unique_ptr<Event> CheckCommunicator::all_to_all(TensorView in, TensorView out, Stream& stream) {
+  return collective(record_of(kAllToAll, in), stream,
+                    [this, in, out, &stream] { return data_->all_to_all(in, out, stream); });
+}
+
+std::unique_ptr<Event> CheckCommunicator::all_to_all_v(TensorView in, std::span<const std::int64_t> send_rows,
+                                                       TensorView out,
+                                                       std::span<const std::int64_t> receive_rows,
+                                                       Stream& stream) {
+  Record record = record_of(kAllToAllV, in);
+  record[1] = in.shape.inner() * static_cast<std::int64_t>(size_of(in.dtype));
+  return collective(
+      record, stream,
+      [this, in, out, &stream, sends = std::vector<std::int64_t>(send_rows.begin(), send_rows.end()),
+       receives = std::vector<std::int64_t>(receive_rows.begin(), receive_rows.end())] {
+        return data_->all_to_all_v(in, sends, out, receives, stream);
+      });
+}
+
+std::unique_ptr<Event> CheckCommunicator::broadcast(TensorView data, int root, Stream& stream) {
+  return collective(record_of(kBroadcast, data, root), stream,
+                    [this, data, root, &stream] { return data_->broadcast(data, root, stream); });
+}
+
+std::unique_ptr<Event> CheckCommunicator::send(TensorView data, int peer, Stream& stream) {
+  auto pending = std::make_shared<Pending>();
+  pending->channel = waiting_.size();
+  pending->mine = record_of(kTransfer, data);
+  require<CommError>(peer >= 0 && peer < size(), "{}: send to peer {}, peers are 0 to {}", label(), peer,
+                     size() - 1);
+  pending->mine[4] = sent_[peer]++;
+  pending->control = control_->send(view_of(pending->mine.data(), kFields), peer, stream);
+  pending->data = data_->send(data, peer, stream);
+  return std::make_unique<CheckEvent>(*this, std::move(pending));
+}
+
+std::unique_ptr<Event> CheckCommunicator::receive(TensorView data, int peer, Stream& stream) {
+  require<CommError>(peer >= 0 && peer < size(), "{}: receive from peer {}, peers are 0 to {}", label(), peer,
+                     size() - 1);
+  auto pending = std::make_shared<Pending>();
+  pending->mine = record_of(kTransfer, data);
+  pending->theirs.resize(kFields);
+  pending->post = [this, data, peer, &stream] { return data_->receive(data, peer, stream); };
+  pending->control = control_->receive(view_of(pending->theirs.data(), kFields), peer, stream);
+  pending->mine[4] = received_[peer]++;
+  pending->channel = static_cast<std::size_t>(peer) + 1;
+  waiting_[pending->channel].push_back(pending);
+  return std::make_unique<CheckEvent>(*this, std::move(pending));
+}
+
+void CheckCommunicator::barrier() {
+  InlineStream stream;
+  collective({kBarrier, 0, 0, 0, 0}, stream, [this, &stream] {
+    data_->barrier();
+    return stream.record();
+  })->wait();
+}
+
+}  // namespace stoa::comm

@@ -1,0 +1,58 @@
+// Wraps a communicator: the members compare what they ask for before any data moves, and the first difference
+// is named.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace stoa::comm {
+
+class CheckCommunicator final : public Communicator {
+ public:
+  // `data` moves the tensors, `control` (another communicator of the same group) the requests, so that their
+  // orders never mix. The device of `control` is the host.
+  CheckCommunicator(std::unique_ptr<Communicator> data, std::unique_ptr<Communicator> control);
+  ~CheckCommunicator() override;
+
+  int size() const override { return data_->size(); }
+  int rank() const override { return data_->rank(); }
+  std::unique_ptr<Event> all_reduce(TensorView data, ReduceOp op, Stream& stream) override;
+  std::unique_ptr<Event> all_gather(TensorView in, TensorView out, Stream& stream) override;
+  std::unique_ptr<Event> reduce_scatter(TensorView in, TensorView out, Stream& stream) override;
+  std::unique_ptr<Event> all_to_all(TensorView in, TensorView out, Stream& stream) override;
+  // Bytes of a row are compared, not the numbers of rows, which may differ.
+  std::unique_ptr<Event> all_to_all_v(TensorView in, std::span<const std::int64_t> send_rows, TensorView out,
+                                      std::span<const std::int64_t> receive_rows, Stream& stream) override;
+  std::unique_ptr<Event> broadcast(TensorView data, int root, Stream& stream) override;
+  std::unique_ptr<Event> send(TensorView data, int peer, Stream& stream) override;
+  std::unique_ptr<Event> receive(TensorView data, int peer, Stream& stream) override;
+  void barrier() override;
+
+  // What a member asks for, as it travels: operation, bytes, dtype, reduction or root, number in the
+  // sequence.
+  static constexpr int kFields = 5;
+  using Record = std::array<std::int64_t, kFields>;
+  struct Pending;
+
+ private:
+  friend class CheckEvent;
+  using Post = std::function<std::unique_ptr<Event>()>;
+
+  std::unique_ptr<Event> collective(Record record, Stream& stream, Post post);
+  void settle(Pending& pending);  // waits for the requests of all up to `pending`, and posts them
+  bool try_settle(Pending& pending);
+  void post_front(std::size_t channel);  // the front's requests are here
+
+  std::unique_ptr<Communicator> data_;
+  std::unique_ptr<Communicator> control_;
+  // Asked for and not yet posted, in order: collectives, then receives per peer.
+  std::vector<std::deque<std::shared_ptr<Pending>>> waiting_;
+  std::int64_t collectives_ = 0;
+  std::vector<std::int64_t> sent_, received_;
+};
+
+}  // namespace stoa::comm

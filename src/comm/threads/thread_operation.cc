@@ -1,0 +1,198 @@
+#include "comm/threads/thread_operation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "comm/threads/rank_order_reduce.h"
+
+namespace stoa::comm {
+
+namespace {
+
+constexpr std::int64_t kReduceChunk =
+    32 * 1024;  // elements; small enough to share, large enough to pay for a claim
+
+std::byte* at(const TensorView& view, std::int64_t element) {
+  return static_cast<std::byte*>(view.byte_offset(element));
+}
+
+}  // namespace
+
+ThreadOperation::ThreadOperation(ThreadOperationKind operation, ReduceOp reduce, int from,
+                                 std::vector<int> members)
+    : kind(operation), op(reduce), root(from), ranks(std::move(members)), parts(ranks.size()) {}
+
+std::string_view ThreadOperation::name(int member) const {
+  switch (kind) {
+    case ThreadOperationKind::kAllReduce:
+      return op == ReduceOp::kSum ? "all_reduce(sum)" : "all_reduce(max)";
+    case ThreadOperationKind::kAllGather:
+      return "all_gather";
+    case ThreadOperationKind::kReduceScatter:
+      return "reduce_scatter";
+    case ThreadOperationKind::kAllToAll:
+      return "all_to_all";
+    case ThreadOperationKind::kAllToAllV:
+      return "all_to_all_v";
+    case ThreadOperationKind::kBroadcast:
+      return "broadcast";
+    case ThreadOperationKind::kTransfer:
+      return member == 0 ? "send" : "receive";
+    case ThreadOperationKind::kBarrier:
+      return "barrier";
+  }
+  return "";
+}
+
+std::string ThreadOperation::text(int member) const {
+  const ThreadPart& part = parts[member];
+  if (kind == ThreadOperationKind::kBarrier) return "barrier";
+  const bool receiver = kind == ThreadOperationKind::kTransfer && member == 1;
+  const TensorView& view = receiver ? part.out : part.in;
+  std::string text = fmt::format("{} {} ({} bytes)", name(member), view.text(), view.bytes());
+  if (kind == ThreadOperationKind::kBroadcast) text += fmt::format(" from rank {}", ranks[root]);
+  return text;
+}
+
+std::string ThreadOperation::mismatch() const {
+  const int size = static_cast<int>(parts.size());
+  const auto differ = [&](int a, int b) {
+    return fmt::format("rank {} asks for {}, rank {} for {}", ranks[a], text(a), ranks[b], text(b));
+  };
+  if (kind == ThreadOperationKind::kTransfer) {
+    const bool fits =
+        parts[0].in.dtype == parts[1].out.dtype && parts[0].in.elements() == parts[1].out.elements();
+    return fits ? "" : differ(0, 1);
+  }
+  for (int m = 1; m < size; ++m) {
+    const TensorView& first = parts[0].in;
+    const TensorView& other = parts[m].in;
+    if (first.dtype != other.dtype) return differ(0, m);
+    if (kind != ThreadOperationKind::kAllToAllV && first.elements() != other.elements()) return differ(0, m);
+    if (kind == ThreadOperationKind::kAllToAllV && first.shape.inner() != other.shape.inner())
+      return differ(0, m);
+  }
+  if (kind == ThreadOperationKind::kAllToAllV)
+    for (int s = 0; s < size; ++s)
+      for (int d = 0; d < size; ++d)
+        if (parts[s].send_rows[d] != parts[d].receive_rows[s])
+          return fmt::format("in all_to_all_v rank {} sends {} rows to rank {}, which expects {}", ranks[s],
+                             parts[s].send_rows[d], ranks[d], parts[d].receive_rows[s]);
+  return "";
+}
+
+void ThreadOperation::start() {
+  const auto size = static_cast<std::int64_t>(parts.size());
+  for (const ThreadPart& part : parts) bytes_ = std::max({bytes_, part.in.bytes(), part.out.bytes()});
+  const std::int64_t elements = parts[0].in.elements();
+  switch (kind) {
+    case ThreadOperationKind::kBarrier:
+      tasks_ = 0;
+      bytes_ = 0;
+      break;
+    case ThreadOperationKind::kTransfer:
+      tasks_ = 1;
+      break;
+    case ThreadOperationKind::kAllReduce:
+      chunk_ = kReduceChunk;
+      tasks_ = chunks_ = size == 1 ? 0 : (elements + chunk_ - 1) / chunk_;
+      break;
+    case ThreadOperationKind::kReduceScatter:
+      chunk_ = kReduceChunk;
+      chunks_ = (elements / size + chunk_ - 1) / chunk_;
+      tasks_ = chunks_ * size;
+      break;
+    case ThreadOperationKind::kBroadcast:
+      tasks_ = size;
+      break;
+    default:
+      tasks_ = size * size;
+      break;
+  }
+  if (tasks_ == 0) done_ = true;
+  started_ = true;
+}
+
+bool ThreadOperation::help() {
+  if (!claimable()) return false;
+  for (;;) {
+    // Announced before the look at withdrawn_, so that withdraw() either is seen here or sees us running.
+    ++running_;
+    std::int64_t task = 0;
+    if (withdrawn_.load() || (task = next_.fetch_add(1)) >= tasks_) {
+      --running_;
+      return false;
+    }
+    perform(task);
+    const bool last = finished_.fetch_add(1) + 1 == tasks_;
+    if (last) done_ = true;
+    --running_;
+    if (last) return true;
+  }
+}
+
+void ThreadOperation::withdraw() {
+  withdrawn_ = true;
+  while (running_.load() > 0) std::this_thread::yield();  // at most one share of work each
+}
+
+void ThreadOperation::copy_to(int destination, int source) {
+  const TensorView& in = parts[source].in;
+  const TensorView& out = parts[destination].out;
+  const std::int64_t size = static_cast<std::int64_t>(parts.size());
+  std::int64_t from = 0, to = 0, count = in.elements();
+  if (kind == ThreadOperationKind::kAllGather) {
+    to = source * count;
+  } else if (kind == ThreadOperationKind::kAllToAll) {
+    count /= size;
+    from = destination * count;
+    to = source * count;
+  } else if (kind == ThreadOperationKind::kAllToAllV) {
+    const std::int64_t width = in.shape.inner();
+    from = parts[source].send_offsets[destination] * width;
+    to = parts[destination].receive_offsets[source] * width;
+    count = parts[source].send_rows[destination] * width;
+  }
+  const std::byte* const read = at(in, from);
+  std::byte* const write = at(out, to);
+  if (count > 0 && read != write)
+    std::memcpy(write, read, static_cast<std::size_t>(count) * size_of(in.dtype));
+}
+
+void ThreadOperation::perform(std::int64_t task) {
+  const int size = static_cast<int>(parts.size());
+  const DType type = parts[0].in.dtype;
+  switch (kind) {
+    case ThreadOperationKind::kAllReduce:
+    case ThreadOperationKind::kReduceScatter: {
+      const bool scatter = kind == ThreadOperationKind::kReduceScatter;
+      const std::int64_t share = scatter ? parts[0].in.elements() / size : parts[0].in.elements();
+      const int owner = scatter ? static_cast<int>(task / chunks_) : 0;
+      const std::int64_t begin = (task % chunks_) * chunk_;
+      const std::int64_t count = std::min(chunk_, share - begin);
+      std::vector<const void*> inputs;
+      std::vector<void*> outputs;
+      for (const ThreadPart& part : parts) inputs.push_back(at(part.in, owner * share + begin));
+      if (scatter)
+        outputs.push_back(at(parts[owner].out, begin));
+      else
+        for (const ThreadPart& part : parts) outputs.push_back(at(part.in, begin));
+      reduce_in_rank_order(type, op, inputs, outputs, count);
+      break;
+    }
+    case ThreadOperationKind::kTransfer:
+      copy_to(1, 0);
+      break;
+    case ThreadOperationKind::kBroadcast:
+      copy_to(static_cast<int>(task), root);
+      break;
+    default:
+      copy_to(static_cast<int>(task / size), static_cast<int>(task % size));
+      break;
+  }
+}
+
+}  // namespace stoa::comm

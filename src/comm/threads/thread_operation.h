@@ -1,0 +1,82 @@
+// One operation of a group of threads: what each member brought, and the shares of work that whoever comes
+// along takes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace stoa::comm {
+
+enum class ThreadOperationKind : std::uint8_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kAllToAllV,
+  kBroadcast,
+  kTransfer,
+  kBarrier
+};
+
+// What one member brings. In a transfer, member 0 sends `in` and member 1 receives into `out`.
+struct ThreadPart {
+  TensorView in;
+  TensorView out;
+  std::vector<std::int64_t> send_rows;
+  std::vector<std::int64_t> receive_rows;
+  std::vector<std::int64_t> send_offsets;  // rows before each peer's, filled on arrival
+  std::vector<std::int64_t> receive_offsets;
+  bool arrived = false;
+  bool left = false;  // withdrew before completion
+};
+
+class ThreadOperation {
+ public:
+  ThreadOperation(ThreadOperationKind kind, ReduceOp op, int root, std::vector<int> ranks);
+
+  std::string_view name(int member) const;  // "all_reduce", "send" …
+  // "all_reduce(sum) fp32[4]": what `member` asked for.
+  std::string text(int member) const;
+  // Under the group's lock. What does not fit between the members, once all have arrived; empty when all is
+  // well.
+  std::string mismatch() const;
+  void start();  // all have arrived and fit: divides the work
+
+  bool started() const { return started_.load(); }
+  bool done() const { return done_.load(); }
+  bool claimable() const { return started() && !withdrawn_.load() && next_.load() < tasks_; }
+  // Does shares of work until none is left. True for the caller that finished the last one.
+  bool help();
+  // Nobody touches any member's memory after this returns; the operation never completes.
+  void withdraw();
+  std::size_t bytes() const { return bytes_; }  // largest payload of a member, after start()
+
+  const ThreadOperationKind kind;
+  const ReduceOp op;
+  const int root;
+  const std::vector<int> ranks;   // world ranks of the members
+  std::vector<ThreadPart> parts;  // written under the group's lock until started
+  int arrived = 0;
+
+ private:
+  void perform(std::int64_t task);
+  void copy_to(int destination, int source);
+
+  std::int64_t tasks_ = 0;
+  std::int64_t chunk_ = 0;  // elements per share of a reduction
+  std::int64_t chunks_ = 0;
+  std::size_t bytes_ = 0;
+  std::atomic<bool> started_{false};
+  std::atomic<bool> done_{false};
+  std::atomic<bool> withdrawn_{false};
+  std::atomic<std::int64_t> next_{0};
+  std::atomic<std::int64_t> finished_{0};
+  std::atomic<int> running_{0};
+};
+
+}  // namespace stoa::comm

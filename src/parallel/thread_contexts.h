@@ -1,0 +1,15 @@
+// The parallel contexts of ranks that are threads of one process.
+#pragma once
+
+#include <vector>
+
+#include "comm/threads/thread_world.h"
+#include "parallel/parallel_context.h"
+
+namespace stoa::parallel {
+
+// One context per rank of the grid, with its communicators of every axis ("tp group of rank 5"); the world
+// outlives them. ConfigError when the world's size is not the grid's.
+std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid);
+
+}  // namespace stoa::parallel
