@@ -63,7 +63,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   run::Machine machine = make_machine(options);
   run::Machine meta = make_meta_machine(machine);
   const auto planned = plan::plan_memory(meta, plan.options);
-  const double gemm_tflops = run::measure_gemm_tflops(machine, plan.options.precision.compute);
+  const double gemm_tflops = run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes);
   run::TrainingRank rank(machine, plan.options, run::TrainingRank::measure_scratch(meta, plan.options));
   rank.initialize();
   const std::int64_t rows = plan.batch.largest();

@@ -94,7 +94,7 @@ struct ModelConfig {
   double attention_dropout = 0.0;
   double embedding_dropout = 0.0;
 
-  bool fp32_residual_connection = false;  // the residual stream in fp32 whatever the precision
+  bool fp32_residual_connection = true;  // the residual stream in fp32 whatever the precision
 
   double init_method_std = 0.02;
   bool use_scaled_init_method = true;               // output projections: std / sqrt(2 * num_layers)

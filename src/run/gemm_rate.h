@@ -2,12 +2,25 @@
 // `stoa bench gemm` measures with more care.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <span>
+
 #include "run/machine.h"
 
 namespace stoa::run {
 
-// Best of a few products [1024, 768] x [3072, 768]^T in `type`, in TFLOP/s; 0 on a meta machine and on the slow
-// backends (reference, check).
-double measure_gemm_tflops(Machine& machine, DType type);
+struct GemmShape {
+  std::int64_t rows, outputs, inputs;
+};
+
+// Best rate over these products of random matrices in `type`, a few times each, in TFLOP/s; 0 on a meta machine.
+double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmShape> shapes);
+
+// A moment's measurement, for the progress line.
+inline constexpr std::array<GemmShape, 1> kQuickShapes{{{1024, 3072, 768}}};
+// Those of `gemm_tflops` (docs/benchmarks.md).
+inline constexpr std::array<GemmShape, 4> kCeilingShapes{
+    {{4096, 3072, 768}, {4096, 768, 3072}, {768, 3072, 4096}, {4096, 4096, 4096}}};
 
 }  // namespace stoa::run

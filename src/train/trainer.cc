@@ -89,7 +89,7 @@ void Trainer::set_up() {
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_->options);
   rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_->options, scratch);
   start_or_resume();
-  gemm_tflops_ = run::measure_gemm_tflops(*machine_, plan_->options.precision.compute);
+  gemm_tflops_ = run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes);
   if (config_.exp_manager.create_checkpoint_callback) {
     const auto& c = config_.exp_manager.checkpoint;
     ckpt::WriterOptions options;
