@@ -19,7 +19,7 @@ double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmSha
 
 // A moment's measurement, for the progress line.
 inline constexpr std::array<GemmShape, 1> kQuickShapes{{{1024, 3072, 768}}};
-// Those of `gemm_tflops` (docs/benchmarks.md).
+// What `stoa bench train` calls gemm_tflops.
 inline constexpr std::array<GemmShape, 4> kCeilingShapes{
     {{4096, 3072, 768}, {4096, 768, 3072}, {768, 3072, 4096}, {4096, 4096, 4096}}};
 
