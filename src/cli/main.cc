@@ -20,6 +20,7 @@
 #include "cli/eval_command.h"
 #include "cli/generate_command.h"
 #include "cli/plan_command.h"
+#include "cli/schedule_command.h"
 #include "cli/score_command.h"
 #include "cli/train_command.h"
 #include "cli/version.h"
@@ -59,6 +60,7 @@ int main(int argc, char** argv) {
   stoa::cli::add_eval_command(app, context);
   stoa::cli::add_checkpoint_command(app, context);
   stoa::cli::add_plan_command(app, context);
+  stoa::cli::add_schedule_command(app, context);
   stoa::cli::add_bench_command(app, context);
   stoa::cli::add_compare_command(app, context);
   stoa::cli::add_config_command(app, context);

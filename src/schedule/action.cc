@@ -15,13 +15,6 @@ namespace {
 
 constexpr std::array<std::string_view, 12> kNames{"F", "B", "I", "W", "SA", "RA", "SG", "RG", "GW", "RW", "RD", "STEP"};
 
-std::string to_text(const Action& action) {
-  std::string out(name_of(action.kind));
-  if (action.chunk >= 0) out += std::to_string(action.chunk);
-  if (action.microbatch >= 0) out += "." + std::to_string(action.microbatch);
-  return out;
-}
-
 Action parse_action(std::string_view text) {
   std::size_t letters = 0;
   while (letters < text.size() && text[letters] >= 'A' && text[letters] <= 'Z') ++letters;
@@ -40,6 +33,35 @@ Action parse_action(std::string_view text) {
 
 std::string_view name_of(ActionKind kind) { return kNames[static_cast<int>(kind)]; }
 
+std::string to_text(const Action& action) {
+  std::string out(name_of(action.kind));
+  if (action.chunk >= 0) out += std::to_string(action.chunk);
+  if (action.microbatch >= 0) out += "." + std::to_string(action.microbatch);
+  return out;
+}
+
+bool is_compute(ActionKind kind) { return kind <= ActionKind::kBackwardWeight; }
+
+bool is_transfer(ActionKind kind) {
+  return kind >= ActionKind::kSendActivation && kind <= ActionKind::kReceiveGradient;
+}
+
+int peer_of(const Action& transfer, const Placement& placement) {
+  require<InternalError>(is_transfer(transfer.kind), "{} has no peer", to_text(transfer));
+  const bool up = transfer.kind == ActionKind::kSendActivation || transfer.kind == ActionKind::kReceiveGradient;
+  const int other = transfer.chunk + (up ? 1 : -1);
+  require<ConfigError>(other >= 0 && other < placement.chunks(), "{} has no peer: chunk {} does not exist",
+                       to_text(transfer), other);
+  return placement.rank_of_chunk[other];
+}
+
+Action matching_receive(const Action& send) {
+  if (send.kind == ActionKind::kSendActivation)
+    return {ActionKind::kReceiveActivation, send.chunk + 1, send.microbatch};
+  require<InternalError>(send.kind == ActionKind::kSendGradient, "{} is no send", to_text(send));
+  return {ActionKind::kReceiveGradient, send.chunk - 1, send.microbatch};
+}
+
 int Placement::ranks() const {
   return rank_of_chunk.empty() ? 0 : 1 + *std::max_element(rank_of_chunk.begin(), rank_of_chunk.end());
 }
@@ -51,10 +73,33 @@ Placement Placement::one_chunk_per_rank(int stages) {
   return placement;
 }
 
+int Placement::chunks_on(int rank) const {
+  return static_cast<int>(std::count(rank_of_chunk.begin(), rank_of_chunk.end(), rank));
+}
+
+int Placement::local_index(int chunk) const {
+  return static_cast<int>(std::count(rank_of_chunk.begin(), rank_of_chunk.begin() + chunk, rank_of_chunk[chunk]));
+}
+
+Placement Placement::interleaved(int ranks, int chunks_per_rank) {
+  Placement placement;
+  for (int c = 0; c < ranks * chunks_per_rank; ++c) placement.rank_of_chunk.push_back(c % ranks);
+  return placement;
+}
+
+Placement Placement::v_shaped(int ranks) {
+  Placement placement = one_chunk_per_rank(ranks);
+  for (int r = ranks - 1; r >= 0; --r) placement.rank_of_chunk.push_back(r);
+  return placement;
+}
+
 std::string to_text(const Schedule& schedule) {
   std::string out;
   for (const auto& actions : schedule.ranks) {
-    for (std::size_t i = 0; i < actions.size(); ++i) out += (i ? " " : "") + to_text(actions[i]);
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (i) out += actions[i - 1].overlaps_next ? "|" : " ";
+      out += to_text(actions[i]);
+    }
     out += "\n";
   }
   return out;
@@ -63,7 +108,13 @@ std::string to_text(const Schedule& schedule) {
 std::vector<Action> parse_actions(std::string_view line) {
   std::vector<Action> actions;
   std::istringstream words{std::string(line)};
-  for (std::string word; words >> word;) actions.push_back(parse_action(word));
+  for (std::string word; words >> word;)
+    for (std::size_t begin = 0; begin <= word.size();) {
+      const std::size_t bar = std::min(word.find('|', begin), word.size());
+      actions.push_back(parse_action(std::string_view(word).substr(begin, bar - begin)));
+      actions.back().overlaps_next = bar < word.size();
+      begin = bar + 1;
+    }
   return actions;
 }
 

@@ -29,6 +29,7 @@ struct Action {
   ActionKind kind = ActionKind::kForward;
   int chunk = -1;       // global chunk number; -1: none
   int microbatch = -1;  // -1: none
+  bool overlaps_next = false;  // runs at the same time as the action after it (DualPipeV: a forward and a backward)
   bool operator==(const Action&) const = default;
 };
 
@@ -37,7 +38,11 @@ struct Placement {
   std::vector<int> rank_of_chunk;
   int ranks() const;
   int chunks() const { return static_cast<int>(rank_of_chunk.size()); }
+  int chunks_on(int rank) const;
+  int local_index(int chunk) const;  // how many earlier chunks the same rank holds
   static Placement one_chunk_per_rank(int stages);
+  static Placement interleaved(int ranks, int chunks_per_rank);  // chunk c on rank c mod ranks
+  static Placement v_shaped(int ranks);                          // chunks r and 2 ranks - 1 - r on rank r
 };
 
 struct Schedule {
@@ -47,7 +52,16 @@ struct Schedule {
   std::vector<std::vector<Action>> ranks;  // in order of execution
 };
 
-// "F0.3" = forward of chunk 0, microbatch 3; ranks one line each. parse() is its inverse; ConfigError names what is wrong.
+bool is_compute(ActionKind kind);
+bool is_transfer(ActionKind kind);
+// Rank at the other end of a transfer. A send names the chunk that made the tensor, a receive the chunk that needs it.
+int peer_of(const Action& transfer, const Placement& placement);
+// The receive that matches a send: the same tensor, named by the chunk that needs it.
+Action matching_receive(const Action& send);
+
+// "F0.3" = forward of chunk 0, microbatch 3; ranks one line each; '|' instead of a space joins two overlapped actions.
+// parse_actions() is its inverse; ConfigError names what is wrong.
+std::string to_text(const Action& action);
 std::string to_text(const Schedule& schedule);
 std::vector<Action> parse_actions(std::string_view line);
 

@@ -19,7 +19,11 @@ TEST(Schedule, OneForwardOneBackwardWarmsUp) {
   EXPECT_EQ(to_text(s), "F0.0 F0.1 B0.0 F0.2 B0.1 B0.2\nF1.0 B1.0 F1.1 B1.1 F1.2 B1.2\n");
   validate(s);
   EXPECT_EQ(microbatches_in_flight(s, 0), 2);
-  EXPECT_THROW(lower(s), ConfigError);
+  const Schedule lowered = lower(s);
+  EXPECT_EQ(to_text(lowered),
+            "F0.0 SA0.0 F0.1 SA0.1 RG0.0 B0.0 F0.2 RG0.1 SA0.2 B0.1 RG0.2 B0.2 RD0 STEP\n"
+            "RA1.0 F1.0 RA1.1 B1.0 SG1.0 F1.1 B1.1 SG1.1 RA1.2 F1.2 B1.2 SG1.2 RD1 STEP\n");
+  validate(lowered);
 }
 
 TEST(Schedule, GpipeHoldsEveryMicrobatch) {

@@ -1,0 +1,60 @@
+#include "cli/schedule_command.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "schedule/draw.h"
+#include "schedule/generators.h"
+#include "schedule/validate.h"
+
+namespace stoa::cli {
+namespace {
+
+struct ScheduleArguments {
+  schedule::ScheduleRequest request;
+  schedule::Durations durations;
+  std::string format = "text";
+};
+
+void show(const ScheduleArguments& arguments) {
+  const auto schedule = schedule::generate(arguments.request);
+  schedule::validate(schedule::lower(schedule, arguments.durations));
+  const auto write = arguments.format == "json"   ? schedule::to_json
+                     : arguments.format == "svg"  ? schedule::to_svg
+                     : arguments.format == "html" ? schedule::to_html
+                                                  : schedule::to_report;
+  std::cout << write(schedule, arguments.durations) << std::flush;
+}
+
+}  // namespace
+
+void add_schedule_command(CLI::App& app, Context&) {
+  CLI::App* schedules = app.add_subcommand("schedule", "Pipeline schedules, before they run");
+  schedules->require_subcommand(1);
+  CLI::App* command = schedules->add_subcommand(
+      "show",
+      "Bubble, memory in flight and the actions of every rank. Example: stoa schedule show zb-v --stages 4 --microbatches 8 "
+      "--format svg > zb-v.svg");
+  auto arguments = std::make_shared<ScheduleArguments>();
+  auto& request = arguments->request;
+  auto& durations = arguments->durations;
+  command->add_option("NAME", request.name, fmt::format("One of {}", fmt::join(schedule::schedule_names(), ", ")))->required();
+  command->add_option("--stages", request.stages, "Pipeline ranks")->required();
+  command->add_option("--chunks", request.chunks, "Chunks of layers per rank; default: what the schedule needs, else 2");
+  command->add_option("--microbatches", request.microbatches, "Microbatches per step")->required();
+  command->add_option("--group", request.group, "Interleaved: microbatches per group; default: as many as stages");
+  command->add_option("--format", arguments->format, "Form of the answer")
+      ->check(CLI::IsMember({"text", "json", "svg", "html"}))
+      ->capture_default_str();
+  command->add_option("--forward-time", durations.forward, "Of one chunk, any unit")->capture_default_str();
+  command->add_option("--backward-time", durations.backward, "Of both gradients together; default: the sum of the two");
+  command->add_option("--input-gradient-time", durations.backward_input, "Of one chunk")->capture_default_str();
+  command->add_option("--weight-gradient-time", durations.backward_weight, "Of one chunk")->capture_default_str();
+  command->add_option("--communication-time", durations.communication, "Of one transfer")->capture_default_str();
+  command->callback([arguments] { show(*arguments); });
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.h"
+#include "schedule/generators.h"
+
+namespace stoa::schedule {
+namespace {
+
+// One element of the linear order: a computation of one rank, or a transfer, which two ranks take part in.
+struct Element {
+  double time;      // simulated start
+  bool is_compute;  // at equal times transfers first: what is ready leaves before the next computation
+  int order;        // of the computation itself or of the one that made what is sent
+  Action action;    // the send, for a transfer
+  auto key() const { return std::tuple(time, is_compute, order); }
+};
+
+bool is_backward(ActionKind kind) { return is_compute(kind) && kind != ActionKind::kForward; }
+
+std::vector<Element> linear_order(const Schedule& schedule, const Durations& durations) {
+  const auto& rank_of = schedule.placement.rank_of_chunk;
+  std::vector<Element> order;
+  for (const auto& rank : simulate(schedule, durations).ranks)
+    for (const TimedAction& t : rank) {
+      const Action& a = t.action;
+      require<InternalError>(t.end > t.start || a.kind == ActionKind::kBackwardWeight, "{} takes no time", to_text(a));
+      order.push_back({t.start, true, t.order, a});
+      if (a.kind == ActionKind::kForward && a.chunk + 1 < schedule.placement.chunks() && rank_of[a.chunk] != rank_of[a.chunk + 1])
+        order.push_back({t.end, false, t.order, {ActionKind::kSendActivation, a.chunk, a.microbatch}});
+      const bool input_gradient = a.kind == ActionKind::kBackward || a.kind == ActionKind::kBackwardInput;
+      if (input_gradient && a.chunk > 0 && rank_of[a.chunk] != rank_of[a.chunk - 1])
+        order.push_back({t.end, false, t.order, {ActionKind::kSendGradient, a.chunk, a.microbatch}});
+    }
+  std::sort(order.begin(), order.end(), [](const Element& a, const Element& b) { return a.key() < b.key(); });
+  return order;
+}
+
+// After the chunk's last backward and what it sends.
+void insert_reduction(std::vector<Action>& list, int chunk) {
+  auto last = list.end();
+  for (auto it = list.begin(); it != list.end(); ++it)
+    if (it->chunk == chunk && is_backward(it->kind)) last = it;
+  require<InternalError>(last != list.end(), "chunk {} has no backward pass", chunk);
+  ++last;
+  while (last != list.end() && last->kind == ActionKind::kSendGradient && last->chunk == chunk) ++last;
+  list.insert(last, {ActionKind::kReduceGradients, chunk, -1});
+}
+
+}  // namespace
+
+Schedule lower(Schedule compute, const Durations& durations) {
+  Durations planned = durations;
+  planned.pairs_as_one = true;  // nothing may come between the two of a pair
+  Schedule lowered = compute;
+  for (auto& list : lowered.ranks) list.clear();
+  const auto& placement = compute.placement;
+  for (const Element& e : linear_order(compute, planned)) {
+    lowered.ranks[placement.rank_of_chunk[e.action.chunk]].push_back(e.action);
+    if (!e.is_compute) lowered.ranks[peer_of(e.action, placement)].push_back(matching_receive(e.action));
+  }
+  for (int chunk = 0; chunk < placement.chunks(); ++chunk)
+    insert_reduction(lowered.ranks[placement.rank_of_chunk[chunk]], chunk);
+  for (auto& list : lowered.ranks) list.push_back({ActionKind::kStep, -1, -1});
+  return lowered;
+}
+
+}  // namespace stoa::schedule
