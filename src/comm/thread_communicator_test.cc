@@ -31,14 +31,17 @@ struct Wide {
 template <class T>
 T value(int rank, std::int64_t i) {
   const int x = static_cast<int>((i * 37 + rank * 11 + 5) % 29);
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(x);
-  else return static_cast<T>(static_cast<float>(x) * 0.37f - 3.1f);
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(x);
+  else
+    return static_cast<T>(static_cast<float>(x) * 0.37f - 3.1f);
 }
 
 template <class T>
 TensorView view(std::vector<T>& values, std::int64_t rows = 0) {
   const auto n = static_cast<std::int64_t>(values.size());
-  return rows == 0 ? TensorView(values.data(), dtype_of<T>(), {n}) : TensorView(values.data(), dtype_of<T>(), {rows, n / rows});
+  return rows == 0 ? TensorView(values.data(), dtype_of<T>(), {n})
+                   : TensorView(values.data(), dtype_of<T>(), {rows, n / rows});
 }
 
 template <class T>
@@ -97,7 +100,8 @@ void collectives(Communicator& comm, std::int64_t n, bool delays) {
     first->wait();
     EXPECT_TRUE(first->ready());
     EXPECT_TRUE(same(out, expected)) << "reduce_scatter " << size;
-    EXPECT_EQ(std::memcmp(in_place.data() + me * n, expected.data(), static_cast<std::size_t>(n) * sizeof(T)), 0);
+    EXPECT_EQ(std::memcmp(in_place.data() + me * n, expected.data(), static_cast<std::size_t>(n) * sizeof(T)),
+              0);
   }
   {
     pause(4);
@@ -121,7 +125,8 @@ void collectives(Communicator& comm, std::int64_t n, bool delays) {
     const std::int64_t rows_in = std::accumulate(sends.begin(), sends.end(), std::int64_t{0});
     std::vector<T> in = make(me, rows_in * 3), out(expected.size());
     comm.all_to_all_v(TensorView(in.data(), dtype_of<T>(), {rows_in, 3}), sends,
-                      TensorView(out.data(), dtype_of<T>(), {static_cast<std::int64_t>(out.size()) / 3, 3}), receives, stream)
+                      TensorView(out.data(), dtype_of<T>(), {static_cast<std::int64_t>(out.size()) / 3, 3}),
+                      receives, stream)
         ->wait();
     EXPECT_TRUE(same(out, expected)) << "all_to_all_v " << size;
   }
@@ -210,8 +215,10 @@ TEST(ThreadCommunicator, RefusesWhatDoesNotFitWithoutCheckToo) {
   const std::string message = failure_of(world, [&](int rank) {
     InlineStream stream;
     std::vector<float> x(4);
-    if (rank == 0) comms[rank]->all_reduce(view(x), ReduceOp::kSum, stream)->wait();
-    else comms[rank]->broadcast(view(x), 0, stream)->wait();
+    if (rank == 0)
+      comms[rank]->all_reduce(view(x), ReduceOp::kSum, stream)->wait();
+    else
+      comms[rank]->broadcast(view(x), 0, stream)->wait();
   });
   EXPECT_THAT(message, HasSubstr("rank 0 "));
   EXPECT_THAT(message, HasSubstr("rank 1 "));
