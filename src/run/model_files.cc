@@ -95,6 +95,8 @@ void ModelFiles::read(const std::vector<nn::ParamSpec>& specs, const std::functi
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const hf::Tensor& tensor = wanted_[i];
     const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
+    require<DataError>(is_float(stored.dtype()), "'{}': tensor '{}' is {}, weights are floating-point", directory_.string(),
+                       match_.names[i], name_of(stored.dtype()));
     const DType type = target(index.at(tensor.parts.front().name).parameter).dtype;
     const std::int64_t count = tensor.shape.elements();
     converted.resize(static_cast<std::size_t>(count) * size_of(type));

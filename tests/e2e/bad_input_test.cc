@@ -112,6 +112,7 @@ TEST_F(BadInput, Configuration) {
       {{"--threads", "0"}, {"threads", "0"}},
   };
   for (const auto& c : cases) refuse_training(c.arguments, c.words);
+  fs::remove_all(path("run"));
   refuse({"train", "tinny", "--output", "run"}, {"tinny", "tiny"}, "run");
   refuse({"train", "nowhere/config.yaml", "--output", "run"}, {"nowhere/config.yaml"}, "run");
   write_text(path("broken.yaml"), "model: {num_layers: 2\n");
@@ -148,7 +149,8 @@ TEST_F(BadInput, DataFiles) {
 
 TEST_F(BadInput, DataThatDoesNotFit) {
   // Ids up to 299, a model of 100, and no tokenizer that could tell.
-  refuse_training({"model.tokenizer=null", "model.vocab_size=100"}, {"100"});
+  refuse(train("ids", {"model.tokenizer=null", "model.vocab_size=100"}), {"vocabulary has 100"},
+         "ids/checkpoints/latest");
   write_text(path("other.txt"), pseudo_prose(3, 500) + "other other other words\n");
   stoa_ok({"tokenizer", "train", "other.txt", "--vocab-size", "310", "--output", "other"});
   refuse_training({"model.tokenizer=other"}, {"tokenizer", "data"});
@@ -157,7 +159,7 @@ TEST_F(BadInput, DataThatDoesNotFit) {
   write_text(path("hollow.jsonl"), "{\"text\": \"\"}\n{\"text\": \"\"}\n");
   refuse(
       {"data", "prepare", "hollow.jsonl", "--tokenizer", "tok", "--output", "hollow", "--append-eod=false"},
-         {"corpus is empty"}, "hollow.bin");
+      {"corpus is empty"}, "hollow.bin");
   write_text(path("bad.jsonl"), "{\"text\": \"fine\"}\n{\"text\": broken}\n");
   refuse({"data", "prepare", "bad.jsonl", "--tokenizer", "tok", "--output", "bad"}, {"bad.jsonl", "2"},
          "bad.bin");
@@ -165,7 +167,8 @@ TEST_F(BadInput, DataThatDoesNotFit) {
          {"body"}, "keys.bin");
   refuse({"data", "prepare", "absent.jsonl", "--tokenizer", "tok", "--output", "absent"}, {"absent.jsonl"},
          "absent.bin");
-  refuse({"tokenizer", "train", "empty.txt", "--vocab-size", "300", "--output", "t"}, {"no text to train on"}, "t");
+  refuse({"tokenizer", "train", "empty.txt", "--vocab-size", "300", "--output", "t"}, {"no text to train on"},
+         "t");
   refuse({"tokenizer", "train", "text.txt", "--vocab-size", "10", "--output", "t"}, {"10"}, "t");
 }
 
@@ -274,8 +277,11 @@ TEST_F(BadInput, DiskFull) {
 }
 
 TEST_F(BadInput, LossThatIsNotANumber) {
-  const Outcome outcome = stoa(
-      train("run", {"trainer.max_steps=100", "model.optim.lr=1e30", "model.optim.sched.warmup_steps=0"}));
+  // Steps of length 10 leave the range of fp16 at once.
+  const Outcome outcome =
+      stoa(train("run", {"trainer.max_steps=100", "trainer.precision=fp16", "model.optim.lr=10",
+                         "trainer.gradient_clip_val=0", "model.native_amp_init_scale=1",
+                         "model.optim.sched.warmup_steps=0"}));
   EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
   EXPECT_THAT(outcome.err, HasSubstr("the loss has not been finite"));
   EXPECT_THAT(outcome.err, HasSubstr("learning rate"));
