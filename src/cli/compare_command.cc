@@ -33,11 +33,12 @@ void compare(const CompareArguments& arguments) {
 
 void add_compare_command(CLI::App& app, Context&) {
   auto arguments = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand(
-      "compare",
-      "Are two runs the same run? Losses, gradient norms, weights and optimizer state; exit 0 same, 3 different. Example: stoa "
-      "compare runs/a runs/b --tolerance 1e-5");
-  command->add_option("RUN_A", arguments->a, "Run directory (also a checkpoint or a model: tensors only)")->required();
+  CLI::App* command = app.add_subcommand("compare",
+                                         "Are two runs the same run? Losses, gradient norms, weights and "
+                                         "optimizer state; exit 0 same, 3 different. Example: stoa "
+                                         "compare runs/a runs/b --tolerance 1e-5");
+  command->add_option("RUN_A", arguments->a, "Run directory (also a checkpoint or a model: tensors only)")
+      ->required();
   command->add_option("RUN_B", arguments->b, "The other one")->required();
   command
       ->add_option("--tolerance", arguments->options.tolerance,

@@ -14,7 +14,8 @@ namespace stoa::eval {
 namespace {
 
 // What a step is; speed and memory are not part of it.
-constexpr std::array<const char*, 7> kMetrics{"loss", "grad_norm", "lr", "loss_scale", "samples", "tokens", "val_loss"};
+constexpr std::array<const char*, 7> kMetrics{"loss",    "grad_norm", "lr",      "loss_scale",
+                                              "samples", "tokens",    "val_loss"};
 
 using Curves = std::map<std::string, std::map<std::int64_t, double>>;  // by metric and step
 
@@ -33,7 +34,8 @@ Curves read_curves(const fs::path& path) {
       const auto value = line.find(metric);
       if (value == line.end()) continue;
       // null stands for what is not a finite number.
-      curves[metric][step] = value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
+      curves[metric][step] =
+          value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
     }
   }
   return curves;
@@ -67,9 +69,11 @@ CurveDifference compare_curve(const std::string& metric, const std::map<std::int
 }  // namespace
 
 double relative_difference(double a, double b, double scale) {
-  if (std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b))) return 0;
+  if (std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b)))
+    return 0;
   if (!std::isfinite(a) || !std::isfinite(b) || !(scale > 0))
-    return a == b ? std::numeric_limits<double>::min() : std::numeric_limits<double>::infinity();  // min: 0 and -0
+    return a == b ? std::numeric_limits<double>::min()
+                  : std::numeric_limits<double>::infinity();  // min: 0 and -0
   // Different bits are never "equal", however small the quotient.
   return std::max(std::fabs(a - b) / scale, std::numeric_limits<double>::min());
 }

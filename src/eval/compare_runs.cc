@@ -35,7 +35,8 @@ std::optional<std::int64_t> newest_common_step(const fs::path& a, const fs::path
   return newest;
 }
 
-void compare_counters(const ckpt::TrainingState& a, const ckpt::TrainingState& b, double tolerance, std::vector<std::string>& out) {
+void compare_counters(const ckpt::TrainingState& a, const ckpt::TrainingState& b, double tolerance,
+                      std::vector<std::string>& out) {
   const auto check = [&](std::string_view name, const auto& x, const auto& y) {
     if (x != y) out.push_back(fmt::format("{}: {} and {}", name, x, y));
   };
@@ -54,8 +55,10 @@ void compare_counters(const ckpt::TrainingState& a, const ckpt::TrainingState& b
   check("tokenizer", a.tokenizer_fingerprint, b.tokenizer_fingerprint);
 }
 
-bool compare_checkpoints(const ckpt::FoundCheckpoint& a, const ckpt::FoundCheckpoint& b, double tolerance, Comparison& out) {
-  bool same = compare_tensors(ckpt::TensorDirectory(a.model), ckpt::TensorDirectory(b.model), "model/", tolerance, out);
+bool compare_checkpoints(const ckpt::FoundCheckpoint& a, const ckpt::FoundCheckpoint& b, double tolerance,
+                         Comparison& out) {
+  bool same = compare_tensors(ckpt::TensorDirectory(a.model), ckpt::TensorDirectory(b.model), "model/",
+                              tolerance, out);
   if (a.state && b.state) {
     same &= compare_tensors(ckpt::TensorDirectory(*a.state, ckpt::kStateStem),
                             ckpt::TensorDirectory(*b.state, ckpt::kStateStem), "state/", tolerance, out);
@@ -77,8 +80,8 @@ nlohmann::ordered_json number(double value) {
 }  // namespace
 
 Comparison compare_runs(const fs::path& a, const fs::path& b, const CompareOptions& options) {
-  require<ConfigError>(options.tolerance >= 0 && std::isfinite(options.tolerance), "the tolerance must be 0 or more, got {}",
-                       options.tolerance);
+  require<ConfigError>(options.tolerance >= 0 && std::isfinite(options.tolerance),
+                       "the tolerance must be 0 or more, got {}", options.tolerance);
   Comparison out;
   out.tolerance = options.tolerance;
   bool same = true;
@@ -94,12 +97,13 @@ Comparison compare_runs(const fs::path& a, const fs::path& b, const CompareOptio
       out.notes.push_back("no step of which both runs have a checkpoint");
     }
     require<DataError>(out.steps > 0 || out.checkpoint_step,
-                       "'{}' and '{}' have nothing in common to compare: no logged step and no checkpoint", a.string(),
-                       b.string());
+                       "'{}' and '{}' have nothing in common to compare: no logged step and no checkpoint",
+                       a.string(), b.string());
   } else {
     const auto found_a = ckpt::find_checkpoint(a), found_b = ckpt::find_checkpoint(b);
     same &= compare_checkpoints(found_a, found_b, options.tolerance, out);
-    if (found_a.manifest && found_b.manifest && found_a.manifest->training.step == found_b.manifest->training.step)
+    if (found_a.manifest && found_b.manifest &&
+        found_a.manifest->training.step == found_b.manifest->training.step)
       out.checkpoint_step = found_a.manifest->training.step;
     out.notes.push_back("tensors only: not both are run directories");
   }
@@ -110,27 +114,30 @@ Comparison compare_runs(const fs::path& a, const fs::path& b, const CompareOptio
 std::string to_text(const Comparison& c) {
   std::string out;
   if (!c.curves.empty()) {
-    out += fmt::format("curves: {} logged steps in both, {} only in A, {} only in B\n", c.steps, c.only_a, c.only_b);
+    out += fmt::format("curves: {} logged steps in both, {} only in A, {} only in B\n", c.steps, c.only_a,
+                       c.only_b);
     for (const auto& d : c.curves) {
       if (d.relative == 0) {
         out += fmt::format("  {:<10}  {} values: equal to the last bit\n", d.metric, d.points);
       } else {
-        out += fmt::format("  {:<10}  {} values, {} beyond the tolerance{}; worst at step {}: {} and {} (relative {:.2e})\n",
-                           d.metric, d.points, d.different,
-                           d.first_step ? fmt::format(" from step {}", *d.first_step) : "", d.worst_step, d.a, d.b, d.relative);
+        out += fmt::format(
+            "  {:<10}  {} values, {} beyond the tolerance{}; worst at step {}: {} and {} (relative {:.2e})\n",
+            d.metric, d.points, d.different, d.first_step ? fmt::format(" from step {}", *d.first_step) : "",
+            d.worst_step, d.a, d.b, d.relative);
       }
     }
   }
   if (c.tensors > 0) {
     out += fmt::format("tensors{}: {} of {} equal to the last bit, {} beyond the tolerance\n",
-                       c.checkpoint_step ? fmt::format(" at step {}", *c.checkpoint_step) : "", c.equal_tensors, c.tensors,
-                       c.different.size());
+                       c.checkpoint_step ? fmt::format(" at step {}", *c.checkpoint_step) : "",
+                       c.equal_tensors, c.tensors, c.different.size());
     constexpr std::size_t kShown = 10;
     for (std::size_t i = 0; i < std::min(kShown, c.different.size()); ++i) {
       const auto& d = c.different[i];
-      out += d.problem.empty() ? fmt::format("  {}: {} of {} elements; worst [{}]: {} and {} (relative {:.2e})\n", d.name,
-                                             d.different, d.elements, fmt::join(d.index, ", "), d.a, d.b, d.relative)
-                               : fmt::format("  {}: {}\n", d.name, d.problem);
+      out += d.problem.empty()
+                 ? fmt::format("  {}: {} of {} elements; worst [{}]: {} and {} (relative {:.2e})\n", d.name,
+                               d.different, d.elements, fmt::join(d.index, ", "), d.a, d.b, d.relative)
+                 : fmt::format("  {}: {}\n", d.name, d.problem);
     }
     if (c.different.size() > kShown) out += fmt::format("  and {} more\n", c.different.size() - kShown);
   }
@@ -156,7 +163,8 @@ std::string to_json(const Comparison& c) {
   for (const auto& d : c.different) {
     Json entry{{"name", d.name}, {"elements", d.elements}, {"different", d.different}};
     if (d.problem.empty()) {
-      entry.update({{"index", d.index}, {"a", number(d.a)}, {"b", number(d.b)}, {"relative", number(d.relative)}});
+      entry.update(
+          {{"index", d.index}, {"a", number(d.a)}, {"b", number(d.b)}, {"relative", number(d.relative)}});
     } else {
       entry["problem"] = d.problem;
     }

@@ -1,4 +1,5 @@
-// Are two runs the same run? Curves of metrics.jsonl, weights and optimizer state of the newest checkpoint that both have.
+// Are two runs the same run? Curves of metrics.jsonl, weights and optimizer state of the newest checkpoint
+// that both have.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,10 @@ namespace stoa::eval {
 namespace fs = std::filesystem;
 
 struct CompareOptions {
-  // 0: every value equal to the last bit. Otherwise |a - b| <= tolerance x scale, where the scale of a metric is the larger of
-  // |a| and |b|, and that of an element the larger of these and the root mean square of A's tensors of its kind (weights,
-  // masters, first moments …): what is nothing but rounding, as the gradient of a key's bias, is small beside that.
+  // 0: every value equal to the last bit. Otherwise |a - b| <= tolerance x scale, where the scale of a metric
+  // is the larger of |a| and |b|, and that of an element the larger of these and the root mean square of A's
+  // tensors of its kind (weights, masters, first moments …): what is nothing but rounding, as the gradient of
+  // a key's bias, is small beside that.
   double tolerance = 0;
 };
 
@@ -30,7 +32,7 @@ struct CurveDifference {
 
 // One tensor that is not equal.
 struct TensorDifference {
-  std::string name;  // "model/transformer.wte.weight", "state/adam.m/…"
+  std::string name;                          // "model/transformer.wte.weight", "state/adam.m/…"
   std::int64_t elements = 0, different = 0;  // beyond the tolerance
   std::vector<std::int64_t> index;           // of the worst element
   double a = 0, b = 0, relative = 0;
@@ -49,8 +51,8 @@ struct Comparison {
   bool same = false;
 };
 
-// A, B: run directories; checkpoints and Hugging Face models too (tensors only). IoError, DataError: not found or damaged, or
-// nothing in common to compare.
+// A, B: run directories; checkpoints and Hugging Face models too (tensors only). IoError, DataError: not
+// found or damaged, or nothing in common to compare.
 Comparison compare_runs(const fs::path& a, const fs::path& b, const CompareOptions& options = {});
 
 std::string to_text(const Comparison& comparison);

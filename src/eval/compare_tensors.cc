@@ -40,7 +40,9 @@ void for_each_piece(std::int64_t elements, Each&& each) {
 }
 
 // "adam.m/" of "adam.m/layers.0…"; "" of a model's tensor.
-std::string_view kind_of(std::string_view name) { return name.substr(0, name.find('/') == name.npos ? 0 : name.find('/') + 1); }
+std::string_view kind_of(std::string_view name) {
+  return name.substr(0, name.find('/') == name.npos ? 0 : name.find('/') + 1);
+}
 
 // Of all floating-point elements of a kind.
 double root_mean_square(const ckpt::TensorDirectory& tensors, std::string_view kind) {
@@ -67,7 +69,8 @@ std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::
   return index;
 }
 
-TensorDifference compare_elements(const StoredTensor& a, const StoredTensor& b, double scale, double tolerance) {
+TensorDifference compare_elements(const StoredTensor& a, const StoredTensor& b, double scale,
+                                  double tolerance) {
   TensorDifference d;
   d.elements = a.entry.elements();
   Elements left(a), right(b);
@@ -77,7 +80,8 @@ TensorDifference compare_elements(const StoredTensor& a, const StoredTensor& b, 
     const auto& x = left.piece(begin, count);
     const auto& y = right.piece(begin, count);
     for (std::int64_t i = 0; i < count; ++i) {
-      const double relative = relative_difference(x[i], y[i], std::max({std::fabs(x[i]), std::fabs(y[i]), scale}));
+      const double relative =
+          relative_difference(x[i], y[i], std::max({std::fabs(x[i]), std::fabs(y[i]), scale}));
       if (relative > tolerance) ++d.different;
       if (relative <= worst) continue;
       worst = d.relative = relative;
@@ -96,8 +100,8 @@ std::string described(const StoredTensor& tensor) {
 
 }  // namespace
 
-bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory& b, std::string_view prefix, double tolerance,
-                     Comparison& out) {
+bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory& b, std::string_view prefix,
+                     double tolerance, Comparison& out) {
   const std::size_t before = out.different.size();
   std::map<std::string_view, double> scales;
   const auto scale_of = [&](std::string_view name) {
@@ -124,7 +128,8 @@ bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory
       problem(*x, described(*x) + " and " + described(*y));
       continue;
     }
-    if (x->bytes.size() == y->bytes.size() && std::memcmp(x->bytes.data(), y->bytes.data(), x->bytes.size()) == 0) {
+    if (x->bytes.size() == y->bytes.size() &&
+        std::memcmp(x->bytes.data(), y->bytes.data(), x->bytes.size()) == 0) {
       ++out.equal_tensors;
       continue;
     }

@@ -11,8 +11,9 @@ class TensorDirectory;
 
 namespace stoa::eval {
 
-// Adds to tensors, equal_tensors, different, with names under `prefix` ("model/"). True: equal within the tolerance.
-bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory& b, std::string_view prefix, double tolerance,
-                     Comparison& out);
+// Adds to tensors, equal_tensors, different, with names under `prefix` ("model/"). True: equal within the
+// tolerance.
+bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory& b, std::string_view prefix,
+                     double tolerance, Comparison& out);
 
 }  // namespace stoa::eval

@@ -70,8 +70,28 @@ ModelFiles::ModelFiles(const fs::path& directory)
 
 DType ModelFiles::stored_type() const { return tensors_.at(match_.names.front()).dtype(); }
 
+void ModelFiles::require_same_tensors(const CanonicalIndex& index) const {
+  std::string problems;
+  std::size_t found = 0;
+  std::map<std::string, Shape> offered;
+  for (const hf::Tensor& tensor : wanted_)
+    for (const auto& part : tensor.parts) offered.emplace(part.name, part.shape);
+  for (const auto& [name, place] : index.places()) {
+    const auto other = offered.find(name);
+    if (other == offered.end()) {
+      problems += fmt::format("\n  missing: {} {}", name, place.shape.text());
+    } else if (++found; other->second != place.shape) {
+      problems += fmt::format("\n  {}: {} in the files, {} expected", name, other->second.text(), place.shape.text());
+    }
+  }
+  for (const auto& [name, shape] : offered)
+    if (!index.places().contains(name)) problems += fmt::format("\n  unexpected: {} {}", name, shape.text());
+  require<DataError>(problems.empty(), "'{}' is a model of another shape than this one:{}", directory_.string(), problems);
+}
+
 void ModelFiles::read(const std::vector<nn::ParamSpec>& specs, const std::function<TensorView(nn::ParamId)>& target) const {
   const CanonicalIndex index(specs);
+  require_same_tensors(index);
   for (std::size_t p = 0; p < specs.size(); ++p) {
     const TensorView memory = target({static_cast<int>(p)});
     std::memset(memory.data, 0, memory.bytes());
@@ -80,6 +100,8 @@ void ModelFiles::read(const std::vector<nn::ParamSpec>& specs, const std::functi
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const hf::Tensor& tensor = wanted_[i];
     const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
+    require<DataError>(is_float(stored.dtype()), "'{}': tensor '{}' is {}, weights are floating-point", directory_.string(),
+                       match_.names[i], name_of(stored.dtype()));
     const DType type = target(index.at(tensor.parts.front().name).parameter).dtype;
     const std::int64_t count = tensor.shape.elements();
     converted.resize(static_cast<std::size_t>(count) * size_of(type));

@@ -25,10 +25,13 @@ class ModelFiles {
   DType stored_type() const;
 
   // Fills the memory of every canonical tensor. `target(id)`: host view of the parameter's whole local tensor, any
-  // floating-point type; padding is set to zero.
+  // floating-point type; padding is set to zero. DataError, before anything is written, when the
+  // model that `specs` describe has other tensors or shapes.
   void read(const std::vector<nn::ParamSpec>& specs, const std::function<TensorView(nn::ParamId)>& target) const;
 
  private:
+  void require_same_tensors(const CanonicalIndex& index) const;
+
   fs::path directory_;
   model::huggingface::ModelDescription description_;
   model::Gpt model_;

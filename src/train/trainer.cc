@@ -266,7 +266,7 @@ void Trainer::validate() {
   const auto begin = Clock::now();
   const std::int64_t rows_per_batch = plan_->batch.largest();
   double loss = 0, tokens = 0, bytes = 0;
-  data::Batch batch;
+  data::Batch& batch = validation_batch_;
   const std::int64_t rows = std::min(datasets_.validation->size(), config_.trainer.limit_val_batches * rows_per_batch);
   const std::int64_t granule = plan_->options.micro_batch;
   for (std::int64_t row = 0; row + granule <= rows; row += granule) {

@@ -69,6 +69,7 @@ class Trainer {
   data::DatasetTriple datasets_;
   std::unique_ptr<ckpt::CheckpointWriter> checkpoints_;
   std::unique_ptr<data::Prefetcher> prefetch_;
+  data::Batch validation_batch_;  // its memory is kept
 
   std::int64_t step_ = 0, samples_ = 0, tokens_ = 0;  // done
   std::int64_t first_step_ = 0, saved_step_ = -1;

@@ -44,7 +44,9 @@ std::int64_t steps_of(const RunConfig& config, const optim::BatchPlan& batch, st
 TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary, std::optional<std::int64_t> steps,
                            std::int64_t epoch_samples) {
   const optim::BatchPlan batch(config.batch.global(), config.batch.micro_batch_size, config.batch.rampup_batch_size);
-  TrainingPlan plan{{}, batch, steps ? *steps : steps_of(config, batch, epoch_samples)};
+  // Before the plan: GCC 12 destroys an aggregate's members twice when a later initializer throws.
+  const std::int64_t end = steps ? *steps : steps_of(config, batch, epoch_samples);
+  TrainingPlan plan{{}, batch, end};
   run::TrainingOptions& o = plan.options;
   o.model = model::resolve_gpt(config.model, tokenizer_vocabulary);
   o.optim = config.optim;

@@ -1,5 +1,5 @@
-// Every kind of bad input: the exit status, one clear message that says what was given and what was expected, and nothing half
-// written left behind.
+// Every kind of bad input: the exit status, one clear message that says what was given and what was expected,
+// and nothing half written left behind.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 class BadInput : public Workplace {
  protected:
   // Fails with `exit_code` and one message that holds all of `words`; `absent` does not exist afterwards.
-  void refuse(const Arguments& arguments, const std::vector<std::string>& words, const std::string& absent = "",
-              int exit_code = 1, ProgramOptions options = {}) {
+  void refuse(const Arguments& arguments, const std::vector<std::string>& words,
+              const std::string& absent = "", int exit_code = 1, ProgramOptions options = {}) {
     std::string command = "stoa";
     for (const auto& argument : arguments) command += " " + argument;
     SCOPED_TRACE(command);
@@ -35,12 +35,14 @@ class BadInput : public Workplace {
   }
 
   void refuse_training(const Arguments& more, const std::vector<std::string>& words) {
+    fs::remove_all(path("run"));
     refuse(train("run", more), words, "run/checkpoints");
   }
 
   void expect_no_temporary_files() const {
     for (const auto& entry : fs::recursive_directory_iterator(directory()))
-      EXPECT_EQ(entry.path().filename().string().find(".tmp"), std::string::npos) << "left behind: " << entry.path();
+      EXPECT_EQ(entry.path().filename().string().find(".tmp"), std::string::npos)
+          << "left behind: " << entry.path();
   }
 
   void truncate(const std::string& name, std::uint64_t bytes) const { fs::resize_file(path(name), bytes); }
@@ -70,10 +72,12 @@ class BadInput : public Workplace {
 };
 
 TEST_F(BadInput, WrongUsage) {
-  for (const Arguments& arguments : {Arguments{}, Arguments{"trian"}, Arguments{"train"}, Arguments{"generate", "x", "--promt", "y"},
-                                     Arguments{"tokenizer", "train", "text.txt"}})
+  for (const Arguments& arguments :
+       {Arguments{}, Arguments{"trian"}, Arguments{"train"}, Arguments{"generate", "x", "--promt", "y"},
+        Arguments{"tokenizer", "train", "text.txt"}})
     EXPECT_EQ(stoa(arguments).exit_code, 2) << ::testing::PrintToString(arguments);
-  for (const Arguments& command : {Arguments{"train"}, Arguments{"compare"}, Arguments{"tokenizer", "encode"}, Arguments{"data", "prepare"}}) {
+  for (const Arguments& command : {Arguments{"train"}, Arguments{"compare"}, Arguments{"tokenizer", "encode"},
+                                   Arguments{"data", "prepare"}}) {
     const Outcome help = stoa(command + Arguments{"--help"});
     EXPECT_EQ(help.exit_code, 0);
   }
@@ -108,6 +112,7 @@ TEST_F(BadInput, Configuration) {
       {{"--threads", "0"}, {"threads", "0"}},
   };
   for (const auto& c : cases) refuse_training(c.arguments, c.words);
+  fs::remove_all(path("run"));
   refuse({"train", "tinny", "--output", "run"}, {"tinny", "tiny"}, "run");
   refuse({"train", "nowhere/config.yaml", "--output", "run"}, {"nowhere/config.yaml"}, "run");
   write_text(path("broken.yaml"), "model: {num_layers: 2\n");
@@ -129,7 +134,8 @@ TEST_F(BadInput, DataFiles) {
   copy("nobin");
   fs::remove(path("nobin.bin"));
   refuse_training({"model.data=nobin"}, {"nobin.bin"});
-  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{5}, std::uint64_t{20}, index_bytes / 2, index_bytes - 1}) {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{0}, std::uint64_t{5}, std::uint64_t{20}, index_bytes / 2, index_bytes - 1}) {
     const std::string name = "cut" + std::to_string(bytes);
     copy(name);
     truncate(name + ".idx", bytes);
@@ -138,30 +144,32 @@ TEST_F(BadInput, DataFiles) {
   }
   copy("short");
   truncate("short.bin", 100);
-  refuse_training({"model.data=short"}, {"short.bin"});
+  refuse_training({"model.data=short"}, {"short.idx", ".bin", "100 bytes"});
 }
 
 TEST_F(BadInput, DataThatDoesNotFit) {
   // Ids up to 299, a model of 100, and no tokenizer that could tell.
-  refuse_training({"model.tokenizer=null", "model.vocab_size=100"}, {"100"});
+  refuse(train("ids", {"model.tokenizer=null", "model.vocab_size=100"}), {"vocabulary has 100"},
+         "ids/checkpoints/latest");
   write_text(path("other.txt"), pseudo_prose(3, 500) + "other other other words\n");
   stoa_ok({"tokenizer", "train", "other.txt", "--vocab-size", "310", "--output", "other"});
   refuse_training({"model.tokenizer=other"}, {"tokenizer", "data"});
   write_text(path("empty.txt"), "");
   refuse({"data", "prepare", "empty.txt", "--tokenizer", "tok", "--output", "empty"}, {"empty"}, "empty.bin");
   write_text(path("hollow.jsonl"), "{\"text\": \"\"}\n{\"text\": \"\"}\n");
-  refuse({"data", "prepare", "hollow.jsonl", "--tokenizer", "tok", "--output", "hollow", "--append-eod=false"}, {"hollow"},
-         "hollow.bin");
+  refuse(
+      {"data", "prepare", "hollow.jsonl", "--tokenizer", "tok", "--output", "hollow", "--append-eod=false"},
+      {"corpus is empty"}, "hollow.bin");
   write_text(path("bad.jsonl"), "{\"text\": \"fine\"}\n{\"text\": broken}\n");
-  refuse({"data", "prepare", "bad.jsonl", "--tokenizer", "tok", "--output", "bad"}, {"bad.jsonl", "2"}, "bad.bin");
-  refuse({"data", "prepare", "text.jsonl", "--json-key", "body", "--tokenizer", "tok", "--output", "keys"}, {"body"}, "keys.bin");
-  refuse({"data", "prepare", "absent.jsonl", "--tokenizer", "tok", "--output", "absent"}, {"absent.jsonl"}, "absent.bin");
-  refuse({"tokenizer", "train", "empty.txt", "--vocab-size", "300", "--output", "t"}, {"empty"}, "t");
+  refuse({"data", "prepare", "bad.jsonl", "--tokenizer", "tok", "--output", "bad"}, {"bad.jsonl", "2"},
+         "bad.bin");
+  refuse({"data", "prepare", "text.jsonl", "--json-key", "body", "--tokenizer", "tok", "--output", "keys"},
+         {"body"}, "keys.bin");
+  refuse({"data", "prepare", "absent.jsonl", "--tokenizer", "tok", "--output", "absent"}, {"absent.jsonl"},
+         "absent.bin");
+  refuse({"tokenizer", "train", "empty.txt", "--vocab-size", "300", "--output", "t"}, {"no text to train on"},
+         "t");
   refuse({"tokenizer", "train", "text.txt", "--vocab-size", "10", "--output", "t"}, {"10"}, "t");
-  // A text shorter than one sample of 32 tokens in a split.
-  write_text(path("few.txt"), "the sea");
-  stoa_ok({"data", "prepare", "few.txt", "--tokenizer", "tok", "--output", "few"});
-  refuse_training({"model.data=few", "model.data.splits_string='100,0,0'"}, {"few"});
 }
 
 TEST_F(BadInput, Tokenizers) {
@@ -181,7 +189,7 @@ TEST_F(BadInput, ModelsAndCheckpoints) {
   refuse_training({"exp_manager.resume_ignore_no_checkpoint=false"}, {"run", "resume"});
   make_model();
   // A model of another shape than the configuration's.
-  refuse_training({"restore_from_path=bare", "model.num_layers=3"}, {"h.2."});
+  refuse_training({"restore_from_path=bare", "model.num_layers=3"}, {"layers.2", "missing"});
   refuse(train("base", {"exp_manager.resume_if_exists=false"}), {"base", "resume"});
   refuse(train("base", {"model.num_layers=1"}), {"base"});
   fs::copy(path("bare"), path("none"));
@@ -193,9 +201,11 @@ TEST_F(BadInput, ModelsAndCheckpoints) {
   refuse_training({"restore_from_path=cut"}, {"cut/model.safetensors"});
   truncate("cut/model.safetensors", 4);
   refuse({"score", "cut", "text.txt"}, {"cut/model.safetensors"});
-  refuse({"checkpoint", "export", "cut", "--dtype", "bf16", "--output", "out"}, {"cut/model.safetensors"}, "out");
+  refuse({"checkpoint", "export", "cut", "--dtype", "bf16", "--output", "out"}, {"cut/model.safetensors"},
+         "out");
 
-  // One byte of the optimizer's state changes: verify names the file; a run that has nothing else does not start anew.
+  // One byte of the optimizer's state changes: verify names the file; a run that has nothing else does not
+  // start anew.
   const std::string state = "base/checkpoints/step-0000002/state/optimizer.safetensors";
   std::string bytes = read_text(path(state));
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -208,7 +218,8 @@ TEST_F(BadInput, TensorsOfModels) {
   make_model();
   const std::string whole = read_text(path("bare/model.safetensors"));
   const std::string name = "transformer.h.0.attn.c_attn.weight";
-  const auto edited = [&](const std::function<void(nlohmann::ordered_json&)>& edit, const std::vector<std::string>& words) {
+  const auto edited = [&](const std::function<void(nlohmann::ordered_json&)>& edit,
+                          const std::vector<std::string>& words) {
     write_text(path("bare/model.safetensors"), whole);
     edit_header(edit);
     refuse({"generate", "bare", "--prompt", "a"}, words);
@@ -229,13 +240,16 @@ TEST_F(BadInput, TensorsOfModels) {
 TEST_F(BadInput, NowhereToWrite) {
   // /proc takes no files, from root neither.
   refuse(train("", {"--output", "/proc/stoa-run"}), {"/proc/stoa-run"});
-  refuse({"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "/proc/stoa-data"}, {"/proc/stoa-data"});
-  refuse({"tokenizer", "train", "text.txt", "--vocab-size", "300", "--output", "/proc/stoa-tok"}, {"/proc/stoa-tok"});
+  refuse({"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "/proc/stoa-data"},
+         {"/proc/stoa-data"});
+  refuse({"tokenizer", "train", "text.txt", "--vocab-size", "300", "--output", "/proc/stoa-tok"},
+         {"/proc/stoa-tok"});
   if (::geteuid() == 0) return;
   fs::create_directory(path("locked"));
   fs::permissions(path("locked"), fs::perms::owner_read | fs::perms::owner_exec);
   refuse(train("locked/run"), {"locked/run"}, "locked/run");
-  refuse({"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "locked/data"}, {"locked/data"}, "locked/data.bin");
+  refuse({"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "locked/data"}, {"locked/data"},
+         "locked/data.bin");
 }
 
 TEST_F(BadInput, DiskFull) {
@@ -245,10 +259,11 @@ TEST_F(BadInput, DiskFull) {
     options.file_bytes = bytes;
     return options;
   };
-  refuse({"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "full"}, {"full"}, "full.bin", 1, limited(4096));
+  refuse({"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "full"}, {"full"}, "full.bin", 1,
+         limited(4096));
   EXPECT_FALSE(fs::exists(path("full.idx")));
-  refuse({"tokenizer", "train", "text.txt", "--vocab-size", "300", "--output", "full-tok"}, {"full-tok"}, "full-tok/tokenizer.json", 1,
-         limited(1000));
+  refuse({"tokenizer", "train", "text.txt", "--vocab-size", "300", "--output", "full-tok"}, {"full-tok"},
+         "full-tok/tokenizer.json", 1, limited(1000));
   // The run's small files fit, its checkpoint does not: the one before stays the newest.
   stoa_ok(train("run", {"exp_manager.checkpoint_callback_params.every_n_train_steps=6",
                         "exp_manager.checkpoint_callback_params.save_top_k=-1"}));
@@ -262,7 +277,11 @@ TEST_F(BadInput, DiskFull) {
 }
 
 TEST_F(BadInput, LossThatIsNotANumber) {
-  const Outcome outcome = stoa(train("run", {"trainer.max_steps=100", "model.optim.lr=1e30", "model.optim.sched.warmup_steps=0"}));
+  // Steps of length 10 leave the range of fp16 at once.
+  const Outcome outcome =
+      stoa(train("run", {"trainer.max_steps=100", "trainer.precision=fp16", "model.optim.lr=10",
+                         "trainer.gradient_clip_val=0", "model.native_amp_init_scale=1",
+                         "model.optim.sched.warmup_steps=0"}));
   EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
   EXPECT_THAT(outcome.err, HasSubstr("the loss has not been finite"));
   EXPECT_THAT(outcome.err, HasSubstr("learning rate"));

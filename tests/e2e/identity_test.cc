@@ -25,8 +25,9 @@ class Identity : public Workplace {
 TEST_F(Identity, ResumingChangesNothing) {
   for (const char* precision : {"fp32", "bf16", "fp16"}) {
     const std::string name = precision;
-    const Arguments more{"trainer.precision=" + name, "model.hidden_dropout=0.1", "model.attention_dropout=0.1",
-                         "trainer.val_check_interval=5", "trainer.limit_val_batches=1"};
+    const Arguments more{"trainer.precision=" + name, "model.hidden_dropout=0.1",
+                         "model.attention_dropout=0.1", "trainer.val_check_interval=5",
+                         "trainer.limit_val_batches=1"};
     stoa_ok(train(name + "-straight", more));
     // The schedules know the last step: a part of the run is the whole run's configuration, ended early.
     const auto half = more + Arguments{"exp_manager.checkpoint_callback_params.every_n_train_steps=6",
@@ -47,7 +48,8 @@ TEST_F(Identity, TerminationSavesAndResumes) {
   {
     Program program(train("stopped", more), {directory(), {}});
     ASSERT_TRUE(program.wait_until([&] {
-      return fs::exists(path("stopped/metrics.jsonl")) && read_text(path("stopped/metrics.jsonl")).find("\"step\":5,") != std::string::npos;
+      return fs::exists(path("stopped/metrics.jsonl")) &&
+             read_text(path("stopped/metrics.jsonl")).find("\"step\":5,") != std::string::npos;
     }));
     program.signal(SIGTERM);
     const Outcome outcome = program.wait();
@@ -71,7 +73,8 @@ TEST_F(Identity, KilledAtRandomMoments) {
     return text ? std::atoi(text) : otherwise;
   };
   const int kills = setting("STOA_KILLS", 4), steps = setting("STOA_KILL_STEPS", 150);
-  const Arguments more{"trainer.max_steps=" + std::to_string(steps), "exp_manager.checkpoint_callback_params.every_n_train_steps=7",
+  const Arguments more{"trainer.max_steps=" + std::to_string(steps),
+                       "exp_manager.checkpoint_callback_params.every_n_train_steps=7",
                        "trainer.precision=bf16", "model.hidden_dropout=0.1"};
   const auto begin = std::chrono::steady_clock::now();
   stoa_ok(train("straight", more));
@@ -81,8 +84,9 @@ TEST_F(Identity, KilledAtRandomMoments) {
   for (int kill = 0; kill < kills; ++kill) {
     Program program(train("killed", more), {directory(), {}});
     const auto delay = std::chrono::duration_cast<std::chrono::microseconds>(whole).count();
-    const auto until = std::chrono::steady_clock::now() +
-                       std::chrono::microseconds(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(delay)));
+    const auto until =
+        std::chrono::steady_clock::now() +
+        std::chrono::microseconds(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(delay)));
     program.wait_until([&] { return std::chrono::steady_clock::now() >= until; });
     during += program.running();
     program.signal(SIGKILL);
@@ -95,17 +99,19 @@ TEST_F(Identity, KilledAtRandomMoments) {
   stoa_ok(train("killed", more));
   expect_same("straight", "killed");
   EXPECT_EQ(metrics("killed").size(), static_cast<std::size_t>(steps));
-  for (const auto& name : checkpoints("killed")) EXPECT_FALSE(name.starts_with(".")) << "left behind: " << name;
+  for (const auto& name : checkpoints("killed"))
+    EXPECT_FALSE(name.starts_with(".")) << "left behind: " << name;
   RecordProperty("kills_that_met_a_running_process", during);
 }
 
 TEST_F(Identity, RecomputationChangesNothing) {
   for (const char* precision : {"fp32", "bf16"}) {
     const std::string name = precision;
-    const Arguments more{"trainer.precision=" + name, "model.hidden_dropout=0.1", "model.attention_dropout=0.1",
-                         "model.num_layers=3"};
+    const Arguments more{"trainer.precision=" + name, "model.hidden_dropout=0.1",
+                         "model.attention_dropout=0.1", "model.num_layers=3"};
     stoa_ok(train(name, more));
-    stoa_ok(train(name + "-selective", more + Arguments{"model.activations_checkpoint_granularity=selective"}));
+    stoa_ok(
+        train(name + "-selective", more + Arguments{"model.activations_checkpoint_granularity=selective"}));
     stoa_ok(train(name + "-full", more + Arguments{"model.activations_checkpoint_granularity=full",
                                                    "model.activations_checkpoint_method=uniform",
                                                    "model.activations_checkpoint_num_layers=1"}));
@@ -129,8 +135,8 @@ TEST_F(Identity, ThreadsChangeNothing) {
 
 TEST_F(Identity, CpuAgreesWithTheReferenceOperationByOperation) {
   for (const char* precision : {"fp32", "bf16"})
-    stoa_ok(train(precision, {std::string("trainer.precision=") + precision, "trainer.max_steps=2", "--backend", "check",
-                              "model.optim.sched.warmup_steps=1"}));
+    stoa_ok(train(precision, {std::string("trainer.precision=") + precision, "trainer.max_steps=2",
+                              "--backend", "check", "model.optim.sched.warmup_steps=1"}));
 }
 
 TEST_F(Identity, CompareNamesWhatDiffers) {

@@ -8,10 +8,13 @@ class Plan : public Workplace {};
 
 TEST_F(Plan, BenchTakesWhatWasPlanned) {
   for (const Arguments& more :
-       {Arguments{"trainer.precision=fp32"}, Arguments{"trainer.precision=bf16"}, Arguments{"trainer.precision=fp16"},
+       {Arguments{"trainer.precision=fp32"}, Arguments{"trainer.precision=bf16"},
+        Arguments{"trainer.precision=fp16"},
         Arguments{"trainer.precision=bf16", "model.activations_checkpoint_granularity=selective"},
-        Arguments{"trainer.precision=bf16", "model.activations_checkpoint_granularity=full", "model.activations_checkpoint_method=uniform"},
-        Arguments{"trainer.precision=bf16", "model.data.reset_attention_mask=true", "model.hidden_dropout=0.1"}}) {
+        Arguments{"trainer.precision=bf16", "model.activations_checkpoint_granularity=full",
+                  "model.activations_checkpoint_method=uniform"},
+        Arguments{"trainer.precision=bf16", "model.data.reset_attention_mask=true",
+                  "model.hidden_dropout=0.1"}}) {
     const Arguments model = micro_model() + Arguments{"model.vocab_size=300"} + more;
     const auto bench = json_of(Arguments{"bench", "train"} + model + Arguments{"--steps", "2", "--json"});
     EXPECT_EQ(bench["planned_memory_bytes"], bench["arena_peak_bytes"]) << ::testing::PrintToString(more);
@@ -23,9 +26,17 @@ TEST_F(Plan, BenchTakesWhatWasPlanned) {
 // The smallest preset, as it is but for the number of layers and the sequence.
 TEST_F(Plan, BenchOfPresets) {
   for (const char* preset : {"tiny", "gpt2-124m", "llama-1b"}) {
-    const Arguments model{preset, "model.num_layers=1", "model.hidden_size=128", "model.num_attention_heads=2", "model.ffn_hidden_size=256",
-                          "model.vocab_size=500", "model.encoder_seq_length=128", "model.micro_batch_size=1", "model.global_batch_size=2",
-                          "model.num_query_groups=2", "trainer.num_threads=2"};
+    const Arguments model{preset,
+                          "model.num_layers=1",
+                          "model.hidden_size=128",
+                          "model.num_attention_heads=2",
+                          "model.ffn_hidden_size=256",
+                          "model.vocab_size=500",
+                          "model.encoder_seq_length=128",
+                          "model.micro_batch_size=1",
+                          "model.global_batch_size=2",
+                          "model.num_query_groups=2",
+                          "trainer.num_threads=2"};
     const auto bench = json_of(Arguments{"bench", "train"} + model + Arguments{"--steps", "1", "--json"});
     EXPECT_EQ(bench["planned_memory_bytes"], bench["arena_peak_bytes"]) << preset;
   }
@@ -33,9 +44,11 @@ TEST_F(Plan, BenchOfPresets) {
 
 // docs/memory.md states the base: program, libraries, stacks, host copies of a batch.
 TEST_F(Plan, PeakOfTheProcessIsTheArenaAndABase) {
-  const auto bench = json_of({"bench", "train", "tiny", "model.vocab_size=2000", "trainer.num_threads=2", "--steps", "2", "--json"});
+  const auto bench = json_of(
+      {"bench", "train", "tiny", "model.vocab_size=2000", "trainer.num_threads=2", "--steps", "2", "--json"});
   constexpr std::int64_t kBase = 64 << 20;
-  EXPECT_LT(bench["peak_memory_bytes"].get<std::int64_t>() - bench["arena_peak_bytes"].get<std::int64_t>(), kBase);
+  EXPECT_LT(bench["peak_memory_bytes"].get<std::int64_t>() - bench["arena_peak_bytes"].get<std::int64_t>(),
+            kBase);
 }
 
 // Sizes that no test machine has.

@@ -27,7 +27,8 @@ fs::path temporary_file() {
 // In the child, where only plain system calls are allowed. Does not return.
 [[noreturn]] void execute(char* const* argv, const char* directory, const char* out, const char* err,
                           const std::optional<std::uint64_t>& file_bytes) {
-  const int o = ::open(out, O_WRONLY | O_TRUNC), e = ::open(err, O_WRONLY | O_TRUNC), in = ::open("/dev/null", O_RDONLY);
+  const int o = ::open(out, O_WRONLY | O_TRUNC), e = ::open(err, O_WRONLY | O_TRUNC),
+            in = ::open("/dev/null", O_RDONLY);
   if (o < 0 || e < 0 || in < 0 || ::dup2(in, 0) < 0 || ::dup2(o, 1) < 0 || ::dup2(e, 2) < 0) ::_exit(125);
   if (::chdir(directory) != 0) ::_exit(125);
   if (file_bytes) {
@@ -42,7 +43,8 @@ fs::path temporary_file() {
 }  // namespace
 
 std::string Outcome::text() const {
-  return fmt::format("exit {}{}\n--- output\n{}\n--- errors\n{}\n", exit_code, timed_out ? " (timed out)" : "", out, err);
+  return fmt::format("exit {}{}\n--- output\n{}\n--- errors\n{}\n", exit_code,
+                     timed_out ? " (timed out)" : "", out, err);
 }
 
 Program::Program(const Arguments& arguments, const ProgramOptions& options)
@@ -57,7 +59,8 @@ Program::Program(const Arguments& arguments, const ProgramOptions& options)
   argv.push_back(nullptr);
   pid_ = ::fork();
   require<InternalError>(pid_ >= 0, "fork failed");
-  if (pid_ == 0) execute(argv.data(), options_.directory.c_str(), out_.c_str(), err_.c_str(), options_.file_bytes);
+  if (pid_ == 0)
+    execute(argv.data(), options_.directory.c_str(), out_.c_str(), err_.c_str(), options_.file_bytes);
 }
 
 Program::~Program() {

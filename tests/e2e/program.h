@@ -25,8 +25,9 @@ struct Outcome {
 };
 
 struct ProgramOptions {
-  fs::path directory;                       // to run in
-  std::optional<std::uint64_t> file_bytes;  // largest file it may write (RLIMIT_FSIZE; the signal is ignored: EFBIG)
+  fs::path directory;  // to run in
+  std::optional<std::uint64_t>
+      file_bytes;  // largest file it may write (RLIMIT_FSIZE; the signal is ignored: EFBIG)
   std::chrono::seconds timeout{120};
 };
 

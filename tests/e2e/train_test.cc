@@ -15,12 +15,13 @@ using ::testing::HasSubstr;
 class Train : public Workplace {};
 
 TEST_F(Train, WritesTheWholeRunDirectoryAndEveryCommandReadsIt) {
-  stoa_ok(train("run", {"trainer.max_steps=60", "trainer.val_check_interval=30", "trainer.limit_val_batches=2",
-                        "trainer.trace_steps=[5]", "model.optim.lr=3e-3", "trainer.sample_prompts=['the stone']",
-                        "trainer.sample_max_tokens=4"}));
-  for (const char* file : {"config.yaml", "metrics.jsonl", "trace.json", "report.html", "checkpoints/latest",
-                           "checkpoints/step-0000060/model/config.json", "checkpoints/step-0000060/model/model.safetensors",
-                           "checkpoints/step-0000060/model/tokenizer.json", "checkpoints/step-0000060/state/manifest.json"})
+  stoa_ok(train("run", {"trainer.max_steps=60", "trainer.val_check_interval=30",
+                        "trainer.limit_val_batches=2", "trainer.trace_steps=[5]", "model.optim.lr=3e-3",
+                        "trainer.sample_prompts=['the stone']", "trainer.sample_max_tokens=4"}));
+  for (const char* file :
+       {"config.yaml", "metrics.jsonl", "trace.json", "report.html", "checkpoints/latest",
+        "checkpoints/step-0000060/model/config.json", "checkpoints/step-0000060/model/model.safetensors",
+        "checkpoints/step-0000060/model/tokenizer.json", "checkpoints/step-0000060/state/manifest.json"})
     EXPECT_TRUE(fs::exists(path("run") / file)) << file;
   int events = 0;
   for (const auto& entry : fs::directory_iterator(path("run")))
@@ -30,8 +31,8 @@ TEST_F(Train, WritesTheWholeRunDirectoryAndEveryCommandReadsIt) {
 
   const auto steps = metrics("run");
   ASSERT_EQ(steps.size(), 60u);
-  for (const char* key : {"step", "samples", "tokens", "loss", "lr", "grad_norm", "loss_scale", "step_seconds",
-                          "tokens_per_second", "model_tflops", "mfu", "peak_memory_bytes"})
+  for (const char* key : {"step", "samples", "tokens", "loss", "lr", "grad_norm", "loss_scale",
+                          "step_seconds", "tokens_per_second", "model_tflops", "mfu", "peak_memory_bytes"})
     EXPECT_TRUE(steps.at(60).contains(key)) << key;
   EXPECT_EQ(steps.at(60)["samples"], 240);
   EXPECT_EQ(steps.at(60)["tokens"], 240 * 32);
@@ -41,10 +42,11 @@ TEST_F(Train, WritesTheWholeRunDirectoryAndEveryCommandReadsIt) {
   EXPECT_LT(validation.at(60)["val_loss"].get<double>(), validation.at(30)["val_loss"].get<double>());
   EXPECT_TRUE(nlohmann::json::parse(read_text(path("run") / "trace.json"))["traceEvents"].size() > 50);
 
-  const auto generated = json_of({"generate", "run", "--prompt", "the stone", "--max-tokens", "5", "--greedy", "--json"});
+  const auto generated =
+      json_of({"generate", "run", "--prompt", "the stone", "--max-tokens", "5", "--greedy", "--json"});
   EXPECT_EQ(generated["ids"].size(), 5u);
-  EXPECT_EQ(generated["ids"],
-            json_of({"generate", "run", "--prompt", "the stone", "--max-tokens", "5", "--greedy", "--json"})["ids"]);
+  EXPECT_EQ(generated["ids"], json_of({"generate", "run", "--prompt", "the stone", "--max-tokens", "5",
+                                       "--greedy", "--json"})["ids"]);
   write_text(path("lines.txt"), "the stone walks\nbread\n");
   const std::string scores = stoa_ok({"score", "run", "lines.txt"}).out;
   const auto first = nlohmann::json::parse(scores.substr(0, scores.find('\n')));
@@ -87,8 +89,8 @@ TEST_F(Train, TimeLimitSavesAndEnds) {
 }
 
 TEST_F(Train, BatchRampsUp) {
-  stoa_ok(train("run", {"model.global_batch_size=8", "model.rampup_batch_size=[2,2,24]", "trainer.max_steps=16",
-                        "model.optim.sched.warmup_steps=1"}));
+  stoa_ok(train("run", {"model.global_batch_size=8", "model.rampup_batch_size=[2,2,24]",
+                        "trainer.max_steps=16", "model.optim.sched.warmup_steps=1"}));
   const auto steps = metrics("run");
   std::vector<std::int64_t> sizes;
   std::int64_t before = 0;
@@ -124,19 +126,21 @@ TEST_F(Train, KeepsTheNewestAndTheBest) {
 
 TEST_F(Train, EveryPrecisionLearns) {
   for (const char* precision : {"fp32", "bf16", "fp16"}) {
-    stoa_ok(train(precision, {"trainer.max_steps=50", std::string("trainer.precision=") + precision, "model.optim.lr=3e-3",
-                              "model.native_amp_init_scale=65536"}));
+    stoa_ok(train(precision, {"trainer.max_steps=50", std::string("trainer.precision=") + precision,
+                              "model.optim.lr=3e-3", "model.native_amp_init_scale=65536"}));
     const auto steps = metrics(precision);
     EXPECT_LT(steps.at(50)["loss"].get<double>(), steps.at(1)["loss"].get<double>() - 0.8) << precision;
   }
   // One data order and one set of initial weights: the precisions start from the same loss.
   EXPECT_NEAR(metrics("fp32").at(1)["loss"].get<double>(), metrics("bf16").at(1)["loss"].get<double>(), 0.02);
-  EXPECT_NEAR(metrics("fp32").at(1)["loss"].get<double>(), metrics("fp16").at(1)["loss"].get<double>(), 0.005);
+  EXPECT_NEAR(metrics("fp32").at(1)["loss"].get<double>(), metrics("fp16").at(1)["loss"].get<double>(),
+              0.005);
 }
 
 TEST_F(Train, HalfPrecisionFindsItsLossScale) {
-  const Outcome outcome = stoa_ok(train("run", {"trainer.max_steps=70", "trainer.precision=fp16", "model.optim.lr=3e-3",
-                                                "model.native_amp_growth_interval=20"}));
+  const Outcome outcome =
+      stoa_ok(train("run", {"trainer.max_steps=70", "trainer.precision=fp16", "model.optim.lr=3e-3",
+                            "model.native_amp_growth_interval=20"}));
   const auto steps = metrics("run");
   EXPECT_EQ(steps.at(1)["loss_scale"].get<double>(), 4294967296.0);
   double lowest = 1e30;

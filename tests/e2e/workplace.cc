@@ -19,8 +19,8 @@ fs::path new_directory() {
 
 std::string pseudo_prose(std::uint64_t seed, int words) {
   static constexpr std::array<const char*, 32> kWords{
-      "the",   "of",   "and",  "stone", "column", "roof",  "light", "walks", "under", "porch", "learner",
-      "talks", "with", "a",    "sea",   "wind",   "bread", "olive", "names", "every", "word",  "twice",
+      "the",    "of",   "and",  "stone", "column",  "roof",    "light", "walks", "under", "porch", "learner",
+      "talks",  "with", "a",    "sea",   "wind",    "bread",   "olive", "names", "every", "word",  "twice",
       "slowly", "long", "road", "to",    "harbour", "morning", "we",    "count", "steps", "home"};
   std::string text;
   std::uint64_t state = seed * 2654435761u + 12345, previous = 0;
@@ -38,7 +38,8 @@ void Workplace::SetUp() {
   directory_ = new_directory();
   std::string lines;
   for (int d = 0; d < 120; ++d)
-    lines += nlohmann::json{{"text", pseudo_prose(static_cast<std::uint64_t>(d), 60 + d % 7 * 20)}}.dump() + "\n";
+    lines +=
+        nlohmann::json{{"text", pseudo_prose(static_cast<std::uint64_t>(d), 60 + d % 7 * 20)}}.dump() + "\n";
   write_text(path("text.jsonl"), lines);
   write_text(path("text.txt"), pseudo_prose(99, 3000));
   stoa_ok({"tokenizer", "train", "text.txt", "--vocab-size", "300", "--output", "tok"});

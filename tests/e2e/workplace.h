@@ -1,4 +1,5 @@
-// A temporary directory with a small text, its tokenizer and its tokens, and the commands that tests run there.
+// A temporary directory with a small text, its tokenizer and its tokens, and the commands that tests run
+// there.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,12 +12,14 @@
 
 namespace stoa::e2e {
 
-// `words` pseudo-random words in sentences, the same on every machine: something that a model can learn a little of.
+// `words` pseudo-random words in sentences, the same on every machine: something that a model can learn a
+// little of.
 std::string pseudo_prose(std::uint64_t seed, int words);
 
 class Workplace : public ::testing::Test {
  protected:
-  // text.jsonl (120 documents), tok/ (300 tokens), data.bin, data.idx. Made once per process, copied per test.
+  // text.jsonl (120 documents), tok/ (300 tokens), data.bin, data.idx. Made once per process, copied per
+  // test.
   void SetUp() override;
   void TearDown() override;
 
@@ -29,7 +32,8 @@ class Workplace : public ::testing::Test {
   Outcome stoa_ok(const Arguments& arguments) const;
   nlohmann::json json_of(const Arguments& arguments) const;
 
-  // Arguments of `stoa train` for a model of 2 layers x 32, sequence 32, 4 samples per step, fp32, on the prepared data; with
+  // Arguments of `stoa train` for a model of 2 layers x 32, sequence 32, 4 samples per step, fp32, on the
+  // prepared data; with
   // --output when `run` is given.
   static Arguments train(const std::string& run, const Arguments& more = {});
   // The same configuration without a command, tokenizer and data: for `bench train` and `plan memory`.

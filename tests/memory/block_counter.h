@@ -1,4 +1,5 @@
-// Counts large blocks that the process takes from the heap, whoever asks: operator new, malloc and kin of every library.
+// Counts large blocks that the process takes from the heap, whoever asks: operator new, malloc and kin of
+// every library.
 #pragma once
 
 #include <cstddef>

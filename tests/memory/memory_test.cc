@@ -1,4 +1,5 @@
-// Exact memory (docs/design.md): what was planned is what is used, category by category, and nothing large lives elsewhere.
+// Exact memory (docs/design.md): what was planned is what is used, category by category, and nothing large
+// lives elsewhere.
 #include <gtest/gtest.h>
 
 #include "base/console.h"
@@ -24,18 +25,25 @@ const std::vector<Case>& cases() {
       {"bf16", {"trainer.precision=bf16"}},
       {"fp16", {"trainer.precision=fp16"}},
       {"bf16, fp32 residual", {"trainer.precision=bf16", "model.fp32_residual_connection=true"}},
-      {"dropout", {"trainer.precision=bf16", "model.hidden_dropout=0.1", "model.attention_dropout=0.1", "model.embedding_dropout=0.1"}},
-      {"selective recompute", {"trainer.precision=bf16", "model.activations_checkpoint_granularity=selective"}},
+      {"dropout",
+       {"trainer.precision=bf16", "model.hidden_dropout=0.1", "model.attention_dropout=0.1",
+        "model.embedding_dropout=0.1"}},
+      {"selective recompute",
+       {"trainer.precision=bf16", "model.activations_checkpoint_granularity=selective"}},
       {"full recompute",
-       {"trainer.precision=bf16", "model.activations_checkpoint_granularity=full", "model.activations_checkpoint_method=uniform",
-        "model.activations_checkpoint_num_layers=2"}},
+       {"trainer.precision=bf16", "model.activations_checkpoint_granularity=full",
+        "model.activations_checkpoint_method=uniform", "model.activations_checkpoint_num_layers=2"}},
       {"block recompute, dropout",
-       {"trainer.precision=fp16", "model.activations_checkpoint_granularity=full", "model.activations_checkpoint_method=block",
-        "model.activations_checkpoint_num_layers=1", "model.hidden_dropout=0.1"}},
-      {"packed documents", {"trainer.precision=fp32", "model.data.reset_attention_mask=true", "model.data.reset_position_ids=true"}},
+       {"trainer.precision=fp16", "model.activations_checkpoint_granularity=full",
+        "model.activations_checkpoint_method=block", "model.activations_checkpoint_num_layers=1",
+        "model.hidden_dropout=0.1"}},
+      {"packed documents",
+       {"trainer.precision=fp32", "model.data.reset_attention_mask=true",
+        "model.data.reset_position_ids=true"}},
       {"llama",
-       {"trainer.precision=bf16", "model.position_embedding_type=rope", "model.normalization=rmsnorm", "model.activation=swiglu",
-        "model.bias=false", "model.share_embeddings_and_output_weights=false", "model.num_query_groups=1"}},
+       {"trainer.precision=bf16", "model.position_embedding_type=rope", "model.normalization=rmsnorm",
+        "model.activation=swiglu", "model.bias=false", "model.share_embeddings_and_output_weights=false",
+        "model.num_query_groups=1"}},
       {"no validation", {"trainer.val_check_interval=0"}},
       {"sgd", {"model.optim.name=sgd", "trainer.precision=fp32"}},
       {"accumulation", {"model.micro_batch_size=1", "model.global_batch_size=4"}},
@@ -43,13 +51,21 @@ const std::vector<Case>& cases() {
   return list;
 }
 
+run::Machine two_threads() {
+  cli::MachineOptions options;
+  options.threads = 2;
+  return cli::make_machine(options);
+}
+
 train::RunConfig configuration(const Arguments& more) {
   Console quiet(Console::Level::kQuiet);
   config::Report report;
-  const auto overrides = Arguments{"model.num_layers=3", "model.hidden_size=64", "model.num_attention_heads=4", "model.encoder_seq_length=64",
-                                   "model.micro_batch_size=2", "model.global_batch_size=4", "model.vocab_size=301",
-                                   "trainer.max_steps=10", "model.optim.sched.warmup_steps=1"} +
-                         more;
+  const auto overrides =
+      Arguments{
+          "model.num_layers=3",          "model.hidden_size=64",     "model.num_attention_heads=4",
+          "model.encoder_seq_length=64", "model.micro_batch_size=2", "model.global_batch_size=4",
+          "model.vocab_size=301",        "trainer.max_steps=10",     "model.optim.sched.warmup_steps=1"} +
+      more;
   return cli::load_run_config(STOA_SOURCE_DIR "/configs/tiny.yaml", overrides, quiet, &report);
 }
 
@@ -77,7 +93,7 @@ TEST(ExactMemory, PlannedDeclaredAndTouchedAreEqualByCategory) {
     SCOPED_TRACE(c.name);
     const auto config = configuration(c.overrides);
     const auto plan = train::plan_training(config, 0);
-    run::Machine machine = cli::make_machine({.threads = 2});
+    run::Machine machine = two_threads();
     run::Machine meta = cli::make_meta_machine(machine);
     const auto planned = plan::plan_memory(meta, plan.options);
     const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan.options);
@@ -118,16 +134,29 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
   if (!memory_test::can_count_blocks()) GTEST_SKIP() << "the heap cannot be watched in this build";
   for (const auto& c : cases()) {
     SCOPED_TRACE(c.name);
-    // A microbatch of 16 x 1024 tokens: its ids alone are 64 KiB, so that nothing of the step's size goes unseen.
-    const auto config = configuration(c.overrides + Arguments{"model.vocab_size=null", "model.data=" + path("data").string(), "model.data.splits_string='80,20,0'",
-                                                              "model.tokenizer=" + path("tok").string(), "model.encoder_seq_length=512", "model.num_layers=2",
-                                                              "model.micro_batch_size=33", "model.global_batch_size=66", "trainer.max_steps=5",
-                                                              "trainer.val_check_interval=4", "trainer.limit_val_batches=1", "trainer.log_every_n_steps=1",
-                                                              "exp_manager.create_checkpoint_callback=false", "exp_manager.explicit_log_dir=" + path("run").string()});
+    // A microbatch of 16 x 1024 tokens: its ids alone are 64 KiB, so that nothing of the step's size goes
+    // unseen.
+    const auto config = configuration(
+        c.overrides + Arguments{"model.vocab_size=null", "model.data=" + path("data").string(),
+                                "model.data.splits_string='80,20,0'",
+                                "model.tokenizer=" + path("tok").string(), "model.encoder_seq_length=512",
+                                "model.num_layers=2", "model.micro_batch_size=33",
+                                "model.global_batch_size=66", "trainer.max_steps=5",
+                                "trainer.val_check_interval=4", "trainer.limit_val_batches=1",
+                                "trainer.log_every_n_steps=1", "exp_manager.create_checkpoint_callback=false",
+                                "exp_manager.explicit_log_dir=" + path("run").string()});
     CountingObserver observer(5);
     Console quiet(Console::Level::kQuiet);
-    train::Trainer trainer({config, cli::show_run_config(config), [] { return cli::make_machine({.threads = 2}); }, cli::make_meta_machine, quiet,
-                            {&observer}, {}, {}, "", ""});
+    train::Trainer trainer({config,
+                            cli::show_run_config(config),
+                            two_threads,
+                            cli::make_meta_machine,
+                            quiet,
+                            {&observer},
+                            {},
+                            {},
+                            "",
+                            ""});
     trainer.run();
     EXPECT_EQ(observer.blocks.count, 0) << "largest: " << observer.blocks.largest << " bytes";
   }
