@@ -4,8 +4,10 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "schedule/draw.h"
 #include "schedule/generators.h"
 #include "schedule/validate.h"
@@ -16,10 +18,16 @@ namespace {
 struct ScheduleArguments {
   schedule::ScheduleRequest request;
   schedule::Durations durations;
+  std::optional<double> backward, input, weight;
   std::string format = "text";
 };
 
-void show(const ScheduleArguments& arguments) {
+void show(ScheduleArguments arguments) {
+  const double half = arguments.backward.value_or(2) / 2;
+  require<ConfigError>(half > 0, "--backward-time must be positive, got {}", 2 * half);
+  arguments.durations.backward_input = arguments.input.value_or(half);
+  arguments.durations.backward_weight = arguments.weight.value_or(half);
+  if (arguments.backward) arguments.durations.backward = *arguments.backward;
   const auto schedule = schedule::generate(arguments.request);
   schedule::validate(schedule::lower(schedule, arguments.durations));
   const auto write = arguments.format == "json"   ? schedule::to_json
@@ -50,9 +58,9 @@ void add_schedule_command(CLI::App& app, Context&) {
       ->check(CLI::IsMember({"text", "json", "svg", "html"}))
       ->capture_default_str();
   command->add_option("--forward-time", durations.forward, "Of one chunk, any unit")->capture_default_str();
-  command->add_option("--backward-time", durations.backward, "Of both gradients together; default: the sum of the two");
-  command->add_option("--input-gradient-time", durations.backward_input, "Of one chunk")->capture_default_str();
-  command->add_option("--weight-gradient-time", durations.backward_weight, "Of one chunk")->capture_default_str();
+  command->add_option("--backward-time", arguments->backward, "Of both gradients together; where they are split, each is half of it unless given");
+  command->add_option("--input-gradient-time", arguments->input, "Of one chunk; default 1");
+  command->add_option("--weight-gradient-time", arguments->weight, "Of one chunk; default 1");
   command->add_option("--communication-time", durations.communication, "Of one transfer")->capture_default_str();
   command->callback([arguments] { show(*arguments); });
 }
