@@ -2,7 +2,7 @@
 # Installs what Stoa is built with, on Debian 12 or 13. Needs root or sudo; asks for nothing when all is there.
 set -euo pipefail
 packages=(g++ cmake ninja-build pkg-config git ca-certificates python3
-          libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev libdnnl-dev libxxhash-dev
+          libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev libxxhash-dev
           libzstd-dev zlib1g-dev libutf8proc-dev libgtest-dev libgmock-dev)
 [ $# -gt 0 ] && packages+=("$@")
 missing=()
