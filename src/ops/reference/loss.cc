@@ -40,11 +40,21 @@ void ReferenceBackend::execute(const CrossEntropy& op, Resources) {
   if (op.gradient) store(logits, op.logits);
 }
 
+// The CPU backend runs this one too: no copies of the losses, which are as many as tokens.
 void ReferenceBackend::execute(const SumLosses& op, Resources) {
-  const Values losses = load(op.losses), mask = load(op.loss_mask);
   double& sum = op.state.as<double>()[static_cast<int>(StepSlot::kLossSum)];
-  for (std::size_t t = 0; t < losses.size(); ++t)
-    if (mask[t] != 0) sum += losses[t] * mask[t];
+  const auto add = [&](auto type) {
+    using T = decltype(type);
+    for (std::int64_t t = 0; t < op.losses.rows(); ++t) {
+      const double mask = *op.loss_mask.row<float>(t);
+      if (mask != 0) sum += static_cast<double>(*op.losses.row<T>(t)) * mask;
+    }
+  };
+  if (op.losses.dtype == DType::kF64) {
+    add(double{});
+  } else {
+    add(float{});
+  }
 }
 
 }  // namespace stoa::ops
