@@ -38,13 +38,15 @@ double rate_of(Machine& machine, DType type, const GemmShape& shape) {
   memory.push_back(machine.device->allocate(workspace));
   Scratch scratch(TensorView(memory.back().data(), DType::kU8, {static_cast<std::int64_t>(workspace)}, machine.device->kind()));
   ops::OpContext context{*machine.backend, *machine.stream, scratch};
-  double best = 0;
-  for (int repeat = 0; repeat < 5; ++repeat) {
+  double best = 0, spent = 0;
+  for (int repeat = 0; repeat < 2 || (repeat < 6 && spent < 0.2); ++repeat) {
     const auto begin = std::chrono::steady_clock::now();
     ops::run(context, op);
     machine.stream->synchronize();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (repeat > 0) best = std::max(best, ops::matrix_flops(op) / seconds * 1e-12);  // the first one touches memory
+    if (repeat == 0) continue;  // touches memory for the first time
+    spent += seconds;
+    best = std::max(best, ops::matrix_flops(op) / seconds * 1e-12);
   }
   return best;
 }
