@@ -3,8 +3,8 @@
 
 #include <array>
 #include <atomic>
-#include <thread>
 #include <cmath>
+#include <thread>
 
 #include "base/checksum.h"
 #include "base/error.h"
@@ -34,12 +34,13 @@ TEST(Half, F16RoundTripsEveryValue) {
   }
   EXPECT_EQ(f16(65519.9f).bits, 0x7bff);
   EXPECT_EQ(f16(65520.0f).bits, 0x7c00);
-  EXPECT_EQ(f16(0x1p-25f).bits, 0);       // half of the smallest subnormal: even is zero
+  EXPECT_EQ(f16(0x1p-25f).bits, 0);  // half of the smallest subnormal: even is zero
   EXPECT_EQ(f16(0x1.8p-24f).bits, 2);
 }
 
 TEST(Philox, MatchesPublishedVectors) {  // Random123 kat_vectors, philox4x32 10 rounds
-  EXPECT_THAT(philox4x32({0, 0}, {0, 0, 0, 0}), testing::ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
+  EXPECT_THAT(philox4x32({0, 0}, {0, 0, 0, 0}),
+              testing::ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
   EXPECT_THAT(philox4x32({0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}),
               testing::ElementsAre(0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
 }
@@ -67,7 +68,8 @@ TEST(WorkerPool, RunsEveryTaskOnceAndCarriesErrors) {
     });
     for (auto& s : seen) EXPECT_EQ(s, 1);
   }
-  EXPECT_THROW(pool.run(8, [](std::int64_t task, int) { require<DataError>(task != 5, "task {}", task); }), DataError);
+  EXPECT_THROW(pool.run(8, [](std::int64_t task, int) { require<DataError>(task != 5, "task {}", task); }),
+               DataError);
   pool.run(3, [](std::int64_t, int) {});
 }
 

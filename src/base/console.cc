@@ -12,7 +12,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// The start of `text` that fits one line of the terminal: a longer live line would wrap and could not be replaced.
+// The start of `text` that fits one line of the terminal: a longer live line would wrap and could not be
+// replaced.
 std::string_view fit_terminal(std::string_view text, std::FILE* stream) {
   winsize size{};
   if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return text;
@@ -84,7 +85,8 @@ std::string format_bytes(double bytes) {
   const char* units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
   int u = 0;
   while (std::abs(bytes) >= 1000 && u < 5) bytes /= 1000, ++u;
-  return u == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.{}f} {}", bytes, bytes < 10 ? 2 : 1, units[u]);
+  return u == 0 ? fmt::format("{:.0f} B", bytes)
+                : fmt::format("{:.{}f} {}", bytes, bytes < 10 ? 2 : 1, units[u]);
 }
 
 std::string format_count(double value) {
@@ -95,7 +97,11 @@ std::string format_count(double value) {
 }
 
 Progress::Progress(Console& console, std::string label, double total, std::string unit)
-    : console_(console), label_(std::move(label)), unit_(std::move(unit)), total_(total), start_(Clock::now()) {}
+    : console_(console),
+      label_(std::move(label)),
+      unit_(std::move(unit)),
+      total_(total),
+      start_(Clock::now()) {}
 
 void Progress::update(double done) {
   done_ = done;
@@ -105,17 +111,20 @@ void Progress::update(double done) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = elapsed > 0 ? done / elapsed : 0;
   if (total_ > 0) {
-    console_.live(fmt::format("{}  {:.0f} %  {}{}/s  left {}", label_, 100 * done / total_, format_count(rate), unit_,
+    console_.live(fmt::format("{}  {:.0f} %  {}{}/s  left {}", label_, 100 * done / total_,
+                              format_count(rate), unit_,
                               format_duration(rate > 0 ? (total_ - done) / rate : NAN)));
   } else {
-    console_.live(fmt::format("{}  {}{}  {}{}/s", label_, format_count(done), unit_, format_count(rate), unit_));
+    console_.live(
+        fmt::format("{}  {}{}  {}{}/s", label_, format_count(done), unit_, format_count(rate), unit_));
   }
 }
 
 void Progress::finish() {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
-  console_.line(fmt::format("{}  {}{} in {}  ({}{}/s)", label_, format_count(done_), unit_, format_duration(elapsed),
-                            format_count(elapsed > 0 ? done_ / elapsed : 0), unit_));
+  console_.line(fmt::format("{}  {}{} in {}  ({}{}/s)", label_, format_count(done_), unit_,
+                            format_duration(elapsed), format_count(elapsed > 0 ? done_ / elapsed : 0),
+                            unit_));
 }
 
 }  // namespace stoa

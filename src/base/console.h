@@ -14,10 +14,11 @@ class Console {
   enum class Level { kQuiet, kNormal };
   explicit Console(Level level = Level::kNormal, std::FILE* stream = stderr);
 
-  void line(std::string_view text);     // a line that stays
-  void live(std::string_view text);     // replaces the live line in a terminal; elsewhere at most one line every 10 s
-  void warn(std::string_view text);     // "WARNING …", also when quiet
-  void finish_live();                   // ends the live line
+  void line(std::string_view text);  // a line that stays
+  void live(
+      std::string_view text);  // replaces the live line in a terminal; elsewhere at most one line every 10 s
+  void warn(std::string_view text);  // "WARNING …", also when quiet
+  void finish_live();                // ends the live line
   bool is_terminal() const { return terminal_; }
 
  private:
@@ -42,8 +43,8 @@ std::string format_count(double value);
 class Progress {
  public:
   Progress(Console& console, std::string label, double total, std::string unit);
-  void update(double done);   // draws at most ten times a second
-  void finish();              // one closing line with the total and the rate
+  void update(double done);  // draws at most ten times a second
+  void finish();             // one closing line with the total and the rate
  private:
   Console& console_;
   const std::string label_, unit_;

@@ -13,7 +13,8 @@ namespace stoa {
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-  // Exit status of the program when this error ends it (COMMANDS: 1 refused or failed, 2 wrong usage, 130 interrupted).
+  // Exit status of the program when this error ends it (COMMANDS: 1 refused or failed, 2 wrong usage, 130
+  // interrupted).
   virtual int exit_code() const noexcept { return 1; }
 };
 
@@ -27,14 +28,30 @@ class Interrupted : public Error {  // SIGINT/SIGTERM ended the work
   using Error::Error;
   int exit_code() const noexcept override { return 130; }
 };
-class ConfigError : public Error { using Error::Error; };    // configuration: unknown key, range, contradiction
-class ShapeError : public Error { using Error::Error; };     // tensors whose shapes or types do not fit
-class IoError : public Error { using Error::Error; };        // files: missing, truncated, unwritable
-class DataError : public Error { using Error::Error; };      // content: corrupt file, id beyond vocabulary
-class NumericsError : public Error { using Error::Error; };  // NaN loss and kin
-class CommError : public Error { using Error::Error; };      // a peer failed, a time-out; names rank and operation
-class DeviceError : public Error { using Error::Error; };    // out of memory, driver
-class InternalError : public Error { using Error::Error; };  // broken invariant of the program
+class ConfigError : public Error {
+  using Error::Error;
+};  // configuration: unknown key, range, contradiction
+class ShapeError : public Error {
+  using Error::Error;
+};  // tensors whose shapes or types do not fit
+class IoError : public Error {
+  using Error::Error;
+};  // files: missing, truncated, unwritable
+class DataError : public Error {
+  using Error::Error;
+};  // content: corrupt file, id beyond vocabulary
+class NumericsError : public Error {
+  using Error::Error;
+};  // NaN loss and kin
+class CommError : public Error {
+  using Error::Error;
+};  // a peer failed, a time-out; names rank and operation
+class DeviceError : public Error {
+  using Error::Error;
+};  // out of memory, driver
+class InternalError : public Error {
+  using Error::Error;
+};  // broken invariant of the program
 
 // Throws E with a formatted message.
 template <class E, class... Args>
@@ -45,7 +62,8 @@ template <class E, class... Args>
 // Throws E unless `condition` holds. The message is formatted only on failure.
 template <class E, class... Args>
 void require(bool condition, fmt::format_string<Args...> format, Args&&... args) {
-  if (!condition) [[unlikely]] fail<E>(format, std::forward<Args>(args)...);
+  if (!condition) [[unlikely]]
+    fail<E>(format, std::forward<Args>(args)...);
 }
 
 }  // namespace stoa

@@ -34,7 +34,7 @@ int open_for_reading(const fs::path& path, struct stat* status) {
 }  // namespace
 
 std::string read_text(const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   const int fd = open_for_reading(path, &status);
   std::string text;
   text.reserve(static_cast<std::size_t>(status.st_size));
@@ -74,7 +74,8 @@ void sync_directory(const fs::path& directory) {
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   temporary_ = path_;
-  temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));
+  temporary_ +=
+      ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));
   fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_io("write", path_);
 }
@@ -119,7 +120,7 @@ void AtomicFile::commit() {
 }
 
 MappedFile::MappedFile(const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   const int fd = open_for_reading(path, &status);
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ > 0) {

@@ -21,8 +21,8 @@ void write_text(const fs::path& path, std::string_view text);
 // fsync of a directory, so that a rename in it survives a power cut. IoError on failure.
 void sync_directory(const fs::path& directory);
 
-// A file that appears under its name only when commit() has returned: written beside it under a temporary name, fsynced,
-// renamed, directory fsynced. Destruction without commit() leaves no trace.
+// A file that appears under its name only when commit() has returned: written beside it under a temporary
+// name, fsynced, renamed, directory fsynced. Destruction without commit() leaves no trace.
 class AtomicFile {
  public:
   explicit AtomicFile(fs::path path);
@@ -30,10 +30,10 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  void write(const void* data, std::size_t bytes);            // appends; IoError names the path and the reason
+  void write(const void* data, std::size_t bytes);  // appends; IoError names the path and the reason
   void write(std::string_view text) { write(text.data(), text.size()); }
   void write_at(std::uint64_t offset, const void* data, std::size_t bytes);
-  std::uint64_t size() const { return size_; }                // bytes appended so far
+  std::uint64_t size() const { return size_; }  // bytes appended so far
   const fs::path& path() const { return path_; }
   void commit();
 

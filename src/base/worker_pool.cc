@@ -95,7 +95,9 @@ void WorkerPool::drain(std::uint32_t generation, int worker) {
     if (next >= tasks) return;  // kClosed too
     const Call call = call_.load(std::memory_order_acquire);
     const void* body = body_.load(std::memory_order_acquire);
-    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire))
+      continue;
     // A task of this generation is ours: nothing of the run changes before it is done.
     if (!failed_.load(std::memory_order_relaxed)) {
       try {

@@ -13,7 +13,8 @@ std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const R
   variables.emplace_back("add_generation_prompt", options.add_generation_prompt);
   for (const auto* absent : {"tools", "documents"})  // transformers passes None
     if (!options.variables.contains(absent)) variables.emplace_back(absent, nullptr);
-  for (const auto& [key, value] : options.variables.items()) variables.emplace_back(key, Value::from_json(value));
+  for (const auto& [key, value] : options.variables.items())
+    variables.emplace_back(key, Value::from_json(value));
   std::tm now{};
   if (options.now) {
     now = *options.now;

@@ -1,5 +1,5 @@
-// The chat template of a model: messages to the text that the model was tuned on. It is a Jinja template from a model's files,
-// of unknown origin: rendering is bounded in time, memory and depth.
+// The chat template of a model: messages to the text that the model was tuned on. It is a Jinja template from
+// a model's files, of unknown origin: rendering is bounded in time, memory and depth.
 #pragma once
 
 #include <ctime>
@@ -15,8 +15,9 @@ namespace stoa::chat {
 
 struct RenderOptions {
   bool add_generation_prompt = true;
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // bos_token, eos_token, tools, enable_thinking …
-  std::optional<std::tm> now;                                           // for strftime_now(); none: local time
+  nlohmann::ordered_json variables =
+      nlohmann::ordered_json::object();  // bos_token, eos_token, tools, enable_thinking …
+  std::optional<std::tm> now;            // for strftime_now(); none: local time
   RenderLimits limits;
 };
 
@@ -28,7 +29,8 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // `messages`: [{"role": "user", "content": "…"}, …]. The same text as transformers' apply_chat_template(tokenize=False).
+  // `messages`: [{"role": "user", "content": "…"}, …]. The same text as transformers'
+  // apply_chat_template(tokenize=False).
   std::string render(const nlohmann::ordered_json& messages, const RenderOptions& options = {}) const;
 
  private:

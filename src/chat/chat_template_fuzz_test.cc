@@ -1,6 +1,7 @@
-// Fuzz target for chat templates: any text renders or is refused with TemplateError. As a test it runs over the fixtures'
-// templates and mutations of them for a second; with clang it is a libFuzzer target:
-//   clang++ -std=c++20 -DSTOA_LIBFUZZER -fsanitize=fuzzer,address -Isrc src/chat/chat_template_fuzz_test.cc <libraries>
+// Fuzz target for chat templates: any text renders or is refused with TemplateError. As a test it runs over
+// the fixtures' templates and mutations of them for a second; with clang it is a libFuzzer target:
+//   clang++ -std=c++20 -DSTOA_LIBFUZZER -fsanitize=fuzzer,address -Isrc src/chat/chat_template_fuzz_test.cc
+//   <libraries>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -9,10 +10,13 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using stoa::chat::ChatTemplate;
-  static const nlohmann::ordered_json messages = {{{"role", "system"}, {"content", "Be brief."}},
-                                                  {{"role", "user"}, {"content", " Hi \n"}},
-                                                  {{"role", "assistant"}, {"content", "<think>a</think>b"}, {"tool_calls", {{{"function", {{"name", "f"}, {"arguments", {{"x", 1}}}}}}}}},
-                                                  {{"role", "user"}, {"content", "bye"}}};
+  static const nlohmann::ordered_json messages = {
+      {{"role", "system"}, {"content", "Be brief."}},
+      {{"role", "user"}, {"content", " Hi \n"}},
+      {{"role", "assistant"},
+       {"content", "<think>a</think>b"},
+       {"tool_calls", {{{"function", {{"name", "f"}, {"arguments", {{"x", 1}}}}}}}}},
+      {{"role", "user"}, {"content", "bye"}}};
   stoa::chat::RenderOptions options;
   options.variables = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
   options.limits.steps = 100'000;
@@ -35,7 +39,8 @@ namespace stoa::chat {
 namespace {
 
 TEST(FuzzChatTemplate, FixturesAndMutations) {
-  const auto fixture = nlohmann::ordered_json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/chat/templates.json"));
+  const auto fixture = nlohmann::ordered_json::parse(
+      read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/chat/templates.json"));
   std::vector<std::string> seeds;
   for (const auto& t : fixture["templates"]) seeds.push_back(t.get<std::string>());
   std::uint64_t state = 12345;
@@ -50,9 +55,15 @@ TEST(FuzzChatTemplate, FixturesAndMutations) {
     for (std::size_t change = 1 + below(4); change > 0 && !input.empty(); --change) {
       const std::size_t at = below(input.size());
       switch (below(4)) {
-        case 0: input[at] = static_cast<char>(below(256)); break;
-        case 1: input.erase(at, 1 + below(20)); break;
-        case 2: input.insert(at, 1, "{}%#()[]|.,:-+*/~'\"= \n0az_"[below(27)]); break;
+        case 0:
+          input[at] = static_cast<char>(below(256));
+          break;
+        case 1:
+          input.erase(at, 1 + below(20));
+          break;
+        case 2:
+          input.insert(at, 1, "{}%#()[]|.,:-+*/~'\"= \n0az_"[below(27)]);
+          break;
         default: {
           const std::string& other = seeds[below(seeds.size())];
           const std::size_t from = below(other.size());

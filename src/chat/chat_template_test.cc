@@ -24,7 +24,8 @@ std::tm time_of(const Json& now) {  // Python's struct_time
 
 // Made by tests/oracle/make_chat_fixtures.py with transformers.
 TEST(ChatTemplate, RendersWhatTransformersRenders) {
-  const Json fixture = Json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/chat/templates.json"));
+  const Json fixture =
+      Json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/chat/templates.json"));
   ASSERT_GT(fixture["cases"].size(), 200U);
   for (const auto& c : fixture["cases"]) {
     const auto source = fixture["templates"][c["template"].get<std::size_t>()].get<std::string>();
@@ -71,18 +72,31 @@ TEST(ChatTemplate, ErrorsSayWhereAndWhat) {
 // Each would run, write or recurse without end, or hold gigabytes.
 TEST(ChatTemplate, WorkMemoryAndDepthAreBounded) {
   const std::string range = "range(99999)";
-  EXPECT_THROW(render("{% for a in " + range + " %}{% for b in " + range + " %}{% endfor %}{% endfor %}"), TemplateError);
+  EXPECT_THROW(render("{% for a in " + range + " %}{% for b in " + range + " %}{% endfor %}{% endfor %}"),
+               TemplateError);
   EXPECT_THROW(render("{{ 'x' * 999999999999 }}"), TemplateError);
   EXPECT_THROW(render("{{ [0] * 999999999999 }}"), TemplateError);
   EXPECT_THROW(render("{{ '' * 9223372036854775807 }}{{ [] * 9223372036854775807 }}"), TemplateError);
-  EXPECT_THROW(render("{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}"), TemplateError);
-  EXPECT_THROW(render("{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s.replace('x', 'xx') %}{% endfor %}"), TemplateError);
-  EXPECT_THROW(render("{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l|tojson }}"), TemplateError);
-  EXPECT_THROW(render("{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l == ns.l }}"), TemplateError);
-  EXPECT_THROW(render("{% set ns = namespace(l=[]) %}{% for i in range(99) %}{% set ns.l = [ns.l] %}{% endfor %}"), TemplateError);
+  EXPECT_THROW(
+      render(
+          "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}"),
+      TemplateError);
+  EXPECT_THROW(render("{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = "
+                      "ns.s.replace('x', 'xx') %}{% endfor %}"),
+               TemplateError);
+  EXPECT_THROW(render("{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] "
+                      "%}{% endfor %}{{ ns.l|tojson }}"),
+               TemplateError);
+  EXPECT_THROW(render("{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] "
+                      "%}{% endfor %}{{ ns.l == ns.l }}"),
+               TemplateError);
+  EXPECT_THROW(
+      render("{% set ns = namespace(l=[]) %}{% for i in range(99) %}{% set ns.l = [ns.l] %}{% endfor %}"),
+      TemplateError);
   EXPECT_THROW(render("{% set ns = namespace() %}{% set ns.me = ns %}"), TemplateError);
   EXPECT_THROW(render("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), TemplateError);
-  EXPECT_THROW(render("{{ " + std::string(100000, '(') + "1" + std::string(100000, ')') + " }}"), TemplateError);
+  EXPECT_THROW(render("{{ " + std::string(100000, '(') + "1" + std::string(100000, ')') + " }}"),
+               TemplateError);
   EXPECT_THROW(render("{{ " + std::string(100000, '-') + "1 }}"), TemplateError);
   std::string chain = "1";
   for (int i = 0; i < 100000; ++i) chain += "+1";

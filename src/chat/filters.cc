@@ -20,7 +20,8 @@ Value path_of(const Value& value, const Value& path, Budget& budget) {
     rest.remove_prefix(std::min(rest.size(), part.size() + 1));
     std::int64_t index = 0;
     const auto number = std::from_chars(part.data(), part.data() + part.size(), index);
-    const bool is_index = !part.empty() && number.ptr == part.data() + part.size() && number.ec == std::errc{};
+    const bool is_index =
+        !part.empty() && number.ptr == part.data() + part.size() && number.ec == std::errc{};
     at = is_index ? item_of(at, index, budget) : item_of(at, part, budget);
   }
   return at;
@@ -28,7 +29,8 @@ Value path_of(const Value& value, const Value& path, Budget& budget) {
 
 Arguments after(const Arguments& a, std::size_t skipped) {
   Arguments out;
-  if (a.values.size() > skipped) out.values.assign(a.values.begin() + static_cast<std::ptrdiff_t>(skipped), a.values.end());
+  if (a.values.size() > skipped)
+    out.values.assign(a.values.begin() + static_cast<std::ptrdiff_t>(skipped), a.values.end());
   out.named = a.named;
   return out;
 }
@@ -54,7 +56,9 @@ Value select(std::string_view name, const Value& subject, const Arguments& a, Bu
   List out;
   for (const Value& item : elements(subject, budget)) {
     const Value tested = by_attribute ? path_of(item, a.need(0, "attribute", name), budget) : item;
-    const bool holds = a.values.size() > at ? apply_test(text_of(a.values[at], name), tested, after(a, at + 1), budget) : tested.truthy();
+    const bool holds = a.values.size() > at
+                           ? apply_test(text_of(a.values[at], name), tested, after(a, at + 1), budget)
+                           : tested.truthy();
     if (holds == wanted) out.push_back(item);
   }
   return Value::list(std::move(out));
@@ -68,7 +72,8 @@ Value sorted(const Value& subject, const Arguments& a, Budget& budget) {
   std::vector<std::pair<Value, Value>> keyed;
   for (const Value& item : elements(subject, budget)) {
     Value key = attribute && !attribute->is_none() ? path_of(item, *attribute, budget) : item;
-    if (key.is_string() && !(exact && exact->truthy())) key = change_case(key.as_string(), Case::kLower, budget);
+    if (key.is_string() && !(exact && exact->truthy()))
+      key = change_case(key.as_string(), Case::kLower, budget);
     keyed.emplace_back(std::move(key), item);
   }
   const bool down = reverse && reverse->truthy();
@@ -84,10 +89,13 @@ Value sorted(const Value& subject, const Arguments& a, Budget& budget) {
 Value dict_sorted(const Value& subject, Budget& budget) {
   require<TemplateError>(subject.is_dict(), "'dictsort' needs a dictionary, got '{}'", subject.type_name());
   std::vector<std::pair<std::string, const Entries::value_type*>> keyed;
-  for (const auto& entry : subject.as_dict()) keyed.emplace_back(change_case(entry.first, Case::kLower, budget), &entry);
-  std::stable_sort(keyed.begin(), keyed.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  for (const auto& entry : subject.as_dict())
+    keyed.emplace_back(change_case(entry.first, Case::kLower, budget), &entry);
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [](const auto& x, const auto& y) { return x.first < y.first; });
   List out;
-  for (const auto& [key, entry] : keyed) out.push_back(Value::list({Value(entry->first), entry->second}, true));
+  for (const auto& [key, entry] : keyed)
+    out.push_back(Value::list({Value(entry->first), entry->second}, true));
   return Value::list(std::move(out));
 }
 
@@ -95,7 +103,8 @@ Value unique(const Value& subject, Budget& budget) {
   List out, keys;
   for (const Value& item : elements(subject, budget)) {
     const Value key = item.is_string() ? Value(change_case(item.as_string(), Case::kLower, budget)) : item;
-    if (std::any_of(keys.begin(), keys.end(), [&](const Value& k) { return equal(k, key, budget); })) continue;
+    if (std::any_of(keys.begin(), keys.end(), [&](const Value& k) { return equal(k, key, budget); }))
+      continue;
     keys.push_back(key);
     out.push_back(item);
   }
@@ -122,11 +131,13 @@ Value json(const Value& subject, const Arguments& a, Budget& budget) {
   // Hugging Face's order: ensure_ascii, indent, separators, sort_keys.
   if (const Value* ascii = a.find(0, "ensure_ascii")) style.ascii = ascii->truthy();
   if (const Value* indent = a.find(1, "indent"); indent && !indent->is_none()) {
-    require<TemplateError>(indent->is_int(), "'tojson' needs an integer indent, got '{}'", indent->type_name());
+    require<TemplateError>(indent->is_int(), "'tojson' needs an integer indent, got '{}'",
+                           indent->type_name());
     style.indent = static_cast<int>(std::clamp<std::int64_t>(indent->as_int(), -1, 1000));
   }
   if (const Value* separators = a.find(2, "separators"); separators && !separators->is_none()) {
-    require<TemplateError>(separators->is_list() && separators->as_list().size() == 2, "'tojson' needs two separators");
+    require<TemplateError>(separators->is_list() && separators->as_list().size() == 2,
+                           "'tojson' needs two separators");
     style.item_separator = text_of(separators->as_list()[0], "tojson");
     style.key_separator = text_of(separators->as_list()[1], "tojson");
   }
@@ -139,7 +150,8 @@ Value indented(const Value& subject, const Arguments& a, Budget& budget) {
   const Value* width = a.find(0, "width");
   std::string lead(4, ' ');
   if (width && width->is_string()) lead = width->as_string();
-  if (width && width->is_int()) lead = std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(width->as_int(), 0, 1000)), ' ');
+  if (width && width->is_int())
+    lead = std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(width->as_int(), 0, 1000)), ' ');
   const Value* first = a.find(1, "first");
   const Value* blank = a.find(2, "blank");
   std::string out;
@@ -162,7 +174,9 @@ Value to_int(const Value& subject, const Arguments& a) {
   const Value* otherwise = a.find(0, "default");
   const Value fallback = otherwise ? *otherwise : Value(0);
   if (subject.is_int() || subject.is_bool()) return subject.as_int();
-  if (subject.is_float()) return std::abs(subject.as_double()) < 9e18 ? Value(static_cast<std::int64_t>(subject.as_double())) : fallback;
+  if (subject.is_float())
+    return std::abs(subject.as_double()) < 9e18 ? Value(static_cast<std::int64_t>(subject.as_double()))
+                                                : fallback;
   if (!subject.is_string()) return fallback;
   std::string_view text = subject.as_string();
   while (const std::size_t n = leading_white_space(text)) text.remove_prefix(n);
@@ -173,7 +187,8 @@ Value to_int(const Value& subject, const Arguments& a) {
   if (!text.empty() && end.ec == std::errc{} && end.ptr == text.data() + text.size()) return value;
   double number = 0;
   end = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (!text.empty() && end.ec == std::errc{} && end.ptr == text.data() + text.size() && std::abs(number) < 9e18)
+  if (!text.empty() && end.ec == std::errc{} && end.ptr == text.data() + text.size() &&
+      std::abs(number) < 9e18)
     return static_cast<std::int64_t>(number);
   return fallback;
 }
@@ -202,21 +217,34 @@ std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&#34;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
 }
 
 constexpr std::array<std::string_view, 38> kFilters{
-    "abs",   "capitalize", "count", "d",      "default", "dictsort", "e",     "escape",  "first",      "float",  "indent",  "int",    "items",
-    "join",  "last",       "length", "list",  "lower",   "map",      "max",   "min",     "reject",     "rejectattr", "replace", "reverse", "round",
-    "safe",  "select",     "selectattr", "sort", "string", "sum",    "title", "tojson",  "trim",       "unique", "upper",   "wordcount"};
+    "abs",     "capitalize", "count",  "d",      "default",    "dictsort", "e",          "escape",
+    "first",   "float",      "indent", "int",    "items",      "join",     "last",       "length",
+    "list",    "lower",      "map",    "max",    "min",        "reject",   "rejectattr", "replace",
+    "reverse", "round",      "safe",   "select", "selectattr", "sort",     "string",     "sum",
+    "title",   "tojson",     "trim",   "unique", "upper",      "wordcount"};
 
 }  // namespace
 
@@ -236,14 +264,16 @@ Value apply_filter(std::string_view name, const Value& subject, const Arguments&
   }
   if (name == "join") return join(subject, a, budget);
   if (name == "map") return map(subject, a, budget);
-  if (name == "select" || name == "reject" || name == "selectattr" || name == "rejectattr") return select(name, subject, a, budget);
+  if (name == "select" || name == "reject" || name == "selectattr" || name == "rejectattr")
+    return select(name, subject, a, budget);
   if (name == "sort") return sorted(subject, a, budget);
   if (name == "indent") return indented(subject, a, budget);
   if (name == "replace") {
     a.allow(3, {"old", "new", "count"}, name);
     const Value* most = a.find(2, "count");
-    return replace(to_string(subject, budget), to_string(a.need(0, "old", name), budget), to_string(a.need(1, "new", name), budget),
-                   most && most->is_int() ? most->as_int() : -1, budget);
+    return replace(to_string(subject, budget), to_string(a.need(0, "old", name), budget),
+                   to_string(a.need(1, "new", name), budget), most && most->is_int() ? most->as_int() : -1,
+                   budget);
   }
   if (name == "int") return to_int(subject, a);
   if (name == "float") return to_float(subject, a);
@@ -260,7 +290,8 @@ Value apply_filter(std::string_view name, const Value& subject, const Arguments&
     const Value* start = a.find(1, "start");
     Value total = start ? *start : Value(0);
     for (const Value& item : elements(subject, budget))
-      total = binary("+", total, attribute && !attribute->is_none() ? path_of(item, *attribute, budget) : item, budget);
+      total = binary("+", total,
+                     attribute && !attribute->is_none() ? path_of(item, *attribute, budget) : item, budget);
     return total;
   }
   a.allow(0, {}, name);
@@ -298,7 +329,8 @@ Value apply_filter(std::string_view name, const Value& subject, const Arguments&
     const List items = elements(subject, budget);
     if (items.empty()) return Value::undefined(name);
     const auto less = [&](const Value& x, const Value& y) { return compare(x, y, budget) < 0; };
-    return name == "min" ? *std::min_element(items.begin(), items.end(), less) : *std::max_element(items.begin(), items.end(), less);
+    return name == "min" ? *std::min_element(items.begin(), items.end(), less)
+                         : *std::max_element(items.begin(), items.end(), less);
   }
   if (name == "abs") {
     require<TemplateError>(subject.is_number(), "'abs' needs a number, got '{}'", subject.type_name());
@@ -310,7 +342,8 @@ Value apply_filter(std::string_view name, const Value& subject, const Arguments&
     return words.as_list().size();
   }
   std::vector<std::string> known(kFilters.begin(), kFilters.end());
-  fail<TemplateError>("the chat template uses the filter '{}', which does not exist here{}", name.substr(0, 80), did_you_mean(name, known));
+  fail<TemplateError>("the chat template uses the filter '{}', which does not exist here{}",
+                      name.substr(0, 80), did_you_mean(name, known));
 }
 
 bool apply_test(std::string_view name, const Value& v, const Arguments& a, Budget& budget) {
@@ -337,7 +370,8 @@ bool apply_test(std::string_view name, const Value& v, const Arguments& a, Budge
   if (name == "none") return v.is_none();
   if (name == "string") return v.is_string();
   if (name == "mapping") return v.is_dict();
-  if (name == "sequence" || name == "iterable") return v.is_string() || v.is_list() || v.is_dict() || v.is_undefined();
+  if (name == "sequence" || name == "iterable")
+    return v.is_string() || v.is_list() || v.is_dict() || v.is_undefined();
   if (name == "number") return v.is_number();
   if (name == "integer") return v.is_int();
   if (name == "float") return v.is_float();

@@ -6,7 +6,8 @@
 namespace stoa::chat {
 namespace {
 
-constexpr std::array<std::string_view, 5> kFunctions{"raise_exception", "strftime_now", "namespace", "range", "dict"};
+constexpr std::array<std::string_view, 5> kFunctions{"raise_exception", "strftime_now", "namespace", "range",
+                                                     "dict"};
 
 enum class Flow { kNext, kBreak, kContinue };
 
@@ -29,7 +30,9 @@ class Interpreter {
   };
   class Inner {  // a scope that ends with its block
    public:
-    explicit Inner(Interpreter& i, bool macro = false) : interpreter_(i) { i.scopes_.emplace_back().macro = macro; }
+    explicit Inner(Interpreter& i, bool macro = false) : interpreter_(i) {
+      i.scopes_.emplace_back().macro = macro;
+    }
     ~Inner() { interpreter_.scopes_.pop_back(); }
     Inner(const Inner&) = delete;
     Inner& operator=(const Inner&) = delete;
@@ -57,7 +60,8 @@ class Interpreter {
       if (scopes_[i].macro && i > 0) i = 1;
     }
     if (const Value* found = find(globals_, name)) return *found;
-    if (std::find(kFunctions.begin(), kFunctions.end(), name) != kFunctions.end()) return Value::Function{name};
+    if (std::find(kFunctions.begin(), kFunctions.end(), name) != kFunctions.end())
+      return Value::Function{name};
     return Value::undefined(name);
   }
   const Value* find(const Entries& entries, std::string_view name) {
@@ -79,15 +83,18 @@ class Interpreter {
     if (target.kind == NodeKind::kName) return put(scopes_.back().variables, target.text, value);
     if (target.kind == NodeKind::kAttribute) {
       const Value space = lookup(target.children[0]->text);
-      require<TemplateError>(space.as_namespace() != nullptr, "line {} of the chat template: '{}' is no namespace", target.line,
+      require<TemplateError>(space.as_namespace() != nullptr,
+                             "line {} of the chat template: '{}' is no namespace", target.line,
                              target.children[0]->text);
-      require<TemplateError>(!value.as_namespace(), "line {} of the chat template: a namespace in a namespace", target.line);
+      require<TemplateError>(!value.as_namespace(),
+                             "line {} of the chat template: a namespace in a namespace", target.line);
       budget_.pay(1 + space.as_namespace()->attributes.size());
       return put(space.as_namespace()->attributes, target.text, value);
     }
     const List parts = elements(value, budget_);
-    require<TemplateError>(parts.size() == target.children.size(), "line {} of the chat template: {} values for {} names", target.line,
-                           parts.size(), target.children.size());
+    require<TemplateError>(parts.size() == target.children.size(),
+                           "line {} of the chat template: {} values for {} names", target.line, parts.size(),
+                           target.children.size());
     for (std::size_t i = 0; i < parts.size(); ++i) assign(*target.children[i], parts[i]);
   }
 
@@ -96,8 +103,12 @@ class Interpreter {
     const Deeper deeper(*this);
     budget_.pay();
     switch (node.kind) {
-      case NodeKind::kText: write(node.text); return Flow::kNext;
-      case NodeKind::kPrint: write(to_string(evaluate(*node.children[0]), budget_)); return Flow::kNext;
+      case NodeKind::kText:
+        write(node.text);
+        return Flow::kNext;
+      case NodeKind::kPrint:
+        write(to_string(evaluate(*node.children[0]), budget_));
+        return Flow::kNext;
       case NodeKind::kBody:
         for (const auto& child : node.children)
           if (const Flow flow = execute(*child); flow != Flow::kNext) return flow;
@@ -108,8 +119,12 @@ class Interpreter {
           if (evaluate(*c[i]).truthy()) return execute(*c[i + 1]);
         return c.size() % 2 == 1 ? execute(*c.back()) : Flow::kNext;
       }
-      case NodeKind::kFor: loop(node); return Flow::kNext;
-      case NodeKind::kSet: assign(*node.children[0], evaluate(*node.children[1])); return Flow::kNext;
+      case NodeKind::kFor:
+        loop(node);
+        return Flow::kNext;
+      case NodeKind::kSet:
+        assign(*node.children[0], evaluate(*node.children[1]));
+        return Flow::kNext;
       case NodeKind::kSetBlock: {
         Value text = capture(*node.children[1]);
         if (node.children[2]) text = filter(*node.children[2], &text);
@@ -121,24 +136,30 @@ class Interpreter {
         write(to_string(filter(*node.children[0], &text), budget_));
         return Flow::kNext;
       }
-      case NodeKind::kMacro: put(scopes_.back().variables, node.text, Value::Macro{&node}); return Flow::kNext;
+      case NodeKind::kMacro:
+        put(scopes_.back().variables, node.text, Value::Macro{&node});
+        return Flow::kNext;
       case NodeKind::kWith: {
         List values;
-        for (std::size_t i = 0; i + 1 < node.children.size(); i += 2) values.push_back(evaluate(*node.children[i + 1]));
+        for (std::size_t i = 0; i + 1 < node.children.size(); i += 2)
+          values.push_back(evaluate(*node.children[i + 1]));
         const Inner scope(*this);
         for (std::size_t i = 0; i < values.size(); ++i) assign(*node.children[2 * i], values[i]);
         return execute(*node.children.back());
       }
-      case NodeKind::kBreak: return Flow::kBreak;
-      case NodeKind::kContinue: return Flow::kContinue;
-      default: fail<InternalError>("an expression where a statement belongs");
+      case NodeKind::kBreak:
+        return Flow::kBreak;
+      case NodeKind::kContinue:
+        return Flow::kContinue;
+      default:
+        fail<InternalError>("an expression where a statement belongs");
     }
   }
 
   void write(std::string_view text) {
     budget_.pay_bytes(text.size());
-    require<TemplateError>(out_.size() + text.size() <= limits_.output_bytes, "the chat template writes more than {} bytes",
-                           limits_.output_bytes);
+    require<TemplateError>(out_.size() + text.size() <= limits_.output_bytes,
+                           "the chat template writes more than {} bytes", limits_.output_bytes);
     out_ += text;
   }
 
@@ -182,8 +203,8 @@ class Interpreter {
   Value loop_value(const List& items, std::size_t i) const {
     const std::size_t n = items.size();
     // A namespace may be looped over nowhere: lists hold none.
-    Entries e{{"index", i + 1},   {"index0", i},          {"revindex", n - i}, {"revindex0", n - i - 1},
-              {"first", i == 0},  {"last", i + 1 == n},   {"length", n},       {"depth", 1},
+    Entries e{{"index", i + 1},  {"index0", i},        {"revindex", n - i}, {"revindex0", n - i - 1},
+              {"first", i == 0}, {"last", i + 1 == n}, {"length", n},       {"depth", 1},
               {"depth0", 0}};
     if (i > 0) e.emplace_back("previtem", items[i - 1]);
     if (i + 1 < n) e.emplace_back("nextitem", items[i + 1]);
@@ -196,10 +217,13 @@ class Interpreter {
     budget_.pay();
     const auto& c = node.children;
     switch (node.kind) {
-      case NodeKind::kLiteral: return node.value;
-      case NodeKind::kName: return lookup(node.text);
+      case NodeKind::kLiteral:
+        return node.value;
+      case NodeKind::kName:
+        return lookup(node.text);
       case NodeKind::kList:
-      case NodeKind::kTuple: return Value::list(values_of(node, 0), node.kind == NodeKind::kTuple);
+      case NodeKind::kTuple:
+        return Value::list(values_of(node, 0), node.kind == NodeKind::kTuple);
       case NodeKind::kDict: {
         Entries entries;
         for (std::size_t i = 0; i < c.size(); i += 2) {
@@ -209,7 +233,8 @@ class Interpreter {
         }
         return Value::dict(std::move(entries));
       }
-      case NodeKind::kAttribute: return attribute_of(evaluate(*c[0]), node.text, budget_);
+      case NodeKind::kAttribute:
+        return attribute_of(evaluate(*c[0]), node.text, budget_);
       case NodeKind::kItem: {
         const Value object = evaluate(*c[0]);
         return item_of(object, evaluate(*c[1]), budget_);
@@ -222,15 +247,20 @@ class Interpreter {
           if (c[i + 1]) ends[i] = evaluate(*c[i + 1]), given[i] = &ends[i];
         return chat::slice(object, given[0], given[1], given[2], budget_);
       }
-      case NodeKind::kCall: return call(node);
-      case NodeKind::kFilter: return filter(node, nullptr);
+      case NodeKind::kCall:
+        return call(node);
+      case NodeKind::kFilter:
+        return filter(node, nullptr);
       case NodeKind::kTest: {
         const Value subject = evaluate(*c[0]);
         return apply_test(node.text, subject, arguments_of(node), budget_) != node.negated;
       }
-      case NodeKind::kNot: return !evaluate(*c[0]).truthy();
-      case NodeKind::kNegative: return binary("*", number(evaluate(*c[0])), -1, budget_);
-      case NodeKind::kPositive: return number(evaluate(*c[0]));
+      case NodeKind::kNot:
+        return !evaluate(*c[0]).truthy();
+      case NodeKind::kNegative:
+        return binary("*", number(evaluate(*c[0])), -1, budget_);
+      case NodeKind::kPositive:
+        return number(evaluate(*c[0]));
       case NodeKind::kAnd: {
         Value left = evaluate(*c[0]);
         return left.truthy() ? evaluate(*c[1]) : left;
@@ -243,16 +273,19 @@ class Interpreter {
         const Value left = evaluate(*c[0]);
         return binary(node.text, left, evaluate(*c[1]), budget_);
       }
-      case NodeKind::kCompare: return comparison(node);
+      case NodeKind::kCompare:
+        return comparison(node);
       case NodeKind::kConditional:
         if (evaluate(*c[0]).truthy()) return evaluate(*c[1]);
         return c[2] ? evaluate(*c[2]) : Value::undefined("");
-      default: fail<InternalError>("a statement where an expression belongs");
+      default:
+        fail<InternalError>("a statement where an expression belongs");
     }
   }
 
   static Value number(Value value) {
-    require<TemplateError>(value.is_number(), "the chat template takes the negative of a '{}'", value.type_name());
+    require<TemplateError>(value.is_number(), "the chat template takes the negative of a '{}'",
+                           value.type_name());
     return value;
   }
 
@@ -283,14 +316,15 @@ class Interpreter {
   Arguments arguments_of(const Node& node) {
     Arguments out{values_of(node, 1), {}};
     const std::size_t plain = out.values.size() - node.names.size();
-    for (std::size_t i = 0; i < node.names.size(); ++i) out.named.emplace_back(node.names[i], std::move(out.values[plain + i]));
+    for (std::size_t i = 0; i < node.names.size(); ++i)
+      out.named.emplace_back(node.names[i], std::move(out.values[plain + i]));
     out.values.resize(plain);
     return out;
   }
 
   // `subject`: of a filter block; none: the first child.
   Value filter(const Node& node, const Value* subject) {
-    const Value value = !node.children[0]                              ? *subject
+    const Value value = !node.children[0]                             ? *subject
                         : node.children[0]->kind == NodeKind::kFilter ? filter(*node.children[0], subject)
                                                                       : evaluate(*node.children[0]);
     return apply_filter(node.text, value, arguments_of(node), budget_);
@@ -301,10 +335,11 @@ class Interpreter {
     Arguments arguments = arguments_of(node);
     if (const auto* method = callee.as_method()) return call_method(*method, arguments, budget_);
     if (const auto* macro = callee.as_macro()) return call_macro(*macro->node, arguments);
-    require<TemplateError>(!callee.is_undefined(), "line {} of the chat template: '{}' is not defined", node.line,
-                           node.children[0]->text.substr(0, 80));
+    require<TemplateError>(!callee.is_undefined(), "line {} of the chat template: '{}' is not defined",
+                           node.line, node.children[0]->text.substr(0, 80));
     const auto* function = callee.as_function();
-    require<TemplateError>(function != nullptr, "line {} of the chat template: a value of type '{}' cannot be called", node.line,
+    require<TemplateError>(function != nullptr,
+                           "line {} of the chat template: a value of type '{}' cannot be called", node.line,
                            callee.type_name());
     return call_function(function->name, arguments);
   }
@@ -312,7 +347,8 @@ class Interpreter {
   Value call_macro(const Node& macro, const Arguments& arguments) {
     const Deeper deeper(*this);
     const std::size_t parameters = macro.names.size(), defaults = macro.children.size() - 1;
-    require<TemplateError>(arguments.values.size() <= parameters, "macro '{}' takes at most {} arguments, got {}", macro.text, parameters,
+    require<TemplateError>(arguments.values.size() <= parameters,
+                           "macro '{}' takes at most {} arguments, got {}", macro.text, parameters,
                            arguments.values.size());
     for (const auto& [name, value] : arguments.named)
       require<TemplateError>(std::find(macro.names.begin(), macro.names.end(), name) != macro.names.end(),
@@ -350,7 +386,8 @@ class Interpreter {
       Entries entries;
       if (!a.values.empty()) {
         a.allow(1, {}, name);
-        require<TemplateError>(a.values[0].is_dict(), "{}() takes a dictionary, not '{}'", name, a.values[0].type_name());
+        require<TemplateError>(a.values[0].is_dict(), "{}() takes a dictionary, not '{}'", name,
+                               a.values[0].type_name());
         entries = a.values[0].as_dict();
       }
       for (const auto& [key, value] : a.named) put(entries, key, value);
@@ -362,7 +399,8 @@ class Interpreter {
     std::array<std::int64_t, 3> limits{0, 0, 1};
     require<TemplateError>(!a.values.empty(), "range() needs an argument");
     for (std::size_t i = 0; i < a.values.size(); ++i) {
-      require<TemplateError>(a.values[i].is_int() || a.values[i].is_bool(), "range() needs integers, got '{}'", a.values[i].type_name());
+      require<TemplateError>(a.values[i].is_int() || a.values[i].is_bool(),
+                             "range() needs integers, got '{}'", a.values[i].type_name());
       limits[a.values.size() == 1 ? 1 : i] = a.values[i].as_int();
     }
     const auto [begin, end, step] = limits;

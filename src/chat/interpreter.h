@@ -15,8 +15,8 @@ struct RenderLimits {
   int depth = 600;  // of nested evaluations, calls of macros included
 };
 
-// The text of `tree` with the given variables; `now` is what strftime_now() formats. TemplateError names what went wrong;
-// one that the template raises itself carries its message.
+// The text of `tree` with the given variables; `now` is what strftime_now() formats. TemplateError names what
+// went wrong; one that the template raises itself carries its message.
 std::string interpret(const Node& tree, Entries variables, const std::tm& now, const RenderLimits& limits);
 
 }  // namespace stoa::chat

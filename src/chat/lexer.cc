@@ -57,7 +57,8 @@ class Lexer {
     const std::string_view rest = std::string_view(source_).substr(at_);
     std::size_t open = 0;
     for (open = rest.find('{'); open != std::string_view::npos; open = rest.find('{', open + 1))
-      if (open + 1 < rest.size() && (rest[open + 1] == '{' || rest[open + 1] == '%' || rest[open + 1] == '#')) break;
+      if (open + 1 < rest.size() && (rest[open + 1] == '{' || rest[open + 1] == '%' || rest[open + 1] == '#'))
+        break;
     std::string_view before = rest.substr(0, open);
     const std::size_t begin = at_;
     if (open == std::string_view::npos) {
@@ -93,7 +94,8 @@ class Lexer {
 
   void comment() {
     const std::size_t end = source_.find("#}", at_);
-    require<TemplateError>(end != std::string::npos, "line {} of the chat template: a comment does not end", line_);
+    require<TemplateError>(end != std::string::npos, "line {} of the chat template: a comment does not end",
+                           line_);
     const char sign = end > at_ ? source_[end - 1] : '\0';
     advance(end + 2);
     after_block(sign);
@@ -136,7 +138,8 @@ class Lexer {
     advance(p);
     after_block(sign);
     const std::size_t text_begin = at_;
-    for (std::size_t open = source_.find("{%", at_); open != std::string::npos; open = source_.find("{%", open + 2)) {
+    for (std::size_t open = source_.find("{%", at_); open != std::string::npos;
+         open = source_.find("{%", open + 2)) {
       p = open + 2;
       const char lead = p < source_.size() ? source_[p] : '\0';
       if (lead == '-' || lead == '+') ++p;
@@ -232,7 +235,8 @@ class Lexer {
       at_ += sign ? 2 : 1;
       digits();
     }
-    require<TemplateError>(text.size() <= 64, "line {} of the chat template: a number of {} digits", line_, text.size());
+    require<TemplateError>(text.size() <= 64, "line {} of the chat template: a number of {} digits", line_,
+                           text.size());
     add(is_float ? TokenKind::kFloat : TokenKind::kInteger, text);
   }
 
@@ -244,11 +248,15 @@ class Lexer {
       std::uint32_t code = 0;
       for (std::size_t k = 0; k < count; ++k) {
         const char c = i < source_.size() ? source_[i++] : '\0';
-        const int digit = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        const int digit = is_digit(c)            ? c - '0'
+                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                 : -1;
         require<TemplateError>(digit >= 0, "line {} of the chat template: an escape that is no number", line);
         code = code << 4 | static_cast<std::uint32_t>(digit);
       }
-      require<TemplateError>(code <= 0x10ffff, "line {} of the chat template: an escape beyond Unicode", line);
+      require<TemplateError>(code <= 0x10ffff, "line {} of the chat template: an escape beyond Unicode",
+                             line);
       append_utf8(code, text);
     };
     while (i < source_.size() && source_[i] != quote) {
@@ -259,22 +267,48 @@ class Lexer {
       }
       const char escaped = source_[i++];
       switch (escaped) {
-        case 'n': text += '\n'; break;
-        case 't': text += '\t'; break;
-        case 'r': text += '\r'; break;
-        case 'b': text += '\b'; break;
-        case 'f': text += '\f'; break;
-        case 'v': text += '\v'; break;
-        case 'a': text += '\a'; break;
-        case '0': text += '\0'; break;
-        case 'x': hex(2); break;
-        case 'u': hex(4); break;
-        case 'U': hex(8); break;
-        case '\n': break;
+        case 'n':
+          text += '\n';
+          break;
+        case 't':
+          text += '\t';
+          break;
+        case 'r':
+          text += '\r';
+          break;
+        case 'b':
+          text += '\b';
+          break;
+        case 'f':
+          text += '\f';
+          break;
+        case 'v':
+          text += '\v';
+          break;
+        case 'a':
+          text += '\a';
+          break;
+        case '0':
+          text += '\0';
+          break;
+        case 'x':
+          hex(2);
+          break;
+        case 'u':
+          hex(4);
+          break;
+        case 'U':
+          hex(8);
+          break;
+        case '\n':
+          break;
         case '\\':
         case '\'':
-        case '"': text += escaped; break;
-        default: text += '\\', text += escaped;
+        case '"':
+          text += escaped;
+          break;
+        default:
+          text += '\\', text += escaped;
       }
     }
     require<TemplateError>(i < source_.size(), "line {} of the chat template: a string does not end", line);
@@ -283,14 +317,17 @@ class Lexer {
   }
 
   void operation(std::string& brackets) {
-    static constexpr std::array<std::string_view, 28> kOperators{"==", "!=", "<=", ">=", "//", "**", "+", "-", "*", "/", "%", "~", "<", ">",
-                                                                 "=",  "(",  ")",  "[",  "]",  "{",  "}", ".", ",", ":", "|", ";", "!", "&"};
+    static constexpr std::array<std::string_view, 28> kOperators{
+        "==", "!=", "<=", ">=", "//", "**", "+", "-", "*", "/", "%", "~", "<", ">",
+        "=",  "(",  ")",  "[",  "]",  "{",  "}", ".", ",", ":", "|", ";", "!", "&"};
     for (const auto op : kOperators) {
       if (source_.compare(at_, op.size(), op) != 0) continue;
       const char c = op[0];
-      if (op.size() == 1 && (c == '(' || c == '[' || c == '{')) brackets += c == '(' ? ')' : c == '[' ? ']' : '}';
+      if (op.size() == 1 && (c == '(' || c == '[' || c == '{'))
+        brackets += c == '(' ? ')' : c == '[' ? ']' : '}';
       if (op.size() == 1 && (c == ')' || c == ']' || c == '}')) {
-        require<TemplateError>(!brackets.empty() && brackets.back() == c, "line {} of the chat template: unexpected '{}'", line_, c);
+        require<TemplateError>(!brackets.empty() && brackets.back() == c,
+                               "line {} of the chat template: unexpected '{}'", line_, c);
         brackets.pop_back();
       }
       add(TokenKind::kOperator, std::string(op));

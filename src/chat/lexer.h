@@ -1,5 +1,5 @@
-// A Jinja template cut into text and the tokens of its tags. White space is handled as Hugging Face sets it: trim_blocks and
-// lstrip_blocks on, one newline at the end of the template dropped.
+// A Jinja template cut into text and the tokens of its tags. White space is handled as Hugging Face sets it:
+// trim_blocks and lstrip_blocks on, one newline at the end of the template dropped.
 #pragma once
 
 #include <string>
@@ -11,11 +11,16 @@
 namespace stoa::chat {
 
 enum class TokenKind : unsigned char {
-  kText,                      // outside tags
-  kPrintBegin, kPrintEnd,     // {{ }}
-  kBlockBegin, kBlockEnd,     // {% %}
-  kName, kString, kInteger, kFloat,
-  kOperator,                  // text is the operator
+  kText,  // outside tags
+  kPrintBegin,
+  kPrintEnd,  // {{ }}
+  kBlockBegin,
+  kBlockEnd,  // {% %}
+  kName,
+  kString,
+  kInteger,
+  kFloat,
+  kOperator,  // text is the operator
   kEnd,
 };
 

@@ -11,9 +11,10 @@ namespace stoa::chat {
 namespace {
 
 constexpr std::array<std::string_view, 27> kStringMethods{
-    "strip",     "lstrip",     "rstrip", "split",   "rsplit",  "splitlines", "startswith", "endswith", "replace",
-    "upper",     "lower",      "title",  "capitalize", "join",  "find",      "rfind",      "index",    "count",
-    "isdigit",   "isnumeric",  "isspace", "isalpha", "isupper", "islower",  "removeprefix", "removesuffix", "partition"};
+    "strip",    "lstrip",  "rstrip",  "split",        "rsplit",       "splitlines", "startswith",
+    "endswith", "replace", "upper",   "lower",        "title",        "capitalize", "join",
+    "find",     "rfind",   "index",   "count",        "isdigit",      "isnumeric",  "isspace",
+    "isalpha",  "isupper", "islower", "removeprefix", "removesuffix", "partition"};
 constexpr std::array<std::string_view, 4> kDictMethods{"items", "keys", "values", "get"};
 constexpr std::array<std::string_view, 2> kListMethods{"index", "count"};
 
@@ -26,7 +27,8 @@ bool has(const Array& names, std::string_view name) {
 template <class Fits>
 bool any_of(const Value& choice, std::string_view what, Fits&& fits) {
   if (!choice.is_list()) return fits(text_of(choice, what));
-  return std::any_of(choice.as_list().begin(), choice.as_list().end(), [&](const Value& v) { return fits(text_of(v, what)); });
+  return std::any_of(choice.as_list().begin(), choice.as_list().end(),
+                     [&](const Value& v) { return fits(text_of(v, what)); });
 }
 
 List split_space(std::string_view text, std::int64_t most, Budget& budget) {
@@ -48,7 +50,8 @@ List split_space(std::string_view text, std::int64_t most, Budget& budget) {
   return out;
 }
 
-List split_at(std::string_view text, std::string_view separator, std::int64_t most, bool from_right, Budget& budget) {
+List split_at(std::string_view text, std::string_view separator, std::int64_t most, bool from_right,
+              Budget& budget) {
   require<TemplateError>(!separator.empty(), "split() with an empty separator");
   budget.pay(1 + text.size());
   List out;
@@ -88,7 +91,8 @@ bool all_characters(std::string_view text, Budget& budget, Is&& is) {
   const auto letters = characters(text, budget);
   return !letters.empty() && std::all_of(letters.begin(), letters.end(), [&](std::string_view c) {
     utf8proc_int32_t code = 0;
-    const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(c.data()), static_cast<utf8proc_ssize_t>(c.size()), &code);
+    const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(c.data()),
+                                         static_cast<utf8proc_ssize_t>(c.size()), &code);
     return length > 0 && is(c, code);
   });
 }
@@ -102,7 +106,8 @@ Value string_method(const std::string& text, const std::string& name, const Argu
   const auto whole = [&](std::size_t i, std::string_view key, std::int64_t otherwise) {
     const Value* v = a.find(i, key);
     if (!v || v->is_none()) return otherwise;
-    require<TemplateError>(v->is_int(), "'{}' in the chat template needs an integer, got '{}'", name, v->type_name());
+    require<TemplateError>(v->is_int(), "'{}' in the chat template needs an integer, got '{}'", name,
+                           v->type_name());
     return v->as_int();
   };
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
@@ -145,7 +150,8 @@ Value string_method(const std::string& text, const std::string& name, const Argu
   }
   if (name == "replace") {
     a.allow(3, {"count"}, name);
-    return replace(text, text_of(a.need(0, "old", name), name), text_of(a.need(1, "new", name), name), whole(2, "count", -1), budget);
+    return replace(text, text_of(a.need(0, "old", name), name), text_of(a.need(1, "new", name), name),
+                   whole(2, "count", -1), budget);
   }
   if (name == "join") {
     a.allow(1, {}, name);
@@ -176,9 +182,13 @@ Value string_method(const std::string& text, const std::string& name, const Argu
   if (name == "lower") return change_case(text, Case::kLower, budget);
   if (name == "title") return change_case(text, Case::kTitle, budget);
   if (name == "capitalize") return change_case(text, Case::kCapitalize, budget);
-  if (name == "isspace") return all_characters(text, budget, [](std::string_view c, int) { return leading_white_space(c) == c.size(); });
+  if (name == "isspace")
+    return all_characters(text, budget,
+                          [](std::string_view c, int) { return leading_white_space(c) == c.size(); });
   const auto category = [](int code) { return utf8proc_category(code); };
-  if (name == "isdigit") return all_characters(text, budget, [&](auto, int code) { return category(code) == UTF8PROC_CATEGORY_ND; });
+  if (name == "isdigit")
+    return all_characters(text, budget,
+                          [&](auto, int code) { return category(code) == UTF8PROC_CATEGORY_ND; });
   if (name == "isnumeric")
     return all_characters(text, budget, [&](auto, int code) {
       const auto c = category(code);
@@ -190,7 +200,8 @@ Value string_method(const std::string& text, const std::string& name, const Argu
       return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
     });
   const std::string changed = change_case(text, name == "isupper" ? Case::kUpper : Case::kLower, budget);
-  return changed == text && change_case(text, name == "isupper" ? Case::kLower : Case::kUpper, budget) != text;
+  return changed == text &&
+         change_case(text, name == "isupper" ? Case::kLower : Case::kUpper, budget) != text;
 }
 
 Value dict_method(const Value& object, const std::string& name, const Arguments& a, Budget& budget) {
@@ -205,7 +216,9 @@ Value dict_method(const Value& object, const std::string& name, const Arguments&
   a.allow(0, {}, name);
   List out;
   for (const auto& [key, value] : object.as_dict())
-    out.push_back(name == "items" ? Value::list({Value(key), value}, true) : name == "keys" ? Value(key) : value);
+    out.push_back(name == "items"  ? Value::list({Value(key), value}, true)
+                  : name == "keys" ? Value(key)
+                                   : value);
   return Value::list(std::move(out));
 }
 
@@ -243,13 +256,16 @@ std::string_view strip(std::string_view text, const Value* set, bool left, bool 
   return text;
 }
 
-std::string replace(std::string_view text, std::string_view from, std::string_view to, std::int64_t most, Budget& budget) {
+std::string replace(std::string_view text, std::string_view from, std::string_view to, std::int64_t most,
+                    Budget& budget) {
   std::string out;
   budget.pay_bytes(text.size());
   if (from.empty()) {  // between all characters
     for (const auto c : characters(text, budget)) {
-      if (most-- != 0) budget.pay_bytes(to.size()), out += to;
-      else ++most;
+      if (most-- != 0)
+        budget.pay_bytes(to.size()), out += to;
+      else
+        ++most;
       out += c;
     }
     if (most != 0) out += to;
@@ -271,7 +287,8 @@ std::string change_case(std::string_view text, Case to, Budget& budget) {
   bool word_begins = true;
   for (const auto c : characters(text, budget)) {
     utf8proc_int32_t code = 0;
-    const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(c.data()), static_cast<utf8proc_ssize_t>(c.size()), &code);
+    const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(c.data()),
+                                         static_cast<utf8proc_ssize_t>(c.size()), &code);
     if (length <= 0) {
       out += c;
       continue;
@@ -288,7 +305,8 @@ std::string change_case(std::string_view text, Case to, Budget& budget) {
 
 Value attribute_of(const Value& object, std::string_view name, Budget& budget) {
   budget.pay();
-  require<TemplateError>(!object.is_undefined(), "the chat template takes '{}' of an undefined value", name.substr(0, 80));
+  require<TemplateError>(!object.is_undefined(), "the chat template takes '{}' of an undefined value",
+                         name.substr(0, 80));
   if (object.is_dict()) {
     if (has(kDictMethods, name)) return Value::method(object, std::string(name));
     budget.pay(object.as_dict().size());
@@ -305,7 +323,8 @@ Value attribute_of(const Value& object, std::string_view name, Budget& budget) {
 }
 
 Value call_method(const Value::Method& method, const Arguments& arguments, Budget& budget) {
-  if (method.object.is_string()) return string_method(method.object.as_string(), method.name, arguments, budget);
+  if (method.object.is_string())
+    return string_method(method.object.as_string(), method.name, arguments, budget);
   if (method.object.is_dict()) return dict_method(method.object, method.name, arguments, budget);
   return list_method(method.object, method.name, arguments, budget);
 }

@@ -99,13 +99,15 @@ Value binary(std::string_view op, const Value& a, const Value& b, Budget& budget
 }
 
 Value slice(const Value& object, const Value* from, const Value* to, const Value* step, Budget& budget) {
-  require<TemplateError>(object.is_string() || object.is_list(), "a value of type '{}' cannot be sliced", object.type_name());
+  require<TemplateError>(object.is_string() || object.is_list(), "a value of type '{}' cannot be sliced",
+                         object.type_name());
   std::vector<std::string_view> letters;
   if (object.is_string()) letters = characters(object.as_string(), budget);
   const auto size = static_cast<std::int64_t>(object.is_string() ? letters.size() : object.as_list().size());
   const auto number = [&](const Value* v, std::int64_t otherwise) {
     if (!v || v->is_none()) return otherwise;
-    require<TemplateError>(v->is_int() || v->is_bool(), "slice indices must be integers, not '{}'", v->type_name());
+    require<TemplateError>(v->is_int() || v->is_bool(), "slice indices must be integers, not '{}'",
+                           v->type_name());
     return v->as_int();
   };
   const std::int64_t stride = number(step, 1);
@@ -117,7 +119,8 @@ Value slice(const Value& object, const Value* from, const Value* to, const Value
     if (i < 0) i = i < -size ? lowest : i + size;
     return std::clamp(i, lowest, std::max(lowest, highest));
   };
-  const std::int64_t begin = place(from, stride < 0 ? highest : lowest), end = place(to, stride < 0 ? lowest : highest);
+  const std::int64_t begin = place(from, stride < 0 ? highest : lowest),
+                     end = place(to, stride < 0 ? lowest : highest);
   std::string text;
   List items;
   for (std::int64_t i = begin; stride > 0 ? i < end : i > end;) {
@@ -144,11 +147,14 @@ Value item_of(const Value& object, const Value& key, Budget& budget) {
   if (object.is_list() || object.is_string()) {
     if (key.is_int() || key.is_bool()) {
       std::int64_t i = key.as_int();
-      const auto letters = object.is_string() ? characters(object.as_string(), budget) : std::vector<std::string_view>{};
-      const auto size = static_cast<std::int64_t>(object.is_string() ? letters.size() : object.as_list().size());
+      const auto letters =
+          object.is_string() ? characters(object.as_string(), budget) : std::vector<std::string_view>{};
+      const auto size =
+          static_cast<std::int64_t>(object.is_string() ? letters.size() : object.as_list().size());
       if (i < 0) i += size;
       if (i < 0 || i >= size) return Value::undefined("item");
-      return object.is_string() ? Value(letters[static_cast<std::size_t>(i)]) : object.as_list()[static_cast<std::size_t>(i)];
+      return object.is_string() ? Value(letters[static_cast<std::size_t>(i)])
+                                : object.as_list()[static_cast<std::size_t>(i)];
     }
   }
   if (key.is_string()) return attribute_of(object, key.as_string(), budget);
@@ -166,15 +172,19 @@ const Value& Arguments::need(std::size_t position, std::string_view name, std::s
   require<TemplateError>(found != nullptr, "'{}' in the chat template needs the argument '{}'", what, name);
   return *found;
 }
-void Arguments::allow(std::size_t most, std::initializer_list<std::string_view> names, std::string_view what) const {
-  require<TemplateError>(values.size() <= most, "'{}' in the chat template takes at most {} arguments, got {}", what, most, values.size());
+void Arguments::allow(std::size_t most, std::initializer_list<std::string_view> names,
+                      std::string_view what) const {
+  require<TemplateError>(values.size() <= most,
+                         "'{}' in the chat template takes at most {} arguments, got {}", what, most,
+                         values.size());
   for (const auto& [key, value] : named)
-    require<TemplateError>(std::find(names.begin(), names.end(), key) != names.end(), "'{}' in the chat template has no argument '{}'",
-                           what, key);
+    require<TemplateError>(std::find(names.begin(), names.end(), key) != names.end(),
+                           "'{}' in the chat template has no argument '{}'", what, key);
 }
 
 const std::string& text_of(const Value& value, std::string_view what) {
-  require<TemplateError>(value.is_string(), "'{}' in the chat template needs a string, got '{}'", what, value.type_name());
+  require<TemplateError>(value.is_string(), "'{}' in the chat template needs a string, got '{}'", what,
+                         value.type_name());
   return value.as_string();
 }
 

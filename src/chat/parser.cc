@@ -21,7 +21,8 @@ class Parser {
   class Deeper {  // recursion of the parser itself
    public:
     explicit Deeper(Parser& parser) : depth_(parser.depth_) {
-      require<TemplateError>(++depth_ <= kDeepestTree, "line {} of the chat template: nested more than {} deep", parser.now().line,
+      require<TemplateError>(++depth_ <= kDeepestTree,
+                             "line {} of the chat template: nested more than {} deep", parser.now().line,
                              kDeepestTree);
     }
     ~Deeper() { --depth_; }
@@ -36,7 +37,9 @@ class Parser {
   const Token& now() const { return tokens_[at_]; }
   const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
   Token take() { return at_ + 1 < tokens_.size() ? std::move(tokens_[at_++]) : tokens_[at_]; }
-  bool is_operator(std::string_view text) const { return now().kind == TokenKind::kOperator && now().text == text; }
+  bool is_operator(std::string_view text) const {
+    return now().kind == TokenKind::kOperator && now().text == text;
+  }
   bool is_name(std::string_view text) const { return now().kind == TokenKind::kName && now().text == text; }
   bool accept(std::string_view op) {
     if (!is_operator(op)) return false;
@@ -64,7 +67,8 @@ class Parser {
   }
   [[noreturn]] void wrong(std::string_view what) const {
     const Token& t = now();
-    fail<TemplateError>("line {} of the chat template: {}{}", t.line, what, t.text.empty() ? "" : fmt::format(", found '{}'", t.text.substr(0, 40)));
+    fail<TemplateError>("line {} of the chat template: {}{}", t.line, what,
+                        t.text.empty() ? "" : fmt::format(", found '{}'", t.text.substr(0, 40)));
   }
 
   // --- nodes
@@ -78,7 +82,8 @@ class Parser {
   void add(Node& parent, NodePtr child) const {
     if (child) {
       parent.depth = std::max(parent.depth, child->depth + 1);
-      require<TemplateError>(parent.depth <= kDeepestTree, "line {} of the chat template: nested more than {} deep", parent.line,
+      require<TemplateError>(parent.depth <= kDeepestTree,
+                             "line {} of the chat template: nested more than {} deep", parent.line,
                              kDeepestTree);
     }
     parent.children.push_back(std::move(child));
@@ -106,7 +111,8 @@ class Parser {
         take();
         add(*body, std::move(print));
       } else if (now().kind == TokenKind::kBlockBegin) {
-        if (ahead().kind == TokenKind::kName && std::find(ends.begin(), ends.end(), ahead().text) != ends.end()) {
+        if (ahead().kind == TokenKind::kName &&
+            std::find(ends.begin(), ends.end(), ahead().text) != ends.end()) {
           take();
           return body;
         }
@@ -138,7 +144,8 @@ class Parser {
       block_end();
       return make(word == "break" ? NodeKind::kBreak : NodeKind::kContinue);
     }
-    fail<TemplateError>("line {} of the chat template: '{}' is not a statement that chat templates may use", now().line, word.substr(0, 40));
+    fail<TemplateError>("line {} of the chat template: '{}' is not a statement that chat templates may use",
+                        now().line, word.substr(0, 40));
   }
 
   NodePtr closed_body(std::string_view end) {
@@ -296,7 +303,8 @@ class Parser {
     while (accept_name("if")) {
       NodePtr condition = or_expression();
       NodePtr otherwise = accept_name("else") ? expression() : nullptr;
-      value = make_with(NodeKind::kConditional, "", std::move(condition), std::move(value), std::move(otherwise));
+      value =
+          make_with(NodeKind::kConditional, "", std::move(condition), std::move(value), std::move(otherwise));
     }
     return value;
   }
@@ -348,7 +356,8 @@ class Parser {
   NodePtr chain(std::initializer_list<std::string_view> operators, Next&& next) {
     NodePtr left = next();
     for (;;) {
-      const auto* op = std::find_if(operators.begin(), operators.end(), [&](auto o) { return is_operator(o); });
+      const auto* op =
+          std::find_if(operators.begin(), operators.end(), [&](auto o) { return is_operator(o); });
       if (op == operators.end()) return left;
       take();
       NodePtr right = next();
@@ -469,7 +478,8 @@ class Parser {
       if (!parts[0]) wrong("an empty subscript");
       return make_with(NodeKind::kItem, "", std::move(object), std::move(parts[0]));
     }
-    return make_with(NodeKind::kSlice, "", std::move(object), std::move(parts[0]), std::move(parts[1]), std::move(parts[2]));
+    return make_with(NodeKind::kSlice, "", std::move(object), std::move(parts[0]), std::move(parts[1]),
+                     std::move(parts[2]));
   }
 
   void arguments(Node& node) {
@@ -517,10 +527,10 @@ class Parser {
     add(*node, std::move(subject));
     if (is_operator("(")) {
       arguments(*node);
-    } else if (now().kind == TokenKind::kString || now().kind == TokenKind::kInteger || now().kind == TokenKind::kFloat ||
-               is_operator("[") || is_operator("{") ||
-               (now().kind == TokenKind::kName && !is_name("else") && !is_name("or") && !is_name("and") && !is_name("is") &&
-                !is_name("if") && !is_name("not") && !is_name("in"))) {
+    } else if (now().kind == TokenKind::kString || now().kind == TokenKind::kInteger ||
+               now().kind == TokenKind::kFloat || is_operator("[") || is_operator("{") ||
+               (now().kind == TokenKind::kName && !is_name("else") && !is_name("or") && !is_name("and") &&
+                !is_name("is") && !is_name("if") && !is_name("not") && !is_name("in"))) {
       add(*node, postfix(primary()));
     }
     return node;
@@ -534,8 +544,8 @@ class Parser {
 }  // namespace
 
 NodePtr parse_template(std::string_view source) {
-  require<TemplateError>(source.size() <= kLongestTemplate, "a chat template of {} bytes; at most {} are read", source.size(),
-                         kLongestTemplate);
+  require<TemplateError>(source.size() <= kLongestTemplate,
+                         "a chat template of {} bytes; at most {} are read", source.size(), kLongestTemplate);
   return Parser(source).run();
 }
 

@@ -12,33 +12,50 @@ namespace stoa::chat {
 
 enum class NodeKind : unsigned char {
   // Expressions
-  kLiteral, kName, kList, kTuple, kDict,            // kDict: key, value, key, value …
-  kAttribute, kItem, kSlice,                        // object; object, index; object, [from], [to], [step]
-  kCall, kFilter, kTest,                            // callee or subject, then arguments
-  kNot, kNegative, kPositive, kAnd, kOr, kBinary,   // kBinary: text is the operator
-  kCompare,                                         // first operand, then one per name in `names` (operators)
-  kConditional,                                     // condition, then, else or none
+  kLiteral,
+  kName,
+  kList,
+  kTuple,
+  kDict,  // kDict: key, value, key, value …
+  kAttribute,
+  kItem,
+  kSlice,  // object; object, index; object, [from], [to], [step]
+  kCall,
+  kFilter,
+  kTest,  // callee or subject, then arguments
+  kNot,
+  kNegative,
+  kPositive,
+  kAnd,
+  kOr,
+  kBinary,       // kBinary: text is the operator
+  kCompare,      // first operand, then one per name in `names` (operators)
+  kConditional,  // condition, then, else or none
   // Statements
-  kText, kPrint,
-  kIf,                                              // condition, body, condition, body …, [body of else]
-  kFor,                                             // target, iterable, condition or none, body, else or none
-  kSet, kSetBlock,                                  // target, value; target, body, then filters
-  kMacro,                                           // defaults of the last parameters, then the body
-  kFilterBlock,                                     // filter (its subject is none), body
-  kWith,                                            // target, value, target, value …, body
-  kBody,                                            // statements
-  kBreak, kContinue,
+  kText,
+  kPrint,
+  kIf,   // condition, body, condition, body …, [body of else]
+  kFor,  // target, iterable, condition or none, body, else or none
+  kSet,
+  kSetBlock,     // target, value; target, body, then filters
+  kMacro,        // defaults of the last parameters, then the body
+  kFilterBlock,  // filter (its subject is none), body
+  kWith,         // target, value, target, value …, body
+  kBody,         // statements
+  kBreak,
+  kContinue,
 };
 
 struct Node {
   NodeKind kind;
   int line = 1;
-  int depth = 1;                   // of the tree below
-  std::string text;                // name, operator, literal text
-  Value value;                     // of a literal
-  bool negated = false;            // `is not`
+  int depth = 1;                                // of the tree below
+  std::string text;                             // name, operator, literal text
+  Value value;                                  // of a literal
+  bool negated = false;                         // `is not`
   std::vector<std::unique_ptr<Node>> children;  // may hold none where said
-  std::vector<std::string> names;  // kMacro: parameters; kCompare: operators; kCall, kFilter: names of the last arguments
+  std::vector<std::string>
+      names;  // kMacro: parameters; kCompare: operators; kCall, kFilter: names of the last arguments
 };
 using NodePtr = std::unique_ptr<Node>;
 

@@ -82,25 +82,42 @@ void append_json_string(std::string_view text, bool ascii, std::string& out) {
     const char c = text[i];
     const auto u = static_cast<unsigned char>(c);
     switch (c) {
-      case '"': out += "\\\""; continue;
-      case '\\': out += "\\\\"; continue;
-      case '\n': out += "\\n"; continue;
-      case '\r': out += "\\r"; continue;
-      case '\t': out += "\\t"; continue;
-      case '\b': out += "\\b"; continue;
-      case '\f': out += "\\f"; continue;
-      default: break;
+      case '"':
+        out += "\\\"";
+        continue;
+      case '\\':
+        out += "\\\\";
+        continue;
+      case '\n':
+        out += "\\n";
+        continue;
+      case '\r':
+        out += "\\r";
+        continue;
+      case '\t':
+        out += "\\t";
+        continue;
+      case '\b':
+        out += "\\b";
+        continue;
+      case '\f':
+        out += "\\f";
+        continue;
+      default:
+        break;
     }
     if (u < 0x20) {
       out += fmt::format("\\u{:04x}", u);
     } else if (ascii && u >= 0x80) {
       const std::size_t length = u < 0xe0 ? 2 : u < 0xf0 ? 3 : 4;
       std::uint32_t code = u & (0xffU >> (length + 1));
-      for (std::size_t k = 1; k < length && i + 1 < text.size(); ++k) code = code << 6 | (static_cast<unsigned char>(text[++i]) & 0x3f);
+      for (std::size_t k = 1; k < length && i + 1 < text.size(); ++k)
+        code = code << 6 | (static_cast<unsigned char>(text[++i]) & 0x3f);
       if (code < 0x10000)
         out += fmt::format("\\u{:04x}", code);
       else
-        out += fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff));
+        out += fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + ((code - 0x10000) >> 10),
+                           0xdc00 + ((code - 0x10000) & 0x3ff));
     } else {
       out += c;
     }
@@ -131,11 +148,13 @@ class JsonWriter {
       append_json_string(value.as_string(), style_.ascii, out);
       budget_.pay_bytes(out.size() - before);
     } else if (value.is_list()) {
-      bracket('[', ']', value.as_list().size(), level, [&](std::size_t i) { write(value.as_list()[i], level + 1); });
+      bracket('[', ']', value.as_list().size(), level,
+              [&](std::size_t i) { write(value.as_list()[i], level + 1); });
     } else if (value.is_dict()) {
       std::vector<const Entries::value_type*> entries;
       for (const auto& entry : value.as_dict()) entries.push_back(&entry);
-      if (style_.sort_keys) std::sort(entries.begin(), entries.end(), [](auto a, auto b) { return a->first < b->first; });
+      if (style_.sort_keys)
+        std::sort(entries.begin(), entries.end(), [](auto a, auto b) { return a->first < b->first; });
       bracket('{', '}', entries.size(), level, [&](std::size_t i) {
         append_json_string(entries[i]->first, style_.ascii, out);
         out += key_;
@@ -162,7 +181,8 @@ class JsonWriter {
   }
   void new_line(int level) {
     if (!style_.indent) return;
-    const std::size_t spaces = static_cast<std::size_t>(std::max(0, *style_.indent)) * static_cast<std::size_t>(level);
+    const std::size_t spaces =
+        static_cast<std::size_t>(std::max(0, *style_.indent)) * static_cast<std::size_t>(level);
     budget_.pay_bytes(spaces);
     out += '\n';
     out.append(spaces, ' ');
@@ -186,7 +206,8 @@ std::string to_string(const Value& value, Budget& budget) {
   if (value.is_int()) return fmt::format("{}", value.as_int());
   if (value.is_float()) return float_text(value.as_double(), false);
   if (value.is_list() || value.is_dict()) return repr(value, budget);
-  if (const auto* macro = value.as_macro()) return fmt::format("<Macro {}>", repr(Value(macro->node->text), budget));
+  if (const auto* macro = value.as_macro())
+    return fmt::format("<Macro {}>", repr(Value(macro->node->text), budget));
   return fmt::format("<{}>", value.type_name());
 }
 
@@ -197,7 +218,8 @@ std::string repr(const Value& value, Budget& budget) {
 }
 
 std::string to_json(const Value& value, const JsonStyle& style, Budget& budget) {
-  require<TemplateError>(style.indent.value_or(0) <= 64, "an indent of {} is too wide", style.indent.value_or(0));
+  require<TemplateError>(style.indent.value_or(0) <= 64, "an indent of {} is too wide",
+                         style.indent.value_or(0));
   JsonWriter writer(style, budget);
   writer.write(value, 0);
   return std::move(writer.out);

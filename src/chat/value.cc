@@ -40,7 +40,8 @@ Value Value::from_json(const nlohmann::ordered_json& json, int depth) {
   require<TemplateError>(depth < kDeepest, "the messages nest more than {} deep", kDeepest);
   if (json.is_null()) return nullptr;
   if (json.is_boolean()) return json.get<bool>();
-  if (json.is_number_unsigned() && json.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) return json.get<double>();
+  if (json.is_number_unsigned() && json.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+    return json.get<double>();
   if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number_float()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
@@ -54,8 +55,12 @@ Value Value::from_json(const nlohmann::ordered_json& json, int depth) {
   return dict(std::move(entries));
 }
 
-std::int64_t Value::as_int() const { return is_bool() ? std::int64_t{as_bool()} : std::get<std::int64_t>(data_); }
-double Value::as_double() const { return is_float() ? std::get<double>(data_) : static_cast<double>(as_int()); }
+std::int64_t Value::as_int() const {
+  return is_bool() ? std::int64_t{as_bool()} : std::get<std::int64_t>(data_);
+}
+double Value::as_double() const {
+  return is_float() ? std::get<double>(data_) : static_cast<double>(as_int());
+}
 Namespace* Value::as_namespace() const {
   const auto* n = std::get_if<std::shared_ptr<Namespace>>(&data_);
   return n ? n->get() : nullptr;
@@ -159,7 +164,8 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
     return item.is_string() && container.find(item.as_string()) != nullptr;
   }
   if (container.is_undefined()) return false;
-  require<TemplateError>(container.is_list(), "a value of type '{}' cannot be searched with 'in'", container.type_name());
+  require<TemplateError>(container.is_list(), "a value of type '{}' cannot be searched with 'in'",
+                         container.type_name());
   for (const Value& value : container.as_list())
     if (equal(value, item, budget)) return true;
   return false;
@@ -176,7 +182,8 @@ List elements(const Value& value, Budget& budget) {
     for (const auto& [key, item] : value.as_dict()) budget.pay_bytes(key.size()), out.emplace_back(key);
     return out;
   }
-  require<TemplateError>(value.is_string(), "a value of type '{}' cannot be iterated over", value.type_name());
+  require<TemplateError>(value.is_string(), "a value of type '{}' cannot be iterated over",
+                         value.type_name());
   for (const auto character : characters(value.as_string(), budget)) out.emplace_back(character);
   return out;
 }

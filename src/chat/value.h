@@ -1,5 +1,6 @@
-// Values of a template: those of Python that chat templates use. They are immutable but for namespaces, and bounded: no value
-// nests deeper than kDeepest, and no work on values is done that the budget does not pay for.
+// Values of a template: those of Python that chat templates use. They are immutable but for namespaces, and
+// bounded: no value nests deeper than kDeepest, and no work on values is done that the budget does not pay
+// for.
 #pragma once
 
 #include <cstdint>
@@ -95,8 +96,8 @@ class Value {
   bool is_tuple() const { return is_list() && std::get<std::shared_ptr<const ListData>>(data_)->tuple; }
   const Entries& as_dict() const { return std::get<std::shared_ptr<const DictData>>(data_)->entries; }
   bool as_bool() const { return std::get<bool>(data_); }
-  std::int64_t as_int() const;     // of an int or bool
-  double as_double() const;        // of a number
+  std::int64_t as_int() const;      // of an int or bool
+  double as_double() const;         // of a number
   Namespace* as_namespace() const;  // or none
   const Function* as_function() const { return std::get_if<Function>(&data_); }
   const Macro* as_macro() const { return std::get_if<Macro>(&data_); }
@@ -120,8 +121,8 @@ class Value {
   explicit Value(Undefined u) : data_(std::move(u)) {}
 
   std::variant<Undefined, std::nullptr_t, bool, std::int64_t, double, std::shared_ptr<const std::string>,
-               std::shared_ptr<const ListData>, std::shared_ptr<const DictData>, std::shared_ptr<Namespace>, Function, Macro,
-               std::shared_ptr<const Method>>
+               std::shared_ptr<const ListData>, std::shared_ptr<const DictData>, std::shared_ptr<Namespace>,
+               Function, Macro, std::shared_ptr<const Method>>
       data_;
 };
 
@@ -134,7 +135,8 @@ bool equal(const Value& a, const Value& b, Budget& budget);
 // Negative, 0, positive; TemplateError where Python does not order the two.
 int compare(const Value& a, const Value& b, Budget& budget);
 bool contains(const Value& container, const Value& item, Budget& budget);
-// Elements as `for` sees them: items of a list, keys of a dictionary, characters of a string, none of an undefined value.
+// Elements as `for` sees them: items of a list, keys of a dictionary, characters of a string, none of an
+// undefined value.
 List elements(const Value& value, Budget& budget);
 
 std::string to_string(const Value& value, Budget& budget);  // str()

@@ -35,9 +35,11 @@ data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vo
   batch.resize(rows, length);
   const auto key = philox_key(1, RandomPurpose::kTest, "bench");
   for (std::int64_t i = 0; i < rows * length; ++i) {
-    batch.tokens[i] = static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(vocabulary));
-    batch.labels[i] = static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i + rows * length)) %
+    batch.tokens[i] = static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i)) %
                                                 static_cast<std::uint64_t>(vocabulary));
+    batch.labels[i] =
+        static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i + rows * length)) %
+                                  static_cast<std::uint64_t>(vocabulary));
     batch.position_ids[i] = static_cast<std::int32_t>(i % length);
     batch.loss_mask[i] = 1;
   }
@@ -71,7 +73,8 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   for (std::int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     rank.step(batch, step * rows);
-    const double loss = rank.read_scalars()[ops::StepSlot::kLossSum] / static_cast<double>(batch.valid_tokens);
+    const double loss =
+        rank.read_scalars()[ops::StepSlot::kLossSum] / static_cast<double>(batch.valid_tokens);
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (step >= arguments.warmup) seconds.push_back(elapsed);
     context.console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, loss, elapsed));
@@ -84,7 +87,8 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   // After the memory was read: the large products have their own.
-  const double gemm_tflops = run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes);
+  const double gemm_tflops =
+      run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes);
   std::size_t touched = 0;
   for (const auto bytes : rank.arena().touched()) touched += bytes;
   const nlohmann::ordered_json result{{"config", arguments.config.config},
@@ -111,8 +115,9 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
 
 void add_bench_train(CLI::App& bench, Context& context) {
   auto arguments = std::make_shared<BenchTrainArguments>();
-  CLI::App* command = bench.add_subcommand(
-      "train", "Training speed on random tokens. Example: stoa bench train gpt2-124m model.micro_batch_size=4 --steps 6 --json");
+  CLI::App* command = bench.add_subcommand("train",
+                                           "Training speed on random tokens. Example: stoa bench train "
+                                           "gpt2-124m model.micro_batch_size=4 --steps 6 --json");
   arguments->config.add_to(*command);
   command->add_option("--steps", arguments->steps, "Steps that count")->capture_default_str();
   command->add_option("--warmup", arguments->warmup, "Steps before them")->capture_default_str();

@@ -38,36 +38,53 @@ void read_variables(const std::vector<std::string>& items, Json& out) {
 
 void report(const run::ChatSession::Reply& reply, bool base, Context& context) {
   if (reply.forgotten > 0)
-    context.console.line(base ? fmt::format("the context is full: the first {} tokens of the text were forgotten", reply.forgotten)
-                              : fmt::format("the context is full: {} forgotten", reply.forgotten == 1
-                                                                                     ? "the oldest turn was"
-                                                                                     : fmt::format("the {} oldest turns were", reply.forgotten)));
-  if (reply.result.reason == run::EndReason::kContext) context.console.line("the answer ends here: the context is full");
-  if (reply.result.reason == run::EndReason::kLength) context.console.line("the answer ends here: --max-tokens");
+    context.console.line(
+        base ? fmt::format("the context is full: the first {} tokens of the text were forgotten",
+                           reply.forgotten)
+             : fmt::format("the context is full: {} forgotten",
+                           reply.forgotten == 1 ? "the oldest turn was"
+                                                : fmt::format("the {} oldest turns were", reply.forgotten)));
+  if (reply.result.reason == run::EndReason::kContext)
+    context.console.line("the answer ends here: the context is full");
+  if (reply.result.reason == run::EndReason::kLength)
+    context.console.line("the answer ends here: --max-tokens");
 }
 
 Json to_json(const run::ChatSession::Reply& reply) {
-  const double rate = static_cast<double>(reply.result.answer.size()) / std::max(1e-9, reply.result.answer_seconds);
-  return {{"text", reply.text}, {"ids", reply.result.answer}, {"end", run::name_of(reply.result.reason)}, {"prompt_tokens", reply.prompt_tokens},
-          {"reused_tokens", reply.reused_tokens}, {"forgotten", reply.forgotten}, {"tokens_per_second", rate}};
+  const double rate =
+      static_cast<double>(reply.result.answer.size()) / std::max(1e-9, reply.result.answer_seconds);
+  return {{"text", reply.text},
+          {"ids", reply.result.answer},
+          {"end", run::name_of(reply.result.reason)},
+          {"prompt_tokens", reply.prompt_tokens},
+          {"reused_tokens", reply.reused_tokens},
+          {"forgotten", reply.forgotten},
+          {"tokens_per_second", rate}};
 }
 
 void chat(const ChatArguments& a, Context& context) {
   run::validate(a.options.generate.sampling);
-  require<ConfigError>(a.options.generate.max_tokens >= 1, "--max-tokens must be at least 1, got {}", a.options.generate.max_tokens);
-  require<ConfigError>(!a.context || *a.context >= 2, "--context must be at least 2, got {}", a.context.value_or(0));
+  require<ConfigError>(a.options.generate.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
+                       a.options.generate.max_tokens);
+  require<ConfigError>(!a.context || *a.context >= 2, "--context must be at least 2, got {}",
+                       a.context.value_or(0));
   run::ChatOptions options = a.options;
   read_variables(a.variables, options.variables);
   InterruptCounter interrupts;
   LoadedModel loaded = load_model(a.model, {.cache = true, .context = a.context});
-  for (const auto id : loaded.special.eos) options.generate.end_tokens.push_back(static_cast<std::int32_t>(id));
-  const std::string jinja = a.template_file.empty() ? loaded.tokenizer->chat_template() : read_text(a.template_file);
+  for (const auto id : loaded.special.eos)
+    options.generate.end_tokens.push_back(static_cast<std::int32_t>(id));
+  const std::string jinja =
+      a.template_file.empty() ? loaded.tokenizer->chat_template() : read_text(a.template_file);
   std::optional<chat::ChatTemplate> chat_template;
   if (!jinja.empty()) chat_template.emplace(jinja);
-  run::ChatSession session(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer, std::move(chat_template), options);
-  context.console.line(session.has_template() ? "/reset begins a new conversation, /exit ends; Ctrl-C stops an answer"
-                                              : "this model has no chat template: it was not tuned to answer, it continues your text. "
-                                                "/reset begins a new text, /exit ends; Ctrl-C stops it");
+  run::ChatSession session(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer,
+                           std::move(chat_template), options);
+  context.console.line(
+      session.has_template()
+          ? "/reset begins a new conversation, /exit ends; Ctrl-C stops an answer"
+          : "this model has no chat template: it was not tuned to answer, it continues your text. "
+            "/reset begins a new text, /exit ends; Ctrl-C stops it");
   LineInput input(interrupts);
   const bool person = ::isatty(STDIN_FILENO) != 0;
   for (std::string line;;) {
@@ -97,7 +114,8 @@ void chat(const ChatArguments& a, Context& context) {
         if (!a.json) std::cout << piece << std::flush;
         return !interrupts.requested() && static_cast<bool>(std::cout);
       });
-      std::cout << (a.json ? to_json(reply).dump(-1, ' ', false, Json::error_handler_t::replace) : "") << "\n" << std::flush;
+      std::cout << (a.json ? to_json(reply).dump(-1, ' ', false, Json::error_handler_t::replace) : "") << "\n"
+                << std::flush;
       report(reply, !session.has_template(), context);
     } catch (const DataError& error) {  // of this message alone: a person may try another
       if (!person) throw;
@@ -113,11 +131,14 @@ void chat(const ChatArguments& a, Context& context) {
 void add_chat_command(CLI::App& app, Context& context) {
   auto a = std::make_shared<ChatArguments>();
   a->options.generate.max_tokens = 512;
-  CLI::App* c = app.add_subcommand("chat", "Talk to a model in the terminal; lines of a pipe are turns. Example: stoa chat runs/shakespeare");
+  CLI::App* c = app.add_subcommand(
+      "chat",
+      "Talk to a model in the terminal; lines of a pipe are turns. Example: stoa chat runs/shakespeare");
   a->model.add_to(*c);
   c->add_option("--system", a->options.system, "System message that begins every conversation");
   c->add_option("--chat-template", a->template_file, "Jinja file (default: the model's own)");
-  c->add_option("--variable", a->variables, "KEY=VALUE for the template, for example enable_thinking=false (may be given several times)");
+  c->add_option("--variable", a->variables,
+                "KEY=VALUE for the template, for example enable_thinking=false (may be given several times)");
   c->add_option("--context", a->context, "Tokens that are remembered (default: the model's positions)");
   add_sampling_options(*c, a->options.generate);
   c->add_flag("--json", a->json, "One JSON line per answer");

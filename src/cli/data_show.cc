@@ -22,15 +22,19 @@ struct ShowArguments {
   bool json = false;
 };
 
-Json row_of(const data::Batch& batch, std::int64_t r, const data::Dataset& train, const token::Tokenizer* tokenizer) {
-  const auto length = static_cast<std::size_t>(batch.sequence_length), at = static_cast<std::size_t>(r) * length;
+Json row_of(const data::Batch& batch, std::int64_t r, const data::Dataset& train,
+            const token::Tokenizer* tokenizer) {
+  const auto length = static_cast<std::size_t>(batch.sequence_length),
+             at = static_cast<std::size_t>(r) * length;
   const auto tokens = std::span(batch.tokens).subspan(at, length);
   const std::int64_t sample = batch.samples[static_cast<std::size_t>(r)];
   Json row{{"sample", sample}};
   row["documents"] = Json::array();
   for (const auto& piece : train.pieces(sample))
-    row["documents"].push_back(
-        {{"prefix", piece.prefix}, {"sequence", piece.sequence}, {"offset", piece.offset}, {"length", piece.length}});
+    row["documents"].push_back({{"prefix", piece.prefix},
+                                {"sequence", piece.sequence},
+                                {"offset", piece.offset},
+                                {"length", piece.length}});
   row["tokens"] = tokens;
   row["last_label"] = batch.labels[at + length - 1];
   row["boundaries"] = batch.boundaries(r);
@@ -57,8 +61,11 @@ std::string describe(const Json& row, const token::Tokenizer* tokenizer, std::in
   std::vector<token::TokenId> ids(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count));
   const char* more = count < tokens.size() ? " …" : "";
   out += fmt::format("  ids   {}{}\n", fmt::join(ids, " "), more);
-  if (tokenizer) out += fmt::format("  text  {}{}\n", Json(token::replace_invalid_utf8(tokenizer->decode(ids))).dump(), more);
-  if (!row["without_loss"].empty()) out += fmt::format("  {} positions carry no loss\n", row["without_loss"].size());
+  if (tokenizer)
+    out +=
+        fmt::format("  text  {}{}\n", Json(token::replace_invalid_utf8(tokenizer->decode(ids))).dump(), more);
+  if (!row["without_loss"].empty())
+    out += fmt::format("  {} positions carry no loss\n", row["without_loss"].size());
   return out;
 }
 
@@ -67,18 +74,25 @@ void show(const ShowArguments& a, Context& context) {
   const train::RunConfig config = load_run_config(a.config.config, overrides, context.console);
   const auto tokenizer = train::load_tokenizer(config.tokenizer);
   const token::Tokenizer* const names = tokenizer ? &*tokenizer : nullptr;
-  const auto planned = train::plan_with_data(config, names, [&](std::string_view note) { context.console.line(note); });
+  const auto planned =
+      train::plan_with_data(config, names, [&](std::string_view note) { context.console.line(note); });
   const auto& plan = planned.plan;
-  require<ConfigError>(a.step >= 1 && a.step <= plan.steps, "--step {}: the run has steps 1 to {}", a.step, plan.steps);
+  require<ConfigError>(a.step >= 1 && a.step <= plan.steps, "--step {}: the run has steps 1 to {}", a.step,
+                       plan.steps);
   const data::Dataset& train = *planned.datasets.train;
   const std::int64_t consumed = plan.batch.samples_after(a.step - 1);
   data::Batch batch;
   data::fill_batch(train, train::samples_of_step(plan, train, consumed), batch);
-  Json answer{{"step", a.step}, {"steps", plan.steps}, {"first_sample", consumed}, {"samples", batch.rows},
-              {"sequence_length", batch.sequence_length}, {"loss_tokens", batch.valid_tokens}};
+  Json answer{{"step", a.step},
+              {"steps", plan.steps},
+              {"first_sample", consumed},
+              {"samples", batch.rows},
+              {"sequence_length", batch.sequence_length},
+              {"loss_tokens", batch.valid_tokens}};
   if (!a.json)
-    std::cout << fmt::format("step {} of {}: samples {} to {} of the run, {} tokens each, {} carry loss\n", a.step, plan.steps, consumed,
-                             consumed + batch.rows - 1, batch.sequence_length, batch.valid_tokens);
+    std::cout << fmt::format("step {} of {}: samples {} to {} of the run, {} tokens each, {} carry loss\n",
+                             a.step, plan.steps, consumed, consumed + batch.rows - 1, batch.sequence_length,
+                             batch.valid_tokens);
   answer["rows"] = Json::array();
   for (std::int64_t r = 0; r < batch.rows; ++r) {
     Json row = row_of(batch, r, train, names);
@@ -97,7 +111,8 @@ void add_data_show(CLI::App& data, Context& context) {
   CLI::App* c = data.add_subcommand("show", "The documents and tokens of one step of a run");
   c->footer("Example: stoa data show tiny model.data=data/corpus model.tokenizer=tok --step 3");
   a->config.add_to(*c);
-  c->add_option("--step", a->step, "Which step, counted from 1 as in the progress line")->capture_default_str();
+  c->add_option("--step", a->step, "Which step, counted from 1 as in the progress line")
+      ->capture_default_str();
   c->add_option("--tokens", a->tokens, "How many tokens of each sample are shown (--json: all)")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

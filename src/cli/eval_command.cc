@@ -28,17 +28,23 @@ struct PerplexityArguments {
   bool plain = false, json = false;
 };
 
-void print(const Json& answer) { std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n"; }
+void print(const Json& answer) {
+  std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+}
 
 void perplexity(const PerplexityArguments& a, Context& context) {
-  require<ConfigError>(!a.window || *a.window >= 1, "--window must be at least 1, got {}", a.window.value_or(0));
+  require<ConfigError>(!a.window || *a.window >= 1, "--window must be at least 1, got {}",
+                       a.window.value_or(0));
   require<ConfigError>(a.pass_tokens >= 1, "--pass-tokens must be at least 1, got {}", a.pass_tokens);
   InterruptScope interrupt;
   (void)data::describe_input(a.text, {});  // refused before a model is loaded
-  LoadedModel loaded =
-      load_model(a.model, {.cache = false, .context = {}, .pass_tokens = a.pass_tokens, .text_tokens = a.window.value_or(INT64_MAX)});
+  LoadedModel loaded = load_model(a.model, {.cache = false,
+                                            .context = {},
+                                            .pass_tokens = a.pass_tokens,
+                                            .text_tokens = a.window.value_or(INT64_MAX)});
   const std::int64_t positions = loaded.model.config.max_positions();
-  require<ConfigError>(!a.window || *a.window <= positions, "--window {}: the model has {} positions", a.window.value_or(0), positions);
+  require<ConfigError>(!a.window || *a.window <= positions, "--window {}: the model has {} positions",
+                       a.window.value_or(0), positions);
   eval::PerplexityOptions options;
   options.window = a.window.value_or(positions);
   options.stride = a.stride.value_or(std::max<std::int64_t>(1, options.window / 2));
@@ -47,9 +53,11 @@ void perplexity(const PerplexityArguments& a, Context& context) {
   options.prefix = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eod_id();
 
   const TextArguments& form = a.form;
-  Progress progress(context.console, "read", static_cast<double>(data::describe_input(a.text, {}).bytes), "B");
+  Progress progress(context.console, "read", static_cast<double>(data::describe_input(a.text, {}).bytes),
+                    "B");
   std::uint64_t position = 0;
-  std::int64_t waiting = 0;  // tokens handed over and not read yet, for an even progress within a long document
+  std::int64_t waiting =
+      0;  // tokens handed over and not read yet, for an even progress within a long document
   std::int64_t document_tokens = 0;
   std::uint64_t before = 0;
   const auto begin = Clock::now();
@@ -62,7 +70,9 @@ void perplexity(const PerplexityArguments& a, Context& context) {
     waiting += static_cast<std::int64_t>(tokens.size());
     const double overlap = static_cast<double>(options.window) / static_cast<double>(options.stride);
     const double share =
-        document_tokens > 0 ? std::min(1.0, static_cast<double>(waiting) / overlap / static_cast<double>(document_tokens)) : 1.0;
+        document_tokens > 0
+            ? std::min(1.0, static_cast<double>(waiting) / overlap / static_cast<double>(document_tokens))
+            : 1.0;
     progress.update(static_cast<double>(before) + share * static_cast<double>(position - before));
   });
   token::Encoder encoder(tokenizer);
@@ -80,8 +90,9 @@ void perplexity(const PerplexityArguments& a, Context& context) {
   const double rate = static_cast<double>(r.read_tokens) / std::max(1e-9, model_seconds);
   const std::string prefix = options.prefix ? tokenizer.id_to_token(*options.prefix) : "";
   if (a.json) {
-    Json answer{{"model", a.model.model}, {"text", a.text}, {"documents", r.documents}, {"tokens", r.tokens}, {"words", r.words},
-                {"bytes", r.bytes}, {"window", options.window}, {"stride", options.stride}};
+    Json answer{{"model", a.model.model},   {"text", a.text},          {"documents", r.documents},
+                {"tokens", r.tokens},       {"words", r.words},        {"bytes", r.bytes},
+                {"window", options.window}, {"stride", options.stride}};
     answer["prefix_token"] = options.prefix ? Json(prefix) : Json(nullptr);
     answer["dtype"] = name_of(loaded.rank->options().precision.compute);
     answer["loss"] = r.loss();
@@ -98,11 +109,12 @@ void perplexity(const PerplexityArguments& a, Context& context) {
       "loss {:.4f} nats per token | perplexity {:.3f} | word perplexity {} | {:.4f} bits per byte\n"
       "{} tokens, {} words, {} bytes in {} document{} | window {}, stride {}: {} tokens read, {} tokens/s\n"
       "{}\n",
-      r.loss(), r.perplexity(), r.words > 0 ? fmt::format("{:.3f}", r.word_perplexity()) : "none (no words)", r.bits_per_byte(),
-      r.tokens, r.words, r.bytes, r.documents, r.documents == 1 ? "" : "s", options.window, options.stride, r.read_tokens,
-      format_count(rate),
-      options.prefix ? fmt::format("every document begins with {}, so that its first token counts", prefix)
-                     : "the tokenizer has no token that begins a text: the first token of a document does not count");
+      r.loss(), r.perplexity(), r.words > 0 ? fmt::format("{:.3f}", r.word_perplexity()) : "none (no words)",
+      r.bits_per_byte(), r.tokens, r.words, r.bytes, r.documents, r.documents == 1 ? "" : "s", options.window,
+      options.stride, r.read_tokens, format_count(rate),
+      options.prefix
+          ? fmt::format("every document begins with {}, so that its first token counts", prefix)
+          : "the tokenizer has no token that begins a text: the first token of a document does not count");
 }
 
 struct BaselineArguments {
@@ -140,28 +152,38 @@ void baselines(const BaselineArguments& a, Context& context) {
     context.console.warn("the program 'xz' is not installed: its figure is left out");
   }
   if (a.json) {
-    Json answer{{"train", a.train}, {"text", a.text}, {"train_bytes", train.size()}, {"bytes", text.size()}, {"order", a.order}};
+    Json answer{{"train", a.train},
+                {"text", a.text},
+                {"train_bytes", train.size()},
+                {"bytes", text.size()},
+                {"order", a.order}};
     answer["ngram_bits_per_byte"] = ngram_bits;
     answer["xz_bits_per_byte"] = xz_bits ? Json(*xz_bits) : Json(nullptr);
     print(answer);
     return;
   }
-  std::cout << fmt::format("byte {}-gram (Witten-Bell)  {:.4f} bits per byte\nxz -9                     {}\n", a.order, ngram_bits,
-                           xz_bits ? fmt::format("{:.4f} bits per byte (size of training and held-out text, minus training text)", *xz_bits)
-                                   : "not installed");
+  std::cout << fmt::format(
+      "byte {}-gram (Witten-Bell)  {:.4f} bits per byte\nxz -9                     {}\n", a.order, ngram_bits,
+      xz_bits ? fmt::format("{:.4f} bits per byte (size of training and held-out text, minus training text)",
+                            *xz_bits)
+              : "not installed");
 }
 
 void add_perplexity(CLI::App& eval, Context& context) {
   auto a = std::make_shared<PerplexityArguments>();
-  CLI::App* c = eval.add_subcommand(
-      "perplexity", "Loss per token, word perplexity and bits per byte of a text. A window slides over the tokens; each token counts "
-                    "once, with the longest context that its window gives. Example: stoa eval perplexity runs/shakespeare --text held-out.txt");
+  CLI::App* c = eval.add_subcommand("perplexity",
+                                    "Loss per token, word perplexity and bits per byte of a text. A window "
+                                    "slides over the tokens; each token counts "
+                                    "once, with the longest context that its window gives. Example: stoa "
+                                    "eval perplexity runs/shakespeare --text held-out.txt");
   a->model.add_to(*c);
   c->add_option("--text", a->text, ".txt or .jsonl, also .gz or .zst")->required();
   c->add_option("--window", a->window, "Tokens that the model reads at once (default: its positions)");
   c->add_option("--stride", a->stride,
-                "Tokens that the window moves by; as many as the window: disjoint, twice as fast (default: half the window)");
-  c->add_option("--pass-tokens", a->pass_tokens, "Windows are packed into passes of so many tokens")->capture_default_str();
+                "Tokens that the window moves by; as many as the window: disjoint, twice as fast (default: "
+                "half the window)");
+  c->add_option("--pass-tokens", a->pass_tokens, "Windows are packed into passes of so many tokens")
+      ->capture_default_str();
   a->form.add_to(*c);
   c->add_flag("--plain", a->plain, "Special tokens written in the text are text");
   c->add_flag("--json", a->json, "Print the answer as JSON");
@@ -170,11 +192,15 @@ void add_perplexity(CLI::App& eval, Context& context) {
 
 void add_baselines(CLI::App& eval, Context& context) {
   auto a = std::make_shared<BaselineArguments>();
-  CLI::App* c = eval.add_subcommand("baselines", "Bits per byte that a byte n-gram and xz -9 reach on a text after a training text. "
-                                                 "Example: stoa eval baselines --train train.txt --text held-out.txt");
+  CLI::App* c =
+      eval.add_subcommand("baselines",
+                          "Bits per byte that a byte n-gram and xz -9 reach on a text after a training text. "
+                          "Example: stoa eval baselines --train train.txt --text held-out.txt");
   c->add_option("--train", a->train, "The training text: .txt or .jsonl, also .gz or .zst")->required();
   c->add_option("--text", a->text, "The held-out text")->required();
-  c->add_option("--order", a->order, "Of the n-gram")->check(CLI::Range(1, eval::ByteNgram::kMaxOrder))->capture_default_str();
+  c->add_option("--order", a->order, "Of the n-gram")
+      ->check(CLI::Range(1, eval::ByteNgram::kMaxOrder))
+      ->capture_default_str();
   a->form.add_to(*c);
   c->add_flag("--json", a->json, "Print the answer as JSON");
   c->callback([a, &context] { baselines(*a, context); });

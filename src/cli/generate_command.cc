@@ -19,28 +19,35 @@ struct GenerateArguments {
 
 void generate(const GenerateArguments& arguments, Context& context) {
   run::validate(arguments.options.sampling);
-  require<ConfigError>(arguments.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}", arguments.options.max_tokens);
+  require<ConfigError>(arguments.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
+                       arguments.options.max_tokens);
   LoadedModel loaded = load_model(arguments.model, {});
   run::GenerateOptions options = arguments.options;
   for (const auto id : loaded.special.eos) options.end_tokens.push_back(static_cast<std::int32_t>(id));
   std::string text;
   if (arguments.echo && !arguments.json) std::cout << arguments.prompt << std::flush;
-  const auto result = run::generate(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer, arguments.prompt, options,
-                                    [&](std::string_view piece) {
+  const auto result = run::generate(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer,
+                                    arguments.prompt, options, [&](std::string_view piece) {
                                       text += piece;
                                       if (!arguments.json) std::cout << piece << std::flush;
                                       return static_cast<bool>(std::cout);
                                     });
   const double rate = static_cast<double>(result.answer.size()) / std::max(1e-9, result.answer_seconds);
   if (arguments.json) {
-    std::cout << nlohmann::json{{"prompt", arguments.prompt}, {"text", text}, {"prompt_ids", result.prompt},
-                                {"ids", result.answer}, {"end", run::name_of(result.reason)},
-                                {"prompt_seconds", result.prompt_seconds}, {"tokens_per_second", rate}}.dump()
+    std::cout << nlohmann::json{{"prompt", arguments.prompt},
+                                {"text", text},
+                                {"prompt_ids", result.prompt},
+                                {"ids", result.answer},
+                                {"end", run::name_of(result.reason)},
+                                {"prompt_seconds", result.prompt_seconds},
+                                {"tokens_per_second", rate}}
+                     .dump()
               << "\n";
     return;
   }
   std::cout << "\n";
-  context.console.line(fmt::format("{} tokens, {:.1f} tokens/s, ended by {}", result.answer.size(), rate, run::name_of(result.reason)));
+  context.console.line(fmt::format("{} tokens, {:.1f} tokens/s, ended by {}", result.answer.size(), rate,
+                                   run::name_of(result.reason)));
 }
 
 }  // namespace
@@ -48,11 +55,17 @@ void generate(const GenerateArguments& arguments, Context& context) {
 void add_sampling_options(CLI::App& command, run::GenerateOptions& options) {
   auto& s = options.sampling;
   command.add_option("--max-tokens", options.max_tokens, "Longest answer in tokens")->capture_default_str();
-  command.add_option("--temperature", s.temperature, "Divides the logits; 0 takes the most likely token")->capture_default_str();
-  command.add_option("--top-k", s.top_k, "Draw from the k likeliest tokens; 0: from all")->capture_default_str();
-  command.add_option("--top-p", s.top_p, "Draw from the smallest set that holds this probability")->capture_default_str();
-  command.add_option("--min-p", s.min_p, "Leave out tokens less than min-p times as likely as the likeliest")->capture_default_str();
-  command.add_option("--repetition-penalty", s.repetition_penalty, "Above 1: tokens seen before become less likely")
+  command.add_option("--temperature", s.temperature, "Divides the logits; 0 takes the most likely token")
+      ->capture_default_str();
+  command.add_option("--top-k", s.top_k, "Draw from the k likeliest tokens; 0: from all")
+      ->capture_default_str();
+  command.add_option("--top-p", s.top_p, "Draw from the smallest set that holds this probability")
+      ->capture_default_str();
+  command.add_option("--min-p", s.min_p, "Leave out tokens less than min-p times as likely as the likeliest")
+      ->capture_default_str();
+  command
+      .add_option("--repetition-penalty", s.repetition_penalty,
+                  "Above 1: tokens seen before become less likely")
       ->capture_default_str();
   command.add_option("--stop", options.stop, "Text that ends the answer (may be given several times)");
   command.add_option("--seed", s.seed, "Of the draws")->capture_default_str();
@@ -62,7 +75,8 @@ void add_sampling_options(CLI::App& command, run::GenerateOptions& options) {
 void add_generate_command(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand(
-      "generate", "Continue a text. Example: stoa generate runs/shakespeare --prompt 'To be, or' --max-tokens 100");
+      "generate",
+      "Continue a text. Example: stoa generate runs/shakespeare --prompt 'To be, or' --max-tokens 100");
   arguments->model.add_to(*command);
   command->add_option("--prompt", arguments->prompt, "The text to continue")->required();
   add_sampling_options(*command, arguments->options);

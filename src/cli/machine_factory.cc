@@ -33,7 +33,8 @@ void make_backend(const MachineOptions& options, run::Machine& machine) {
     return;
   }
   auto cpu = std::make_unique<ops::cpu::CpuBackend>(pool, isa);
-  description = fmt::format("cpu, {}, {} thread{}", ops::cpu::name_of(isa), pool.size(), pool.size() == 1 ? "" : "s");
+  description =
+      fmt::format("cpu, {}, {} thread{}", ops::cpu::name_of(isa), pool.size(), pool.size() == 1 ? "" : "s");
   if (options.backend == "cpu") {
     machine.backend = std::move(cpu);
     return;
@@ -55,7 +56,8 @@ void make_backend(const MachineOptions& options, run::Machine& machine) {
 run::Machine make_machine(const MachineOptions& options) {
   run::Machine machine;
   const auto threads = options.threads.value_or(available_cores());
-  require<ConfigError>(threads >= 1 && threads <= 1024, "the number of threads must be between 1 and 1024, got {}", threads);
+  require<ConfigError>(threads >= 1 && threads <= 1024,
+                       "the number of threads must be between 1 and 1024, got {}", threads);
   machine.pool = std::make_unique<WorkerPool>(static_cast<int>(threads));
   machine.device = std::make_unique<HostDevice>();
   make_backend(options, machine);

@@ -9,8 +9,8 @@
 namespace stoa::cli {
 
 struct MachineOptions {
-  std::string backend = "cpu";            // cpu, reference, check (cpu beside reference, operation by operation)
-  std::optional<std::int64_t> threads = {};  // none: one per core
+  std::string backend = "cpu";  // cpu, reference, check (cpu beside reference, operation by operation)
+  std::optional<std::int64_t> threads = {};         // none: one per core
   std::optional<std::string> instruction_set = {};  // none: the best of this processor
 };
 

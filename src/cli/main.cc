@@ -12,8 +12,8 @@
 #include "base/nearest.h"
 #include "cli/bench_command.h"
 #include "cli/chat_command.h"
-#include "cli/command.h"
 #include "cli/checkpoint_command.h"
+#include "cli/command.h"
 #include "cli/compare_command.h"
 #include "cli/config_command.h"
 #include "cli/data_command.h"
@@ -40,7 +40,8 @@ void require_command(const CLI::App& app, int argc, char** argv) {
     if (command->check_name(argv[1])) return;
     names.push_back(command->get_name());
   }
-  stoa::fail<stoa::UsageError>("'{}' is no command{}: stoa --help lists them", argv[1], stoa::did_you_mean(argv[1], names));
+  stoa::fail<stoa::UsageError>("'{}' is no command{}: stoa --help lists them", argv[1],
+                               stoa::did_you_mean(argv[1], names));
 }
 
 }  // namespace

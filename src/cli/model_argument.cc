@@ -7,7 +7,8 @@
 namespace stoa::cli {
 
 void ModelArguments::add_to(CLI::App& command) {
-  command.add_option("MODEL", model, "Hugging Face model directory, checkpoint, or run directory")->required();
+  command.add_option("MODEL", model, "Hugging Face model directory, checkpoint, or run directory")
+      ->required();
   command.add_option("--dtype", dtype, "fp32, bf16 or fp16 (default: as stored)");
   command.add_option("--backend", machine.backend, "cpu, reference, or check (cpu beside reference)");
   command.add_option("--threads", machine.threads, "Worker threads (default: one per core)");
@@ -24,8 +25,8 @@ LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& optio
   if (options.tokenizer) loaded.tokenizer = token::Tokenizer::load(found.model);
   if (loaded.tokenizer)
     require<DataError>(loaded.tokenizer->vocab_size() <= loaded.model.vocabulary,
-                       "{}: the tokenizer has {} ids, the model's vocabulary {}: they do not belong together", found.model.string(),
-                       loaded.tokenizer->vocab_size(), loaded.model.vocabulary);
+                       "{}: the tokenizer has {} ids, the model's vocabulary {}: they do not belong together",
+                       found.model.string(), loaded.tokenizer->vocab_size(), loaded.model.vocabulary);
   const DType type = arguments.dtype.empty() ? files.stored_type() : dtype_from_name(arguments.dtype);
   require<ConfigError>(is_float(type), "--dtype {}: expected fp32, bf16 or fp16", arguments.dtype);
 
@@ -36,12 +37,14 @@ LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& optio
   const std::int64_t positions = loaded.model.config.max_positions();
   inference.decoder.context = options.cache ? std::min(positions, options.context.value_or(positions)) : 0;
   inference.decoder.text_tokens = std::min(positions, options.text_tokens.value_or(positions));
-  inference.decoder.pass_tokens = options.text_tokens ? std::max(options.pass_tokens, inference.decoder.text_tokens)
-                                                      : std::min(positions, options.pass_tokens);
+  inference.decoder.pass_tokens = options.text_tokens
+                                      ? std::max(options.pass_tokens, inference.decoder.text_tokens)
+                                      : std::min(positions, options.pass_tokens);
   run::Machine meta = make_meta_machine(*loaded.machine);
   const std::size_t scratch = run::InferenceRank::measure_scratch(meta, inference);
   loaded.rank = std::make_unique<run::InferenceRank>(*loaded.machine, inference, scratch);
-  files.read(loaded.rank->parameters().specs(), [&](nn::ParamId id) { return loaded.rank->parameters().get(id); });
+  files.read(loaded.rank->parameters().specs(),
+             [&](nn::ParamId id) { return loaded.rank->parameters().get(id); });
   return loaded;
 }
 

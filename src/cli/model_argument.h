@@ -23,11 +23,12 @@ struct ModelArguments {
 };
 
 struct LoadOptions {
-  bool cache = true;                      // for generation; otherwise losses only
-  std::optional<std::int64_t> context;    // tokens of the cache; none: the model's positions
-  std::int64_t pass_tokens = 512;         // at most the model's positions, but for packed texts
-  std::optional<std::int64_t> text_tokens = std::nullopt;  // longest text of losses(): several are packed into a pass
-  bool tokenizer = true;                  // is one needed?
+  bool cache = true;                    // for generation; otherwise losses only
+  std::optional<std::int64_t> context;  // tokens of the cache; none: the model's positions
+  std::int64_t pass_tokens = 512;       // at most the model's positions, but for packed texts
+  std::optional<std::int64_t> text_tokens =
+      std::nullopt;       // longest text of losses(): several are packed into a pass
+  bool tokenizer = true;  // is one needed?
 };
 
 struct LoadedModel {

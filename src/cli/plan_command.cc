@@ -27,7 +27,8 @@ void plan_memory(const PlanArguments& arguments, Context& context) {
   run::Machine machine = make_planning_machine(options);
   const auto tokenizer = train::load_tokenizer(config.tokenizer);
   if (!tokenizer && !config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  const auto plan = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0, config.trainer.max_steps.value_or(1000000));
+  const auto plan = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0,
+                                         config.trainer.max_steps.value_or(1000000));
   const auto memory = plan::plan_memory(machine, plan.options);
   std::cout << (arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
 }
@@ -39,10 +40,12 @@ void add_plan_command(CLI::App& app, Context& context) {
   plan->require_subcommand(1);
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* memory = plan->add_subcommand(
-      "memory", "Bytes of every category, exact: the program run without memory. Example: stoa plan memory gpt-175b");
+      "memory",
+      "Bytes of every category, exact: the program run without memory. Example: stoa plan memory gpt-175b");
   arguments->config.add_to(*memory);
   memory->add_option("--threads", arguments->machine.threads, "Worker threads (workspaces depend on them)");
-  memory->add_option("--instruction-set", arguments->machine.instruction_set, "Plan for another instruction set");
+  memory->add_option("--instruction-set", arguments->machine.instruction_set,
+                     "Plan for another instruction set");
   memory->add_flag("--json", arguments->json, "One JSON object");
   memory->callback([arguments, &context] { plan_memory(*arguments, context); });
 }

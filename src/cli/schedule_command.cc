@@ -42,26 +42,34 @@ void show(ScheduleArguments arguments) {
 void add_schedule_command(CLI::App& app, Context&) {
   CLI::App* schedules = app.add_subcommand("schedule", "Pipeline schedules, before they run");
   schedules->require_subcommand(1);
-  CLI::App* command = schedules->add_subcommand(
-      "show",
-      "Bubble, memory in flight and the actions of every rank. Example: stoa schedule show zb-v --stages 4 --microbatches 8 "
-      "--format svg > zb-v.svg");
+  CLI::App* command =
+      schedules->add_subcommand("show",
+                                "Bubble, memory in flight and the actions of every rank. Example: stoa "
+                                "schedule show zb-v --stages 4 --microbatches 8 "
+                                "--format svg > zb-v.svg");
   auto arguments = std::make_shared<ScheduleArguments>();
   auto& request = arguments->request;
   auto& durations = arguments->durations;
-  command->add_option("NAME", request.name, fmt::format("One of {}", fmt::join(schedule::schedule_names(), ", ")))->required();
+  command
+      ->add_option("NAME", request.name,
+                   fmt::format("One of {}", fmt::join(schedule::schedule_names(), ", ")))
+      ->required();
   command->add_option("--stages", request.stages, "Pipeline ranks")->required();
-  command->add_option("--chunks", request.chunks, "Chunks of layers per rank; default: what the schedule needs, else 2");
+  command->add_option("--chunks", request.chunks,
+                      "Chunks of layers per rank; default: what the schedule needs, else 2");
   command->add_option("--microbatches", request.microbatches, "Microbatches per step")->required();
-  command->add_option("--group", request.group, "Interleaved: microbatches per group; default: as many as stages");
+  command->add_option("--group", request.group,
+                      "Interleaved: microbatches per group; default: as many as stages");
   command->add_option("--format", arguments->format, "Form of the answer")
       ->check(CLI::IsMember({"text", "json", "svg", "html"}))
       ->capture_default_str();
   command->add_option("--forward-time", durations.forward, "Of one chunk, any unit")->capture_default_str();
-  command->add_option("--backward-time", arguments->backward, "Of both gradients together; where they are split, each is half of it unless given");
+  command->add_option("--backward-time", arguments->backward,
+                      "Of both gradients together; where they are split, each is half of it unless given");
   command->add_option("--input-gradient-time", arguments->input, "Of one chunk; default 1");
   command->add_option("--weight-gradient-time", arguments->weight, "Of one chunk; default 1");
-  command->add_option("--communication-time", durations.communication, "Of one transfer")->capture_default_str();
+  command->add_option("--communication-time", durations.communication, "Of one transfer")
+      ->capture_default_str();
   command->callback([arguments] { show(*arguments); });
 }
 

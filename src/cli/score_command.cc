@@ -28,14 +28,16 @@ std::vector<std::int32_t> parse_ids(const std::string& line, std::int64_t number
     } catch (const std::exception&) {
     }
     require<DataError>(end == word.size() && id >= 0, "line {}: '{}' is not a token id", number, word);
-    require<DataError>(id < vocabulary, "line {}: id {} is beyond the vocabulary of {}", number, id, vocabulary);
+    require<DataError>(id < vocabulary, "line {}: id {} is beyond the vocabulary of {}", number, id,
+                       vocabulary);
     ids.push_back(static_cast<std::int32_t>(id));
   }
   return ids;
 }
 
 void score(const ScoreArguments& arguments) {
-  LoadedModel loaded = load_model(arguments.model, {.cache = false, .context = {}, .pass_tokens = 4096, .tokenizer = !arguments.ids});
+  LoadedModel loaded = load_model(
+      arguments.model, {.cache = false, .context = {}, .pass_tokens = 4096, .tokenizer = !arguments.ids});
   std::ifstream file;
   if (!arguments.file.empty() && arguments.file != "-") {
     file.open(arguments.file);
@@ -46,16 +48,18 @@ void score(const ScoreArguments& arguments) {
   std::int64_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
-    const std::vector<std::int32_t> ids = arguments.ids ? parse_ids(line, number, loaded.model.vocabulary)
-                                                        : loaded.tokenizer->encode(line, {.plain = false, .add_special = true});
-    require<DataError>(static_cast<std::int64_t>(ids.size()) <= longest + 1, "line {}: {} tokens, the model reads at most {}", number,
-                       ids.size(), longest + 1);
+    const std::vector<std::int32_t> ids =
+        arguments.ids ? parse_ids(line, number, loaded.model.vocabulary)
+                      : loaded.tokenizer->encode(line, {.plain = false, .add_special = true});
+    require<DataError>(static_cast<std::int64_t>(ids.size()) <= longest + 1,
+                       "line {}: {} tokens, the model reads at most {}", number, ids.size(), longest + 1);
     nlohmann::json logprobs = nlohmann::json::array();
     if (!ids.empty()) logprobs.push_back(nullptr);
     if (ids.size() > 1) {
       const auto n = static_cast<std::int64_t>(ids.size()) - 1;
       std::vector<float> losses(static_cast<std::size_t>(n));
-      loaded.rank->losses(std::span(ids).first(ids.size() - 1), std::span(ids).subspan(1), std::span(&n, 1), losses);
+      loaded.rank->losses(std::span(ids).first(ids.size() - 1), std::span(ids).subspan(1), std::span(&n, 1),
+                          losses);
       for (const float loss : losses) logprobs.push_back(-static_cast<double>(loss));
     }
     std::cout << nlohmann::json{{"ids", ids}, {"logprobs", logprobs}}.dump() << "\n";
@@ -66,8 +70,9 @@ void score(const ScoreArguments& arguments) {
 
 void add_score_command(CLI::App& app, Context&) {
   auto arguments = std::make_shared<ScoreArguments>();
-  CLI::App* command =
-      app.add_subcommand("score", "Log-probability of every token of every line. Example: echo 'To be' | stoa score runs/shakespeare");
+  CLI::App* command = app.add_subcommand(
+      "score",
+      "Log-probability of every token of every line. Example: echo 'To be' | stoa score runs/shakespeare");
   command->alias("logprobs");
   arguments->model.add_to(*command);
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");

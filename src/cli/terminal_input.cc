@@ -32,7 +32,8 @@ InterruptCounter::~InterruptCounter() {
 
 LineInput::Outcome LineInput::next(std::string& line) {
   for (;;) {
-    if (const std::size_t end = pending_.find('\n'); end != std::string::npos || (ended_ && !pending_.empty())) {
+    if (const std::size_t end = pending_.find('\n');
+        end != std::string::npos || (ended_ && !pending_.empty())) {
       line = pending_.substr(0, end);
       pending_.erase(0, end == std::string::npos ? end : end + 1);
       if (line.ends_with('\r')) line.pop_back();

@@ -10,8 +10,8 @@
 
 namespace stoa::cli {
 
-// While it lives, SIGINT is counted. The second one without clear() between ends the process with status 130. Create it before
-// other threads start: they inherit the blocked signal, so that one thread receives it.
+// While it lives, SIGINT is counted. The second one without clear() between ends the process with status 130.
+// Create it before other threads start: they inherit the blocked signal, so that one thread receives it.
 class InterruptCounter {
  public:
   InterruptCounter();
@@ -33,7 +33,8 @@ class LineInput {
  public:
   explicit LineInput(const InterruptCounter& interrupts) : interrupts_(interrupts) {}
   enum class Outcome { kLine, kEnd, kInterrupted };
-  // kInterrupted: Ctrl-C was pressed while it waited; what was typed so far is dropped. IoError when the input cannot be read.
+  // kInterrupted: Ctrl-C was pressed while it waited; what was typed so far is dropped. IoError when the
+  // input cannot be read.
   Outcome next(std::string& line);
 
  private:

@@ -6,7 +6,8 @@ void TextArguments::add_to(CLI::App& command) {
   command.add_option("--text-split", split, "What is one document of a .txt file")
       ->check(CLI::IsMember({"file", "paragraph", "line"}))
       ->capture_default_str();
-  command.add_option("--json-key", json_key, "The key of .jsonl whose value is the text")->capture_default_str();
+  command.add_option("--json-key", json_key, "The key of .jsonl whose value is the text")
+      ->capture_default_str();
 }
 
 void each_document_of(const fs::path& file, const TextArguments& arguments,

@@ -17,7 +17,8 @@ struct TextArguments {
   void add_to(CLI::App& command);
 };
 
-// Calls `visit` with every document of a .txt or .jsonl file (also .gz, .zst), and with the bytes of the file read so far.
+// Calls `visit` with every document of a .txt or .jsonl file (also .gz, .zst), and with the bytes of the file
+// read so far.
 void each_document_of(const fs::path& file, const TextArguments& arguments,
                       const std::function<void(std::string_view document, std::uint64_t position)>& visit);
 

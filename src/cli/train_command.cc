@@ -21,38 +21,54 @@ struct TrainArguments {
 };
 
 void train(const TrainArguments& arguments, Context& context) {
-  require<ConfigError>(arguments.ranks == 1, "this version trains on 1 rank, --ranks asks for {}", arguments.ranks);
+  require<ConfigError>(arguments.ranks == 1, "this version trains on 1 rank, --ranks asks for {}",
+                       arguments.ranks);
   InterruptScope interrupt;
   const auto overrides = arguments.config.all_overrides();
   train::RunConfig config = load_run_config(arguments.config.config, overrides, context.console);
   const std::int64_t devices = config.trainer.devices.value_or(1) * config.trainer.num_nodes.value_or(1);
-  require<ConfigError>(devices == arguments.ranks, "trainer.devices x num_nodes = {}, but {} rank runs", devices, arguments.ranks);
+  require<ConfigError>(devices == arguments.ranks, "trainer.devices x num_nodes = {}, but {} rank runs",
+                       devices, arguments.ranks);
   MachineOptions machine = arguments.machine;
   if (!machine.threads) machine.threads = config.trainer.num_threads;
   const auto directory = train::run_directory(config);
-  require<ConfigError>(directory.has_value(), "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
-  const auto owned = watch::make_observers(*directory, context.console, {config.exp_manager.create_tensorboard_logger, true});
+  require<ConfigError>(directory.has_value(),
+                       "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
+  const auto owned = watch::make_observers(*directory, context.console,
+                                           {config.exp_manager.create_tensorboard_logger, true});
   std::vector<watch::RunObserver*> observers;
   for (const auto& observer : owned) observers.push_back(observer.get());
-  train::Trainer trainer({config, show_run_config(config), [machine] { return make_machine(machine); }, make_meta_machine,
-                          context.console, observers, interrupt.token(),
-                          {"stoa", "train", arguments.config.config}, std::string(version()), std::string(commit())});
+  train::Trainer trainer({config,
+                          show_run_config(config),
+                          [machine] { return make_machine(machine); },
+                          make_meta_machine,
+                          context.console,
+                          observers,
+                          interrupt.token(),
+                          {"stoa", "train", arguments.config.config},
+                          std::string(version()),
+                          std::string(commit())});
   const auto finish = trainer.run();
-  if (finish.reason == watch::StopReason::kSignal) throw Interrupted(finish.detail + "; a checkpoint was saved");
+  if (finish.reason == watch::StopReason::kSignal)
+    throw Interrupted(finish.detail + "; a checkpoint was saved");
 }
 
 }  // namespace
 
 void add_train_command(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* command = app.add_subcommand("train", "Train a model. Example: stoa train tiny model.data=data/shakespeare "
-                                                  "model.tokenizer=tok --output runs/shakespeare");
+  CLI::App* command =
+      app.add_subcommand("train",
+                         "Train a model. Example: stoa train tiny model.data=data/shakespeare "
+                         "model.tokenizer=tok --output runs/shakespeare");
   arguments->config.add_to(*command);
   command->add_option("--ranks", arguments->ranks, "Ranks that train together (this version: 1)");
-  command->add_option("--backend", arguments->machine.backend, "cpu, reference, or check (cpu beside reference)");
+  command->add_option("--backend", arguments->machine.backend,
+                      "cpu, reference, or check (cpu beside reference)");
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
-  command->add_option("--instruction-set", arguments->machine.instruction_set,
-                      "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best of this processor)");
+  command->add_option(
+      "--instruction-set", arguments->machine.instruction_set,
+      "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best of this processor)");
   command->callback([arguments, &context] { train(*arguments, context); });
 }
 

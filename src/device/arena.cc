@@ -24,9 +24,10 @@ void Arena::commit() {
     std::string table;
     for (std::size_t c = 0; c < sizes_.size(); ++c)
       if (sizes_[c])
-        table += fmt::format("\n  {:22} {}", name_of(static_cast<MemoryCategory>(c)), format_bytes(static_cast<double>(sizes_[c])));
-    fail<DeviceError>("{}\nthe plan needs {} on {}:{}", error.what(), format_bytes(static_cast<double>(total_bytes())),
-                      device_->name(), table);
+        table += fmt::format("\n  {:22} {}", name_of(static_cast<MemoryCategory>(c)),
+                             format_bytes(static_cast<double>(sizes_[c])));
+    fail<DeviceError>("{}\nthe plan needs {} on {}:{}", error.what(),
+                      format_bytes(static_cast<double>(total_bytes())), device_->name(), table);
   }
   committed_ = true;
 }
@@ -40,7 +41,9 @@ TensorView Arena::view(Id id) {
   return TensorView(data, entry.spec.dtype, entry.spec.shape, device_->kind());
 }
 
-std::size_t Arena::total_bytes() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::size_t{0}); }
+std::size_t Arena::total_bytes() const {
+  return std::accumulate(sizes_.begin(), sizes_.end(), std::size_t{0});
+}
 
 MemoryTable Arena::declared() const { return sizes_; }
 

@@ -1,5 +1,5 @@
-// Declare, then commit: all long-lived memory of a rank is declared by name and category, then allocated once.
-// What is declared is the plan; `stoa plan memory` prints the same table that a run allocates.
+// Declare, then commit: all long-lived memory of a rank is declared by name and category, then allocated
+// once. What is declared is the plan; `stoa plan memory` prints the same table that a run allocates.
 #pragma once
 
 #include <array>
@@ -24,7 +24,8 @@ class Arena {
   explicit Arena(Device& device) : device_(&device) {}
 
   Id declare(MemoryCategory category, TensorSpec spec);
-  // Allocates everything declared. Call once. DeviceError names the largest categories when memory does not suffice.
+  // Allocates everything declared. Call once. DeviceError names the largest categories when memory does not
+  // suffice.
   void commit();
   bool committed() const { return committed_; }
 
@@ -33,8 +34,8 @@ class Arena {
   const TensorSpec& spec(Id id) const { return entries_[id.index].spec; }
 
   std::size_t total_bytes() const;
-  MemoryTable declared() const;   // bytes per category
-  MemoryTable touched() const;    // of those, what has been handed out by view()
+  MemoryTable declared() const;  // bytes per category
+  MemoryTable touched() const;   // of those, what has been handed out by view()
   Device& device() const { return *device_; }
 
   struct Entry {

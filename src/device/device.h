@@ -36,7 +36,7 @@ class Event {
  public:
   virtual ~Event() = default;
   virtual bool ready() const = 0;
-  virtual void wait() = 0;      // blocks the host
+  virtual void wait() = 0;  // blocks the host
 };
 
 // An ordered queue of work. The host's compute stream is the rank's thread itself.
@@ -44,8 +44,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual std::unique_ptr<Event> record() = 0;
-  virtual void wait(const Event& event) = 0;   // later work waits for the event
-  virtual void synchronize() = 0;              // blocks the host until all work is done
+  virtual void wait(const Event& event) = 0;  // later work waits for the event
+  virtual void synchronize() = 0;             // blocks the host until all work is done
 };
 
 class Device {

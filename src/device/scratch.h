@@ -1,4 +1,5 @@
-// Last-in-first-out memory for temporaries. A dry stack (without memory) finds the high-water mark for the real one.
+// Last-in-first-out memory for temporaries. A dry stack (without memory) finds the high-water mark for the
+// real one.
 #pragma once
 
 #include <cstddef>

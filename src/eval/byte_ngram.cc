@@ -50,7 +50,8 @@ std::uint32_t ByteNgram::Counts::add(std::uint64_t key) {
 }
 
 ByteNgram::ByteNgram(int order) : order_(order) {
-  require<ConfigError>(order >= 1 && order <= kMaxOrder, "a byte n-gram has order 1 to {}, got {}", kMaxOrder, order);
+  require<ConfigError>(order >= 1 && order <= kMaxOrder, "a byte n-gram has order 1 to {}, got {}", kMaxOrder,
+                       order);
 }
 
 void ByteNgram::train(std::string_view text) {
@@ -70,7 +71,8 @@ void ByteNgram::train(std::string_view text) {
 double ByteNgram::probability(std::string_view history, unsigned char byte) const {
   const auto longest = std::min(history.size(), static_cast<std::size_t>(order_ - 1));
   std::uint64_t window = 0;
-  for (const char c : history.substr(history.size() - longest)) window = window << 8 | static_cast<unsigned char>(c);
+  for (const char c : history.substr(history.size() - longest))
+    window = window << 8 | static_cast<unsigned char>(c);
   double p = 1.0 / 256;
   for (int length = 0; length <= static_cast<int>(longest); ++length) {
     const std::uint64_t context = key_of(window, length);

@@ -7,13 +7,15 @@
 
 namespace stoa::eval {
 
-// P_k(c | h_k) = (N(h_k c) + T(h_k) P_{k-1}(c | h_{k-1})) / (N(h_k) + T(h_k)), where h_k are the last k bytes, N counts
-// in the training text and T is the number of different bytes seen after h_k; a context never seen leaves P_{k-1}; P_{-1} is
-// uniform over the 256 bytes (Witten and Bell 1991; Chen and Goodman 1998, section 2.4, interpolated).
+// P_k(c | h_k) = (N(h_k c) + T(h_k) P_{k-1}(c | h_{k-1})) / (N(h_k) + T(h_k)), where h_k are the last k
+// bytes, N counts in the training text and T is the number of different bytes seen after h_k; a context never
+// seen leaves P_{k-1}; P_{-1} is uniform over the 256 bytes (Witten and Bell 1991; Chen and Goodman 1998,
+// section 2.4, interpolated).
 class ByteNgram {
  public:
   static constexpr int kMaxOrder = 7;
-  // Order n: contexts of up to n - 1 bytes. The first bytes of a text have shorter ones. ConfigError outside 1 … kMaxOrder.
+  // Order n: contexts of up to n - 1 bytes. The first bytes of a text have shorter ones. ConfigError outside
+  // 1 … kMaxOrder.
   explicit ByteNgram(int order = 5);
 
   void train(std::string_view text);  // may be called several times: texts on their own

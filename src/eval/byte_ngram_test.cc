@@ -34,10 +34,12 @@ TEST(ByteNgram, EqualsTheFormula) {
   for (const int order : {1, 2, 3, 5, 7}) {
     ByteNgram model(order);
     model.train(kTrain);
-    for (const std::string history : {"", "a", "ab", "abr", "abra", "xabra", "cadab", "zzzzzz", "\xff", "a c", "qa"})
+    for (const std::string history :
+         {"", "a", "ab", "abr", "abra", "xabra", "cadab", "zzzzzz", "\xff", "a c", "qa"})
       for (const unsigned char byte : {'a', 'b', 'z', '\0', static_cast<char>(0xfe)}) {
         const auto used = std::min<std::size_t>(history.size(), static_cast<std::size_t>(order - 1));
-        EXPECT_NEAR(model.probability(history, byte), brute_force(kTrain, history.substr(history.size() - used), byte), 1e-15)
+        EXPECT_NEAR(model.probability(history, byte),
+                    brute_force(kTrain, history.substr(history.size() - used), byte), 1e-15)
             << "order " << order << ", after '" << history << "'";
       }
   }
@@ -60,7 +62,8 @@ TEST(ByteNgram, BitsAreThoseOfTheBytesInTurn) {
   const std::string text = "abracab \x01";
   double sum = 0;
   for (std::size_t i = 0; i < text.size(); ++i)
-    sum -= std::log2(brute_force(kTrain, text.substr(i - std::min<std::size_t>(i, 4), std::min<std::size_t>(i, 4)),
+    sum -= std::log2(brute_force(kTrain,
+                                 text.substr(i - std::min<std::size_t>(i, 4), std::min<std::size_t>(i, 4)),
                                  static_cast<unsigned char>(text[i])));
   EXPECT_NEAR(model.bits(text), sum, 1e-9);
 }

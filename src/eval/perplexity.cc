@@ -41,10 +41,11 @@ PerplexityMeter::PerplexityMeter(const PerplexityOptions& options, Model model)
     : options_(options), model_(std::move(model)) {
   require<ConfigError>(options.window >= 1, "the window must hold at least 1 token, got {}", options.window);
   require<ConfigError>(options.stride >= 1 && options.stride <= options.window,
-                       "the stride must be between 1 and the window of {}, got {}: tokens would be left out", options.window,
-                       options.stride);
-  require<InternalError>(options.pass_tokens >= options.window, "a pass of {} tokens does not hold a window of {}",
-                         options.pass_tokens, options.window);
+                       "the stride must be between 1 and the window of {}, got {}: tokens would be left out",
+                       options.window, options.stride);
+  require<InternalError>(options.pass_tokens >= options.window,
+                         "a pass of {} tokens does not hold a window of {}", options.pass_tokens,
+                         options.window);
 }
 
 void PerplexityMeter::add(std::string_view text, std::span<const std::int32_t> ids) {
@@ -59,7 +60,8 @@ void PerplexityMeter::add(std::string_view text, std::span<const std::int32_t> i
 }
 
 void PerplexityMeter::push(std::span<const std::int32_t> sequence, const Window& window) {
-  const auto count = static_cast<std::size_t>(window.end - window.begin), begin = static_cast<std::size_t>(window.begin);
+  const auto count = static_cast<std::size_t>(window.end - window.begin),
+             begin = static_cast<std::size_t>(window.begin);
   if (tokens_.size() + count > static_cast<std::size_t>(options_.pass_tokens)) flush();
   const auto inputs = sequence.subspan(begin, count), labels = sequence.subspan(begin + 1, count);
   tokens_.insert(tokens_.end(), inputs.begin(), inputs.end());
@@ -76,7 +78,8 @@ void PerplexityMeter::flush() {
   for (std::size_t w = 0; w < lengths_.size(); ++w) {
     double sum = 0;
     for (std::int64_t i = skipped_[w]; i < lengths_[w]; ++i) sum += losses_[at + static_cast<std::size_t>(i)];
-    require<NumericsError>(std::isfinite(sum), "the model's loss is not finite ({}) near token {} of the text", sum,
+    require<NumericsError>(std::isfinite(sum),
+                           "the model's loss is not finite ({}) near token {} of the text", sum,
                            result_.tokens);
     result_.loss_sum += sum;
     result_.tokens += lengths_[w] - skipped_[w];

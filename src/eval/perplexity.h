@@ -1,5 +1,5 @@
-// Loss of a model on texts, by a window that slides over their tokens, and what people derive from it: perplexity per
-// token and per word, bits per byte.
+// Loss of a model on texts, by a window that slides over their tokens, and what people derive from it:
+// perplexity per token and per word, bits per byte.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@
 
 namespace stoa::eval {
 
-// A piece of a text that the model reads at once: inputs [begin, end), of which the tokens after inputs [scored, end) count.
+// A piece of a text that the model reads at once: inputs [begin, end), of which the tokens after inputs
+// [scored, end) count.
 struct Window {
   std::int64_t begin = 0, scored = 0, end = 0;
   bool operator==(const Window&) const = default;
 };
 
-// Windows of at most `window` inputs that begin `stride` apart, so that every one of `inputs` predictions counts exactly
-// once and, after the first window, sees at least window - stride tokens before it. A stride of `window` means disjoint
-// windows. Needs 1 <= stride <= window.
+// Windows of at most `window` inputs that begin `stride` apart, so that every one of `inputs` predictions
+// counts exactly once and, after the first window, sees at least window - stride tokens before it. A stride
+// of `window` means disjoint windows. Needs 1 <= stride <= window.
 std::vector<Window> plan_windows(std::int64_t inputs, std::int64_t window, std::int64_t stride);
 
-// Pieces of `text` between white space (the characters that Python's str.split() cuts at). Bytes that are not UTF-8 are
-// letters.
+// Pieces of `text` between white space (the characters that Python's str.split() cuts at). Bytes that are not
+// UTF-8 are letters.
 std::int64_t count_words(std::string_view text);
 
 struct PerplexityOptions {
@@ -45,14 +46,15 @@ struct PerplexityResult {
 
 class PerplexityMeter {
  public:
-  // losses[t] = -ln p(labels[t] | tokens of the same piece up to t), for pieces of the given lengths that lie back to back.
+  // losses[t] = -ln p(labels[t] | tokens of the same piece up to t), for pieces of the given lengths that lie
+  // back to back.
   using Model = std::function<void(std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
                                    std::span<const std::int64_t> lengths, std::span<float> losses)>;
   // ConfigError for a window, stride or pass that cannot be.
   PerplexityMeter(const PerplexityOptions& options, Model model);
 
-  // `ids` are the tokens of `text`; words and bytes are those of the text. NumericsError where the model's loss is not
-  // finite.
+  // `ids` are the tokens of `text`; words and bytes are those of the text. NumericsError where the model's
+  // loss is not finite.
   void add(std::string_view text, std::span<const std::int32_t> ids);
   // Runs what still waits for a full pass. DataError when no token counted.
   const PerplexityResult& finish();
@@ -66,7 +68,8 @@ class PerplexityMeter {
   const Model model_;
   PerplexityResult result_;
   std::vector<std::int32_t> sequence_, tokens_, labels_;
-  std::vector<std::int64_t> lengths_, skipped_;  // of every waiting window: its inputs, and those that do not count
+  std::vector<std::int64_t> lengths_,
+      skipped_;  // of every waiting window: its inputs, and those that do not count
   std::vector<float> losses_;
 };
 

@@ -30,9 +30,17 @@ TEST(Words, AreCutWherePythonCuts) {
   EXPECT_EQ(count_words(""), 0);
   EXPECT_EQ(count_words(" \n\t "), 0);
   EXPECT_EQ(count_words("To be, or"), 3);
-  EXPECT_EQ(count_words("  a\xc2\xa0" "b\xe3\x80\x80" "c\xe2\x80\xaf" "d\xe1\x9a\x80" "e\xe2\x81\x9f" "f\xe2\x80\xa8g  "), 7);
-  EXPECT_EQ(count_words("a\xe2\x80\x8b" "b"), 1);  // a zero-width space is none
-  EXPECT_EQ(count_words("\xe2\x80"), 1);           // cut in the middle of a character
+  EXPECT_EQ(count_words("  a\xc2\xa0"
+                        "b\xe3\x80\x80"
+                        "c\xe2\x80\xaf"
+                        "d\xe1\x9a\x80"
+                        "e\xe2\x81\x9f"
+                        "f\xe2\x80\xa8g  "),
+            7);
+  EXPECT_EQ(count_words("a\xe2\x80\x8b"
+                        "b"),
+            1);                           // a zero-width space is none
+  EXPECT_EQ(count_words("\xe2\x80"), 1);  // cut in the middle of a character
   EXPECT_EQ(count_words(std::string_view("a\0b", 3)), 1);
 }
 
@@ -82,8 +90,12 @@ TEST(Perplexity, WithoutPrefixTheFirstTokenOfATextDoesNotCount) {
 
 TEST(Perplexity, RefusesWhatCannotBe) {
   std::vector<std::vector<std::int64_t>> passes;
-  EXPECT_THROW(PerplexityMeter({.window = 4, .stride = 5, .pass_tokens = 8, .prefix = {}}, checking_model(passes)), ConfigError);
-  EXPECT_THROW(PerplexityMeter({.window = 4, .stride = 0, .pass_tokens = 8, .prefix = {}}, checking_model(passes)), ConfigError);
+  EXPECT_THROW(
+      PerplexityMeter({.window = 4, .stride = 5, .pass_tokens = 8, .prefix = {}}, checking_model(passes)),
+      ConfigError);
+  EXPECT_THROW(
+      PerplexityMeter({.window = 4, .stride = 0, .pass_tokens = 8, .prefix = {}}, checking_model(passes)),
+      ConfigError);
   PerplexityMeter empty({.window = 4, .stride = 4, .pass_tokens = 8, .prefix = {}}, checking_model(passes));
   EXPECT_THROW(empty.finish(), DataError);
   PerplexityMeter broken({.window = 4, .stride = 4, .pass_tokens = 8, .prefix = 0},

@@ -29,9 +29,11 @@ std::optional<std::int64_t> xz_size(const std::vector<std::string_view>& parts) 
   const std::unique_ptr<std::FILE, CloseFile> input(std::tmpfile());
   require<IoError>(input != nullptr, "cannot make a temporary file: {}", std::strerror(errno));
   bool written = true;
-  for (const auto part : parts) written &= std::fwrite(part.data(), 1, part.size(), input.get()) == part.size();
-  require<IoError>(written && std::fflush(input.get()) == 0 && ::lseek(::fileno(input.get()), 0, SEEK_SET) == 0,
-                   "cannot write a temporary file: {}", std::strerror(errno));
+  for (const auto part : parts)
+    written &= std::fwrite(part.data(), 1, part.size(), input.get()) == part.size();
+  require<IoError>(
+      written && std::fflush(input.get()) == 0 && ::lseek(::fileno(input.get()), 0, SEEK_SET) == 0,
+      "cannot write a temporary file: {}", std::strerror(errno));
   std::array<int, 2> output{};
   require<IoError>(::pipe2(output.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
   posix_spawn_file_actions_t actions;

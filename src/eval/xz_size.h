@@ -8,7 +8,8 @@
 
 namespace stoa::eval {
 
-// Bytes of `xz -9 -T1` of the parts one after the other; none where there is no such program. IoError when it fails.
+// Bytes of `xz -9 -T1` of the parts one after the other; none where there is no such program. IoError when it
+// fails.
 std::optional<std::int64_t> xz_size(const std::vector<std::string_view>& parts);
 
 }  // namespace stoa::eval

@@ -13,8 +13,8 @@ std::string_view name_of(Axis axis) {
 
 RankGrid::RankGrid(std::array<int, kAxes> degrees) : degrees_(degrees) {
   for (int a = 0; a < kAxes; ++a) {
-    require<ConfigError>(degrees[a] >= 1, "the degree of {} must be at least 1, got {}", name_of(static_cast<Axis>(a)),
-                         degrees[a]);
+    require<ConfigError>(degrees[a] >= 1, "the degree of {} must be at least 1, got {}",
+                         name_of(static_cast<Axis>(a)), degrees[a]);
     size_ *= degrees[a];
   }
 }

@@ -1,9 +1,9 @@
 // Which rank is where: axes, coordinates and groups. Pure arithmetic.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
-#include <array>
 #include <vector>
 
 namespace stoa::grid {

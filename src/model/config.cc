@@ -308,7 +308,9 @@ void declare(Section<ModelConfig>& s) {
       .help("Dropout after the embedding.");
   s.field("fp32_residual_connection", &C::fp32_residual_connection)
       .nemo_default("false")
-      .help("Keep the residual stream in fp32 while layers compute in the precision of the run, as PyTorch's autocast does.");
+      .help(
+          "Keep the residual stream in fp32 while layers compute in the precision of the run, as PyTorch's "
+          "autocast does.");
   s.field("init_method_std", &C::init_method_std).range(0, 10).help("Standard deviation of initial weights.");
   s.field("use_scaled_init_method", &C::use_scaled_init_method)
       .help("Initial output projections are divided by sqrt(2 x num_layers).");

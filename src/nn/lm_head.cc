@@ -83,7 +83,8 @@ void LmHead::train(Pass& pass, TensorView x) const {
 void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
   const auto& o = options_;
   const DType type = o.precision.vectors();  // logits in full precision: nothing is saved by less
-  // Not piece(): fewer tokens may mean larger pieces there, but memory is measured for the most tokens of a pass.
+  // Not piece(): fewer tokens may mean larger pieces there, but memory is measured for the most tokens of a
+  // pass.
   const std::int64_t tokens = x.rows(), step = std::min(tokens, largest_piece(type));
   const TensorView w = pass.params.get(weight_.value);
   {

@@ -1,5 +1,5 @@
-// How an operation uses each of its tensors. Every argument struct lists its tensors once, in visit(); the check, meta and
-// trace tools read that list.
+// How an operation uses each of its tensors. Every argument struct lists its tensors once, in visit(); the
+// check, meta and trace tools read that list.
 #pragma once
 
 #include "tensor/tensor_view.h"

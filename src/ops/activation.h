@@ -1,5 +1,6 @@
-// Activations of the feed-forward layer, plain (y = f(x)) and gated (y = f(gate) * up, x = [gate | up]; Shazeer 2020).
-// Formulas and check values: the table of reference "norms and activations"; gelu_tanh is GPT-2's gelu_new.
+// Activations of the feed-forward layer, plain (y = f(x)) and gated (y = f(gate) * up, x = [gate | up];
+// Shazeer 2020). Formulas and check values: the table of reference "norms and activations"; gelu_tanh is
+// GPT-2's gelu_new.
 #pragma once
 
 #include "ops/access.h"

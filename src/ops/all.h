@@ -16,10 +16,11 @@ namespace stoa::ops {
 template <class... Ops>
 struct OpList {};
 
-using AllOps = OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward, AttentionForward,
-                      AttentionBackward, Rotary, ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward,
-                      CrossEntropy, SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, FillZero, BeginStep, SumSquares,
-                      PrepareUpdate, AdamUpdate, SgdUpdate>;
+using AllOps =
+    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
+           AttentionForward, AttentionBackward, Rotary, ActivationForward, ActivationBackward,
+           EmbeddingForward, EmbeddingBackward, CrossEntropy, SumLosses, Cast, ResidualAdd, DropoutBackward,
+           AddTo, FillZero, BeginStep, SumSquares, PrepareUpdate, AdamUpdate, SgdUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -47,7 +48,8 @@ void check(const PrepareUpdate&);
 void check(const AdamUpdate&);
 void check(const SgdUpdate&);
 
-// Floating-point operations of the matrix products in an operation (causal attention counted at half); 0 for the others.
+// Floating-point operations of the matrix products in an operation (causal attention counted at half); 0 for
+// the others.
 template <class Op>
 double matrix_flops(const Op&) {
   return 0;

@@ -1,8 +1,10 @@
-// Scaled dot-product attention over packed sequences, without an s x s tensor (Rabe, Staats 2021; Dao et al. 2022).
+// Scaled dot-product attention over packed sequences, without an s x s tensor (Rabe, Staats 2021; Dao et al.
+// 2022).
 //
-// Tokens of all segments lie back to back. Query head h reads key/value head h / (H / G). Key j is visible to query i of
-// the same segment when j <= i (causal) and j > i - window. Where a segment has more keys than queries (a KV cache), the
-// last query is aligned with the last key. Softmax and sums in the accumulation type.
+// Tokens of all segments lie back to back. Query head h reads key/value head h / (H / G). Key j is visible to
+// query i of the same segment when j <= i (causal) and j > i - window. Where a segment has more keys than
+// queries (a KV cache), the last query is aligned with the last key. Softmax and sums in the accumulation
+// type.
 #pragma once
 
 #include "base/philox.h"
@@ -12,11 +14,12 @@ namespace stoa::ops {
 
 // Segment i: query rows [q_begin[i], q_begin[i+1]), key rows [k_begin[i], k_begin[i] + k_count[i]).
 struct AttentionSegments {
-  TensorView q_begin;   // int32 [n + 1]
-  TensorView k_begin;   // int32 [n]
-  TensorView k_count;   // int32 [n]
-  TensorView sample;    // int64 [n] global sample index, for dropout; none without dropout
-  TensorView position;  // int32 [n] position in its sample of the segment's first key, for dropout; none without
+  TensorView q_begin;  // int32 [n + 1]
+  TensorView k_begin;  // int32 [n]
+  TensorView k_count;  // int32 [n]
+  TensorView sample;   // int64 [n] global sample index, for dropout; none without dropout
+  TensorView
+      position;  // int32 [n] position in its sample of the segment's first key, for dropout; none without
   std::int64_t count = 0;
   std::int64_t longest_q = 0, longest_k = 0;  // upper bounds, known to the host
 
@@ -32,20 +35,21 @@ struct AttentionSegments {
 
 struct AttentionOptions {
   bool causal = true;
-  std::int64_t window = 0;  // keys visible to a query, itself included; 0: all
-  double scale = 1.0;       // of q·k
-  float dropout = 0;        // probability
-  PhiloxKey dropout_key;    // of (seed, layer, step)
+  std::int64_t window = 0;      // keys visible to a query, itself included; 0: all
+  double scale = 1.0;           // of q·k
+  float dropout = 0;            // probability
+  PhiloxKey dropout_key;        // of (seed, layer, step)
   std::int64_t first_head = 0;  // global index of head 0, for dropout
   std::int64_t heads = 0;       // global number of query heads, for dropout
 };
 
 // Dropout word of (sample, head, query, key), the same for any cut of the work: block of the Philox counter
 // {query, key / 4, head, sample}, word key % 4; query and key are positions in the sample.
-inline std::uint32_t attention_dropout_word(PhiloxKey key, std::int64_t sample, std::int64_t head, std::int64_t query,
-                                            std::int64_t key_position) {
-  return philox4x32(key, {static_cast<std::uint32_t>(query), static_cast<std::uint32_t>(key_position >> 2),
-                          static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(sample)})[key_position & 3];
+inline std::uint32_t attention_dropout_word(PhiloxKey key, std::int64_t sample, std::int64_t head,
+                                            std::int64_t query, std::int64_t key_position) {
+  return philox4x32(key,
+                    {static_cast<std::uint32_t>(query), static_cast<std::uint32_t>(key_position >> 2),
+                     static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(sample)})[key_position & 3];
 }
 
 struct AttentionForward {
@@ -92,8 +96,9 @@ struct AttentionBackward {
   }
 };
 
-// Rotary position embedding (Su et al. 2021), rotate-half form, in place on the first 2*R of d dimensions of each head:
-// (x[i], x[i+R]) -> (x[i]c - x[i+R]s, x[i+R]c + x[i]s). `inverse` turns the other way: that is the backward pass.
+// Rotary position embedding (Su et al. 2021), rotate-half form, in place on the first 2*R of d dimensions of
+// each head: (x[i], x[i+R]) -> (x[i]c - x[i+R]s, x[i+R]c + x[i]s). `inverse` turns the other way: that is the
+// backward pass.
 struct Rotary {
   static constexpr const char* kName = "rotary";
   TensorView x;          // [T, heads, d]; rows may be strided

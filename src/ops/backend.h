@@ -1,5 +1,5 @@
-// The boundary between models and machines. A backend overrides execute() for every operation; decorators (check, meta)
-// get theirs generated from one template.
+// The boundary between models and machines. A backend overrides execute() for every operation; decorators
+// (check, meta) get theirs generated from one template.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ class OpInterface {
   virtual ~OpInterface() = default;
   // Computes `op`, whose shapes and types have been checked.
   virtual void execute(const Op& op, Resources resources) = 0;
-  // Bytes of workspace: a function of shapes, types and the backend's own parameters (threads, instruction set) alone.
+  // Bytes of workspace: a function of shapes, types and the backend's own parameters (threads, instruction
+  // set) alone.
   virtual std::size_t workspace_bytes(const Op&) const { return 0; }
 };
 
@@ -43,7 +44,8 @@ class Backend : public BackendOf<AllOps> {
   virtual DeviceKind device_kind() const = 0;
 };
 
-// Overrides execute() and workspace_bytes() of every operation by Self::apply(op, resources) and Self::workspace(op).
+// Overrides execute() and workspace_bytes() of every operation by Self::apply(op, resources) and
+// Self::workspace(op).
 template <class Self, class Base, class List>
 class ForwardOps;
 template <class Self, class Base>
@@ -54,7 +56,9 @@ class ForwardOps<Self, Base, OpList<Op, Rest...>> : public ForwardOps<Self, Base
   using ForwardOps<Self, Base, OpList<Rest...>>::execute;
   using ForwardOps<Self, Base, OpList<Rest...>>::workspace_bytes;
   void execute(const Op& op, Resources resources) override { static_cast<Self*>(this)->apply(op, resources); }
-  std::size_t workspace_bytes(const Op& op) const override { return static_cast<const Self*>(this)->workspace(op); }
+  std::size_t workspace_bytes(const Op& op) const override {
+    return static_cast<const Self*>(this)->workspace(op);
+  }
 };
 
 }  // namespace stoa::ops

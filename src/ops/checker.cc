@@ -69,7 +69,8 @@ void Checker::tensor(const char* name, const TensorView& tensor, TypeSet types, 
     if (!tensor.contiguous()) [[unlikely]]
       refuse(fmt::format("{} is {}, expected contiguous rows", name, tensor.text()));
   } else if (tensor.rows() > 1 && tensor.stride0 < tensor.shape.inner()) [[unlikely]] {
-    refuse(fmt::format("{} is {}: its rows of {} elements overlap", name, tensor.text(), tensor.shape.inner()));
+    refuse(
+        fmt::format("{} is {}: its rows of {} elements overlap", name, tensor.text(), tensor.shape.inner()));
   }
 }
 

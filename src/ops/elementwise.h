@@ -31,7 +31,8 @@ struct ResidualAdd {
   }
 };
 
-// dbranch = dropout'(dy): the backward of ResidualAdd with respect to its branch (with respect to x it is dy itself).
+// dbranch = dropout'(dy): the backward of ResidualAdd with respect to its branch (with respect to x it is dy
+// itself).
 struct DropoutBackward {
   static constexpr const char* kName = "dropout backward";
   TensorView dy;

@@ -13,7 +13,7 @@ struct EmbeddingForward {
   TensorView positions;       // int32 [T] or none
   TensorView position_table;  // [P, D] or none
   Dropout dropout;
-  TensorView y;               // [T, D]; its type may be wider than the table's
+  TensorView y;  // [T, D]; its type may be wider than the table's
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -31,9 +31,9 @@ struct EmbeddingBackward {
   TensorView tokens;
   TensorView positions;
   Dropout dropout;
-  TensorView dy;                // [T, D]
-  TensorView dtable;            // [V, D] accumulation type, +=
-  TensorView dposition_table;   // [P, D] accumulation type, += ; or none
+  TensorView dy;               // [T, D]
+  TensorView dtable;           // [V, D] accumulation type, +=
+  TensorView dposition_table;  // [P, D] accumulation type, += ; or none
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {

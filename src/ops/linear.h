@@ -1,7 +1,8 @@
 // Linear layers: y = x W^T + b and the two halves of its backward pass.
 //
-// T tokens, K inputs, N outputs. x, W, y share one floating-point type (fp64, fp32, bf16, fp16); products are summed in
-// accumulation_type(dtype). Rows of x and y may be strided. W is [N, K], as in Hugging Face and PyTorch.
+// T tokens, K inputs, N outputs. x, W, y share one floating-point type (fp64, fp32, bf16, fp16); products are
+// summed in accumulation_type(dtype). Rows of x and y may be strided. W is [N, K], as in Hugging Face and
+// PyTorch.
 #pragma once
 
 #include "ops/access.h"
@@ -39,8 +40,8 @@ struct LinearBackwardInput {
   }
 };
 
-// dW += dy^T x and db += sum over tokens of dy, into main gradients of the accumulation type. The sum over tokens of one
-// call is formed first and then added once: one rounding per microbatch, whatever the tiling.
+// dW += dy^T x and db += sum over tokens of dy, into main gradients of the accumulation type. The sum over
+// tokens of one call is formed first and then added once: one rounding per microbatch, whatever the tiling.
 struct LinearBackwardWeight {
   static constexpr const char* kName = "linear backward weight";
   TensorView x;            // [T, K]

@@ -1,8 +1,9 @@
-// LayerNorm (Ba et al. 2016) and RMSNorm (Zhang, Sennrich 2019), with the residual addition before them fused in.
+// LayerNorm (Ba et al. 2016) and RMSNorm (Zhang, Sennrich 2019), with the residual addition before them fused
+// in.
 //
-// x is [T, D], or [T, G, D] to normalise each of G heads apart (q/k norm); dimension 0 may be strided. Statistics are
-// computed in the accumulation type (two passes: mean, then squares of the differences). gamma and beta are of the
-// accumulation type.
+// x is [T, D], or [T, G, D] to normalise each of G heads apart (q/k norm); dimension 0 may be strided.
+// Statistics are computed in the accumulation type (two passes: mean, then squares of the differences). gamma
+// and beta are of the accumulation type.
 #pragma once
 
 #include "base/philox.h"
@@ -12,8 +13,9 @@ namespace stoa::ops {
 
 enum class NormKind : std::uint8_t { kLayerNorm, kRmsNorm };
 
-// Zeroes an element with probability p and scales the rest by 1/(1-p). The mask is a function of the element's global
-// coordinates: Philox word `(sample*sequence + position)*D + column` of the stream `key`. p = 0: no dropout, key unused.
+// Zeroes an element with probability p and scales the rest by 1/(1-p). The mask is a function of the
+// element's global coordinates: Philox word `(sample*sequence + position)*D + column` of the stream `key`. p
+// = 0: no dropout, key unused.
 struct Dropout {
   float p = 0;
   PhiloxKey key;                 // of (seed, purpose, layer), and the step
@@ -33,7 +35,8 @@ struct NormForward {
   TensorView gamma;   // [D]
   TensorView beta;    // [D] or none
   TensorView y;       // as x; its type may differ from x's (fp32 residual, bf16 layers)
-  TensorView stats;   // [rows, 2] mean, 1/deviation in the accumulation type; none in inference. RMSNorm writes mean 0
+  TensorView stats;   // [rows, 2] mean, 1/deviation in the accumulation type; none in inference. RMSNorm
+                      // writes mean 0
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -47,8 +50,8 @@ struct NormForward {
   }
 };
 
-// dx = dresidual + gradient of the norm; dgamma, dbeta accumulate. x is the input of the norm (the sum, where there was a
-// branch); dx may be x itself. With dbranch: also dbranch = dropout'(dx).
+// dx = dresidual + gradient of the norm; dgamma, dbeta accumulate. x is the input of the norm (the sum, where
+// there was a branch); dx may be x itself. With dbranch: also dbranch = dropout'(dx).
 struct NormBackward {
   static constexpr const char* kName = "norm backward";
   NormKind kind = NormKind::kLayerNorm;
@@ -59,9 +62,9 @@ struct NormBackward {
   TensorView dresidual;  // gradient that reaches x past the norm, or none. Type of x; may be dx itself
   TensorView dx;
   Dropout dropout;
-  TensorView dbranch;    // type of dy, or none
-  TensorView dgamma;     // [D] accumulation type
-  TensorView dbeta;      // [D] or none
+  TensorView dbranch;      // type of dy, or none
+  TensorView dgamma;       // [D] accumulation type
+  TensorView dbeta;        // [D] or none
   bool accumulate = true;  // dgamma, dbeta: += or =
 
   template <class Self, class F>

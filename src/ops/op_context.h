@@ -26,7 +26,8 @@ void run(OpContext& context, const Op& op) {
   check(op);
   Scratch::Frame frame(context.scratch);
   Resources resources{context.stream, nullptr};
-  if (const std::size_t bytes = context.backend.workspace_bytes(op)) resources.workspace = context.scratch.allocate_bytes(bytes);
+  if (const std::size_t bytes = context.backend.workspace_bytes(op))
+    resources.workspace = context.scratch.allocate_bytes(bytes);
   if (context.observer) context.observer->before(Op::kName, matrix_flops(op));
   context.backend.execute(op, resources);
   if (context.observer) context.observer->after(Op::kName);

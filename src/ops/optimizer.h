@@ -1,4 +1,5 @@
-// The update at the end of a step. All decisions (skip, clip, rate) are made from device scalars (step_state.h).
+// The update at the end of a step. All decisions (skip, clip, rate) are made from device scalars
+// (step_state.h).
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 
 namespace stoa::ops {
 
-// Learning-rate and weight-decay schedules, clocked in samples (Megatron-LM, optimizer_param_scheduler.py; the formulas
-// stand in ops/schedules.h).
+// Learning-rate and weight-decay schedules, clocked in samples (Megatron-LM, optimizer_param_scheduler.py;
+// the formulas stand in ops/schedules.h).
 enum class RateDecay : std::uint8_t { kConstant, kLinear, kCosine, kInverseSquareRoot, kWarmupStableDecay };
 enum class StableDecay : std::uint8_t { kExponential, kLinear, kCosine, kMinusSquareRoot };
 enum class WeightDecayRamp : std::uint8_t { kConstant, kLinear, kCosine };
@@ -45,7 +46,7 @@ struct BeginStep {
 struct SumSquares {
   static constexpr const char* kName = "sum squares";
   static constexpr std::int64_t kBlock = 65536;
-  TensorView x;      // contiguous, accumulation type
+  TensorView x;  // contiguous, accumulation type
   TensorView state;
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -54,8 +55,9 @@ struct SumSquares {
   }
 };
 
-// After all squares are summed: norm, found-inf, clip factor, rate and decay of this step, counters, next loss scale.
-// A step without tokens (kTokens = 0) is skipped like one with infinite gradients, but does not touch the loss scale.
+// After all squares are summed: norm, found-inf, clip factor, rate and decay of this step, counters, next
+// loss scale. A step without tokens (kTokens = 0) is skipped like one with infinite gradients, but does not
+// touch the loss scale.
 struct PrepareUpdate {
   static constexpr const char* kName = "prepare update";
   TensorView state;
@@ -63,7 +65,7 @@ struct PrepareUpdate {
   RateSchedule rate;
   WeightDecaySchedule weight_decay;
   LossScale loss_scale;
-  double samples = 0;   // of this step
+  double samples = 0;  // of this step
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
     f("state", a.state, Access::kReadWrite);
@@ -73,15 +75,16 @@ struct PrepareUpdate {
 // Adam (Kingma, Ba 2015) and AdamW (Loshchilov, Hutter 2019) on one tensor; also writes the compute copy.
 struct AdamUpdate {
   static constexpr const char* kName = "adam update";
-  TensorView master;   // accumulation type
-  TensorView compute;  // copy in compute type, or none where the master itself is used
-  TensorView gradient; // accumulation type
-  TensorView m, v;     // moments
+  TensorView master;    // accumulation type
+  TensorView compute;   // copy in compute type, or none where the master itself is used
+  TensorView gradient;  // accumulation type
+  TensorView m, v;      // moments
   TensorView state;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  bool decoupled = true;        // AdamW: decay apart from the moments; false: decay joins the gradient (Adam with L2)
-  double rate_factor = 1;       // of the learning rate
-  double decay_factor = 1;      // of the weight decay (0: biases, norms)
+  bool decoupled =
+      true;  // AdamW: decay apart from the moments; false: decay joins the gradient (Adam with L2)
+  double rate_factor = 1;   // of the learning rate
+  double decay_factor = 1;  // of the weight decay (0: biases, norms)
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
     f("master", a.master, Access::kReadWrite);
@@ -93,7 +96,8 @@ struct AdamUpdate {
   }
 };
 
-// Stochastic gradient descent with momentum (PyTorch's form: the first momentum is the gradient; decay joins the gradient).
+// Stochastic gradient descent with momentum (PyTorch's form: the first momentum is the gradient; decay joins
+// the gradient).
 struct SgdUpdate {
   static constexpr const char* kName = "sgd update";
   TensorView master, compute, gradient;

@@ -9,33 +9,37 @@ namespace {
 
 void require_multiple(std::int64_t size, std::int64_t granule, const char* what) {
   const std::int64_t below = std::max<std::int64_t>(granule, size / granule * granule);
-  require<ConfigError>(size >= granule && size % granule == 0,
-                       "{} {} is not a multiple of micro_batch_size x data-parallel ranks = {}: the nearest are {} and {}", what,
-                       size, granule, below, below + granule);
+  require<ConfigError>(
+      size >= granule && size % granule == 0,
+      "{} {} is not a multiple of micro_batch_size x data-parallel ranks = {}: the nearest are {} and {}",
+      what, size, granule, below, below + granule);
 }
 
 }  // namespace
 
-BatchPlan::BatchPlan(std::int64_t global_batch, std::int64_t granule, const std::optional<std::vector<std::int64_t>>& ramp)
+BatchPlan::BatchPlan(std::int64_t global_batch, std::int64_t granule,
+                     const std::optional<std::vector<std::int64_t>>& ramp)
     : target_(global_batch), start_(global_batch) {
   require_multiple(global_batch, granule, "global_batch_size");
   if (!ramp) return;
-  require<ConfigError>(ramp->size() == 3, "rampup_batch_size takes [start, increment, samples], got {} numbers", ramp->size());
+  require<ConfigError>(ramp->size() == 3,
+                       "rampup_batch_size takes [start, increment, samples], got {} numbers", ramp->size());
   start_ = (*ramp)[0];
   increment_ = (*ramp)[1];
   ramp_samples_ = (*ramp)[2];
   require_multiple(start_, granule, "the first number of rampup_batch_size,");
   require_multiple(increment_, granule, "the increment of rampup_batch_size,");
   require<ConfigError>(start_ <= target_ && (target_ - start_) % increment_ == 0,
-                       "rampup_batch_size: global_batch_size {} cannot be reached from {} in steps of {}", target_, start_,
-                       increment_);
+                       "rampup_batch_size: global_batch_size {} cannot be reached from {} in steps of {}",
+                       target_, start_, increment_);
 }
 
 std::int64_t BatchPlan::batch_at(std::int64_t consumed) const {
   if (start_ == target_ || consumed >= ramp_samples_) return target_;
   const std::int64_t increments = (target_ - start_) / increment_;
   const double samples_per_increment = static_cast<double>(ramp_samples_) / static_cast<double>(increments);
-  return std::min(target_, start_ + increment_ * static_cast<std::int64_t>(static_cast<double>(consumed) / samples_per_increment));
+  return std::min(target_, start_ + increment_ * static_cast<std::int64_t>(static_cast<double>(consumed) /
+                                                                           samples_per_increment));
 }
 
 std::int64_t BatchPlan::samples_after(std::int64_t steps) const {

@@ -1,5 +1,5 @@
-// How many samples each step takes: constant, or ramped up as Megatron's --rampup-batch-size did (reference section H):
-// size = start + increment * floor(consumed / (ramp_samples / ((target - start) / increment))).
+// How many samples each step takes: constant, or ramped up as Megatron's --rampup-batch-size did (reference
+// section H): size = start + increment * floor(consumed / (ramp_samples / ((target - start) / increment))).
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@ namespace stoa::optim {
 
 class BatchPlan {
  public:
-  // `granule` = micro batch size x data-parallel degree: every size is a multiple of it, else ConfigError with the nearest
-  // valid sizes. ramp = {start, increment, samples}.
-  BatchPlan(std::int64_t global_batch, std::int64_t granule, const std::optional<std::vector<std::int64_t>>& ramp);
+  // `granule` = micro batch size x data-parallel degree: every size is a multiple of it, else ConfigError
+  // with the nearest valid sizes. ramp = {start, increment, samples}.
+  BatchPlan(std::int64_t global_batch, std::int64_t granule,
+            const std::optional<std::vector<std::int64_t>>& ramp);
 
   // Samples of the step that begins after `consumed` samples.
   std::int64_t batch_at(std::int64_t consumed) const;

@@ -1,7 +1,8 @@
+#include "optim/batch_plan.h"
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "optim/batch_plan.h"
 
 namespace stoa::optim {
 namespace {

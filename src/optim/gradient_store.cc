@@ -14,9 +14,9 @@ GradientStore::GradientStore(Arena& arena, const nn::ParamList& params, nn::Prec
     const auto& spec = params.specs()[p];
     const bool tied = first_use_[p] >= 0;
     if (!tied) first_use_[p] = static_cast<int>(g);
-    accumulators_.push_back(arena.declare(
-        MemoryCategory::kGradients,
-        {fmt::format("gradient{}.{}", tied ? " (tied)" : "", spec.name), precision.vectors(), spec.shard.local}));
+    accumulators_.push_back(arena.declare(MemoryCategory::kGradients,
+                                          {fmt::format("gradient{}.{}", tied ? " (tied)" : "", spec.name),
+                                           precision.vectors(), spec.shard.local}));
   }
 }
 
@@ -38,6 +38,8 @@ void GradientStore::finish(ops::OpContext& ops) {
   }
 }
 
-TensorView GradientStore::gradient(nn::ParamId id) { return arena_->view(accumulators_[first_use_[id.index]]); }
+TensorView GradientStore::gradient(nn::ParamId id) {
+  return arena_->view(accumulators_[first_use_[id.index]]);
+}
 
 }  // namespace stoa::optim

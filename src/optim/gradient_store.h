@@ -17,8 +17,8 @@ class GradientStore final : public nn::GradAccess {
   void begin_step();
   nn::GradTarget target(nn::GradId id) override;
   void notify(nn::GradId id) override;
-  // After the last microbatch: accumulators that nothing wrote become zero, and the uses of a tied weight are added into
-  // its first accumulator, in order of declaration.
+  // After the last microbatch: accumulators that nothing wrote become zero, and the uses of a tied weight are
+  // added into its first accumulator, in order of declaration.
   void finish(ops::OpContext& ops);
 
   // The whole gradient of a parameter, after finish().

@@ -5,11 +5,13 @@
 
 namespace stoa::optim {
 
-Optimizer::Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gradients, const OptimConfig& config,
-                     nn::Precision precision)
+Optimizer::Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gradients,
+                     const OptimConfig& config, nn::Precision precision)
     : arena_(&arena), parameters_(parameters), gradients_(gradients), config_(config) {
-  if (config.name != OptimizerKind::kSgd) moment_names_ = {"adam.m", "adam.v"};
-  else if (config.momentum != 0) moment_names_ = {"sgd.momentum"};
+  if (config.name != OptimizerKind::kSgd)
+    moment_names_ = {"adam.m", "adam.v"};
+  else if (config.momentum != 0)
+    moment_names_ = {"sgd.momentum"};
   const auto& specs = parameters.specs();
   for (const auto& name : moment_names_) {
     auto& row = moments_.emplace_back();
@@ -34,9 +36,11 @@ void Optimizer::reset(ops::OpContext& ops) {
 
 void Optimizer::step(ops::OpContext& ops, const ops::PrepareUpdate& prepare) {
   for (const auto& part : canonical_)
-    ops::run(ops, ops::SumSquares{gradients_.gradient({part.parameter}).slice(part.row, part.count), prepare.state});
+    ops::run(ops, ops::SumSquares{gradients_.gradient({part.parameter}).slice(part.row, part.count),
+                                  prepare.state});
   ops::run(ops, prepare);
-  for (std::size_t p = 0; p < parameters_.specs().size(); ++p) update(ops, {static_cast<int>(p)}, prepare.state);
+  for (std::size_t p = 0; p < parameters_.specs().size(); ++p)
+    update(ops, {static_cast<int>(p)}, prepare.state);
 }
 
 void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
@@ -72,7 +76,8 @@ void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
 void Optimizer::refresh_values(ops::OpContext& ops) {
   for (std::size_t p = 0; p < parameters_.specs().size(); ++p) {
     const nn::ParamId id{static_cast<int>(p)};
-    if (parameters_.has_separate_master(id)) ops::run(ops, ops::Cast{parameters_.master(id), parameters_.get(id)});
+    if (parameters_.has_separate_master(id))
+      ops::run(ops, ops::Cast{parameters_.master(id), parameters_.get(id)});
   }
 }
 

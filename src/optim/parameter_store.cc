@@ -2,15 +2,17 @@
 
 namespace stoa::optim {
 
-ParameterStore::ParameterStore(Arena& arena, const std::vector<nn::ParamSpec>& specs, nn::Precision precision, bool masters)
+ParameterStore::ParameterStore(Arena& arena, const std::vector<nn::ParamSpec>& specs, nn::Precision precision,
+                               bool masters)
     : arena_(&arena), specs_(&specs) {
   for (const auto& spec : specs) {
     const DType type = spec.is_matrix() ? precision.compute : precision.vectors();
     values_.push_back(arena.declare(MemoryCategory::kWeights, {spec.name, type, spec.shard.local}));
     const bool separate = masters && type != accumulation_type(type);
-    masters_.push_back(separate ? arena.declare(MemoryCategory::kMaster,
-                                                {"master." + spec.name, accumulation_type(type), spec.shard.local})
-                                : Arena::Id{});
+    masters_.push_back(separate
+                           ? arena.declare(MemoryCategory::kMaster,
+                                           {"master." + spec.name, accumulation_type(type), spec.shard.local})
+                           : Arena::Id{});
   }
 }
 

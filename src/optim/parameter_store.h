@@ -8,15 +8,17 @@
 
 namespace stoa::optim {
 
-// Every rank holds every parameter whole (ZeRO stages 0 to 2 of the parameters). Matrices are held in compute precision with
-// an fp32 master beside them; where the two types are one, and for vectors, the value is its own master.
+// Every rank holds every parameter whole (ZeRO stages 0 to 2 of the parameters). Matrices are held in compute
+// precision with an fp32 master beside them; where the two types are one, and for vectors, the value is its
+// own master.
 class ParameterStore final : public nn::ParamAccess {
  public:
   // With masters = false (inference) only compute values exist.
-  ParameterStore(Arena& arena, const std::vector<nn::ParamSpec>& specs, nn::Precision precision, bool masters);
+  ParameterStore(Arena& arena, const std::vector<nn::ParamSpec>& specs, nn::Precision precision,
+                 bool masters);
 
   TensorView get(nn::ParamId id) override;
-  TensorView master(nn::ParamId id);       // accumulation type
+  TensorView master(nn::ParamId id);  // accumulation type
   bool has_separate_master(nn::ParamId id) const { return static_cast<bool>(masters_[id.index]); }
 
   const std::vector<nn::ParamSpec>& specs() const { return *specs_; }

@@ -11,8 +11,9 @@ ParallelContext::ParallelContext(grid::RankGrid grid, int rank,
     : grid_(grid), rank_(rank), communicators_(std::move(communicators)) {
   require<InternalError>(rank >= 0 && rank < grid_.size(), "rank {} in a grid of {}", rank, grid_.size());
   for (int a = 0; a < grid::kAxes; ++a)
-    require<InternalError>(communicators_[a] && communicators_[a]->size() == grid_.degree(static_cast<Axis>(a)),
-                           "the communicator of {} does not match the grid", name_of(static_cast<Axis>(a)));
+    require<InternalError>(
+        communicators_[a] && communicators_[a]->size() == grid_.degree(static_cast<Axis>(a)),
+        "the communicator of {} does not match the grid", name_of(static_cast<Axis>(a)));
 }
 
 ParallelContext ParallelContext::single(Device& device) {

@@ -8,7 +8,11 @@ using Json = nlohmann::ordered_json;
 
 ChatSession::ChatSession(Decoder& decoder, Decoder::Parts parts, const token::Tokenizer& tokenizer,
                          std::optional<chat::ChatTemplate> chat_template, ChatOptions options)
-    : decoder_(decoder), parts_(parts), tokenizer_(tokenizer), template_(std::move(chat_template)), options_(std::move(options)) {
+    : decoder_(decoder),
+      parts_(parts),
+      tokenizer_(tokenizer),
+      template_(std::move(chat_template)),
+      options_(std::move(options)) {
   const auto name = [&](const char* key, std::optional<token::TokenId> id) {
     if (id && !options_.variables.contains(key)) options_.variables[key] = tokenizer_.id_to_token(*id);
   };
@@ -16,7 +20,8 @@ ChatSession::ChatSession(Decoder& decoder, Decoder::Parts parts, const token::To
   name("eos_token", tokenizer_.eos_id());
   name("unk_token", tokenizer_.unk_id());
   name("pad_token", tokenizer_.pad_id());
-  require<ConfigError>(template_ || options_.system.empty(), "a system message needs a chat template, and this model has none");
+  require<ConfigError>(template_ || options_.system.empty(),
+                       "a system message needs a chat template, and this model has none");
   reset();
 }
 
@@ -34,8 +39,11 @@ std::int64_t ChatSession::room() const {
 }
 
 std::vector<std::int32_t> ChatSession::render(const Json& messages) const {
-  return tokenizer_.encode(template_->render(messages, {.add_generation_prompt = true, .variables = options_.variables, .now = {}, .limits = {}}),
-                           {.plain = false, .add_special = false});
+  return tokenizer_.encode(
+      template_->render(
+          messages,
+          {.add_generation_prompt = true, .variables = options_.variables, .now = {}, .limits = {}}),
+      {.plain = false, .add_special = false});
 }
 
 std::vector<std::int32_t> ChatSession::prompt_of(Json& messages, Reply& reply) const {
@@ -46,9 +54,12 @@ std::vector<std::int32_t> ChatSession::prompt_of(Json& messages, Reply& reply) c
     const std::size_t first = !messages.empty() && messages[0]["role"] == "system" ? 1 : 0;
     std::size_t next = first + 1;
     while (next < messages.size() && messages[next]["role"] != "user") ++next;
-    require<DataError>(next < messages.size(), "the message takes {} tokens, more than the {} that the context of {} leaves beside an answer",
-                       ids.size(), room(), decoder_.context());
-    messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(first), messages.begin() + static_cast<std::ptrdiff_t>(next));
+    require<DataError>(
+        next < messages.size(),
+        "the message takes {} tokens, more than the {} that the context of {} leaves beside an answer",
+        ids.size(), room(), decoder_.context());
+    messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(first),
+                   messages.begin() + static_cast<std::ptrdiff_t>(next));
     ++reply.forgotten;
   }
 }
@@ -56,7 +67,8 @@ std::vector<std::int32_t> ChatSession::prompt_of(Json& messages, Reply& reply) c
 std::vector<std::int32_t> ChatSession::continuation_of(const std::string& message, Reply& reply) const {
   std::vector<std::int32_t> ids = transcript_;
   const bool fresh = ids.empty();
-  const auto more = tokenizer_.encode(fresh ? message : "\n" + message, {.plain = false, .add_special = fresh});
+  const auto more =
+      tokenizer_.encode(fresh ? message : "\n" + message, {.plain = false, .add_special = fresh});
   ids.insert(ids.end(), more.begin(), more.end());
   if (ids.empty()) {
     const auto start = tokenizer_.bos_id() ? tokenizer_.bos_id() : tokenizer_.eod_id();
@@ -70,7 +82,8 @@ std::vector<std::int32_t> ChatSession::continuation_of(const std::string& messag
   return ids;
 }
 
-ChatSession::Reply ChatSession::say(const std::string& message, const std::function<bool(std::string_view)>& emit) {
+ChatSession::Reply ChatSession::say(const std::string& message,
+                                    const std::function<bool(std::string_view)>& emit) {
   Reply reply;
   Json messages = messages_;
   std::vector<std::int32_t> ids;
@@ -82,18 +95,20 @@ ChatSession::Reply ChatSession::say(const std::string& message, const std::funct
     ids = continuation_of(message, reply);
   }
   // The last token is fed in any case: its logits begin the answer.
-  const auto known = std::mismatch(cached_.begin(), cached_.end(), ids.begin(), ids.end()).first - cached_.begin();
+  const auto known =
+      std::mismatch(cached_.begin(), cached_.end(), ids.begin(), ids.end()).first - cached_.begin();
   const auto keep = std::min<std::ptrdiff_t>(known, static_cast<std::ptrdiff_t>(ids.size()) - 1);
   cached_.resize(static_cast<std::size_t>(keep));
   decoder_.rewind(keep);
   reply.prompt_tokens = static_cast<std::int64_t>(ids.size());
   reply.reused_tokens = keep;
-  reply.result = generate_ids(decoder_, parts_, tokenizer_, {ids.begin() + keep, ids.end()}, options_.generate,
-                              [&](std::string_view piece) {
-                                reply.text += piece;
-                                return emit(piece);
-                              },
-                              cached_);
+  reply.result = generate_ids(
+      decoder_, parts_, tokenizer_, {ids.begin() + keep, ids.end()}, options_.generate,
+      [&](std::string_view piece) {
+        reply.text += piece;
+        return emit(piece);
+      },
+      cached_);
   ids.insert(ids.end(), reply.result.answer.begin(), reply.result.answer.end());
   cached_.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(decoder_.fed()));
   if (template_) {

@@ -7,7 +7,8 @@
 namespace stoa::run {
 
 ChunkConstants::ChunkConstants(Arena& arena, const model::Chunk& chunk) {
-  for (const auto& constant : chunk.constants()) ids_.push_back(arena.declare(MemoryCategory::kWeights, constant.tensor));
+  for (const auto& constant : chunk.constants())
+    ids_.push_back(arena.declare(MemoryCategory::kWeights, constant.tensor));
 }
 
 void ChunkConstants::fill(Machine& machine, Arena& arena, model::Chunk& chunk, std::int64_t sequence) const {

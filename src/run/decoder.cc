@@ -33,9 +33,11 @@ Decoder::Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision,
 
 void Decoder::rewind(std::int64_t keep) { fed_ = std::min(fed_, keep); }
 
-nn::BatchView Decoder::stage(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) {
+nn::BatchView Decoder::stage(const Parts& parts, std::span<const std::int32_t> tokens,
+                             std::span<const std::int32_t> positions) {
   const auto n = static_cast<std::int64_t>(tokens.size());
-  require<InternalError>(n >= 1 && n <= options_.pass_tokens, "a pass of {} tokens, declared for {}", n, options_.pass_tokens);
+  require<InternalError>(n >= 1 && n <= options_.pass_tokens, "a pass of {} tokens, declared for {}", n,
+                         options_.pass_tokens);
   Device& device = *parts.machine.device;
   nn::BatchView view;
   view.rows = 1;
@@ -71,7 +73,8 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
                      "{} tokens and {} more exceed the context of {}", fed_, tokens.size(), options_.context);
   require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
   if (cache_.layers.empty())
-    for (const auto& [keys, values] : cache_ids_) cache_.layers.push_back({arena_->view(keys), arena_->view(values)});
+    for (const auto& [keys, values] : cache_ids_)
+      cache_.layers.push_back({arena_->view(keys), arena_->view(values)});
   const TensorView logits = arena_->view(logits_);
   std::vector<std::int32_t> positions;
   while (!tokens.empty()) {
@@ -98,13 +101,15 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
   host_logits_.resize(static_cast<std::size_t>(vocabulary_));
   read_tensor(parts.machine, logits, [&](TensorView host) {
     for (std::int64_t i = 0; i < vocabulary_; ++i)
-      host_logits_[i] = host.dtype == DType::kF64 ? static_cast<float>(host.as<double>()[i]) : host.as<float>()[i];
+      host_logits_[i] =
+          host.dtype == DType::kF64 ? static_cast<float>(host.as<double>()[i]) : host.as<float>()[i];
   });
   return host_logits_;
 }
 
-void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
-                     std::span<const std::int64_t> lengths, std::span<float> losses) {
+void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens,
+                     std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
+                     std::span<float> losses) {
   std::vector<std::int32_t> positions, q_begin{0}, k_begin, k_count;
   for (const std::int64_t length : lengths) {
     if (length == 0) continue;
@@ -115,8 +120,9 @@ void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens, s
     q_begin.push_back(q_begin.back() + static_cast<std::int32_t>(length));
     for (std::int32_t i = 0; i < length; ++i) positions.push_back(i);
   }
-  require<InternalError>(positions.size() == tokens.size() && labels.size() == tokens.size() && losses.size() == tokens.size(),
-                         "lengths of texts do not add up to {} tokens", tokens.size());
+  require<InternalError>(
+      positions.size() == tokens.size() && labels.size() == tokens.size() && losses.size() == tokens.size(),
+      "lengths of texts do not add up to {} tokens", tokens.size());
   if (tokens.empty()) return;
   nn::BatchView view = stage(parts, tokens, positions);
   stage_segments(parts, view, q_begin, k_begin, k_count);
@@ -124,8 +130,10 @@ void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens, s
   view.labels = arena_->view(labels_).slice(0, n);
   view.loss_mask = arena_->view(mask_).slice(0, n);
   const std::vector<float> ones(tokens.size(), 1.0f);
-  parts.machine.device->copy_from_host(view.labels.data, labels.data(), labels.size_bytes(), *parts.machine.stream);
-  parts.machine.device->copy_from_host(view.loss_mask.data, ones.data(), ones.size() * sizeof(float), *parts.machine.stream);
+  parts.machine.device->copy_from_host(view.labels.data, labels.data(), labels.size_bytes(),
+                                       *parts.machine.stream);
+  parts.machine.device->copy_from_host(view.loss_mask.data, ones.data(), ones.size() * sizeof(float),
+                                       *parts.machine.stream);
   Scratch::Frame frame(parts.ops.scratch);
   nn::Pass pass{parts.ops, parts.parallel, parts.parameters, nullptr, view, {}, 0, false, nullptr, {}};
   const TensorView out = arena_->view(losses_).slice(0, n);
@@ -146,8 +154,8 @@ void Decoder::dry_run(const Parts& parts) {
     lengths.push_back(std::min(left, options_.longest_text()));
   losses(parts, zeros, zeros, lengths, out);
   if (options_.context == 0) return;
-  // Workspaces may depend on both counts, so the ends of both are walked: the longest pass at the end of the context, and
-  // single tokens there.
+  // Workspaces may depend on both counts, so the ends of both are walked: the longest pass at the end of the
+  // context, and single tokens there.
   fed_ = std::max<std::int64_t>(0, options_.context - options_.pass_tokens);
   feed(parts, std::span(zeros).first(static_cast<std::size_t>(options_.context - fed_)));
   fed_ = options_.context - 1;

@@ -1,5 +1,5 @@
-// Feeds tokens to a model that remembers keys and values of those before: the heart of generation. Also token losses of
-// whole texts. Memory is declared once; one sequence at a time.
+// Feeds tokens to a model that remembers keys and values of those before: the heart of generation. Also token
+// losses of whole texts. Memory is declared once; one sequence at a time.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,13 @@ namespace stoa::run {
 class Decoder {
  public:
   struct Options {
-    std::int64_t context = 1024;      // tokens that the cache holds; 0: no cache (losses only)
-    std::int64_t pass_tokens = 512;   // most tokens of one pass
-    std::int64_t text_tokens = 0;     // longest text of losses(); 0: pass_tokens. Several share a pass
+    std::int64_t context = 1024;     // tokens that the cache holds; 0: no cache (losses only)
+    std::int64_t pass_tokens = 512;  // most tokens of one pass
+    std::int64_t text_tokens = 0;    // longest text of losses(); 0: pass_tokens. Several share a pass
 
-    std::int64_t longest_text() const { return text_tokens > 0 ? std::min(text_tokens, pass_tokens) : pass_tokens; }
+    std::int64_t longest_text() const {
+      return text_tokens > 0 ? std::min(text_tokens, pass_tokens) : pass_tokens;
+    }
   };
   // Declares cache and batch buffers in `arena`.
   Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision, const Options& options);
@@ -39,11 +41,12 @@ class Decoder {
   // Forgets all but the first `keep` tokens.
   void rewind(std::int64_t keep = 0);
 
-  // Appends tokens; the logits of the position after the last one, over the vocabulary. DataError beyond the context.
+  // Appends tokens; the logits of the position after the last one, over the vocabulary. DataError beyond the
+  // context.
   std::span<const float> feed(const Parts& parts, std::span<const std::int32_t> tokens);
 
-  // losses[t] = -log p(labels[t] | tokens of the same text up to t), for texts that lie back to back: `lengths` add up to
-  // tokens.size() <= pass_tokens, each at most longest_text(). The cache is not used.
+  // losses[t] = -log p(labels[t] | tokens of the same text up to t), for texts that lie back to back:
+  // `lengths` add up to tokens.size() <= pass_tokens, each at most longest_text(). The cache is not used.
   void losses(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
               std::span<const std::int64_t> lengths, std::span<float> losses);
 
@@ -51,7 +54,8 @@ class Decoder {
   void dry_run(const Parts& parts);
 
  private:
-  nn::BatchView stage(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions);
+  nn::BatchView stage(const Parts& parts, std::span<const std::int32_t> tokens,
+                      std::span<const std::int32_t> positions);
   void stage_segments(const Parts& parts, nn::BatchView& view, std::span<const std::int32_t> q_begin,
                       std::span<const std::int32_t> k_begin, std::span<const std::int32_t> k_count);
 

@@ -46,11 +46,11 @@ const nn::BatchView& DeviceBatch::dry() {
   return view_;
 }
 
-const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
-                                        Stream& stream) {
+const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t first,
+                                        std::int64_t first_sample, Stream& stream) {
   require<InternalError>(batch.sequence_length == length_ && first + rows_ <= batch.rows,
-                         "rows [{}, {}) of length {} are staged from a batch of {} rows of length {}", first, first + rows_,
-                         length_, batch.rows, batch.sequence_length);
+                         "rows [{}, {}) of length {} are staged from a batch of {} rows of length {}", first,
+                         first + rows_, length_, batch.rows, batch.sequence_length);
   dry();
   view_.first_sample = first_sample;
   host_q_begin_.clear();
@@ -73,11 +73,12 @@ const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t f
   }
   const auto count = static_cast<std::int64_t>(host_k_count_.size());
   host_q_begin_.push_back(static_cast<std::int32_t>(rows_ * length_));
-  require<InternalError>(count <= view_.segments.k_count.elements(), "{} documents in a batch declared for {}", count,
-                         view_.segments.k_count.elements());
+  require<InternalError>(count <= view_.segments.k_count.elements(),
+                         "{} documents in a batch declared for {}", count, view_.segments.k_count.elements());
 
   const auto copy = [&](TensorView to, const void* from, std::int64_t elements) {
-    arena_->device().copy_from_host(to.data, from, static_cast<std::size_t>(elements) * size_of(to.dtype), stream);
+    arena_->device().copy_from_host(to.data, from, static_cast<std::size_t>(elements) * size_of(to.dtype),
+                                    stream);
   };
   const std::int64_t tokens = rows_ * length_, at = first * length_;
   copy(view_.tokens, batch.tokens.data() + at, tokens);

@@ -14,8 +14,10 @@ class DeviceBatch {
   // `packed`: attention stops at document ends, so that there may be as many segments as tokens.
   DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed);
 
-  // Copies rows [first, first + rows) of a host batch to the device. `first_sample`: global index of row `first` in the run.
-  const nn::BatchView& stage(const data::Batch& batch, std::int64_t first, std::int64_t first_sample, Stream& stream);
+  // Copies rows [first, first + rows) of a host batch to the device. `first_sample`: global index of row
+  // `first` in the run.
+  const nn::BatchView& stage(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
+                             Stream& stream);
   // Shapes alone, for a dry run: one segment per row.
   const nn::BatchView& dry();
 

@@ -7,7 +7,8 @@ namespace stoa::run {
 using schedule::Action;
 using schedule::ActionKind;
 
-void Executor::run(const std::vector<Action>& actions, const StageMicrobatch& stage, const ops::PrepareUpdate& prepare) {
+void Executor::run(const std::vector<Action>& actions, const StageMicrobatch& stage,
+                   const ops::PrepareUpdate& prepare) {
   batches_.assign(parts_.slots.size(), nullptr);
   parts_.gradients.begin_step();
   for (const Action& action : actions) {
@@ -18,13 +19,26 @@ void Executor::run(const std::vector<Action>& actions, const StageMicrobatch& st
       parts_.trace->begin(std::move(name));
     }
     switch (action.kind) {
-      case ActionKind::kForward: forward(action, stage); break;
-      case ActionKind::kBackward: backward(action, nn::Which::kBoth); break;
-      case ActionKind::kBackwardInput: backward(action, nn::Which::kInput); break;
-      case ActionKind::kBackwardWeight: backward(action, nn::Which::kWeight); break;
-      case ActionKind::kReduceGradients: parts_.gradients.finish(parts_.ops); break;
-      case ActionKind::kStep: parts_.optimizer.step(parts_.ops, prepare); break;
-      default: fail<InternalError>("action {} is not lowered for one rank", name_of(action.kind));
+      case ActionKind::kForward:
+        forward(action, stage);
+        break;
+      case ActionKind::kBackward:
+        backward(action, nn::Which::kBoth);
+        break;
+      case ActionKind::kBackwardInput:
+        backward(action, nn::Which::kInput);
+        break;
+      case ActionKind::kBackwardWeight:
+        backward(action, nn::Which::kWeight);
+        break;
+      case ActionKind::kReduceGradients:
+        parts_.gradients.finish(parts_.ops);
+        break;
+      case ActionKind::kStep:
+        parts_.optimizer.step(parts_.ops, prepare);
+        break;
+      default:
+        fail<InternalError>("action {} is not lowered for one rank", name_of(action.kind));
     }
     if (parts_.trace) parts_.trace->end();
   }
@@ -34,16 +48,22 @@ void Executor::forward(const Action& action, const StageMicrobatch& stage) {
   const int slot = slot_of(action.microbatch);
   batches_[slot] = &stage(action.microbatch, slot);
   Scratch::Frame frame(parts_.ops.scratch);
-  nn::Pass pass{parts_.ops, parts_.parallel, parts_.parameters, &parts_.gradients, *batches_[slot],
-                parts_.state, parts_.seed, true, nullptr, {}};
+  nn::Pass pass{parts_.ops,        parts_.parallel,
+                parts_.parameters, &parts_.gradients,
+                *batches_[slot],   parts_.state,
+                parts_.seed,       true,
+                nullptr,           {}};
   parts_.chunk.forward(pass, parts_.slots[slot], {}, {});
 }
 
 void Executor::backward(const Action& action, nn::Which which) {
   const int slot = slot_of(action.microbatch);
   Scratch::Frame frame(parts_.ops.scratch);
-  nn::Pass pass{parts_.ops, parts_.parallel, parts_.parameters, &parts_.gradients, *batches_[slot],
-                parts_.state, parts_.seed, true, nullptr, {}};
+  nn::Pass pass{parts_.ops,        parts_.parallel,
+                parts_.parameters, &parts_.gradients,
+                *batches_[slot],   parts_.state,
+                parts_.seed,       true,
+                nullptr,           {}};
   parts_.chunk.backward(pass, parts_.slots[slot], which, {}, {});
 }
 

@@ -1,4 +1,5 @@
-// Walks the action list of one rank. It knows nothing of pipelines: order, slots and microbatches come from the schedule.
+// Walks the action list of one rank. It knows nothing of pipelines: order, slots and microbatches come from
+// the schedule.
 #pragma once
 
 #include <functional>
@@ -20,8 +21,8 @@ struct ExecutorParts {
   optim::ParameterStore& parameters;
   optim::GradientStore& gradients;
   optim::Optimizer& optimizer;
-  TensorView state;                      // ops::StepSlot scalars
-  std::uint64_t seed = 0;                // of dropout
+  TensorView state;        // ops::StepSlot scalars
+  std::uint64_t seed = 0;  // of dropout
   TraceRecorder* trace = nullptr;
 };
 
@@ -33,7 +34,8 @@ class Executor {
   explicit Executor(const ExecutorParts& parts) : parts_(parts) {}
 
   // One training step: every action of `actions` in order.
-  void run(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage, const ops::PrepareUpdate& prepare);
+  void run(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage,
+           const ops::PrepareUpdate& prepare);
 
  private:
   void forward(const schedule::Action& action, const StageMicrobatch& stage);

@@ -36,7 +36,8 @@ double rate_of(Machine& machine, DType type, const GemmShape& shape) {
   op.y = tensor(shape.rows, shape.outputs);
   const std::size_t workspace = machine.backend->workspace_bytes(op) + Arena::kAlignment;
   memory.push_back(machine.device->allocate(workspace));
-  Scratch scratch(TensorView(memory.back().data(), DType::kU8, {static_cast<std::int64_t>(workspace)}, machine.device->kind()));
+  Scratch scratch(TensorView(memory.back().data(), DType::kU8, {static_cast<std::int64_t>(workspace)},
+                             machine.device->kind()));
   ops::OpContext context{*machine.backend, *machine.stream, scratch};
   double best = 0, spent = 0;
   for (int repeat = 0; repeat < 2 || (repeat < 6 && spent < 0.2); ++repeat) {

@@ -1,5 +1,5 @@
-// The machine's own matrix-product rate, measured in a moment: what "share of peak" in the progress line divides by.
-// `stoa bench gemm` measures with more care.
+// The machine's own matrix-product rate, measured in a moment: what "share of peak" in the progress line
+// divides by. `stoa bench gemm` measures with more care.
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@ struct GemmShape {
   std::int64_t rows, outputs, inputs;
 };
 
-// Best rate over these products of random matrices in `type`, a few times each, in TFLOP/s; 0 on a meta machine.
+// Best rate over these products of random matrices in `type`, a few times each, in TFLOP/s; 0 on a meta
+// machine.
 double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmShape> shapes);
 
 // A moment's measurement, for the progress line.

@@ -10,7 +10,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 // Holds text back while it may still become a stop text.
 class StopFilter {
@@ -46,18 +48,24 @@ class StopFilter {
 
 const char* name_of(EndReason reason) {
   switch (reason) {
-    case EndReason::kLength: return "length";
-    case EndReason::kEndToken: return "end token";
-    case EndReason::kStopText: return "stop text";
-    case EndReason::kContext: return "context";
-    case EndReason::kCaller: return "stopped";
+    case EndReason::kLength:
+      return "length";
+    case EndReason::kEndToken:
+      return "end token";
+    case EndReason::kStopText:
+      return "stop text";
+    case EndReason::kContext:
+      return "context";
+    case EndReason::kCaller:
+      return "stopped";
   }
   return "?";
 }
 
 GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
                             std::vector<std::int32_t> prompt, const GenerateOptions& options,
-                            const std::function<bool(std::string_view)>& emit, std::span<const std::int32_t> earlier) {
+                            const std::function<bool(std::string_view)>& emit,
+                            std::span<const std::int32_t> earlier) {
   GenerateResult result;
   TokenSampler sampler(options.sampling);
   token::StreamDecoder stream(tokenizer);
@@ -109,15 +117,18 @@ GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const
   return result;
 }
 
-GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer, std::string_view prompt,
-                        const GenerateOptions& options, const std::function<bool(std::string_view)>& emit) {
+GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
+                        std::string_view prompt, const GenerateOptions& options,
+                        const std::function<bool(std::string_view)>& emit) {
   std::vector<std::int32_t> ids = tokenizer.encode(prompt, {.plain = false, .add_special = true});
   if (ids.empty()) {
     const auto start = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eod_id();
-    require<DataError>(start.has_value(), "an empty prompt, and the tokenizer has no token that starts a text");
+    require<DataError>(start.has_value(),
+                       "an empty prompt, and the tokenizer has no token that starts a text");
     ids.push_back(*start);
   }
-  const auto room = static_cast<std::size_t>(std::max<std::int64_t>(1, decoder.context() - std::min(options.max_tokens, decoder.context() / 2)));
+  const auto room = static_cast<std::size_t>(
+      std::max<std::int64_t>(1, decoder.context() - std::min(options.max_tokens, decoder.context() / 2)));
   if (ids.size() > room) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(room));
   decoder.rewind();
   return generate_ids(decoder, parts, tokenizer, std::move(ids), options, emit);

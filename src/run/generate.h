@@ -15,8 +15,8 @@ namespace stoa::run {
 struct GenerateOptions {
   std::int64_t max_tokens = 128;
   SamplingOptions sampling;
-  std::vector<std::string> stop;        // texts that end the answer; not part of it
-  std::vector<std::int32_t> end_tokens; // ids that end it (the tokenizer's end of text is always among them)
+  std::vector<std::string> stop;         // texts that end the answer; not part of it
+  std::vector<std::int32_t> end_tokens;  // ids that end it (the tokenizer's end of text is always among them)
 };
 
 enum class EndReason : std::uint8_t { kLength, kEndToken, kStopText, kContext, kCaller };
@@ -28,14 +28,17 @@ struct GenerateResult {
   double prompt_seconds = 0, answer_seconds = 0;
 };
 
-// Calls `emit` with text as soon as it is certain (whole characters, no prefix of a stop text); `emit` returns false to end.
-// Prompts longer than the context lose their beginning. DataError on an empty prompt of a tokenizer without bos and eod.
-GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer, std::string_view prompt,
-                        const GenerateOptions& options, const std::function<bool(std::string_view)>& emit);
-// The same from ids; the decoder keeps what it has been fed (a conversation goes on). `earlier`: those tokens, for the
-// repetition penalty.
+// Calls `emit` with text as soon as it is certain (whole characters, no prefix of a stop text); `emit`
+// returns false to end. Prompts longer than the context lose their beginning. DataError on an empty prompt of
+// a tokenizer without bos and eod.
+GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
+                        std::string_view prompt, const GenerateOptions& options,
+                        const std::function<bool(std::string_view)>& emit);
+// The same from ids; the decoder keeps what it has been fed (a conversation goes on). `earlier`: those
+// tokens, for the repetition penalty.
 GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
                             std::vector<std::int32_t> prompt, const GenerateOptions& options,
-                            const std::function<bool(std::string_view)>& emit, std::span<const std::int32_t> earlier = {});
+                            const std::function<bool(std::string_view)>& emit,
+                            std::span<const std::int32_t> earlier = {});
 
 }  // namespace stoa::run

@@ -5,8 +5,10 @@ namespace stoa::run {
 void write_tensor(Machine& machine, TensorView tensor, const std::function<void(TensorView)>& fill) {
   require<InternalError>(tensor.contiguous(), "{} is not contiguous", tensor.text());
   switch (machine.device->kind()) {
-    case DeviceKind::kHost: return fill(tensor);
-    case DeviceKind::kMeta: return;
+    case DeviceKind::kHost:
+      return fill(tensor);
+    case DeviceKind::kMeta:
+      return;
     case DeviceKind::kCuda: {
       std::vector<std::byte> staging(tensor.bytes());
       fill(TensorView(staging.data(), tensor.dtype, tensor.shape));

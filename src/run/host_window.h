@@ -8,7 +8,8 @@
 
 namespace stoa::run {
 
-// `fill` writes the host view; afterwards the tensor holds it. Contiguous tensors only. Nothing happens on a meta machine.
+// `fill` writes the host view; afterwards the tensor holds it. Contiguous tensors only. Nothing happens on a
+// meta machine.
 void write_tensor(Machine& machine, TensorView tensor, const std::function<void(TensorView host)>& fill);
 // `read` sees the tensor's content.
 void read_tensor(Machine& machine, TensorView tensor, const std::function<void(TensorView host)>& read);

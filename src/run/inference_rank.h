@@ -21,7 +21,9 @@ class InferenceRank {
   InferenceRank(Machine& machine, const InferenceOptions& options, std::optional<std::size_t> scratch_bytes);
   static std::size_t measure_scratch(Machine& meta, const InferenceOptions& options);
 
-  std::span<const float> feed(std::span<const std::int32_t> tokens) { return decoder_->feed(parts(), tokens); }
+  std::span<const float> feed(std::span<const std::int32_t> tokens) {
+    return decoder_->feed(parts(), tokens);
+  }
   void losses(std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
               std::span<const std::int64_t> lengths, std::span<float> out) {
     decoder_->losses(parts(), tokens, labels, lengths, out);

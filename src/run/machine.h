@@ -12,13 +12,13 @@
 namespace stoa::run {
 
 struct Machine {
-  std::unique_ptr<WorkerPool> pool;        // none on a meta machine
-  std::vector<std::unique_ptr<ops::Backend>> parts;  // backends that `backend` refers to (the two of check, the one that
-                                                     // a plan counts for)
+  std::unique_ptr<WorkerPool> pool;                  // none on a meta machine
+  std::vector<std::unique_ptr<ops::Backend>> parts;  // backends that `backend` refers to (the two of check,
+                                                     // the one that a plan counts for)
   std::unique_ptr<Device> device;
   std::unique_ptr<ops::Backend> backend;
   std::unique_ptr<Stream> stream;
-  std::string description;                 // "cpu, avx512-bf16, 2 threads"
+  std::string description;  // "cpu, avx512-bf16, 2 threads"
 };
 
 }  // namespace stoa::run

@@ -29,15 +29,21 @@ hf::ModelDescription describe(const fs::path& directory) {
 }
 
 Shape shape_of(const std::vector<std::int64_t>& dims, const std::string& name) {
-  require<DataError>(dims.size() <= Shape::kMaxRank, "tensor '{}' has {} dimensions, at most {} are supported", name,
-                     dims.size(), Shape::kMaxRank);
+  require<DataError>(dims.size() <= Shape::kMaxRank,
+                     "tensor '{}' has {} dimensions, at most {} are supported", name, dims.size(),
+                     Shape::kMaxRank);
   Shape shape;
   switch (dims.size()) {
-    case 0: return shape;
-    case 1: return Shape{dims[0]};
-    case 2: return Shape{dims[0], dims[1]};
-    case 3: return Shape{dims[0], dims[1], dims[2]};
-    default: return Shape{dims[0], dims[1], dims[2], dims[3]};
+    case 0:
+      return shape;
+    case 1:
+      return Shape{dims[0]};
+    case 2:
+      return Shape{dims[0], dims[1]};
+    case 3:
+      return Shape{dims[0], dims[1], dims[2]};
+    default:
+      return Shape{dims[0], dims[1], dims[2], dims[3]};
   }
 }
 
@@ -50,21 +56,24 @@ ModelFiles::ModelFiles(const fs::path& directory)
       tensors_(directory),
       wanted_(hf::tensors(model_, description_.family)) {
   std::vector<hf::FileTensor> offered;
-  for (const auto* tensor : tensors_.tensors()) offered.push_back({tensor->entry.name, shape_of(tensor->entry.shape, tensor->entry.name)});
-  match_ = hf::match(wanted_, offered, description_.family, model_.config.share_embeddings_and_output_weights);
+  for (const auto* tensor : tensors_.tensors())
+    offered.push_back({tensor->entry.name, shape_of(tensor->entry.shape, tensor->entry.name)});
+  match_ =
+      hf::match(wanted_, offered, description_.family, model_.config.share_embeddings_and_output_weights);
   for (const auto& name : match_.names) {
     const DType type = tensors_.at(name).dtype();
-    require<DataError>(is_float(type), "{}: tensor '{}' is {}, weights are floating-point", directory_.string(), name,
-                       name_of(type));
+    require<DataError>(is_float(type), "{}: tensor '{}' is {}, weights are floating-point",
+                       directory_.string(), name, name_of(type));
   }
   if (match_.head_beside_tied) {
     // transformers 5 would keep two tensors that differ; a tied model holds one.
     const auto& head = tensors_.at(*match_.head_beside_tied);
     const auto& embedding = tensors_.at(match_.names.front());
-    require<DataError>(head.bytes.size() == embedding.bytes.size() &&
-                           std::memcmp(head.bytes.data(), embedding.bytes.data(), head.bytes.size()) == 0,
-                       "{}: the model ties head and embedding, but '{}' and '{}' differ: set tie_word_embeddings to false",
-                       directory_.string(), *match_.head_beside_tied, match_.names.front());
+    require<DataError>(
+        head.bytes.size() == embedding.bytes.size() &&
+            std::memcmp(head.bytes.data(), embedding.bytes.data(), head.bytes.size()) == 0,
+        "{}: the model ties head and embedding, but '{}' and '{}' differ: set tie_word_embeddings to false",
+        directory_.string(), *match_.head_beside_tied, match_.names.front());
   }
 }
 
@@ -81,15 +90,18 @@ void ModelFiles::require_same_tensors(const CanonicalIndex& index) const {
     if (other == offered.end()) {
       problems += fmt::format("\n  missing: {} {}", name, place.shape.text());
     } else if (++found; other->second != place.shape) {
-      problems += fmt::format("\n  {}: {} in the files, {} expected", name, other->second.text(), place.shape.text());
+      problems +=
+          fmt::format("\n  {}: {} in the files, {} expected", name, other->second.text(), place.shape.text());
     }
   }
   for (const auto& [name, shape] : offered)
     if (!index.places().contains(name)) problems += fmt::format("\n  unexpected: {} {}", name, shape.text());
-  require<DataError>(problems.empty(), "'{}' is a model of another shape than this one:{}", directory_.string(), problems);
+  require<DataError>(problems.empty(), "'{}' is a model of another shape than this one:{}",
+                     directory_.string(), problems);
 }
 
-void ModelFiles::read(const std::vector<nn::ParamSpec>& specs, const std::function<TensorView(nn::ParamId)>& target) const {
+void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
+                      const std::function<TensorView(nn::ParamId)>& target) const {
   const CanonicalIndex index(specs);
   require_same_tensors(index);
   for (std::size_t p = 0; p < specs.size(); ++p) {
@@ -100,8 +112,8 @@ void ModelFiles::read(const std::vector<nn::ParamSpec>& specs, const std::functi
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const hf::Tensor& tensor = wanted_[i];
     const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
-    require<DataError>(is_float(stored.dtype()), "'{}': tensor '{}' is {}, weights are floating-point", directory_.string(),
-                       match_.names[i], name_of(stored.dtype()));
+    require<DataError>(is_float(stored.dtype()), "'{}': tensor '{}' is {}, weights are floating-point",
+                       directory_.string(), match_.names[i], name_of(stored.dtype()));
     const DType type = target(index.at(tensor.parts.front().name).parameter).dtype;
     const std::int64_t count = tensor.shape.elements();
     converted.resize(static_cast<std::size_t>(count) * size_of(type));
@@ -115,7 +127,8 @@ void ModelFiles::read(const std::vector<nn::ParamSpec>& specs, const std::functi
 
 std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, hf::Family family, DType type) {
   std::vector<ckpt::TensorEntry> entries;
-  for (const auto& tensor : hf::tensors(gpt, family)) entries.push_back(ckpt::entry_of({tensor.name, type, tensor.shape}));
+  for (const auto& tensor : hf::tensors(gpt, family))
+    entries.push_back(ckpt::entry_of({tensor.name, type, tensor.shape}));
   return entries;
 }
 
@@ -132,7 +145,8 @@ void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, hf::Family 
           const TensorView view = source(part.name);
           if (view.dtype == type) return static_cast<const std::byte*>(view.data);
           auto& bytes = parts.emplace_back(static_cast<std::size_t>(view.elements()) * size_of(type));
-          ckpt::convert_elements(static_cast<const std::byte*>(view.data), view.dtype, bytes.data(), type, view.elements());
+          ckpt::convert_elements(static_cast<const std::byte*>(view.data), view.dtype, bytes.data(), type,
+                                 view.elements());
           return bytes.data();
         },
         file.data());

@@ -12,7 +12,8 @@
 
 namespace stoa::run {
 
-// A model directory, its configuration read and its tensors checked by name and shape; weights are not read yet.
+// A model directory, its configuration read and its tensors checked by name and shape; weights are not read
+// yet.
 class ModelFiles {
  public:
   // `directory` holds config.json and safetensors. IoError, ConfigError, DataError.
@@ -24,10 +25,11 @@ class ModelFiles {
   // Element type of most weights in the file.
   DType stored_type() const;
 
-  // Fills the memory of every canonical tensor. `target(id)`: host view of the parameter's whole local tensor, any
-  // floating-point type; padding is set to zero. DataError, before anything is written, when the
+  // Fills the memory of every canonical tensor. `target(id)`: host view of the parameter's whole local
+  // tensor, any floating-point type; padding is set to zero. DataError, before anything is written, when the
   // model that `specs` describe has other tensors or shapes.
-  void read(const std::vector<nn::ParamSpec>& specs, const std::function<TensorView(nn::ParamId)>& target) const;
+  void read(const std::vector<nn::ParamSpec>& specs,
+            const std::function<TensorView(nn::ParamId)>& target) const;
 
  private:
   void require_same_tensors(const CanonicalIndex& index) const;
@@ -41,9 +43,10 @@ class ModelFiles {
 };
 
 // Entries and bytes of a model directory to be written: all weights as `type`.
-std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, model::huggingface::Family family, DType type);
+std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, model::huggingface::Family family,
+                                             DType type);
 // `source(canonical)`: host view of a canonical tensor, any floating-point type.
-void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, model::huggingface::Family family, DType type,
-                 const std::function<TensorView(const std::string& canonical)>& source);
+void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, model::huggingface::Family family,
+                 DType type, const std::function<TensorView(const std::string& canonical)>& source);
 
 }  // namespace stoa::run

@@ -21,7 +21,8 @@ struct HostCopy {
 HostCopy copy_to_host(Machine& machine, TensorView tensor) {
   HostCopy copy;
   copy.bytes.resize(tensor.bytes());
-  read_tensor(machine, tensor, [&](TensorView host) { std::memcpy(copy.bytes.data(), host.data, host.bytes()); });
+  read_tensor(machine, tensor,
+              [&](TensorView host) { std::memcpy(copy.bytes.data(), host.data, host.bytes()); });
   copy.view = TensorView(copy.bytes.data(), tensor.dtype, tensor.shape);
   return copy;
 }
@@ -44,11 +45,14 @@ class RankSnapshot final : public ckpt::Snapshot {
       const nn::ParamId id{static_cast<int>(p)};
       sets[0].second.push_back(copy_to_host(rank.machine(), rank.parameters().master(id)));
       for (std::size_t m = 0; m < moments.size(); ++m)
-        sets[m + 1].second.push_back(copy_to_host(rank.machine(), rank.optimizer().moment(static_cast<int>(m), id)));
+        sets[m + 1].second.push_back(
+            copy_to_host(rank.machine(), rank.optimizer().moment(static_cast<int>(m), id)));
     }
   }
 
-  std::vector<ckpt::TensorEntry> model_tensors() const override { return model_entries(gpt_, family_, type_); }
+  std::vector<ckpt::TensorEntry> model_tensors() const override {
+    return model_entries(gpt_, family_, type_);
+  }
   void write_model(ckpt::ShardedWriter& writer) override {
     run::write_model(writer, gpt_, family_, type_, [this](const std::string& name) {
       const auto& place = index_.at(name);
@@ -61,13 +65,15 @@ class RankSnapshot final : public ckpt::Snapshot {
     std::vector<ckpt::TensorEntry> entries;
     for (const auto& [prefix, tensors] : sets_)
       for (const auto& [name, place] : index_.places())
-        entries.push_back(ckpt::entry_of({prefix + name, tensors[place.parameter.index].view.dtype, place.shape}));
+        entries.push_back(
+            ckpt::entry_of({prefix + name, tensors[place.parameter.index].view.dtype, place.shape}));
     return entries;
   }
   void write_state(ckpt::ShardedWriter& writer) override {
     for (const auto& [prefix, tensors] : sets_)
       for (const auto& [name, place] : index_.places())
-        writer.write(prefix + name, CanonicalIndex::in(place, tensors[place.parameter.index].view).reshape(place.shape));
+        writer.write(prefix + name,
+                     CanonicalIndex::in(place, tensors[place.parameter.index].view).reshape(place.shape));
   }
 
  private:
@@ -81,7 +87,8 @@ class RankSnapshot final : public ckpt::Snapshot {
 
 }  // namespace
 
-std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTextFiles& files, const hf::SpecialTokens& special,
+std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTextFiles& files,
+                                              const hf::SpecialTokens& special,
                                               ckpt::TrainingState& training) {
   training.loss_scale = rank.read_scalars().slots;
   for (double& x : training.loss_scale)
@@ -97,7 +104,8 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
   for (const auto& spec : rank.parameters().specs())
     for (const auto& piece : spec.shard.pieces) {
       expected.push_back({"master/" + piece.name, rank.options().precision.vectors(), piece.global});
-      for (const auto& name : moments) expected.push_back({name + "/" + piece.name, rank.options().precision.vectors(), piece.global});
+      for (const auto& name : moments)
+        expected.push_back({name + "/" + piece.name, rank.options().precision.vectors(), piece.global});
     }
   ckpt::require_tensors(expected, reader.tensors());
   for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
@@ -110,13 +118,14 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
       });
     };
     load("master/", rank.parameters().master(id));
-    for (std::size_t m = 0; m < moments.size(); ++m) load(moments[m] + "/", rank.optimizer().moment(static_cast<int>(m), id));
+    for (std::size_t m = 0; m < moments.size(); ++m)
+      load(moments[m] + "/", rank.optimizer().moment(static_cast<int>(m), id));
   }
   rank.optimizer().refresh_values(rank.ops());
   const auto& slots = reader.training().loss_scale;
   require<DataError>(slots.size() == static_cast<std::size_t>(ops::StepSlot::kCount),
-                     "{}: {} step scalars, expected {}: written by another version", found.root.string(), slots.size(),
-                     static_cast<int>(ops::StepSlot::kCount));
+                     "{}: {} step scalars, expected {}: written by another version", found.root.string(),
+                     slots.size(), static_cast<int>(ops::StepSlot::kCount));
   rank.write_scalars({slots});
 }
 

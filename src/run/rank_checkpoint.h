@@ -16,7 +16,8 @@ using ModelTextFiles = std::vector<ckpt::Snapshot::TextFile>;
 
 // Copies masters, moments and scalars to host memory; `training` gets the scalars.
 std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTextFiles& files,
-                                              const model::huggingface::SpecialTokens& special, ckpt::TrainingState& training);
+                                              const model::huggingface::SpecialTokens& special,
+                                              ckpt::TrainingState& training);
 
 // Restores what take_snapshot() saved. DataError when the checkpoint is of another model.
 void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found);

@@ -8,7 +8,8 @@
 namespace stoa::run {
 
 void validate(const SamplingOptions& o) {
-  require<ConfigError>(o.temperature >= 0 && std::isfinite(o.temperature), "temperature must be at least 0, got {}", o.temperature);
+  require<ConfigError>(o.temperature >= 0 && std::isfinite(o.temperature),
+                       "temperature must be at least 0, got {}", o.temperature);
   require<ConfigError>(o.top_k >= 0, "top-k must be at least 0 (0: all tokens), got {}", o.top_k);
   require<ConfigError>(o.top_p > 0 && o.top_p <= 1, "top-p must be above 0 and at most 1, got {}", o.top_p);
   require<ConfigError>(o.min_p >= 0 && o.min_p <= 1, "min-p must be between 0 and 1, got {}", o.min_p);

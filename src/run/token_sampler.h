@@ -26,9 +26,9 @@ class TokenSampler {
  public:
   explicit TokenSampler(const SamplingOptions& options);
 
-  // `logits` of the next position, `seen`: prompt and answer so far. Order as in Hugging Face's processors: repetition
-  // penalty (a positive logit is divided, a negative one multiplied), temperature, top-k, top-p, min-p. Draw number n of a
-  // sequence is a function of (seed, n) alone.
+  // `logits` of the next position, `seen`: prompt and answer so far. Order as in Hugging Face's processors:
+  // repetition penalty (a positive logit is divided, a negative one multiplied), temperature, top-k, top-p,
+  // min-p. Draw number n of a sequence is a function of (seed, n) alone.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen);
 
  private:

@@ -10,7 +10,8 @@
 namespace stoa::run {
 namespace {
 
-std::map<int, int> draw(SamplingOptions options, std::vector<float> logits, std::vector<std::int32_t> seen = {}, int n = 4000) {
+std::map<int, int> draw(SamplingOptions options, std::vector<float> logits,
+                        std::vector<std::int32_t> seen = {}, int n = 4000) {
   TokenSampler sampler(options);
   std::map<int, int> counts;
   for (int i = 0; i < n; ++i) ++counts[sampler.next(logits, seen)];

@@ -9,7 +9,8 @@ namespace stoa::run {
 TraceRecorder::TraceRecorder() : origin_(std::chrono::steady_clock::now()) {}
 
 std::int64_t TraceRecorder::now() const {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - origin_).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - origin_)
+      .count();
 }
 
 void TraceRecorder::before(const char* op, double matrix_flops) {

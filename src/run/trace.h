@@ -1,5 +1,5 @@
-// Chrome trace of chosen steps: actions of the schedule and the operations inside them. Open trace.json in any viewer of
-// that format.
+// Chrome trace of chosen steps: actions of the schedule and the operations inside them. Open trace.json in
+// any viewer of that format.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,8 @@ class TraceRecorder final : public ops::OpObserver {
   void begin(std::string name);
   void end();
 
-  // {"traceEvents": […]}, times in microseconds since construction. `rank` is the process number in the viewer.
+  // {"traceEvents": […]}, times in microseconds since construction. `rank` is the process number in the
+  // viewer.
   std::string json(int rank) const;
   bool empty() const { return events_.empty(); }
 

@@ -29,24 +29,29 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
 
 }  // namespace
 
-TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options, std::optional<std::size_t> scratch_bytes)
+TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
+                           std::optional<std::size_t> scratch_bytes)
     : machine_(machine),
       options_(options),
       parallel_(parallel::ParallelContext::single(*machine.device)),
       arena_(*machine.device) {
   chunk_ = std::make_unique<model::Chunk>(options_.model, chunk_options(options_));
-  parameters_ = std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), options_.precision, true);
+  parameters_ =
+      std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), options_.precision, true);
   gradients_ = std::make_unique<optim::GradientStore>(arena_, chunk_->params(), options_.precision);
-  optimizer_ = std::make_unique<optim::Optimizer>(arena_, *parameters_, *gradients_, options_.optim, options_.precision);
+  optimizer_ = std::make_unique<optim::Optimizer>(arena_, *parameters_, *gradients_, options_.optim,
+                                                  options_.precision);
   const ChunkConstants constants(arena_, *chunk_);
   const int in_flight = schedule::microbatches_in_flight(step_schedule(1), 0);
   for (int slot = 0; slot < in_flight; ++slot) {
-    slot_memory_.push_back(arena_.declare(MemoryCategory::kActivations, bytes_spec("activations", chunk_->saved_bytes())));
+    slot_memory_.push_back(
+        arena_.declare(MemoryCategory::kActivations, bytes_spec("activations", chunk_->saved_bytes())));
     batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed);
   }
   state_ = arena_.declare(MemoryCategory::kScalars, {"step state", DType::kF64, Shape{kSlots}});
   if (options_.evaluation) {
-    evaluation_state_ = arena_.declare(MemoryCategory::kScalars, {"evaluation state", DType::kF64, Shape{kSlots}});
+    evaluation_state_ =
+        arena_.declare(MemoryCategory::kScalars, {"evaluation state", DType::kF64, Shape{kSlots}});
     losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
                                                         Shape{options_.micro_batch * options_.length}});
   }
@@ -54,10 +59,12 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options, std
     decoder_ = std::make_unique<Decoder>(
         arena_, options_.model, options_.precision,
         Decoder::Options{options_.sample_context, std::min<std::int64_t>(options_.sample_context, 128)});
-  if (scratch_bytes) scratch_memory_ = arena_.declare(MemoryCategory::kScratch, bytes_spec("scratch", *scratch_bytes));
+  if (scratch_bytes)
+    scratch_memory_ = arena_.declare(MemoryCategory::kScratch, bytes_spec("scratch", *scratch_bytes));
   arena_.commit();
 
-  scratch_ = scratch_bytes ? std::make_unique<Scratch>(arena_.view(scratch_memory_)) : std::make_unique<Scratch>();
+  scratch_ =
+      scratch_bytes ? std::make_unique<Scratch>(arena_.view(scratch_memory_)) : std::make_unique<Scratch>();
   ops_ = std::make_unique<ops::OpContext>(ops::OpContext{*machine.backend, *machine.stream, *scratch_});
   for (auto id : slot_memory_) slots_.push_back(chunk_->make_slot(arena_.view(id)));
   constants.fill(machine_, arena_, *chunk_, options_.length);
@@ -72,13 +79,15 @@ std::size_t TrainingRank::measure_scratch(Machine& meta, const TrainingOptions& 
 
 void TrainingRank::dry_run() {
   optimizer_->reset(*ops_);
-  run_step(1, 1, 1, [&](int, int slot) -> const nn::BatchView& { return batches_[slot].dry(); }, nullptr);
+  run_step(
+      1, 1, 1, [&](int, int slot) -> const nn::BatchView& { return batches_[slot].dry(); }, nullptr);
   if (options_.evaluation) evaluate_rows(batches_[0].dry());
   if (decoder_) decoder_->dry_run(decoder_parts());
 }
 
 schedule::Schedule TrainingRank::step_schedule(std::int64_t microbatches) {
-  schedule::Schedule steps = schedule::lower(schedule::one_forward_one_backward(1, static_cast<int>(microbatches)));
+  schedule::Schedule steps =
+      schedule::lower(schedule::one_forward_one_backward(1, static_cast<int>(microbatches)));
   schedule::validate(steps);
   return steps;
 }
@@ -87,7 +96,8 @@ void TrainingRank::initialize() {
   for (std::size_t p = 0; p < chunk_->params().specs().size(); ++p) {
     const nn::ParamId id{static_cast<int>(p)};
     write_tensor(machine_, parameters_->master(id), [&](TensorView host) {
-      model::initialize(chunk_->params().specs()[p], static_cast<std::uint64_t>(options_.model.config.seed), host, *machine_.pool);
+      model::initialize(chunk_->params().specs()[p], static_cast<std::uint64_t>(options_.model.config.seed),
+                        host, *machine_.pool);
     });
   }
   optimizer_->refresh_values(*ops_);
@@ -95,14 +105,17 @@ void TrainingRank::initialize() {
   StepScalars scalars;
   scalars.slots.assign(kSlots, 0.0);
   scalars.slots[static_cast<std::size_t>(ops::StepSlot::kLossScale)] = options_.initial_loss_scale;
-  scalars.slots[static_cast<std::size_t>(ops::StepSlot::kHysteresis)] = static_cast<double>(options_.loss_scale.hysteresis);
+  scalars.slots[static_cast<std::size_t>(ops::StepSlot::kHysteresis)] =
+      static_cast<double>(options_.loss_scale.hysteresis);
   write_scalars(scalars);
 }
 
 void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, TraceRecorder* trace) {
-  require<InternalError>(batch.rows % options_.micro_batch == 0, "{} rows in microbatches of {}", batch.rows, options_.micro_batch);
+  require<InternalError>(batch.rows % options_.micro_batch == 0, "{} rows in microbatches of {}", batch.rows,
+                         options_.micro_batch);
   run_step(
-      batch.rows / options_.micro_batch, static_cast<double>(batch.valid_tokens), static_cast<double>(batch.rows),
+      batch.rows / options_.micro_batch, static_cast<double>(batch.valid_tokens),
+      static_cast<double>(batch.rows),
       [&](int microbatch, int slot) -> const nn::BatchView& {
         const std::int64_t row = microbatch * options_.micro_batch;
         return batches_[slot].stage(batch, row, first_sample + row, *machine_.stream);
@@ -110,8 +123,8 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
       trace);
 }
 
-void TrainingRank::run_step(std::int64_t microbatches, double tokens, double samples, const StageMicrobatch& stage,
-                            TraceRecorder* trace) {
+void TrainingRank::run_step(std::int64_t microbatches, double tokens, double samples,
+                            const StageMicrobatch& stage, TraceRecorder* trace) {
   if (microbatches_ != microbatches) {
     schedule::Schedule steps = step_schedule(microbatches);
     require<InternalError>(schedule::microbatches_in_flight(steps, 0) <= static_cast<int>(slots_.size()),
@@ -124,8 +137,9 @@ void TrainingRank::run_step(std::int64_t microbatches, double tokens, double sam
   ops::run(*ops_, ops::BeginStep{state, tokens});
   Executor executor({*ops_, parallel_, *chunk_, slots_, *parameters_, *gradients_, *optimizer_, state,
                      static_cast<std::uint64_t>(options_.model.config.seed), trace});
-  executor.run(actions_, stage,
-               {state, options_.max_norm, options_.rate, options_.weight_decay, options_.loss_scale, samples});
+  executor.run(
+      actions_, stage,
+      {state, options_.max_norm, options_.rate, options_.weight_decay, options_.loss_scale, samples});
   ops_->observer = nullptr;
 }
 
@@ -155,9 +169,8 @@ TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch) {
 
 StepScalars TrainingRank::read_scalars() {
   StepScalars scalars;
-  read_tensor(machine_, arena_.view(state_), [&](TensorView host) {
-    scalars.slots.assign(host.as<double>(), host.as<double>() + kSlots);
-  });
+  read_tensor(machine_, arena_.view(state_),
+              [&](TensorView host) { scalars.slots.assign(host.as<double>(), host.as<double>() + kSlots); });
   return scalars;
 }
 

@@ -1,5 +1,5 @@
-// One rank of a training run: memory, model, stores, optimizer and executor, wired together. The same wiring on a meta
-// machine is the memory plan.
+// One rank of a training run: memory, model, stores, optimizer and executor, wired together. The same wiring
+// on a meta machine is the memory plan.
 #pragma once
 
 #include <memory>
@@ -23,16 +23,16 @@ struct TrainingOptions {
   model::Gpt model;
   optim::OptimConfig optim;
   nn::Precision precision;
-  std::int64_t micro_batch = 1;        // rows
-  std::int64_t length = 1024;          // tokens per row
-  bool packed = false;                 // attention stops at document ends
-  double max_norm = 0;                 // 0: no clipping
+  std::int64_t micro_batch = 1;  // rows
+  std::int64_t length = 1024;    // tokens per row
+  bool packed = false;           // attention stops at document ends
+  double max_norm = 0;           // 0: no clipping
   ops::RateSchedule rate;
   ops::WeightDecaySchedule weight_decay;
   ops::LossScale loss_scale;
   double initial_loss_scale = 1;
-  bool evaluation = true;              // memory for validation is declared
-  std::int64_t sample_context = 0;     // tokens of a cache to draw samples of text with; 0: none
+  bool evaluation = true;           // memory for validation is declared
+  std::int64_t sample_context = 0;  // tokens of a cache to draw samples of text with; 0: none
 };
 
 // The step scalars, as the host sees them.
@@ -43,7 +43,8 @@ struct StepScalars {
 
 class TrainingRank {
  public:
-  // Declares and commits all memory. `scratch_bytes`: what a dry run found (measure_scratch); none on a meta machine.
+  // Declares and commits all memory. `scratch_bytes`: what a dry run found (measure_scratch); none on a meta
+  // machine.
   TrainingRank(Machine& machine, const TrainingOptions& options, std::optional<std::size_t> scratch_bytes);
 
   // Scratch that training and evaluation need: both are walked on the meta machine.
@@ -52,8 +53,8 @@ class TrainingRank {
   // Fresh weights from the seed, zero moments and counters.
   void initialize();
 
-  // One step on all rows of `batch`; row 0 is global sample `first_sample` of the run. Gradients accumulate over
-  // batch.rows / micro_batch microbatches.
+  // One step on all rows of `batch`; row 0 is global sample `first_sample` of the run. Gradients accumulate
+  // over batch.rows / micro_batch microbatches.
   void step(const data::Batch& batch, std::int64_t first_sample, TraceRecorder* trace = nullptr);
   // Sum of token losses and number of valid tokens, without dropout and without a trace in the model's state.
   struct LossSum {
@@ -84,7 +85,8 @@ class TrainingRank {
 
  private:
   void dry_run();
-  void run_step(std::int64_t microbatches, double tokens, double samples, const StageMicrobatch& stage, TraceRecorder* trace);
+  void run_step(std::int64_t microbatches, double tokens, double samples, const StageMicrobatch& stage,
+                TraceRecorder* trace);
   void evaluate_rows(const nn::BatchView& batch);
 
   Machine& machine_;
@@ -95,7 +97,7 @@ class TrainingRank {
   std::unique_ptr<optim::ParameterStore> parameters_;
   std::unique_ptr<optim::GradientStore> gradients_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<DeviceBatch> batches_;      // by slot
+  std::vector<DeviceBatch> batches_;  // by slot
   std::vector<model::Chunk::Slot> slots_;
   Arena::Id state_, evaluation_state_, losses_, scratch_memory_;
   std::vector<Arena::Id> slot_memory_;

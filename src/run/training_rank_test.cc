@@ -69,7 +69,8 @@ data::Batch batch_of(std::int64_t rows, std::int64_t length, std::int64_t first)
 }
 
 // Losses of a few steps of four rows each, and the weights after them.
-std::vector<double> losses_of(std::int64_t seed, DType type, int threads, std::vector<float>* weights = nullptr) {
+std::vector<double> losses_of(std::int64_t seed, DType type, int threads,
+                              std::vector<float>* weights = nullptr) {
   Machine machine = host_machine(threads);
   Machine meta = meta_machine(machine);
   const TrainingOptions options = micro_options(seed, type);

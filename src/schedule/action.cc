@@ -13,19 +13,22 @@
 namespace stoa::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 12> kNames{"F", "B", "I", "W", "SA", "RA", "SG", "RG", "GW", "RW", "RD", "STEP"};
+constexpr std::array<std::string_view, 12> kNames{"F",  "B",  "I",  "W",  "SA", "RA",
+                                                  "SG", "RG", "GW", "RW", "RD", "STEP"};
 
 Action parse_action(std::string_view text) {
   std::size_t letters = 0;
   while (letters < text.size() && text[letters] >= 'A' && text[letters] <= 'Z') ++letters;
   const auto name = std::find(kNames.begin(), kNames.end(), text.substr(0, letters));
-  require<ConfigError>(name != kNames.end(), "'{}' is no action: expected one of {}", text, fmt::join(kNames, ", "));
+  require<ConfigError>(name != kNames.end(), "'{}' is no action: expected one of {}", text,
+                       fmt::join(kNames, ", "));
   Action action{static_cast<ActionKind>(name - kNames.begin()), -1, -1};
   const char* p = text.data() + letters;
   const char* end = text.data() + text.size();
   if (p != end) p = std::from_chars(p, end, action.chunk).ptr;
   if (p != end && *p == '.') p = std::from_chars(p + 1, end, action.microbatch).ptr;
-  require<ConfigError>(p == end, "'{}' is no action: expected a form like F0.3 (chunk 0, microbatch 3)", text);
+  require<ConfigError>(p == end, "'{}' is no action: expected a form like F0.3 (chunk 0, microbatch 3)",
+                       text);
   return action;
 }
 
@@ -48,7 +51,8 @@ bool is_transfer(ActionKind kind) {
 
 int peer_of(const Action& transfer, const Placement& placement) {
   require<InternalError>(is_transfer(transfer.kind), "{} has no peer", to_text(transfer));
-  const bool up = transfer.kind == ActionKind::kSendActivation || transfer.kind == ActionKind::kReceiveGradient;
+  const bool up =
+      transfer.kind == ActionKind::kSendActivation || transfer.kind == ActionKind::kReceiveGradient;
   const int other = transfer.chunk + (up ? 1 : -1);
   require<ConfigError>(other >= 0 && other < placement.chunks(), "{} has no peer: chunk {} does not exist",
                        to_text(transfer), other);
@@ -78,7 +82,8 @@ int Placement::chunks_on(int rank) const {
 }
 
 int Placement::local_index(int chunk) const {
-  return static_cast<int>(std::count(rank_of_chunk.begin(), rank_of_chunk.begin() + chunk, rank_of_chunk[chunk]));
+  return static_cast<int>(
+      std::count(rank_of_chunk.begin(), rank_of_chunk.begin() + chunk, rank_of_chunk[chunk]));
 }
 
 Placement Placement::interleaved(int ranks, int chunks_per_rank) {

@@ -1,5 +1,5 @@
-// A schedule is data: for every pipeline rank a list of actions that one executor walks, the simulator times and the viewer
-// draws.
+// A schedule is data: for every pipeline rank a list of actions that one executor walks, the simulator times
+// and the viewer draws.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,32 @@ namespace stoa::schedule {
 
 enum class ActionKind : std::uint8_t {
   kForward,
-  kBackward,         // input and weight gradients together
+  kBackward,  // input and weight gradients together
   kBackwardInput,
   kBackwardWeight,
   kSendActivation,
   kReceiveActivation,
   kSendGradient,
   kReceiveGradient,
-  kGatherWeights,    // of a chunk, where ZeRO shards parameters
+  kGatherWeights,  // of a chunk, where ZeRO shards parameters
   kReleaseWeights,
   kReduceGradients,  // of a chunk, over data-parallel ranks
   kStep              // optimizer
 };
-std::string_view name_of(ActionKind kind);  // "F", "B", "I", "W", "SA", "RA", "SG", "RG", "GW", "RW", "RD", "STEP"
+std::string_view name_of(
+    ActionKind kind);  // "F", "B", "I", "W", "SA", "RA", "SG", "RG", "GW", "RW", "RD", "STEP"
 
 struct Action {
   ActionKind kind = ActionKind::kForward;
   int chunk = -1;       // global chunk number; -1: none
   int microbatch = -1;  // -1: none
-  bool overlaps_next = false;  // runs at the same time as the action after it (DualPipeV: a forward and a backward)
+  bool overlaps_next =
+      false;  // runs at the same time as the action after it (DualPipeV: a forward and a backward)
   bool operator==(const Action&) const = default;
 };
 
-// Which pipeline rank holds which chunk of consecutive layers; chunk 0 holds the embedding, the last one the head.
+// Which pipeline rank holds which chunk of consecutive layers; chunk 0 holds the embedding, the last one the
+// head.
 struct Placement {
   std::vector<int> rank_of_chunk;
   int ranks() const;
@@ -54,13 +57,14 @@ struct Schedule {
 
 bool is_compute(ActionKind kind);
 bool is_transfer(ActionKind kind);
-// Rank at the other end of a transfer. A send names the chunk that made the tensor, a receive the chunk that needs it.
+// Rank at the other end of a transfer. A send names the chunk that made the tensor, a receive the chunk that
+// needs it.
 int peer_of(const Action& transfer, const Placement& placement);
 // The receive that matches a send: the same tensor, named by the chunk that needs it.
 Action matching_receive(const Action& send);
 
-// "F0.3" = forward of chunk 0, microbatch 3; ranks one line each; '|' instead of a space joins two overlapped actions.
-// parse_actions() is its inverse; ConfigError names what is wrong.
+// "F0.3" = forward of chunk 0, microbatch 3; ranks one line each; '|' instead of a space joins two overlapped
+// actions. parse_actions() is its inverse; ConfigError names what is wrong.
 std::string to_text(const Action& action);
 std::string to_text(const Schedule& schedule);
 std::vector<Action> parse_actions(std::string_view line);

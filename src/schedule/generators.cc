@@ -10,9 +10,11 @@ namespace stoa::schedule {
 namespace {
 
 Schedule empty_schedule(std::string name, int stages, int microbatches) {
-  require<ConfigError>(stages >= 1 && microbatches >= 1, "a {} schedule needs at least 1 stage and 1 microbatch, got {} and {}",
-                       name, stages, microbatches);
-  return {std::move(name), Placement::one_chunk_per_rank(stages), microbatches, std::vector<std::vector<Action>>(stages)};
+  require<ConfigError>(stages >= 1 && microbatches >= 1,
+                       "a {} schedule needs at least 1 stage and 1 microbatch, got {} and {}", name, stages,
+                       microbatches);
+  return {std::move(name), Placement::one_chunk_per_rank(stages), microbatches,
+          std::vector<std::vector<Action>>(stages)};
 }
 
 }  // namespace
@@ -37,7 +39,8 @@ Schedule one_forward_one_backward(int stages, int microbatches) {
       list.push_back({ActionKind::kForward, rank, m});
       list.push_back({ActionKind::kBackward, rank, m - warmup});
     }
-    for (int m = microbatches - warmup; m < microbatches; ++m) list.push_back({ActionKind::kBackward, rank, m});
+    for (int m = microbatches - warmup; m < microbatches; ++m)
+      list.push_back({ActionKind::kBackward, rank, m});
   }
   return schedule;
 }
@@ -79,8 +82,8 @@ Schedule zero_bubble_h2(int stages, int microbatches) {
 namespace {
 
 void want_chunks(const ScheduleRequest& r, int chunks) {
-  require<ConfigError>(r.chunks == chunks, "schedule '{}' needs {} chunk{} per rank, got {}: use --chunks {}", r.name, chunks,
-                       chunks == 1 ? "" : "s", r.chunks, chunks);
+  require<ConfigError>(r.chunks == chunks, "schedule '{}' needs {} chunk{} per rank, got {}: use --chunks {}",
+                       r.name, chunks, chunks == 1 ? "" : "s", r.chunks, chunks);
 }
 
 using Generator = Schedule (*)(const ScheduleRequest&);
@@ -100,7 +103,9 @@ constexpr std::array<Entry, 11> kGenerators{{
     {"zb-h2", 1, [](const ScheduleRequest& r) { return zero_bubble_h2(r.stages, r.microbatches); }},
     {"zb-v", 2, [](const ScheduleRequest& r) { return zero_bubble_v(r.stages, r.microbatches); }},
     {"interleaved-zb", 0,
-     [](const ScheduleRequest& r) { return interleaved_zero_bubble(r.stages, r.chunks, r.microbatches, r.group); }},
+     [](const ScheduleRequest& r) {
+       return interleaved_zero_bubble(r.stages, r.chunks, r.microbatches, r.group);
+     }},
     {"dualpipev", 2, [](const ScheduleRequest& r) { return dual_pipe_v(r.stages, r.microbatches); }},
     {"v-half", 2, [](const ScheduleRequest& r) { return v_half(r.stages, r.microbatches); }},
     {"v-min", 2, [](const ScheduleRequest& r) { return v_min(r.stages, r.microbatches); }},
@@ -122,11 +127,12 @@ Schedule generate(ScheduleRequest request) {
                        did_you_mean(request.name, names), fmt::join(names, ", "));
   if (request.chunks == 0) request.chunks = entry->chunks ? entry->chunks : 2;
   if (entry->chunks) want_chunks(request, entry->chunks);
-  require<ConfigError>(entry->chunks == 0 || request.group == 0, "schedule '{}' has no microbatch groups: leave out --group",
-                       request.name);
-  require<ConfigError>(static_cast<long long>(request.stages) * request.chunks * request.microbatches <= kMaxScheduleItems,
-                       "{} stages, {} chunks and {} microbatches are more than {} items: use fewer microbatches",
-                       request.stages, request.chunks, request.microbatches, kMaxScheduleItems);
+  require<ConfigError>(entry->chunks == 0 || request.group == 0,
+                       "schedule '{}' has no microbatch groups: leave out --group", request.name);
+  require<ConfigError>(
+      static_cast<long long>(request.stages) * request.chunks * request.microbatches <= kMaxScheduleItems,
+      "{} stages, {} chunks and {} microbatches are more than {} items: use fewer microbatches",
+      request.stages, request.chunks, request.microbatches, kMaxScheduleItems);
   return entry->generate(request);
 }
 

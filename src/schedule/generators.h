@@ -1,6 +1,6 @@
-// Generators emit the compute actions of a step; lower() adds what surrounds them. Each refuses numbers that it cannot
-// schedule with ConfigError, which names the nearest valid choice. Weight gradients of a chunk always come in microbatch
-// order, so every schedule adds them up in the same order.
+// Generators emit the compute actions of a step; lower() adds what surrounds them. Each refuses numbers that
+// it cannot schedule with ConfigError, which names the nearest valid choice. Weight gradients of a chunk
+// always come in microbatch order, so every schedule adds them up in the same order.
 #pragma once
 
 #include <string>
@@ -13,10 +13,12 @@ namespace stoa::schedule {
 
 // All forwards, then all backwards (Huang et al. 2019).
 Schedule gpipe(int stages, int microbatches);
-// One forward, one backward after a warm-up of stages - rank - 1 forwards (Narayanan et al. 2021, 2104.04473 section 2.2).
+// One forward, one backward after a warm-up of stages - rank - 1 forwards (Narayanan et al. 2021, 2104.04473
+// section 2.2).
 Schedule one_forward_one_backward(int stages, int microbatches);
-// Interleaved 1F1B (2104.04473 section 2.2): groups of `group` microbatches (0: as many as stages) walk through the chunks of
-// a rank in turn. The last group may be short, yet never shorter than the number of stages.
+// Interleaved 1F1B (2104.04473 section 2.2): groups of `group` microbatches (0: as many as stages) walk
+// through the chunks of a rank in turn. The last group may be short, yet never shorter than the number of
+// stages.
 Schedule interleaved(int stages, int chunks, int microbatches, int group = 0);
 // Looped breadth-first (2211.05953): chunk by chunk, all microbatches.
 Schedule breadth_first(int stages, int chunks, int microbatches);
@@ -28,13 +30,16 @@ Schedule zero_bubble_h2(int stages, int microbatches);
 Schedule zero_bubble_v(int stages, int microbatches);
 // ZB-H1 over the table of interleaved 1F1B.
 Schedule interleaved_zero_bubble(int stages, int chunks, int microbatches, int group = 0);
-// DualPipe cut in half: V placement, forward and backward of different microbatches overlapped. microbatches >= 2 stages.
+// DualPipe cut in half: V placement, forward and backward of different microbatches overlapped. microbatches
+// >= 2 stages.
 Schedule dual_pipe_v(int stages, int microbatches);
-// Building blocks of 2405.15362, period 6, squeezed by the simulator but not reordered: half and a third of 1F1B's memory.
+// Building blocks of 2405.15362, period 6, squeezed by the simulator but not reordered: half and a third of
+// 1F1B's memory.
 Schedule v_half(int stages, int microbatches);
 Schedule v_min(int stages, int microbatches);
 
-inline constexpr int kMaxScheduleItems = 4 << 20;  // stages x chunks x microbatches: a list that still fits in memory
+inline constexpr int kMaxScheduleItems =
+    4 << 20;  // stages x chunks x microbatches: a list that still fits in memory
 
 struct ScheduleRequest {
   std::string name;
@@ -46,11 +51,12 @@ struct ScheduleRequest {
 std::vector<std::string> schedule_names();
 Schedule generate(ScheduleRequest request);
 
-// Adds sends and receives, the reduction of gradients after a chunk's last backward and the optimizer step at the end.
-// One linear order of all computations and transfers of the step is built from simulated start times (a transfer starts when
-// what it sends is there) and projected to the ranks. The first element of that order that has not run always has both
-// ends ready, so the lists cannot deadlock even where every transfer blocks both ranks; and the order of transfers of one
-// channel (source, destination, kind) is the same at both ends. Neighbours on one rank exchange nothing.
+// Adds sends and receives, the reduction of gradients after a chunk's last backward and the optimizer step at
+// the end. One linear order of all computations and transfers of the step is built from simulated start times
+// (a transfer starts when what it sends is there) and projected to the ranks. The first element of that order
+// that has not run always has both ends ready, so the lists cannot deadlock even where every transfer blocks
+// both ranks; and the order of transfers of one channel (source, destination, kind) is the same at both ends.
+// Neighbours on one rank exchange nothing.
 Schedule lower(Schedule compute, const Durations& durations = {});
 
 }  // namespace stoa::schedule

@@ -8,10 +8,12 @@ namespace stoa::schedule {
 namespace {
 
 Schedule empty_interleaved(std::string name, int stages, int chunks, int microbatches) {
-  require<ConfigError>(stages >= 1 && chunks >= 1 && microbatches >= 1,
-                       "a {} schedule needs at least 1 stage, 1 chunk per rank and 1 microbatch, got {}, {} and {}", name,
-                       stages, chunks, microbatches);
-  return {std::move(name), Placement::interleaved(stages, chunks), microbatches, std::vector<std::vector<Action>>(stages)};
+  require<ConfigError>(
+      stages >= 1 && chunks >= 1 && microbatches >= 1,
+      "a {} schedule needs at least 1 stage, 1 chunk per rank and 1 microbatch, got {}, {} and {}", name,
+      stages, chunks, microbatches);
+  return {std::move(name), Placement::interleaved(stages, chunks), microbatches,
+          std::vector<std::vector<Action>>(stages)};
 }
 
 struct Entry {
@@ -27,11 +29,13 @@ std::vector<Entry> forward_table(int chunks, int microbatches, int group) {
   return table;
 }
 
-// Megatron's rule: stages <= group <= microbatches, and the last group is full or not shorter than the stages.
+// Megatron's rule: stages <= group <= microbatches, and the last group is full or not shorter than the
+// stages.
 int checked_group(std::string_view name, int stages, int chunks, int microbatches, int group) {
   if (group == 0) group = stages;
   if (chunks == 1) return group;
-  require<ConfigError>(group >= stages, "schedule '{}': groups of {} microbatches for {} stages: use at least {}", name, group,
+  require<ConfigError>(group >= stages,
+                       "schedule '{}': groups of {} microbatches for {} stages: use at least {}", name, group,
                        stages, stages);
   const auto valid = [&](int m) { return m >= group && (m % group == 0 || m % group >= stages); };
   if (!valid(microbatches)) {
@@ -40,7 +44,8 @@ int checked_group(std::string_view name, int stages, int chunks, int microbatche
     while (!valid(above)) ++above;
     const std::string choice = below > 0 ? fmt::format("{} or {}", below, above) : std::to_string(above);
     fail<ConfigError>(
-        "schedule '{}' cannot run {} microbatches over {} stages in groups of {} (a last group must be full or have at least "
+        "schedule '{}' cannot run {} microbatches over {} stages in groups of {} (a last group must be full "
+        "or have at least "
         "{}): use {} microbatches",
         name, microbatches, stages, group, stages, choice);
   }
@@ -64,7 +69,8 @@ Schedule interleaved(int stages, int chunks, int microbatches, int group) {
           {ActionKind::kBackward, (chunks - 1 - table[k].local_chunk) * stages + rank, table[k].microbatch});
     };
     // With one chunk this is plain 1F1B, whose warm-up needs no second round.
-    const int warmup = std::min(total, chunks == 1 ? stages - 1 - rank : (chunks - 1) * group + 2 * (stages - 1 - rank));
+    const int warmup =
+        std::min(total, chunks == 1 ? stages - 1 - rank : (chunks - 1) * group + 2 * (stages - 1 - rank));
     for (int k = 0; k < warmup; ++k) forward(k);
     for (int k = warmup; k < total; ++k) {
       forward(k);

@@ -24,9 +24,11 @@ std::vector<Element> linear_order(const Schedule& schedule, const Durations& dur
   for (const auto& rank : simulate(schedule, durations).ranks)
     for (const TimedAction& t : rank) {
       const Action& a = t.action;
-      require<InternalError>(t.end > t.start || a.kind == ActionKind::kBackwardWeight, "{} takes no time", to_text(a));
+      require<InternalError>(t.end > t.start || a.kind == ActionKind::kBackwardWeight, "{} takes no time",
+                             to_text(a));
       order.push_back({t.start, true, t.order, a});
-      if (a.kind == ActionKind::kForward && a.chunk + 1 < schedule.placement.chunks() && rank_of[a.chunk] != rank_of[a.chunk + 1])
+      if (a.kind == ActionKind::kForward && a.chunk + 1 < schedule.placement.chunks() &&
+          rank_of[a.chunk] != rank_of[a.chunk + 1])
         order.push_back({t.end, false, t.order, {ActionKind::kSendActivation, a.chunk, a.microbatch}});
       const bool input_gradient = a.kind == ActionKind::kBackward || a.kind == ActionKind::kBackwardInput;
       if (input_gradient && a.chunk > 0 && rank_of[a.chunk] != rank_of[a.chunk - 1])

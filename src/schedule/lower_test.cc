@@ -33,8 +33,9 @@ int for_many(const std::function<void(const Schedule&)>& check) {
   return count;
 }
 
-// One operation after another on every rank; a send and a receive wait for each other. An executor of its own, so that the
-// validator does not judge itself. Returns how many transfers were made, or -1 where all ranks wait.
+// One operation after another on every rank; a send and a receive wait for each other. An executor of its
+// own, so that the validator does not judge itself. Returns how many transfers were made, or -1 where all
+// ranks wait.
 int run_blocking(const Schedule& s) {
   std::vector<std::size_t> at(s.ranks.size(), 0);
   std::map<std::tuple<bool, int, int>, int> made_on;  // (gradient, chunk that made it, microbatch)
@@ -47,11 +48,12 @@ int run_blocking(const Schedule& s) {
       if (a.kind == ActionKind::kReceiveActivation || a.kind == ActionKind::kReceiveGradient) continue;
       if (a.kind == ActionKind::kSendActivation || a.kind == ActionKind::kSendGradient) {
         const bool gradient = a.kind == ActionKind::kSendGradient;
-        const int needed_by = gradient ? a.chunk - 1 : a.chunk + 1, peer = s.placement.rank_of_chunk.at(needed_by);
+        const int needed_by = gradient ? a.chunk - 1 : a.chunk + 1,
+                  peer = s.placement.rank_of_chunk.at(needed_by);
         if (at[peer] == s.ranks[peer].size()) return -1;
         const Action b = s.ranks[peer][at[peer]];
-        if (b.kind != (gradient ? ActionKind::kReceiveGradient : ActionKind::kReceiveActivation) || b.chunk != needed_by ||
-            b.microbatch != a.microbatch)
+        if (b.kind != (gradient ? ActionKind::kReceiveGradient : ActionKind::kReceiveActivation) ||
+            b.chunk != needed_by || b.microbatch != a.microbatch)
           continue;
         EXPECT_NE(peer, r);
         EXPECT_TRUE(made_on.contains({gradient, a.chunk, a.microbatch})) << to_text(a);

@@ -29,7 +29,9 @@ class Ends {
 class Simulation {
  public:
   Simulation(const Schedule& schedule, const Durations& durations)
-      : schedule_(schedule), durations_(durations), ends_(schedule.placement.chunks(), schedule.microbatches) {}
+      : schedule_(schedule),
+        durations_(durations),
+        ends_(schedule.placement.chunks(), schedule.microbatches) {}
 
   Timeline run() {
     std::vector<std::vector<Action>> lists;
@@ -51,8 +53,9 @@ class Simulation {
         }
     }
     for (std::size_t r = 0; r < lists.size(); ++r)
-      require<ConfigError>(next[r] == lists[r].size(), "schedule '{}' deadlocks: rank {} waits for ever before {}",
-                           schedule_.name, r, next[r] < lists[r].size() ? to_text(lists[r][next[r]]) : "");
+      require<ConfigError>(next[r] == lists[r].size(),
+                           "schedule '{}' deadlocks: rank {} waits for ever before {}", schedule_.name, r,
+                           next[r] < lists[r].size() ? to_text(lists[r][next[r]]) : "");
     for (const auto& rank : timeline_.ranks) {
       if (rank.empty()) continue;
       double busy = 0, end = 0;
@@ -69,7 +72,9 @@ class Simulation {
   double ready(const Action& a, int rank) {
     const auto from = [&](ActionKind kind, int chunk) {
       const double end = ends_.at(kind, chunk, a.microbatch);
-      return end == kNever || schedule_.placement.rank_of_chunk[chunk] == rank ? end : end + durations_.communication;
+      return end == kNever || schedule_.placement.rank_of_chunk[chunk] == rank
+                 ? end
+                 : end + durations_.communication;
     };
     if (a.kind == ActionKind::kForward) return a.chunk == 0 ? 0 : from(ActionKind::kForward, a.chunk - 1);
     if (a.kind == ActionKind::kBackwardWeight) return from(ActionKind::kBackwardInput, a.chunk);
@@ -112,11 +117,16 @@ class Simulation {
 double Durations::of(const Action& action) const {
   const double factor = chunk_weight.empty() ? 1 : chunk_weight[action.chunk];
   switch (action.kind) {
-    case ActionKind::kForward: return factor * forward;
-    case ActionKind::kBackward: return factor * (backward < 0 ? backward_input + backward_weight : backward);
-    case ActionKind::kBackwardInput: return factor * backward_input;
-    case ActionKind::kBackwardWeight: return factor * backward_weight;
-    default: return 0;
+    case ActionKind::kForward:
+      return factor * forward;
+    case ActionKind::kBackward:
+      return factor * (backward < 0 ? backward_input + backward_weight : backward);
+    case ActionKind::kBackwardInput:
+      return factor * backward_input;
+    case ActionKind::kBackwardWeight:
+      return factor * backward_weight;
+    default:
+      return 0;
   }
 }
 
@@ -126,14 +136,17 @@ Timeline simulate(const Schedule& schedule, const Durations& durations) {
   require<ConfigError>(positive(durations.forward) && positive(durations.backward_input) &&
                            not_negative(durations.backward_weight) && not_negative(durations.communication) &&
                            (durations.backward < 0 || positive(durations.backward)),
-                       "durations must be positive (weight gradient and communication may be 0), got forward {}, input gradient "
+                       "durations must be positive (weight gradient and communication may be 0), got forward "
+                       "{}, input gradient "
                        "{}, weight gradient {}, communication {}",
-                       durations.forward, durations.backward_input, durations.backward_weight, durations.communication);
-  require<ConfigError>(durations.chunk_weight.empty() ||
-                           (static_cast<int>(durations.chunk_weight.size()) == schedule.placement.chunks() &&
-                            std::all_of(durations.chunk_weight.begin(), durations.chunk_weight.end(), positive)),
-                       "chunk weights must be {} positive numbers, got {}", schedule.placement.chunks(),
-                       durations.chunk_weight.size());
+                       durations.forward, durations.backward_input, durations.backward_weight,
+                       durations.communication);
+  require<ConfigError>(
+      durations.chunk_weight.empty() ||
+          (static_cast<int>(durations.chunk_weight.size()) == schedule.placement.chunks() &&
+           std::all_of(durations.chunk_weight.begin(), durations.chunk_weight.end(), positive)),
+      "chunk weights must be {} positive numbers, got {}", schedule.placement.chunks(),
+      durations.chunk_weight.size());
   return Simulation(schedule, durations).run();
 }
 

@@ -9,15 +9,18 @@ namespace stoa::schedule {
 namespace {
 
 Schedule empty_v(std::string name, int stages, int microbatches) {
-  require<ConfigError>(stages >= 1 && microbatches >= 1, "a {} schedule needs at least 1 stage and 1 microbatch, got {} and {}",
-                       name, stages, microbatches);
-  return {std::move(name), Placement::v_shaped(stages), microbatches, std::vector<std::vector<Action>>(stages)};
+  require<ConfigError>(stages >= 1 && microbatches >= 1,
+                       "a {} schedule needs at least 1 stage and 1 microbatch, got {} and {}", name, stages,
+                       microbatches);
+  return {std::move(name), Placement::v_shaped(stages), microbatches,
+          std::vector<std::vector<Action>>(stages)};
 }
 
 // Writes one rank's list: chunk a is the rank's first, b its second; microbatches count up by themselves.
 class Writer {
  public:
-  Writer(std::vector<Action>& list, int rank, int stages) : list_(list), chunk_{rank, 2 * stages - 1 - rank} {}
+  Writer(std::vector<Action>& list, int rank, int stages)
+      : list_(list), chunk_{rank, 2 * stages - 1 - rank} {}
 
   void forward(int c, bool overlaps_next = false) {
     list_.push_back({ActionKind::kForward, chunk_[c], forwards_[c]++, overlaps_next});
@@ -29,12 +32,14 @@ class Writer {
   }
   // Weight gradients: of one chunk's oldest waiting microbatch, or of the oldest of both.
   void weight(int c) {
-    take(std::find_if(waiting_.begin(), waiting_.end(), [&](const Action& a) { return a.chunk == chunk_[c]; }));
+    take(std::find_if(waiting_.begin(), waiting_.end(),
+                      [&](const Action& a) { return a.chunk == chunk_[c]; }));
   }
   void oldest_weight() { take(waiting_.begin()); }
   bool waiting() const { return !waiting_.empty(); }
   bool waiting(int c) const {
-    return std::any_of(waiting_.begin(), waiting_.end(), [&](const Action& a) { return a.chunk == chunk_[c]; });
+    return std::any_of(waiting_.begin(), waiting_.end(),
+                       [&](const Action& a) { return a.chunk == chunk_[c]; });
   }
   int forwards(int c) const { return forwards_[c]; }
 
@@ -55,7 +60,8 @@ void times(int n, const auto& body) {
   for (int i = 0; i < n; ++i) body(i);
 }
 
-// Start slots of Fa, Fb, Bb, Ba of microbatch 0; microbatch m is 6 m later. Weight gradients fill the gaps, oldest first.
+// Start slots of Fa, Fb, Bb, Ba of microbatch 0; microbatch m is 6 m later. Weight gradients fill the gaps,
+// oldest first.
 struct Block {
   int slot[4];
 };
@@ -107,7 +113,8 @@ Schedule zero_bubble_v(int stages, int microbatches) {
 Schedule dual_pipe_v(int stages, int microbatches) {
   Schedule schedule = empty_v("dualpipev", stages, microbatches);
   require<ConfigError>(microbatches >= 2 * stages,
-                       "schedule 'dualpipev' over {} stages needs at least {} microbatches, got {}: use {} microbatches, or zb-v",
+                       "schedule 'dualpipev' over {} stages needs at least {} microbatches, got {}: use {} "
+                       "microbatches, or zb-v",
                        stages, 2 * stages, microbatches, 2 * stages);
   for (int r = 0; r < stages; ++r) {
     Writer out(schedule.ranks[r], r, stages);

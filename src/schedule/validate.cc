@@ -15,7 +15,9 @@ bool is_backward(ActionKind kind) { return is_compute(kind) && kind != ActionKin
 // What has been done: (kind, chunk, microbatch), with a whole backward counted as both halves.
 class Done {
  public:
-  bool has(ActionKind kind, int chunk, int microbatch) const { return done_.contains(key(kind, chunk, microbatch)); }
+  bool has(ActionKind kind, int chunk, int microbatch) const {
+    return done_.contains(key(kind, chunk, microbatch));
+  }
   void add(const Action& a, const Schedule& schedule) {
     const auto insert = [&](ActionKind kind) {
       require<ConfigError>(done_.insert(key(kind, a.chunk, a.microbatch)).second,
@@ -37,12 +39,14 @@ class Done {
   std::set<std::int64_t> done_;
 };
 
-// Walks all lists at once. Transfers block both ranks until each has reached its end: the strictest way to run them.
+// Walks all lists at once. Transfers block both ranks until each has reached its end: the strictest way to
+// run them.
 class Walk {
  public:
   explicit Walk(const Schedule& schedule) : schedule_(schedule), next_(schedule.ranks.size(), 0) {
     for (const auto& list : schedule.ranks)
-      lowered_ = lowered_ || std::any_of(list.begin(), list.end(), [](const Action& a) { return !is_compute(a.kind); });
+      lowered_ = lowered_ ||
+                 std::any_of(list.begin(), list.end(), [](const Action& a) { return !is_compute(a.kind); });
   }
 
   Done run() {
@@ -53,7 +57,8 @@ class Walk {
     }
     for (int rank = 0; rank < static_cast<int>(next_.size()); ++rank)
       if (const Action* a = head(rank))
-        fail<ConfigError>("schedule '{}' deadlocks: rank {} waits for ever before {}", schedule_.name, rank, to_text(*a));
+        fail<ConfigError>("schedule '{}' deadlocks: rank {} waits for ever before {}", schedule_.name, rank,
+                          to_text(*a));
     return std::move(done_);
   }
 
@@ -63,31 +68,41 @@ class Walk {
     return next_[rank] < list.size() ? &list[next_[rank]] : nullptr;
   }
 
-  // Whether what another chunk made is at hand: made on this rank, or received (before lowering: made anywhere).
+  // Whether what another chunk made is at hand: made on this rank, or received (before lowering: made
+  // anywhere).
   bool arrived(ActionKind kind, int from, const Action& a) const {
     if (!done_.has(kind, from, a.microbatch)) return false;
     const auto& rank_of = schedule_.placement.rank_of_chunk;
-    const auto receive = kind == ActionKind::kForward ? ActionKind::kReceiveActivation : ActionKind::kReceiveGradient;
+    const auto receive =
+        kind == ActionKind::kForward ? ActionKind::kReceiveActivation : ActionKind::kReceiveGradient;
     return !lowered_ || rank_of[from] == rank_of[a.chunk] || done_.has(receive, a.chunk, a.microbatch);
   }
 
   bool ready(const Action& a) const {
     switch (a.kind) {
-      case ActionKind::kForward: return a.chunk == 0 || arrived(ActionKind::kForward, a.chunk - 1, a);
+      case ActionKind::kForward:
+        return a.chunk == 0 || arrived(ActionKind::kForward, a.chunk - 1, a);
       case ActionKind::kBackward:
       case ActionKind::kBackwardInput:
         return done_.has(ActionKind::kForward, a.chunk, a.microbatch) &&
-               (a.chunk == schedule_.placement.chunks() - 1 || arrived(ActionKind::kBackwardInput, a.chunk + 1, a));
-      case ActionKind::kBackwardWeight: return done_.has(ActionKind::kBackwardInput, a.chunk, a.microbatch);
-      case ActionKind::kSendActivation: return done_.has(ActionKind::kForward, a.chunk, a.microbatch);
-      case ActionKind::kSendGradient: return done_.has(ActionKind::kBackwardInput, a.chunk, a.microbatch);
-      default: return true;
+               (a.chunk == schedule_.placement.chunks() - 1 ||
+                arrived(ActionKind::kBackwardInput, a.chunk + 1, a));
+      case ActionKind::kBackwardWeight:
+        return done_.has(ActionKind::kBackwardInput, a.chunk, a.microbatch);
+      case ActionKind::kSendActivation:
+        return done_.has(ActionKind::kForward, a.chunk, a.microbatch);
+      case ActionKind::kSendGradient:
+        return done_.has(ActionKind::kBackwardInput, a.chunk, a.microbatch);
+      default:
+        return true;
     }
   }
 
   bool advance(int rank) {
     const Action* a = head(rank);
-    if (!a || a->kind == ActionKind::kReceiveActivation || a->kind == ActionKind::kReceiveGradient || !ready(*a)) return false;
+    if (!a || a->kind == ActionKind::kReceiveActivation || a->kind == ActionKind::kReceiveGradient ||
+        !ready(*a))
+      return false;
     if (a->kind == ActionKind::kSendActivation || a->kind == ActionKind::kSendGradient) {
       const int peer = peer_of(*a, schedule_.placement);
       const Action* other = head(peer);
@@ -109,24 +124,26 @@ class Walk {
 void check_own(const Schedule& schedule) {
   const auto& rank_of = schedule.placement.rank_of_chunk;
   require<ConfigError>(static_cast<int>(schedule.ranks.size()) == schedule.placement.ranks(),
-                       "schedule '{}' has lists for {} ranks and chunks on {}", schedule.name, schedule.ranks.size(),
-                       schedule.placement.ranks());
+                       "schedule '{}' has lists for {} ranks and chunks on {}", schedule.name,
+                       schedule.ranks.size(), schedule.placement.ranks());
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
     for (const auto& a : schedule.ranks[rank])
       if (is_compute(a.kind) || is_transfer(a.kind))
-        require<ConfigError>(a.chunk >= 0 && a.chunk < schedule.placement.chunks() && a.microbatch >= 0 &&
-                                 a.microbatch < schedule.microbatches && rank_of[a.chunk] == static_cast<int>(rank),
-                             "schedule '{}': rank {} runs {}, which is not its own", schedule.name, rank, to_text(a));
+        require<ConfigError>(
+            a.chunk >= 0 && a.chunk < schedule.placement.chunks() && a.microbatch >= 0 &&
+                a.microbatch < schedule.microbatches && rank_of[a.chunk] == static_cast<int>(rank),
+            "schedule '{}': rank {} runs {}, which is not its own", schedule.name, rank, to_text(a));
 }
 
 void check_pairs(const Schedule& schedule) {
   for (const auto& list : schedule.ranks)
     for (std::size_t i = 0; i < list.size(); ++i)
       if (list[i].overlaps_next)
-        require<ConfigError>(i + 1 < list.size() && list[i].kind == ActionKind::kForward && is_backward(list[i + 1].kind) &&
+        require<ConfigError>(i + 1 < list.size() && list[i].kind == ActionKind::kForward &&
+                                 is_backward(list[i + 1].kind) &&
                                  list[i].microbatch != list[i + 1].microbatch,
-                             "schedule '{}' overlaps {} with nothing, or with what depends on it", schedule.name,
-                             to_text(list[i]));
+                             "schedule '{}' overlaps {} with nothing, or with what depends on it",
+                             schedule.name, to_text(list[i]));
 }
 
 // Each chunk adds its weight gradients in the order of microbatches, so that no schedule changes a sum.
@@ -136,8 +153,8 @@ void check_gradient_order(const Schedule& schedule) {
     for (const auto& a : list)
       if (a.kind == ActionKind::kBackward || a.kind == ActionKind::kBackwardWeight)
         require<ConfigError>(a.microbatch == next[a.chunk]++,
-                             "schedule '{}' adds the weight gradients of chunk {} out of order at {}", schedule.name, a.chunk,
-                             to_text(a));
+                             "schedule '{}' adds the weight gradients of chunk {} out of order at {}",
+                             schedule.name, a.chunk, to_text(a));
 }
 
 }  // namespace
@@ -149,8 +166,9 @@ void validate(const Schedule& schedule) {
   const Done done = Walk(schedule).run();
   for (int c = 0; c < chunks; ++c)
     for (int m = 0; m < schedule.microbatches; ++m)
-      require<ConfigError>(done.has(ActionKind::kForward, c, m) && done.has(ActionKind::kBackwardWeight, c, m),
-                           "schedule '{}' leaves out microbatch {} of chunk {}", schedule.name, m, c);
+      require<ConfigError>(
+          done.has(ActionKind::kForward, c, m) && done.has(ActionKind::kBackwardWeight, c, m),
+          "schedule '{}' leaves out microbatch {} of chunk {}", schedule.name, m, c);
   check_gradient_order(schedule);
 }
 

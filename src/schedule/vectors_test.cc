@@ -1,5 +1,5 @@
-// Every generator against vectors of an independent generator and simulator: the text of all lists (as a hash), makespan and
-// span at two sets of durations, and the peak of activations in chunks.
+// Every generator against vectors of an independent generator and simulator: the text of all lists (as a
+// hash), makespan and span at two sets of durations, and the peak of activations in chunks.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -94,7 +94,8 @@ Durations uneven() {
 
 TEST(ScheduleVectors, ListsTimesAndMemoryAreThoseOfTheReference) {
   for (const Vector& v : kVectors) {
-    SCOPED_TRACE(std::string(v.name) + " P=" + std::to_string(v.stages) + " M=" + std::to_string(v.microbatches));
+    SCOPED_TRACE(std::string(v.name) + " P=" + std::to_string(v.stages) +
+                 " M=" + std::to_string(v.microbatches));
     const Schedule s = generate({v.name, v.stages, v.chunks, v.microbatches, v.group});
     EXPECT_EQ(fnv(reference_text(s)), v.hash) << reference_text(s);
     const Timeline unit = simulate(s), other = simulate(s, uneven());
@@ -143,10 +144,12 @@ TEST(ScheduleVectors, StartTimes) {
   EXPECT_EQ(starts(s, 1), "F0@11 X0@21 F1@41 X1@51 F2@73 X2@83 F3@103 X3@113");
   const Schedule v = zero_bubble_v(2, 4);
   EXPECT_EQ(starts(v, 0),
-            "Fa0@0 Fa1@10 Fa2@20 Fb0@32 Bb0@42 Wb0@54 Fb1@62 Bb1@72 Wb1@84 Fa3@92 Ba0@102 Wa0@114 Fb2@122 Bb2@132 Wb2@144 "
+            "Fa0@0 Fa1@10 Fa2@20 Fb0@32 Bb0@42 Wb0@54 Fb1@62 Bb1@72 Wb1@84 Fa3@92 Ba0@102 Wa0@114 Fb2@122 "
+            "Bb2@132 Wb2@144 "
             "Ba1@158 Wa1@170 Fb3@178 Bb3@188 Wb3@200 Ba2@208 Wa2@220 Ba3@232 Wa3@244");
   EXPECT_EQ(starts(v, 1),
-            "Fa0@11 Fb0@21 Fa1@31 Fb1@41 Bb0@55 Wb0@67 Fa2@75 Ba0@85 Wa0@97 Fb2@105 Bb1@115 Wb1@127 Fa3@135 Ba1@145 Wa1@157 "
+            "Fa0@11 Fb0@21 Fa1@31 Fb1@41 Bb0@55 Wb0@67 Fa2@75 Ba0@85 Wa0@97 Fb2@105 Bb1@115 Wb1@127 Fa3@135 "
+            "Ba1@145 Wa1@157 "
             "Fb3@165 Bb2@175 Wb2@187 Ba2@195 Bb3@207 Ba3@219 Wa2@231 Wb3@239 Wa3@247");
 }
 
@@ -166,7 +169,8 @@ TEST(ScheduleVectors, PublishedBubbleRates) {
     ASSERT_GE(cell.size(), 15u);
     const auto number = [&](int i) { return std::atof(cell[i + 1].c_str()); };
     Durations d;
-    d.forward = number(10), d.backward_input = number(11), d.backward_weight = number(12), d.communication = number(13);
+    d.forward = number(10), d.backward_input = number(11), d.backward_weight = number(12),
+    d.communication = number(13);
     const int p = static_cast<int>(number(2)), m = static_cast<int>(number(3));
     // Four printed decimals, of durations that were themselves printed with three.
     EXPECT_NEAR(simulate(one_forward_one_backward(p, m), d).span_bubble(), number(4), 0.5001e-4) << line;

@@ -7,25 +7,33 @@ namespace stoa {
 
 std::string_view name_of(DType type) {
   switch (type) {
-    case DType::kF64: return "fp64";
-    case DType::kF32: return "fp32";
-    case DType::kBF16: return "bf16";
-    case DType::kF16: return "fp16";
-    case DType::kI64: return "int64";
-    case DType::kI32: return "int32";
-    case DType::kU8: return "uint8";
+    case DType::kF64:
+      return "fp64";
+    case DType::kF32:
+      return "fp32";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kF16:
+      return "fp16";
+    case DType::kI64:
+      return "int64";
+    case DType::kI32:
+      return "int32";
+    case DType::kU8:
+      return "uint8";
   }
   return "?";
 }
 
 DType dtype_from_name(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, DType>, 20> names{{
-      {"fp64", DType::kF64}, {"float64", DType::kF64}, {"F64", DType::kF64},
-      {"fp32", DType::kF32}, {"float32", DType::kF32}, {"F32", DType::kF32},
-      {"bf16", DType::kBF16}, {"bfloat16", DType::kBF16}, {"BF16", DType::kBF16},
-      {"fp16", DType::kF16}, {"float16", DType::kF16}, {"F16", DType::kF16},
-      {"int64", DType::kI64}, {"I64", DType::kI64}, {"int32", DType::kI32}, {"I32", DType::kI32},
-      {"uint8", DType::kU8}, {"U8", DType::kU8}, {"double", DType::kF64}, {"half", DType::kF16},
+      {"fp64", DType::kF64},   {"float64", DType::kF64},   {"F64", DType::kF64},
+      {"fp32", DType::kF32},   {"float32", DType::kF32},   {"F32", DType::kF32},
+      {"bf16", DType::kBF16},  {"bfloat16", DType::kBF16}, {"BF16", DType::kBF16},
+      {"fp16", DType::kF16},   {"float16", DType::kF16},   {"F16", DType::kF16},
+      {"int64", DType::kI64},  {"I64", DType::kI64},       {"int32", DType::kI32},
+      {"I32", DType::kI32},    {"uint8", DType::kU8},      {"U8", DType::kU8},
+      {"double", DType::kF64}, {"half", DType::kF16},
   }};
   for (const auto& [text, type] : names)
     if (text == name) return type;

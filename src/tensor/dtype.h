@@ -17,18 +17,23 @@ enum class DType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kU8 };
 constexpr std::size_t size_of(DType type) {
   switch (type) {
     case DType::kF64:
-    case DType::kI64: return 8;
+    case DType::kI64:
+      return 8;
     case DType::kF32:
-    case DType::kI32: return 4;
+    case DType::kI32:
+      return 4;
     case DType::kBF16:
-    case DType::kF16: return 2;
-    case DType::kU8: return 1;
+    case DType::kF16:
+      return 2;
+    case DType::kU8:
+      return 1;
   }
   return 0;
 }
 
-std::string_view name_of(DType type);              // "fp64", "fp32", "bf16", "fp16", "int64", "int32", "uint8"
-DType dtype_from_name(std::string_view name);      // also float32, bfloat16, F32, BF16 …; ConfigError lists the names
+std::string_view name_of(DType type);  // "fp64", "fp32", "bf16", "fp16", "int64", "int32", "uint8"
+DType dtype_from_name(
+    std::string_view name);  // also float32, bfloat16, F32, BF16 …; ConfigError lists the names
 
 constexpr bool is_float(DType type) { return type <= DType::kF16; }
 
@@ -37,25 +42,38 @@ constexpr DType accumulation_type(DType type) { return type == DType::kF64 ? DTy
 
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, double>) return DType::kF64;
-  else if constexpr (std::is_same_v<T, float>) return DType::kF32;
-  else if constexpr (std::is_same_v<T, bf16>) return DType::kBF16;
-  else if constexpr (std::is_same_v<T, f16>) return DType::kF16;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return DType::kI64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::kI32;
-  else if constexpr (std::is_same_v<T, std::uint8_t>) return DType::kU8;
-  else static_assert(sizeof(T) == 0, "not an element type");
+  if constexpr (std::is_same_v<T, double>)
+    return DType::kF64;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::kF32;
+  else if constexpr (std::is_same_v<T, bf16>)
+    return DType::kBF16;
+  else if constexpr (std::is_same_v<T, f16>)
+    return DType::kF16;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return DType::kI64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::kI32;
+  else if constexpr (std::is_same_v<T, std::uint8_t>)
+    return DType::kU8;
+  else
+    static_assert(sizeof(T) == 0, "not an element type");
 }
 
 // Calls body.template operator()<T>() with the C++ type of a floating-point dtype.
 template <class Body>
 decltype(auto) dispatch_float(DType type, Body&& body) {
   switch (type) {
-    case DType::kF64: return body.template operator()<double>();
-    case DType::kF32: return body.template operator()<float>();
-    case DType::kBF16: return body.template operator()<bf16>();
-    case DType::kF16: return body.template operator()<f16>();
-    default: fail<InternalError>("expected a floating-point type, got {}", name_of(type));
+    case DType::kF64:
+      return body.template operator()<double>();
+    case DType::kF32:
+      return body.template operator()<float>();
+    case DType::kBF16:
+      return body.template operator()<bf16>();
+    case DType::kF16:
+      return body.template operator()<f16>();
+    default:
+      fail<InternalError>("expected a floating-point type, got {}", name_of(type));
   }
 }
 

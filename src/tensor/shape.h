@@ -16,7 +16,8 @@ class Shape {
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) {
-    require<InternalError>(dims.size() <= kMaxRank, "a shape has at most {} dimensions, got {}", kMaxRank, dims.size());
+    require<InternalError>(dims.size() <= kMaxRank, "a shape has at most {} dimensions, got {}", kMaxRank,
+                           dims.size());
     for (auto d : dims) dims_[rank_++] = d;
   }
 
@@ -32,7 +33,9 @@ class Shape {
     return n;
   }
   // Elements of one index of dimension 0.
-  std::int64_t inner() const { return rank_ == 0 ? 1 : (dims_[0] == 0 ? Shape::tail(*this) : elements() / dims_[0]); }
+  std::int64_t inner() const {
+    return rank_ == 0 ? 1 : (dims_[0] == 0 ? Shape::tail(*this) : elements() / dims_[0]);
+  }
 
   bool operator==(const Shape& other) const {
     if (rank_ != other.rank_) return false;

@@ -1,8 +1,10 @@
-// How a tensor in a rank's memory relates to the global, canonical tensors that names, files and norms speak of.
+// How a tensor in a rank's memory relates to the global, canonical tensors that names, files and norms speak
+// of.
 //
-// Canonical tensors are unfused, untransposed and unpadded: `layers.0.attention.q.weight` [heads*d, hidden]. What a rank
-// holds may fuse several of them (q, k, v in one matrix), hold a part of each (tensor parallelism) and pad the rest.
-// Tensor parallelism, ZeRO, checkpoints, norms and the planner all read this one description.
+// Canonical tensors are unfused, untransposed and unpadded: `layers.0.attention.q.weight` [heads*d, hidden].
+// What a rank holds may fuse several of them (q, k, v in one matrix), hold a part of each (tensor
+// parallelism) and pad the rest. Tensor parallelism, ZeRO, checkpoints, norms and the planner all read this
+// one description.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +16,14 @@
 
 namespace stoa {
 
-// Rows [begin, begin + count) of a canonical tensor lie at rows [memory_row, …) of the local tensor. All columns are held
-// unless column_count says less. A vector is a matrix with one column per row.
+// Rows [begin, begin + count) of a canonical tensor lie at rows [memory_row, …) of the local tensor. All
+// columns are held unless column_count says less. A vector is a matrix with one column per row.
 struct ShardPiece {
-  std::string name;            // canonical name
-  Shape global;                // canonical shape
-  std::int64_t begin = 0;      // first canonical row held
-  std::int64_t count = 0;      // canonical rows held
-  std::int64_t memory_row = 0; // first local row
+  std::string name;             // canonical name
+  Shape global;                 // canonical shape
+  std::int64_t begin = 0;       // first canonical row held
+  std::int64_t count = 0;       // canonical rows held
+  std::int64_t memory_row = 0;  // first local row
   std::int64_t column_begin = 0;
   std::int64_t column_count = 0;  // columns held (0: vectors have none)
 };
@@ -31,9 +33,9 @@ struct FlatRange {
 };
 
 struct ShardSpec {
-  Shape local;                    // shape in memory, padding included
-  std::vector<ShardPiece> pieces; // in order of memory_row
-  std::optional<FlatRange> flat;  // of the local tensor's elements, when ZeRO holds but a part of it
+  Shape local;                     // shape in memory, padding included
+  std::vector<ShardPiece> pieces;  // in order of memory_row
+  std::optional<FlatRange> flat;   // of the local tensor's elements, when ZeRO holds but a part of it
 
   // One whole canonical tensor, not split and not padded.
   static ShardSpec whole(std::string name, Shape shape);

@@ -4,18 +4,30 @@ namespace stoa {
 
 std::string_view name_of(MemoryCategory category) {
   switch (category) {
-    case MemoryCategory::kWeights: return "weights";
-    case MemoryCategory::kGradients: return "gradients";
-    case MemoryCategory::kMaster: return "master weights";
-    case MemoryCategory::kOptimizer: return "optimizer state";
-    case MemoryCategory::kActivations: return "saved activations";
-    case MemoryCategory::kStash: return "weight-gradient stash";
-    case MemoryCategory::kScratch: return "scratch";
-    case MemoryCategory::kBatch: return "batch";
-    case MemoryCategory::kCommunication: return "communication";
-    case MemoryCategory::kKvCache: return "key-value cache";
-    case MemoryCategory::kScalars: return "scalars";
-    case MemoryCategory::kCount: break;
+    case MemoryCategory::kWeights:
+      return "weights";
+    case MemoryCategory::kGradients:
+      return "gradients";
+    case MemoryCategory::kMaster:
+      return "master weights";
+    case MemoryCategory::kOptimizer:
+      return "optimizer state";
+    case MemoryCategory::kActivations:
+      return "saved activations";
+    case MemoryCategory::kStash:
+      return "weight-gradient stash";
+    case MemoryCategory::kScratch:
+      return "scratch";
+    case MemoryCategory::kBatch:
+      return "batch";
+    case MemoryCategory::kCommunication:
+      return "communication";
+    case MemoryCategory::kKvCache:
+      return "key-value cache";
+    case MemoryCategory::kScalars:
+      return "scalars";
+    case MemoryCategory::kCount:
+      break;
   }
   return "?";
 }

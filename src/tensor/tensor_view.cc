@@ -32,7 +32,8 @@ TensorView TensorView::reshape(Shape dims) const {
 }
 
 std::string TensorView::text() const {
-  return fmt::format("{}{}{}", name_of(dtype), shape.text(), contiguous() ? "" : fmt::format(" stride {}", stride0));
+  return fmt::format("{}{}{}", name_of(dtype), shape.text(),
+                     contiguous() ? "" : fmt::format(" stride {}", stride0));
 }
 
 }  // namespace stoa

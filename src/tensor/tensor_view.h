@@ -34,7 +34,8 @@ struct TensorView {
   // Typed access; InternalError when the type is another.
   template <class T>
   T* as() const {
-    require<InternalError>(dtype == dtype_of<T>(), "tensor is {}, not {}", name_of(dtype), name_of(dtype_of<T>()));
+    require<InternalError>(dtype == dtype_of<T>(), "tensor is {}, not {}", name_of(dtype),
+                           name_of(dtype_of<T>()));
     return static_cast<T*>(data);
   }
   template <class T>

@@ -1,4 +1,5 @@
-// The whole configuration of a run. Each part is declared by the folder that uses it; cli composes the schema.
+// The whole configuration of a run. Each part is declared by the folder that uses it; cli composes the
+// schema.
 #pragma once
 
 #include <optional>

@@ -6,8 +6,9 @@ namespace stoa::train {
 
 std::optional<token::Tokenizer> load_tokenizer(const data::TokenizerConfig& config) {
   if (config.library == data::TokenizerLibrary::kMegatron) {
-    require<ConfigError>(config.vocab_file.has_value(),
-                         "model.tokenizer.library is megatron: give model.tokenizer.vocab_file (merges lie beside it)");
+    require<ConfigError>(
+        config.vocab_file.has_value(),
+        "model.tokenizer.library is megatron: give model.tokenizer.vocab_file (merges lie beside it)");
     return token::Tokenizer::load(*config.vocab_file);
   }
   if (!config.type) return std::nullopt;

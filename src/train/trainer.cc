@@ -31,13 +31,15 @@ std::int64_t peak_resident_bytes() {
 
 std::string join_prefixes(const std::vector<data::WeightedPrefix>& blend) {
   std::string out;
-  for (const auto& part : blend) out += fmt::format("{}{} x {}", out.empty() ? "" : ", ", part.weight, part.prefix);
+  for (const auto& part : blend)
+    out += fmt::format("{}{} x {}", out.empty() ? "" : ", ", part.weight, part.prefix);
   return out;
 }
 
 }  // namespace
 
-Trainer::Trainer(TrainerParts parts) : parts_(std::move(parts)), config_(parts_.config), start_(Clock::now()) {}
+Trainer::Trainer(TrainerParts parts)
+    : parts_(std::move(parts)), config_(parts_.config), start_(Clock::now()) {}
 Trainer::~Trainer() = default;
 
 RunFinish Trainer::run() {
@@ -71,7 +73,8 @@ RunFinish Trainer::run() {
 
 void Trainer::set_up() {
   const auto directory = run_directory(config_);
-  require<ConfigError>(directory.has_value(), "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
+  require<ConfigError>(directory.has_value(),
+                       "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
   directory_ = *directory;
   tokenizer_ = load_tokenizer(config_.tokenizer);
   PlannedData planned = plan_with_data(config_, tokenizer_ ? &*tokenizer_ : nullptr,
@@ -104,7 +107,8 @@ void Trainer::set_up() {
   // The background thread keeps its own count of samples: batch number n is step n's whole global batch.
   auto consumed = std::make_shared<std::int64_t>(samples_);
   prefetch_ = std::make_unique<data::Prefetcher>(
-      step_, 2, [train, plan = plan_.get(), last, consumed](std::int64_t, data::Batch& out, const std::stop_token&) {
+      step_, 2,
+      [train, plan = plan_.get(), last, consumed](std::int64_t, data::Batch& out, const std::stop_token&) {
         if (*consumed >= last) return false;
         const std::vector<std::int64_t> rows = samples_of_step(*plan, *train, *consumed);
         data::fill_batch(*train, rows, out);
@@ -119,26 +123,31 @@ void Trainer::start_or_resume() {
   if (fs::exists(checkpoints)) found = ckpt::find_resume(directory_);
   if (found) {
     require<ConfigError>(config_.exp_manager.resume_if_exists,
-                         "'{}' holds a run (its newest checkpoint is {}): resume it with exp_manager.resume_if_exists=true, or "
+                         "'{}' holds a run (its newest checkpoint is {}): resume it with "
+                         "exp_manager.resume_if_exists=true, or "
                          "give another directory",
                          directory_.string(), found->root.filename().string());
     for (const auto& skipped : found->skipped) parts_.console.warn(skipped);
     run::restore(*rank_, *found);
     const ckpt::TrainingState& state = found->manifest->training;
     require<ConfigError>(!tokenizer_ || state.tokenizer_fingerprint == tokenizer_->fingerprint(),
-                         "the checkpoint was trained with tokenizer {}, the configuration names {}", state.tokenizer_fingerprint,
-                         tokenizer_ ? tokenizer_->fingerprint() : "none");
+                         "the checkpoint was trained with tokenizer {}, the configuration names {}",
+                         state.tokenizer_fingerprint, tokenizer_ ? tokenizer_->fingerprint() : "none");
     step_ = first_step_ = saved_step_ = state.step;
     samples_ = state.samples;
     tokens_ = state.tokens;
     resumed_from_ = found->root.filename().string();
-    if (const auto best = state.metrics.find("best_val_loss"); best != state.metrics.end()) best_loss_ = best->second;
+    if (const auto best = state.metrics.find("best_val_loss"); best != state.metrics.end())
+      best_loss_ = best->second;
     previous_skipped_ = static_cast<std::int64_t>(rank_->read_scalars()[ops::StepSlot::kSkipped]);
-    require<ConfigError>(step_ <= plan_->steps, "the run has done {} steps, the configuration ends at {}", step_, plan_->steps);
+    require<ConfigError>(step_ <= plan_->steps, "the run has done {} steps, the configuration ends at {}",
+                         step_, plan_->steps);
     return;
   }
-  require<ConfigError>(!config_.exp_manager.resume_if_exists || config_.exp_manager.resume_ignore_no_checkpoint,
-                       "'{}' holds no checkpoint to resume (exp_manager.resume_ignore_no_checkpoint is false)", directory_.string());
+  require<ConfigError>(
+      !config_.exp_manager.resume_if_exists || config_.exp_manager.resume_ignore_no_checkpoint,
+      "'{}' holds no checkpoint to resume (exp_manager.resume_ignore_no_checkpoint is false)",
+      directory_.string());
   rank_->initialize();
   if (config_.restore_from_path) {
     const auto from = ckpt::find_checkpoint(*config_.restore_from_path);
@@ -154,9 +163,10 @@ void Trainer::announce() {
   start.layout = fmt::format("1 rank = TP1 PP1 DP1 | layers {}", m.config.num_layers);
   start.machine = machine_->description;
   start.parameters = model::parameter_count(m);
-  start.model = fmt::format("{} parameters: {} layers x {}, {} heads, sequence {}, vocabulary {}",
-                            format_count(static_cast<double>(start.parameters)), m.config.num_layers, m.config.hidden_size,
-                            m.config.num_attention_heads, plan_->options.length, m.vocabulary);
+  start.model =
+      fmt::format("{} parameters: {} layers x {}, {} heads, sequence {}, vocabulary {}",
+                  format_count(static_cast<double>(start.parameters)), m.config.num_layers,
+                  m.config.hidden_size, m.config.num_attention_heads, plan_->options.length, m.vocabulary);
   start.precision = std::string(name_of(plan_->options.precision.compute));
   start.tokens_per_sample = plan_->options.length;
   start.first_step = first_step_;
@@ -167,12 +177,14 @@ void Trainer::announce() {
   start.gemm_tflops = gemm_tflops_;
   start.planned = rank_->arena().declared();
   start.config_yaml = parts_.config_yaml;
-  start.schedule = schedule::to_text(run::TrainingRank::step_schedule(plan_->batch.batch_at(samples_) / plan_->options.micro_batch));
+  start.schedule = schedule::to_text(
+      run::TrainingRank::step_schedule(plan_->batch.batch_at(samples_) / plan_->options.micro_batch));
   start.version = parts_.version;
   start.commit = parts_.commit;
   start.tokenizer_fingerprint = tokenizer_ ? tokenizer_->fingerprint() : "";
-  start.data.push_back(join_prefixes(config_.data.data_prefix.blend.empty() ? config_.data.data_prefix.train
-                                                                            : config_.data.data_prefix.blend));
+  start.data.push_back(join_prefixes(config_.data.data_prefix.blend.empty()
+                                         ? config_.data.data_prefix.train
+                                         : config_.data.data_prefix.blend));
   start.command = parts_.command;
   announced_ = true;
   for (auto* observer : parts_.observers) observer->on_start(start);
@@ -184,7 +196,9 @@ void Trainer::loop(RunFinish& finish) {
   if (config_.trainer.val_check_interval > 0 && step_ == 0 && datasets_.validation) validate();
   while (step_ < plan_->steps) {
     train_step();
-    if (due(config_.trainer.val_check_interval) || (step_ == plan_->steps && config_.trainer.val_check_interval > 0)) validate();
+    if (due(config_.trainer.val_check_interval) ||
+        (step_ == plan_->steps && config_.trainer.val_check_interval > 0))
+      validate();
     const std::int64_t every =
         config_.exp_manager.checkpoint.every_n_train_steps.value_or(config_.trainer.val_check_interval);
     if (checkpoints_ && due(every)) save(false);
@@ -232,7 +246,8 @@ void Trainer::report_step(double seconds, double data_seconds) {
   report.step = step_;
   report.samples = samples_;
   report.tokens = tokens_;
-  report.loss = scalars[StepSlot::kTokens] > 0 ? scalars[StepSlot::kLossSum] / scalars[StepSlot::kTokens] : NAN;
+  report.loss =
+      scalars[StepSlot::kTokens] > 0 ? scalars[StepSlot::kLossSum] / scalars[StepSlot::kTokens] : NAN;
   report.learning_rate = scalars[StepSlot::kLearningRate];
   report.gradient_norm = scalars[StepSlot::kGradNorm];
   report.loss_scale = scalars[StepSlot::kLossScale];
@@ -246,7 +261,8 @@ void Trainer::report_step(double seconds, double data_seconds) {
   report.save_seconds = window_save_seconds_ / n;
   report.compute_seconds = report.step_seconds - report.data_seconds;
   report.tokens_per_second = static_cast<double>(window_tokens_) / window_seconds_;
-  report.model_tflops = model_flops_per_token(plan_->options.model, plan_->options.length) * report.tokens_per_second * 1e-12;
+  report.model_tflops =
+      model_flops_per_token(plan_->options.model, plan_->options.length) * report.tokens_per_second * 1e-12;
   report.mfu = gemm_tflops_ > 0 ? report.model_tflops / gemm_tflops_ : 0;
   report.peak_memory_bytes = peak_resident_bytes();
   for (auto* observer : parts_.observers) observer->on_step(report);
@@ -255,10 +271,11 @@ void Trainer::report_step(double seconds, double data_seconds) {
     window_steps_ = window_tokens_ = 0;
   }
   bad_losses_ = std::isfinite(report.loss) || scalars[StepSlot::kTokens] == 0 ? 0 : bad_losses_ + 1;
-  require<NumericsError>(bad_losses_ < 10,
-                         "the loss has not been finite for {} steps (since step {}): no update was made in them. Lower the "
-                         "learning rate ({}), or resume from an earlier checkpoint",
-                         bad_losses_, step_ - bad_losses_ + 1, report.learning_rate);
+  require<NumericsError>(
+      bad_losses_ < 10,
+      "the loss has not been finite for {} steps (since step {}): no update was made in them. Lower the "
+      "learning rate ({}), or resume from an earlier checkpoint",
+      bad_losses_, step_ - bad_losses_ + 1, report.learning_rate);
 }
 
 void Trainer::validate() {
@@ -267,7 +284,8 @@ void Trainer::validate() {
   const std::int64_t rows_per_batch = plan_->batch.largest();
   double loss = 0, tokens = 0, bytes = 0;
   data::Batch& batch = validation_batch_;
-  const std::int64_t rows = std::min(datasets_.validation->size(), config_.trainer.limit_val_batches * rows_per_batch);
+  const std::int64_t rows =
+      std::min(datasets_.validation->size(), config_.trainer.limit_val_batches * rows_per_batch);
   const std::int64_t granule = plan_->options.micro_batch;
   for (std::int64_t row = 0; row + granule <= rows; row += granule) {
     std::vector<std::int64_t> samples(static_cast<std::size_t>(granule));
@@ -278,7 +296,8 @@ void Trainer::validate() {
     tokens += sum.tokens;
     if (tokenizer_)
       for (std::size_t i = 0; i < batch.labels.size(); ++i)
-        if (batch.loss_mask[i] > 0) bytes += static_cast<double>(tokenizer_->token_bytes(batch.labels[i]).size());
+        if (batch.loss_mask[i] > 0)
+          bytes += static_cast<double>(tokenizer_->token_bytes(batch.labels[i]).size());
   }
   if (tokens == 0) return;
   ValidationReport report;
@@ -305,10 +324,11 @@ void Trainer::draw_samples() {
     options.sampling.top_p = 0.95;
     options.sampling.seed = 1;  // the same draws at every step: what changes is the model
     std::string text;
-    run::generate(*rank_->decoder(), rank_->decoder_parts(), *tokenizer_, prompt, options, [&](std::string_view piece) {
-      text += piece;
-      return true;
-    });
+    run::generate(*rank_->decoder(), rank_->decoder_parts(), *tokenizer_, prompt, options,
+                  [&](std::string_view piece) {
+                    text += piece;
+                    return true;
+                  });
     for (auto* observer : parts_.observers) observer->on_sample({step_, prompt, text});
   }
 }
@@ -345,6 +365,8 @@ void Trainer::save(bool wait) {
   for (auto* observer : parts_.observers) observer->on_checkpoint(report);
 }
 
-void Trainer::write_trace(const run::TraceRecorder& trace) { write_text(directory_ / "trace.json", trace.json(0)); }
+void Trainer::write_trace(const run::TraceRecorder& trace) {
+  write_text(directory_ / "trace.json", trace.json(0));
+}
 
 }  // namespace stoa::train

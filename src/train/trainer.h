@@ -1,5 +1,5 @@
-// A training run from a configuration to its end: data, resuming, steps, validation, checkpoints. What people see of it is
-// told to observers.
+// A training run from a configuration to its end: data, resuming, steps, validation, checkpoints. What people
+// see of it is told to observers.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ struct TrainerParts {
   std::function<run::Machine(const run::Machine&)> make_meta_machine;
   Console& console;
   std::vector<watch::RunObserver*> observers;
-  std::stop_token stop;     // SIGINT or SIGTERM: save and end
+  std::stop_token stop;  // SIGINT or SIGTERM: save and end
   std::vector<std::string> command;
   std::string version, commit;
 };
@@ -40,8 +40,8 @@ class Trainer {
   explicit Trainer(TrainerParts parts);
   ~Trainer();
 
-  // Trains to the end, to trainer.max_time or to a signal. Saves a checkpoint at the end of either. Errors are thrown after
-  // the observers heard of them.
+  // Trains to the end, to trainer.max_time or to a signal. Saves a checkpoint at the end of either. Errors
+  // are thrown after the observers heard of them.
   watch::RunFinish run();
 
  private:
@@ -77,7 +77,7 @@ class Trainer {
   bool announced_ = false;  // observers know of the run
   std::optional<double> validation_loss_, best_loss_;
   double gemm_tflops_ = 0, save_seconds_ = 0;
-  std::int64_t bad_losses_ = 0;                       // in a row
+  std::int64_t bad_losses_ = 0;  // in a row
   std::int64_t previous_skipped_ = 0;
   double window_seconds_ = 0, window_data_seconds_ = 0, window_save_seconds_ = 0;
   std::int64_t window_steps_ = 0, window_tokens_ = 0;  // since the last logged step

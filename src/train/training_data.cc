@@ -19,16 +19,20 @@ std::vector<std::string> list_form(const std::vector<data::WeightedPrefix>& blen
 enum class Extent : std::uint8_t { kEpoch, kRun };  // samples of one epoch, or of all steps
 
 // ConfigError when the configuration names no data.
-data::DatasetTriple build_training_data(const RunConfig& config, const TrainingPlan& plan, const token::Tokenizer* tokenizer,
-                                        const data::Notice& notice, Extent extent) {
+data::DatasetTriple build_training_data(const RunConfig& config, const TrainingPlan& plan,
+                                        const token::Tokenizer* tokenizer, const data::Notice& notice,
+                                        Extent extent) {
   const data::DataConfig& d = config.data;
-  require<ConfigError>(!d.data_prefix.empty(), "no training data: give model.data (a prefix made by 'stoa data prepare')");
+  require<ConfigError>(!d.data_prefix.empty(),
+                       "no training data: give model.data (a prefix made by 'stoa data prepare')");
   data::BuildOptions options;
   options.data_prefix = list_form(d.data_prefix.blend);
   options.splits_string = d.splits_string;
-  options.split_prefix = {list_form(d.data_prefix.train), list_form(d.data_prefix.validation), list_form(d.data_prefix.test)};
+  options.split_prefix = {list_form(d.data_prefix.train), list_form(d.data_prefix.validation),
+                          list_form(d.data_prefix.test)};
   const TrainerConfig& t = config.trainer;
-  if (extent == Extent::kRun) options.samples[0] = plan.batch.samples_after(plan.steps);  // otherwise one epoch
+  if (extent == Extent::kRun)
+    options.samples[0] = plan.batch.samples_after(plan.steps);  // otherwise one epoch
   // Validation always reads the same first samples, so it needs one validation's worth.
   options.samples[1] = t.val_check_interval > 0 ? t.limit_val_batches * plan.batch.largest() : 0;
   options.samples[2] = 0;
@@ -46,7 +50,8 @@ data::DatasetTriple build_training_data(const RunConfig& config, const TrainingP
 
 }  // namespace
 
-PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer, const data::Notice& notice) {
+PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer,
+                           const data::Notice& notice) {
   const std::int64_t vocabulary = tokenizer ? tokenizer->vocab_size() : 0;
   std::int64_t epoch_samples = 0;
   if (config.trainer.max_epochs) {
@@ -60,7 +65,8 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   return {std::move(plan), std::move(datasets)};
 }
 
-std::vector<std::int64_t> samples_of_step(const TrainingPlan& plan, const data::Dataset& train, std::int64_t consumed) {
+std::vector<std::int64_t> samples_of_step(const TrainingPlan& plan, const data::Dataset& train,
+                                          std::int64_t consumed) {
   const data::Sampler sampler(train.size(), data::SampleOrder::kSequential, 0);
   std::vector<std::int64_t> rows;
   sampler.global_batch(consumed, plan.batch.batch_at(consumed), rows);

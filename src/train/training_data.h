@@ -1,4 +1,5 @@
-// The data sets of a run: from its configuration and plan, as the trainer reads them. `stoa data show` reads the same.
+// The data sets of a run: from its configuration and plan, as the trainer reads them. `stoa data show` reads
+// the same.
 #pragma once
 
 #include <vector>
@@ -14,9 +15,11 @@ struct PlannedData {
   TrainingPlan plan;
   data::DatasetTriple datasets;
 };
-PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer, const data::Notice& notice = {});
+PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer,
+                           const data::Notice& notice = {});
 
 // The training samples of the step that begins after `consumed` samples.
-std::vector<std::int64_t> samples_of_step(const TrainingPlan& plan, const data::Dataset& train, std::int64_t consumed);
+std::vector<std::int64_t> samples_of_step(const TrainingPlan& plan, const data::Dataset& train,
+                                          std::int64_t consumed);
 
 }  // namespace stoa::train

@@ -10,15 +10,20 @@ namespace stoa::train {
 std::optional<std::string> run_directory(const RunConfig& config) {
   if (config.exp_manager.explicit_log_dir) return config.exp_manager.explicit_log_dir;
   if (config.exp_manager.exp_dir)
-    return (std::filesystem::path(*config.exp_manager.exp_dir) / config.exp_manager.name.value_or(config.name)).string();
+    return (std::filesystem::path(*config.exp_manager.exp_dir) /
+            config.exp_manager.name.value_or(config.name))
+        .string();
   return std::nullopt;
 }
 
 nn::Precision precision_of(Precision precision) {
   switch (precision) {
-    case Precision::kFp32: return {DType::kF32, DType::kF32};
-    case Precision::kBf16: return {DType::kBF16, DType::kBF16};
-    case Precision::kFp16: return {DType::kF16, DType::kF16};
+    case Precision::kFp32:
+      return {DType::kF32, DType::kF32};
+    case Precision::kBf16:
+      return {DType::kBF16, DType::kBF16};
+    case Precision::kFp16:
+      return {DType::kF16, DType::kF16};
   }
   fail<InternalError>("unknown precision");
 }
@@ -32,18 +37,21 @@ std::int64_t steps_of(const RunConfig& config, const optim::BatchPlan& batch, st
   const std::int64_t length = config.model.encoder_seq_length;
   if (t.max_tokens) limit(batch.steps_for((*t.max_tokens + length - 1) / length));
   if (t.max_epochs && epoch_samples > 0)
-    limit(batch.steps_for(static_cast<std::int64_t>(std::ceil(*t.max_epochs * static_cast<double>(epoch_samples)))));
-  require<ConfigError>(steps.has_value(),
-                       "nothing says how long to train: give trainer.max_steps, max_tokens or max_epochs (max_time alone "
-                       "does not say where the learning rate ends)");
+    limit(batch.steps_for(
+        static_cast<std::int64_t>(std::ceil(*t.max_epochs * static_cast<double>(epoch_samples)))));
+  require<ConfigError>(
+      steps.has_value(),
+      "nothing says how long to train: give trainer.max_steps, max_tokens or max_epochs (max_time alone "
+      "does not say where the learning rate ends)");
   return *steps;
 }
 
 }  // namespace
 
-TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary, std::optional<std::int64_t> steps,
-                           std::int64_t epoch_samples) {
-  const optim::BatchPlan batch(config.batch.global(), config.batch.micro_batch_size, config.batch.rampup_batch_size);
+TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary,
+                           std::optional<std::int64_t> steps, std::int64_t epoch_samples) {
+  const optim::BatchPlan batch(config.batch.global(), config.batch.micro_batch_size,
+                               config.batch.rampup_batch_size);
   // Before the plan: GCC 12 destroys an aggregate's members twice when a later initializer throws.
   const std::int64_t end = steps ? *steps : steps_of(config, batch, epoch_samples);
   TrainingPlan plan{{}, batch, end};
@@ -73,7 +81,8 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
 
 double model_flops_per_token(const model::Gpt& model, std::int64_t sequence) {
   return 6.0 * static_cast<double>(model::parameter_count(model)) +
-         6.0 * static_cast<double>(model.config.num_layers * model.config.num_attention_heads * model.config.head_size() * sequence);
+         6.0 * static_cast<double>(model.config.num_layers * model.config.num_attention_heads *
+                                   model.config.head_size() * sequence);
 }
 
 }  // namespace stoa::train

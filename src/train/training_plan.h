@@ -16,12 +16,13 @@ struct TrainingPlan {
 // Stored and compute types of a precision.
 nn::Precision precision_of(Precision precision);
 
-// `tokenizer_vocabulary`: 0 when there is no tokenizer. `epoch_samples`: samples of one epoch, for max_epochs.
-// ConfigError when nothing says where the run ends and `steps` is not given.
+// `tokenizer_vocabulary`: 0 when there is no tokenizer. `epoch_samples`: samples of one epoch, for
+// max_epochs. ConfigError when nothing says where the run ends and `steps` is not given.
 TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary,
                            std::optional<std::int64_t> steps = std::nullopt, std::int64_t epoch_samples = 0);
 
-// (6 x parameters + 6 x layers x hidden x sequence) floating-point operations per token: causal attention at half.
+// (6 x parameters + 6 x layers x hidden x sequence) floating-point operations per token: causal attention at
+// half.
 double model_flops_per_token(const model::Gpt& model, std::int64_t sequence);
 
 }  // namespace stoa::train

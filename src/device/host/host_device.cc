@@ -11,9 +11,11 @@ namespace stoa {
 
 Buffer HostDevice::allocate(std::size_t bytes) {
   if (bytes == 0) return {};
-  // Pages are mapped here and touched first by whoever works on them. Huge pages spare the TLB in matrix products.
+  // Pages are mapped here and touched first by whoever works on them. Huge pages spare the TLB in matrix
+  // products.
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  require<DeviceError>(data != MAP_FAILED, "cannot allocate {} bytes of host memory: {}", bytes, std::strerror(errno));
+  require<DeviceError>(data != MAP_FAILED, "cannot allocate {} bytes of host memory: {}", bytes,
+                       std::strerror(errno));
   if (bytes >= (std::size_t{2} << 20)) ::madvise(data, bytes, MADV_HUGEPAGE);
 #ifdef STOA_POISON
   std::memset(data, 0xff, bytes);  // NaN in every floating-point type

@@ -16,7 +16,9 @@ Buffer MetaDevice::allocate(std::size_t bytes) {
 
 std::unique_ptr<Stream> MetaDevice::create_stream() { return std::make_unique<InlineStream>(); }
 
-void MetaDevice::copy_to_host(void* host, const void*, std::size_t bytes, Stream&) { std::memset(host, 0, bytes); }
+void MetaDevice::copy_to_host(void* host, const void*, std::size_t bytes, Stream&) {
+  std::memset(host, 0, bytes);
+}
 
 void MetaDevice::release(void*, std::size_t bytes) noexcept { allocated_ -= bytes; }
 

@@ -11,7 +11,8 @@ class MetaDevice final : public Device {
   std::string_view name() const override { return "meta"; }
   Buffer allocate(std::size_t bytes) override;
   std::unique_ptr<Stream> create_stream() override;
-  void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) override;  // gives zeros
+  void copy_to_host(void* host, const void* device, std::size_t bytes,
+                    Stream& stream) override;  // gives zeros
   void copy_from_host(void*, const void*, std::size_t, Stream&) override {}
   void fill_zero(void*, std::size_t, Stream&) override {}
 

@@ -13,7 +13,7 @@ constexpr std::int64_t kReductionUnits = 2048;   // packed at a time
 constexpr std::int64_t kFewRows = 128;           // up to here B is used too rarely to be packed ahead
 constexpr std::int64_t kMostRows = 128;          // of A per task
 constexpr std::int64_t kPackColumns = 8,
-                       kPackUnits = 256;            // panels and units of B that a packing task handles
+                       kPackUnits = 256;             // panels and units of B that a packing task handles
 constexpr std::int64_t kStreamElements = 128 << 10;  // of W per task when few tokens stream it
 constexpr std::int64_t kTasksPerWorker = 4;  // so that an unlucky worker does not keep the others waiting
 

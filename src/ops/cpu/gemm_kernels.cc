@@ -164,29 +164,30 @@ STOA_INLINE void finish_stream(const StreamJob& job, std::int64_t t0, std::int64
                                const F (&eight)[8]) {
   float sums[8 + kLanes];
   reduce8(eight, sums);
-  dispatch(job.out_element, [&]<Element O>() __attribute__((always_inline)) {
-    if constexpr (T == 1 && kLanes >= 8) {
-      F sum = load(sums);
-      if (job.bias) sum = sum + load_first(job.bias + n, rows);
-      store_first_as<O>(job.out, t0 * job.out_stride + n, sum, rows);
-    } else {
-      for (int r = 0; r < rows; ++r)
-        for (int t = 0; t < T; ++t) {
-          const float sum = sums[r * T + t] + (job.bias ? job.bias[n + r] : 0.0f);
-          store_first_as<O>(job.out, (t0 + t) * job.out_stride + n + r, splat(sum), 1);
+  dispatch(
+      job.out_element, [&]<Element O>() __attribute__((always_inline)) {
+        if constexpr (T == 1 && kLanes >= 8) {
+          F sum = load(sums);
+          if (job.bias) sum = sum + load_first(job.bias + n, rows);
+          store_first_as<O>(job.out, t0 * job.out_stride + n, sum, rows);
+        } else {
+          for (int r = 0; r < rows; ++r)
+            for (int t = 0; t < T; ++t) {
+              const float sum = sums[r * T + t] + (job.bias ? job.bias[n + r] : 0.0f);
+              store_first_as<O>(job.out, (t0 + t) * job.out_stride + n + r, splat(sum), 1);
+            }
         }
-    }
-  });
+      });
 }
 
-// One row of w after the other, in the order of memory: several rows side by side reach half the bandwidth, since
-// the processor then foresees nothing. A row's sum is formed in the same order wherever the row lies. Nothing
-// between two rows may hold up the loads that follow.
+// One row of w after the other, in the order of memory: several rows side by side reach half the bandwidth,
+// since the processor then foresees nothing. A row's sum is formed in the same order wherever the row lies.
+// Nothing between two rows may hold up the loads that follow.
 template <class Lanes, int T>
 void stream_tokens(const StreamJob& job, std::int64_t t0) {
-  constexpr int kRowsAtOnce = 8 / T;                    // whose lanes are summed together
-  constexpr int kUnroll = T <= 3 ? 2 : 1;               // independent sums, to hide latency; 4 read slower
-  constexpr std::int64_t kFetch = 4096;                 // bytes ahead
+  constexpr int kRowsAtOnce = 8 / T;       // whose lanes are summed together
+  constexpr int kUnroll = T <= 3 ? 2 : 1;  // independent sums, to hide latency; 4 read slower
+  constexpr std::int64_t kFetch = 4096;    // bytes ahead
   for (std::int64_t n = job.first; n < job.end; n += kRowsAtOnce) {
     const int rows = static_cast<int>(least(kRowsAtOnce, job.end - n));
     F eight[8];
