@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Runs the commands of README.md that are marked as tested: each ```console block after a line `<!-- tested -->`, in one new
+# folder, in order, with `stoa` on the path.  tests/readme_commands.sh STOA [README.md]
+set -euo pipefail
+program=$(realpath "$1")
+readme=$(realpath "${2:-$(dirname "$0")/../README.md}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+awk '
+  /^<!-- tested -->[[:space:]]*$/ { marked = 1; next }
+  marked && /^```console[[:space:]]*$/ { inside = 1; marked = 0; next }
+  inside && /^```[[:space:]]*$/ { inside = 0; next }
+  inside { sub(/^\$ /, ""); print; next }
+  !/^[[:space:]]*$/ { marked = 0 }
+' "$readme" > "$work/commands.sh"
+if [ ! -s "$work/commands.sh" ]; then
+  echo "no block of $readme is marked with <!-- tested -->"
+  exit 77  # ctest: skipped
+fi
+mkdir "$work/run"
+cd "$work/run"
+PATH="$(dirname "$program"):$PATH" bash -euxo pipefail "$work/commands.sh"
