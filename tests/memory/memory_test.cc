@@ -140,7 +140,7 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
         c.overrides +
         Arguments{"model.vocab_size=null", "model.data=" + path("data").string(),
                   "model.data.splits_string='80,20,0'", "model.tokenizer=" + path("tok").string(),
-                  "model.encoder_seq_length=512", "model.num_layers=1", "model.hidden_size=32",
+                  "model.encoder_seq_length=512", "model.num_layers=2", "model.hidden_size=32",
                   "model.num_attention_heads=2", "model.micro_batch_size=33", "model.global_batch_size=33",
                   "trainer.max_steps=5", "trainer.val_check_interval=4", "trainer.limit_val_batches=1",
                   "trainer.log_every_n_steps=1", "exp_manager.create_checkpoint_callback=false",
