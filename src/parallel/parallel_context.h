@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -12,11 +13,31 @@ namespace stoa::parallel {
 
 using grid::Axis;
 
+// Who takes part in a communication: the ranks along one axis, or along several at once.
+enum class Group : std::uint8_t {
+  kTensor,
+  kContext,
+  kExpert,
+  kData,
+  kPipeline,
+  kDataContext,  // ranks that hold the same dense parameters: over cp, ep and dp
+  kEmbedding,    // first and last pipeline stage, which hold a copy each of a tied embedding
+  kModel,        // tp x pp: together they hold the model once
+  kWorld,
+  kCount
+};
+constexpr int kGroups = static_cast<int>(Group::kCount);
+std::string_view name_of(Group group);  // "tp", …, "dp-cp", "embedding", "model", "world"
+constexpr Group group_of(Axis axis) { return static_cast<Group>(axis); }
+// World ranks of the group that `rank` belongs to, ascending; empty when it belongs to none (kEmbedding
+// between the ends of a pipeline).
+std::vector<int> members(const grid::RankGrid& grid, int rank, Group group);
+
 class ParallelContext {
  public:
-  // One communicator per axis, created up front; shared with nobody.
-  ParallelContext(grid::RankGrid grid, int rank,
-                  std::array<std::unique_ptr<comm::Communicator>, grid::kAxes> communicators);
+  using Communicators = std::array<std::unique_ptr<comm::Communicator>, kGroups>;
+  // One communicator per group, created up front, shared with nobody; none where members() is empty.
+  ParallelContext(grid::RankGrid grid, int rank, Communicators communicators);
   // One rank alone.
   static ParallelContext single(Device& device);
 
@@ -24,12 +45,15 @@ class ParallelContext {
   int rank() const { return rank_; }
   int degree(Axis axis) const { return grid_.degree(axis); }
   int coordinate(Axis axis) const { return grid_.coordinate(rank_, axis); }
-  comm::Communicator& along(Axis axis) const { return *communicators_[static_cast<int>(axis)]; }
+  comm::Communicator& along(Axis axis) const { return along(group_of(axis)); }
+  bool belongs_to(Group group) const { return static_cast<bool>(communicators_[static_cast<int>(group)]); }
+  // InternalError when this rank does not belong to it.
+  comm::Communicator& along(Group group) const;
 
  private:
   grid::RankGrid grid_;
   int rank_;
-  std::array<std::unique_ptr<comm::Communicator>, grid::kAxes> communicators_;
+  Communicators communicators_;
 };
 
 }  // namespace stoa::parallel

@@ -9,15 +9,15 @@ std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid:
                        "the degrees tp {} x cp {} x ep {} x dp {} x pp {} need {} ranks, the world has {}",
                        grid.degree(Axis::kTensor), grid.degree(Axis::kContext), grid.degree(Axis::kExpert),
                        grid.degree(Axis::kData), grid.degree(Axis::kPipeline), grid.size(), world.size());
-  using Communicators = std::array<std::unique_ptr<comm::Communicator>, grid::kAxes>;
-  std::vector<Communicators> communicators(static_cast<std::size_t>(grid.size()));
-  for (int a = 0; a < grid::kAxes; ++a) {
-    const Axis axis = static_cast<Axis>(a);
+  std::vector<ParallelContext::Communicators> communicators(static_cast<std::size_t>(grid.size()));
+  for (int g = 0; g < kGroups; ++g) {
+    const Group group = static_cast<Group>(g);
     for (int rank = 0; rank < grid.size(); ++rank) {
-      if (grid.coordinate(rank, axis) != 0) continue;  // its group was made with the first member
-      const std::vector<int> members = grid.group(rank, {axis});
-      auto ends = world.create(std::string(name_of(axis)), members);
-      for (std::size_t m = 0; m < members.size(); ++m) communicators[members[m]][a] = std::move(ends[m]);
+      if (communicators[rank][g]) continue;  // its group was made with the first member
+      const std::vector<int> ranks = members(grid, rank, group);
+      if (ranks.empty()) continue;
+      auto ends = world.create(std::string(name_of(group)), ranks);
+      for (std::size_t m = 0; m < ranks.size(); ++m) communicators[ranks[m]][g] = std::move(ends[m]);
     }
   }
   std::vector<ParallelContext> contexts;

@@ -8,7 +8,7 @@
 
 namespace stoa::parallel {
 
-// One context per rank of the grid, with its communicators of every axis ("tp group of rank 5"); the world
+// One context per rank of the grid, with its communicators of every group ("tp group of rank 5"); the world
 // outlives them. ConfigError when the world's size is not the grid's.
 std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid);
 

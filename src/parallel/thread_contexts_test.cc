@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "device/host/inline_stream.h"
+#include "device/meta/meta_device.h"
+#include "parallel/meta_contexts.h"
 
 namespace stoa::parallel {
 namespace {
@@ -24,6 +26,45 @@ TEST(ThreadContexts, EachAxisJoinsItsOwnRanks) {
       EXPECT_EQ(sum, expected) << name_of(axis) << " of rank " << rank;
     }
   });
+}
+
+TEST(ThreadContexts, CombinedGroupsJoinTheRanksOfTheirAxes) {
+  const grid::RankGrid grid({2, 2, 1, 2, 3});  // 24 ranks
+  EXPECT_EQ(members(grid, 9, Group::kDataContext), (std::vector<int>{9, 11, 13, 15}));
+  EXPECT_EQ(members(grid, 9, Group::kModel), (std::vector<int>{0, 1, 8, 9, 16, 17}));
+  EXPECT_TRUE(members(grid, 9, Group::kEmbedding).empty());  // the middle of three stages
+  EXPECT_EQ(members(grid, 17, Group::kEmbedding), (std::vector<int>{1, 17}));
+  EXPECT_EQ(members(grid, 17, Group::kWorld).size(), 24u);
+  EXPECT_EQ(members(grid, 17, Group::kTensor), (std::vector<int>{16, 17}));
+
+  comm::ThreadWorld world(24, std::chrono::seconds(60));
+  const std::vector<ParallelContext> contexts = make_contexts(world, grid);
+  EXPECT_THROW(contexts[9].along(Group::kEmbedding), InternalError);
+  world.run([&](int rank) {
+    InlineStream stream;
+    for (const Group group : {Group::kDataContext, Group::kEmbedding, Group::kModel, Group::kWorld}) {
+      if (!contexts[rank].belongs_to(group)) continue;
+      std::int64_t sum = rank, expected = 0;
+      for (const int member : members(grid, rank, group)) expected += member;
+      contexts[rank]
+          .along(group)
+          .all_reduce(TensorView(&sum, DType::kI64, {1}), comm::ReduceOp::kSum, stream)
+          ->wait();
+      EXPECT_EQ(sum, expected) << name_of(group) << " of rank " << rank;
+    }
+  });
+}
+
+TEST(MetaContexts, StandWhereTheThreadsStand) {
+  MetaDevice device;
+  const grid::RankGrid grid({2, 1, 1, 2, 3});
+  for (int rank = 0; rank < grid.size(); ++rank) {
+    const ParallelContext context = make_meta_context(grid, rank, device);
+    EXPECT_EQ(context.belongs_to(Group::kEmbedding), rank < 4 || rank >= 8);
+    EXPECT_EQ(context.along(Group::kDataContext).size(), 2);
+    EXPECT_EQ(context.along(Group::kWorld).rank(), rank);
+  }
+  EXPECT_EQ(make_meta_context(grid::RankGrid::single(), 0, device).along(Group::kWorld).size(), 1);
 }
 
 TEST(ThreadContexts, WorldAndGridMustAgree) {
