@@ -65,7 +65,8 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   run::Machine machine = make_machine(options);
   run::Machine meta = make_meta_machine(machine);
   const auto planned = plan::plan_memory(meta, plan.options);
-  run::TrainingRank rank(machine, plan.options, run::TrainingRank::measure_scratch(meta, plan.options));
+  run::TrainingRank rank(machine, plan.options, parallel::ParallelContext::single(*machine.device),
+                         run::TrainingRank::measure_scratch(meta, plan.options));
   rank.initialize();
   const std::int64_t rows = plan.batch.largest();
   const data::Batch batch = random_batch(rows, plan.options.length, plan.options.model.vocabulary);

@@ -5,12 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "parallel/meta_contexts.h"
 
 namespace stoa::plan {
 
 MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options) {
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options);
-  run::TrainingRank rank(meta, options, scratch);
+  run::TrainingRank rank(meta, options, parallel::make_meta_context(options.layout.grid, 0, *meta.device),
+                         scratch);
   MemoryPlan plan;
   plan.categories = rank.arena().declared();
   plan.total = rank.arena().total_bytes();

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "model/init.h"
+#include "parallel/meta_contexts.h"
 #include "run/constants.h"
 #include "run/host_window.h"
-#include "schedule/generators.h"
 #include "schedule/validate.h"
 
 namespace stoa::run {
@@ -30,11 +30,8 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
 }  // namespace
 
 TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
-                           std::optional<std::size_t> scratch_bytes)
-    : machine_(machine),
-      options_(options),
-      parallel_(parallel::ParallelContext::single(*machine.device)),
-      arena_(*machine.device) {
+                           parallel::ParallelContext parallel, std::optional<std::size_t> scratch_bytes)
+    : machine_(machine), options_(options), parallel_(std::move(parallel)), arena_(*machine.device) {
   chunk_ = std::make_unique<model::Chunk>(options_.model, chunk_options(options_));
   parameters_ =
       std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), options_.precision, true);
@@ -42,7 +39,8 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
   optimizer_ = std::make_unique<optim::Optimizer>(arena_, *parameters_, *gradients_, options_.optim,
                                                   options_.precision);
   const ChunkConstants constants(arena_, *chunk_);
-  const int in_flight = schedule::microbatches_in_flight(step_schedule(1), 0);
+  const int in_flight =
+      schedule::microbatches_in_flight(step_schedule(options_.layout, options_.microbatches), 0);
   for (int slot = 0; slot < in_flight; ++slot) {
     slot_memory_.push_back(
         arena_.declare(MemoryCategory::kActivations, bytes_spec("activations", chunk_->saved_bytes())));
@@ -70,9 +68,11 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
   constants.fill(machine_, arena_, *chunk_, options_.length);
 }
 
-std::size_t TrainingRank::measure_scratch(Machine& meta, const TrainingOptions& options) {
+std::size_t TrainingRank::measure_scratch(Machine& meta, const TrainingOptions& options, int rank_number) {
   require<InternalError>(meta.device->kind() == DeviceKind::kMeta, "a dry run needs a meta machine");
-  TrainingRank rank(meta, options, std::nullopt);
+  TrainingRank rank(meta, options,
+                    parallel::make_meta_context(options.layout.grid, rank_number, *meta.device),
+                    std::nullopt);
   rank.dry_run();
   return rank.scratch_->high_water();
 }
@@ -83,13 +83,6 @@ void TrainingRank::dry_run() {
       1, 1, 1, [&](int, int slot) -> const nn::BatchView& { return batches_[slot].dry(); }, nullptr);
   if (options_.evaluation) evaluate_rows(batches_[0].dry());
   if (decoder_) decoder_->dry_run(decoder_parts());
-}
-
-schedule::Schedule TrainingRank::step_schedule(std::int64_t microbatches) {
-  schedule::Schedule steps =
-      schedule::lower(schedule::one_forward_one_backward(1, static_cast<int>(microbatches)));
-  schedule::validate(steps);
-  return steps;
 }
 
 void TrainingRank::initialize() {
@@ -126,7 +119,7 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
 void TrainingRank::run_step(std::int64_t microbatches, double tokens, double samples,
                             const StageMicrobatch& stage, TraceRecorder* trace) {
   if (microbatches_ != microbatches) {
-    schedule::Schedule steps = step_schedule(microbatches);
+    schedule::Schedule steps = step_schedule(options_.layout, microbatches);
     require<InternalError>(schedule::microbatches_in_flight(steps, 0) <= static_cast<int>(slots_.size()),
                            "the schedule holds more microbatches than slots were declared");
     actions_ = std::move(steps.ranks[0]);

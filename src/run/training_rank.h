@@ -14,6 +14,7 @@
 #include "run/decoder.h"
 #include "run/device_batch.h"
 #include "run/executor.h"
+#include "run/layout.h"
 #include "run/machine.h"
 #include "schedule/action.h"
 
@@ -23,10 +24,12 @@ struct TrainingOptions {
   model::Gpt model;
   optim::OptimConfig optim;
   nn::Precision precision;
-  std::int64_t micro_batch = 1;  // rows
-  std::int64_t length = 1024;    // tokens per row
-  bool packed = false;           // attention stops at document ends
-  double max_norm = 0;           // 0: no clipping
+  std::int64_t micro_batch = 1;   // rows
+  std::int64_t length = 1024;     // tokens per row
+  std::int64_t microbatches = 1;  // of the largest step, on this rank: slots are declared for it
+  Layout layout;
+  bool packed = false;  // attention stops at document ends
+  double max_norm = 0;  // 0: no clipping
   ops::RateSchedule rate;
   ops::WeightDecaySchedule weight_decay;
   ops::LossScale loss_scale;
@@ -44,11 +47,12 @@ struct StepScalars {
 class TrainingRank {
  public:
   // Declares and commits all memory. `scratch_bytes`: what a dry run found (measure_scratch); none on a meta
-  // machine.
-  TrainingRank(Machine& machine, const TrainingOptions& options, std::optional<std::size_t> scratch_bytes);
+  // machine. `parallel`: of options.layout.grid.
+  TrainingRank(Machine& machine, const TrainingOptions& options, parallel::ParallelContext parallel,
+               std::optional<std::size_t> scratch_bytes);
 
-  // Scratch that training and evaluation need: both are walked on the meta machine.
-  static std::size_t measure_scratch(Machine& meta, const TrainingOptions& options);
+  // Scratch that training and evaluation need on a rank of the layout: both are walked on the meta machine.
+  static std::size_t measure_scratch(Machine& meta, const TrainingOptions& options, int rank = 0);
 
   // Fresh weights from the seed, zero moments and counters.
   void initialize();
@@ -64,9 +68,6 @@ class TrainingRank {
 
   StepScalars read_scalars();
   void write_scalars(const StepScalars& scalars);
-
-  // The lowered schedule of a step of so many microbatches.
-  static schedule::Schedule step_schedule(std::int64_t microbatches);
 
   // For samples of text during training; null without sample_context.
   Decoder* decoder() { return decoder_.get(); }

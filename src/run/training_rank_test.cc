@@ -74,7 +74,8 @@ std::vector<double> losses_of(std::int64_t seed, DType type, int threads,
   Machine machine = host_machine(threads);
   Machine meta = meta_machine(machine);
   const TrainingOptions options = micro_options(seed, type);
-  TrainingRank rank(machine, options, TrainingRank::measure_scratch(meta, options));
+  TrainingRank rank(machine, options, parallel::ParallelContext::single(*machine.device),
+                    TrainingRank::measure_scratch(meta, options));
   rank.initialize();
   std::vector<double> losses;
   for (std::int64_t step = 0; step < 6; ++step) {
@@ -120,8 +121,8 @@ TEST(TrainingRank, PlanEqualsArenaEqualsWhatIsTouched) {
   Machine meta = meta_machine(machine);
   const TrainingOptions options = micro_options(1, DType::kBF16);
   const std::size_t scratch = TrainingRank::measure_scratch(meta, options);
-  TrainingRank plan(meta, options, scratch);
-  TrainingRank rank(machine, options, scratch);
+  TrainingRank plan(meta, options, parallel::ParallelContext::single(*meta.device), scratch);
+  TrainingRank rank(machine, options, parallel::ParallelContext::single(*machine.device), scratch);
   rank.initialize();
   const data::Batch batch = batch_of(4, 16, 0);
   rank.step(batch, 0);
@@ -135,7 +136,8 @@ TEST(TrainingRank, AStepWithoutValidTokensChangesNothing) {
   Machine machine = host_machine(1);
   Machine meta = meta_machine(machine);
   const TrainingOptions options = micro_options(1, DType::kF32);
-  TrainingRank rank(machine, options, TrainingRank::measure_scratch(meta, options));
+  TrainingRank rank(machine, options, parallel::ParallelContext::single(*machine.device),
+                    TrainingRank::measure_scratch(meta, options));
   rank.initialize();
   const TensorView weights = rank.parameters().master({0});
   const std::vector<float> before(weights.as<float>(), weights.as<float>() + weights.elements());

@@ -90,7 +90,8 @@ void Trainer::set_up() {
   machine_ = std::make_unique<run::Machine>(parts_.make_machine());
   run::Machine meta = parts_.make_meta_machine(*machine_);
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_->options);
-  rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_->options, scratch);
+  rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_->options,
+                                              parallel::ParallelContext::single(*machine_->device), scratch);
   start_or_resume();
   gemm_tflops_ = run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes);
   if (config_.exp_manager.create_checkpoint_callback) {
@@ -177,8 +178,8 @@ void Trainer::announce() {
   start.gemm_tflops = gemm_tflops_;
   start.planned = rank_->arena().declared();
   start.config_yaml = parts_.config_yaml;
-  start.schedule = schedule::to_text(
-      run::TrainingRank::step_schedule(plan_->batch.batch_at(samples_) / plan_->options.micro_batch));
+  start.schedule = schedule::to_text(run::step_schedule(
+      plan_->options.layout, plan_->batch.batch_at(samples_) / plan_->options.micro_batch));
   start.version = parts_.version;
   start.commit = parts_.commit;
   start.tokenizer_fingerprint = tokenizer_ ? tokenizer_->fingerprint() : "";

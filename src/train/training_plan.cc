@@ -62,6 +62,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   if (config.model.fp32_residual_connection) o.precision.residual = o.precision.vectors();
   o.micro_batch = config.batch.micro_batch_size;
   o.length = config.model.encoder_seq_length;
+  o.microbatches = batch.largest() / o.micro_batch;
   o.packed = config.data.reset_attention_mask;
   o.max_norm = config.trainer.gradient_clip_val.value_or(0);
   o.rate = optim::rate_schedule(config.optim, batch, plan.steps);
