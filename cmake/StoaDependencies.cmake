@@ -14,3 +14,7 @@ if(STOA_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
 endif()
+
+# Ranks that are processes. Without it comm/mpi says "built without MPI" when it is asked for.
+set(MPI_CXX_SKIP_MPICXX TRUE)
+find_package(MPI COMPONENTS CXX)

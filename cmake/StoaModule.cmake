@@ -1,16 +1,19 @@
-# stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…> [RECURSE])
+# stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…> [RECURSE] [WITHOUT <files…>])
 #
 # One static library `stoa_<folder>` from the folder's *.cc files, and one test program `<folder>_test` from its
 # *_test.cc files. DEPENDS names the folders of the levels below that this one may include (docs/design.md).
-# *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
+# WITHOUT: files of another configuration. *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
 function(stoa_module folder)
-  cmake_parse_arguments(ARG "RECURSE" "" "DEPENDS;LIBRARIES;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE" "" "DEPENDS;LIBRARIES;TEST_DEPENDS;WITHOUT" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${folder})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
   else()
     file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
   endif()
+  foreach(file ${ARG_WITHOUT})  # the other one of two files that do the same
+    list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/${file})
+  endforeach()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER sources EXCLUDE REGEX "(_test|_kernels|/main)\\.cc$")

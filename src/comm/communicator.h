@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "device/device.h"
 #include "tensor/tensor_view.h"
@@ -12,6 +13,14 @@
 namespace stoa::comm {
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
+
+// What a rank is doing: named when a wait fails.
+struct Activity {
+  std::string_view name = {};  // of static storage
+  int chunk = -1, microbatch = -1;
+
+  std::string text() const;  // " in forward, chunk 1, microbatch 3"; empty without a name
+};
 
 class Communicator {
  public:
@@ -38,8 +47,15 @@ class Communicator {
   virtual std::unique_ptr<Event> receive(TensorView data, int peer, Stream& stream) = 0;
   virtual void barrier() = 0;
 
+  // Where the owner notes what it does, from now on (null: nowhere). Written by the rank's own thread.
+  virtual void follow(const Activity* activity) { activity_ = activity; }
+
+ protected:
+  Activity activity() const { return activity_ ? *activity_ : Activity{}; }
+
  private:
   std::string label_;
+  const Activity* activity_ = nullptr;
 };
 
 }  // namespace stoa::comm

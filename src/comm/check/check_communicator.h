@@ -31,6 +31,10 @@ class CheckCommunicator final : public Communicator {
   std::unique_ptr<Event> send(TensorView data, int peer, Stream& stream) override;
   std::unique_ptr<Event> receive(TensorView data, int peer, Stream& stream) override;
   void barrier() override;
+  void follow(const Activity* activity) override {
+    data_->follow(activity);
+    control_->follow(activity);
+  }
 
   // What a member asks for, as it travels: operation, bytes, dtype, reduction or root, number in the
   // sequence.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "comm/arguments.h"
 #include "comm/communicator.h"
 #include "comm/threads/thread_group.h"
 
@@ -32,8 +33,7 @@ class ThreadCommunicator final : public Communicator {
   std::unique_ptr<Event> collective(ThreadOperationKind kind, ReduceOp op, int root, ThreadPart part);
   std::unique_ptr<Event> transfer(TensorView in, TensorView out, int source, int destination,
                                   std::uint64_t number);
-  void check_view(const TensorView& view, const char* operation) const;
-  void check_peer(int peer, const char* operation) const;
+  Caller caller() const { return {label(), size(), member_}; }
 
   ThreadGroup& group_;
   const int member_;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "comm/threads/rank_order_reduce.h"
+#include "comm/rank_order_reduce.h"
 
 namespace stoa::comm {
 

@@ -31,6 +31,7 @@ struct ThreadPart {
   std::vector<std::int64_t> receive_rows;
   std::vector<std::int64_t> send_offsets;  // rows before each peer's, filled on arrival
   std::vector<std::int64_t> receive_offsets;
+  Activity activity = {};  // of the member when it asked
   bool arrived = false;
   bool left = false;  // withdrew before completion
 };

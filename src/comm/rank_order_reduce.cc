@@ -1,4 +1,4 @@
-#include "comm/threads/rank_order_reduce.h"
+#include "comm/rank_order_reduce.h"
 
 #include <algorithm>
 #include <array>

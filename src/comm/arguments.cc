@@ -1,0 +1,94 @@
+#include "comm/arguments.h"
+
+#include <numeric>
+
+#include "base/error.h"
+
+namespace stoa::comm {
+namespace {
+
+bool overlap(const TensorView& a, const TensorView& b) {
+  const auto begin_a = reinterpret_cast<std::uintptr_t>(a.data),
+             begin_b = reinterpret_cast<std::uintptr_t>(b.data);
+  return begin_a < begin_b + b.bytes() && begin_b < begin_a + a.bytes();
+}
+
+}  // namespace
+
+void check_host_view(const Caller& caller, const TensorView& view, const char* operation) {
+  require<ShapeError>(view.device == DeviceKind::kHost, "{}: {} of {}: this communicator moves host memory",
+                      caller.label, operation, view.text());
+  require<ShapeError>(view.contiguous(), "{}: {} of {}: the rows must be contiguous, their stride is {}",
+                      caller.label, operation, view.text(), view.stride0);
+}
+
+void check_peer(const Caller& caller, int peer, const char* operation) {
+  require<CommError>(peer >= 0 && peer < caller.size && peer != caller.member,
+                     "{}: {} names peer {}, peers are 0 to {} without {}", caller.label, operation, peer,
+                     caller.size - 1, caller.member);
+}
+
+void check_all_gather(const Caller& caller, const TensorView& in, const TensorView& out) {
+  check_host_view(caller, in, "all_gather");
+  check_host_view(caller, out, "all_gather");
+  require<ShapeError>(out.dtype == in.dtype && out.elements() == in.elements() * caller.size,
+                      "{}: all_gather of {} from {} ranks does not fit {}", caller.label, in.text(),
+                      caller.size, out.text());
+  require<ShapeError>(!overlap(in, out) || in.data == out.byte_offset(in.elements() * caller.member),
+                      "{}: all_gather: the input may lie in the output only at this rank's place",
+                      caller.label);
+}
+
+void check_reduce_scatter(const Caller& caller, const TensorView& in, const TensorView& out) {
+  check_host_view(caller, in, "reduce_scatter");
+  check_host_view(caller, out, "reduce_scatter");
+  require<ShapeError>(out.dtype == in.dtype && in.elements() == out.elements() * caller.size,
+                      "{}: reduce_scatter of {} to {} ranks does not fit {}", caller.label, in.text(),
+                      caller.size, out.text());
+  require<ShapeError>(!overlap(in, out) || out.data == in.byte_offset(out.elements() * caller.member),
+                      "{}: reduce_scatter: the output may lie in the input only at this rank's place",
+                      caller.label);
+}
+
+void check_all_to_all(const Caller& caller, const TensorView& in, const TensorView& out) {
+  check_host_view(caller, in, "all_to_all");
+  check_host_view(caller, out, "all_to_all");
+  require<ShapeError>(
+      out.dtype == in.dtype && in.elements() == out.elements() && in.elements() % caller.size == 0,
+      "{}: all_to_all of {} among {} ranks does not fit {}", caller.label, in.text(), caller.size,
+      out.text());
+  require<ShapeError>(!overlap(in, out), "{}: all_to_all: input and output overlap", caller.label);
+}
+
+void check_all_to_all_v(const Caller& caller, const TensorView& in, std::span<const std::int64_t> send_rows,
+                        const TensorView& out, std::span<const std::int64_t> receive_rows) {
+  check_host_view(caller, in, "all_to_all_v");
+  check_host_view(caller, out, "all_to_all_v");
+  const auto fits = [&](const TensorView& view, std::span<const std::int64_t> rows) {
+    std::int64_t left = view.rows();
+    for (const std::int64_t n : rows) {
+      if (n < 0 || n > left) return false;
+      left -= n;
+    }
+    return static_cast<int>(rows.size()) == caller.size;
+  };
+  require<ShapeError>(in.dtype == out.dtype && in.shape.inner() == out.shape.inner() && fits(in, send_rows) &&
+                          fits(out, receive_rows),
+                      "{}: all_to_all_v: the rows per peer do not fit {} and {}", caller.label, in.text(),
+                      out.text());
+  require<ShapeError>(!overlap(in, out), "{}: all_to_all_v: input and output overlap", caller.label);
+}
+
+void check_broadcast(const Caller& caller, const TensorView& data, int root) {
+  check_host_view(caller, data, "broadcast");
+  require<CommError>(root >= 0 && root < caller.size, "{}: broadcast from member {}, members are 0 to {}",
+                     caller.label, root, caller.size - 1);
+}
+
+std::vector<std::int64_t> offsets_of(std::span<const std::int64_t> rows) {
+  std::vector<std::int64_t> offsets(rows.size());
+  std::exclusive_scan(rows.begin(), rows.end(), offsets.begin(), std::int64_t{0});
+  return offsets;
+}
+
+}  // namespace stoa::comm

@@ -1,0 +1,226 @@
+#include "comm/mpi/mpi_world.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "comm/mpi/mpi_communicator.h"
+#include "device/host/inline_stream.h"
+
+namespace stoa::comm {
+namespace {
+
+constexpr int kNoticeTag = 0;
+constexpr std::size_t kNoticeBytes = 4096;
+constexpr int kFirstTag = 1;
+constexpr int kKinds = 2;     // collectives, transfers
+constexpr int kGroups = 32;   // of one rank
+constexpr int kSpins = 4000;  // looks before a waiting rank gives its core away, when every rank has one
+constexpr auto kPatience = std::chrono::milliseconds(20);  // of giving away before it sleeps in between
+constexpr auto kGrace = std::chrono::seconds(5);
+
+int number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text ? std::atoi(text) : 0;
+}
+
+}  // namespace
+
+MpiLaunch mpi_launch() {
+  MpiLaunch launch;
+  // mpirun; srun --mpi=pmix or pmi2; srun without: it says how many tasks the step has.
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    launch.ranks = std::max(launch.ranks, number_in(variable));
+  launch.by_launcher = launch.ranks > 1 || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr ||
+                       std::getenv("PMI_SIZE") != nullptr;
+  return launch;
+}
+
+MpiWorld::MpiWorld(std::unique_ptr<MpiLink> link, std::chrono::milliseconds timeout)
+    : link_(std::move(link)), timeout_(timeout), notice_(kNoticeBytes) {
+  const int launched = mpi_launch().ranks;
+  require<ConfigError>(link_->size() > 1 || launched <= 1,
+                       "the launcher started {} processes, but MPI sees one: under Slurm use srun --mpi=pmix",
+                       launched);
+  if (ranks_on_this_host() <= static_cast<int>(std::thread::hardware_concurrency())) spins_ = kSpins;
+  hosts_.resize(static_cast<std::size_t>(size()));
+  listen();
+  exchange_hosts();
+}
+
+MpiWorld::~MpiWorld() {
+  if (!finished_) end_job(1);
+}
+
+void MpiWorld::exchange_hosts() {
+  constexpr std::int64_t kLength = 64;
+  std::vector<std::uint8_t> mine(kLength), all(static_cast<std::size_t>(kLength * size()));
+  ::gethostname(reinterpret_cast<char*>(mine.data()), kLength - 1);
+  std::vector<int> everyone(static_cast<std::size_t>(size()));
+  for (int r = 0; r < size(); ++r) everyone[r] = r;
+  InlineStream stream;
+  create("world", everyone)
+      ->all_gather(TensorView(mine.data(), DType::kU8, {kLength}),
+                   TensorView(all.data(), DType::kU8, {kLength * size()}), stream)
+      ->wait();
+  for (int r = 0; r < size(); ++r) {
+    hosts_[r] = reinterpret_cast<const char*>(all.data() + r * kLength);
+    hosts_[r] = hosts_[r].substr(0, hosts_[r].find('.'));
+  }
+}
+
+std::string MpiWorld::rank_name(int rank) const {
+  const std::string& host = hosts_[static_cast<std::size_t>(rank)];
+  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {}@{}", rank, host);
+}
+
+int MpiWorld::tag(int group, int kind, std::uint64_t number) const {
+  // Collectives carry their number, so that two under way cannot meet; transfers are told apart by their
+  // order.
+  const int each = std::min(1 << 15, (link_->largest_tag() - kFirstTag) / (kGroups * kKinds));
+  return kFirstTag + (group * kKinds + kind) * each +
+         static_cast<int>(number % static_cast<std::uint64_t>(each));
+}
+
+std::unique_ptr<Communicator> MpiWorld::create(const std::string& label, std::span<const int> ranks) {
+  require<ConfigError>(groups_ < kGroups, "more than {} groups", kGroups);
+  const std::vector<int> members(ranks.begin(), ranks.end());
+  const auto me = std::find(members.begin(), members.end(), rank());
+  require<ConfigError>(me != members.end(), "the {} group (ranks {}) is made on rank {}, which is no member",
+                       label, fmt::join(members, ", "), rank());
+  for (const int other : members)
+    require<ConfigError>(
+        other >= 0 && other < size() && std::count(members.begin(), members.end(), other) == 1,
+        "the {} group (ranks {}) does not fit a world of {} ranks", label, fmt::join(members, ", "), size());
+  const int place = static_cast<int>(me - members.begin());
+  auto group = std::make_unique<MpiCommunicator>(*this, label, members, place, groups_++);
+  const auto count = static_cast<std::int64_t>(members.size());
+  std::int64_t mine = static_cast<std::int64_t>(
+      checksum(std::string_view(fmt::format("{} {}", label, fmt::join(members, ",")))));
+  std::vector<std::int64_t> all(members.size());
+  InlineStream stream;
+  group->all_gather(TensorView(&mine, DType::kI64, {1}), TensorView(all.data(), DType::kI64, {count}), stream)
+      ->wait();
+  for (std::int64_t m = 0; m < count; ++m)
+    require<CommError>(all[m] == mine, "{} does not make the {} group (ranks {}) as {} does",
+                       rank_name(members[m]), label, fmt::join(members, ", "), rank_name(rank()));
+  return group;
+}
+
+void MpiWorld::listen() { notice_handle_ = link_->receive(notice_.data(), notice_.size(), -1, kNoticeTag); }
+
+void MpiWorld::abort(const std::string& message) {
+  if (aborted_) return;
+  aborted_ = true;
+  failure_ = fmt::format("{} failed: {}", rank_name(rank()), message);
+  if (failure_.size() > kNoticeBytes) failure_.resize(kNoticeBytes);
+  std::vector<MpiLink::Handle> notices;
+  for (int r = 0; r < size(); ++r)
+    if (r != rank()) notices.push_back(link_->send(failure_.data(), failure_.size(), r, kNoticeTag));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!notices.empty() && std::chrono::steady_clock::now() < deadline) {
+    std::erase_if(notices, [&](MpiLink::Handle notice) { return link_->test(notice).has_value(); });
+    ::sched_yield();
+  }
+}
+
+void MpiWorld::throw_if_aborted() const {
+  if (aborted_) throw CommError(failure_);
+}
+
+void MpiWorld::finish() {
+  throw_if_aborted();
+  std::vector<int> everyone(static_cast<std::size_t>(size()));
+  for (int r = 0; r < size(); ++r) everyone[r] = r;
+  create("end", everyone)->barrier();
+  link_->cancel(notice_handle_);
+  finished_ = true;
+  active_.clear();
+  link_.reset();
+}
+
+void MpiWorld::end_job(int status) {
+  for (const auto& operation : active_) operation->withdraw();
+  link_->end_job(status, kGrace);
+  std::abort();  // GCC 12 does not see that a virtual call does not return
+}
+
+void MpiWorld::start(std::shared_ptr<MpiOperation> operation) {
+  throw_if_aborted();
+  active_.push_back(std::move(operation));
+  progress();
+}
+
+void MpiWorld::progress() {
+  if (!aborted_ && notice_handle_) {
+    if (const auto done = link_->test(notice_handle_)) {
+      notice_handle_ = nullptr;
+      aborted_ = true;
+      failure_.assign(notice_.data(), done->bytes);
+      listen();
+    }
+  }
+  throw_if_aborted();
+  for (std::size_t i = 0; i < active_.size();) {
+    const std::shared_ptr<MpiOperation> operation = active_[i];
+    if (operation->advance())
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+    else
+      ++i;
+  }
+}
+
+bool MpiWorld::poll(const MpiOperation& operation) {
+  if (operation.done()) return true;
+  progress();
+  return operation.done();
+}
+
+void MpiWorld::wait(const MpiOperation& operation) {
+  for (int i = 0; i <= spins_; ++i)
+    if (poll(operation)) return;
+  const auto begin = std::chrono::steady_clock::now();
+  while (!poll(operation)) {
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited > timeout_) {
+      std::vector<std::string> names;
+      for (const int peer : operation.awaited()) names.push_back(rank_name(peer));
+      const std::string message =
+          fmt::format("{} waited {:.1f} s; nothing came from {}", operation.text(),
+                      std::chrono::duration<double>(timeout_).count(), fmt::join(names, ", "));
+      abort(message);
+      throw CommError(message);
+    }
+    if (waited > kPatience)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    else
+      ::sched_yield();
+  }
+}
+
+std::shared_ptr<std::byte[]> MpiWorld::staging(std::size_t bytes) {
+  auto best = spare_.end();
+  for (auto it = spare_.begin(); it != spare_.end(); ++it)
+    if (it->bytes >= bytes && (best == spare_.end() || it->bytes < best->bytes)) best = it;
+  Spare taken{bytes, nullptr};
+  if (best != spare_.end()) {
+    taken = std::move(*best);
+    spare_.erase(best);
+  } else {
+    taken.memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  }
+  std::byte* const memory = taken.memory.release();
+  return {memory, [this, size = taken.bytes](std::byte* p) {
+            spare_.push_back({size, std::unique_ptr<std::byte[]>(p)});
+          }};
+}
+
+}  // namespace stoa::comm

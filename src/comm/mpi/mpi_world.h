@@ -1,0 +1,88 @@
+// The ranks of a job that are processes. One thread per process, the one that made the world, calls it:
+// messages move while it posts, asks or waits.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/mpi/mpi_link.h"
+#include "comm/mpi/mpi_operation.h"
+
+namespace stoa::comm {
+
+// What mpirun or srun left in the environment of this process.
+struct MpiLaunch {
+  bool by_launcher = false;
+  int ranks = 1;  // as the launcher says; the world knows better
+};
+MpiLaunch mpi_launch();
+
+class MpiWorld {
+ public:
+  // A wait longer than `timeout` fails the job by name of what is missing. All ranks make their world
+  // together.
+  explicit MpiWorld(std::unique_ptr<MpiLink> link,
+                    std::chrono::milliseconds timeout = std::chrono::minutes(10));
+  ~MpiWorld();  // without finish(): ends the job as failed
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  int rank() const { return link_->rank(); }
+  int size() const { return link_->size(); }
+  int ranks_on_this_host() const { return link_->ranks_on_this_host(); }
+  std::string rank_name(int rank) const;  // "rank 5@n02"
+
+  // This rank's end of a group that it is a member of. Every rank creates its groups in the same order of
+  // labels; groups of one label are disjoint. The members meet here: CommError when they disagree.
+  std::unique_ptr<Communicator> create(const std::string& label, std::span<const int> ranks);
+
+  // Tells every rank that this one fails. Whoever waits or calls from then on throws CommError with the first
+  // failure's message.
+  void abort(const std::string& message);
+  bool aborted() const { return aborted_; }
+  const std::string& failure() const { return failure_; }
+  void throw_if_aborted() const;
+
+  // The good end, on all ranks. Afterwards nothing may be called.
+  void finish();
+  // The bad end: of all ranks. Waits a little for the others to tell what they have to tell.
+  [[noreturn]] void end_job(int status);
+
+  // For communicators.
+  MpiLink& link() { return *link_; }
+  int tag(int group, int kind, std::uint64_t number) const;
+  void start(std::shared_ptr<MpiOperation> operation);
+  bool poll(const MpiOperation& operation);  // moves all operations on; CommError when the job failed
+  void wait(const MpiOperation& operation);
+  // Memory that returns to the world for the next operation.
+  std::shared_ptr<std::byte[]> staging(std::size_t bytes);
+
+ private:
+  struct Spare {
+    std::size_t bytes;
+    std::unique_ptr<std::byte[]> memory;
+  };
+
+  void progress();
+  void listen();
+  void exchange_hosts();
+
+  std::unique_ptr<MpiLink> link_;
+  const std::chrono::milliseconds timeout_;
+  int spins_ = 0;
+  int groups_ = 0;
+  std::vector<std::string> hosts_;
+  std::vector<Spare> spare_;
+  std::vector<std::shared_ptr<MpiOperation>> active_;
+  std::vector<char> notice_;  // of another rank's failure
+  MpiLink::Handle notice_handle_ = nullptr;
+  std::string failure_;
+  bool aborted_ = false, finished_ = false;
+};
+
+}  // namespace stoa::comm

@@ -1,0 +1,152 @@
+// The suite of communicators between processes: run by `mpirun -n N`. Every rank runs every test; a failure
+// on any rank fails the program. With an argument it shows one of the bad ends.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <numeric>
+#include <string_view>
+
+#include "comm/check/check_communicator.h"
+#include "comm/communicator_suite.h"
+#include "comm/mpi/mpi_world.h"
+#include "comm/threads/thread_world.h"
+
+namespace stoa::comm {
+namespace {
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// Handed to the tests by main; the one world of this process.
+MpiWorld* the_world = nullptr;
+
+template <class T>
+class MpiCommunicatorOf : public testing::Test {};
+using Types = testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
+TYPED_TEST_SUITE(MpiCommunicatorOf, Types);
+
+TYPED_TEST(MpiCommunicatorOf, CollectivesEqualSerialComputation) {
+  static std::unique_ptr<Communicator> comm = the_world->create("tp", all_ranks(the_world->size()));
+  for (const std::int64_t n : {1, 7, 1025}) suite::collectives<TypeParam>(*comm, n, false);
+}
+
+TEST(MpiCommunicator, RoundsAndDelaysAreBitEqual) {
+  const auto comm = the_world->create("dp", all_ranks(the_world->size()));
+  for (int k = 0; k < 3; ++k) suite::collectives<float>(*comm, 70001, true);
+  suite::collectives<bf16>(*comm, 300007, true);
+}
+
+TEST(MpiCommunicator, GroupsOfOneLabelDoNotMeet) {
+  const int size = the_world->size(), me = the_world->rank();
+  std::vector<int> members;
+  for (int r = me % 2; r < size; r += 2) members.push_back(r);
+  const auto comm = the_world->create("odd and even", members);
+  suite::collectives<float>(*comm, 101, false);
+}
+
+TEST(MpiCommunicator, BitEqualToThreads) {
+  const int size = the_world->size(), me = the_world->rank();
+  const std::int64_t n = 50000;
+  const auto comm = the_world->create("tp", all_ranks(size));
+  ThreadWorld threads(size);
+  auto ends = threads.create("tp", all_ranks(size));
+  std::vector<bf16> expected;
+  threads.run([&](int rank) {
+    InlineStream stream;
+    std::vector<bf16> x;
+    for (std::int64_t i = 0; i < n; ++i) x.push_back(suite::value<bf16>(rank, i * 7));
+    ends[rank]->all_reduce(suite::view(x), ReduceOp::kSum, stream)->wait();
+    if (rank == me) expected = x;
+  });
+  std::vector<bf16> x;
+  for (std::int64_t i = 0; i < n; ++i) x.push_back(suite::value<bf16>(me, i * 7));
+  InlineStream stream;
+  comm->all_reduce(suite::view(x), ReduceOp::kSum, stream)->wait();
+  EXPECT_TRUE(suite::same(x, expected));
+}
+
+TEST(MpiCommunicator, CheckLetsGoodCallsPass) {
+  const auto ranks = all_ranks(the_world->size());
+  auto data = the_world->create("dp", ranks), control = the_world->create("dp control", ranks);
+  CheckCommunicator comm(std::move(data), std::move(control));
+  suite::collectives<float>(comm, 1025, true);
+}
+
+TEST(MpiCommunicator, TransfersKeepTheirOrder) {
+  const int size = the_world->size(), me = the_world->rank();
+  const auto comm = the_world->create("pp", all_ranks(size));
+  InlineStream stream;
+  constexpr int kCount = 20;
+  std::vector<std::int64_t> out(kCount), in(kCount);
+  std::vector<std::unique_ptr<Event>> events;
+  for (int i = 0; i < kCount; ++i) {
+    out[i] = me * 1000 + i;
+    events.push_back(comm->send(TensorView(&out[i], DType::kI64, {1}), (me + 1) % size, stream));
+  }
+  for (int i = 0; i < kCount; ++i)
+    events.push_back(comm->receive(TensorView(&in[i], DType::kI64, {1}), (me + size - 1) % size, stream));
+  for (auto& event : events) event->wait();
+  for (int i = 0; i < kCount; ++i) EXPECT_EQ(in[i], (me + size - 1) % size * 1000 + i);
+}
+
+// How a job may end badly: shown on standard error, judged by CTest.
+int bad_end(std::string_view how) {
+  auto link = MpiLink::open();
+  const bool first_to_tire = how == "timeout" && link->rank() == 0;
+  MpiWorld world(std::move(link), std::chrono::milliseconds(first_to_tire ? 500 : 20000));
+  InlineStream stream;
+  std::vector<float> x(100000);
+  const Activity activity{"backward", 0, 3};
+  try {
+    const auto comm = world.create("dp", all_ranks(world.size())),
+               other = world.create("tp", all_ranks(world.size()));
+    comm->follow(&activity);
+    if (how == "exception" && world.rank() == 1) throw DataError("the file is torn");
+    if (how == "killed" && world.rank() == 1) std::raise(SIGKILL);
+    if (how == "size" && world.rank() == 1)
+      comm->all_gather(TensorView(x.data(), DType::kF32, {10}), TensorView(x.data() + 50, DType::kF32, {20}),
+                       stream)
+          ->wait();
+    if (how == "size")
+      comm->all_gather(TensorView(x.data(), DType::kF32, {12}), TensorView(x.data() + 50, DType::kF32, {24}),
+                       stream)
+          ->wait();
+    if (how != "timeout" || world.rank() == 0)
+      comm->all_reduce(suite::view(x), ReduceOp::kSum, stream)->wait();
+    if (how == "timeout" && world.rank() == 1) other->barrier();
+  } catch (const std::exception& error) {
+    const bool mine = !world.aborted();
+    if (mine) world.abort(error.what());
+    std::fprintf(stderr, "%s%s: %s\n", mine ? "" : "then ", world.rank_name(world.rank()).c_str(),
+                 error.what());
+    world.end_job(1);
+  }
+  world.finish();
+  return 0;
+}
+
+}  // namespace
+}  // namespace stoa::comm
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc > 1) return stoa::comm::bad_end(argv[1]);
+  stoa::comm::MpiWorld world(stoa::comm::MpiLink::open(), std::chrono::seconds(60));
+  stoa::comm::the_world = &world;
+  if (world.rank() != 0)
+    delete testing::UnitTest::GetInstance()->listeners().Release(
+        testing::UnitTest::GetInstance()->listeners().default_result_printer());
+  std::int64_t failed = RUN_ALL_TESTS();
+  if (failed) std::fprintf(stderr, "%s failed\n", world.rank_name(world.rank()).c_str());
+  stoa::InlineStream stream;
+  world.create("verdict", stoa::comm::all_ranks(world.size()))
+      ->all_reduce(stoa::TensorView(&failed, stoa::DType::kI64, {1}), stoa::comm::ReduceOp::kMax, stream)
+      ->wait();
+  world.finish();
+  return failed ? 1 : 0;
+}

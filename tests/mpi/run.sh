@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# run.sh RANKS PROGRAM [timeout|exception|size|killed]: the program as processes of mpirun. With a bad end: it must end
+# within seconds, fail, and name the rank. Exit 77: not possible here.
+set -uo pipefail
+ranks=$1 program=$2 end=${3:-}
+command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here"; exit 77; }
+launch=(mpirun --oversubscribe -n "$ranks")
+[ "$(id -u)" -eq 0 ] && launch+=(--allow-run-as-root)
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+if [ -z "$end" ]; then
+  timeout 100 "${launch[@]}" "$program"
+  exit
+fi
+begin=$(date +%s)
+output=$(timeout 60 "${launch[@]}" "$program" "$end" 2>&1)
+status=$?
+seconds=$(($(date +%s) - begin))
+echo "$output"
+echo "status $status after $seconds s"
+[ "$status" -ne 0 ] && [ "$status" -ne 124 ] || { echo "FAILED: a job with a dead rank must fail"; exit 1; }
+[ "$seconds" -le 20 ] || { echo "FAILED: $seconds s"; exit 1; }
+case $end in
+  timeout) wanted='dp group of rank 0@.* \(ranks 0, 1\): all_reduce\(sum\) fp32\[100000\] \(400000 bytes\) in backward, chunk 0, microbatch 3 waited 0.5 s; nothing came from rank 1@' ;;
+  exception) wanted='then rank 0@[^ ]*: rank 1@[^ ]* failed: the file is torn' ;;
+  size) wanted='all_gather fp32\[1[02]\].*(does not fit|bytes, 4[08] were expected)' ;;
+  killed) wanted='rank 1 .*signal 9' ;;
+esac
+grep -Eq "$wanted" <<<"$(tr '\n' ' ' <<<"$output")" || { echo "FAILED: nothing says $wanted"; exit 1; }
