@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/escape.h"
 #include "base/nearest.h"
 #include "base/white_space.h"
 #include "chat/runtime.h"
@@ -213,32 +214,6 @@ Value length(const Value& subject) {
   return subject.as_dict().size();
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 constexpr std::array<std::string_view, 38> kFilters{
     "abs",     "capitalize", "count",  "d",      "default",    "dictsort", "e",          "escape",
     "first",   "float",      "indent", "int",    "items",      "join",     "last",       "length",
@@ -302,7 +277,7 @@ Value apply_filter(std::string_view name, const Value& subject, const Arguments&
   if (name == "capitalize") return change_case(to_string(subject, budget), Case::kCapitalize, budget);
   if (name == "string") return to_string(subject, budget);
   if (name == "safe") return subject;
-  if (name == "escape" || name == "e") return escaped(to_string(subject, budget));
+  if (name == "escape" || name == "e") return escape_html_characters(to_string(subject, budget), "&#34;");
   if (name == "list") return Value::list(elements(subject, budget));
   if (name == "items") {
     if (subject.is_undefined()) return Value::list({});

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/escape.h"
 #include "chat/syntax.h"
 
 namespace stoa::chat {
@@ -32,24 +33,7 @@ void append_repr(const Value& value, std::string& out, Budget& budget) {
     const std::string& text = value.as_string();
     const bool doubled = text.find('\'') != std::string::npos && text.find('"') == std::string::npos;
     const char quote = doubled ? '"' : '\'';
-    out += quote;
-    for (const char c : text) {
-      if (c == quote || c == '\\') {
-        out += '\\';
-        out += c;
-      } else if (c == '\n') {
-        out += "\\n";
-      } else if (c == '\t') {
-        out += "\\t";
-      } else if (c == '\r') {
-        out += "\\r";
-      } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-      } else {
-        out += c;
-      }
-    }
-    out += quote;
+    out += quote + escape_controls(text, std::string{quote, '\\'}) + quote;
     budget.pay_bytes(out.size() - before);
   } else if (value.is_list()) {
     out += value.is_tuple() ? '(' : '[';

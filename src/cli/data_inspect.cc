@@ -5,6 +5,7 @@
 
 #include "base/console.h"
 #include "base/error.h"
+#include "base/escape.h"
 
 namespace stoa::cli {
 namespace {
@@ -58,25 +59,6 @@ std::vector<std::int32_t> first_tokens(const data::IndexedDataset& data, std::in
     data.read(s, 0, std::span(ids).subspan(had));
   }
   return ids;
-}
-
-// Text on one line.
-std::string visible(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -163,7 +145,7 @@ std::string describe_inspection(const Json& r) {
   for (const Json& d : r["first_documents"]) {
     out += fmt::format("document {}: ", count(d["document"]));
     if (d.contains("text")) {
-      out += visible(d["text"].get<std::string>()) + "\n";
+      out += escape_controls(d["text"].get<std::string>()) + "\n";
     } else {
       for (const Json& id : d["ids"]) out += fmt::format("{} ", count(id));
       out += "\n";

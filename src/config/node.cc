@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/escape.h"
 #include "config/value.h"
 
 namespace stoa::config {
@@ -164,24 +165,7 @@ bool plain_is_safe(std::string_view text) {
   });
 }
 
-std::string quote(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
+std::string quote(std::string_view text) { return '"' + escape_controls(text, "\"\\") + '"'; }
 
 std::string scalar_text(const Node& node) {
   return node.quoted || !plain_is_safe(node.scalar) ? quote(node.scalar) : node.scalar;

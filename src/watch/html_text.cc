@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "base/escape.h"
+
 namespace stoa::watch {
 namespace {
 
@@ -50,30 +52,6 @@ std::string printable_utf8(std::string_view text) {
   return out;
 }
 
-std::string escape_html(std::string_view text) {
-  std::string out;
-  for (const char c : printable_utf8(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
+std::string escape_html(std::string_view text) { return escape_html_characters(printable_utf8(text)); }
 
 }  // namespace stoa::watch

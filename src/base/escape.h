@@ -1,0 +1,17 @@
+// Text for places where some characters mean something else.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace stoa {
+
+// On one line of a terminal: line ends, tabs and control bytes as \n, \r, \t, \x1b; the characters of
+// `special` (of a quoted string: the quote and the backslash) get a backslash.
+std::string escape_controls(std::string_view text, std::string_view special = {});
+
+// Between tags and in quoted attributes of HTML. `quote` is what stands for a double quote: &quot; and &#34;
+// mean the same, and programs that must write byte for byte what another writes need the choice.
+std::string escape_html_characters(std::string_view text, std::string_view quote = "&quot;");
+
+}  // namespace stoa
