@@ -29,6 +29,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options)
   require<InternalError>(
       o.first_layer >= 0 && o.layers >= 0 && o.first_layer + o.layers <= gpt.config.num_layers,
       "layers [{}, {}) of {}", o.first_layer, o.first_layer + o.layers, gpt.config.num_layers);
+  parallel::check_split(o.place, tensor_split(gpt, o.tokens));
   if (const auto rope = rope_options(gpt.config); rope && o.layers > 0) {
     const std::int64_t positions = o.positions > 0 ? o.positions : gpt.config.max_positions();
     constants_.push_back(
@@ -36,20 +37,20 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options)
          [rope, positions](std::int64_t sequence) { return nn::rope_table(*rope, positions, sequence); }});
   }
   if (o.embedding) {
-    embedding_ = std::make_unique<nn::Embedding>(embedding_options(gpt));
+    embedding_ = std::make_unique<nn::Embedding>(embedding_options(gpt, o.place));
     embedding_->declare(params_);
   }
   decisions_ = nn::decide_recompute(o.recompute, o.layers);
   for (std::int64_t i = 0; i < o.layers; ++i) {
     blocks_.push_back(std::make_unique<nn::TransformerBlock>(
-        block_options(gpt, o.first_layer + i, o.precision, constants_.empty() ? -1 : 0)));
+        block_options(gpt, o.first_layer + i, o.precision, constants_.empty() ? -1 : 0, o.place)));
     nn::ActivationTable& table = tables_.emplace_back();
     blocks_.back()->declare(params_, table, o.tokens);
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
     table.resolve(nn::recompute_policy(decision.level), decision.keep_input, o.split_backward);
   }
   if (o.head) {
-    head_ = std::make_unique<nn::LmHead>(head_options(gpt, o.precision));
+    head_ = std::make_unique<nn::LmHead>(head_options(gpt, o.precision, o.place));
     const bool tied = gpt.config.share_embeddings_and_output_weights;
     if (tied && !embedding_)
       head_->declare_tied_copy(params_);
@@ -59,7 +60,8 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options)
 }
 
 TensorSpec Chunk::boundary() const {
-  return {"residual stream", options_.precision.residual, {options_.tokens, hidden_}};
+  return {
+      "residual stream", options_.precision.residual, {options_.place.stream_rows(options_.tokens), hidden_}};
 }
 
 std::size_t Chunk::saved_bytes() const {
@@ -121,7 +123,7 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
   // Streams that are not kept are overwritten by the next: a block may write its output over its input.
   TensorView passing;
   for (const auto& decision : decisions_)
-    if (!decision.keep_input && !passing) passing = stream(pass, options_.tokens);
+    if (!decision.keep_input && !passing) passing = stream(pass, options_.place.stream_rows(options_.tokens));
   const auto place = [&](std::size_t i) {
     if (i == blocks_.size()) return head_ ? slot.head_ : out;
     return decisions_[i].keep_input ? slot.blocks_[i].input_slot(blocks_[i]->input()) : passing;
@@ -152,7 +154,7 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
     std::vector<TensorView> inputs{slot.blocks_[begin].input_slot(blocks_[begin]->input())};
     if (which != nn::Which::kWeight)
       for (std::size_t i = begin; i + 1 < end; ++i) {
-        inputs.push_back(stream(pass, options_.tokens));
+        inputs.push_back(stream(pass, options_.place.stream_rows(options_.tokens)));
         Scratch::Frame block_frame(pass.ops.scratch);
         nn::Saved& saved = slot.blocks_[i];
         saved.begin_forward();
@@ -180,15 +182,15 @@ void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
   require<InternalError>(!pass.training, "infer() saves nothing: pass.training must be false");
   pass.constants = bound_;
   Scratch::Frame frame(pass.ops.scratch);
-  const std::int64_t tokens = embedding_ ? pass.batch.tokens.rows() : in.rows();
-  const TensorView x = stream(pass, tokens);
+  const std::int64_t rows = embedding_ ? options_.place.stream_rows(pass.batch.tokens.rows()) : in.rows();
+  const TensorView x = stream(pass, rows);
   if (embedding_)
     embedding_->forward(pass, x);
   else
     ops::run(pass.ops, ops::Cast{.x = in, .y = x});
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
-    nn::Saved saved(tables_[i], tokens);
+    nn::Saved saved(tables_[i], rows);
     saved.set(blocks_[i]->input(), x);
     blocks_[i]->forward(pass, saved, x);
   }

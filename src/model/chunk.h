@@ -13,7 +13,8 @@ struct ChunkOptions {
   std::int64_t first_layer = 0, layers = 0;
   bool embedding = true, head = true;  // the chunk starts, ends the model
   nn::Precision precision;
-  std::int64_t tokens = 1;  // T of a training microbatch
+  parallel::TensorPlace place;  // in the tensor-parallel group
+  std::int64_t tokens = 1;      // T of a training microbatch
   std::int64_t positions =
       0;  // rows of the rotary table: the longest sequence of this use; 0: the model's maximum
   bool split_backward = false;  // backward comes as kInput and kWeight: there is a stash
@@ -40,7 +41,7 @@ class Chunk {
   // Declared memory of one microbatch in flight, in bytes.
   std::size_t saved_bytes() const;
   std::size_t stash_bytes() const;
-  // Residual stream between chunks: [T, hidden].
+  // Residual stream between chunks, this rank's rows of it: [T, hidden].
   TensorSpec boundary() const;
 
   const std::vector<Constant>& constants() const { return constants_; }
@@ -68,7 +69,7 @@ class Chunk {
 
   // What an inference pass returns; none of them is needed.
   struct Outputs {
-    TensorView stream;                   // of a chunk without head: [T, hidden]
+    TensorView stream;                   // of a chunk without head: this rank's rows [T, hidden]
     TensorView losses;                   // [T] accumulation type; needs labels and loss_mask
     std::span<const std::int32_t> rows;  // tokens whose logits are wanted, ascending
     TensorView logits;                   // [rows, padded vocabulary], compute or accumulation type

@@ -68,7 +68,7 @@ Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
   return gpt;
 }
 
-nn::EmbeddingOptions embedding_options(const Gpt& gpt) {
+nn::EmbeddingOptions embedding_options(const Gpt& gpt, const parallel::TensorPlace& place) {
   const ModelConfig& c = gpt.config;
   return {
       .vocabulary = gpt.vocabulary,
@@ -76,17 +76,19 @@ nn::EmbeddingOptions embedding_options(const Gpt& gpt) {
       .hidden = c.hidden_size,
       .positions = c.position_embedding_type == PositionEmbedding::kLearnedAbsolute ? c.max_positions() : 0,
       .dropout = static_cast<float>(c.embedding_dropout),
-      .deviation = c.init_method_std};
+      .deviation = c.init_method_std,
+      .place = place};
 }
 
-nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision) {
+nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const parallel::TensorPlace& place) {
   const ModelConfig& c = gpt.config;
   return {.vocabulary = gpt.vocabulary,
           .padded_vocabulary = gpt.padded_vocabulary,
           .hidden = c.hidden_size,
           .norm = norm_options(c),
           .deviation = c.init_method_std,
-          .precision = precision};
+          .precision = precision,
+          .place = place};
 }
 
 std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {
@@ -94,7 +96,7 @@ std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {
 }
 
 nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
-                                          int rope_table) {
+                                          int rope_table, const parallel::TensorPlace& place) {
   const ModelConfig& c = gpt.config;
   const std::string name = "layers." + std::to_string(layer);
   const double output_deviation = c.use_scaled_init_method
@@ -116,7 +118,8 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
                    .window = layer_window(c, layer),
                    .dropout = static_cast<float>(c.attention_dropout),
                    .deviation = c.init_method_std,
-                   .output_deviation = output_deviation};
+                   .output_deviation = output_deviation,
+                   .place = place};
   out.mlp = {.name = name + ".mlp",
              .hidden = c.hidden_size,
              .ffn = c.ffn_size(),
@@ -124,10 +127,15 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
              .gated = is_gated(c.activation),
              .bias = c.bias == BiasKind::kAll,
              .deviation = c.init_method_std,
-             .output_deviation = output_deviation};
+             .output_deviation = output_deviation,
+             .place = place};
   out.dropout = static_cast<float>(c.hidden_dropout);
   out.precision = precision;
   return out;
+}
+
+parallel::TensorSplit tensor_split(const Gpt& gpt, std::int64_t tokens) {
+  return {gpt.config.num_attention_heads, gpt.config.ffn_size(), gpt.vocabulary, tokens};
 }
 
 std::optional<nn::RopeOptions> rope_options(const ModelConfig& c) {

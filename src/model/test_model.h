@@ -9,6 +9,7 @@
 #include "device/host/host_device.h"
 #include "model/chunk.h"
 #include "model/init.h"
+#include "nn/partial_gradients.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/optimizer.h"
 #include "ops/reference/reference_backend.h"
@@ -138,7 +139,9 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
   nn::Pass pass(const nn::BatchView& batch, bool training) {
     context_ =
         std::make_unique<ops::OpContext>(ops::OpContext{*machine_.backend, *stream_, scratch_, nullptr});
-    nn::Pass out{*context_, parallel_, *this, this, batch, state_, dropout_seed, training, nullptr, {}};
+    nn::Pass out{
+        *context_, group ? *group : parallel_, *this, this, batch, state_, dropout_seed, training, nullptr,
+        {}};
     return out;
   }
 
@@ -243,6 +246,24 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
     });
   }
 
+  // Gradients by parameter, whole where ranks of the group have parts: all accumulators of a tied weight
+  // added into its first.
+  std::vector<TensorView> whole_gradients() {
+    std::vector<TensorView> out(values_.size());
+    Batch none(1, {0}, {0});
+    const nn::BatchView view = none.view();
+    nn::Pass p = pass(view, true);
+    for (std::size_t g = 0; g < gradients_.size(); ++g) {
+      TensorView& first = out[static_cast<std::size_t>(chunk.params().grads()[g].index)];
+      if (first)
+        ops::run(p.ops, ops::AddTo{gradients_[g], first});
+      else
+        first = gradients_[g];
+    }
+    for (std::size_t i = 0; i < out.size(); ++i)
+      nn::sum_partial_gradient(p.ops, p.parallel, chunk.params().specs()[i], out[i]);
+    return out;
+  }
   std::vector<std::vector<std::byte>> gradient_bytes() const {
     std::vector<std::vector<std::byte>> out;
     for (const auto& g : gradients_) {
@@ -267,6 +288,7 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
  public:
   Chunk chunk;
   std::uint64_t dropout_seed = 77;
+  const parallel::ParallelContext* group = nullptr;  // of ranks that run together; none: alone
   std::function<void(TensorView slot)> before_forward, before_backward;  // look at the slot, or spoil it
 
  private:

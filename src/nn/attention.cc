@@ -3,24 +3,48 @@
 #include <cmath>
 
 namespace stoa::nn {
+namespace {
+
+parallel::Part columns_of(const parallel::Part& heads, std::int64_t head_size) {
+  return {heads.begin * head_size, heads.count * head_size};
+}
+
+Linear input_linear(const SelfAttentionOptions& o, const parallel::HeadPart& part) {
+  const LinearPiece q{o.name + ".q", o.heads * o.head_size, columns_of(part.heads, o.head_size)};
+  LinearPiece k{o.name + ".k", o.groups * o.head_size, columns_of(part.groups, o.head_size)};
+  k.shared = part.shared;
+  k.first_copy = part.first_copy;
+  LinearPiece v = k;
+  v.name = o.name + ".v";
+  return Linear({.name = o.name + ".qkv",
+                 .inputs = o.hidden,
+                 .pieces = {q, k, v},
+                 .bias = o.bias,
+                 .deviation = o.deviation,
+                 .split = LinearSplit::kOutputs,
+                 .place = o.place,
+                 .columns = {}});
+}
+
+}  // namespace
 
 SelfAttention::SelfAttention(const SelfAttentionOptions& o)
     : options_(o),
-      qkv_linear_({o.name + ".qkv",
-                   o.hidden,
-                   {{o.name + ".q", o.heads * o.head_size},
-                    {o.name + ".k", o.groups * o.head_size},
-                    {o.name + ".v", o.groups * o.head_size}},
-                   o.bias,
-                   o.deviation}),
-      output_({o.name + ".out",
-               o.heads * o.head_size,
-               {{o.name + ".out", o.hidden}},
-               o.output_bias,
-               o.output_deviation}) {
+      part_(parallel::head_part(o.heads, o.groups, o.place)),
+      heads_(part_.heads.count),
+      groups_(part_.groups.count),
+      qkv_linear_(input_linear(o, part_)),
+      output_({.name = o.name + ".out",
+               .inputs = o.heads * o.head_size,
+               .pieces = {{o.name + ".out", o.hidden, {}}},
+               .bias = o.output_bias,
+               .deviation = o.output_deviation,
+               .split = LinearSplit::kInputs,
+               .place = o.place,
+               .columns = columns_of(part_.heads, o.head_size)}) {
   if (!o.qk_norm) return;
-  q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.head_size);
-  k_norm_.emplace(o.name + ".k_norm", *o.qk_norm, o.head_size);
+  q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.head_size, o.place, true);
+  k_norm_.emplace(o.name + ".k_norm", *o.qk_norm, o.head_size, o.place, true);
 }
 
 void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int64_t tokens,
@@ -40,29 +64,27 @@ void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int6
   const TensorSpec qkv{o.name + ".qkv", precision.compute, {tokens, qkv_linear_.outputs()}};
   qkv_ = activation("qkv", precision.compute, qkv.shape, Producer::kLinear, &SelfAttention::make_qkv);
   if (q_norm_) {
-    qk_ = activation("qk", precision.compute, {tokens, (o.heads + o.groups) * o.head_size}, Producer::kNorm,
+    qk_ = activation("qk", precision.compute, {tokens, (heads_ + groups_) * o.head_size}, Producer::kNorm,
                      &SelfAttention::make_qk);
     // Statistics are [T, heads * 2], row by row, so that dimension 0 of every activation is the token.
-    q_stats_ = activation("q statistics", precision.vectors(), {tokens, o.heads * 2}, Producer::kNorm,
+    q_stats_ = activation("q statistics", precision.vectors(), {tokens, heads_ * 2}, Producer::kNorm,
                           &SelfAttention::make_qk);
-    k_stats_ = activation("k statistics", precision.vectors(), {tokens, o.groups * 2}, Producer::kNorm,
+    k_stats_ = activation("k statistics", precision.vectors(), {tokens, groups_ * 2}, Producer::kNorm,
                           &SelfAttention::make_qk);
   }
-  context_ = activation("context", precision.compute, {tokens, o.heads * o.head_size}, Producer::kAttention,
+  context_ = activation("context", precision.compute, {tokens, heads_ * o.head_size}, Producer::kAttention,
                         &SelfAttention::make_context, true);
-  lse_ = activation("lse", precision.vectors(), {tokens, o.heads}, Producer::kSmall,
+  lse_ = activation("lse", precision.vectors(), {tokens, heads_}, Producer::kSmall,
                     &SelfAttention::make_context);
-  output_gradient_ =
-      table.declare_stash({o.name + ".output gradient", precision.compute, {tokens, o.hidden}});
+  output_gradient_ = table.declare_stash(
+      {o.name + ".output gradient", precision.compute, {o.place.stream_rows(tokens), o.hidden}});
   qkv_gradient_ = table.declare_stash({o.name + ".qkv gradient", precision.compute, qkv.shape});
 }
 
 SelfAttention::Heads SelfAttention::split(TensorView qkv) const {
-  const std::int64_t tokens = qkv.rows(), d = options_.head_size, q = options_.heads * d,
-                     k = options_.groups * d;
-  return {qkv.columns(0, q).reshape({tokens, options_.heads, d}),
-          qkv.columns(q, k).reshape({tokens, options_.groups, d}),
-          qkv.columns(q + k, k).reshape({tokens, options_.groups, d})};
+  const std::int64_t tokens = qkv.rows(), d = options_.head_size, q = heads_ * d, k = groups_ * d;
+  return {qkv.columns(0, q).reshape({tokens, heads_, d}), qkv.columns(q, k).reshape({tokens, groups_, d}),
+          qkv.columns(q + k, k).reshape({tokens, groups_, d})};
 }
 
 void SelfAttention::rotate(Pass& pass, TensorView x, bool inverse) const {
@@ -86,14 +108,14 @@ void SelfAttention::make_qk(Pass& pass, Saved& saved) const {
   const auto& o = options_;
   const Heads raw = split(saved.get(pass, qkv_));
   const TensorView qk = saved.put(pass, qk_);
-  const std::int64_t tokens = qk.rows(), q = o.heads * o.head_size;
+  const std::int64_t tokens = qk.rows(), q = heads_ * o.head_size;
   TensorView q_stats, k_stats;
   if (pass.training) {
-    q_stats = saved.put(pass, q_stats_).reshape({tokens * o.heads, 2});
-    k_stats = saved.put(pass, k_stats_).reshape({tokens * o.groups, 2});
+    q_stats = saved.put(pass, q_stats_).reshape({tokens * heads_, 2});
+    k_stats = saved.put(pass, k_stats_).reshape({tokens * groups_, 2});
   }
-  const TensorView q_out = qk.columns(0, q).reshape({tokens, o.heads, o.head_size});
-  const TensorView k_out = qk.columns(q, o.groups * o.head_size).reshape({tokens, o.groups, o.head_size});
+  const TensorView q_out = qk.columns(0, q).reshape({tokens, heads_, o.head_size});
+  const TensorView k_out = qk.columns(q, groups_ * o.head_size).reshape({tokens, groups_, o.head_size});
   q_norm_->forward(pass, raw.q, q_out, q_stats);
   k_norm_->forward(pass, raw.k, k_out, k_stats);
   rotate(pass, q_out, false);
@@ -104,16 +126,15 @@ SelfAttention::Heads SelfAttention::core_inputs(Pass& pass, Saved& saved) const 
   Heads heads = split(saved.get(pass, qkv_));
   if (!q_norm_) return heads;
   const TensorView qk = saved.get(pass, qk_);
-  const std::int64_t tokens = qk.rows(), q = options_.heads * options_.head_size;
-  heads.q = qk.columns(0, q).reshape({tokens, options_.heads, options_.head_size});
-  heads.k = qk.columns(q, options_.groups * options_.head_size)
-                .reshape({tokens, options_.groups, options_.head_size});
+  const std::int64_t tokens = qk.rows(), q = heads_ * options_.head_size;
+  heads.q = qk.columns(0, q).reshape({tokens, heads_, options_.head_size});
+  heads.k = qk.columns(q, groups_ * options_.head_size).reshape({tokens, groups_, options_.head_size});
   return heads;
 }
 
 // Rows are copied one by one: slots of several sequences need not be consecutive.
 void SelfAttention::append(Pass& pass, TensorView rows, TensorView cache) const {
-  const Shape row{options_.groups * options_.head_size};
+  const Shape row{groups_ * options_.head_size};
   for (std::size_t i = 0; i < pass.cache->slots.size(); ++i)
     ops::run(pass.ops,
              ops::Cast{.x = rows.slice(static_cast<std::int64_t>(i), 1).reshape({1, row[0]}).reshape(row),
@@ -124,6 +145,7 @@ ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
   ops::AttentionOptions out;
   out.window = options_.window;
   out.scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
+  out.first_head = part_.heads.begin;
   out.heads = options_.heads;
   if (pass.training && options_.dropout > 0) {
     out.dropout = options_.dropout;
@@ -148,7 +170,7 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
                                            .q = in.q,
                                            .k = in.k,
                                            .v = in.v,
-                                           .o = out.reshape({out.rows(), options_.heads, options_.head_size}),
+                                           .o = out.reshape({out.rows(), heads_, options_.head_size}),
                                            .lse = lse});
 }
 
@@ -164,8 +186,7 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
   const Heads in = core_inputs(pass, saved);
   TensorView q_stats, k_stats;
   if (q_norm_) q_stats = saved.get(pass, q_stats_), k_stats = saved.get(pass, k_stats_);
-  const std::int64_t tokens = qkv.rows(), q_width = o.heads * o.head_size, k_width = o.groups * o.head_size;
-  if (which == Which::kBoth) output_.backward_weight(pass, context, dy);
+  const std::int64_t tokens = qkv.rows(), q_width = heads_ * o.head_size, k_width = groups_ * o.head_size;
 
   const TensorView dqkv = saved.put_stash(pass, which, qkv_gradient_);
   const Heads draw = split(dqkv);
@@ -174,14 +195,14 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
     Heads dcore = draw;
     if (q_norm_) {  // the norms' gradients go from one place to another
       const TensorView dqk = pass.ops.scratch.allocate(qkv.dtype, {tokens, q_width + k_width});
-      dcore.q = dqk.columns(0, q_width).reshape({tokens, o.heads, o.head_size});
-      dcore.k = dqk.columns(q_width, k_width).reshape({tokens, o.groups, o.head_size});
+      dcore.q = dqk.columns(0, q_width).reshape({tokens, heads_, o.head_size});
+      dcore.k = dqk.columns(q_width, k_width).reshape({tokens, groups_, o.head_size});
     }
     {
       Scratch::Frame inner(pass.ops.scratch);
       const TensorView dcontext = pass.ops.scratch.allocate(context.dtype, context.shape);
-      output_.backward_input(pass, dy, dcontext);
-      const Shape by_head{tokens, o.heads, o.head_size};
+      output_.backward(pass, which, context, dy, dcontext);
+      const Shape by_head{tokens, heads_, o.head_size};
       ops::run(pass.ops, ops::AttentionBackward{.options = core(pass),
                                                 .segments = pass.batch.segments,
                                                 .q = in.q,
@@ -199,14 +220,14 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
     if (q_norm_) {
       const Heads raw = split(qkv);
       q_norm_->backward(pass, {.x = raw.q,
-                               .stats = q_stats.reshape({tokens * o.heads, 2}),
+                               .stats = q_stats.reshape({tokens * heads_, 2}),
                                .dy = dcore.q,
                                .dresidual = {},
                                .dx = draw.q,
                                .dropout = {},
                                .dbranch = {}});
       k_norm_->backward(pass, {.x = raw.k,
-                               .stats = k_stats.reshape({tokens * o.groups, 2}),
+                               .stats = k_stats.reshape({tokens * groups_, 2}),
                                .dy = dcore.k,
                                .dresidual = {},
                                .dx = draw.k,
@@ -214,8 +235,7 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
                                .dbranch = {}});
     }
   }
-  qkv_linear_.backward_input(pass, dqkv, dx);
-  if (which == Which::kBoth) qkv_linear_.backward_weight(pass, input, dqkv);
+  qkv_linear_.backward(pass, which, input, dqkv, dx);
 }
 
 void SelfAttention::backward_weight(Pass& pass, Saved& saved) const {

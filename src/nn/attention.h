@@ -22,6 +22,7 @@ struct SelfAttentionOptions {
   std::int64_t window = 0;  // keys visible to a query, itself included; 0: all
   float dropout = 0;
   double deviation = 0.02, output_deviation = 0.02;
+  parallel::TensorPlace place;  // heads are split among the ranks of a tensor-parallel group
 };
 
 class SelfAttention final : public Sublayer {
@@ -52,6 +53,8 @@ class SelfAttention final : public Sublayer {
   ops::AttentionOptions core(const Pass& pass) const;
 
   SelfAttentionOptions options_;
+  parallel::HeadPart part_;
+  const std::int64_t heads_, groups_;  // of this rank
   Linear qkv_linear_, output_;
   std::optional<Norm> q_norm_, k_norm_;
   int input_ = -1, qkv_ = -1, qk_ = -1, q_stats_ = -1, k_stats_ = -1, context_ = -1,

@@ -3,45 +3,87 @@
 namespace stoa::nn {
 
 Linear::Linear(LinearOptions options) : options_(std::move(options)) {
-  for (const auto& piece : options_.pieces) outputs_ += piece.outputs;
+  auto& o = options_;
+  if (!o.place.split()) o.split = LinearSplit::kWhole;
+  columns_ = o.split == LinearSplit::kInputs ? o.columns : parallel::Part{0, o.inputs};
+  for (auto& piece : o.pieces) {
+    if (o.split != LinearSplit::kOutputs) piece.rows = {0, piece.outputs};
+    outputs_ += piece.rows.count;
+  }
+}
+
+ParamSpec Linear::spec(bool matrix) const {
+  const auto& o = options_;
+  const char* suffix = matrix ? ".weight" : ".bias";
+  ParamSpec out;
+  out.name = o.name + suffix;
+  out.shard.local = matrix ? Shape{outputs_, columns_.count} : Shape{outputs_};
+  // Every rank has the whole bias of a layer that is split by inputs, and its whole gradient.
+  const bool copied =
+      o.place.split() && (o.split == LinearSplit::kWhole || (!matrix && o.split == LinearSplit::kInputs));
+  bool shared = false;
+  std::int64_t row = 0;
+  for (const auto& piece : o.pieces) {
+    ShardPiece part;
+    part.name = piece.name + suffix;
+    part.global = matrix ? Shape{piece.outputs, o.inputs} : Shape{piece.outputs};
+    part.begin = piece.rows.begin;
+    part.count = piece.rows.count;
+    part.memory_row = row;
+    part.column_begin = matrix ? columns_.begin : 0;
+    part.column_count = matrix ? columns_.count : 0;
+    part.shared = copied || piece.shared;
+    part.first_copy = copied ? o.place.rank == 0 : piece.first_copy;
+    shared = shared || piece.shared;
+    row += piece.rows.count;
+    out.shard.pieces.push_back(std::move(part));
+  }
+  out.init = {matrix ? InitKind::kNormal : InitKind::kZeros, o.deviation};
+  out.decay = matrix;
+  if (shared) out.grad_partial_over.push_back(parallel::Axis::kTensor);
+  return out;
 }
 
 void Linear::declare(ParamList& params) {
-  const auto spec = [&](const char* suffix, bool matrix) {
-    ParamSpec out;
-    out.name = options_.name + suffix;
-    out.shard.local = matrix ? Shape{outputs_, options_.inputs} : Shape{outputs_};
-    std::int64_t row = 0;
-    for (const auto& piece : options_.pieces) {
-      ShardPiece part;
-      part.name = piece.name + suffix;
-      part.global = matrix ? Shape{piece.outputs, options_.inputs} : Shape{piece.outputs};
-      part.count = piece.outputs;
-      part.memory_row = row;
-      part.column_count = matrix ? options_.inputs : 0;
-      row += piece.outputs;
-      out.shard.pieces.push_back(std::move(part));
-    }
-    out.init = {matrix ? InitKind::kNormal : InitKind::kZeros, options_.deviation};
-    out.decay = matrix;
-    return out;
-  };
-  weight_ = params.add(spec(".weight", true));
-  if (options_.bias) bias_ = params.add(spec(".bias", false));
+  weight_ = params.add(spec(true));
+  if (options_.bias) bias_ = params.add(spec(false));
 }
 
 void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
-  ops::run(pass.ops, ops::LinearForward{.x = x,
+  Scratch::Frame frame(pass.ops.scratch);
+  InFlight all = gather_rows(pass, x_place(), x);
+  const TensorView partial = partial_rows(pass, y_place(), y);
+  // One rank's partial sums bring the bias.
+  const bool bias = bias_ && y_place().rank == 0;
+  ops::run(pass.ops, ops::LinearForward{.x = all.wait(),
                                         .w = pass.params.get(weight_.value),
-                                        .bias = bias_ ? pass.params.get(bias_.value) : TensorView(),
-                                        .y = y});
+                                        .bias = bias ? pass.params.get(bias_.value) : TensorView(),
+                                        .y = partial});
+  add_rows(pass, y_place(), partial, y).wait();
 }
 
-void Linear::backward_input(Pass& pass, TensorView dy, TensorView dx) const {
-  ops::run(pass.ops, ops::LinearBackwardInput{.dy = dy, .w = pass.params.get(weight_.value), .dx = dx});
+void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const {
+  Scratch::Frame frame(pass.ops.scratch);
+  const bool weights = which == Which::kBoth;
+  // What weights read is gathered again rather than kept: it arrives while the input's gradient is computed,
+  // whose sum over the ranks is under way while the weights' gradient is.
+  InFlight all_x = weights ? gather_rows(pass, x_place(), x) : InFlight(x, nullptr);
+  const TensorView all_dy = gather_rows(pass, y_place(), dy).wait();
+  const TensorView partial = partial_rows(pass, x_place(), dx);
+  ops::run(pass.ops,
+           ops::LinearBackwardInput{.dy = all_dy, .w = pass.params.get(weight_.value), .dx = partial});
+  InFlight sum = add_rows(pass, x_place(), partial, dx);
+  if (weights) add_weight_gradient(pass, all_x.wait(), all_dy);
+  sum.wait();
 }
 
 void Linear::backward_weight(Pass& pass, TensorView x, TensorView dy) const {
+  Scratch::Frame frame(pass.ops.scratch);
+  InFlight all_x = gather_rows(pass, x_place(), x), all_dy = gather_rows(pass, y_place(), dy);
+  add_weight_gradient(pass, all_x.wait(), all_dy.wait());
+}
+
+void Linear::add_weight_gradient(Pass& pass, TensorView x, TensorView dy) const {
   const GradTarget weight = pass.grads->target(weight_.grad);
   ops::LinearBackwardWeight op{
       .x = x, .dy = dy, .dw = weight.tensor, .dbias = {}, .accumulate = weight.accumulate};

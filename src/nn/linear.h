@@ -1,22 +1,36 @@
 // A linear layer y = x W^T + b. Its matrix may hold several canonical matrices, one below the other (q, k,
 // v).
+//
+// Among the ranks of a tensor-parallel group a layer is whole, or split by outputs ("column-parallel" in
+// Megatron-LM, whose matrices are transposed): every rank has some rows of every piece, all of x's columns
+// and some of y's; or split by inputs ("row-parallel"): every rank has some columns of W and x, and the
+// partial products are added (Shoeybi et al. 2019, section 3). x of the former and y of the latter are rows
+// of the residual stream, which may be split too (nn/tensor_rows.h).
 #pragma once
 
 #include "nn/module.h"
+#include "nn/tensor_rows.h"
 
 namespace stoa::nn {
 
 struct LinearPiece {
-  std::string name;  // canonical, without ".weight": "layers.0.attention.q"
-  std::int64_t outputs = 0;
+  std::string name;                        // canonical, without ".weight": "layers.0.attention.q"
+  std::int64_t outputs = 0;                // canonical
+  parallel::Part rows;                     // outputs held, where they are split
+  bool shared = false, first_copy = true;  // as in ShardPiece: other ranks hold the same outputs
 };
 
+enum class LinearSplit : std::uint8_t { kWhole, kOutputs, kInputs };
+
 struct LinearOptions {
-  std::string name;  // of the fused tensor, without ".weight"
-  std::int64_t inputs = 0;
+  std::string name;         // of the fused tensor, without ".weight"
+  std::int64_t inputs = 0;  // canonical
   std::vector<LinearPiece> pieces;
   bool bias = true;
   double deviation = 0.02;  // of the initial weights
+  LinearSplit split = LinearSplit::kWhole;
+  parallel::TensorPlace place;
+  parallel::Part columns;  // inputs held, where they are split
 };
 
 class Linear {
@@ -24,15 +38,29 @@ class Linear {
   explicit Linear(LinearOptions options);
 
   void declare(ParamList& params);
-  std::int64_t inputs() const { return options_.inputs; }
+  // Columns of x and of y on this rank.
+  std::int64_t inputs() const { return columns_.count; }
   std::int64_t outputs() const { return outputs_; }
 
-  void forward(Pass& pass, TensorView x, TensorView y) const;           // [T, K] -> [T, N]
-  void backward_input(Pass& pass, TensorView dy, TensorView dx) const;  // [T, N] -> [T, K]
-  void backward_weight(Pass& pass, TensorView x, TensorView dy) const;  // into the main gradients
+  void forward(Pass& pass, TensorView x, TensorView y) const;  // [T, K] -> [T, N]
+  // kBoth: dx [T, K] of dy [T, N], and the weights' gradients into the main gradients; kInput: dx alone.
+  void backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const;
+  // The weights' gradients alone.
+  void backward_weight(Pass& pass, TensorView x, TensorView dy) const;
 
  private:
+  ParamSpec spec(bool matrix) const;
+  void add_weight_gradient(Pass& pass, TensorView x, TensorView dy) const;
+  // Where rows of the stream come from, go to: the ranks of the group when this end of the layer is whole.
+  const parallel::TensorPlace& x_place() const { return split_at(LinearSplit::kOutputs); }
+  const parallel::TensorPlace& y_place() const { return split_at(LinearSplit::kInputs); }
+  const parallel::TensorPlace& split_at(LinearSplit split) const {
+    return options_.split == split ? options_.place : alone_;
+  }
+
   LinearOptions options_;
+  const parallel::TensorPlace alone_;
+  parallel::Part columns_;
   std::int64_t outputs_ = 0;
   Param weight_, bias_;
 };

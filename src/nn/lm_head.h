@@ -5,10 +5,14 @@
 // -> gradient of the normed stream and of the weights. No [all tokens, vocabulary] tensor exists, logits are
 // never computed twice, and all that is kept for later is the gradient of the input, in the place of the
 // input itself.
+//
+// Among the ranks of a tensor-parallel group the vocabulary is split: every rank has the logits of its ids,
+// and ranks exchange four numbers per token, from which each makes the loss and its own part of the gradient.
 #pragma once
 
 #include <span>
 
+#include "nn/embedding.h"
 #include "nn/norm.h"
 
 namespace stoa::nn {
@@ -18,6 +22,8 @@ struct LmHeadOptions {
   NormOptions norm;
   double deviation = 0.02;
   Precision precision;
+  parallel::TensorPlace place;
+  double smoothing = 0, z_weight = 0;  // of the loss that is trained (ops/loss.h)
 };
 
 class LmHead {
@@ -32,10 +38,11 @@ class LmHead {
   // Adds the loss of the microbatch to state[kLossSum]; replaces x [T, hidden] by its gradient; adds to the
   // gradients of norm and head.
   void train(Pass& pass, TensorView x) const;
-  // Loss of every token to `losses` [T] (not masked), added to state[kLossSum] where the pass has a state.
+  // Plain loss of every token to `losses` [T] (not masked), added to state[kLossSum] where the pass has a
+  // state. x: this rank's rows of the stream.
   void evaluate(Pass& pass, TensorView x, TensorView losses) const;
   // Logits [rows.size(), padded vocabulary] of chosen tokens, in ascending order; columns beyond the
-  // vocabulary have no meaning.
+  // vocabulary have no meaning. ConfigError where the vocabulary is split.
   void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const;
 
   // Tokens in a piece: as even as possible with at most kLogitsBytes of logits (but at least 64 tokens).
@@ -44,7 +51,12 @@ class LmHead {
   static constexpr std::int64_t kLogitsBytes = 128 << 20;
 
  private:
+  ParamSpec matrix(std::string name) const;
+  // Losses [T] of a piece, and its logits' gradient in their place when `train`.
+  void loss(Pass& pass, TensorView logits, std::int64_t begin, TensorView losses, bool train) const;
+
   LmHeadOptions options_;
+  VocabularyPart part_;
   Norm norm_;
   Param weight_;
 };

@@ -3,10 +3,22 @@
 namespace stoa::nn {
 namespace {
 
+parallel::Part columns_of(const MlpOptions& o) {
+  return parallel::part_of(o.ffn, o.place.size, o.place.rank);
+}
+
 Linear input_linear(const MlpOptions& o) {
-  const LinearPiece up{o.name + ".up", o.ffn};
-  if (!o.gated) return Linear({up.name, o.hidden, {up}, o.bias, o.deviation});
-  return Linear({o.name + ".gate_up", o.hidden, {{o.name + ".gate", o.ffn}, up}, o.bias, o.deviation});
+  LinearOptions out{.name = o.name + (o.gated ? ".gate_up" : ".up"),
+                    .inputs = o.hidden,
+                    .pieces = {},
+                    .bias = o.bias,
+                    .deviation = o.deviation,
+                    .split = LinearSplit::kOutputs,
+                    .place = o.place,
+                    .columns = {}};
+  if (o.gated) out.pieces.push_back({o.name + ".gate", o.ffn, columns_of(o)});
+  out.pieces.push_back({o.name + ".up", o.ffn, columns_of(o)});
+  return Linear(std::move(out));
 }
 
 }  // namespace
@@ -14,11 +26,14 @@ Linear input_linear(const MlpOptions& o) {
 Mlp::Mlp(const MlpOptions& options)
     : options_(options),
       up_(input_linear(options)),
-      down_({options.name + ".down",
-             options.ffn,
-             {{options.name + ".down", options.hidden}},
-             options.bias,
-             options.output_deviation}) {}
+      down_({.name = options.name + ".down",
+             .inputs = options.ffn,
+             .pieces = {{options.name + ".down", options.hidden, {}}},
+             .bias = options.bias,
+             .deviation = options.output_deviation,
+             .split = LinearSplit::kInputs,
+             .place = options.place,
+             .columns = columns_of(options)}) {}
 
 void Mlp::declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
                   int input) {
@@ -32,7 +47,7 @@ void Mlp::declare(ParamList& params, ActivationTable& table, std::int64_t tokens
                        up_.forward(pass, x, saved.put(pass, raw_));
                      }});
   activated_ =
-      table.declare({.tensor = {options_.name + ".activated", precision.compute, {tokens, options_.ffn}},
+      table.declare({.tensor = {options_.name + ".activated", precision.compute, {tokens, down_.inputs()}},
                      .producer = Producer::kActivation,
                      .make =
                          [this](Pass& pass, Saved& saved) {
@@ -43,8 +58,9 @@ void Mlp::declare(ParamList& params, ActivationTable& table, std::int64_t tokens
                                                                      .y = saved.put(pass, activated_)});
                          },
                      .weight_input = true});
-  output_gradient_ =
-      table.declare_stash({options_.name + ".output gradient", precision.compute, {tokens, options_.hidden}});
+  output_gradient_ = table.declare_stash({options_.name + ".output gradient",
+                                          precision.compute,
+                                          {options_.place.stream_rows(tokens), options_.hidden}});
   raw_gradient_ = table.declare_stash({options_.name + ".raw gradient", precision.compute, raw.shape});
 }
 
@@ -56,20 +72,18 @@ void Mlp::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
   const TensorView activated = saved.get(pass, activated_);
   const TensorView raw = saved.get(pass, raw_);
   const TensorView input = saved.get(pass, input_);
-  if (which == Which::kBoth) down_.backward_weight(pass, activated, dy);
   const TensorView draw = saved.put_stash(pass, which, raw_gradient_);
   {
     Scratch::Frame frame(pass.ops.scratch);
     const TensorView dactivated = options_.gated ? pass.ops.scratch.allocate(activated.dtype, activated.shape)
                                                  : draw;  // in place without gate
-    down_.backward_input(pass, dy, dactivated);
+    down_.backward(pass, which, activated, dy, dactivated);
     ops::run(
         pass.ops,
         ops::ActivationBackward{
             .kind = options_.activation, .gated = options_.gated, .x = raw, .dy = dactivated, .dx = draw});
   }
-  up_.backward_input(pass, draw, dx);
-  if (which == Which::kBoth) up_.backward_weight(pass, input, draw);
+  up_.backward(pass, which, input, draw, dx);
 }
 
 void Mlp::backward_weight(Pass& pass, Saved& saved) const {

@@ -14,6 +14,7 @@ struct MlpOptions {
   bool gated = false;
   bool bias = true;
   double deviation = 0.02, output_deviation = 0.02;
+  parallel::TensorPlace place;  // columns are split among the ranks of a tensor-parallel group
 };
 
 class Mlp final : public Sublayer {

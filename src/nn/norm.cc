@@ -2,14 +2,22 @@
 
 namespace stoa::nn {
 
-Norm::Norm(std::string name, NormOptions options, std::int64_t width)
-    : name_(std::move(name)), options_(options), width_(width) {}
+Norm::Norm(std::string name, NormOptions options, std::int64_t width, const parallel::TensorPlace& place,
+           bool partial)
+    : name_(std::move(name)),
+      options_(options),
+      width_(width),
+      place_(place),
+      partial_(partial && place.split()) {}
 
 void Norm::declare(ParamList& params) {
   const auto spec = [&](const char* suffix, InitKind init) {
     ParamSpec out;
     out.name = name_ + suffix;
     out.shard = ShardSpec::whole(out.name, Shape{width_});
+    out.shard.pieces[0].shared = place_.split();
+    out.shard.pieces[0].first_copy = place_.rank == 0;
+    if (partial_) out.grad_partial_over.push_back(parallel::Axis::kTensor);
     out.init = {init, 0};
     out.decay = false;
     return out;

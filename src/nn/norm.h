@@ -13,7 +13,10 @@ struct NormOptions {
 
 class Norm {
  public:
-  Norm(std::string name, NormOptions options, std::int64_t width);
+  // Every rank of a tensor-parallel group holds the parameters. `partial`: each sees some of the rows or
+  // heads alone, and gradients are partial sums.
+  Norm(std::string name, NormOptions options, std::int64_t width, const parallel::TensorPlace& place = {},
+       bool partial = false);
 
   void declare(ParamList& params);
 
@@ -37,6 +40,8 @@ class Norm {
   std::string name_;
   NormOptions options_;
   std::int64_t width_;
+  parallel::TensorPlace place_;
+  bool partial_;
   Param gamma_, beta_;
 };
 

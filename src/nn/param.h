@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "parallel/parallel_context.h"
+#include "parallel/tensor_place.h"
 #include "tensor/shard_spec.h"
 #include "tensor/tensor_view.h"
 
@@ -24,8 +25,10 @@ struct ParamSpec {
   std::string name;  // of the tensor in memory: "layers.3.attention.qkv.weight"
   ShardSpec shard;   // its canonical parts; shard.local is the shape in memory
   ParamInit init;
-  bool decay = true;                              // weight decay applies (matrices; not norms and biases)
-  std::vector<parallel::Axis> grad_partial_over;  // gradients are to be summed over these axes
+  bool decay = true;  // weight decay applies (matrices; not norms and biases)
+  // Gradients are to be summed over the ranks of these axes that hold the same elements; over the tensor axis
+  // that is the pieces marked `shared`.
+  std::vector<parallel::Axis> grad_partial_over;
 
   // Matrices are held in compute precision; vectors (norms, biases) in the accumulation type: they cost
   // nothing there.

@@ -71,7 +71,11 @@ bool Saved::in_place(int activation) const {
 
 Shape Saved::shape_of(const TensorSpec& spec) const {
   Shape shape = spec.shape;
-  if (tokens_ >= 0) shape.set(0, tokens_);
+  // Dimension 0 counts tokens: all of them, or this rank's rows of the stream, as the block's input does.
+  if (tokens_ >= 0) {
+    const std::int64_t declared = table_->activations()[0].tensor.shape[0];
+    shape.set(0, declared == shape[0] ? tokens_ : tokens_ * (shape[0] / declared));
+  }
   return shape;
 }
 

@@ -74,8 +74,8 @@ class Saved {
   // `slot` holds table.saved_bytes() bytes, `stash` table.stash_bytes() (or is none: backward is never
   // split).
   Saved(const ActivationTable& table, TensorView slot, TensorView stash);
-  // Nothing is kept (inference): every activation is a temporary with `tokens` rows, whatever the table was
-  // declared for.
+  // Nothing is kept (inference): every activation is a temporary, `tokens` rows of the block's input (the
+  // first activation), whatever the table was declared for.
   Saved(const ActivationTable& table, std::int64_t tokens);
 
   // The tensor, made now if it is neither saved nor made since begin(). Temporaries live on the scratch stack

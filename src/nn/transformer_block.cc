@@ -6,18 +6,23 @@ namespace stoa::nn {
 
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options)
     : options_(options),
-      norm1_(options.name + ".norm1", options.norm, options.attention.hidden),
-      norm2_(options.name + ".norm2", options.norm, options.attention.hidden),
+      norm1_(options.name + ".norm1", options.norm, options.attention.hidden, options.attention.place,
+             options.attention.place.splits_stream()),
+      norm2_(options.name + ".norm2", options.norm, options.attention.hidden, options.attention.place,
+             options.attention.place.splits_stream()),
       attention_(options.attention),
       mlp_(options.mlp) {}
 
 ops::Dropout TransformerBlock::dropout(const Pass& pass, const char* branch) const {
-  return dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name + branch);
+  return dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name + branch,
+                    options_.attention.place);
 }
 
 void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::int64_t tokens) {
   const Precision precision = options_.precision;
-  const Shape stream{tokens, options_.attention.hidden};
+  // This rank's rows of the residual stream; the branches see all tokens.
+  const std::int64_t rows = options_.attention.place.stream_rows(tokens);
+  const Shape stream{rows, options_.attention.hidden};
   const auto activation = [&](const char* name, DType type, Shape shape, Producer producer,
                               void (TransformerBlock::*make)(Pass&, Saved&) const,
                               bool weight_input = false) {
@@ -32,7 +37,7 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
   norm1_.declare(params);
   normed1_ =
       activation("normed1", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm1, true);
-  stats1_ = activation("statistics1", precision.vectors(), {tokens, 2}, Producer::kNorm,
+  stats1_ = activation("statistics1", precision.vectors(), {rows, 2}, Producer::kNorm,
                        &TransformerBlock::make_norm1);
   attention_.declare(params, table, tokens, precision, normed1_);
   norm2_.declare(params);
@@ -40,7 +45,7 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
       activation("middle", precision.residual, stream, Producer::kLinear, &TransformerBlock::make_middle);
   normed2_ =
       activation("normed2", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm2, true);
-  stats2_ = activation("statistics2", precision.vectors(), {tokens, 2}, Producer::kNorm,
+  stats2_ = activation("statistics2", precision.vectors(), {rows, 2}, Producer::kNorm,
                        &TransformerBlock::make_norm2);
   mlp_.declare(params, table, tokens, precision, normed2_);
 }

@@ -16,11 +16,11 @@ namespace stoa::ops {
 template <class... Ops>
 struct OpList {};
 
-using AllOps =
-    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
-           AttentionForward, AttentionBackward, Rotary, ActivationForward, ActivationBackward,
-           EmbeddingForward, EmbeddingBackward, CrossEntropy, SumLosses, Cast, ResidualAdd, DropoutBackward,
-           AddTo, FillZero, BeginStep, SumSquares, PrepareUpdate, AdamUpdate, SgdUpdate>;
+using AllOps = OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
+                      AttentionForward, AttentionBackward, Rotary, ActivationForward, ActivationBackward,
+                      EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge,
+                      SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, FillZero, BeginStep, SumSquares,
+                      PrepareUpdate, AdamUpdate, SgdUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -36,6 +36,8 @@ void check(const ActivationBackward&);
 void check(const EmbeddingForward&);
 void check(const EmbeddingBackward&);
 void check(const CrossEntropy&);
+void check(const CrossEntropyPart&);
+void check(const CrossEntropyMerge&);
 void check(const SumLosses&);
 void check(const Cast&);
 void check(const ResidualAdd&);

@@ -55,6 +55,38 @@ TEST_P(BackendTest, CrossEntropy) {
           op.losses = t.empty(DType::kF32, {tokens});
           expect_like_reference(backend(), op);
           expect_like_reference(backend(), SumLosses{op.losses, op.loss_mask, t.state()});
+          op.smoothing = 0.1;
+          op.z_weight = 1e-3;
+          expect_like_reference(backend(), op);
+
+          // The same columns as the third quarter of a vocabulary, beside another rank's part.
+          const std::int64_t whole = 4 * vocabulary;
+          CrossEntropyPart part{op.logits, t.random_int32(tokens, whole), 2 * vocabulary, vocabulary,
+                                t.empty(DType::kF32, {tokens, 4})};
+          expect_like_reference(backend(), part);
+          for (const double smoothing : {0.0, 0.1}) {
+            CrossEntropyMerge merge;
+            if (gradient) merge.logits = t.copy(op.logits), merge.state = op.state;
+            merge.labels = part.labels;
+            merge.loss_mask = op.loss_mask;
+            merge.parts = t.random(DType::kF32, {2, tokens, 4});
+            run_reference(part);
+            Values parts = load(merge.parts);
+            const Values own = load(part.part);
+            for (std::int64_t i = 0; i < tokens * 4; ++i) {
+              if (i % 4 == 1) parts[i] = std::fabs(parts[i]) + 1;
+              if (i % 4 == 2 && own[i] != 0) parts[i] = 0;  // one rank alone holds the label
+              parts[tokens * 4 + i] = own[i];
+            }
+            store(parts, merge.parts);
+            merge.first_column = part.first_column;
+            merge.columns = vocabulary;
+            merge.vocabulary = whole;
+            merge.losses = op.losses;
+            merge.smoothing = smoothing;
+            merge.z_weight = smoothing / 100;
+            expect_like_reference(backend(), merge);
+          }
           t.expect_guards();
         }
       }

@@ -271,6 +271,14 @@ TEST_P(BackendTest, Embedding) {
           backward.dtable = t.random(DType::kF32, {23, d});
           if (positions) backward.dposition_table = t.random(DType::kF32, {83, d});
           expect_like_reference(backend(), backward);
+
+          // Ids 5 to 16 of 23.
+          forward.table = t.random(type, {12, d});
+          backward.dtable = t.random(DType::kF32, {12, d});
+          forward.first_id = backward.first_id = 5;
+          forward.vocabulary = backward.vocabulary = 23;
+          expect_like_reference(backend(), forward);
+          expect_like_reference(backend(), backward);
           t.expect_guards();
         }
       }

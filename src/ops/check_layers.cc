@@ -14,6 +14,15 @@ void check_dropout(const Checker& c, const Dropout& dropout) {
          dropout.first_token);
 }
 
+// Rows of an embedding table within the vocabulary.
+template <class Op>
+void check_part(const Checker& c, const Op& op, const TensorView& table) {
+  c.that(op.vocabulary == 0 ? op.first_id == 0
+                            : op.first_id >= 0 && op.first_id + table.shape[0] <= op.vocabulary,
+         "the table {} holds ids from {} of a vocabulary of {}: expected a part of it, or 0 and 0",
+         table.text(), op.first_id, op.vocabulary);
+}
+
 // [T, D] or [T, G, D]
 void check_norm_input(const Checker& c, const TensorView& x, const TensorView& gamma) {
   c.tensor("gamma", gamma, TypeSet::any_float(), "[D]", {-1});
@@ -124,6 +133,7 @@ void check(const EmbeddingForward& op) {
   c.optional("position_table", op.position_table, op.table.dtype, "[P, D]", {-1, d});
   check_dropout(c, op.dropout);
   c.tensor("y", op.y, TypeSet::floats_like(op.table.dtype), "[T, D]", {tokens, d});
+  check_part(c, op, op.table);
 }
 
 void check(const EmbeddingBackward& op) {
@@ -136,6 +146,7 @@ void check(const EmbeddingBackward& op) {
   if (c.optional("dposition_table", op.dposition_table, sum, "[P, D]", {-1, d}))
     c.tensor("positions", op.positions, DType::kI32, "[T]", {op.tokens.shape[0]});
   check_dropout(c, op.dropout);
+  check_part(c, op, op.dtable);
 }
 
 void check(const Cast& op) {

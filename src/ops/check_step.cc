@@ -20,6 +20,12 @@ void check_update(const Checker& c, const Op& op) {
   check_state(c, op.state);
 }
 
+template <class Op>
+void check_loss_terms(const Checker& c, const Op& op) {
+  c.probability("smoothing", op.smoothing);
+  c.that(op.z_weight >= 0, "z_weight is {}, expected 0 or more", op.z_weight);
+}
+
 }  // namespace
 
 void check(const CrossEntropy& op) {
@@ -33,6 +39,35 @@ void check(const CrossEntropy& op) {
   c.tensor("loss_mask", op.loss_mask, DType::kF32, "[T]", {tokens});
   c.tensor("losses", op.losses, accumulation_type(op.logits.dtype), "[T]", {tokens});
   if (op.gradient) check_state(c, op.state);
+  check_loss_terms(c, op);
+}
+
+void check(const CrossEntropyPart& op) {
+  const Checker c(op);
+  c.tensor("logits", op.logits, TypeSet::any_float(), "[T, V']", {-1, -1});
+  c.that(op.first_column >= 0 && op.columns > 0 && op.columns <= op.logits.shape[1],
+         "columns are {} from {}, expected 1 to {} columns of logits {}", op.columns, op.first_column,
+         op.logits.shape[1], op.logits.text());
+  c.tensor("labels", op.labels, DType::kI32, "[T]", {op.logits.shape[0]});
+  c.tensor("part", op.part, accumulation_type(op.logits.dtype), "[T, 4]", {op.logits.shape[0], 4});
+}
+
+void check(const CrossEntropyMerge& op) {
+  const Checker c(op);
+  c.tensor("parts", op.parts, TypeSet(DType::kF64) | DType::kF32, "[ranks, T, 4]", {-1, -1, 4});
+  c.that(op.parts.shape[0] > 0, "parts are {}, expected those of a rank at least", op.parts.text());
+  const std::int64_t tokens = op.parts.shape[1];
+  c.that(op.first_column >= 0 && op.columns > 0 && op.first_column + op.columns <= op.vocabulary,
+         "columns are {} from {} of a vocabulary of {}", op.columns, op.first_column, op.vocabulary);
+  if (c.optional("logits", op.logits, TypeSet::floats_like(op.parts.dtype), "[T, V']", {tokens, -1})) {
+    c.that(op.columns <= op.logits.shape[1], "columns are {}, expected at most those of logits {}",
+           op.columns, op.logits.text());
+    check_state(c, op.state);
+  }
+  c.tensor("labels", op.labels, DType::kI32, "[T]", {tokens});
+  c.tensor("loss_mask", op.loss_mask, DType::kF32, "[T]", {tokens});
+  c.tensor("losses", op.losses, op.parts.dtype, "[T]", {tokens});
+  check_loss_terms(c, op);
 }
 
 void check(const SumLosses& op) {

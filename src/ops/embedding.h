@@ -14,6 +14,10 @@ struct EmbeddingForward {
   TensorView position_table;  // [P, D] or none
   Dropout dropout;
   TensorView y;  // [T, D]; its type may be wider than the table's
+  // A part of a table: row 0 is `first_id` of a vocabulary of so many ids. The rows of y whose token lies in
+  // another part are zero, without position: the parts' results add up to that of the whole. 0: the table is
+  // whole.
+  std::int64_t first_id = 0, vocabulary = 0;
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -34,6 +38,8 @@ struct EmbeddingBackward {
   TensorView dy;               // [T, D]
   TensorView dtable;           // [V, D] accumulation type, +=
   TensorView dposition_table;  // [P, D] accumulation type, += ; or none
+  // A part of a table, as in forward: tokens of other parts add nothing to it. Positions are those of all.
+  std::int64_t first_id = 0, vocabulary = 0;
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {

@@ -216,6 +216,82 @@ TEST(Gradient, CrossEntropyWithMaskAndPadding) {
     for (int i = 5; i < 8; ++i) EXPECT_EQ(gradient[row * 8 + i], 0) << "padding";
 }
 
+TEST(Gradient, CrossEntropyWithSmoothingAndZ) {
+  Tensors t;
+  CrossEntropy forward;
+  forward.logits = t.random(kF64, {3, 8}, 2);
+  forward.labels = t.int32({3, 0, 4});
+  forward.loss_mask = t.of(DType::kF32, {3}, {1, 1, 1});
+  forward.vocabulary = 7;
+  forward.smoothing = 0.2;
+  forward.z_weight = 0.05;
+  forward.gradient = false;
+  forward.losses = t.empty(kF64, {3});
+  CrossEntropy backward = forward;
+  backward.gradient = true;
+  backward.state = t.state(1);
+  run_reference(BeginStep{backward.state, 1});
+  const Values expected =
+      numeric_gradient(forward.logits, forward.losses, {1, 1, 1}, [&] { run_reference(forward); });
+  run_reference(backward);
+  expect_gradient(backward.logits, expected, "dlogits");
+}
+
+// A vocabulary of 7 cut into 3, 2 and 2 columns gives the losses and gradients of the whole.
+TEST(Gradient, CrossEntropyOfASplitVocabulary) {
+  Tensors t;
+  CrossEntropy whole;
+  whole.logits = t.random(kF64, {5, 7}, 3);
+  whole.labels = t.int32({3, 0, 6, 2, 9});
+  whole.loss_mask = t.of(DType::kF32, {5}, {1, 1, 1, 1, 0});
+  whole.vocabulary = 7;
+  whole.smoothing = 0.1;
+  whole.z_weight = 0.02;
+  whole.state = t.state(4);
+  run_reference(BeginStep{whole.state, 4});
+  whole.losses = t.empty(kF64, {5});
+  const Values logits = load(whole.logits);
+  const std::int64_t first[] = {0, 3, 5, 7};
+  const TensorView parts = t.empty(kF64, {3, 5, 4});
+  std::vector<TensorView> pieces;
+  for (std::int64_t r = 0; r < 3; ++r) {
+    const std::int64_t columns = first[r + 1] - first[r];
+    Values values;
+    for (std::int64_t i = 0; i < 5; ++i) {
+      for (std::int64_t c = 0; c < columns; ++c) values.push_back(logits[i * 7 + first[r] + c]);
+      values.push_back(99);  // padding
+    }
+    pieces.push_back(t.of(kF64, {5, columns + 1}, values));
+    run_reference(
+        CrossEntropyPart{pieces.back(), whole.labels, first[r], columns, parts.slice(r, 1).reshape({5, 4})});
+  }
+  run_reference(whole);
+  const Values gradient = load(whole.logits), losses = load(whole.losses);
+  for (std::int64_t r = 0; r < 3; ++r) {
+    const std::int64_t columns = first[r + 1] - first[r];
+    CrossEntropyMerge merge;
+    merge.logits = pieces[static_cast<std::size_t>(r)];
+    merge.labels = whole.labels;
+    merge.loss_mask = whole.loss_mask;
+    merge.parts = parts;
+    merge.first_column = first[r];
+    merge.columns = columns;
+    merge.vocabulary = 7;
+    merge.state = whole.state;
+    merge.losses = t.empty(kF64, {5});
+    merge.smoothing = whole.smoothing;
+    merge.z_weight = whole.z_weight;
+    run_reference(merge);
+    const Values got = load(merge.logits), got_losses = load(merge.losses);
+    for (std::int64_t i = 0; i < 5; ++i) {
+      EXPECT_NEAR(got_losses[i], losses[i], 1e-13);
+      for (std::int64_t c = 0; c < columns; ++c)
+        EXPECT_NEAR(got[i * (columns + 1) + c], gradient[i * 7 + first[r] + c], 1e-14);
+      EXPECT_EQ(got[i * (columns + 1) + columns], 0) << "padding";
+    }
+  }
+}
+
 TEST(Gradient, ResidualAddAndDropout) {
   Tensors t;
   const Dropout dropout{0.5F, philox_key(1, RandomPurpose::kHiddenDropout, "x"), 5};

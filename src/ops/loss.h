@@ -1,5 +1,8 @@
 // Cross entropy over the vocabulary. The gradient takes the place of the logits, so no second [T, V] tensor
 // exists, and the caller works through tokens in pieces, so no [all tokens, V] tensor exists.
+//
+// loss[t] = lse - (1 - smoothing) x[label] - smoothing / V * sum of x + z_weight lse^2, lse = log sum exp x:
+// label smoothing as PyTorch defines it, and the z-loss of PaLM (Chowdhery et al. 2022, section 5).
 #pragma once
 
 #include "ops/access.h"
@@ -14,13 +17,56 @@ struct CrossEntropy {
   std::int64_t vocabulary = 0;  // columns beyond it are padding: out of the sum, gradient 0
   bool gradient = true;  // logits <- loss_mask * seed * (softmax - onehot), seed = slot kLossSeed of `state`
   TensorView state;      // fp64 [StepSlot::kCount]; none when no gradient is wanted
-  TensorView losses;     // [T] accumulation type: -log softmax[label], not masked
+  TensorView losses;     // [T] accumulation type, not masked
+  double smoothing = 0, z_weight = 0;
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
     f("logits", a.logits, a.gradient ? Access::kReadWrite : Access::kRead);
     f("labels", a.labels, Access::kRead);
     f("loss_mask", a.loss_mask, Access::kRead);
+    f("state", a.state, Access::kRead);
+    f("losses", a.losses, Access::kWrite);
+  }
+};
+
+// The same over a vocabulary whose columns are split among ranks, in two steps around one all-gather. What a
+// rank knows of each token of its columns: the highest logit, the sum of exponentials below it, the logit of
+// the label (0 where another rank holds it) and the sum of logits.
+struct CrossEntropyPart {
+  static constexpr const char* kName = "cross entropy part";
+  TensorView logits;                           // [T, V'], V' >= columns
+  TensorView labels;                           // int32 [T]
+  std::int64_t first_column = 0, columns = 0;  // of the vocabulary; columns here beyond them are padding
+  TensorView part;                             // [T, 4] accumulation type
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("logits", a.logits, Access::kRead);
+    f("labels", a.labels, Access::kRead);
+    f("part", a.part, Access::kWrite);
+  }
+};
+
+// Loss of every token and the gradient of this rank's logits from the parts of all ranks, taken in their
+// order.
+struct CrossEntropyMerge {
+  static constexpr const char* kName = "cross entropy merge";
+  TensorView logits;     // [T, V'] becomes the gradient; none when no gradient is wanted
+  TensorView labels;     // int32 [T]
+  TensorView loss_mask;  // fp32 [T]
+  TensorView parts;      // [ranks, T, 4] accumulation type
+  std::int64_t first_column = 0, columns = 0, vocabulary = 0;
+  TensorView state;   // fp64 [StepSlot::kCount]; none when no gradient is wanted
+  TensorView losses;  // [T] accumulation type, not masked
+  double smoothing = 0, z_weight = 0;
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("logits", a.logits, Access::kReadWrite);
+    f("labels", a.labels, Access::kRead);
+    f("loss_mask", a.loss_mask, Access::kRead);
+    f("parts", a.parts, Access::kRead);
     f("state", a.state, Access::kRead);
     f("losses", a.losses, Access::kWrite);
   }

@@ -26,6 +26,9 @@ struct ShardPiece {
   std::int64_t memory_row = 0;  // first local row
   std::int64_t column_begin = 0;
   std::int64_t column_count = 0;  // columns held (0: vectors have none)
+  // Tensor parallelism: ranks of the group may hold copies of the same elements (`shared` says so on all of
+  // them). The first of these ranks counts them in norms and writes them to files.
+  bool shared = false, first_copy = true;
 };
 
 struct FlatRange {

@@ -38,6 +38,8 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const EmbeddingBackward& op, Resources resources) override;
   std::size_t workspace_bytes(const EmbeddingBackward& op) const override;
   void execute(const CrossEntropy& op, Resources resources) override;
+  void execute(const CrossEntropyPart& op, Resources resources) override;
+  void execute(const CrossEntropyMerge& op, Resources resources) override;
   void execute(const Cast& op, Resources resources) override;
   void execute(const ResidualAdd& op, Resources resources) override;
   void execute(const DropoutBackward& op, Resources resources) override;

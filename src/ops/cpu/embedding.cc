@@ -11,6 +11,13 @@ void check_ids(const char* what, const std::int32_t* ids, std::int64_t count, st
                        "embedding: {} {} at token {} is outside the table of {}", what, ids[t], t, limit);
 }
 
+template <class Op>
+void set_ids(EmbeddingArgs& args, const Op& op, const TensorView& table) {
+  args.first_id = op.first_id;
+  args.ids = table.rows();
+  check_ids("token id", args.tokens, op.tokens.elements(), op.vocabulary > 0 ? op.vocabulary : table.rows());
+}
+
 }  // namespace
 
 void CpuBackend::execute(const EmbeddingForward& op, Resources resources) {
@@ -19,7 +26,7 @@ void CpuBackend::execute(const EmbeddingForward& op, Resources resources) {
   EmbeddingArgs args;
   args.tokens = op.tokens.as<std::int32_t>();
   args.table = rows_of(op.table);
-  check_ids("token id", args.tokens, op.tokens.elements(), op.table.rows());
+  set_ids(args, op, op.table);
   if (op.position_table) {
     args.positions = op.positions.as<std::int32_t>();
     args.position_table = rows_of(op.position_table);
@@ -41,7 +48,7 @@ void CpuBackend::execute(const EmbeddingBackward& op, Resources resources) {
   EmbeddingArgs args;
   args.tokens = op.tokens.as<std::int32_t>();
   args.table = rows_of(op.dtable);
-  if (op.dtable) check_ids("token id", args.tokens, op.tokens.elements(), op.dtable.rows());
+  if (op.dtable) set_ids(args, op, op.dtable);
   if (op.dposition_table) {
     args.positions = op.positions.as<std::int32_t>();
     args.position_table = rows_of(op.dposition_table);

@@ -11,9 +11,14 @@ void forward_rows(const EmbeddingArgs& a, std::int64_t begin, std::int64_t end) 
   const std::int64_t piece = a.dropout.p == 0 ? columns : kDropoutPiece;
   float factors[kDropoutPiece];
   for (std::int64_t t = begin; t < end; ++t) {
-    const auto* word = row_of<E>(a.table, a.tokens[t]);
-    const auto* place = a.position_table.data ? row_of<E>(a.position_table, a.positions[t]) : nullptr;
+    const std::int64_t id = a.tokens[t] - a.first_id;
     auto* y = row_of<Y>(a.y, t);
+    if (id < 0 || id >= a.ids) {
+      for_vectors(columns, [&](std::int64_t i, auto part) { Y::put(y + i, F{}, part); });
+      continue;
+    }
+    const auto* word = row_of<E>(a.table, id);
+    const auto* place = a.position_table.data ? row_of<E>(a.position_table, a.positions[t]) : nullptr;
     for (std::int64_t c = 0; c < columns; c += piece) {
       const std::int64_t n = columns - c < piece ? columns - c : piece;
       if (a.dropout.p != 0) dropout_factors(a.dropout, a.dropout.first + t * columns + c, n, factors);
@@ -39,7 +44,8 @@ void backward_columns(const EmbeddingArgs& a, std::int64_t tokens, std::int64_t 
   float factors[kDropoutPiece];
   for (std::int64_t t = 0; t < tokens; ++t) {
     const auto* dy = row_of<Y>(a.y, t);
-    float* word = a.table.data ? row_of<F32>(a.table, a.tokens[t]) : nullptr;
+    const std::int64_t id = a.tokens[t] - a.first_id;
+    float* word = a.table.data && id >= 0 && id < a.ids ? row_of<F32>(a.table, id) : nullptr;
     float* place = a.position_table.data ? row_of<F32>(a.position_table, a.positions[t]) : nullptr;
     for (std::int64_t c = begin; c < end; c += kDropoutPiece) {
       const std::int64_t n = end - c < kDropoutPiece ? end - c : kDropoutPiece;

@@ -9,8 +9,9 @@ namespace stoa::ops::cpu {
 struct EmbeddingArgs {
   const std::int32_t* tokens = nullptr;
   const std::int32_t* positions = nullptr;
-  Rows table, position_table;  // of the weights; backward: their main gradients, or absent
-  Rows y;                      // backward: dy
+  Rows table, position_table;          // of the weights; backward: their main gradients, or absent
+  Rows y;                              // backward: dy
+  std::int64_t first_id = 0, ids = 0;  // the table's; rows of other tokens are zero, and add nothing to it
   DropoutArgs dropout;
 };
 

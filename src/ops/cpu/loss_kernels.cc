@@ -41,9 +41,10 @@ void exponentials_of(const typename E::Storage* row, std::int64_t n, float* top,
 }
 
 template <class E>
-void softmax_of(typename E::Storage* row, std::int64_t n, std::int64_t width, float lse, float weight) {
+void softmax_of(typename E::Storage* row, std::int64_t n, std::int64_t width, float lse, float weight,
+                float shift) {
   for_vectors(n, [&](std::int64_t i, auto part) {
-    E::put(row + i, exp(E::get(row + i, part) - lse) * weight, part);
+    E::put(row + i, exp(E::get(row + i, part) - lse) * weight - shift, part);
   });
   for_vectors(width - n, [&](std::int64_t i, auto part) { E::put(row + n + i, F{}, part); });
 }
@@ -55,17 +56,31 @@ void exponentials(Element type, const void* row, std::int64_t n, float* top, flo
   });
 }
 
-void softmax(Element type, void* row, std::int64_t n, std::int64_t width, float lse, float weight) {
+void softmax(Element type, void* row, std::int64_t n, std::int64_t width, float lse, float weight,
+             float shift) {
   with_type(type, [&](auto tag) {
     using E = decltype(tag);
-    softmax_of<E>(static_cast<typename E::Storage*>(row), n, width, lse, weight);
+    softmax_of<E>(static_cast<typename E::Storage*>(row), n, width, lse, weight, shift);
   });
+}
+
+float total(Element type, const void* row, std::int64_t n) {
+  float sum = 0;
+  with_type(type, [&](auto tag) {
+    using E = decltype(tag);
+    F lanes{};
+    for_vectors(n, [&](std::int64_t i, auto part) {
+      lanes += E::get(static_cast<const typename E::Storage*>(row) + i, part);
+    });
+    sum = reduce_add(lanes);
+  });
+  return sum;
 }
 
 }  // namespace
 
 const LossKernels& loss_kernels() {
-  static constexpr LossKernels kTable{exponentials, softmax};
+  static constexpr LossKernels kTable{exponentials, softmax, total};
   return kTable;
 }
 

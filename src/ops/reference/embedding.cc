@@ -14,6 +14,16 @@ std::int64_t checked(std::int64_t id, const TensorView& table, const char* what)
   return id;
 }
 
+// Row of token `id` in a table that may be a part of the vocabulary; -1: in another part.
+template <class Op>
+std::int64_t row_of_token(const Op& op, std::int64_t id, const TensorView& table) {
+  if (op.vocabulary == 0) return checked(id, table, "token");
+  require<DataError>(id >= 0 && id < op.vocabulary, "embedding: token {} is outside the vocabulary of {}", id,
+                     op.vocabulary);
+  const std::int64_t row = id - op.first_id;
+  return row >= 0 && row < table.rows() ? row : -1;
+}
+
 // Row `id` of a table, alone: tables are large and few rows are used.
 Values row_of(const TensorView& table, std::int64_t id, const char* what) {
   return load(table.slice(checked(id, table, what), 1));
@@ -45,7 +55,9 @@ void ReferenceBackend::execute(const EmbeddingForward& op, Resources) {
   const auto tokens = load_integers(op.tokens), positions = load_integers(op.positions);
   Values y(static_cast<std::size_t>(rows * d));
   for (std::int64_t t = 0; t < rows; ++t) {
-    Values row = row_of(op.table, tokens[t], "token");
+    const std::int64_t token_row = row_of_token(op, tokens[t], op.table);
+    if (token_row < 0) continue;
+    Values row = row_of(op.table, token_row, "token");
     if (op.position_table) {
       const Values position = row_of(op.position_table, positions[t], "position");
       for (std::int64_t i = 0; i < d; ++i) row[i] += position[i];
@@ -62,7 +74,8 @@ void ReferenceBackend::execute(const EmbeddingBackward& op, Resources) {
   RowSums table(op.dtable, "token"), position_table(op.dposition_table, "position");
   for (std::int64_t t = 0; t < rows; ++t) {
     for (std::int64_t i = 0; i < d; ++i) dy[t * d + i] *= dropout_factor(op.dropout, t, i, d);
-    table.add(tokens[t], &dy[t * d]);
+    const std::int64_t token_row = row_of_token(op, tokens[t], op.dtable);
+    if (token_row >= 0) table.add(token_row, &dy[t * d]);
     if (op.dposition_table) position_table.add(positions[t], &dy[t * d]);
   }
   table.store_all();

@@ -26,6 +26,8 @@ class ReferenceBackend : public Backend {
   void execute(const EmbeddingForward& op, Resources resources) override;
   void execute(const EmbeddingBackward& op, Resources resources) override;
   void execute(const CrossEntropy& op, Resources resources) override;
+  void execute(const CrossEntropyPart& op, Resources resources) override;
+  void execute(const CrossEntropyMerge& op, Resources resources) override;
   void execute(const SumLosses& op, Resources resources) override;
   void execute(const Cast& op, Resources resources) override;
   void execute(const ResidualAdd& op, Resources resources) override;

@@ -1,0 +1,202 @@
+// A model split over the ranks of a tensor-parallel group is the model of one rank, in fp64.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "model/test_model.h"
+#include "parallel/thread_contexts.h"
+
+namespace stoa::model {
+namespace {
+
+using testing::Batch;
+using testing::Model;
+
+constexpr std::int64_t kLength = 6, kRows = 4;
+
+ModelConfig gpt2() {
+  ModelConfig c;
+  c.num_layers = 2;
+  c.hidden_size = 16;
+  c.num_attention_heads = 4;
+  c.ffn_hidden_size = 22;
+  c.encoder_seq_length = kLength;
+  c.vocab_size = 19;
+  c.make_vocab_size_divisible_by = 8;
+  c.init_method_std = 0.2;
+  return c;
+}
+
+ModelConfig llama(std::int64_t groups) {
+  ModelConfig c = gpt2();
+  c.position_embedding_type = PositionEmbedding::kRope;
+  c.normalization = Normalization::kRmsNorm;
+  c.activation = Activation::kSwiglu;
+  c.bias = BiasKind::kNone;
+  c.share_embeddings_and_output_weights = false;
+  c.num_query_groups = groups;
+  return c;
+}
+
+struct Case {
+  const char* name;
+  ModelConfig config;
+  std::vector<std::int64_t> documents = {};
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> out{
+      {"gpt2", gpt2()}, {"llama", llama(4)}, {"grouped", llama(2)}, {"multi_query", llama(1)}};
+  Case c{"dropout", gpt2()};
+  c.config.hidden_dropout = 0.2;
+  c.config.attention_dropout = 0.3;
+  c.config.embedding_dropout = 0.1;
+  out.push_back(c);
+  c = {"qk_norm_grouped_bias", gpt2()};
+  c.config.qk_layernorm = true;
+  c.config.num_query_groups = 2;
+  out.push_back(c);
+  c = {"packed_window_untied", llama(2)};
+  c.config.window_size = 2;
+  c.config.qk_layernorm = true;
+  c.documents = {1, 3, 2};
+  out.push_back(c);
+  return out;
+}
+
+struct Setting {
+  parallel::TensorPlace place;
+  nn::RecomputeLevel recompute = nn::RecomputeLevel::kNone;
+  bool split = false;
+};
+
+// What a run gives, by canonical name.
+struct Outcome {
+  double loss = 0;
+  std::map<std::string, std::vector<double>> gradients;
+  std::vector<double> token_losses;
+};
+
+// Copies a rank's pieces of a parameter into canonical tensors; copies of one element must be the same bits.
+void collect(const ShardSpec& shard, TensorView local, Outcome& out) {
+  const double* values = local.as<double>();
+  for (const auto& piece : shard.pieces) {
+    const std::int64_t columns = piece.global.rank() >= 2 ? piece.global.inner() : 1;
+    const std::int64_t held = std::max<std::int64_t>(1, piece.column_count);
+    auto& whole = out.gradients[piece.name];
+    whole.resize(static_cast<std::size_t>(piece.global.elements()), std::nan(""));
+    for (std::int64_t r = 0; r < piece.count; ++r)
+      for (std::int64_t i = 0; i < held; ++i) {
+        double& to = whole[static_cast<std::size_t>((piece.begin + r) * columns + piece.column_begin + i)];
+        const double from = values[(piece.memory_row + r) * held + i];
+        EXPECT_TRUE(std::isnan(to) || (piece.shared && to == from)) << piece.name << " is held twice";
+        to = from;
+      }
+  }
+}
+
+// Two microbatches, on the ranks of a group; a group of one is the model that is not split.
+Outcome run(const Case& what, const Setting& setting) {
+  const Gpt gpt = resolve_gpt(what.config);
+  const int size = setting.place.size;
+  comm::ThreadWorld world(size, std::chrono::seconds(60));
+  const auto contexts = parallel::make_contexts(world, grid::RankGrid({size, 1, 1, 1, 1}));
+  Outcome out;
+  std::mutex mutex;
+  std::map<std::string, int> first_copies;
+  world.run([&](int rank) {
+    ChunkOptions o;
+    o.layers = what.config.num_layers;
+    o.precision = testing::fp64();
+    o.tokens = kRows * kLength;
+    o.place = setting.place;
+    o.place.rank = rank;
+    o.recompute.level = setting.recompute;
+    o.split_backward = setting.split;
+    Model model(gpt, o, testing::reference());
+    model.group = &contexts[static_cast<std::size_t>(rank)];
+    model.initialize_all(5);
+    // Norms and biases away from one and zero, so that an exchanged or missing one shows.
+    for (std::size_t p = 0; p < model.chunk.params().specs().size(); ++p)
+      for (const auto& piece : model.chunk.params().specs()[p].shard.pieces) {
+        if (piece.global.rank() != 1) continue;
+        const TensorView view = model.get({static_cast<int>(p)}).slice(piece.memory_row, piece.count);
+        const PhiloxKey key = philox_key(9, RandomPurpose::kTest, piece.name);
+        for (std::int64_t i = 0; i < view.elements(); ++i)
+          view.as<double>()[i] += 0.2 * philox_normal(key, static_cast<std::uint64_t>(piece.begin + i));
+      }
+    std::vector<Batch> batches;
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      batches.emplace_back(kRows, testing::ids(kRows * kLength, 19, 10 * i + 1),
+                           testing::ids(kRows * kLength, 19, 10 * i + 2), what.documents);
+      batches.back().first_sample = static_cast<std::int64_t>(i) * kRows;
+      for (auto& s : batches.back().sample) s += batches.back().first_sample;
+    }
+    batches[0].mask[3] = batches[1].mask[8] = 0;
+    batches[0].labels[3] = -100;
+    const double loss = model.step(batches, setting.split);
+    const auto gradients = model.whole_gradients();
+
+    nn::BatchView view = batches[1].view();
+    nn::Pass pass = model.pass(view, false);
+    pass.state = {};
+    Chunk::Outputs outputs;
+    outputs.losses = model.new_memory(DType::kF64, {kRows * kLength});
+    model.chunk.infer(pass, {}, outputs);
+
+    const std::lock_guard lock(mutex);
+    const std::vector<double> token_losses = Model::doubles(outputs.losses);
+    if (out.token_losses.empty()) out.loss = loss, out.token_losses = token_losses;
+    EXPECT_EQ(loss, out.loss) << "rank " << rank;
+    EXPECT_EQ(token_losses, out.token_losses) << "rank " << rank;
+    for (std::size_t p = 0; p < gradients.size(); ++p) {
+      const auto& spec = model.chunk.params().specs()[p];
+      collect(spec.shard, gradients[p], out);
+      for (const auto& piece : spec.shard.pieces)
+        if (piece.shared && piece.begin == 0) first_copies[piece.name] += piece.first_copy;
+    }
+  });
+  for (const auto& [name, count] : first_copies) EXPECT_EQ(count, 1) << name << " is counted so often";
+  return out;
+}
+
+void expect_close(const std::vector<double>& got, const std::vector<double>& expected,
+                  const std::string& name) {
+  ASSERT_EQ(got.size(), expected.size()) << name;
+  double largest = 0;
+  for (const double x : expected) largest = std::max(largest, std::abs(x));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got[i], expected[i], 1e-12 * std::max(largest, 1e-3)) << name << " element " << i;
+}
+
+class TensorParallel : public ::testing::TestWithParam<Case> {};
+
+TEST_P(TensorParallel, IsTheModelOfOneRank) {
+  const Outcome one = run(GetParam(), {});
+  ASSERT_TRUE(std::isfinite(one.loss));
+  for (const int size : {2, 3, 4}) {
+    for (const bool sequence : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} ranks{}", size, sequence ? ", sequence parallel" : ""));
+      const parallel::TensorPlace place{0, size, sequence};
+      const Outcome many = run(GetParam(), {place});
+      EXPECT_NEAR(many.loss, one.loss, 1e-12);
+      expect_close(many.token_losses, one.token_losses, "token losses");
+      ASSERT_EQ(many.gradients.size(), one.gradients.size());
+      for (const auto& [name, gradient] : one.gradients)
+        if (!name.ends_with("k.bias")) expect_close(many.gradients.at(name), gradient, name);
+      // Recomputation and split backward change no bit of the same layout.
+      for (const auto level : {nn::RecomputeLevel::kSelective, nn::RecomputeLevel::kFull}) {
+        const Outcome again = run(GetParam(), {place, level, level == nn::RecomputeLevel::kFull});
+        EXPECT_EQ(again.loss, many.loss);
+        EXPECT_EQ(again.gradients, many.gradients) << "recompute " << static_cast<int>(level);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TensorParallel, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace stoa::model
