@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "nn/partial_gradients.h"
+
 namespace stoa::optim {
 
 GradientStore::GradientStore(Arena& arena, const nn::ParamList& params, nn::Precision precision)
@@ -28,7 +30,7 @@ nn::GradTarget GradientStore::target(nn::GradId id) {
 
 void GradientStore::notify(nn::GradId id) { written_[id.index] = true; }
 
-void GradientStore::finish(ops::OpContext& ops) {
+void GradientStore::finish(ops::OpContext& ops, const parallel::ParallelContext& parallel) {
   for (std::size_t g = 0; g < accumulators_.size(); ++g)
     if (!written_[g]) ops::run(ops, ops::FillZero{arena_->view(accumulators_[g])});
   for (std::size_t g = 0; g < accumulators_.size(); ++g) {
@@ -36,6 +38,8 @@ void GradientStore::finish(ops::OpContext& ops) {
     if (first != static_cast<int>(g))
       ops::run(ops, ops::AddTo{arena_->view(accumulators_[g]), arena_->view(accumulators_[first])});
   }
+  for (std::size_t p = 0; p < params_->specs().size(); ++p)
+    nn::sum_partial_gradient(ops, parallel, params_->specs()[p], gradient({static_cast<int>(p)}));
 }
 
 TensorView GradientStore::gradient(nn::ParamId id) {

@@ -32,7 +32,7 @@ void Executor::run(const std::vector<Action>& actions, const StageMicrobatch& st
         backward(action, nn::Which::kWeight);
         break;
       case ActionKind::kReduceGradients:
-        parts_.gradients.finish(parts_.ops);
+        parts_.gradients.finish(parts_.ops, parts_.parallel);
         break;
       case ActionKind::kStep:
         parts_.optimizer.step(parts_.ops, prepare);

@@ -13,8 +13,10 @@ namespace {
 
 constexpr auto kSlots = static_cast<std::int64_t>(ops::StepSlot::kCount);
 
-model::ChunkOptions chunk_options(const TrainingOptions& o) {
+model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::ParallelContext& parallel) {
   model::ChunkOptions chunk;
+  chunk.place = {parallel.coordinate(parallel::Axis::kTensor), parallel.degree(parallel::Axis::kTensor),
+                 o.layout.sequence_parallel};
   chunk.layers = o.model.config.num_layers;
   chunk.precision = o.precision;
   chunk.tokens = o.micro_batch * o.length;
@@ -32,7 +34,7 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
 TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
                            parallel::ParallelContext parallel, std::optional<std::size_t> scratch_bytes)
     : machine_(machine), options_(options), parallel_(std::move(parallel)), arena_(*machine.device) {
-  chunk_ = std::make_unique<model::Chunk>(options_.model, chunk_options(options_));
+  chunk_ = std::make_unique<model::Chunk>(options_.model, chunk_options(options_, parallel_));
   parameters_ =
       std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), options_.precision, true);
   gradients_ = std::make_unique<optim::GradientStore>(arena_, chunk_->params(), options_.precision);
