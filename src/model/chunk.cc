@@ -23,8 +23,8 @@ std::vector<std::byte> Constant::bytes(std::int64_t sequence) const {
   return out;
 }
 
-Chunk::Chunk(const Gpt& gpt, ChunkOptions options)
-    : options_(std::move(options)), hidden_(gpt.config.hidden_size) {
+Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::ParamId tied)
+    : options_(std::move(options)), hidden_(gpt.config.hidden_size), params_(shared ? shared : &own_params_) {
   const auto& o = options_;
   require<InternalError>(
       o.first_layer >= 0 && o.layers >= 0 && o.first_layer + o.layers <= gpt.config.num_layers,
@@ -38,24 +38,26 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options)
   }
   if (o.embedding) {
     embedding_ = std::make_unique<nn::Embedding>(embedding_options(gpt, o.place));
-    embedding_->declare(params_);
+    embedding_->declare(*params_, o.tied_apart);
   }
   decisions_ = nn::decide_recompute(o.recompute, o.layers);
   for (std::int64_t i = 0; i < o.layers; ++i) {
     blocks_.push_back(std::make_unique<nn::TransformerBlock>(
         block_options(gpt, o.first_layer + i, o.precision, constants_.empty() ? -1 : 0, o.place)));
     nn::ActivationTable& table = tables_.emplace_back();
-    blocks_.back()->declare(params_, table, o.tokens);
+    blocks_.back()->declare(*params_, table, o.tokens);
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
     table.resolve(nn::recompute_policy(decision.level), decision.keep_input, o.split_backward);
   }
   if (o.head) {
     head_ = std::make_unique<nn::LmHead>(head_options(gpt, o.precision, o.place));
-    const bool tied = gpt.config.share_embeddings_and_output_weights;
-    if (tied && !embedding_)
-      head_->declare_tied_copy(params_);
+    if (embedding_) tied = embedding_->tokens();
+    if (!gpt.config.share_embeddings_and_output_weights)
+      head_->declare(*params_, {});
+    else if (tied)
+      head_->declare(*params_, tied);
     else
-      head_->declare(params_, tied ? embedding_->tokens() : nn::ParamId());
+      head_->declare_tied_copy(*params_);
   }
 }
 
@@ -83,29 +85,41 @@ void Chunk::bind_constants(std::vector<TensorView> views) {
   bound_ = std::move(views);
 }
 
+namespace {
+
+TensorView cut(TensorView from, std::size_t offset, std::size_t bytes) {
+  if (!from || bytes == 0) return {};
+  void* data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(from.data) + offset);
+  return TensorView(data, DType::kU8, {static_cast<std::int64_t>(bytes)}, from.device);
+}
+
+}  // namespace
+
 Chunk::Slot Chunk::make_slot(TensorView memory, TensorView stash) const {
   require<InternalError>(memory.bytes() >= saved_bytes(), "a slot of {} bytes, expected {}", memory.bytes(),
                          saved_bytes());
-  require<InternalError>(!stash || stash.bytes() >= stash_bytes(), "a stash of {} bytes, expected {}",
-                         stash.bytes(), stash_bytes());
-  const auto cut = [](TensorView from, std::size_t offset, std::size_t bytes) {
-    if (!from || bytes == 0) return TensorView();
-    void* data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(from.data) + offset);
-    return TensorView(data, DType::kU8, {static_cast<std::int64_t>(bytes)}, from.device);
-  };
   Slot slot;
-  std::size_t saved = 0, stashed = 0;
+  std::size_t saved = 0;
   for (const auto& table : tables_) {
-    slot.blocks_.emplace_back(table, cut(memory, saved, table.saved_bytes()),
-                              cut(stash, stashed, table.stash_bytes()));
+    slot.blocks_.emplace_back(table, cut(memory, saved, table.saved_bytes()), TensorView());
     saved += table.saved_bytes();
-    stashed += table.stash_bytes();
   }
   if (head_) {
     const TensorSpec spec = boundary();
     slot.head_ = TensorView(cut(memory, saved, spec.bytes()).data, spec.dtype, spec.shape, memory.device);
   }
+  set_stash(slot, stash);
   return slot;
+}
+
+void Chunk::set_stash(Slot& slot, TensorView stash) const {
+  require<InternalError>(!stash || stash.bytes() >= stash_bytes(), "a stash of {} bytes, expected {}",
+                         stash.bytes(), stash_bytes());
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < tables_.size(); ++i) {
+    slot.blocks_[i].set_stash(cut(stash, offset, tables_[i].stash_bytes()));
+    offset += tables_[i].stash_bytes();
+  }
 }
 
 TensorView Chunk::input(const Slot& slot) const {

@@ -12,6 +12,7 @@ namespace stoa::model {
 struct ChunkOptions {
   std::int64_t first_layer = 0, layers = 0;
   bool embedding = true, head = true;  // the chunk starts, ends the model
+  bool tied_apart = false;             // embedding and tied head are on different pipeline ranks
   nn::Precision precision;
   parallel::TensorPlace place;  // in the tensor-parallel group
   std::int64_t tokens = 1;      // T of a training microbatch
@@ -32,10 +33,16 @@ struct Constant {
 
 class Chunk {
  public:
-  Chunk(const Gpt& gpt, ChunkOptions options);
+  // Parameters are declared in `shared`, after those of earlier chunks of the same rank (it outlives this
+  // one), or in a list of its own. `tied`: the token embedding in `shared`, for a head that is tied to it.
+  Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared = nullptr, nn::ParamId tied = {});
+  Chunk(const Chunk&) = delete;
+  Chunk& operator=(const Chunk&) = delete;
 
   const ChunkOptions& options() const { return options_; }
-  const nn::ParamList& params() const { return params_; }
+  const nn::ParamList& params() const { return *params_; }
+  // Of a chunk with embedding: what a later chunk's head may be tied to.
+  nn::ParamId token_embedding() const { return embedding_ ? embedding_->tokens() : nn::ParamId(); }
   const std::vector<nn::ActivationTable>& tables() const { return tables_; }  // of its blocks
 
   // Declared memory of one microbatch in flight, in bytes.
@@ -56,6 +63,8 @@ class Chunk {
   };
   // `memory`: saved_bytes() bytes; `stash`: stash_bytes() bytes, or none.
   Slot make_slot(TensorView memory, TensorView stash = {}) const;
+  // Another stash for the backward pass that is about to come.
+  void set_stash(Slot& slot, TensorView stash) const;
   // Where the input of a chunk without embedding belongs: a receive may write there.
   TensorView input(const Slot& slot) const;
 
@@ -83,7 +92,8 @@ class Chunk {
 
   ChunkOptions options_;
   std::int64_t hidden_;
-  nn::ParamList params_;
+  nn::ParamList own_params_;
+  nn::ParamList* params_;
   std::vector<Constant> constants_;
   std::vector<TensorView> bound_;
   std::vector<nn::BlockDecision> decisions_;

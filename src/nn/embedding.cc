@@ -27,10 +27,12 @@ Embedding::Embedding(const EmbeddingOptions& options)
     : options_(options),
       part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)) {}
 
-void Embedding::declare(ParamList& params) {
+void Embedding::declare(ParamList& params, bool tied_apart) {
   const auto& o = options_;
-  tokens_ = params.add(vocabulary_matrix("embedding.tokens.weight", o.vocabulary, o.padded_vocabulary,
-                                         o.hidden, o.deviation, o.place));
+  ParamSpec tokens = vocabulary_matrix("embedding.tokens.weight", o.vocabulary, o.padded_vocabulary, o.hidden,
+                                       o.deviation, o.place);
+  if (tied_apart) tokens.grad_partial_over.push_back(parallel::Axis::kPipeline);
+  tokens_ = params.add(std::move(tokens));
   if (o.positions == 0) return;
   ParamSpec positions =
       vocabulary_matrix("embedding.positions.weight", o.positions, o.positions, o.hidden, o.deviation, {});

@@ -30,7 +30,8 @@ class Embedding {
  public:
   explicit Embedding(const EmbeddingOptions& options);
 
-  void declare(ParamList& params);
+  // `tied_apart`: a head on another pipeline rank holds a copy, whose gradient is to be added.
+  void declare(ParamList& params, bool tied_apart = false);
   // For a tied head.
   ParamId tokens() const { return tokens_.value; }
 

@@ -93,6 +93,9 @@ class Saved {
   TensorView put_stash(Pass& pass, Which which, int index);
   TensorView get_stash(int index) const;
 
+  // Where the stash of the coming backward pass lies; none: it is not split.
+  void set_stash(TensorView stash) { stash_ = stash; }
+
   // A pass over the block starts: temporaries of earlier passes are gone. Forward also forgets what was
   // saved.
   void begin_forward();

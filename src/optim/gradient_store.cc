@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "nn/partial_gradients.h"
 
 namespace stoa::optim {
@@ -40,6 +42,16 @@ void GradientStore::finish(ops::OpContext& ops, const parallel::ParallelContext&
   }
   for (std::size_t p = 0; p < params_->specs().size(); ++p)
     nn::sum_partial_gradient(ops, parallel, params_->specs()[p], gradient({static_cast<int>(p)}));
+  const auto add_over = [&](parallel::Group group, int parameter) {
+    parallel.along(group).all_reduce(gradient({parameter}), comm::ReduceOp::kSum, ops.stream)->wait();
+  };
+  for (std::size_t p = 0; p < first_use_.size(); ++p) {
+    const auto& axes = params_->specs()[p].grad_partial_over;
+    if (std::find(axes.begin(), axes.end(), parallel::Axis::kPipeline) != axes.end())
+      add_over(parallel::Group::kEmbedding, static_cast<int>(p));
+  }
+  for (std::size_t p = 0; p < first_use_.size(); ++p)
+    add_over(parallel::Group::kDataContext, static_cast<int>(p));
 }
 
 TensorView GradientStore::gradient(nn::ParamId id) {

@@ -18,8 +18,8 @@ class GradientStore final : public nn::GradAccess {
   nn::GradTarget target(nn::GradId id) override;
   void notify(nn::GradId id) override;
   // After the last microbatch: accumulators that nothing wrote become zero, and the uses of a tied weight are
-  // added into its first accumulator, in order of declaration. Parts that ranks of a tensor-parallel group
-  // hold are added up.
+  // added, on one rank in order of declaration, else first pipeline stage + last. Parts that ranks of a
+  // tensor-parallel group hold are added up, then the gradients of ranks that hold the same parameters.
   void finish(ops::OpContext& ops, const parallel::ParallelContext& parallel);
 
   // The whole gradient of a parameter, after finish().

@@ -2,69 +2,202 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace stoa::run {
 
 using schedule::Action;
 using schedule::ActionKind;
 
-void Executor::run(const std::vector<Action>& actions, const StageMicrobatch& stage,
-                   const ops::PrepareUpdate& prepare) {
-  batches_.assign(parts_.slots.size(), nullptr);
+namespace {
+
+// A result on its way out: which chunk made it, for which microbatch, and whether it is a gradient.
+std::int64_t key_of(const Action& action, LocalChunk::Inbox box) {
+  return (static_cast<std::int64_t>(action.chunk) << 33) |
+         (static_cast<std::int64_t>(action.microbatch) << 1) | (box == LocalChunk::Inbox::kGradient ? 1 : 0);
+}
+
+}  // namespace
+
+Executor::Executor(const ExecutorParts& parts) : parts_(parts), batch_places_(parts.batches) {}
+
+void Executor::begin(const std::vector<Action>& actions) {
+  // An earlier walk may have ended in an error.
+  for (LocalChunk& chunk : parts_.chunks) chunk.clear();
+  parts_.outbox.clear();
+  batch_places_.clear();
+  batches_.clear();
+  left_.clear();
+  reductions_ = 0;
+  for (const Action& action : actions) {
+    if (is_compute(action.kind)) ++left_[action.microbatch];
+    if (action.kind == ActionKind::kReduceGradients) ++reductions_;
+  }
+}
+
+void Executor::train(const std::vector<Action>& actions, const StageMicrobatch& stage,
+                     const ops::PrepareUpdate& prepare) {
+  training_ = true;
+  begin(actions);
   parts_.gradients.begin_step();
   for (const Action& action : actions) {
-    if (parts_.trace) {
-      std::string name(name_of(action.kind));
-      if (action.chunk >= 0) name += fmt::format(" chunk {}", action.chunk);
-      if (action.microbatch >= 0) name += fmt::format(" microbatch {}", action.microbatch);
-      parts_.trace->begin(std::move(name));
-    }
+    trace_begin(action);
     switch (action.kind) {
-      case ActionKind::kForward:
-        forward(action, stage);
+      case ActionKind::kSendActivation:
+      case ActionKind::kSendGradient:
+        send(action);
         break;
-      case ActionKind::kBackward:
-        backward(action, nn::Which::kBoth);
-        break;
-      case ActionKind::kBackwardInput:
-        backward(action, nn::Which::kInput);
-        break;
-      case ActionKind::kBackwardWeight:
-        backward(action, nn::Which::kWeight);
+      case ActionKind::kReceiveActivation:
+      case ActionKind::kReceiveGradient:
+        receive(action);
         break;
       case ActionKind::kReduceGradients:
-        parts_.gradients.finish(parts_.ops, parts_.parallel);
+        // The uses of a tied weight may be on several chunks: all of them first.
+        if (--reductions_ == 0) parts_.gradients.finish(parts_.ops, parts_.parallel);
         break;
       case ActionKind::kStep:
         parts_.optimizer.step(parts_.ops, prepare);
         break;
       default:
-        fail<InternalError>("action {} is not lowered for one rank", name_of(action.kind));
+        require<InternalError>(is_compute(action.kind), "action {} is not known to the executor",
+                               to_text(action));
+        compute(action, stage);
     }
     if (parts_.trace) parts_.trace->end();
   }
+  parts_.outbox.finish();
 }
 
-void Executor::forward(const Action& action, const StageMicrobatch& stage) {
-  const int slot = slot_of(action.microbatch);
-  batches_[slot] = &stage(action.microbatch, slot);
-  Scratch::Frame frame(parts_.ops.scratch);
-  nn::Pass pass{parts_.ops,        parts_.parallel,
-                parts_.parameters, &parts_.gradients,
-                *batches_[slot],   parts_.state,
-                parts_.seed,       true,
-                nullptr,           {}};
-  parts_.chunk.forward(pass, parts_.slots[slot], {}, {});
+void Executor::evaluate(const std::vector<Action>& actions, const StageMicrobatch& stage, TensorView losses) {
+  training_ = false;
+  losses_ = losses;
+  begin(actions);
+  for (const Action& action : actions) {
+    if (is_compute(action.kind))
+      compute(action, stage);
+    else if (action.kind == ActionKind::kSendActivation)
+      send(action);
+    else
+      receive(action);
+  }
+  parts_.outbox.finish();
 }
 
-void Executor::backward(const Action& action, nn::Which which) {
-  const int slot = slot_of(action.microbatch);
+void Executor::trace_begin(const Action& action) {
+  if (!parts_.trace) return;
+  std::string name(name_of(action.kind));
+  if (action.chunk >= 0) name += fmt::format(" chunk {}", action.chunk);
+  if (action.microbatch >= 0) name += fmt::format(" microbatch {}", action.microbatch);
+  parts_.trace->begin(std::move(name));
+}
+
+LocalChunk& Executor::local(int chunk) {
+  for (LocalChunk& own : parts_.chunks)
+    if (own.number() == chunk) return own;
+  fail<InternalError>("chunk {} is not on this rank", chunk);
+}
+
+bool Executor::is_here(int chunk) const {
+  return std::any_of(parts_.chunks.begin(), parts_.chunks.end(),
+                     [&](const LocalChunk& own) { return own.number() == chunk; });
+}
+
+nn::Pass Executor::pass(const nn::BatchView& batch, bool training) {
+  return {parts_.ops,
+          parts_.parallel,
+          parts_.parameters,
+          training ? &parts_.gradients : nullptr,
+          batch,
+          parts_.state,
+          parts_.seed,
+          training,
+          nullptr,
+          {}};
+}
+
+void Executor::compute(const Action& action, const StageMicrobatch& stage) {
+  const int m = action.microbatch;
+  auto [held, fresh] = batches_.try_emplace(m, nullptr);
+  if (fresh) held->second = &stage(m, batch_places_.take(m));
+  const nn::BatchView& batch = *held->second;
   Scratch::Frame frame(parts_.ops.scratch);
-  nn::Pass pass{parts_.ops,        parts_.parallel,
-                parts_.parameters, &parts_.gradients,
-                *batches_[slot],   parts_.state,
-                parts_.seed,       true,
-                nullptr,           {}};
-  parts_.chunk.backward(pass, parts_.slots[slot], which, {}, {});
+  if (!training_)
+    infer(action, batch);
+  else if (action.kind == ActionKind::kForward)
+    forward(action, batch);
+  else
+    backward(action,
+             action.kind == ActionKind::kBackward        ? nn::Which::kBoth
+             : action.kind == ActionKind::kBackwardInput ? nn::Which::kInput
+                                                         : nn::Which::kWeight,
+             batch);
+  if (--left_[m] == 0) {
+    batch_places_.release(m);
+    batches_.erase(m);
+  }
+}
+
+TensorView Executor::destination(const Action& action, Inbox box) {
+  const int to = action.chunk + (box == Inbox::kInput ? 1 : -1);
+  if (to < 0 || to >= parts_.placement.chunks()) return {};
+  if (is_here(to)) return local(to).expect(box, action.microbatch).tensor;
+  return parts_.outbox.take(key_of(action, box));
+}
+
+void Executor::forward(const Action& action, const nn::BatchView& batch) {
+  LocalChunk& own = local(action.chunk);
+  const int m = action.microbatch;
+  const TensorView out = destination(action, Inbox::kInput);
+  const TensorView in = action.chunk > 0 ? own.await(Inbox::kInput, m) : TensorView();
+  nn::Pass step = pass(batch, true);
+  own.chunk().forward(step, own.take_slot(m), in, out);
+  if (in) own.release(Inbox::kInput, m);
+}
+
+void Executor::infer(const Action& action, const nn::BatchView& batch) {
+  LocalChunk& own = local(action.chunk);
+  const int m = action.microbatch;
+  model::Chunk::Outputs outputs;
+  outputs.stream = destination(action, Inbox::kInput);
+  if (is_last(action.chunk)) outputs.losses = losses_;
+  const TensorView in = action.chunk > 0 ? own.await(Inbox::kInput, m) : TensorView();
+  nn::Pass step = pass(batch, false);
+  own.chunk().infer(step, in, outputs);
+  if (in) own.release(Inbox::kInput, m);
+}
+
+void Executor::backward(const Action& action, nn::Which which, const nn::BatchView& batch) {
+  LocalChunk& own = local(action.chunk);
+  const int m = action.microbatch;
+  nn::Pass step = pass(batch, true);
+  model::Chunk::Slot& slot = own.slot(m);
+  if (which == nn::Which::kWeight) {
+    own.chunk().backward(step, slot, which, {}, {});
+    own.release_stash(m);
+  } else {
+    const TensorView din = destination(action, Inbox::kGradient);
+    const TensorView dout = is_last(action.chunk) ? TensorView() : own.await(Inbox::kGradient, m);
+    if (which == nn::Which::kInput) own.chunk().set_stash(slot, own.take_stash(m));
+    own.chunk().backward(step, slot, which, dout, din);
+    if (dout) own.release(Inbox::kGradient, m);
+  }
+  if (which != nn::Which::kInput) own.release_slot(m);
+}
+
+void Executor::send(const Action& action) {
+  const Inbox box = action.kind == ActionKind::kSendActivation ? Inbox::kInput : Inbox::kGradient;
+  const std::int64_t key = key_of(action, box);
+  const int peer = peer_of(action, parts_.placement);
+  parts_.outbox.posted(key, parts_.parallel.along(parallel::Axis::kPipeline)
+                                .send(parts_.outbox.find(key), peer, parts_.ops.stream));
+}
+
+void Executor::receive(const Action& action) {
+  const Inbox box = action.kind == ActionKind::kReceiveActivation ? Inbox::kInput : Inbox::kGradient;
+  Arrival& arrival = local(action.chunk).expect(box, action.microbatch);
+  const int peer = peer_of(action, parts_.placement);
+  arrival.event =
+      parts_.parallel.along(parallel::Axis::kPipeline).receive(arrival.tensor, peer, parts_.ops.stream);
 }
 
 }  // namespace stoa::run

@@ -1,23 +1,26 @@
-// Walks the action list of one rank. It knows nothing of pipelines: order, slots and microbatches come from
+// Walks the action list of one rank. It knows nothing of pipelines: order, chunks and microbatches come from
 // the schedule.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <vector>
 
-#include "model/chunk.h"
 #include "optim/optimizer.h"
+#include "run/pipeline_memory.h"
 #include "run/trace.h"
 #include "schedule/action.h"
 
 namespace stoa::run {
 
-// What the actions act on. One chunk per rank until schedules place more.
+// What the actions act on.
 struct ExecutorParts {
   ops::OpContext& ops;
   const parallel::ParallelContext& parallel;
-  const model::Chunk& chunk;
-  std::vector<model::Chunk::Slot>& slots;  // one per microbatch in flight
+  const schedule::Placement& placement;
+  std::vector<LocalChunk>& chunks;  // of this rank, in model order
+  Outbox& outbox;
+  int batches = 1;  // microbatches whose batch can be held at once
   optim::ParameterStore& parameters;
   optim::GradientStore& gradients;
   optim::Optimizer& optimizer;
@@ -26,24 +29,47 @@ struct ExecutorParts {
   TraceRecorder* trace = nullptr;
 };
 
-// Brings a microbatch into the device batch of a slot.
-using StageMicrobatch = std::function<const nn::BatchView&(int microbatch, int slot)>;
+// Brings a microbatch into device batch number `place`.
+using StageMicrobatch = std::function<const nn::BatchView&(int microbatch, int place)>;
 
 class Executor {
  public:
-  explicit Executor(const ExecutorParts& parts) : parts_(parts) {}
+  explicit Executor(const ExecutorParts& parts);
 
   // One training step: every action of `actions` in order.
-  void run(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage,
-           const ops::PrepareUpdate& prepare);
+  void train(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage,
+             const ops::PrepareUpdate& prepare);
+  // Forward passes only; losses of the head's tokens go to `losses`, and their sum to the state.
+  void evaluate(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage,
+                TensorView losses);
 
  private:
-  void forward(const schedule::Action& action, const StageMicrobatch& stage);
-  void backward(const schedule::Action& action, nn::Which which);
-  int slot_of(int microbatch) const { return microbatch % static_cast<int>(parts_.slots.size()); }
+  using Inbox = LocalChunk::Inbox;
+
+  void begin(const std::vector<schedule::Action>& actions);
+  void compute(const schedule::Action& action, const StageMicrobatch& stage);
+  void forward(const schedule::Action& action, const nn::BatchView& batch);
+  void infer(const schedule::Action& action, const nn::BatchView& batch);
+  void backward(const schedule::Action& action, nn::Which which, const nn::BatchView& batch);
+  void send(const schedule::Action& action);
+  void receive(const schedule::Action& action);
+  void trace_begin(const schedule::Action& action);
+
+  nn::Pass pass(const nn::BatchView& batch, bool training);
+  LocalChunk& local(int chunk);
+  bool is_here(int chunk) const;
+  bool is_last(int chunk) const { return chunk + 1 == parts_.placement.chunks(); }
+  // Where the result of a chunk goes: to a chunk of this rank, or into a buffer to be sent. None past the
+  // ends.
+  TensorView destination(const schedule::Action& action, Inbox box);
 
   ExecutorParts parts_;
-  std::vector<const nn::BatchView*> batches_;  // by slot
+  Places batch_places_;
+  std::map<int, const nn::BatchView*> batches_;  // of microbatches at work
+  std::map<int, int> left_;                      // computations of a microbatch that are still to come
+  int reductions_ = 0;                           // still to come
+  TensorView losses_;                            // of an evaluation
+  bool training_ = true;
 };
 
 }  // namespace stoa::run

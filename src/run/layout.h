@@ -16,21 +16,45 @@ struct Layout {
 
   // Pipeline.
   std::string schedule = "1f1b";     // of schedule::schedule_names()
-  int chunks = 1;                    // of layers per pipeline rank (virtual pipeline size)
+  int chunks = 0;                    // of layers per pipeline rank; 0: what the schedule needs
   int microbatch_group = 0;          // of interleaved schedules; 0: as many as pipeline ranks
   std::vector<std::int64_t> layers;  // of every chunk in model order; empty: even
   bool embedding_as_layer = false;   // the even rule counts the embedding, the head as a layer
   bool head_as_layer = false;
 
   // Data parallelism.
-  int zero_stage = 0;  // 0: all is replicated; 1 optimizer, 2 gradients, 3 parameters sharded
-  std::int64_t bucket_bytes =
-      160 << 20;                     // of gradients that are reduced at once (Megatron: 40 M fp32 numbers)
-  bool overlap_grad_reduce = false;  // buckets are reduced while backward goes on
+  int zero_stage = 0;  // 1: optimizer state is sharded, 2: gradients too, 3: parameters too
+  std::int64_t bucket_bytes = 160 << 20;  // of gradients reduced at once (Megatron: 40 M fp32 numbers)
+  bool overlap_grad_reduce = false;       // buckets are reduced while backward goes on
+
+  int pipeline_ranks() const { return grid.degree(grid::Axis::kPipeline); }
+  // Ranks that see different samples, and which of them a rank is.
+  int data_ranks() const { return grid.degree(grid::Axis::kExpert) * grid.degree(grid::Axis::kData); }
+  int data_rank(int rank) const {
+    return grid.coordinate(rank, grid::Axis::kData) * grid.degree(grid::Axis::kExpert) +
+           grid.coordinate(rank, grid::Axis::kExpert);
+  }
 };
 
-// The lowered, validated schedule of a step of so many microbatches. ConfigError names the nearest valid
-// number where the schedule cannot run them.
+// A chunk of the model and where it is.
+struct PlacedChunk {
+  int chunk = 0;  // number in model order
+  int rank = 0;   // pipeline rank
+  std::int64_t first_layer = 0, layers = 0;
+  bool embedding = false, head = false;
+};
+
+// Every chunk of a model. Megatron's rule: chunks hold equally many layers, where the embedding (in the
+// first) and the head (in the last) count as a layer each when the layout says so; or what `layers` says.
+// ConfigError names the rule, the numbers and the nearest valid choices.
+std::vector<PlacedChunk> place_chunks(const Layout& layout, std::int64_t num_layers);
+// "pp 0: embedding, layers 0-2 (chunk 0); layers 6-8 (chunk 2)", one line per pipeline rank.
+std::string layer_map(const std::vector<PlacedChunk>& chunks);
+
+// The lowered, validated schedule of a step of so many microbatches per rank. ConfigError names the nearest
+// valid number where the schedule cannot run them.
 schedule::Schedule step_schedule(const Layout& layout, std::int64_t microbatches);
+// Of an evaluation.
+schedule::Schedule evaluation_schedule(const Layout& layout, std::int64_t microbatches);
 
 }  // namespace stoa::run

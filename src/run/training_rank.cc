@@ -13,16 +13,33 @@ namespace {
 
 constexpr auto kSlots = static_cast<std::int64_t>(ops::StepSlot::kCount);
 
-model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::ParallelContext& parallel) {
+model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::ParallelContext& parallel,
+                                  const PlacedChunk& placed) {
   model::ChunkOptions chunk;
   chunk.place = {parallel.coordinate(parallel::Axis::kTensor), parallel.degree(parallel::Axis::kTensor),
                  o.layout.sequence_parallel};
-  chunk.layers = o.model.config.num_layers;
+  chunk.first_layer = placed.first_layer;
+  chunk.layers = placed.layers;
+  chunk.embedding = placed.embedding;
+  chunk.head = placed.head;
   chunk.precision = o.precision;
   chunk.tokens = o.micro_batch * o.length;
   chunk.positions = o.length;
-  chunk.recompute = model::recompute_options(o.model.config.recompute, o.model.config.num_layers);
+  chunk.recompute = model::recompute_options(o.model.config.recompute, placed.layers);
   return chunk;
+}
+
+// An evaluation walks so many microbatches at a time.
+std::int64_t evaluation_round(const Layout& layout) {
+  return layout.pipeline_ranks() == 1 ? 1 : 4 * layout.pipeline_ranks();
+}
+
+// What a dry run walks: once through every kind of action.
+std::vector<schedule::Action> of_first_microbatch(const std::vector<schedule::Action>& actions) {
+  std::vector<schedule::Action> out;
+  std::copy_if(actions.begin(), actions.end(), std::back_inserter(out),
+               [](const schedule::Action& a) { return a.microbatch <= 0; });
+  return out;
 }
 
 TensorSpec bytes_spec(const char* name, std::size_t bytes) {
@@ -34,26 +51,29 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
 TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
                            parallel::ParallelContext parallel, std::optional<std::size_t> scratch_bytes)
     : machine_(machine), options_(options), parallel_(std::move(parallel)), arena_(*machine.device) {
-  chunk_ = std::make_unique<model::Chunk>(options_.model, chunk_options(options_, parallel_));
-  parameters_ =
-      std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), options_.precision, true);
-  gradients_ = std::make_unique<optim::GradientStore>(arena_, chunk_->params(), options_.precision);
+  require<InternalError>(parallel_.grid().size() == options_.layout.grid.size(),
+                         "a context of {} ranks for a layout of {}", parallel_.grid().size(),
+                         options_.layout.grid.size());
+  make_chunks();
+  parameters_ = std::make_unique<optim::ParameterStore>(arena_, params_.specs(), options_.precision, true);
+  gradients_ = std::make_unique<optim::GradientStore>(arena_, params_, options_.precision);
   optimizer_ = std::make_unique<optim::Optimizer>(arena_, *parameters_, *gradients_, options_.optim,
                                                   options_.precision);
-  const ChunkConstants constants(arena_, *chunk_);
-  const int in_flight =
-      schedule::microbatches_in_flight(step_schedule(options_.layout, options_.microbatches), 0);
-  for (int slot = 0; slot < in_flight; ++slot) {
-    slot_memory_.push_back(
-        arena_.declare(MemoryCategory::kActivations, bytes_spec("activations", chunk_->saved_bytes())));
+  std::vector<ChunkConstants> constants;
+  for (const auto& chunk : chunks_) constants.emplace_back(arena_, *chunk);
+  for (std::size_t c = 0, own = 0; c < static_cast<std::size_t>(placement_.chunks()); ++c)
+    if (placement_.rank_of_chunk[c] == stage())
+      local_.emplace_back(arena_, static_cast<int>(c), *chunks_[own++], holdings_);
+  for (int place = 0; place < holdings_.batches; ++place)
     batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed);
-  }
+  outbox_ = std::make_unique<Outbox>(arena_, chunks_.front()->boundary(), holdings_.sends);
   state_ = arena_.declare(MemoryCategory::kScalars, {"step state", DType::kF64, Shape{kSlots}});
   if (options_.evaluation) {
     evaluation_state_ =
         arena_.declare(MemoryCategory::kScalars, {"evaluation state", DType::kF64, Shape{kSlots}});
-    losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
-                                                        Shape{options_.micro_batch * options_.length}});
+    if (placement_.rank_of_chunk.back() == stage())
+      losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
+                                                          Shape{options_.micro_batch * options_.length}});
   }
   if (options_.sample_context > 0)
     decoder_ = std::make_unique<Decoder>(
@@ -66,8 +86,38 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
   scratch_ =
       scratch_bytes ? std::make_unique<Scratch>(arena_.view(scratch_memory_)) : std::make_unique<Scratch>();
   ops_ = std::make_unique<ops::OpContext>(ops::OpContext{*machine.backend, *machine.stream, *scratch_});
-  for (auto id : slot_memory_) slots_.push_back(chunk_->make_slot(arena_.view(id)));
-  constants.fill(machine_, arena_, *chunk_, options_.length);
+  for (std::size_t c = 0; c < chunks_.size(); ++c)
+    constants[c].fill(machine_, arena_, *chunks_[c], options_.length);
+}
+
+void TrainingRank::make_chunks() {
+  const std::vector<PlacedChunk> placed = place_chunks(options_.layout, options_.model.config.num_layers);
+  holdings_ = most_held();
+  nn::ParamId embedding;
+  for (const PlacedChunk& place : placed) {
+    placement_.rank_of_chunk.push_back(place.rank);
+    if (place.rank != stage()) continue;
+    model::ChunkOptions chunk = chunk_options(options_, parallel_, place);
+    chunk.split_backward = holdings_.stashes[place.chunk] > 0;
+    chunk.tied_apart = placed.front().rank != placed.back().rank &&
+                       options_.model.config.share_embeddings_and_output_weights;
+    chunks_.push_back(std::make_unique<model::Chunk>(options_.model, chunk, &params_, embedding));
+    if (place.embedding) embedding = chunks_.back()->token_embedding();
+  }
+  require<ConfigError>(
+      options_.sample_context == 0 || placed.size() == 1,
+      "text is sampled during training on one pipeline stage of one chunk only, the layout has "
+      "{} chunks: leave out trainer.sample_prompts",
+      placed.size());
+}
+
+schedule::Holdings TrainingRank::most_held() const {
+  schedule::Holdings most =
+      schedule::holdings_of(step_schedule(options_.layout, options_.microbatches), stage());
+  if (options_.evaluation)
+    for (std::int64_t m = 1; m <= evaluation_round(options_.layout); ++m)
+      most.enlarge(schedule::holdings_of(evaluation_schedule(options_.layout, m), stage()));
+  return most;
 }
 
 std::size_t TrainingRank::measure_scratch(Machine& meta, const TrainingOptions& options, int rank_number) {
@@ -81,18 +131,20 @@ std::size_t TrainingRank::measure_scratch(Machine& meta, const TrainingOptions& 
 
 void TrainingRank::dry_run() {
   optimizer_->reset(*ops_);
-  run_step(
-      1, 1, 1, [&](int, int slot) -> const nn::BatchView& { return batches_[slot].dry(); }, nullptr);
-  if (options_.evaluation) evaluate_rows(batches_[0].dry());
+  const StageMicrobatch stage = [&](int, int place) -> const nn::BatchView& { return batches_[place].dry(); };
+  run_step(of_first_microbatch(step_actions(options_.microbatches)), 1, 1, stage, nullptr);
+  if (options_.evaluation)
+    executor(arena_.view(evaluation_state_), 0, nullptr)
+        .evaluate(of_first_microbatch(evaluation_actions(1)), stage, evaluation_losses());
   if (decoder_) decoder_->dry_run(decoder_parts());
 }
 
 void TrainingRank::initialize() {
-  for (std::size_t p = 0; p < chunk_->params().specs().size(); ++p) {
+  for (std::size_t p = 0; p < params_.specs().size(); ++p) {
     const nn::ParamId id{static_cast<int>(p)};
     write_tensor(machine_, parameters_->master(id), [&](TensorView host) {
-      model::initialize(chunk_->params().specs()[p], static_cast<std::uint64_t>(options_.model.config.seed),
-                        host, *machine_.pool);
+      model::initialize(params_.specs()[p], static_cast<std::uint64_t>(options_.model.config.seed), host,
+                        *machine_.pool);
     });
   }
   optimizer_->refresh_values(*ops_);
@@ -108,52 +160,80 @@ void TrainingRank::initialize() {
 void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, TraceRecorder* trace) {
   require<InternalError>(batch.rows % options_.micro_batch == 0, "{} rows in microbatches of {}", batch.rows,
                          options_.micro_batch);
+  const std::int64_t ranks = options_.layout.data_ranks(), own = options_.layout.data_rank(parallel_.rank());
   run_step(
-      batch.rows / options_.micro_batch, static_cast<double>(batch.valid_tokens),
-      static_cast<double>(batch.rows),
-      [&](int microbatch, int slot) -> const nn::BatchView& {
-        const std::int64_t row = microbatch * options_.micro_batch;
-        return batches_[slot].stage(batch, row, first_sample + row, *machine_.stream);
+      step_actions(batch.rows / options_.micro_batch), static_cast<double>(batch.valid_tokens),
+      static_cast<double>(batch.rows * ranks),
+      [&](int microbatch, int place) -> const nn::BatchView& {
+        const std::int64_t global = (microbatch * ranks + own) * options_.micro_batch;
+        return batches_[place].stage(batch, microbatch * options_.micro_batch, first_sample + global,
+                                     *machine_.stream);
       },
       trace);
 }
 
-void TrainingRank::run_step(std::int64_t microbatches, double tokens, double samples,
-                            const StageMicrobatch& stage, TraceRecorder* trace) {
-  if (microbatches_ != microbatches) {
+const std::vector<schedule::Action>& TrainingRank::step_actions(std::int64_t microbatches) {
+  if (step_microbatches_ != microbatches) {
     schedule::Schedule steps = step_schedule(options_.layout, microbatches);
-    require<InternalError>(schedule::microbatches_in_flight(steps, 0) <= static_cast<int>(slots_.size()),
-                           "the schedule holds more microbatches than slots were declared");
-    actions_ = std::move(steps.ranks[0]);
-    microbatches_ = static_cast<int>(microbatches);
+    require<InternalError>(
+        holdings_.covers(schedule::holdings_of(steps, stage())),
+        "a step of {} microbatches holds more than one of {}, for which memory was declared", microbatches,
+        options_.microbatches);
+    step_actions_ = std::move(steps.ranks[stage()]);
+    step_microbatches_ = microbatches;
   }
+  return step_actions_;
+}
+
+const std::vector<schedule::Action>& TrainingRank::evaluation_actions(std::int64_t microbatches) {
+  if (evaluation_microbatches_ != microbatches) {
+    evaluation_actions_ = std::move(evaluation_schedule(options_.layout, microbatches).ranks[stage()]);
+    evaluation_microbatches_ = microbatches;
+  }
+  return evaluation_actions_;
+}
+
+Executor TrainingRank::executor(TensorView state, std::uint64_t seed, TraceRecorder* trace) {
+  return Executor({*ops_, parallel_, placement_, local_, *outbox_, holdings_.batches, *parameters_,
+                   *gradients_, *optimizer_, state, seed, trace});
+}
+
+void TrainingRank::run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,
+                            const StageMicrobatch& stage, TraceRecorder* trace) {
   ops_->observer = trace;
   const TensorView state = arena_.view(state_);
   ops::run(*ops_, ops::BeginStep{state, tokens});
-  Executor executor({*ops_, parallel_, *chunk_, slots_, *parameters_, *gradients_, *optimizer_, state,
-                     static_cast<std::uint64_t>(options_.model.config.seed), trace});
-  executor.run(
-      actions_, stage,
-      {state, options_.max_norm, options_.rate, options_.weight_decay, options_.loss_scale, samples});
+  executor(state, static_cast<std::uint64_t>(options_.model.config.seed), trace)
+      .train(actions, stage,
+             {state, options_.max_norm, options_.rate, options_.weight_decay, options_.loss_scale, samples});
+  add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));
   ops_->observer = nullptr;
 }
 
-void TrainingRank::evaluate_rows(const nn::BatchView& batch) {
-  Scratch::Frame frame(*scratch_);
-  nn::Pass pass{*ops_, parallel_, *parameters_, nullptr, batch, {}, 0, false, nullptr, {}};
-  const TensorView losses = arena_.view(losses_);
-  model::Chunk::Outputs outputs;
-  outputs.losses = losses;
-  chunk_->infer(pass, {}, outputs);
-  ops::run(*ops_, ops::SumLosses{losses, batch.loss_mask, arena_.view(evaluation_state_)});
+TensorView TrainingRank::evaluation_losses() { return losses_ ? arena_.view(losses_) : TensorView(); }
+
+// Ranks without the value hold zero.
+void TrainingRank::add_over_ranks(TensorView value) {
+  for (const auto group : {parallel::Group::kPipeline, parallel::Group::kDataContext})
+    parallel_.along(group).all_reduce(value, comm::ReduceOp::kSum, *machine_.stream)->wait();
 }
 
 TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch) {
   require<InternalError>(options_.evaluation, "no memory was declared to evaluate with");
   const TensorView state = arena_.view(evaluation_state_);
   machine_.device->fill_zero(state.data, state.bytes(), *machine_.stream);
-  for (std::int64_t row = 0; row < batch.rows; row += options_.micro_batch)
-    evaluate_rows(batches_[0].stage(batch, row, row, *machine_.stream));
+  const std::int64_t microbatches = batch.rows / options_.micro_batch,
+                     round = evaluation_round(options_.layout);
+  Executor walk = executor(state, 0, nullptr);
+  for (std::int64_t first = 0; first < microbatches; first += round)
+    walk.evaluate(
+        evaluation_actions(std::min(round, microbatches - first)),
+        [&](int microbatch, int place) -> const nn::BatchView& {
+          const std::int64_t row = (first + microbatch) * options_.micro_batch;
+          return batches_[place].stage(batch, row, row, *machine_.stream);
+        },
+        evaluation_losses());
+  add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));
   LossSum sum;
   read_tensor(machine_, state, [&](TensorView host) {
     sum.loss = host.as<double>()[static_cast<std::size_t>(ops::StepSlot::kLossSum)];

@@ -48,6 +48,7 @@ class TrainingRank {
  public:
   // Declares and commits all memory. `scratch_bytes`: what a dry run found (measure_scratch); none on a meta
   // machine. `parallel`: of options.layout.grid.
+  // ConfigError where the layout does not fit the model or the schedule not the microbatches.
   TrainingRank(Machine& machine, const TrainingOptions& options, parallel::ParallelContext parallel,
                std::optional<std::size_t> scratch_bytes);
 
@@ -57,10 +58,13 @@ class TrainingRank {
   // Fresh weights from the seed, zero moments and counters.
   void initialize();
 
-  // One step on all rows of `batch`; row 0 is global sample `first_sample` of the run. Gradients accumulate
-  // over batch.rows / micro_batch microbatches.
+  // One step on the rows of this rank, whose global batch starts with sample `first_sample` of the run:
+  // microbatch m of data rank d of D is its rows [(m D + d) micro_batch, …). batch.valid_tokens is of the
+  // global batch. Gradients accumulate over batch.rows / micro_batch microbatches. Ranks of one pipeline get
+  // the same rows.
   void step(const data::Batch& batch, std::int64_t first_sample, TraceRecorder* trace = nullptr);
-  // Sum of token losses and number of valid tokens, without dropout and without a trace in the model's state.
+  // Sum of token losses over all ranks and number of valid tokens, without dropout and without a trace in the
+  // model's state. Every rank gets the sum.
   struct LossSum {
     double loss = 0, tokens = 0;
   };
@@ -71,10 +75,12 @@ class TrainingRank {
 
   // For samples of text during training; null without sample_context.
   Decoder* decoder() { return decoder_.get(); }
-  Decoder::Parts decoder_parts() { return {machine_, *ops_, parallel_, *chunk_, *parameters_}; }
+  Decoder::Parts decoder_parts() { return {machine_, *ops_, parallel_, *chunks_.front(), *parameters_}; }
 
   Arena& arena() { return arena_; }
-  model::Chunk& chunk() { return *chunk_; }
+  // Of this rank, in model order; all declare their parameters in one list.
+  const std::vector<std::unique_ptr<model::Chunk>>& chunks() const { return chunks_; }
+  const nn::ParamList& params() const { return params_; }
   optim::ParameterStore& parameters() { return *parameters_; }
   optim::GradientStore& gradients() { return *gradients_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
@@ -86,27 +92,39 @@ class TrainingRank {
 
  private:
   void dry_run();
-  void run_step(std::int64_t microbatches, double tokens, double samples, const StageMicrobatch& stage,
-                TraceRecorder* trace);
-  void evaluate_rows(const nn::BatchView& batch);
+  void make_chunks();
+  schedule::Holdings most_held() const;
+  Executor executor(TensorView state, std::uint64_t seed, TraceRecorder* trace);
+  // The actions of this rank.
+  const std::vector<schedule::Action>& step_actions(std::int64_t microbatches);
+  const std::vector<schedule::Action>& evaluation_actions(std::int64_t microbatches);
+  void run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,
+                const StageMicrobatch& stage, TraceRecorder* trace);
+  int stage() const { return parallel_.coordinate(parallel::Axis::kPipeline); }
+  void add_over_ranks(TensorView value);
+  TensorView evaluation_losses();  // on the rank of the head
 
   Machine& machine_;
   const TrainingOptions options_;
   parallel::ParallelContext parallel_;
   Arena arena_;
-  std::unique_ptr<model::Chunk> chunk_;
+  schedule::Placement placement_;
+  nn::ParamList params_;
+  std::vector<std::unique_ptr<model::Chunk>> chunks_;
   std::unique_ptr<optim::ParameterStore> parameters_;
   std::unique_ptr<optim::GradientStore> gradients_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<DeviceBatch> batches_;  // by slot
-  std::vector<model::Chunk::Slot> slots_;
+  schedule::Holdings holdings_;
+  std::vector<LocalChunk> local_;     // memory of chunks_
+  std::vector<DeviceBatch> batches_;  // microbatches at work
+  std::unique_ptr<Outbox> outbox_;
   Arena::Id state_, evaluation_state_, losses_, scratch_memory_;
-  std::vector<Arena::Id> slot_memory_;
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ops::OpContext> ops_;
-  std::vector<schedule::Action> actions_;  // of the latest number of microbatches
-  int microbatches_ = 0;
+  // Of the latest numbers of microbatches.
+  std::vector<schedule::Action> step_actions_, evaluation_actions_;
+  std::int64_t step_microbatches_ = 0, evaluation_microbatches_ = 0;
 };
 
 }  // namespace stoa::run

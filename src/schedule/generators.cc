@@ -91,6 +91,7 @@ struct Entry {
   std::string_view name;
   int chunks;  // per rank where the schedule fixes it, else 0
   Generator generate;
+  bool v_shaped = false;
 };
 
 constexpr std::array<Entry, 11> kGenerators{{
@@ -101,14 +102,14 @@ constexpr std::array<Entry, 11> kGenerators{{
     {"bfs", 0, [](const ScheduleRequest& r) { return breadth_first(r.stages, r.chunks, r.microbatches); }},
     {"zb-h1", 1, [](const ScheduleRequest& r) { return zero_bubble_h1(r.stages, r.microbatches); }},
     {"zb-h2", 1, [](const ScheduleRequest& r) { return zero_bubble_h2(r.stages, r.microbatches); }},
-    {"zb-v", 2, [](const ScheduleRequest& r) { return zero_bubble_v(r.stages, r.microbatches); }},
+    {"zb-v", 2, [](const ScheduleRequest& r) { return zero_bubble_v(r.stages, r.microbatches); }, true},
     {"interleaved-zb", 0,
      [](const ScheduleRequest& r) {
        return interleaved_zero_bubble(r.stages, r.chunks, r.microbatches, r.group);
      }},
-    {"dualpipev", 2, [](const ScheduleRequest& r) { return dual_pipe_v(r.stages, r.microbatches); }},
-    {"v-half", 2, [](const ScheduleRequest& r) { return v_half(r.stages, r.microbatches); }},
-    {"v-min", 2, [](const ScheduleRequest& r) { return v_min(r.stages, r.microbatches); }},
+    {"dualpipev", 2, [](const ScheduleRequest& r) { return dual_pipe_v(r.stages, r.microbatches); }, true},
+    {"v-half", 2, [](const ScheduleRequest& r) { return v_half(r.stages, r.microbatches); }, true},
+    {"v-min", 2, [](const ScheduleRequest& r) { return v_min(r.stages, r.microbatches); }, true},
 }};
 
 }  // namespace
@@ -119,7 +120,10 @@ std::vector<std::string> schedule_names() {
   return names;
 }
 
-Schedule generate(ScheduleRequest request) {
+namespace {
+
+// The generator of a request, whose number of chunks is settled.
+const Entry& entry_of(ScheduleRequest& request) {
   const auto names = schedule_names();
   const auto entry = std::find_if(kGenerators.begin(), kGenerators.end(),
                                   [&](const Entry& e) { return e.name == request.name; });
@@ -127,6 +131,29 @@ Schedule generate(ScheduleRequest request) {
                        did_you_mean(request.name, names), fmt::join(names, ", "));
   if (request.chunks == 0) request.chunks = entry->chunks ? entry->chunks : 2;
   if (entry->chunks) want_chunks(request, entry->chunks);
+  return *entry;
+}
+
+}  // namespace
+
+Placement placement_of(ScheduleRequest request) {
+  const Entry& entry = entry_of(request);
+  return entry.v_shaped ? Placement::v_shaped(request.stages)
+                        : Placement::interleaved(request.stages, request.chunks);
+}
+
+Schedule forward_only(const Placement& placement, int microbatches) {
+  const int ranks = placement.ranks();
+  Schedule schedule{"forward only", placement, microbatches, std::vector<std::vector<Action>>(ranks)};
+  for (int first = 0; first < microbatches; first += ranks)
+    for (int c = 0; c < placement.chunks(); ++c)
+      for (int m = first; m < std::min(first + ranks, microbatches); ++m)
+        schedule.ranks[placement.rank_of_chunk[c]].push_back({ActionKind::kForward, c, m});
+  return schedule;
+}
+
+Schedule generate(ScheduleRequest request) {
+  const Entry* entry = &entry_of(request);
   require<ConfigError>(entry->chunks == 0 || request.group == 0,
                        "schedule '{}' has no microbatch groups: leave out --group", request.name);
   require<ConfigError>(

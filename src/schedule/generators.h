@@ -38,6 +38,9 @@ Schedule dual_pipe_v(int stages, int microbatches);
 Schedule v_half(int stages, int microbatches);
 Schedule v_min(int stages, int microbatches);
 
+// Evaluation: every microbatch forward once, in groups of as many as ranks, each group chunk by chunk.
+Schedule forward_only(const Placement& placement, int microbatches);
+
 inline constexpr int kMaxScheduleItems =
     4 << 20;  // stages x chunks x microbatches: a list that still fits in memory
 
@@ -50,13 +53,15 @@ struct ScheduleRequest {
 };
 std::vector<std::string> schedule_names();
 Schedule generate(ScheduleRequest request);
+// The same for any number of microbatches: where its chunks go.
+Placement placement_of(ScheduleRequest request);
 
 // Adds sends and receives, the reduction of gradients after a chunk's last backward and the optimizer step at
-// the end. One linear order of all computations and transfers of the step is built from simulated start times
-// (a transfer starts when what it sends is there) and projected to the ranks. The first element of that order
-// that has not run always has both ends ready, so the lists cannot deadlock even where every transfer blocks
-// both ranks; and the order of transfers of one channel (source, destination, kind) is the same at both ends.
-// Neighbours on one rank exchange nothing.
+// the end (a schedule without backward passes gets neither). One linear order of all computations and
+// transfers of the step is built from simulated start times (a transfer starts when what it sends is there)
+// and projected to the ranks. The first element of that order that has not run always has both ends ready, so
+// the lists cannot deadlock even where every transfer blocks both ranks; and the order of transfers of one
+// channel (source, destination, kind) is the same at both ends. Neighbours on one rank exchange nothing.
 Schedule lower(Schedule compute, const Durations& durations = {});
 
 }  // namespace stoa::schedule

@@ -43,7 +43,7 @@ void insert_reduction(std::vector<Action>& list, int chunk) {
   auto last = list.end();
   for (auto it = list.begin(); it != list.end(); ++it)
     if (it->chunk == chunk && is_backward(it->kind)) last = it;
-  require<InternalError>(last != list.end(), "chunk {} has no backward pass", chunk);
+  if (last == list.end()) return;
   ++last;
   while (last != list.end() && last->kind == ActionKind::kSendGradient && last->chunk == chunk) ++last;
   list.insert(last, {ActionKind::kReduceGradients, chunk, -1});
@@ -63,7 +63,9 @@ Schedule lower(Schedule compute, const Durations& durations) {
   }
   for (int chunk = 0; chunk < placement.chunks(); ++chunk)
     insert_reduction(lowered.ranks[placement.rank_of_chunk[chunk]], chunk);
-  for (auto& list : lowered.ranks) list.push_back({ActionKind::kStep, -1, -1});
+  for (auto& list : lowered.ranks)
+    if (std::any_of(list.begin(), list.end(), [](const Action& a) { return is_backward(a.kind); }))
+      list.push_back({ActionKind::kStep, -1, -1});
   return lowered;
 }
 

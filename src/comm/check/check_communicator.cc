@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <thread>
 
 #include "device/host/inline_stream.h"
 
@@ -73,8 +75,8 @@ class CheckEvent final : public Event {
   }
   void wait() override {
     owner_.settle(*pending_);
-    if (pending_->data) pending_->data->wait();
-    if (pending_->channel == owner_.waiting_.size()) pending_->control->wait();
+    if (pending_->data) owner_.wait(*pending_->data, pending_->channel);
+    if (pending_->channel == owner_.waiting_.size()) owner_.wait(*pending_->control, pending_->channel);
   }
 
  private:
@@ -118,9 +120,26 @@ void CheckCommunicator::settle(Pending& pending) {
   if (pending.channel == waiting_.size()) return;  // a send was posted at once
   auto& queue = waiting_[pending.channel];
   while (pending.post && !pending.data && !queue.empty()) {
-    queue.front()->control->wait();
-    post_front(pending.channel);
+    const std::shared_ptr<Pending> front = queue.front();
+    wait(*front->control, pending.channel);
+    if (!queue.empty() && queue.front() == front) post_front(pending.channel);
   }
+}
+
+void CheckCommunicator::wait(Event& event, std::size_t own) {
+  const auto others = [&] {
+    for (std::size_t channel = 0; channel < waiting_.size(); ++channel)
+      if (channel != own && !waiting_[channel].empty()) return true;
+    return false;
+  };
+  // Not for ever: the wrapped communicator knows how to name what hangs.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (others() && !event.ready() && std::chrono::steady_clock::now() < end) {
+    for (std::size_t channel = 0; channel < waiting_.size(); ++channel)
+      while (!waiting_[channel].empty() && waiting_[channel].front()->control->ready()) post_front(channel);
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  event.wait();
 }
 
 bool CheckCommunicator::try_settle(Pending& pending) {

@@ -49,6 +49,9 @@ class CheckCommunicator final : public Communicator {
   std::unique_ptr<Event> collective(Record record, Stream& stream, Post post);
   void settle(Pending& pending);  // waits for the requests of all up to `pending`, and posts them
   bool try_settle(Pending& pending);
+  // Blocks until an event of channel `own` is ready. Meanwhile what comes in on other channels is answered: a
+  // peer may need it before it comes to what this rank waits for.
+  void wait(Event& event, std::size_t own);
   void post_front(std::size_t channel);  // the front's requests are here
 
   std::unique_ptr<Communicator> data_;

@@ -1,0 +1,285 @@
+#include "layout_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include "base/philox.h"
+#include "comm/check/check_communicator.h"
+#include "comm/threads/thread_world.h"
+#include "device/host/host_device.h"
+#include "device/meta/meta_device.h"
+#include "ops/meta/meta_backend.h"
+#include "ops/reference/reference_backend.h"
+
+namespace stoa::layouts {
+namespace {
+
+run::Machine reference_machine() {
+  run::Machine machine;
+  machine.pool = std::make_unique<WorkerPool>(1);
+  machine.device = std::make_unique<HostDevice>();
+  machine.backend = std::make_unique<ops::ReferenceBackend>();
+  machine.stream = machine.device->create_stream();
+  return machine;
+}
+
+run::Machine meta_machine(const run::Machine& machine) {
+  run::Machine meta;
+  meta.device = std::make_unique<MetaDevice>();
+  meta.backend = std::make_unique<ops::MetaBackend>(*machine.backend);
+  meta.stream = meta.device->create_stream();
+  return meta;
+}
+
+// Contexts whose communicators compare what the members ask for.
+std::vector<parallel::ParallelContext> checked_contexts(comm::ThreadWorld& world,
+                                                        const grid::RankGrid& grid) {
+  std::vector<parallel::ParallelContext::Communicators> all(static_cast<std::size_t>(grid.size()));
+  for (int g = 0; g < parallel::kGroups; ++g) {
+    const auto group = static_cast<parallel::Group>(g);
+    for (int rank = 0; rank < grid.size(); ++rank) {
+      const std::vector<int> ranks = parallel::members(grid, rank, group);
+      if (all[rank][g] || ranks.empty()) continue;
+      auto data = world.create(std::string(name_of(group)), ranks);
+      auto control = world.create(std::string(name_of(group)) + " check", ranks);
+      for (std::size_t m = 0; m < ranks.size(); ++m)
+        all[ranks[m]][g] =
+            std::make_unique<comm::CheckCommunicator>(std::move(data[m]), std::move(control[m]));
+    }
+  }
+  std::vector<parallel::ParallelContext> contexts;
+  for (int rank = 0; rank < grid.size(); ++rank) contexts.emplace_back(grid, rank, std::move(all[rank]));
+  return contexts;
+}
+
+run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
+  run::TrainingOptions o;
+  o.model = model::resolve_gpt(run.config);
+  o.optim.eps = 1e-3;  // small gradients must not become signs
+  o.precision = {run.type, run.type};
+  o.micro_batch = run.micro_batch;
+  o.length = run.config.encoder_seq_length;
+  o.packed = run.packed;
+  o.microbatches = run.rows / run.micro_batch / layout.data_ranks();
+  o.layout = layout;
+  o.max_norm = run.max_norm;
+  o.rate.peak = o.rate.minimum = 1e-2;
+  o.rate.decay_samples = 1000;
+  o.weight_decay.start = o.weight_decay.end = 0.1;
+  return o;
+}
+
+// The global batch of a step: a function of its number alone.
+data::Batch global_batch(const TestRun& run, std::int64_t step) {
+  const std::int64_t length = run.config.encoder_seq_length, vocabulary = run.config.vocab_size.value();
+  data::Batch batch;
+  batch.resize(run.rows, length);
+  const auto key = philox_key(77, RandomPurpose::kInit, "batch");
+  for (std::int64_t i = 0; i < run.rows * length; ++i) {
+    const auto random = [&](std::int64_t stream) {
+      const std::int64_t index = (step * run.rows * length + i) * 3 + stream;
+      return philox_word(key, static_cast<std::uint64_t>(index)) * 0x1p-32;
+    };
+    const auto word = [&](double u) {
+      return static_cast<std::int32_t>(u * static_cast<double>(vocabulary));
+    };
+    batch.tokens[i] = word(random(0));
+    batch.labels[i] = word(random(1));
+    batch.position_ids[i] = static_cast<std::int32_t>(i % length);
+    const bool valid = i / length >= run.masked_rows && random(2) < 0.8;
+    batch.loss_mask[i] = valid ? 1.0f : 0.0f;
+    batch.valid_tokens += valid;
+  }
+  for (std::int64_t r = 0; r < run.rows; ++r) {
+    const auto end = static_cast<std::int32_t>(length);
+    if (run.packed)
+      batch.cu_seqlens.insert(batch.cu_seqlens.end(),
+                              {0, 1 + static_cast<std::int32_t>(r % (length - 1)), end});
+    else
+      batch.cu_seqlens.insert(batch.cu_seqlens.end(), {0, end});
+    batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));
+  }
+  return batch;
+}
+
+// What a data rank sees of it: microbatch m is rows [(m D + d) micro, …).
+data::Batch rows_of(const data::Batch& global, std::int64_t micro, int ranks, int rank) {
+  data::Batch batch;
+  const std::int64_t length = global.sequence_length;
+  batch.resize(global.rows / ranks, length);
+  for (std::int64_t r = 0; r < batch.rows; ++r) {
+    const std::int64_t from = ((r / micro) * ranks + rank) * micro + r % micro;
+    const auto copy = [&](const auto& source, auto& target) {
+      std::copy_n(source.begin() + from * length, length, target.begin() + r * length);
+    };
+    copy(global.tokens, batch.tokens);
+    copy(global.labels, batch.labels);
+    copy(global.position_ids, batch.position_ids);
+    copy(global.loss_mask, batch.loss_mask);
+    const auto ends = global.boundaries(from);
+    batch.cu_seqlens.insert(batch.cu_seqlens.end(), ends.begin(), ends.end());
+    batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));
+  }
+  batch.valid_tokens = global.valid_tokens;
+  return batch;
+}
+
+double element(const TensorView& view, std::int64_t i) {
+  return view.dtype == DType::kF64 ? view.as<double>()[i] : static_cast<double>(view.as<float>()[i]);
+}
+
+// Puts what a rank holds into canonical tensors; replicas must agree in every bit.
+class Collector {
+ public:
+  explicit Collector(std::vector<std::string>& faults) : faults_(faults) {}
+
+  void add(int rank, const nn::ParamSpec& spec, const TensorView& memory, Tensors& tensors) {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t pitch = spec.shard.local.rank() >= 2 ? spec.shard.local.inner() : 1;
+    for (const ShardPiece& piece : spec.shard.pieces) {
+      const std::int64_t columns = piece.global.rank() >= 2 ? piece.global.inner() : 1;
+      const std::int64_t held = std::max<std::int64_t>(1, piece.column_count);
+      auto& canonical = tensors[piece.name];
+      canonical.resize(static_cast<std::size_t>(piece.global.elements()),
+                       std::numeric_limits<double>::quiet_NaN());
+      for (std::int64_t row = 0; row < piece.count; ++row)
+        for (std::int64_t c = 0; c < held; ++c) {
+          const double value = element(memory, (piece.memory_row + row) * pitch + c);
+          double& place =
+              canonical[static_cast<std::size_t>((piece.begin + row) * columns + piece.column_begin + c)];
+          if (!std::isnan(place) &&
+              std::bit_cast<std::uint64_t>(place) != std::bit_cast<std::uint64_t>(value))
+            fault(fmt::format("rank {} holds {} where another holds {}, in '{}'", rank, value, place,
+                              piece.name));
+          place = value;
+        }
+    }
+  }
+  void scalars(int rank, const std::vector<double>& values, std::vector<double>& common) {
+    const std::lock_guard lock(mutex_);
+    if (common.empty()) common = values;
+    if (common != values) fault(fmt::format("rank {} reports other scalars than another rank", rank));
+  }
+  void fault(const std::string& text) {
+    if (faults_.size() < 10) faults_.push_back(text);
+  }
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string>& faults_;
+};
+
+double largest_of(const std::vector<double>& values) {
+  double largest = 0;
+  for (const double x : values) largest = std::max(largest, std::abs(x));
+  return largest;
+}
+
+}  // namespace
+
+TestRun tiny_run() {
+  TestRun run;
+  model::ModelConfig& c = run.config;
+  c.num_layers = 4;
+  c.hidden_size = 16;
+  c.ffn_hidden_size = 24;
+  c.num_attention_heads = 4;
+  c.num_query_groups = 2;
+  c.encoder_seq_length = 12;
+  c.vocab_size = 61;
+  c.make_vocab_size_divisible_by = 8;
+  c.hidden_dropout = c.attention_dropout = c.embedding_dropout = 0.1;
+  return run;
+}
+
+run::Layout layout_of(int tensor, int context, int expert, int data, int pipeline) {
+  run::Layout layout;
+  layout.grid = grid::RankGrid({tensor, context, expert, data, pipeline});
+  return layout;
+}
+
+RunResult run_layout(const TestRun& run, const run::Layout& layout) {
+  const run::TrainingOptions options = options_of(run, layout);
+  comm::ThreadWorld world(layout.grid.size(), std::chrono::seconds(60));
+  std::vector<parallel::ParallelContext> contexts = checked_contexts(world, layout.grid);
+  RunResult result;
+  Collector collector(result.faults);
+  world.run([&](int number) {
+    run::Machine machine = reference_machine(), meta = meta_machine(machine);
+    const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, number);
+    run::TrainingRank rank(machine, options, std::move(contexts[number]), scratch);
+    rank.initialize();
+    const int ranks = layout.data_ranks(), own = layout.data_rank(number);
+    std::vector<double> losses, norms;
+    for (std::int64_t step = 0; step < run.steps; ++step) {
+      rank.step(rows_of(global_batch(run, step), run.micro_batch, ranks, own), step * run.rows);
+      const run::StepScalars scalars = rank.read_scalars();
+      losses.push_back(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens]);
+      norms.push_back(scalars[ops::StepSlot::kGradNorm]);
+      if (step == 0)
+        for (std::size_t p = 0; p < rank.params().specs().size(); ++p)
+          collector.add(number, rank.params().specs()[p], rank.gradients().gradient({static_cast<int>(p)}),
+                        result.gradients);
+    }
+    const auto sum = rank.evaluate(rows_of(global_batch(run, run.steps), run.micro_batch, ranks, own));
+    for (std::size_t p = 0; p < rank.params().specs().size(); ++p)
+      collector.add(number, rank.params().specs()[p], rank.parameters().master({static_cast<int>(p)}),
+                    result.weights);
+    collector.scalars(number, losses, result.losses);
+    if (run.max_norm > 0) collector.scalars(number, norms, result.norms);
+    const std::lock_guard lock(collector.mutex());
+    const double evaluation = sum.loss / sum.tokens;
+    if (result.evaluation != 0 && result.evaluation != evaluation)
+      collector.fault(fmt::format("rank {} evaluates to another loss", number));
+    result.evaluation = evaluation;
+    if (rank.arena().declared() != rank.arena().touched())
+      collector.fault(fmt::format("rank {} declared memory that it did not use", number));
+    if (rank.scratch().high_water() != scratch)
+      collector.fault(fmt::format("rank {} used {} bytes of scratch, planned {}", number,
+                                  rank.scratch().high_water(), scratch));
+  });
+  return result;
+}
+
+std::vector<std::string> differences(const RunResult& reference, const RunResult& other, double tolerance) {
+  std::vector<std::string> out = other.faults;
+  // `scale`: what rounding of a tensor is measured against, if its own elements are smaller (a gradient that
+  // is zero but for rounding).
+  const auto compare = [&](const std::string& what, const std::vector<double>& a,
+                           const std::vector<double>& b, double scale = 0) {
+    if (a.size() != b.size())
+      return out.push_back(fmt::format("{}: {} values, expected {}", what, b.size(), a.size()));
+    const double largest = std::max(largest_of(a), scale);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const bool same = std::bit_cast<std::uint64_t>(a[i]) == std::bit_cast<std::uint64_t>(b[i]);
+      if (same || (tolerance > 0 && std::abs(a[i] - b[i]) <= tolerance * largest)) continue;
+      out.push_back(fmt::format("{}[{}] is {:.17g}, expected {:.17g}", what, i, b[i], a[i]));
+      return;
+    }
+  };
+  const auto compare_all = [&](const std::string& what, const Tensors& a, const Tensors& b) {
+    if (a.size() != b.size())
+      out.push_back(fmt::format("{}: {} tensors, expected {}", what, b.size(), a.size()));
+    double largest = 0;
+    for (const auto& [name, values] : a) largest = std::max(largest, largest_of(values));
+    for (const auto& [name, values] : a)
+      if (const auto found = b.find(name); found != b.end())
+        compare(what + " of " + name, values, found->second, 1e-6 * largest);
+      else
+        out.push_back(fmt::format("{} of {} is missing", what, name));
+  };
+  compare("loss", reference.losses, other.losses);
+  compare("gradient norm", reference.norms, other.norms);
+  compare("evaluation", {reference.evaluation}, {other.evaluation});
+  compare_all("gradient", reference.gradients, other.gradients);
+  compare_all("weight", reference.weights, other.weights);
+  return out;
+}
+
+}  // namespace stoa::layouts

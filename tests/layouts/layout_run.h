@@ -1,0 +1,58 @@
+// Runs a tiny model over the ranks of a layout, as threads, and brings back what must not depend on the
+// layout: losses, norms, gradients and weights under their canonical names.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "run/training_rank.h"
+
+namespace stoa::layouts {
+
+// What is trained. The same for every layout of a comparison.
+struct TestRun {
+  model::ModelConfig config;
+  std::int64_t rows = 8;  // of the global batch
+  std::int64_t micro_batch = 1;
+  std::int64_t steps = 20;
+  double max_norm = 0.5;  // some steps are clipped
+  DType type = DType::kF64;
+  bool packed = false;
+  int masked_rows = 0;  // so many first rows have no valid token
+};
+
+// 4 layers, hidden 16, 4 heads in 2 groups, sequences of 12, 61 words; dropout everywhere.
+TestRun tiny_run();
+
+using Tensors = std::map<std::string, std::vector<double>>;  // by canonical name
+
+struct RunResult {
+  std::vector<double> losses, norms;  // of every step
+  double evaluation = 0;              // loss after the last step
+  Tensors gradients;                  // of the first step
+  Tensors weights;                    // after the last step
+  // What should never be: replicas that differ, ranks that report different scalars, memory that was declared
+  // and not used, or used and not planned.
+  std::vector<std::string> faults;
+};
+
+// One thread per rank, communicators that check each other. Errors of any rank are thrown.
+RunResult run_layout(const TestRun& run, const run::Layout& layout);
+
+// Where two runs differ by more than `tolerance` relative to the largest element of the tensor (0: in any
+// bit); empty when nowhere. `norms`: compare these too.
+std::vector<std::string> differences(const RunResult& reference, const RunResult& other, double tolerance);
+
+// "tp 1, cp 1, ep 1, dp 2, pp 4".
+run::Layout layout_of(int tensor, int context, int expert, int data, int pipeline);
+inline run::Layout data_parallel(int data) { return layout_of(1, 1, 1, data, 1); }
+inline run::Layout pipeline(int ranks, std::string schedule = "1f1b", int chunks = 0) {
+  run::Layout layout = layout_of(1, 1, 1, 1, ranks);
+  layout.schedule = std::move(schedule);
+  layout.chunks = chunks;
+  return layout;
+}
+
+}  // namespace stoa::layouts
