@@ -37,6 +37,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
          [rope, positions](std::int64_t sequence) { return nn::rope_table(*rope, positions, sequence); }});
   }
   if (o.embedding) {
+    params_->begin_unit(false);
     embedding_ = std::make_unique<nn::Embedding>(embedding_options(gpt, o.place));
     embedding_->declare(*params_, o.tied_apart);
   }
@@ -45,11 +46,13 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     blocks_.push_back(std::make_unique<nn::TransformerBlock>(
         block_options(gpt, o.first_layer + i, o.precision, constants_.empty() ? -1 : 0, o.place)));
     nn::ActivationTable& table = tables_.emplace_back();
+    params_->begin_unit(true);
     blocks_.back()->declare(*params_, table, o.tokens);
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
     table.resolve(nn::recompute_policy(decision.level), decision.keep_input, o.split_backward);
   }
   if (o.head) {
+    params_->begin_unit(false);
     head_ = std::make_unique<nn::LmHead>(head_options(gpt, o.precision, o.place));
     if (embedding_) tied = embedding_->tokens();
     if (!gpt.config.share_embeddings_and_output_weights)

@@ -19,24 +19,30 @@ T from_double(double value) {
 
 }  // namespace
 
-void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values, WorkerPool& pool) {
+void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values, WorkerPool& pool,
+                const std::optional<FlatRange>& flat) {
+  const FlatRange range = flat.value_or(FlatRange{0, spec.shard.local.elements()});
   require<InternalError>(
-      values.shape == spec.shard.local && values.contiguous() && values.device == DeviceKind::kHost,
+      (flat ? values.elements() == range.end - range.begin : values.shape == spec.shard.local) &&
+          values.contiguous() && values.device == DeviceKind::kHost,
       "'{}' is {}, expected {} in host memory", spec.name, values.text(), spec.shard.local.text());
-  require<InternalError>(!spec.shard.flat, "'{}' is initialised whole, not as a flat range", spec.name);
   if (values.bytes() > 0) std::memset(values.data, 0, values.bytes());
   dispatch_float(values.dtype, [&]<class T>() {
     for (const auto& piece : spec.shard.pieces) {
       const PhiloxKey key = philox_key(seed, RandomPurpose::kInit, piece.name);
       const std::int64_t columns = piece.global.rank() >= 2 ? piece.global.inner() : 1;  // canonical
-      const std::int64_t held = std::max<std::int64_t>(1, piece.column_count);
-      const std::int64_t rows_per_task = std::max<std::int64_t>(1, 65536 / held);
+      const std::int64_t width = std::max<std::int64_t>(1, piece.column_count);
+      const std::int64_t rows_per_task = std::max<std::int64_t>(1, 65536 / width);
       const std::int64_t tasks = (piece.count + rows_per_task - 1) / rows_per_task;
       pool.run(tasks, [&](std::int64_t task, int) {
         const std::int64_t last = std::min(piece.count, (task + 1) * rows_per_task);
         for (std::int64_t row = task * rows_per_task; row < last; ++row) {
-          T* out = values.as<T>() + (piece.memory_row + row) * values.shape.inner();
-          const std::int64_t index = (piece.begin + row) * columns + piece.column_begin;
+          // The elements of this row that lie in the range.
+          const std::int64_t local = (piece.memory_row + row) * spec.shard.local.inner();
+          const std::int64_t from = std::clamp(range.begin, local, local + width),
+                             held = std::clamp(range.end, from, local + width) - from;
+          T* out = values.as<T>() + (from - range.begin);
+          const std::int64_t index = (piece.begin + row) * columns + piece.column_begin + (from - local);
           if (spec.init.kind == nn::InitKind::kZeros) continue;
           if (spec.init.kind == nn::InitKind::kOnes) {
             std::fill_n(out, held, from_double<T>(1));

@@ -2,7 +2,11 @@
 
 namespace stoa::nn {
 
+void ParamList::begin_unit(bool block) { blocks_.push_back(block); }
+
 Param ParamList::add(ParamSpec spec) {
+  if (blocks_.empty()) begin_unit(false);
+  spec.unit = units() - 1;
   for (const auto& other : specs_)
     require<InternalError>(other.name != spec.name, "parameter '{}' is declared twice", spec.name);
   specs_.push_back(std::move(spec));

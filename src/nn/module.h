@@ -10,6 +10,12 @@ namespace stoa::nn {
 class ParamList {
  public:
   Param add(ParamSpec spec);
+  // Parameters from here on belong to the next part of the chunk: one block, or what stands before or after
+  // the blocks. Sharded state is gathered and reduced part by part.
+  void begin_unit(bool block);
+  // Whether a part is a block: blocks are walked in order, one at a time.
+  bool is_block(int unit) const { return blocks_[static_cast<std::size_t>(unit)]; }
+  int units() const { return static_cast<int>(blocks_.size()); }
   // A further use of a parameter declared before: same value, own gradient accumulator.
   Param tie(ParamId id);
 
@@ -20,6 +26,7 @@ class ParamList {
  private:
   std::vector<ParamSpec> specs_;
   std::vector<ParamId> grads_;
+  std::vector<bool> blocks_;  // by unit
 };
 
 // Types in which a model runs.

@@ -29,6 +29,7 @@ struct ParamSpec {
   // Gradients are to be summed over the ranks of these axes that hold the same elements; over the tensor axis
   // that is the pieces marked `shared`.
   std::vector<parallel::Axis> grad_partial_over;
+  int unit = 0;  // which part of the chunk it belongs to (embedding, a block, head); set by ParamList
 
   // Matrices are held in compute precision; vectors (norms, biases) in the accumulation type: they cost
   // nothing there.

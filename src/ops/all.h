@@ -20,7 +20,7 @@ using AllOps = OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, 
                       AttentionForward, AttentionBackward, Rotary, ActivationForward, ActivationBackward,
                       EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge,
                       SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, FillZero, BeginStep, SumSquares,
-                      PrepareUpdate, AdamUpdate, SgdUpdate>;
+                      AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -46,6 +46,7 @@ void check(const AddTo&);
 void check(const FillZero&);
 void check(const BeginStep&);
 void check(const SumSquares&);
+void check(const AddSquares&);
 void check(const PrepareUpdate&);
 void check(const AdamUpdate&);
 void check(const SgdUpdate&);

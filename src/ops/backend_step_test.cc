@@ -98,17 +98,61 @@ TEST_P(BackendTest, SumSquares) {
   for (const std::int64_t n : {1, 100, 65536, 65537, 200003}) {
     SCOPED_TRACE(n);
     Tensors t;
-    const SumSquares op{t.random(DType::kF32, {n}), t.state()};
-    Tensors::slot(op.state, StepSlot::kSquares) = 3;
+    const SumSquares op{t.random(DType::kF32, {n}), t.random(DType::kF64, {(n + 65535) / 65536}), {}};
     expect_like_reference(backend(), op);
-    // NaN and infinity must reach the state.
+    // NaN and infinity must reach the sums and the state.
+    const AddSquares add{op.sums, t.state()};
     op.x.as<float>()[n / 2] = std::numeric_limits<float>::infinity();
     run_on(backend(), op);
-    EXPECT_TRUE(std::isinf(Tensors::slot(op.state, StepSlot::kSquares)));
+    run_on(backend(), add);
+    EXPECT_TRUE(std::isinf(Tensors::slot(add.state, StepSlot::kSquares)));
     op.x.as<float>()[n - 1] = std::nanf("");
     run_on(backend(), op);
-    EXPECT_TRUE(std::isnan(Tensors::slot(op.state, StepSlot::kSquares)));
+    run_on(backend(), add);
+    EXPECT_TRUE(std::isnan(Tensors::slot(add.state, StepSlot::kSquares)));
   }
+}
+
+// Parts of a canonical tensor [700, 300] sum to the whole, block by block, whatever the cut.
+TEST_P(BackendTest, SumSquaresOfParts) {
+  constexpr std::int64_t kRows = 700, kColumns = 300, kBlocks = 4;
+  Tensors t;
+  const TensorView whole = t.random(DType::kF32, {kRows, kColumns}), sums = t.empty(DType::kF64, {kBlocks});
+  const auto zero = [](const TensorView& x) { std::fill_n(x.as<double>(), x.elements(), 0.0); };
+  zero(sums);
+  run_on(backend(), SumSquares{whole, sums, {}});
+  const TensorView parts = t.empty(DType::kF64, {kBlocks});
+  const auto add_part = [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                            std::int64_t skip, std::int64_t count) {
+    const TensorView local = t.empty(DType::kF32, {rows, columns});
+    for (std::int64_t r = 0; r < rows; ++r)
+      std::copy_n(whole.row<float>(row + r) + column, columns, local.row<float>(r));
+    SumSquares op;
+    op.x = TensorView(local.as<float>() + skip, DType::kF32, {count});
+    op.cut = {row * kColumns + column, skip, columns, kColumns};
+    op.sums = parts.slice(op.first_block(), op.blocks());
+    run_on(backend(), op);
+  };
+  const auto expect_whole = [&] {
+    for (std::int64_t b = 0; b < kBlocks; ++b)
+      EXPECT_NEAR(parts.as<double>()[b], sums.as<double>()[b], 1e-10 * sums.as<double>()[b]) << b;
+    zero(parts);
+  };
+  zero(parts);
+  add_part(0, 301, 0, kColumns, 0, 301 * kColumns);  // rows
+  add_part(301, 399, 0, kColumns, 0, 399 * kColumns);
+  expect_whole();
+  add_part(0, kRows, 0, 77, 0, kRows * 77);  // columns
+  add_part(0, kRows, 77, 223, 0, kRows * 223);
+  expect_whole();
+  add_part(0, kRows, 0, 77, 0, 40001);  // columns, each part in flat ranges
+  add_part(0, kRows, 0, 77, 40001, kRows * 77 - 40001);
+  add_part(0, kRows, 77, 223, 0, 7);
+  add_part(0, kRows, 77, 223, 7, kRows * 223 - 7);
+  expect_whole();
+  add_part(0, kRows, 77, 223, 7, kRows * 223 - 7);  // a part that is left out is missed
+  EXPECT_LT(parts.as<double>()[0], sums.as<double>()[0] * 0.9);
+  EXPECT_EQ(parts.elements(), kBlocks);
 }
 
 TEST_P(BackendTest, BeginStepAndPrepareUpdate) {

@@ -86,6 +86,16 @@ void check(const BeginStep& op) {
 void check(const SumSquares& op) {
   const Checker c(op);
   c.tensor("x", op.x, TypeSet(DType::kF64) | DType::kF32, "any shape", op.x.shape);
+  const CanonicalCut& cut = op.cut;
+  c.that(cut.origin >= 0 && cut.skip >= 0 && cut.width > 0 && cut.pitch >= cut.width,
+         "a part with rows of {} in rows of {}, origin {}, {} skipped", cut.width, cut.pitch, cut.origin,
+         cut.skip);
+  c.tensor("sums", op.sums, DType::kF64, "[blocks that x touches]", {op.blocks()});
+}
+
+void check(const AddSquares& op) {
+  const Checker c(op);
+  c.tensor("sums", op.sums, DType::kF64, "[blocks]", {-1});
   check_state(c, op.state);
 }
 

@@ -2,6 +2,7 @@
 // (step_state.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ops/access.h"
@@ -42,15 +43,56 @@ struct BeginStep {
   }
 };
 
-// state[kSquares] += sum of x^2 in fp64: sums of blocks of 65,536 elements, added in block order.
+// Where the elements of a contiguous tensor lie in the canonical tensor of which it is a part: element i is
+// canonical element origin + j / width * pitch + j % width with j = i + skip. (Rows of `width` elements cut
+// out of rows of `pitch`; `skip` of them lie before the tensor.) width = pitch: one run from origin + skip.
+struct CanonicalCut {
+  std::int64_t origin = 0, skip = 0, width = 1, pitch = 1;
+
+  std::int64_t canonical(std::int64_t i) const {
+    const std::int64_t j = i + skip;
+    return origin + j / width * pitch + j % width;
+  }
+  // How many of the first `count` elements lie before a canonical element.
+  std::int64_t before(std::int64_t element, std::int64_t count) const {
+    const std::int64_t j = element - origin;
+    if (j <= 0) return 0;
+    const std::int64_t column = j % pitch;
+    return std::clamp<std::int64_t>(j / pitch * width + std::min(column, width) - skip, 0, count);
+  }
+};
+
+// sums[b] += sum of x^2, in fp64, of those elements of x that lie in the b-th block of 65,536 elements of the
+// canonical tensor; b = 0 is the block of x's first element. A norm made of block sums does not show how
+// tensors are cut into ranks.
 struct SumSquares {
   static constexpr const char* kName = "sum squares";
   static constexpr std::int64_t kBlock = 65536;
-  TensorView x;  // contiguous, accumulation type
-  TensorView state;
+  TensorView x;     // contiguous, accumulation type
+  TensorView sums;  // fp64, one for every block that x touches: [blocks()]
+  CanonicalCut cut;
+
+  std::int64_t first_block() const { return cut.canonical(0) / kBlock; }
+  std::int64_t blocks() const {
+    return x.elements() == 0 ? 0 : cut.canonical(x.elements() - 1) / kBlock - first_block() + 1;
+  }
+  // First element of x in its b-th block; x.elements() for b = blocks().
+  std::int64_t begin(std::int64_t b) const { return cut.before((first_block() + b) * kBlock, x.elements()); }
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
     f("x", a.x, Access::kRead);
+    f("sums", a.sums, Access::kReadWrite);
+  }
+};
+
+// state[kSquares] += the block sums of a tensor, added in block order.
+struct AddSquares {
+  static constexpr const char* kName = "add squares";
+  TensorView sums;  // fp64 [blocks]
+  TensorView state;
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("sums", a.sums, Access::kRead);
     f("state", a.state, Access::kReadWrite);
   }
 };

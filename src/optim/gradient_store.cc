@@ -7,55 +7,211 @@
 #include "nn/partial_gradients.h"
 
 namespace stoa::optim {
+namespace {
 
-GradientStore::GradientStore(Arena& arena, const nn::ParamList& params, nn::Precision precision)
+TensorView elements(const TensorView& flat, FlatRange range) {
+  return TensorView(flat.byte_offset(range.begin), flat.dtype, {range.end - range.begin}, flat.device);
+}
+
+}  // namespace
+
+GradientStore::GradientStore(Arena& arena, const nn::ParamList& params, nn::Precision precision,
+                             const ParameterStore& parameters)
     : arena_(&arena),
       params_(&params),
-      first_use_(params.specs().size(), -1),
-      written_(params.grads().size(), false) {
+      parameters_(&parameters),
+      layout_(&parameters.layout()),
+      parallel_(*parameters.data_parallel()),
+      further_(params.grads().size()),
+      uses_(layout_->buckets().size(), 0),
+      reducer_(arena, *layout_, parallel_, precision.vectors()),
+      written_(params.grads().size(), false),
+      progress_(layout_->buckets().size()) {
+  const DType type = precision.vectors();
+  if (parallel_.gradient_shards())
+    window_ = std::make_unique<UnitWindow>(
+        arena, params, *layout_,
+        UnitWindow::Options{"gradients of a microbatch", [type](const FlatBucket&) { return type; },
+                            [](const FlatBucket& bucket) { return !bucket.late; }});
+  for (std::size_t b = 0; b < layout_->buckets().size(); ++b) {
+    const FlatBucket& bucket = layout_->buckets()[b];
+    const std::int64_t count = passes_window(bucket) ? layout_->share(static_cast<int>(b)) : bucket.elements;
+    buckets_.push_back(arena.declare(
+        MemoryCategory::kGradients,
+        {fmt::format("gradient.{}",
+                     params.specs()[static_cast<std::size_t>(bucket.members[0].parameter)].name),
+         type, Shape{count}}));
+  }
+  std::vector<bool> seen(params.specs().size(), false);
   for (std::size_t g = 0; g < params.grads().size(); ++g) {
-    const int p = params.grads()[g].index;
-    const auto& spec = params.specs()[p];
-    const bool tied = first_use_[p] >= 0;
-    if (!tied) first_use_[p] = static_cast<int>(g);
-    accumulators_.push_back(arena.declare(MemoryCategory::kGradients,
-                                          {fmt::format("gradient{}.{}", tied ? " (tied)" : "", spec.name),
-                                           precision.vectors(), spec.shard.local}));
+    const auto p = static_cast<std::size_t>(params.grads()[g].index);
+    ++uses_[static_cast<std::size_t>(layout_->bucket_of(static_cast<int>(p)))];
+    if (seen[p])
+      further_[g] = arena.declare(
+          MemoryCategory::kGradients,
+          {fmt::format("gradient (tied).{}", params.specs()[p].name), type, params.specs()[p].shard.local});
+    seen[p] = true;
   }
 }
 
-void GradientStore::begin_step() { written_.assign(written_.size(), false); }
+void GradientStore::begin_step(ops::OpContext& ops, int microbatches) {
+  ops_ = &ops;
+  microbatches_ = microbatches;
+  written_.assign(written_.size(), false);
+  progress_.assign(progress_.size(), {});
+}
+
+TensorView GradientStore::whole(int bucket) {
+  return passes_window(layout_->bucket(bucket)) ? window_->view(bucket)
+                                                : arena_->view(buckets_[static_cast<std::size_t>(bucket)]);
+}
 
 nn::GradTarget GradientStore::target(nn::GradId id) {
-  return {arena_->view(accumulators_[id.index]), static_cast<bool>(written_[id.index])};
+  const auto g = static_cast<std::size_t>(id.index);
+  if (further_[g]) return {arena_->view(further_[g]), static_cast<bool>(written_[g])};
+  const int p = params_->grads()[g].index, b = layout_->bucket_of(p);
+  if (passes_window(layout_->bucket(b))) {
+    enter(layout_->bucket(b).unit);
+    absorb(b);  // the microbatch before
+  }
+  return {accumulator(id), static_cast<bool>(written_[g])};
 }
 
-void GradientStore::notify(nn::GradId id) { written_[id.index] = true; }
+TensorView GradientStore::accumulator(nn::GradId id) {
+  const auto g = static_cast<std::size_t>(id.index);
+  if (further_[g]) return arena_->view(further_[g]);
+  const int p = params_->grads()[g].index;
+  const FlatMember& member = layout_->member(p);
+  return elements(whole(layout_->bucket_of(p)), {member.begin, member.begin + member.count})
+      .reshape(params_->specs()[static_cast<std::size_t>(p)].shard.local);
+}
 
-void GradientStore::finish(ops::OpContext& ops, const parallel::ParallelContext& parallel) {
-  for (std::size_t g = 0; g < accumulators_.size(); ++g)
-    if (!written_[g]) ops::run(ops, ops::FillZero{arena_->view(accumulators_[g])});
-  for (std::size_t g = 0; g < accumulators_.size(); ++g) {
-    const int first = first_use_[params_->grads()[g].index];
-    if (first != static_cast<int>(g))
-      ops::run(ops, ops::AddTo{arena_->view(accumulators_[g]), arena_->view(accumulators_[first])});
+void GradientStore::notify(nn::GradId id) {
+  const auto g = static_cast<std::size_t>(id.index);
+  written_[g] = true;
+  const int b = layout_->bucket_of(params_->grads()[g].index);
+  const FlatBucket& bucket = layout_->bucket(b);
+  Progress& progress = progress_[static_cast<std::size_t>(b)];
+  ++progress.notices;
+  const int uses = uses_[static_cast<std::size_t>(b)];
+  if (passes_window(bucket)) {
+    if (progress.notices < uses) return;
+    send(b);
+    if (!parallel_.overlap) absorb(b);
+  } else if (parallel_.overlap && !bucket.late && progress.notices == uses * microbatches_) {
+    progress.under_way = true;
+    reducer_.start(b, whole(b), *ops_);
   }
-  for (std::size_t p = 0; p < params_->specs().size(); ++p)
-    nn::sum_partial_gradient(ops, parallel, params_->specs()[p], gradient({static_cast<int>(p)}));
-  const auto add_over = [&](parallel::Group group, int parameter) {
-    parallel.along(group).all_reduce(gradient({parameter}), comm::ReduceOp::kSum, ops.stream)->wait();
-  };
-  for (std::size_t p = 0; p < first_use_.size(); ++p) {
-    const auto& axes = params_->specs()[p].grad_partial_over;
-    if (std::find(axes.begin(), axes.end(), parallel::Axis::kPipeline) != axes.end())
-      add_over(parallel::Group::kEmbedding, static_cast<int>(p));
+}
+
+void GradientStore::enter(int unit) {
+  if (!window_->resident(unit)) {
+    if (const int old = window_->occupant(unit); old >= 0)
+      for (const int b : window_->buckets_of(old)) {
+        require<InternalError>(progress_[static_cast<std::size_t>(b)].notices == 0,
+                               "gradients of unit {} are due while those of unit {} are not complete", unit,
+                               old);
+        absorb(b);
+      }
+    window_->enter(unit);
   }
-  for (std::size_t p = 0; p < first_use_.size(); ++p)
-    add_over(parallel::Group::kDataContext, static_cast<int>(p));
+  window_->used(unit);
+}
+
+// A bucket of the window is complete for this microbatch.
+void GradientStore::send(int bucket) {
+  Progress& progress = progress_[static_cast<std::size_t>(bucket)];
+  progress.notices = 0;
+  progress.under_way = true;
+  for (std::size_t g = 0; g < written_.size(); ++g)
+    if (layout_->bucket_of(params_->grads()[g].index) == bucket) written_[g] = false;
+  reducer_.start(bucket, whole(bucket), *ops_);
+}
+
+// The sum of a bucket of the window goes to its shard.
+void GradientStore::absorb(int bucket) {
+  Progress& progress = progress_[static_cast<std::size_t>(bucket)];
+  if (!progress.under_way) return;
+  progress.under_way = false;
+  reducer_.complete(bucket, *ops_);
+  const TensorView sum = elements(window_->view(bucket), reducer_.reduced(bucket)),
+                   shard = arena_->view(buckets_[static_cast<std::size_t>(bucket)]);
+  if (progress.shard_written)
+    ops::run(*ops_, ops::AddTo{.x = sum, .y = shard});
+  else
+    ops::run(*ops_, ops::Cast{.x = sum, .y = shard});
+  progress.shard_written = true;
+}
+
+void GradientStore::finish(ops::OpContext& ops) {
+  for (std::size_t g = 0; g < written_.size(); ++g) {
+    const int b = layout_->bucket_of(params_->grads()[g].index);
+    const Progress& progress = progress_[static_cast<std::size_t>(b)];
+    if (written_[g] || progress.under_way) continue;
+    if (!passes_window(layout_->bucket(b)) || progress.notices > 0)
+      ops::run(ops, ops::FillZero{accumulator({static_cast<int>(g)})});
+  }
+  for (std::size_t g = 0; g < written_.size(); ++g) {
+    if (!further_[g]) continue;
+    const int p = params_->grads()[g].index;
+    const FlatMember& member = layout_->member(p);
+    const TensorView first =
+        elements(whole(layout_->bucket_of(p)), {member.begin, member.begin + member.count});
+    ops::run(ops, ops::AddTo{.x = arena_->view(further_[g]).reshape(first.shape), .y = first});
+  }
+  const int buckets = static_cast<int>(buckets_.size());
+  for (int b = 0; b < buckets; ++b) {
+    const FlatBucket& bucket = layout_->bucket(b);
+    Progress& progress = progress_[static_cast<std::size_t>(b)];
+    if (passes_window(bucket)) {
+      if (progress.notices > 0) {
+        absorb(b);
+        send(b);
+      }
+      absorb(b);
+      if (!progress.shard_written)
+        ops::run(ops, ops::FillZero{arena_->view(buckets_[static_cast<std::size_t>(b)])});
+    } else if (!progress.under_way) {
+      reduce_further(bucket, whole(b));
+      reducer_.start(b, whole(b), ops);
+    }
+  }
+  for (int b = 0; b < buckets; ++b) reducer_.complete(b, ops);
+}
+
+// Gradients of a tied embedding whose copies the two ends of a pipeline hold: first stage + last. Then parts
+// that the ranks of a tensor-parallel group hold.
+void GradientStore::reduce_further(const FlatBucket& bucket, TensorView whole) {
+  const auto& context = parallel_.parallel;
+  const bool tied = std::find(bucket.partial.begin(), bucket.partial.end(), parallel::Axis::kPipeline) !=
+                    bucket.partial.end();
+  if (tied && context.belongs_to(parallel::Group::kEmbedding))
+    context.along(parallel::Group::kEmbedding)
+        .all_reduce(whole, comm::ReduceOp::kSum, parallel_.stream)
+        ->wait();
+  for (const FlatMember& member : bucket.members) {
+    const nn::ParamSpec& spec = params_->specs()[static_cast<std::size_t>(member.parameter)];
+    nn::sum_partial_gradient(
+        *ops_, context, spec,
+        elements(whole, {member.begin, member.begin + member.count}).reshape(spec.shard.local));
+  }
+}
+
+TensorView GradientStore::reduced(int bucket, FlatRange range) {
+  const bool share = passes_window(layout_->bucket(bucket));
+  const std::int64_t origin = share ? reducer_.reduced(bucket).begin : 0;
+  return elements(arena_->view(buckets_[static_cast<std::size_t>(bucket)]),
+                  {range.begin - origin, range.end - origin});
 }
 
 TensorView GradientStore::gradient(nn::ParamId id) {
-  return arena_->view(accumulators_[first_use_[id.index]]);
+  const FlatMember& member = layout_->member(id.index);
+  const FlatRange held = parameters_->held_range(id);
+  const TensorView view =
+      reduced(layout_->bucket_of(id.index), {member.begin + held.begin, member.begin + held.end});
+  return parameters_->sharded()
+             ? view
+             : view.reshape(params_->specs()[static_cast<std::size_t>(id.index)].shard.local);
 }
 
 }  // namespace stoa::optim

@@ -1,36 +1,69 @@
-// Main gradients of a chunk: one accumulator per use of a parameter, in the accumulation type.
+// Main gradients of a chunk: one accumulator per use of a parameter, in the accumulation type, summed over
+// the ranks that hold the same parameters.
 #pragma once
 
+#include <memory>
 #include <vector>
 
-#include "device/arena.h"
-#include "nn/module.h"
-#include "ops/op_context.h"
+#include "optim/bucket_reducer.h"
+#include "optim/parameter_store.h"
 
 namespace stoa::optim {
 
 class GradientStore final : public nn::GradAccess {
  public:
-  GradientStore(Arena& arena, const nn::ParamList& params, nn::Precision precision);
+  // `parameters` (made for training from `params`) outlives the store.
+  GradientStore(Arena& arena, const nn::ParamList& params, nn::Precision precision,
+                const ParameterStore& parameters);
 
-  // The first write of a step overwrites: no pass over memory clears the accumulators.
-  void begin_step();
+  // The first write of a step overwrites: no pass over memory clears the accumulators. `microbatches` of this
+  // step; `ops` serves notify().
+  void begin_step(ops::OpContext& ops, int microbatches);
   nn::GradTarget target(nn::GradId id) override;
+  // With overlap, the last microbatch's notice of a bucket's last accumulator starts its reduction.
   void notify(nn::GradId id) override;
-  // After the last microbatch: accumulators that nothing wrote become zero, and the uses of a tied weight are
-  // added, on one rank in order of declaration, else first pipeline stage + last. Parts that ranks of a
-  // tensor-parallel group hold are added up, then the gradients of ranks that hold the same parameters.
-  void finish(ops::OpContext& ops, const parallel::ParallelContext& parallel);
+  // After the last microbatch: accumulators that nothing wrote become zero, the uses of a tied weight are
+  // added in order of declaration, gradients are summed over the axes on which they are partial, then over
+  // the ranks that hold the same parameters.
+  void finish(ops::OpContext& ops);
 
-  // The whole gradient of a parameter, after finish().
+  // The gradient of what this rank holds of a parameter (ParameterStore::held), after finish().
   TensorView gradient(nn::ParamId id);
+  // Elements of a bucket, within the range that reduced() names.
+  TensorView reduced(int bucket, FlatRange range);
+  // Where this rank has the sum.
+  FlatRange reduced(int bucket) const { return reducer_.reduced(bucket); }
 
  private:
+  // Of a bucket, in this step.
+  struct Progress {
+    int notices = 0;             // of accumulators; of a bucket of the window since it was last reduced
+    bool under_way = false;      // its reduction
+    bool shard_written = false;  // by an earlier microbatch
+  };
+  TensorView whole(int bucket);
+  TensorView accumulator(nn::GradId id);
+  bool passes_window(const FlatBucket& bucket) const { return window_ && !bucket.late; }
+  void enter(int unit);
+  void send(int bucket);
+  void absorb(int bucket);
+  void reduce_further(const FlatBucket& bucket, TensorView whole);
+
   Arena* arena_;
   const nn::ParamList* params_;
-  std::vector<Arena::Id> accumulators_;  // by GradId
-  std::vector<int> first_use_;           // by ParamId: GradId of the first accumulator
-  std::vector<bool> written_;            // in this step
+  const ParameterStore* parameters_;
+  const FlatLayout* layout_;
+  const DataParallel parallel_;
+  std::vector<Arena::Id> buckets_;  // whole, or this rank's share where the bucket passes through the window
+  std::vector<Arena::Id> further_;  // by GradId: accumulators of second uses
+  std::vector<int> uses_;           // by bucket: accumulators
+  std::unique_ptr<UnitWindow> window_;
+  BucketReducer reducer_;
+
+  ops::OpContext* ops_ = nullptr;
+  int microbatches_ = 1;
+  std::vector<bool> written_;  // by GradId: since the bucket was last reduced
+  std::vector<Progress> progress_;
 };
 
 }  // namespace stoa::optim

@@ -1,33 +1,39 @@
 #include "optim/optimizer.h"
 
-#include <algorithm>
-#include <tuple>
+#include <fmt/format.h>
 
 namespace stoa::optim {
 
 Optimizer::Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gradients,
-                     const OptimConfig& config, nn::Precision precision)
-    : arena_(&arena), parameters_(parameters), gradients_(gradients), config_(config) {
+                     const OptimConfig& config, nn::Precision precision, std::vector<CanonicalTensor> tensors)
+    : arena_(&arena),
+      parameters_(parameters),
+      gradients_(gradients),
+      config_(config),
+      norm_(arena, parameters, gradients, std::move(tensors)) {
   if (config.name != OptimizerKind::kSgd)
     moment_names_ = {"adam.m", "adam.v"};
   else if (config.momentum != 0)
     moment_names_ = {"sgd.momentum"};
-  const auto& specs = parameters.specs();
+  const FlatLayout& layout = parameters.layout();
   for (const auto& name : moment_names_) {
     auto& row = moments_.emplace_back();
-    for (const auto& spec : specs)
-      row.push_back(arena.declare(MemoryCategory::kOptimizer,
-                                  {name + "." + spec.name, precision.vectors(), spec.shard.local}));
+    for (std::size_t b = 0; b < layout.buckets().size(); ++b) {
+      const int bucket = static_cast<int>(b);
+      const std::int64_t held = parameters.sharded() ? layout.share(bucket) : layout.bucket(bucket).elements;
+      const int first = layout.bucket(bucket).members.front().parameter;
+      row.push_back(
+          arena.declare(MemoryCategory::kOptimizer,
+                        {fmt::format("{}.{}", name, parameters.specs()[static_cast<std::size_t>(first)].name),
+                         precision.vectors(), Shape{held}}));
+    }
   }
-  for (std::size_t p = 0; p < specs.size(); ++p)
-    for (const auto& piece : specs[p].shard.pieces)
-      canonical_.push_back({piece.name, piece.begin, static_cast<int>(p), piece.memory_row, piece.count});
-  std::sort(canonical_.begin(), canonical_.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.name, a.begin) < std::tie(b.name, b.begin);
-  });
 }
 
-TensorView Optimizer::moment(int which, nn::ParamId id) { return arena_->view(moments_[which][id.index]); }
+TensorView Optimizer::moment(int which, nn::ParamId id) {
+  const auto bucket = static_cast<std::size_t>(parameters_.layout().bucket_of(id.index));
+  return parameters_.held_part(arena_->view(moments_[static_cast<std::size_t>(which)][bucket]), id);
+}
 
 void Optimizer::reset(ops::OpContext& ops) {
   for (auto& row : moments_)
@@ -35,16 +41,18 @@ void Optimizer::reset(ops::OpContext& ops) {
 }
 
 void Optimizer::step(ops::OpContext& ops, const ops::PrepareUpdate& prepare) {
-  for (const auto& part : canonical_)
-    ops::run(ops, ops::SumSquares{gradients_.gradient({part.parameter}).slice(part.row, part.count),
-                                  prepare.state});
+  norm_.run(ops, prepare.state);
   ops::run(ops, prepare);
+  parameters_.settle();
   for (std::size_t p = 0; p < parameters_.specs().size(); ++p)
     update(ops, {static_cast<int>(p)}, prepare.state);
+  parameters_.publish();
 }
 
 void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
-  const TensorView compute = parameters_.has_separate_master(id) ? parameters_.get(id) : TensorView{};
+  const FlatRange held = parameters_.held_range(id);
+  if (held.begin == held.end) return;
+  const TensorView compute = parameters_.held_value(id);
   const double decay_factor = parameters_.specs()[id.index].decay ? 1.0 : 0.0;
   if (config_.name == OptimizerKind::kSgd) {
     ops::SgdUpdate sgd;
@@ -74,11 +82,14 @@ void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
 }
 
 void Optimizer::refresh_values(ops::OpContext& ops) {
+  parameters_.settle();
   for (std::size_t p = 0; p < parameters_.specs().size(); ++p) {
     const nn::ParamId id{static_cast<int>(p)};
-    if (parameters_.has_separate_master(id))
-      ops::run(ops, ops::Cast{parameters_.master(id), parameters_.get(id)});
+    const FlatRange held = parameters_.held_range(id);
+    if (const TensorView value = parameters_.held_value(id); value && held.begin < held.end)
+      ops::run(ops, ops::Cast{parameters_.master(id), value});
   }
+  parameters_.publish();
 }
 
 }  // namespace stoa::optim

@@ -1,10 +1,12 @@
-// The end of a step: norm, clipping, and the update of every parameter, all from device scalars.
+// The end of a step: norm, clipping, and the update of what this rank holds of every parameter, all from
+// device scalars.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "optim/config.h"
+#include "optim/global_norm.h"
 #include "optim/gradient_store.h"
 #include "optim/parameter_store.h"
 
@@ -12,17 +14,19 @@ namespace stoa::optim {
 
 class Optimizer {
  public:
+  // `tensors`: of the whole model, where this rank holds but some of its layers; else empty.
   Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gradients, const OptimConfig& config,
-            nn::Precision precision);
+            nn::Precision precision, std::vector<CanonicalTensor> tensors = {});
 
   // Zero moments: the start of training.
   void reset(ops::OpContext& ops);
-  // Reads main gradients, updates masters and compute values, unless the step is to be skipped.
+  // Reads main gradients, updates masters and compute values, unless the step is to be skipped. Collective.
   void step(ops::OpContext& ops, const ops::PrepareUpdate& prepare);
-  // Writes compute values from the masters (after a checkpoint was loaded).
+  // Writes compute values from the masters (after a checkpoint was loaded). Collective.
   void refresh_values(ops::OpContext& ops);
 
-  // Names of the moments ("adam.m", "adam.v"; "sgd.momentum"), as in checkpoints, and their tensors.
+  // Names of the moments ("adam.m", "adam.v"; "sgd.momentum"), as in checkpoints, and their tensors: of what
+  // this rank holds of the parameter (ParameterStore::held), in the shape of its master.
   const std::vector<std::string>& moment_names() const { return moment_names_; }
   TensorView moment(int which, nn::ParamId id);
 
@@ -34,15 +38,8 @@ class Optimizer {
   GradientStore& gradients_;
   const OptimConfig config_;
   std::vector<std::string> moment_names_;
-  std::vector<std::vector<Arena::Id>> moments_;  // [which][parameter]
-  // Canonical tensors in the order of their names: where each lies (parameter, first row, rows).
-  struct CanonicalPart {
-    std::string name;
-    std::int64_t begin;
-    int parameter;
-    std::int64_t row, count;
-  };
-  std::vector<CanonicalPart> canonical_;
+  std::vector<std::vector<Arena::Id>> moments_;  // [which][bucket]: as much as is held of the bucket
+  GlobalNorm norm_;
 };
 
 }  // namespace stoa::optim

@@ -1,25 +1,176 @@
 #include "optim/parameter_store.h"
 
-namespace stoa::optim {
+#include <fmt/format.h>
 
-ParameterStore::ParameterStore(Arena& arena, const std::vector<nn::ParamSpec>& specs, nn::Precision precision,
-                               bool masters)
-    : arena_(&arena), specs_(&specs) {
-  for (const auto& spec : specs) {
-    const DType type = spec.is_matrix() ? precision.compute : precision.vectors();
-    values_.push_back(arena.declare(MemoryCategory::kWeights, {spec.name, type, spec.shard.local}));
+#include <algorithm>
+
+namespace stoa::optim {
+namespace {
+
+DType value_type(const FlatBucket& bucket, nn::Precision precision) {
+  return bucket.matrices ? precision.compute : precision.vectors();
+}
+
+TensorView elements(const TensorView& flat, std::int64_t begin, std::int64_t count) {
+  return TensorView(flat.byte_offset(begin), flat.dtype, {count}, flat.device);
+}
+
+}  // namespace
+
+ParameterStore::ParameterStore(Arena& arena, const nn::ParamList& params, nn::Precision precision,
+                               const DataParallel& parallel)
+    : arena_(&arena),
+      specs_(&params.specs()),
+      params_(&params),
+      parallel_(parallel),
+      layout_(params, parallel.shards(),
+              parallel.bucket_bytes / static_cast<std::int64_t>(size_of(precision.vectors())),
+              parallel.sharded(3) || parallel.gradient_shards()) {
+  declare(arena, precision, true);
+  if (!parallel.sharded(3)) return;
+  window_ = std::make_unique<UnitWindow>(
+      arena, params, layout_,
+      UnitWindow::Options{"gathered weights",
+                          [precision](const FlatBucket& bucket) { return value_type(bucket, precision); },
+                          [](const FlatBucket&) { return true; }});
+}
+
+ParameterStore::ParameterStore(Arena& arena, const std::vector<nn::ParamSpec>& specs, nn::Precision precision)
+    : arena_(&arena), specs_(&specs), layout_(specs) {
+  declare(arena, precision, false);
+}
+
+ParameterStore::~ParameterStore() = default;
+
+void ParameterStore::declare(Arena& arena, nn::Precision precision, bool masters) {
+  for (std::size_t b = 0; b < layout_.buckets().size(); ++b) {
+    const FlatBucket& bucket = layout_.buckets()[b];
+    const DType type = value_type(bucket, precision);
+    const std::int64_t share = layout_.share(static_cast<int>(b));
+    const std::string& first = (*specs_)[static_cast<std::size_t>(bucket.members.front().parameter)].name;
+    const std::string name =
+        bucket.members.size() == 1 ? first : fmt::format("{} and {} more", first, bucket.members.size() - 1);
+    values_.push_back(
+        arena.declare(MemoryCategory::kWeights,
+                      {name, type, Shape{parallel_ && parallel_->sharded(3) ? share : bucket.elements}}));
     const bool separate = masters && type != accumulation_type(type);
-    masters_.push_back(separate
-                           ? arena.declare(MemoryCategory::kMaster,
-                                           {"master." + spec.name, accumulation_type(type), spec.shard.local})
-                           : Arena::Id{});
+    masters_.push_back(
+        separate ? arena.declare(MemoryCategory::kMaster, {"master." + name, accumulation_type(type),
+                                                           Shape{sharded() ? share : bucket.elements}})
+                 : Arena::Id{});
+  }
+  gathers_.resize(layout_.buckets().size());
+}
+
+TensorView ParameterStore::get(nn::ParamId id) {
+  const int b = layout_.bucket_of(id.index);
+  const int unit = layout_.bucket(b).unit;
+  if (window_) {
+    if (!window_->resident(unit)) gather_unit(unit);
+    window_->used(unit);
+    if (unit != last_unit_) prefetch(unit);
+  }
+  if (gathers_[static_cast<std::size_t>(b)]) {
+    gathers_[static_cast<std::size_t>(b)]->wait();
+    gathers_[static_cast<std::size_t>(b)].reset();
+  }
+  const FlatMember& member = layout_.member(id.index);
+  const TensorView bucket = window_ ? window_->view(b) : arena_->view(values_[static_cast<std::size_t>(b)]);
+  return elements(bucket, member.begin, member.count)
+      .reshape((*specs_)[static_cast<std::size_t>(id.index)].shard.local);
+}
+
+FlatRange ParameterStore::held_range(nn::ParamId id) const {
+  const FlatMember& member = layout_.member(id.index);
+  if (!sharded()) return {0, member.count};
+  const FlatRange share = layout_.range(layout_.bucket_of(id.index), parallel_->shard());
+  const std::int64_t begin = std::clamp<std::int64_t>(share.begin - member.begin, 0, member.count);
+  return {begin, std::clamp<std::int64_t>(share.end - member.begin, begin, member.count)};
+}
+
+ShardSpec ParameterStore::held(nn::ParamId id) const {
+  ShardSpec shard = (*specs_)[static_cast<std::size_t>(id.index)].shard;
+  if (sharded()) shard.flat = held_range(id);
+  return shard;
+}
+
+// The held part of a parameter in memory that begins at element `origin` of its bucket.
+TensorView ParameterStore::part(TensorView bucket, std::int64_t origin, nn::ParamId id) const {
+  const FlatRange range = held_range(id);
+  const TensorView view =
+      elements(bucket, layout_.member(id.index).begin + range.begin - origin, range.end - range.begin);
+  return sharded() ? view : view.reshape((*specs_)[static_cast<std::size_t>(id.index)].shard.local);
+}
+
+TensorView ParameterStore::master(nn::ParamId id) {
+  const int b = layout_.bucket_of(id.index);
+  const Arena::Id separate = masters_[static_cast<std::size_t>(b)];
+  if (separate) return held_part(arena_->view(separate), id);
+  const TensorView value = arena_->view(values_[static_cast<std::size_t>(b)]);
+  return window_ ? held_part(value, id) : part(value, 0, id);
+}
+
+TensorView ParameterStore::held_part(TensorView bucket, nn::ParamId id) const {
+  return part(bucket, sharded() ? layout_.range(layout_.bucket_of(id.index), parallel_->shard()).begin : 0,
+              id);
+}
+
+bool ParameterStore::has_separate_master(nn::ParamId id) const {
+  return static_cast<bool>(masters_[static_cast<std::size_t>(layout_.bucket_of(id.index))]);
+}
+
+TensorView ParameterStore::held_value(nn::ParamId id) {
+  if (!has_separate_master(id)) return {};
+  const int b = layout_.bucket_of(id.index);
+  const TensorView value = arena_->view(values_[static_cast<std::size_t>(b)]);
+  return window_ ? held_part(value, id) : part(value, 0, id);
+}
+
+void ParameterStore::settle() {
+  for (auto& gather : gathers_) {
+    if (gather) gather->wait();
+    gather.reset();
+  }
+  if (!window_) return;
+  for (int unit = 0; unit < params_->units(); ++unit) window_->leave(unit);
+  last_unit_ = -1;
+}
+
+void ParameterStore::publish() {
+  if (window_ || !sharded()) return;
+  for (std::size_t b = 0; b < values_.size(); ++b) {
+    const TensorView whole = arena_->view(values_[b]);
+    const FlatRange own = layout_.range(static_cast<int>(b), parallel_->shard());
+    gathers_[b] = parallel_->group().all_gather(elements(whole, own.begin, own.end - own.begin), whole,
+                                                parallel_->stream);
+  }
+  if (!parallel_->overlap) settle();
+}
+
+void ParameterStore::gather_unit(int unit) {
+  if (const int old = window_->occupant(unit); old >= 0) wait_unit(old);
+  window_->enter(unit);
+  for (const int b : window_->buckets_of(unit))
+    gathers_[static_cast<std::size_t>(b)] = parallel_->group().all_gather(
+        arena_->view(values_[static_cast<std::size_t>(b)]), window_->view(b), parallel_->stream);
+}
+
+void ParameterStore::wait_unit(int unit) {
+  for (const int b : window_->buckets_of(unit)) {
+    if (gathers_[static_cast<std::size_t>(b)]) gathers_[static_cast<std::size_t>(b)]->wait();
+    gathers_[static_cast<std::size_t>(b)].reset();
   }
 }
 
-TensorView ParameterStore::get(nn::ParamId id) { return arena_->view(values_[id.index]); }
-
-TensorView ParameterStore::master(nn::ParamId id) {
-  return has_separate_master(id) ? arena_->view(masters_[id.index]) : get(id);
+// Blocks are walked up in forward and down in backward passes: the next in the direction of the last move is
+// fetched while this one computes.
+void ParameterStore::prefetch(int unit) {
+  const int next = unit + (last_unit_ < unit ? 1 : -1);
+  last_unit_ = unit;
+  if (!parallel_->overlap || !params_->is_block(unit) || next < 0 || next >= params_->units() ||
+      !params_->is_block(next) || window_->resident(next))
+    return;
+  if (window_->occupant(next) != unit) gather_unit(next);
 }
 
 }  // namespace stoa::optim

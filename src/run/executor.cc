@@ -39,7 +39,7 @@ void Executor::train(const std::vector<Action>& actions, const StageMicrobatch& 
                      const ops::PrepareUpdate& prepare) {
   training_ = true;
   begin(actions);
-  parts_.gradients.begin_step();
+  parts_.gradients.begin_step(parts_.ops, static_cast<int>(left_.size()));
   for (const Action& action : actions) {
     trace_begin(action);
     switch (action.kind) {
@@ -53,7 +53,7 @@ void Executor::train(const std::vector<Action>& actions, const StageMicrobatch& 
         break;
       case ActionKind::kReduceGradients:
         // The uses of a tied weight may be on several chunks: all of them first.
-        if (--reductions_ == 0) parts_.gradients.finish(parts_.ops, parts_.parallel);
+        if (--reductions_ == 0) parts_.gradients.finish(parts_.ops);
         break;
       case ActionKind::kStep:
         parts_.optimizer.step(parts_.ops, prepare);

@@ -18,8 +18,7 @@ InferenceRank::InferenceRank(Machine& machine, const InferenceOptions& options,
   chunk.tokens = options_.decoder.pass_tokens;
   chunk.positions = std::max(options_.decoder.context, options_.decoder.longest_text());
   chunk_ = std::make_unique<model::Chunk>(options_.model, chunk);
-  parameters_ =
-      std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), options_.precision, false);
+  parameters_ = std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), options_.precision);
   ChunkConstants constants(arena_, *chunk_);
   decoder_ = std::make_unique<Decoder>(arena_, options_.model, options_.precision, options_.decoder);
   Arena::Id scratch_memory;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "grid/rank_grid.h"
 #include "schedule/action.h"
+#include "tensor/dtype.h"
 
 namespace stoa::run {
 
@@ -26,6 +28,10 @@ struct Layout {
   int zero_stage = 0;  // 1: optimizer state is sharded, 2: gradients too, 3: parameters too
   std::int64_t bucket_bytes = 160 << 20;  // of gradients reduced at once (Megatron: 40 M fp32 numbers)
   bool overlap_grad_reduce = false;       // buckets are reduced while backward goes on
+  // Stages 2 and 3 with several microbatches: gradients are reduced after each into shards (little memory,
+  // another order of additions) instead of being held whole until the last (the bits of stage 0).
+  bool reduce_each_microbatch = false;
+  std::optional<DType> grad_reduce_type;  // in which gradients travel; default: as they are held
 
   int pipeline_ranks() const { return grid.degree(grid::Axis::kPipeline); }
   // Ranks that see different samples, and which of them a rank is.

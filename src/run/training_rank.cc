@@ -46,6 +46,34 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
   return {name, DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
 
+// Of the whole model, where a rank holds but some of its layers.
+std::vector<optim::CanonicalTensor> canonical_tensors(const TrainingOptions& o) {
+  std::vector<optim::CanonicalTensor> tensors;
+  if (o.layout.grid.degree(parallel::Axis::kPipeline) == 1) return tensors;
+  model::ChunkOptions whole;
+  whole.layers = o.model.config.num_layers;
+  whole.precision = o.precision;
+  const model::Chunk chunk(o.model, whole);
+  for (const nn::ParamSpec& spec : chunk.params().specs())
+    for (const ShardPiece& piece : spec.shard.pieces)
+      tensors.push_back({piece.name, piece.global.elements()});
+  return tensors;
+}
+
+optim::DataParallel data_parallel(const TrainingOptions& o, const parallel::ParallelContext& parallel,
+                                  Stream& stream, const schedule::Holdings& holdings) {
+  optim::DataParallel data{parallel, stream};
+  data.zero_stage = o.layout.zero_stage;
+  data.bucket_bytes = o.layout.bucket_bytes;
+  data.overlap = o.layout.overlap_grad_reduce;
+  // A backward in two passes writes a block's gradients at two times: they are held until both are done.
+  const bool split =
+      std::any_of(holdings.stashes.begin(), holdings.stashes.end(), [](int n) { return n > 0; });
+  data.each_microbatch = (o.layout.reduce_each_microbatch || o.microbatches == 1) && !split;
+  data.reduce_type = o.layout.grad_reduce_type;
+  return data;
+}
+
 }  // namespace
 
 TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
@@ -55,10 +83,11 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
                          "a context of {} ranks for a layout of {}", parallel_.grid().size(),
                          options_.layout.grid.size());
   make_chunks();
-  parameters_ = std::make_unique<optim::ParameterStore>(arena_, params_.specs(), options_.precision, true);
-  gradients_ = std::make_unique<optim::GradientStore>(arena_, params_, options_.precision);
+  parameters_ = std::make_unique<optim::ParameterStore>(
+      arena_, params_, options_.precision, data_parallel(options_, parallel_, *machine.stream, holdings_));
+  gradients_ = std::make_unique<optim::GradientStore>(arena_, params_, options_.precision, *parameters_);
   optimizer_ = std::make_unique<optim::Optimizer>(arena_, *parameters_, *gradients_, options_.optim,
-                                                  options_.precision);
+                                                  options_.precision, canonical_tensors(options_));
   std::vector<ChunkConstants> constants;
   for (const auto& chunk : chunks_) constants.emplace_back(arena_, *chunk);
   for (std::size_t c = 0, own = 0; c < static_cast<std::size_t>(placement_.chunks()); ++c)
@@ -144,7 +173,7 @@ void TrainingRank::initialize() {
     const nn::ParamId id{static_cast<int>(p)};
     write_tensor(machine_, parameters_->master(id), [&](TensorView host) {
       model::initialize(params_.specs()[p], static_cast<std::uint64_t>(options_.model.config.seed), host,
-                        *machine_.pool);
+                        *machine_.pool, parameters_->held(id).flat);
     });
   }
   optimizer_->refresh_values(*ops_);
@@ -206,7 +235,6 @@ void TrainingRank::run_step(const std::vector<schedule::Action>& actions, double
   executor(state, static_cast<std::uint64_t>(options_.model.config.seed), trace)
       .train(actions, stage,
              {state, options_.max_norm, options_.rate, options_.weight_decay, options_.loss_scale, samples});
-  add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));
   ops_->observer = nullptr;
 }
 

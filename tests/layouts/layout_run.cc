@@ -138,18 +138,21 @@ class Collector {
  public:
   explicit Collector(std::vector<std::string>& faults) : faults_(faults) {}
 
-  void add(int rank, const nn::ParamSpec& spec, const TensorView& memory, Tensors& tensors) {
+  // `memory`: elements `held` of the parameter's local tensor.
+  void add(int rank, const nn::ParamSpec& spec, FlatRange held, const TensorView& memory, Tensors& tensors) {
     const std::lock_guard lock(mutex_);
     const std::int64_t pitch = spec.shard.local.rank() >= 2 ? spec.shard.local.inner() : 1;
     for (const ShardPiece& piece : spec.shard.pieces) {
       const std::int64_t columns = piece.global.rank() >= 2 ? piece.global.inner() : 1;
-      const std::int64_t held = std::max<std::int64_t>(1, piece.column_count);
+      const std::int64_t width = std::max<std::int64_t>(1, piece.column_count);
       auto& canonical = tensors[piece.name];
       canonical.resize(static_cast<std::size_t>(piece.global.elements()),
                        std::numeric_limits<double>::quiet_NaN());
       for (std::int64_t row = 0; row < piece.count; ++row)
-        for (std::int64_t c = 0; c < held; ++c) {
-          const double value = element(memory, (piece.memory_row + row) * pitch + c);
+        for (std::int64_t c = 0; c < width; ++c) {
+          const std::int64_t local = (piece.memory_row + row) * pitch + c;
+          if (local < held.begin || local >= held.end) continue;
+          const double value = element(memory, local - held.begin);
           double& place =
               canonical[static_cast<std::size_t>((piece.begin + row) * columns + piece.column_begin + c)];
           if (!std::isnan(place) &&
@@ -217,20 +220,22 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
     rank.initialize();
     const int ranks = layout.data_ranks(), own = layout.data_rank(number);
     std::vector<double> losses, norms;
+    const auto collect = [&](const auto& tensor, Tensors& tensors) {
+      for (std::size_t p = 0; p < rank.params().specs().size(); ++p) {
+        const nn::ParamId id{static_cast<int>(p)};
+        const FlatRange held = rank.parameters().held_range(id);
+        if (held.begin < held.end) collector.add(number, rank.params().specs()[p], held, tensor(id), tensors);
+      }
+    };
     for (std::int64_t step = 0; step < run.steps; ++step) {
       rank.step(rows_of(global_batch(run, step), run.micro_batch, ranks, own), step * run.rows);
       const run::StepScalars scalars = rank.read_scalars();
       losses.push_back(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens]);
       norms.push_back(scalars[ops::StepSlot::kGradNorm]);
-      if (step == 0)
-        for (std::size_t p = 0; p < rank.params().specs().size(); ++p)
-          collector.add(number, rank.params().specs()[p], rank.gradients().gradient({static_cast<int>(p)}),
-                        result.gradients);
+      if (step == 0) collect([&](nn::ParamId id) { return rank.gradients().gradient(id); }, result.gradients);
     }
     const auto sum = rank.evaluate(rows_of(global_batch(run, run.steps), run.micro_batch, ranks, own));
-    for (std::size_t p = 0; p < rank.params().specs().size(); ++p)
-      collector.add(number, rank.params().specs()[p], rank.parameters().master({static_cast<int>(p)}),
-                    result.weights);
+    collect([&](nn::ParamId id) { return rank.parameters().master(id); }, result.weights);
     collector.scalars(number, losses, result.losses);
     if (run.max_norm > 0) collector.scalars(number, norms, result.norms);
     const std::lock_guard lock(collector.mutex());

@@ -41,7 +41,6 @@ constexpr Row kRows[] = {
 };
 
 void expect_rows_equal(TestRun run) {
-  run.max_norm = 0;
   const RunResult one = run_layout(run, data_parallel(1));
   ASSERT_THAT(one.faults, IsEmpty());
   for (const Row& row : kRows) {

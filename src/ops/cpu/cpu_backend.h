@@ -46,7 +46,6 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const AddTo& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;
-  std::size_t workspace_bytes(const SumSquares& op) const override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;
   // SumLosses, BeginStep, PrepareUpdate: a few scalars; the reference serves.

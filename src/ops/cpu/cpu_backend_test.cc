@@ -101,7 +101,7 @@ TEST(CpuBackendWorkers, BitsDoNotDependOnTheirNumber) {
     return op;
   });
   expect_same_for_any_workers([&](Tensors& t) {
-    return SumSquares{t.random(DType::kF32, {200001}), t.state()};
+    return SumSquares{t.random(DType::kF32, {200001}), t.random(DType::kF64, {4}), {}};
   });
   for (const AttentionCase& c : attention_cases()) {
     SCOPED_TRACE(c.name);

@@ -18,28 +18,19 @@ bool is_fp32(const TensorView& master, const TensorView& compute) {
   return master.dtype == DType::kF32 && (!compute || compute.dtype != DType::kF64);
 }
 
-std::int64_t square_blocks(const SumSquares& op) {
-  return (op.x.elements() + SumSquares::kBlock - 1) / SumSquares::kBlock;
-}
-
 }  // namespace
-
-std::size_t CpuBackend::workspace_bytes(const SumSquares& op) const {
-  if (op.x.dtype != DType::kF32) return ReferenceBackend::workspace_bytes(op);
-  return static_cast<std::size_t>(square_blocks(op)) * sizeof(double);
-}
 
 void CpuBackend::execute(const SumSquares& op, Resources resources) {
   if (op.x.dtype != DType::kF32) return ReferenceBackend::execute(op, resources);
   const ElementwiseKernels& kernels = STOA_KERNELS(isa_, elementwise_kernels);
-  auto* sums = static_cast<double*>(resources.workspace);
-  const auto* x = op.x.as<float>();
-  run_pieces(pool_, op.x.elements(), SumSquares::kBlock, [&](std::int64_t begin, std::int64_t end) {
-    sums[begin / SumSquares::kBlock] = kernels.sum_squares(x + begin, end - begin);
+  double* const sums = op.sums.as<double>();
+  const float* const x = op.x.as<float>();
+  run_pieces(pool_, op.blocks(), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t b = first; b < last; ++b) {
+      const std::int64_t begin = op.begin(b);
+      sums[b] += kernels.sum_squares(x + begin, op.begin(b + 1) - begin);
+    }
   });
-  double total = 0;
-  for (std::int64_t b = 0; b < square_blocks(op); ++b) total += sums[b];
-  op.state.as<double>()[static_cast<int>(StepSlot::kSquares)] += total;
 }
 
 void CpuBackend::execute(const AdamUpdate& op, Resources resources) {

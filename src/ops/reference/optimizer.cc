@@ -56,13 +56,18 @@ void ReferenceBackend::execute(const BeginStep& op, Resources) {
 
 void ReferenceBackend::execute(const SumSquares& op, Resources) {
   const Values x = load(op.x);
-  double total = 0;
-  for (std::size_t begin = 0; begin < x.size(); begin += SumSquares::kBlock) {
-    const std::size_t end = std::min(x.size(), begin + static_cast<std::size_t>(SumSquares::kBlock));
+  double* const sums = op.sums.as<double>();
+  for (std::int64_t b = 0; b < op.blocks(); ++b) {
     double sum = 0;
-    for (std::size_t i = begin; i < end; ++i) sum += x[i] * x[i];
-    total += sum;
+    for (std::int64_t i = op.begin(b), end = op.begin(b + 1); i < end; ++i) sum += x[i] * x[i];
+    sums[b] += sum;
   }
+}
+
+void ReferenceBackend::execute(const AddSquares& op, Resources) {
+  const double* const sums = op.sums.as<double>();
+  double total = 0;
+  for (std::int64_t b = 0; b < op.sums.elements(); ++b) total += sums[b];
   State(op.state)[StepSlot::kSquares] += total;
 }
 

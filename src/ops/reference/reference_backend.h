@@ -36,6 +36,7 @@ class ReferenceBackend : public Backend {
   void execute(const FillZero& op, Resources resources) override;
   void execute(const BeginStep& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;
+  void execute(const AddSquares& op, Resources resources) override;
   void execute(const PrepareUpdate& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;

@@ -1,0 +1,58 @@
+// The parameters of a chunk in a row: buckets of parameters that are reduced, updated and gathered together,
+// each cut into equal shares for the ranks that hold the same parameters.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "nn/module.h"
+
+namespace stoa::optim {
+
+struct FlatMember {
+  int parameter;
+  std::int64_t begin, count;  // elements in the bucket
+};
+
+struct FlatBucket {
+  std::vector<FlatMember> members;  // by `begin`; the last declared parameter first, as backward meets them
+  std::int64_t elements = 0;        // padding included; a multiple of shards x kAlign
+  bool matrices = false;            // values in compute precision, else in the accumulation type
+  int unit = 0;                     // of the first member
+  // Gradients complete only when the step's last backward is done: parameters that are used twice, or whose
+  // gradients are to be summed over further axes.
+  bool late = false;
+  std::vector<parallel::Axis> partial;
+};
+
+class FlatLayout {
+ public:
+  static constexpr std::int64_t kAlign = 64;  // elements, of every member and share
+
+  // A bucket ends when the next parameter would make it exceed `bucket_elements`, and with `by_unit` where a
+  // unit ends.
+  FlatLayout(const nn::ParamList& params, int shards, std::int64_t bucket_elements, bool by_unit);
+  // Every parameter by itself, in one share.
+  explicit FlatLayout(const std::vector<nn::ParamSpec>& specs);
+
+  const std::vector<FlatBucket>& buckets() const { return buckets_; }
+  const FlatBucket& bucket(int b) const { return buckets_[static_cast<std::size_t>(b)]; }
+  int bucket_of(int parameter) const { return places_[static_cast<std::size_t>(parameter)].bucket; }
+  const FlatMember& member(int parameter) const;
+  std::int64_t share(int b) const { return bucket(b).elements / shards_; }
+  FlatRange range(int b, int shard) const { return {shard * share(b), (shard + 1) * share(b)}; }
+  int shards() const { return shards_; }
+
+ private:
+  void add(FlatBucket& bucket, int b, int parameter, std::int64_t count);
+  void close(FlatBucket& bucket);
+
+  struct Place {
+    int bucket = -1, member = -1;
+  };
+  int shards_;
+  std::vector<FlatBucket> buckets_;
+  std::vector<Place> places_;  // by parameter
+};
+
+}  // namespace stoa::optim

@@ -1,0 +1,172 @@
+#include "optim/global_norm.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "ops/step_state.h"
+
+namespace stoa::optim {
+namespace {
+
+constexpr std::int64_t kBlock = ops::SumSquares::kBlock;
+
+std::int64_t columns_of(const Shape& shape) { return shape.rank() >= 2 ? shape.inner() : 1; }
+
+}  // namespace
+
+GlobalNorm::GlobalNorm(Arena& arena, const ParameterStore& parameters, GradientStore& gradients,
+                       std::vector<CanonicalTensor> tensors)
+    : arena_(&arena),
+      gradients_(gradients),
+      layout_(parameters.layout()),
+      parallel_(*parameters.data_parallel()) {
+  const auto& specs = parameters.specs();
+  if (tensors.empty())
+    for (const nn::ParamSpec& spec : specs)
+      for (const ShardPiece& piece : spec.shard.pieces)
+        tensors.push_back({piece.name, piece.global.elements()});
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::map<std::string, std::int64_t> begins;
+  for (const CanonicalTensor& tensor : tensors) {
+    if (!begins.emplace(tensor.name, blocks_).second) continue;  // held in several pieces
+    const std::int64_t blocks = (tensor.elements + kBlock - 1) / kBlock;
+    tensors_.push_back({blocks_, blocks});
+    blocks_ += blocks;
+  }
+  for (std::size_t p = 0; p < specs.size(); ++p)
+    for (const ShardPiece& piece : specs[p].shard.pieces) {
+      const auto begin = begins.find(piece.name);
+      require<InternalError>(begin != begins.end(), "'{}' is not a tensor of the model", piece.name);
+      if (counted(specs[p], piece)) add_piece(specs[p], static_cast<int>(p), piece, begin->second);
+    }
+  std::sort(shared_.begin(), shared_.end(), [](const SharedBlock& a, const SharedBlock& b) {
+    return std::tie(a.part.bucket, a.part.range.begin) < std::tie(b.part.bucket, b.part.range.begin);
+  });
+  sums_ = arena.declare(MemoryCategory::kScalars, {"block sums", DType::kF64, Shape{blocks_ + 1}});
+}
+
+void GlobalNorm::add_piece(const nn::ParamSpec& spec, int parameter, const ShardPiece& piece,
+                           std::int64_t tensor_begin) {
+  const std::int64_t columns = columns_of(piece.global), local = columns_of(spec.shard.local);
+  const std::int64_t width = piece.column_count > 0 ? piece.column_count : columns - piece.column_begin;
+  const std::int64_t origin = piece.begin * columns + piece.column_begin;
+  const std::int64_t first = layout_.member(parameter).begin + piece.memory_row * local;
+  const int bucket = layout_.bucket_of(parameter);
+  if (width == local) {
+    add_part({bucket, {first, first + piece.count * width}, {origin, 0, width, columns}, 0}, tensor_begin);
+    return;
+  }
+  for (std::int64_t row = 0; row < piece.count; ++row)  // padded columns lie between the rows
+    add_part(
+        {bucket, {first + row * local, first + row * local + width}, {origin + row * columns, 0, 1, 1}, 0},
+        tensor_begin);
+}
+
+// One of the ranks that hold the same elements counts them: the first tensor rank, the first stage.
+bool GlobalNorm::counted(const nn::ParamSpec& spec, const ShardPiece& piece) const {
+  if (!piece.first_copy) return false;
+  const auto& partial = spec.grad_partial_over;
+  const bool tied = std::find(partial.begin(), partial.end(), parallel::Axis::kPipeline) != partial.end();
+  return !tied || parallel_.parallel.coordinate(parallel::Axis::kPipeline) == 0;
+}
+
+// Blocks are summed by the rank in whose share of the bucket they begin.
+void GlobalNorm::add_part(const Part& part, std::int64_t tensor_begin) {
+  ops::SumSquares probe;
+  probe.x.shape = Shape{part.range.end - part.range.begin};
+  probe.cut = part.cut;
+  const std::int64_t share = layout_.share(part.bucket);
+  const int self = parallel_.shard();
+  const auto slice = [&](std::int64_t begin, std::int64_t end) {
+    Part cut = part;
+    cut.range = {part.range.begin + begin, part.range.begin + end};
+    cut.cut.skip += begin;
+    cut.sums = tensor_begin + part.cut.canonical(begin) / kBlock;
+    return cut;
+  };
+  std::int64_t run = -1;  // first element of a run of whole blocks that this rank sums
+  const auto close = [&](std::int64_t end) {
+    if (run >= 0) parts_.push_back(slice(run, end));
+    run = -1;
+  };
+  const std::int64_t blocks = probe.blocks();
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::int64_t begin = probe.begin(b), end = probe.begin(b + 1);
+    if (begin == end) continue;
+    const std::int64_t from = part.range.begin + begin, to = part.range.begin + end;
+    const int owner = static_cast<int>(from / share), last = static_cast<int>((to - 1) / share);
+    if (owner != last && parallel_.sharded(1)) {
+      close(begin);
+      if (self < owner || self > last) continue;
+      SharedBlock& block = shared_.emplace_back();
+      block.part = slice(begin, end);
+      block.owner = owner;
+      for (int rank = 0; rank < parallel_.shards(); ++rank) {
+        const FlatRange held = layout_.range(part.bucket, rank);
+        const std::int64_t low = std::clamp(held.begin, from, to);
+        block.pieces.push_back({low, std::clamp(held.end, low, to)});
+      }
+    } else if (owner == self) {
+      if (run < 0) run = begin;
+    } else {
+      close(begin);
+    }
+  }
+  close(part.range.end - part.range.begin);
+}
+
+void GlobalNorm::sum(ops::OpContext& ops, const Part& part, TensorView x) {
+  ops::SumSquares op;
+  op.x = x;
+  op.cut = part.cut;
+  op.sums = arena_->view(sums_).slice(part.sums, op.blocks());
+  ops::run(ops, op);
+}
+
+void GlobalNorm::sum_shared_blocks(ops::OpContext& ops) {
+  comm::Communicator& group = parallel_.group();
+  const int self = parallel_.shard();
+  std::vector<std::unique_ptr<Event>> sends;
+  for (const SharedBlock& block : shared_) {
+    const FlatRange mine = block.pieces[static_cast<std::size_t>(self)];
+    if (block.owner == self || mine.begin == mine.end) continue;
+    sends.push_back(group.send(gradients_.reduced(block.part.bucket, mine), block.owner, parallel_.stream));
+  }
+  for (const SharedBlock& block : shared_) {
+    if (block.owner != self) continue;
+    const FlatRange range = block.part.range;
+    const TensorView mine =
+        gradients_.reduced(block.part.bucket, block.pieces[static_cast<std::size_t>(self)]);
+    Scratch::Frame frame(ops.scratch);
+    const TensorView whole = ops.scratch.allocate(mine.dtype, {range.end - range.begin});
+    ops::run(ops, ops::Cast{.x = mine, .y = whole.slice(0, mine.elements())});
+    for (int rank = self + 1; rank < parallel_.shards(); ++rank) {
+      const FlatRange piece = block.pieces[static_cast<std::size_t>(rank)];
+      if (piece.begin == piece.end) continue;
+      group.receive(whole.slice(piece.begin - range.begin, piece.end - piece.begin), rank, parallel_.stream)
+          ->wait();
+    }
+    sum(ops, block.part, whole);
+  }
+  for (auto& send : sends) send->wait();
+}
+
+void GlobalNorm::run(ops::OpContext& ops, TensorView state) {
+  const TensorView sums = arena_->view(sums_);
+  ops::run(ops, ops::FillZero{sums});
+  for (const Part& part : parts_) sum(ops, part, gradients_.reduced(part.bucket, part.range));
+  sum_shared_blocks(ops);
+  comm::Communicator& world = parallel_.parallel.along(parallel::Group::kWorld);
+  if (world.size() > 1) {
+    const TensorView loss = state.slice(static_cast<int>(ops::StepSlot::kLossSum), 1),
+                     last = sums.slice(blocks_, 1);
+    if (parallel_.parallel.coordinate(parallel::Axis::kTensor) == 0) ops::run(ops, ops::Cast{loss, last});
+    world.all_reduce(sums, comm::ReduceOp::kSum, parallel_.stream)->wait();
+    ops::run(ops, ops::Cast{last, loss});
+  }
+  for (const Tensor& tensor : tensors_)
+    ops::run(ops, ops::AddSquares{sums.slice(tensor.begin, tensor.blocks), state});
+}
+
+}  // namespace stoa::optim
