@@ -68,6 +68,10 @@ void add_schedule_command(CLI::App& app, Context&) {
                       "Of both gradients together; where they are split, each is half of it unless given");
   command->add_option("--input-gradient-time", arguments->input, "Of one chunk; default 1");
   command->add_option("--weight-gradient-time", arguments->weight, "Of one chunk; default 1");
+  command
+      ->add_option("--chunk-times", durations.chunk_weight,
+                   "Factors on the times of every chunk in model order, where stages are uneven: 1.2,1,1,1.5")
+      ->delimiter(',');
   command->add_option("--communication-time", durations.communication, "Of one transfer")
       ->capture_default_str();
   command->callback([arguments] { show(*arguments); });

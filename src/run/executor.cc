@@ -144,11 +144,20 @@ TensorView Executor::destination(const Action& action, Inbox box) {
   return parts_.outbox.take(key_of(action, box));
 }
 
+TensorView Executor::await(const Action& action, Inbox box) {
+  LocalChunk& own = local(action.chunk);
+  if (!parts_.trace || !own.expected(box, action.microbatch)) return own.await(box, action.microbatch);
+  parts_.trace->begin(box == Inbox::kInput ? "wait for input" : "wait for gradient");
+  const TensorView tensor = own.await(box, action.microbatch);
+  parts_.trace->end();
+  return tensor;
+}
+
 void Executor::forward(const Action& action, const nn::BatchView& batch) {
   LocalChunk& own = local(action.chunk);
   const int m = action.microbatch;
   const TensorView out = destination(action, Inbox::kInput);
-  const TensorView in = action.chunk > 0 ? own.await(Inbox::kInput, m) : TensorView();
+  const TensorView in = action.chunk > 0 ? await(action, Inbox::kInput) : TensorView();
   nn::Pass step = pass(batch, true);
   own.chunk().forward(step, own.take_slot(m), in, out);
   if (in) own.release(Inbox::kInput, m);
@@ -160,7 +169,7 @@ void Executor::infer(const Action& action, const nn::BatchView& batch) {
   model::Chunk::Outputs outputs;
   outputs.stream = destination(action, Inbox::kInput);
   if (is_last(action.chunk)) outputs.losses = losses_;
-  const TensorView in = action.chunk > 0 ? own.await(Inbox::kInput, m) : TensorView();
+  const TensorView in = action.chunk > 0 ? await(action, Inbox::kInput) : TensorView();
   nn::Pass step = pass(batch, false);
   own.chunk().infer(step, in, outputs);
   if (in) own.release(Inbox::kInput, m);
@@ -176,7 +185,7 @@ void Executor::backward(const Action& action, nn::Which which, const nn::BatchVi
     own.release_stash(m);
   } else {
     const TensorView din = destination(action, Inbox::kGradient);
-    const TensorView dout = is_last(action.chunk) ? TensorView() : own.await(Inbox::kGradient, m);
+    const TensorView dout = is_last(action.chunk) ? TensorView() : await(action, Inbox::kGradient);
     if (which == nn::Which::kInput) own.chunk().set_stash(slot, own.take_stash(m));
     own.chunk().backward(step, slot, which, dout, din);
     if (dout) own.release(Inbox::kGradient, m);

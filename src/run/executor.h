@@ -62,6 +62,8 @@ class Executor {
   // Where the result of a chunk goes: to a chunk of this rank, or into a buffer to be sent. None past the
   // ends.
   TensorView destination(const schedule::Action& action, Inbox box);
+  // What the action reads; the trace shows how long it was waited for.
+  TensorView await(const schedule::Action& action, Inbox box);
 
   ExecutorParts parts_;
   Places batch_places_;

@@ -64,6 +64,17 @@ std::vector<std::int64_t> layers_of_chunks(const Layout& layout, std::int64_t nu
 
 }  // namespace
 
+std::string rank_name(const grid::RankGrid& grid, int rank) {
+  std::vector<std::string> places;
+  for (int a = 0; a < grid::kAxes; ++a) {
+    const auto axis = static_cast<grid::Axis>(a);
+    if (grid.degree(axis) > 1)
+      places.push_back(fmt::format("{} {}", name_of(axis), grid.coordinate(rank, axis)));
+  }
+  return places.empty() ? fmt::format("rank {}", rank)
+                        : fmt::format("rank {} ({})", rank, fmt::join(places, ", "));
+}
+
 std::vector<PlacedChunk> place_chunks(const Layout& layout, std::int64_t num_layers) {
   const schedule::Placement placement = schedule::placement_of(request_of(layout, 1));
   const std::vector<std::int64_t> layers = layers_of_chunks(layout, num_layers, placement.chunks());

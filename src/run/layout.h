@@ -50,6 +50,9 @@ struct PlacedChunk {
   bool embedding = false, head = false;
 };
 
+// "rank 5 (tp 1, pp 1)": the axes along which there are several.
+std::string rank_name(const grid::RankGrid& grid, int rank);
+
 // Every chunk of a model. Megatron's rule: chunks hold equally many layers, where the embedding (in the
 // first) and the head (in the last) count as a layer each when the layout says so; or what `layers` says.
 // ConfigError names the rule, the numbers and the nearest valid choices.

@@ -82,6 +82,12 @@ TEST(Layout, MessagesNameTheNearestChoice) {
   EXPECT_THAT(message_of([] { step_schedule(layout_of(1, "1f1b"), 0); }), HasSubstr("0 microbatches"));
 }
 
+TEST(Layout, RanksHaveNames) {
+  const grid::RankGrid grid({2, 1, 1, 1, 3});
+  EXPECT_EQ(rank_name(grid, 5), "rank 5 (tp 1, pp 2)");
+  EXPECT_EQ(rank_name(grid::RankGrid::single(), 0), "rank 0");
+}
+
 TEST(Layout, DataRanksGoOverExpertsToo) {
   Layout layout;
   layout.grid = grid::RankGrid({2, 1, 2, 3, 1});

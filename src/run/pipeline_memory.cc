@@ -91,15 +91,11 @@ Outbox::Outbox(Arena& arena, const TensorSpec& boundary, int count) : arena_(&ar
 }
 
 TensorView Outbox::take(std::int64_t key) {
+  // One that was not used yet, else the one that was sent first, which has had most time. So which buffers
+  // are used does not depend on how fast the others are.
   Entry* chosen = nullptr;
-  for (Entry& entry : entries_) {
-    if (entry.key >= 0) continue;
-    if (!entry.event || entry.event->ready()) {
-      chosen = &entry;
-      break;
-    }
-    if (!chosen || entry.order < chosen->order) chosen = &entry;
-  }
+  for (Entry& entry : entries_)
+    if (entry.key < 0 && (!chosen || entry.order < chosen->order)) chosen = &entry;
   require<InternalError>(chosen != nullptr, "no buffer is left for a result that is to be sent");
   if (chosen->event) chosen->event->wait();
   chosen->event.reset();
@@ -120,7 +116,7 @@ void Outbox::posted(std::int64_t key, std::unique_ptr<Event> event) {
   Entry& entry = entries_[at(key)];
   entry.key = -1;
   entry.event = std::move(event);
-  entry.order = orders_++;
+  entry.order = ++orders_;
 }
 
 void Outbox::finish() {

@@ -53,6 +53,10 @@ class LocalChunk {
   // Input of the forward pass, output gradient of the backward pass.
   enum class Inbox { kInput, kGradient };
   Arrival& expect(Inbox box, int microbatch);
+  // Whether it comes from another rank.
+  bool expected(Inbox box, int microbatch) {
+    return static_cast<bool>(of(box).arrivals[of(box).places.find(microbatch)].event);
+  }
   // The tensor, once it is here.
   TensorView await(Inbox box, int microbatch);
   void release(Inbox box, int microbatch);

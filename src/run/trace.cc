@@ -6,8 +6,6 @@
 
 namespace stoa::run {
 
-TraceRecorder::TraceRecorder() : origin_(std::chrono::steady_clock::now()) {}
-
 std::int64_t TraceRecorder::now() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - origin_)
       .count();
@@ -31,9 +29,11 @@ void TraceRecorder::end() {
   open_.pop_back();
 }
 
-std::string TraceRecorder::json(int rank) const {
+std::string TraceRecorder::json(int rank, const std::string& name) const {
   nlohmann::json out;
   auto& list = out["traceEvents"] = nlohmann::json::array();
+  if (!name.empty())
+    list.push_back({{"name", "process_name"}, {"ph", "M"}, {"pid", rank}, {"args", {{"name", name}}}});
   for (const auto& event : events_) {
     nlohmann::json e{{"name", event.name},
                      {"ph", "X"},
@@ -44,6 +44,17 @@ std::string TraceRecorder::json(int rank) const {
     if (event.flops > 0 && event.duration_ns > 0)
       e["args"] = {{"tflops", event.flops / static_cast<double>(event.duration_ns) * 1e-3}};
     list.push_back(std::move(e));
+  }
+  out["displayTimeUnit"] = "ms";
+  return out.dump();
+}
+
+std::string TraceRecorder::join(const std::vector<std::string>& documents) {
+  nlohmann::json out;
+  auto& list = out["traceEvents"] = nlohmann::json::array();
+  for (const auto& document : documents) {
+    nlohmann::json parsed = nlohmann::json::parse(document);
+    for (auto& event : parsed["traceEvents"]) list.push_back(std::move(event));
   }
   out["displayTimeUnit"] = "ms";
   return out.dump();

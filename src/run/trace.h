@@ -14,7 +14,9 @@ namespace stoa::run {
 
 class TraceRecorder final : public ops::OpObserver {
  public:
-  TraceRecorder();
+  // Ranks of one process share the origin of time.
+  using Clock = std::chrono::steady_clock;
+  explicit TraceRecorder(Clock::time_point origin = Clock::now()) : origin_(origin) {}
 
   void before(const char* op, double matrix_flops) override;
   void after(const char* op) override;
@@ -22,9 +24,11 @@ class TraceRecorder final : public ops::OpObserver {
   void begin(std::string name);
   void end();
 
-  // {"traceEvents": […]}, times in microseconds since construction. `rank` is the process number in the
-  // viewer.
-  std::string json(int rank) const;
+  // {"traceEvents": […]}, times in microseconds since the origin. `rank` is the process number in the viewer,
+  // `name` what it is called there.
+  std::string json(int rank, const std::string& name = {}) const;
+  // The events of several ranks in one document.
+  static std::string join(const std::vector<std::string>& documents);
   bool empty() const { return events_.empty(); }
 
  private:
@@ -36,7 +40,7 @@ class TraceRecorder final : public ops::OpObserver {
   };
   std::int64_t now() const;
 
-  const std::chrono::steady_clock::time_point origin_;
+  const Clock::time_point origin_;
   std::vector<Event> events_;
   std::vector<std::size_t> open_;
 };

@@ -67,8 +67,9 @@ run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
   o.packed = run.packed;
   o.microbatches = run.rows / run.micro_batch / layout.data_ranks();
   o.layout = layout;
+  o.sample_context = run.sample_context;
   o.max_norm = run.max_norm;
-  o.rate.peak = o.rate.minimum = 1e-2;
+  o.rate.peak = o.rate.minimum = 2e-3;
   o.rate.decay_samples = 1000;
   o.weight_decay.start = o.weight_decay.end = 0.1;
   return o;
@@ -212,6 +213,7 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
   comm::ThreadWorld world(layout.grid.size(), std::chrono::seconds(60));
   std::vector<parallel::ParallelContext> contexts = checked_contexts(world, layout.grid);
   RunResult result;
+  if (run.trace) result.traces.resize(static_cast<std::size_t>(layout.grid.size()));
   Collector collector(result.faults);
   world.run([&](int number) {
     run::Machine machine = reference_machine(), meta = meta_machine(machine);
@@ -228,23 +230,29 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
       }
     };
     for (std::int64_t step = 0; step < run.steps; ++step) {
-      rank.step(rows_of(global_batch(run, step), run.micro_batch, ranks, own), step * run.rows);
+      run::TraceRecorder trace;
+      rank.step(rows_of(global_batch(run, step), run.micro_batch, ranks, own), step * run.rows,
+                run.trace ? &trace : nullptr);
+      if (run.trace) result.traces[number] = trace.json(number, run::rank_name(layout.grid, number));
       const run::StepScalars scalars = rank.read_scalars();
       losses.push_back(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens]);
       norms.push_back(scalars[ops::StepSlot::kGradNorm]);
       if (step == 0) collect([&](nn::ParamId id) { return rank.gradients().gradient(id); }, result.gradients);
     }
-    const auto sum = rank.evaluate(rows_of(global_batch(run, run.steps), run.micro_batch, ranks, own));
+    TestRun held_out = run;
+    if (run.evaluation_rows > 0) held_out.rows = run.evaluation_rows;
+    const auto sum = rank.evaluate(rows_of(global_batch(held_out, run.steps), run.micro_batch, ranks, own));
     collect([&](nn::ParamId id) { return rank.parameters().master(id); }, result.weights);
     collector.scalars(number, losses, result.losses);
-    if (run.max_norm > 0) collector.scalars(number, norms, result.norms);
+    collector.scalars(number, norms, result.norms);
     const std::lock_guard lock(collector.mutex());
     const double evaluation = sum.loss / sum.tokens;
     if (result.evaluation != 0 && result.evaluation != evaluation)
       collector.fault(fmt::format("rank {} evaluates to another loss", number));
     result.evaluation = evaluation;
-    if (rank.arena().declared() != rank.arena().touched())
-      collector.fault(fmt::format("rank {} declared memory that it did not use", number));
+    for (const auto& entry : rank.arena().entries())
+      if (!entry.touched && run.evaluation_rows == 0)  // short evaluations leave some unused
+        collector.fault(fmt::format("rank {} declared '{}' and did not use it", number, entry.spec.name));
     if (rank.scratch().high_water() != scratch)
       collector.fault(fmt::format("rank {} used {} bytes of scratch, planned {}", number,
                                   rank.scratch().high_water(), scratch));

@@ -20,7 +20,10 @@ struct TestRun {
   double max_norm = 0.5;  // some steps are clipped
   DType type = DType::kF64;
   bool packed = false;
-  int masked_rows = 0;  // so many first rows have no valid token
+  int masked_rows = 0;               // so many first rows have no valid token
+  std::int64_t evaluation_rows = 0;  // 0: as many as a step
+  std::int64_t sample_context = 0;
+  bool trace = false;  // of the last step
 };
 
 // 4 layers, hidden 16, 4 heads in 2 groups, sequences of 12, 61 words; dropout everywhere.
@@ -33,6 +36,7 @@ struct RunResult {
   double evaluation = 0;              // loss after the last step
   Tensors gradients;                  // of the first step
   Tensors weights;                    // after the last step
+  std::vector<std::string> traces;    // by rank
   // What should never be: replicas that differ, ranks that report different scalars, memory that was declared
   // and not used, or used and not planned.
   std::vector<std::string> faults;
