@@ -38,7 +38,8 @@ GlobalNorm::GlobalNorm(Arena& arena, const ParameterStore& parameters, GradientS
     for (const ShardPiece& piece : specs[p].shard.pieces) {
       const auto begin = begins.find(piece.name);
       require<InternalError>(begin != begins.end(), "'{}' is not a tensor of the model", piece.name);
-      if (counted(specs[p], piece)) add_piece(specs[p], static_cast<int>(p), piece, begin->second);
+      if (parameters.is_first_copy({static_cast<int>(p)}, piece))
+        add_piece(specs[p], static_cast<int>(p), piece, begin->second);
     }
   std::sort(shared_.begin(), shared_.end(), [](const SharedBlock& a, const SharedBlock& b) {
     return std::tie(a.part.bucket, a.part.range.begin) < std::tie(b.part.bucket, b.part.range.begin);
@@ -61,14 +62,6 @@ void GlobalNorm::add_piece(const nn::ParamSpec& spec, int parameter, const Shard
     add_part(
         {bucket, {first + row * local, first + row * local + width}, {origin + row * columns, 0, 1, 1}, 0},
         tensor_begin);
-}
-
-// One of the ranks that hold the same elements counts them: the first tensor rank, the first stage.
-bool GlobalNorm::counted(const nn::ParamSpec& spec, const ShardPiece& piece) const {
-  if (!piece.first_copy) return false;
-  const auto& partial = spec.grad_partial_over;
-  const bool tied = std::find(partial.begin(), partial.end(), parallel::Axis::kPipeline) != partial.end();
-  return !tied || parallel_.parallel.coordinate(parallel::Axis::kPipeline) == 0;
 }
 
 // Blocks are summed by the rank in whose share of the bucket they begin.

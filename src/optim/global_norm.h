@@ -47,7 +47,6 @@ class GlobalNorm {
   void add_part(const Part& part, std::int64_t tensor_begin);
   void sum(ops::OpContext& ops, const Part& part, TensorView x);
   void sum_shared_blocks(ops::OpContext& ops);
-  bool counted(const nn::ParamSpec& spec, const ShardPiece& piece) const;
 
   Arena* arena_;
   GradientStore& gradients_;

@@ -94,6 +94,21 @@ ShardSpec ParameterStore::held(nn::ParamId id) const {
   return shard;
 }
 
+bool ParameterStore::is_first_copy(nn::ParamId id, const ShardPiece& piece) const {
+  if (!piece.first_copy) return false;
+  const auto& partial = (*specs_)[static_cast<std::size_t>(id.index)].grad_partial_over;
+  // A tied embedding of which the last stage holds a copy.
+  const bool tied = std::find(partial.begin(), partial.end(), parallel::Axis::kPipeline) != partial.end();
+  return !tied || !parallel_ || parallel_->parallel.coordinate(parallel::Axis::kPipeline) == 0;
+}
+
+ShardSpec ParameterStore::written(nn::ParamId id) const {
+  ShardSpec shard = held(id);
+  if (parallel_ && !sharded() && parallel_->shard() > 0) shard.pieces.clear();
+  std::erase_if(shard.pieces, [&](const ShardPiece& piece) { return !is_first_copy(id, piece); });
+  return shard;
+}
+
 // The held part of a parameter in memory that begins at element `origin` of its bucket.
 TensorView ParameterStore::part(TensorView bucket, std::int64_t origin, nn::ParamId id) const {
   const FlatRange range = held_range(id);

@@ -32,6 +32,10 @@ class ParameterStore final : public nn::ParamAccess {
   bool sharded() const { return parallel_ && parallel_->sharded(1); }
   // The canonical pieces of that part: shard.flat is set where it is a part.
   ShardSpec held(nn::ParamId id) const;
+  // Of these the pieces that this rank writes to files: of ranks that hold the same elements, the first does.
+  ShardSpec written(nn::ParamId id) const;
+  // Whether this rank is, among tensor ranks and pipeline stages, the first that holds a piece.
+  bool is_first_copy(nn::ParamId id, const ShardPiece& piece) const;
   // Elements of the parameter that are held (all of them unless sharded; maybe none).
   FlatRange held_range(nn::ParamId id) const;
   // In the accumulation type: of shape shard.local, or flat where sharded. A view without memory where
