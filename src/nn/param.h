@@ -31,9 +31,11 @@ struct ParamSpec {
   std::vector<parallel::Axis> grad_partial_over;
   int unit = 0;  // which part of the chunk it belongs to (embedding, a block, head); set by ParamList
 
+  bool full_precision = false;  // a matrix held in the accumulation type (a router's)
+
   // Matrices are held in compute precision; vectors (norms, biases) in the accumulation type: they cost
   // nothing there.
-  bool is_matrix() const { return shard.local.rank() >= 2; }
+  bool is_matrix() const { return shard.local.rank() >= 2 && !full_precision; }
 };
 
 struct ParamId {

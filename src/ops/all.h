@@ -7,6 +7,7 @@
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/loss.h"
+#include "ops/moe.h"
 #include "ops/norm.h"
 #include "ops/optimizer.h"
 #include "ops/step_state.h"
@@ -19,8 +20,10 @@ struct OpList {};
 using AllOps = OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
                       AttentionForward, AttentionBackward, Rotary, ActivationForward, ActivationBackward,
                       EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge,
-                      SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, FillZero, BeginStep, SumSquares,
-                      AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate>;
+                      SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, FillZero, RouterForward,
+                      RouterBackward, GroupByExpert, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
+                      GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight,
+                      BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -44,6 +47,16 @@ void check(const ResidualAdd&);
 void check(const DropoutBackward&);
 void check(const AddTo&);
 void check(const FillZero&);
+void check(const RouterForward&);
+void check(const RouterBackward&);
+void check(const GroupByExpert&);
+void check(const GatherRows&);
+void check(const SumRows&);
+void check(const ScaleRows&);
+void check(const ScaleRowsBackward&);
+void check(const GroupedLinearForward&);
+void check(const GroupedLinearBackwardInput&);
+void check(const GroupedLinearBackwardWeight&);
 void check(const BeginStep&);
 void check(const SumSquares&);
 void check(const AddSquares&);
@@ -63,6 +76,12 @@ template <>
 double matrix_flops(const LinearBackwardInput&);
 template <>
 double matrix_flops(const LinearBackwardWeight&);
+template <>
+double matrix_flops(const GroupedLinearForward&);
+template <>
+double matrix_flops(const GroupedLinearBackwardInput&);
+template <>
+double matrix_flops(const GroupedLinearBackwardWeight&);
 template <>
 double matrix_flops(const AttentionForward&);
 template <>

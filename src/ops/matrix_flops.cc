@@ -49,6 +49,19 @@ template <>
 double matrix_flops(const LinearBackwardWeight& op) {
   return product(op.x.shape, op.dw);
 }
+// Every row meets one expert's matrix [N, K].
+template <>
+double matrix_flops(const GroupedLinearForward& op) {
+  return 2.0 * static_cast<double>(op.y.elements()) * static_cast<double>(op.x.shape[1]);
+}
+template <>
+double matrix_flops(const GroupedLinearBackwardInput& op) {
+  return 2.0 * static_cast<double>(op.dy.elements()) * static_cast<double>(op.dx.shape[1]);
+}
+template <>
+double matrix_flops(const GroupedLinearBackwardWeight& op) {
+  return 2.0 * static_cast<double>(op.dy.elements()) * static_cast<double>(op.x.shape[1]);
+}
 template <>
 double matrix_flops(const AttentionForward& op) {
   return 2 * attention_product(op);  // q k^T, p v

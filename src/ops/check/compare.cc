@@ -33,6 +33,18 @@ double finite_rms(const Values& values) {
   return n ? std::sqrt(sum / static_cast<double>(n)) : 0;
 }
 
+// Ids must be equal.
+std::optional<Mismatch> worst_integer(const TensorView& got, const TensorView& expected) {
+  const auto a = load_integers(got), b = load_integers(expected);
+  Mismatch first;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    if (a[i] == b[i] || first.count++ > 0) continue;
+    first.index = static_cast<std::int64_t>(i);
+    first.got = static_cast<double>(a[i]), first.expected = static_cast<double>(b[i]);
+  }
+  return first.count > 0 ? std::optional(first) : std::nullopt;
+}
+
 }  // namespace
 
 double unit_roundoff(DType type) {
@@ -60,6 +72,7 @@ std::optional<Mismatch> worst_mismatch(const TensorView& got, const TensorView& 
                                        const Tolerance& tolerance) {
   require<InternalError>(got.shape == expected.shape && got.dtype == expected.dtype,
                          "comparison of {} with {}", got.text(), expected.text());
+  if (!is_float(expected.dtype)) return worst_integer(got, expected);
   const Values a = load(got), b = load(expected);
   const double rms = finite_rms(b);
   const double relative = tolerance.sum_ulps * unit_roundoff(accumulation_type(expected.dtype)) +

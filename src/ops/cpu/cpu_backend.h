@@ -48,7 +48,20 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const SumSquares& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;
-  // SumLosses, BeginStep, PrepareUpdate: a few scalars; the reference serves.
+  // moe.cc
+  void execute(const RouterForward& op, Resources resources) override;
+  void execute(const RouterBackward& op, Resources resources) override;
+  void execute(const GatherRows& op, Resources resources) override;
+  void execute(const SumRows& op, Resources resources) override;
+  void execute(const ScaleRows& op, Resources resources) override;
+  void execute(const ScaleRowsBackward& op, Resources resources) override;
+  void execute(const GroupedLinearForward& op, Resources resources) override;
+  void execute(const GroupedLinearBackwardInput& op, Resources resources) override;
+  void execute(const GroupedLinearBackwardWeight& op, Resources resources) override;
+  std::size_t workspace_bytes(const GroupedLinearForward& op) const override;
+  std::size_t workspace_bytes(const GroupedLinearBackwardInput& op) const override;
+  std::size_t workspace_bytes(const GroupedLinearBackwardWeight& op) const override;
+  // GroupByExpert, SumLosses, BeginStep, PrepareUpdate: a few scalars; the reference serves.
   using ReferenceBackend::execute;
   using ReferenceBackend::workspace_bytes;
 

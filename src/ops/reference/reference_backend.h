@@ -34,6 +34,16 @@ class ReferenceBackend : public Backend {
   void execute(const DropoutBackward& op, Resources resources) override;
   void execute(const AddTo& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
+  void execute(const RouterForward& op, Resources resources) override;
+  void execute(const RouterBackward& op, Resources resources) override;
+  void execute(const GroupByExpert& op, Resources resources) override;
+  void execute(const GatherRows& op, Resources resources) override;
+  void execute(const SumRows& op, Resources resources) override;
+  void execute(const ScaleRows& op, Resources resources) override;
+  void execute(const ScaleRowsBackward& op, Resources resources) override;
+  void execute(const GroupedLinearForward& op, Resources resources) override;
+  void execute(const GroupedLinearBackwardInput& op, Resources resources) override;
+  void execute(const GroupedLinearBackwardWeight& op, Resources resources) override;
   void execute(const BeginStep& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;
   void execute(const AddSquares& op, Resources resources) override;

@@ -1,0 +1,126 @@
+// Shape and type checks of the operations of a mixture of experts.
+#include "ops/all.h"
+#include "ops/checker.h"
+
+namespace stoa::ops {
+namespace {
+
+std::int64_t check_assignments(const Checker& c, const char* name, const TensorView& ids, std::int64_t rows) {
+  c.tensor(name, ids, DType::kI32, "int32 [T, k]", {-1, -1});
+  c.that(ids.elements() == rows, "{} is {}, expected one id per row of {}", name, ids.text(), rows);
+  return ids.elements();
+}
+
+void check_router(const Checker& c, const RouterOptions& o, std::int64_t experts, std::int64_t chosen) {
+  c.that(chosen >= 1 && chosen <= experts, "{} of {} experts are chosen, expected 1 to {}", chosen, experts,
+         experts);
+  c.that(o.groups >= 1 && experts % o.groups == 0, "{} experts in {} groups: expected a divisor", experts,
+         o.groups);
+  c.that(o.chosen_groups >= 1 && o.chosen_groups <= o.groups, "{} of {} groups are chosen", o.chosen_groups,
+         o.groups);
+  c.that(chosen <= experts / o.groups * o.chosen_groups, "{} experts are chosen from {} groups of {}", chosen,
+         o.chosen_groups, experts / o.groups);
+}
+
+}  // namespace
+
+void check(const RouterForward& op) {
+  const Checker c(op);
+  c.tensor("logits", op.logits, TypeSet(DType::kF32) | DType::kF64, "[T, E]", {-1, -1});
+  const std::int64_t tokens = op.logits.shape[0], experts = op.logits.shape[1];
+  c.optional("bias", op.bias, op.logits.dtype, "[E]", {experts});
+  c.tensor("experts", op.experts, DType::kI32, "[T, k]", {tokens, -1});
+  c.tensor("weights", op.weights, op.logits.dtype, "[T, k]", op.experts.shape);
+  check_router(c, op.options, experts, op.experts.shape[1]);
+}
+
+void check(const RouterBackward& op) {
+  const Checker c(op);
+  c.tensor("logits", op.logits, TypeSet(DType::kF32) | DType::kF64, "[T, E]", {-1, -1});
+  const std::int64_t tokens = op.logits.shape[0];
+  c.tensor("experts", op.experts, DType::kI32, "[T, k]", {tokens, -1});
+  c.tensor("dweights", op.dweights, op.logits.dtype, "[T, k]", op.experts.shape);
+  c.tensor("dlogits", op.dlogits, op.logits.dtype, "[T, E]", op.logits.shape);
+  check_router(c, op.options, op.logits.shape[1], op.experts.shape[1]);
+  if (op.balance == 0 && op.z == 0) return;
+  c.that(op.length > 0 && tokens % op.length == 0, "{} tokens in sequences of {}", tokens, op.length);
+  c.that(is_given(op.state), "state is none, expected the step scalars where the router has losses");
+}
+
+void check(const GroupByExpert& op) {
+  const Checker c(op);
+  c.tensor("experts", op.experts, DType::kI32, "[T, k]", {-1, -1});
+  c.tensor("order", op.order, DType::kI32, "[T, k]", op.experts.shape);
+  c.tensor("place", op.place, DType::kI32, "[T, k]", op.experts.shape);
+  c.tensor("sorted_experts", op.sorted_experts, DType::kI32, "[T, k]", op.experts.shape);
+  c.that(op.expert_count > 0, "{} experts", op.expert_count);
+}
+
+void check(const GatherRows& op) {
+  const Checker c(op);
+  c.tensor("order", op.order, DType::kI32, "[T, k]", {-1, -1});
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, D]", {op.order.shape[0], -1});
+  c.tensor("y", op.y, op.x.dtype, "[T k, D]", {op.order.elements(), op.x.shape[1]});
+  c.apart("x", op.x, "y", op.y);
+}
+
+void check(const SumRows& op) {
+  const Checker c(op);
+  c.tensor("place", op.place, DType::kI32, "[T, k]", {-1, -1});
+  c.tensor("x", op.x, TypeSet::any_float(), "[T k, D]", {op.place.elements(), -1});
+  c.tensor("y", op.y, op.x.dtype, "[T, D]", {op.place.shape[0], op.x.shape[1]});
+  c.apart("x", op.x, "y", op.y);
+}
+
+void check(const ScaleRows& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[R, F]", {-1, -1});
+  check_assignments(c, "order", op.order, op.x.shape[0]);
+  c.tensor("weights", op.weights, accumulation_type(op.x.dtype), "[T, k]", op.order.shape);
+  c.tensor("y", op.y, op.x.dtype, "[R, F]", op.x.shape);
+}
+
+void check(const ScaleRowsBackward& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[R, F]", {-1, -1});
+  c.tensor("dy", op.dy, op.x.dtype, "[R, F]", op.x.shape);
+  check_assignments(c, "order", op.order, op.x.shape[0]);
+  c.tensor("weights", op.weights, accumulation_type(op.x.dtype), "[T, k]", op.order.shape);
+  c.tensor("dx", op.dx, op.x.dtype, "[R, F]", op.x.shape);
+  c.tensor("dweights", op.dweights, accumulation_type(op.x.dtype), "[T, k]", op.order.shape);
+  c.apart("x", op.x, "dx", op.dx);
+}
+
+void check(const GroupedLinearForward& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[R, K]", {-1, -1});
+  check_assignments(c, "sorted_experts", op.sorted_experts, op.x.shape[0]);
+  c.tensor("w", op.w, op.x.dtype, "[E N, K]", {-1, op.x.shape[1]});
+  c.tensor("y", op.y, op.x.dtype, "[R, N]", {op.x.shape[0], -1});
+  c.that(op.w.shape[0] % op.y.shape[1] == 0, "w is {}, expected a multiple of {} rows", op.w.text(),
+         op.y.shape[1]);
+  c.apart("x", op.x, "y", op.y);
+}
+
+void check(const GroupedLinearBackwardInput& op) {
+  const Checker c(op);
+  c.tensor("dy", op.dy, TypeSet::any_float(), "[R, N]", {-1, -1});
+  check_assignments(c, "sorted_experts", op.sorted_experts, op.dy.shape[0]);
+  c.tensor("w", op.w, op.dy.dtype, "[E N, K]", {-1, -1});
+  c.that(op.w.shape[0] % op.dy.shape[1] == 0, "w is {}, expected a multiple of {} rows", op.w.text(),
+         op.dy.shape[1]);
+  c.tensor("dx", op.dx, op.dy.dtype, "[R, K]", {op.dy.shape[0], op.w.shape[1]});
+  c.apart("dy", op.dy, "dx", op.dx);
+}
+
+void check(const GroupedLinearBackwardWeight& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[R, K]", {-1, -1});
+  c.tensor("dy", op.dy, op.x.dtype, "[R, N]", {op.x.shape[0], -1});
+  check_assignments(c, "sorted_experts", op.sorted_experts, op.x.shape[0]);
+  c.tensor("dw", op.dw, accumulation_type(op.x.dtype), "[E N, K]", {-1, op.x.shape[1]});
+  c.that(op.dw.shape[0] % op.dy.shape[1] == 0, "dw is {}, expected a multiple of {} rows", op.dw.text(),
+         op.dy.shape[1]);
+}
+
+}  // namespace stoa::ops

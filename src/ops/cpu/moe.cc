@@ -1,0 +1,164 @@
+#include "ops/moe.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/linear.h"
+#include "ops/cpu/moe_kernels.h"
+#include "ops/cpu/operands.h"
+#include "ops/reference/router.h"
+
+namespace stoa::ops::cpu {
+namespace {
+
+// Tokens of the router per task: a sequence where its losses count assignments, else some.
+constexpr std::int64_t kRouterTokens = 64;
+
+// Which rows are whose is not known when memory is laid out: the most that any number of rows of one expert
+// needs.
+template <class MakeOp>
+std::size_t largest_workspace(std::int64_t rows, InstructionSet isa, int workers, const MakeOp& make) {
+  std::size_t most = 0;
+  for (std::int64_t n = 1; n <= rows; ++n)
+    most = std::max(most, workspace_bytes(gemm_of(make(n)), isa, workers));
+  return most;
+}
+
+LinearForward of_rows(const GroupedLinearForward& op, std::int64_t expert, std::int64_t begin,
+                      std::int64_t count) {
+  const std::int64_t n = op.y.shape[1];
+  return {op.x.slice(begin, count), op.w.slice(expert * n, n), {}, op.y.slice(begin, count)};
+}
+LinearBackwardInput of_rows(const GroupedLinearBackwardInput& op, std::int64_t expert, std::int64_t begin,
+                            std::int64_t count) {
+  const std::int64_t n = op.dy.shape[1];
+  return {op.dy.slice(begin, count), op.w.slice(expert * n, n), op.dx.slice(begin, count)};
+}
+LinearBackwardWeight of_rows(const GroupedLinearBackwardWeight& op, std::int64_t expert, std::int64_t begin,
+                             std::int64_t count) {
+  const std::int64_t n = op.dy.shape[1];
+  return {op.x.slice(begin, count), op.dy.slice(begin, count), op.dw.slice(expert * n, n), {}, op.accumulate};
+}
+
+template <class Op>
+void run_grouped(const Op& op, InstructionSet isa, WorkerPool& pool, void* workspace) {
+  for_each_expert(op.sorted_experts, [&](std::int64_t expert, std::int64_t begin, std::int64_t end) {
+    run(gemm_of(of_rows(op, expert, begin, end - begin)), isa, pool, workspace);
+  });
+}
+
+}  // namespace
+
+// A router's arithmetic is small: the reference's, shared out over tokens.
+void CpuBackend::execute(const RouterForward& op, Resources resources) {
+  run_pieces(pool_, op.logits.rows(), kRouterTokens, [&](std::int64_t begin, std::int64_t end) {
+    RouterForward piece = op;
+    piece.logits = op.logits.slice(begin, end - begin);
+    piece.experts = op.experts.slice(begin, end - begin);
+    piece.weights = op.weights.slice(begin, end - begin);
+    ReferenceBackend::execute(piece, resources);
+  });
+}
+
+void CpuBackend::execute(const RouterBackward& op, Resources resources) {
+  run_pieces(pool_, op.logits.rows(), op.length > 0 ? op.length : kRouterTokens,
+             [&](std::int64_t begin, std::int64_t end) {
+               RouterBackward piece = op;
+               piece.logits = op.logits.slice(begin, end - begin);
+               piece.experts = op.experts.slice(begin, end - begin);
+               piece.dweights = op.dweights.slice(begin, end - begin);
+               piece.dlogits = op.dlogits.slice(begin, end - begin);
+               ReferenceBackend::execute(piece, resources);
+             });
+}
+
+void CpuBackend::execute(const GatherRows& op, Resources) {
+  const std::int64_t k = op.order.shape[1];
+  const auto* order = op.order.as<std::int32_t>();
+  const std::size_t bytes = static_cast<std::size_t>(op.x.shape[1]) * size_of(op.x.dtype);
+  const auto* x = static_cast<const std::byte*>(op.x.data);
+  auto* y = static_cast<std::byte*>(op.y.data);
+  run_pieces(pool_, op.y.rows(), rows_per_task(op.x.shape[1]), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      std::memcpy(y + static_cast<std::size_t>(i) * bytes, x + static_cast<std::size_t>(order[i] / k) * bytes,
+                  bytes);
+  });
+}
+
+void CpuBackend::execute(const SumRows& op, Resources resources) {
+  if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
+  MoeArgs args{.x = rows_of(op.x),
+               .y = rows_of(op.y),
+               .dy = {},
+               .index = op.place.as<std::int32_t>(),
+               .k = op.place.shape[1]};
+  const MoeKernels& kernels = STOA_KERNELS(isa_, moe_kernels);
+  run_pieces(pool_, op.y.rows(), rows_per_task(op.y.shape[1] * args.k),
+             [&](std::int64_t begin, std::int64_t end) { kernels.sum(args, begin, end); });
+}
+
+void CpuBackend::execute(const ScaleRows& op, Resources resources) {
+  if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
+  MoeArgs args{.x = rows_of(op.x), .y = rows_of(op.y), .dy = {}, .index = op.order.as<std::int32_t>()};
+  args.weights = op.weights.as<float>();
+  const MoeKernels& kernels = STOA_KERNELS(isa_, moe_kernels);
+  run_pieces(pool_, op.x.rows(), rows_per_task(op.x.shape[1]),
+             [&](std::int64_t begin, std::int64_t end) { kernels.scale(args, begin, end); });
+}
+
+void CpuBackend::execute(const ScaleRowsBackward& op, Resources resources) {
+  if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
+  MoeArgs args{
+      .x = rows_of(op.x), .y = rows_of(op.dx), .dy = rows_of(op.dy), .index = op.order.as<std::int32_t>()};
+  args.weights = op.weights.as<float>();
+  args.dweights = op.dweights.as<float>();
+  const MoeKernels& kernels = STOA_KERNELS(isa_, moe_kernels);
+  run_pieces(pool_, op.x.rows(), rows_per_task(op.x.shape[1]),
+             [&](std::int64_t begin, std::int64_t end) { kernels.scale_backward(args, begin, end); });
+}
+
+void CpuBackend::execute(const GroupedLinearForward& op, Resources resources) {
+  if (op.x.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  run_grouped(op, isa_, pool_, resources.workspace);
+}
+
+void CpuBackend::execute(const GroupedLinearBackwardInput& op, Resources resources) {
+  if (op.dy.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  run_grouped(op, isa_, pool_, resources.workspace);
+}
+
+void CpuBackend::execute(const GroupedLinearBackwardWeight& op, Resources resources) {
+  if (op.x.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  if (!op.accumulate) {  // experts without rows
+    const std::int64_t n = op.dy.shape[1], experts = op.dw.rows() / n;
+    std::int64_t next = 0;
+    const auto clear = [&](std::int64_t end) {
+      if (end > next) execute(FillZero{op.dw.slice(next * n, (end - next) * n)}, resources);
+    };
+    for_each_expert(op.sorted_experts, [&](std::int64_t expert, std::int64_t, std::int64_t) {
+      clear(expert);
+      next = expert + 1;
+    });
+    clear(experts);
+  }
+  run_grouped(op, isa_, pool_, resources.workspace);
+}
+
+std::size_t CpuBackend::workspace_bytes(const GroupedLinearForward& op) const {
+  if (op.x.dtype == DType::kF64) return 0;
+  return largest_workspace(op.x.rows(), isa_, pool_.size(),
+                           [&](std::int64_t n) { return of_rows(op, 0, 0, n); });
+}
+std::size_t CpuBackend::workspace_bytes(const GroupedLinearBackwardInput& op) const {
+  if (op.dy.dtype == DType::kF64) return 0;
+  return largest_workspace(op.dy.rows(), isa_, pool_.size(),
+                           [&](std::int64_t n) { return of_rows(op, 0, 0, n); });
+}
+std::size_t CpuBackend::workspace_bytes(const GroupedLinearBackwardWeight& op) const {
+  if (op.x.dtype == DType::kF64) return 0;
+  return largest_workspace(op.x.rows(), isa_, pool_.size(),
+                           [&](std::int64_t n) { return of_rows(op, 0, 0, n); });
+}
+
+}  // namespace stoa::ops::cpu

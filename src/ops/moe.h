@@ -1,0 +1,221 @@
+// Mixture of experts: the router, the grouping of tokens by expert, and products whose matrix depends on the
+// row.
+//
+// T tokens, E experts, k experts per token, R = T k assignments. Assignment a = t k + j is the j-th choice of
+// token t. Sorted by expert (and by number within one), assignment order[i] stands in row i; place[a] is the
+// row of assignment a. Nothing is dropped, and all sizes are known before the step: only which rows belong to
+// whom is decided on the device (sorted_experts, not decreasing).
+#pragma once
+
+#include "ops/access.h"
+
+namespace stoa::ops {
+
+enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
+
+struct RouterOptions {
+  RouterScore score = RouterScore::kSoftmax;
+  // Weights of a token divided by their sum: softmax over the chosen logits (Megatron's default, mixtral),
+  // and what sigmoid scores need (DeepSeek-V3, with 1e-20 added to the sum).
+  bool normalize = true;
+  double scale = 1;  // of the weights, after that (routed_scaling_factor)
+  // Group-limited choice (DeepSeek-V3, 2412.19437 section 2.1.2): experts in so many equal groups, of which
+  // the best `chosen_groups` take part; a group's score is the sum of its two best scores.
+  std::int64_t groups = 1, chosen_groups = 1;
+};
+
+// Scores every expert, chooses k by (score + bias), best first, ties to the lower index.
+struct RouterForward {
+  static constexpr const char* kName = "router forward";
+  RouterOptions options;
+  TensorView logits;   // [T, E] accumulation type
+  TensorView bias;     // [E] accumulation type: of the choice alone (2408.15664); or none
+  TensorView experts;  // int32 [T, k]
+  TensorView weights;  // [T, k] accumulation type
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("logits", a.logits, Access::kRead);
+    f("bias", a.bias, Access::kRead);
+    f("experts", a.experts, Access::kWrite);
+    f("weights", a.weights, Access::kWrite);
+  }
+};
+
+// dlogits from the gradient of the weights, with the two losses of the router (per sequence, so that no
+// layout shows; both scaled by slot kLossSeed of `state`, as a token's loss is):
+//   balance x E / (k L) x sum over tokens t of a sequence and experts e of p_te (assignments of e in the
+//   sequence) / L,
+//     times its tokens L: Megatron's seq_aux_loss, p the scores (sigmoid: over their sum);
+//   z x sum over tokens of (log sum exp of logits)^2 (ST-MoE, 2202.08906 equation 5).
+struct RouterBackward {
+  static constexpr const char* kName = "router backward";
+  RouterOptions options;
+  TensorView logits;    // [T, E]
+  TensorView experts;   // int32 [T, k]
+  TensorView dweights;  // [T, k] accumulation type
+  double balance = 0, z = 0;
+  std::int64_t length = 0;  // L: tokens of a sequence; divides T. 0 without the two losses
+  TensorView state;         // fp64 [StepSlot::kCount]; none without the two losses
+  TensorView dlogits;       // [T, E] accumulation type
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("logits", a.logits, Access::kRead);
+    f("experts", a.experts, Access::kRead);
+    f("dweights", a.dweights, Access::kRead);
+    f("state", a.state, Access::kRead);
+    f("dlogits", a.dlogits, Access::kWrite);
+  }
+};
+
+struct GroupByExpert {
+  static constexpr const char* kName = "group by expert";
+  std::int64_t expert_count = 0;  // E: ids are below it
+  TensorView experts;             // int32 [T, k]
+  TensorView order, place;        // int32 [T, k], read as [R]
+  TensorView sorted_experts;      // int32 [T, k], read as [R]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("experts", a.experts, Access::kRead);
+    f("order", a.order, Access::kWrite);
+    f("place", a.place, Access::kWrite);
+    f("sorted_experts", a.sorted_experts, Access::kWrite);
+  }
+};
+
+// y[i] = x[order[i] / k]: the tokens' rows, by expert.
+struct GatherRows {
+  static constexpr const char* kName = "gather rows";
+  TensorView x;      // [T, D]
+  TensorView order;  // int32 [T, k]
+  TensorView y;      // [R, D]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("order", a.order, Access::kRead);
+    f("y", a.y, Access::kWrite);
+  }
+};
+
+// y[t] = sum over j of x[place[t k + j]], in that order: outputs of a token's experts, or gradients of its
+// copies.
+struct SumRows {
+  static constexpr const char* kName = "sum rows";
+  TensorView x;      // [R, D]
+  TensorView place;  // int32 [T, k]
+  TensorView y;      // [T, D]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("place", a.place, Access::kRead);
+    f("y", a.y, Access::kWrite);
+  }
+};
+
+// y[i] = weights[order[i]] x[i].
+struct ScaleRows {
+  static constexpr const char* kName = "scale rows";
+  TensorView x;        // [R, F]
+  TensorView order;    // int32 [T, k]
+  TensorView weights;  // [T, k] accumulation type
+  TensorView y;        // [R, F]; may be x
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("order", a.order, Access::kRead);
+    f("weights", a.weights, Access::kRead);
+    f("y", a.y, Access::kWrite);
+  }
+};
+
+// dx[i] = weights[order[i]] dy[i]; dweights[order[i]] = dy[i] . x[i].
+struct ScaleRowsBackward {
+  static constexpr const char* kName = "scale rows backward";
+  TensorView x, dy;     // [R, F]
+  TensorView order;     // int32 [T, k]
+  TensorView weights;   // [T, k]
+  TensorView dx;        // [R, F]; may be dy
+  TensorView dweights;  // [T, k]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("dy", a.dy, Access::kRead);
+    f("order", a.order, Access::kRead);
+    f("weights", a.weights, Access::kRead);
+    f("dx", a.dx, Access::kWrite);
+    f("dweights", a.dweights, Access::kWrite);
+  }
+};
+
+// The linear layers of ops/linear.h with a matrix per expert, one below the other: rows [e N, (e + 1) N) of w
+// serve the rows i with sorted_experts[i] = e. No biases.
+struct GroupedLinearForward {
+  static constexpr const char* kName = "grouped linear forward";
+  TensorView x;               // [R, K]
+  TensorView w;               // [E N, K]
+  TensorView sorted_experts;  // int32 [T, k]
+  TensorView y;               // [R, N]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("w", a.w, Access::kRead);
+    f("sorted_experts", a.sorted_experts, Access::kRead);
+    f("y", a.y, Access::kWrite);
+  }
+};
+
+struct GroupedLinearBackwardInput {
+  static constexpr const char* kName = "grouped linear backward input";
+  TensorView dy;              // [R, N]
+  TensorView w;               // [E N, K]
+  TensorView sorted_experts;  // int32 [T, k]
+  TensorView dx;              // [R, K]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("dy", a.dy, Access::kRead);
+    f("w", a.w, Access::kRead);
+    f("sorted_experts", a.sorted_experts, Access::kRead);
+    f("dx", a.dx, Access::kWrite);
+  }
+};
+
+// Experts without rows: their gradient stays, or becomes zero where it does not accumulate.
+struct GroupedLinearBackwardWeight {
+  static constexpr const char* kName = "grouped linear backward weight";
+  TensorView x;               // [R, K]
+  TensorView dy;              // [R, N]
+  TensorView sorted_experts;  // int32 [T, k]
+  TensorView dw;              // [E N, K] accumulation type
+  bool accumulate = true;
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("dy", a.dy, Access::kRead);
+    f("sorted_experts", a.sorted_experts, Access::kRead);
+    f("dw", a.dw, a.accumulate ? Access::kReadWrite : Access::kWrite);
+  }
+};
+
+// Rows [begin, end) of one expert. For backends whose host can read `sorted_experts`.
+template <class Body>
+void for_each_expert(const TensorView& sorted_experts, const Body& body) {
+  const auto* ids = sorted_experts.as<std::int32_t>();
+  const std::int64_t rows = sorted_experts.elements();
+  for (std::int64_t begin = 0; begin < rows;) {
+    std::int64_t end = begin + 1;
+    while (end < rows && ids[end] == ids[begin]) ++end;
+    body(std::int64_t{ids[begin]}, begin, end);
+    begin = end;
+  }
+}
+
+}  // namespace stoa::ops

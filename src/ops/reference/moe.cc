@@ -1,0 +1,156 @@
+#include "ops/moe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ops/reference/reference_backend.h"
+#include "ops/reference/router.h"
+#include "ops/reference/values.h"
+#include "ops/step_state.h"
+
+namespace stoa::ops {
+
+void ReferenceBackend::execute(const RouterForward& op, Resources) {
+  const std::int64_t tokens = op.logits.shape[0], experts = op.logits.shape[1], k = op.experts.shape[1];
+  const Values logits = load(op.logits), bias = load(op.bias);
+  Values weights(static_cast<std::size_t>(tokens * k));
+  auto* ids = op.experts.as<std::int32_t>();
+  Values scores(static_cast<std::size_t>(experts));
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    router_scores(op.options.score, logits.data() + t * experts, experts, scores.data());
+    choose_experts(op.options, scores.data(), bias.empty() ? nullptr : bias.data(), experts, k, ids + t * k);
+    router_weights(op.options, scores.data(), ids + t * k, k, weights.data() + t * k);
+  }
+  store(weights, op.weights);
+}
+
+void ReferenceBackend::execute(const RouterBackward& op, Resources) {
+  const std::int64_t tokens = op.logits.shape[0], experts = op.logits.shape[1], k = op.experts.shape[1];
+  const Values logits = load(op.logits), dweights = load(op.dweights);
+  const auto* ids = op.experts.as<std::int32_t>();
+  const double seed = op.state ? op.state.as<double>()[static_cast<int>(StepSlot::kLossSeed)] : 0;
+  Values dlogits(logits.size()), scores(static_cast<std::size_t>(experts)), dscores(scores.size()),
+      counts(scores.size());
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    if (op.balance != 0 && t % op.length == 0) {
+      std::fill(counts.begin(), counts.end(), 0.0);
+      for (std::int64_t a = t * k; a < (t + op.length) * k; ++a)
+        counts[static_cast<std::size_t>(ids[a])] += 1;
+    }
+    const double* x = logits.data() + t * experts;
+    double* dx = dlogits.data() + t * experts;
+    router_scores(op.options.score, x, experts, scores.data());
+    router_weights_backward(op.options, scores.data(), ids + t * k, dweights.data() + t * k, experts, k,
+                            dscores.data());
+    if (op.balance != 0) {
+      const double factor =
+          seed * op.balance * static_cast<double>(experts) / static_cast<double>(k * op.length);
+      balance_backward(op.options.score, scores.data(), counts.data(), factor, experts, dscores.data());
+    }
+    router_scores_backward(op.options.score, scores.data(), dscores.data(), experts, dx);
+    if (op.z != 0) {
+      const double most = *std::max_element(x, x + experts);
+      double sum = 0;
+      for (std::int64_t e = 0; e < experts; ++e) sum += std::exp(x[e] - most);
+      const double lse = most + std::log(sum);
+      for (std::int64_t e = 0; e < experts; ++e) dx[e] += 2 * seed * op.z * lse * std::exp(x[e] - lse);
+    }
+  }
+  store(dlogits, op.dlogits);
+}
+
+void ReferenceBackend::execute(const GroupByExpert& op, Resources) {
+  const std::int64_t rows = op.experts.elements();
+  const auto* ids = op.experts.as<std::int32_t>();
+  auto *order = op.order.as<std::int32_t>(), *place = op.place.as<std::int32_t>(),
+       *sorted = op.sorted_experts.as<std::int32_t>();
+  for (std::int64_t a = 0; a < rows; ++a)
+    require<DataError>(ids[a] >= 0 && ids[a] < op.expert_count, "assignment {} is to expert {} of {}", a,
+                       ids[a], op.expert_count);
+  std::int64_t row = 0;
+  for (std::int32_t e = 0; e < op.expert_count; ++e)
+    for (std::int64_t a = 0; a < rows; ++a) {
+      if (ids[a] != e) continue;
+      order[row] = static_cast<std::int32_t>(a);
+      place[a] = static_cast<std::int32_t>(row);
+      sorted[row++] = e;
+    }
+}
+
+void ReferenceBackend::execute(const GatherRows& op, Resources) {
+  const std::int64_t rows = op.order.elements(), k = op.order.shape[1], d = op.x.shape[1];
+  const Values x = load(op.x);
+  const auto* order = op.order.as<std::int32_t>();
+  Values y(static_cast<std::size_t>(rows * d));
+  for (std::int64_t i = 0; i < rows; ++i) std::copy_n(x.data() + order[i] / k * d, d, y.data() + i * d);
+  store(y, op.y);
+}
+
+void ReferenceBackend::execute(const SumRows& op, Resources) {
+  const std::int64_t tokens = op.place.shape[0], k = op.place.shape[1], d = op.x.shape[1];
+  const Values x = load(op.x);
+  const auto* place = op.place.as<std::int32_t>();
+  Values y(static_cast<std::size_t>(tokens * d));
+  for (std::int64_t a = 0; a < tokens * k; ++a)
+    for (std::int64_t i = 0; i < d; ++i) y[a / k * d + i] += x[place[a] * d + i];
+  store(y, op.y);
+}
+
+void ReferenceBackend::execute(const ScaleRows& op, Resources) {
+  const std::int64_t rows = op.x.shape[0], f = op.x.shape[1];
+  const Values weights = load(op.weights);
+  const auto* order = op.order.as<std::int32_t>();
+  Values x = load(op.x);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t c = 0; c < f; ++c) x[i * f + c] *= weights[static_cast<std::size_t>(order[i])];
+  store(x, op.y);
+}
+
+void ReferenceBackend::execute(const ScaleRowsBackward& op, Resources) {
+  const std::int64_t rows = op.x.shape[0], f = op.x.shape[1];
+  const Values weights = load(op.weights), x = load(op.x);
+  const auto* order = op.order.as<std::int32_t>();
+  Values dy = load(op.dy), dweights(weights.size());
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto a = static_cast<std::size_t>(order[i]);
+    for (std::int64_t c = 0; c < f; ++c) {
+      dweights[a] += dy[i * f + c] * x[i * f + c];
+      dy[i * f + c] *= weights[a];
+    }
+  }
+  store(dy, op.dx);
+  store(dweights, op.dweights);
+}
+
+void ReferenceBackend::execute(const GroupedLinearForward& op, Resources resources) {
+  const std::int64_t n = op.y.shape[1];
+  for_each_expert(op.sorted_experts, [&](std::int64_t e, std::int64_t begin, std::int64_t end) {
+    execute(
+        LinearForward{
+            op.x.slice(begin, end - begin), op.w.slice(e * n, n), {}, op.y.slice(begin, end - begin)},
+        resources);
+  });
+}
+
+void ReferenceBackend::execute(const GroupedLinearBackwardInput& op, Resources resources) {
+  const std::int64_t n = op.dy.shape[1];
+  for_each_expert(op.sorted_experts, [&](std::int64_t e, std::int64_t begin, std::int64_t end) {
+    execute(LinearBackwardInput{op.dy.slice(begin, end - begin), op.w.slice(e * n, n),
+                                op.dx.slice(begin, end - begin)},
+            resources);
+  });
+}
+
+void ReferenceBackend::execute(const GroupedLinearBackwardWeight& op, Resources resources) {
+  const std::int64_t n = op.dy.shape[1];
+  if (!op.accumulate) execute(FillZero{op.dw}, resources);
+  for_each_expert(op.sorted_experts, [&](std::int64_t e, std::int64_t begin, std::int64_t end) {
+    execute(
+        LinearBackwardWeight{
+            op.x.slice(begin, end - begin), op.dy.slice(begin, end - begin), op.dw.slice(e * n, n), {}, true},
+        resources);
+  });
+}
+
+}  // namespace stoa::ops
