@@ -103,6 +103,7 @@ std::int64_t ModelConfig::ffn_size() const {
   if (ffn_hidden_size) return *ffn_hidden_size;
   return is_gated(activation) ? hidden_size * 8 / 3 / 64 * 64 : 4 * hidden_size;
 }
+std::int64_t ModelConfig::moe_ffn_size() const { return moe.moe_ffn_hidden_size.value_or(ffn_size()); }
 std::int64_t ModelConfig::query_groups() const { return num_query_groups.value_or(num_attention_heads); }
 std::int64_t ModelConfig::head_size() const {
   return kv_channels ? *kv_channels : hidden_size / num_attention_heads;
@@ -324,11 +325,13 @@ void declare(Section<ModelConfig>& s) {
   s.field("seed", &C::seed)
       .range(0, 9007199254740992.0)
       .help("Seed of initial weights, data order and dropout.");
+  s.section("", &C::moe, declare_moe);
   s.section("", &C::recompute, declare_recompute);
   s.section("", &C::parallel, declare_parallel);
 
   s.resolve([](C& c) {
     c.ffn_hidden_size = c.ffn_size();
+    if (c.moe.num_moe_experts) c.moe.moe_ffn_hidden_size = c.moe_ffn_size();
     c.num_query_groups = c.query_groups();
     if (c.hidden_size % c.num_attention_heads == 0) c.kv_channels = c.head_size();
     c.max_position_embeddings = c.max_positions();
@@ -369,6 +372,9 @@ void validate(const ModelConfig& c) {
     require<ConfigError>(c.rope_scaling.type == RopeScaling::kDefault,
                          "rope_scaling counts only with position_embedding_type rope");
   }
+  validate(c.moe, c.num_layers);
+  require<ConfigError>(!c.moe.num_moe_experts || c.bias != BiasKind::kAll,
+                       "experts have no biases: give bias none or qkv with num_moe_experts");
   require<ConfigError>(c.window_size || !c.window_first_layer,
                        "window_first_layer counts only with window_size");
   require<ConfigError>(c.recompute.num_layers.value_or(0) <= c.num_layers,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/schema.h"
+#include "model/moe_config.h"
 
 namespace stoa::model {
 
@@ -102,11 +103,13 @@ struct ModelConfig {
   std::int64_t make_vocab_size_divisible_by = 128;  // padding in memory only, never in files or results
   std::int64_t seed = 1234;
 
+  MoeConfig moe;
   RecomputeConfig recompute;
   ParallelConfig parallel;
 
   // Sizes with their defaults filled in; valid before and after reading.
   std::int64_t ffn_size() const;       // 4 h; gated: 8/3 h rounded down to a multiple of 64, as Megatron does
+  std::int64_t moe_ffn_size() const;   // ffn_size()
   std::int64_t query_groups() const;   // K/V heads: num_attention_heads
   std::int64_t head_size() const;      // hidden_size / num_attention_heads
   std::int64_t max_positions() const;  // encoder_seq_length

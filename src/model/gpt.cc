@@ -52,6 +52,33 @@ nn::RopeKind rope_kind(RopeScaling scaling) {
   fail<InternalError>("unknown rope scaling");
 }
 
+nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, const std::string& layer) {
+  const MoeConfig& m = c.moe;
+  require<ConfigError>(!dense.place.split(),
+                       "experts are not split over tensor-parallel ranks in this version: give "
+                       "tensor_model_parallel_size 1 with num_moe_experts");
+  const bool balance = m.moe_router_load_balancing_type == LoadBalancing::kSequence;
+  return {.name = layer + ".moe",
+          .hidden = c.hidden_size,
+          .ffn = c.moe_ffn_size(),
+          .experts = *m.num_moe_experts,
+          .chosen = m.moe_router_topk,
+          .router = {.score = m.moe_router_score_function == RouterScoreFunction::kSigmoid
+                                  ? ops::RouterScore::kSigmoid
+                                  : ops::RouterScore::kSoftmax,
+                     .normalize = !m.moe_router_pre_softmax,
+                     .scale = m.moe_router_topk_scaling_factor.value_or(1),
+                     .groups = m.moe_router_num_groups.value_or(1),
+                     .chosen_groups = m.moe_router_group_topk.value_or(1)},
+          .balance = balance ? m.moe_aux_loss_coeff : 0,
+          .z = m.moe_z_loss_coeff,
+          .shared_ffn = m.moe_shared_expert_intermediate_size.value_or(0),
+          .activation = dense.activation,
+          .gated = dense.gated,
+          .deviation = dense.deviation,
+          .output_deviation = dense.output_deviation};
+}
+
 }  // namespace
 
 Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
@@ -129,6 +156,7 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
              .deviation = c.init_method_std,
              .output_deviation = output_deviation,
              .place = place};
+  if (c.moe.has_experts(layer)) out.moe = moe_options(c, out.mlp, name);
   out.dropout = static_cast<float>(c.hidden_dropout);
   out.precision = precision;
   return out;
@@ -191,6 +219,16 @@ std::vector<CanonicalTensor> canonical_tensors(const Gpt& gpt) {
 std::int64_t parameter_count(const Gpt& gpt) {
   std::int64_t total = 0;
   for (const auto& tensor : canonical_tensors(gpt)) total += tensor.shape.elements();
+  return total;
+}
+
+std::int64_t active_parameter_count(const Gpt& gpt) {
+  const ModelConfig& c = gpt.config;
+  std::int64_t total = parameter_count(gpt);
+  if (!c.moe.num_moe_experts) return total;
+  const std::int64_t expert = (is_gated(c.activation) ? 3 : 2) * c.hidden_size * c.moe_ffn_size();
+  for (std::int64_t l = 0; l < c.num_layers; ++l)
+    if (c.moe.has_experts(l)) total -= (*c.moe.num_moe_experts - c.moe.moe_router_topk) * expert;
   return total;
 }
 

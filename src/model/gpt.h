@@ -44,5 +44,7 @@ struct CanonicalTensor {
 std::vector<CanonicalTensor> canonical_tensors(const Gpt& gpt);
 // Number of weights, tied ones counted once.
 std::int64_t parameter_count(const Gpt& gpt);
+// Those that one token meets: of a layer with experts, the chosen and the shared ones.
+std::int64_t active_parameter_count(const Gpt& gpt);
 
 }  // namespace stoa::model

@@ -15,7 +15,8 @@ Moe::Moe(const MoeOptions& o) : options_(o), raw_width_(o.gated ? 2 * o.ffn : o.
                                              .gated = o.gated,
                                              .bias = false,
                                              .deviation = o.deviation,
-                                             .output_deviation = o.output_deviation});
+                                             .output_deviation = o.output_deviation,
+                                             .place = {}});
 }
 
 void Moe::declare_params(ParamList& params) {

@@ -11,7 +11,8 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options)
       norm2_(options.name + ".norm2", options.norm, options.attention.hidden, options.attention.place,
              options.attention.place.splits_stream()),
       attention_(options.attention),
-      mlp_(options.mlp) {}
+      mlp_(options.moe ? std::unique_ptr<Sublayer>(std::make_unique<Moe>(*options.moe))
+                       : std::make_unique<Mlp>(options.mlp)) {}
 
 ops::Dropout TransformerBlock::dropout(const Pass& pass, const char* branch) const {
   return dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name + branch,
@@ -47,7 +48,7 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
       activation("normed2", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm2, true);
   stats2_ = activation("statistics2", precision.vectors(), {rows, 2}, Producer::kNorm,
                        &TransformerBlock::make_norm2);
-  mlp_.declare(params, table, tokens, precision, normed2_);
+  mlp_->declare(params, table, tokens, precision, normed2_);
 }
 
 void TransformerBlock::make_norm1(Pass& pass, Saved& saved) const {
@@ -76,17 +77,17 @@ void TransformerBlock::make_norm2(Pass& pass, Saved& saved) const {
 
 void TransformerBlock::forward(Pass& pass, Saved& saved, TensorView out) {
   const TensorView middle = saved.get(pass, middle_);
-  saved.get(pass, mlp_.last());
+  saved.get(pass, mlp_->last());
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView branch = pass.ops.scratch.allocate(options_.precision.compute, out.shape);
-  mlp_.forward(pass, saved, branch);
+  mlp_->forward(pass, saved, branch);
   ops::run(pass.ops,
            ops::ResidualAdd{.x = middle, .branch = branch, .dropout = dropout(pass, ".mlp"), .y = out});
 }
 
 void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) {
   if (which == Which::kWeight) {
-    mlp_.backward_weight(pass, saved);
+    mlp_->backward_weight(pass, saved);
     attention_.backward_weight(pass, saved);
     return;
   }
@@ -101,12 +102,12 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
 
   TensorView dbranch = dout;
   if (!same) {
-    dbranch = saved.put_stash(pass, which, mlp_.output_gradient());
+    dbranch = saved.put_stash(pass, which, mlp_->output_gradient());
     ops::run(pass.ops,
              ops::DropoutBackward{.dy = dout, .dropout = dropout(pass, ".mlp"), .dbranch = dbranch});
   }
   const TensorView dnormed = pass.ops.scratch.allocate(compute, dout.shape);
-  mlp_.backward(pass, saved, which, dbranch, dnormed);
+  mlp_->backward(pass, saved, which, dbranch, dnormed);
 
   const TensorView dattention =
       same ? TensorView() : saved.put_stash(pass, which, attention_.output_gradient());

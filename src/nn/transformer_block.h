@@ -3,6 +3,7 @@
 
 #include "nn/attention.h"
 #include "nn/mlp.h"
+#include "nn/moe.h"
 #include "nn/norm.h"
 
 namespace stoa::nn {
@@ -12,7 +13,8 @@ struct TransformerBlockOptions {
   NormOptions norm;
   SelfAttentionOptions attention;
   MlpOptions mlp;
-  float dropout = 0;  // of both branches
+  std::optional<MoeOptions> moe;  // in place of mlp
+  float dropout = 0;              // of both branches
   Precision precision;
 };
 
@@ -37,7 +39,7 @@ class TransformerBlock final : public Block {
   TransformerBlockOptions options_;
   Norm norm1_, norm2_;
   SelfAttention attention_;
-  Mlp mlp_;
+  std::unique_ptr<Sublayer> mlp_;
   int input_ = -1, normed1_ = -1, stats1_ = -1, middle_ = -1, normed2_ = -1, stats2_ = -1;
 };
 

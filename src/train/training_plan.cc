@@ -81,7 +81,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
 }
 
 double model_flops_per_token(const model::Gpt& model, std::int64_t sequence) {
-  return 6.0 * static_cast<double>(model::parameter_count(model)) +
+  return 6.0 * static_cast<double>(model::active_parameter_count(model)) +
          6.0 * static_cast<double>(model.config.num_layers * model.config.num_attention_heads *
                                    model.config.head_size() * sequence);
 }

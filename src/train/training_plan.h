@@ -21,8 +21,8 @@ nn::Precision precision_of(Precision precision);
 TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary,
                            std::optional<std::int64_t> steps = std::nullopt, std::int64_t epoch_samples = 0);
 
-// (6 x parameters + 6 x layers x hidden x sequence) floating-point operations per token: causal attention at
-// half.
+// (6 x parameters that a token meets + 6 x layers x hidden x sequence) floating-point operations per token:
+// causal attention at half.
 double model_flops_per_token(const model::Gpt& model, std::int64_t sequence);
 
 }  // namespace stoa::train

@@ -36,6 +36,12 @@ CASES = {
     "qwen2_window": ("qwen2", dict(BASE, use_sliding_window=True, sliding_window=5, max_window_layers=2)),
     "qwen3": ("qwen3", dict(BASE, head_dim=10, rope_parameters=THETA, tie_word_embeddings=True)),
     "qwen3_window": ("qwen3", dict(BASE, head_dim=8, use_sliding_window=True, sliding_window=3, max_window_layers=1)),
+    "mixtral": ("mixtral", dict(BASE, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)),
+    "mixtral_window": ("mixtral", dict(BASE, num_local_experts=6, num_experts_per_tok=3, sliding_window=5)),
+    "qwen3_moe": ("qwen3_moe", dict(BASE, head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+                                    norm_topk_prob=True, mlp_only_layers=[1])),
+    "qwen3_moe_raw": ("qwen3_moe", dict(BASE, head_dim=8, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=12,
+                                        norm_topk_prob=False, decoder_sparse_step=2)),
 }
 ROWS, LENGTH = 2, 20
 SHOWN = [4, 19, 26, 39]  # tokens whose logits are kept
@@ -57,18 +63,41 @@ def numbers(values):
     return [float(f"{v:.8g}") for v in np.asarray(values, dtype=np.float64).ravel()]
 
 
+def file_tensors(model, model_type):
+    """Name in files -> function from a parameter-like tensor to its part. transformers 5 packs experts in memory, not in files."""
+    tensors = {}
+    for name, p in model.named_parameters():  # tied ones once, under the embedding's name
+        name = name.replace(".mlp.gate.", ".block_sparse_moe.gate.") if model_type == "mixtral" else name
+        if ".mlp.experts." not in name:
+            tensors[name] = (p, lambda x: x)
+            continue
+        up = name.endswith("gate_up_proj")
+        stem = name.rsplit(".", 1)[0]
+        stem = stem.replace(".mlp.", ".block_sparse_moe.") if model_type == "mixtral" else stem
+        gate, rise, down = ("w1", "w3", "w2") if model_type == "mixtral" else ("gate_proj", "up_proj", "down_proj")
+        for e in range(p.shape[0]):
+            if up:
+                half = p.shape[1] // 2
+                tensors[f"{stem}.{e}.{gate}.weight"] = (p, lambda x, e=e, half=half: x[e, :half])
+                tensors[f"{stem}.{e}.{rise}.weight"] = (p, lambda x, e=e, half=half: x[e, half:])
+            else:
+                tensors[f"{stem}.{e}.{down}.weight"] = (p, lambda x, e=e: x[e])
+    return tensors
+
+
 def make_case(model_type, options):
     config = transformers.AutoConfig.for_model(model_type, **options)
+    config._experts_implementation = "eager"  # the grouped one knows no doubles
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").double().eval()
-    named = {name: p for name, p in model.named_parameters()}  # tied ones once, under the embedding's name
+    named = file_tensors(model, model_type)
     names = sorted(named)
     for t, name in enumerate(names):
-        p = named[name]
-        v = weight(t, p.numel())
-        if p.dim() == 1 and name.endswith("weight"):
-            v = 1 + v / 2
         with torch.no_grad():
-            p.copy_(torch.from_numpy(v).reshape(p.shape))
+            part = named[name][1](named[name][0])
+            v = weight(t, part.numel())
+            if part.dim() == 1 and name.endswith("weight"):
+                v = 1 + v / 2
+            part.copy_(torch.from_numpy(v).reshape(part.shape))
     ids = ((weight(1000, ROWS * LENGTH) + 0.5) * 41).astype(np.int64).reshape(ROWS, LENGTH)
     tokens = torch.from_numpy(ids)
     out = model(tokens)
@@ -77,7 +106,8 @@ def make_case(model_type, options):
     loss.backward()
     gradients = {}
     for t, name in enumerate(names):
-        g = named[name].grad.numpy().ravel()
+        p, part = named[name]
+        g = part(p.grad).numpy().ravel()
         gradients[name] = dict(norm=numbers([np.linalg.norm(g)])[0], projection=numbers([g @ weight(t + 500, g.size)])[0],
                                first=numbers(g[:4]))
     written = json.loads(config.to_json_string(use_diff=False))

@@ -12,7 +12,7 @@ namespace stoa::model::huggingface {
 
 // kStoa: a combination of options that none of the families has, under names of our own; transformers cannot
 // load it.
-enum class Family : std::uint8_t { kGpt2, kLlama, kMistral, kQwen2, kQwen3, kStoa };
+enum class Family : std::uint8_t { kGpt2, kLlama, kMistral, kQwen2, kQwen3, kMixtral, kQwen3Moe, kStoa };
 
 std::string_view model_type(Family family);    // "gpt2"
 std::string_view architecture(Family family);  // "GPT2LMHeadModel"

@@ -107,7 +107,7 @@ std::vector<std::int64_t> JsonKeys::integers(std::string_view key) {
   if (!value) return {};
   std::vector<std::int64_t> out;
   const auto add = [&](const nlohmann::json& item) {
-    if (!item.is_number_integer()) wrong(key, "a token id or a list of them");
+    if (!item.is_number_integer()) wrong(key, "an integer or a list of them");
     out.push_back(item.get<std::int64_t>());
   };
   if (value->is_array())

@@ -182,7 +182,7 @@ void read_window(JsonKeys& keys, Family family, ModelConfig& c) {
   std::int64_t first = 0;
   if (family == Family::kMistral && !keys.contains("sliding_window"))
     window = 4096;  // absent: the default; null: none
-  if (family == Family::kQwen2 || family == Family::kQwen3) {
+  if (family == Family::kQwen2 || family == Family::kQwen3 || family == Family::kQwen3Moe) {
     const bool use = keys.boolean("use_sliding_window").value_or(false);
     first = keys.integer("max_window_layers").value_or(28);
     if (!use)
@@ -210,24 +210,55 @@ void read_window(JsonKeys& keys, Family family, ModelConfig& c) {
   if (first > 0) c.window_first_layer = first;
 }
 
+// What the two families call differently is read under every name that either version of transformers writes.
+void read_experts(JsonKeys& keys, Family family, ModelConfig& c) {
+  MoeConfig& m = c.moe;
+  const bool mixtral = family == Family::kMixtral;
+  const auto local = keys.integer("num_local_experts", 2), plain = keys.integer("num_experts", 2);
+  m.num_moe_experts = local ? local : plain ? plain : std::optional<std::int64_t>(mixtral ? 8 : 128);
+  m.moe_router_topk = keys.integer("num_experts_per_tok", 1).value_or(mixtral ? 2 : 8);
+  m.moe_ffn_hidden_size = mixtral ? c.ffn_size() : keys.integer("moe_intermediate_size", 1).value_or(768);
+  m.moe_aux_loss_coeff = keys.number("router_aux_loss_coef").value_or(0.001);
+  if (!keys.boolean("output_router_logits").value_or(false))
+    m.moe_aux_loss_coeff = 0;  // as transformers trains
+  if (mixtral) {
+    const double jitter = keys.number("router_jitter_noise").value_or(0);
+    require<ConfigError>(jitter == 0, "config.json: router_jitter_noise {} is not supported, only 0", jitter);
+    return;
+  }
+  m.moe_router_pre_softmax = !keys.boolean("norm_topk_prob").value_or(false);
+  const std::int64_t step = keys.integer("decoder_sparse_step", 1).value_or(1);
+  const auto dense = keys.integers("mlp_only_layers");
+  for (std::int64_t l = 0; l < c.num_layers; ++l)
+    if ((l + 1) % step != 0 || std::find(dense.begin(), dense.end(), l) != dense.end())
+      m.moe_dense_layers.push_back(l);
+}
+
 void read_llama(JsonKeys& keys, Family family, ModelConfig& c) {
-  const bool qwen = family == Family::kQwen2 || family == Family::kQwen3;
+  const bool moe = family == Family::kMixtral || family == Family::kQwen3Moe;
+  const bool qwen3 = family == Family::kQwen3 || family == Family::kQwen3Moe;
+  const bool qwen = family == Family::kQwen2 || qwen3;
+  const bool mistral = family == Family::kMistral || family == Family::kMixtral;
   const std::int64_t vocabulary = qwen ? 151936 : 32000;
-  const std::int64_t ffn = family == Family::kLlama ? 11008 : family == Family::kMistral ? 14336 : 22016;
+  const std::int64_t ffn = family == Family::kLlama      ? 11008
+                           : mistral                     ? 14336
+                           : family == Family::kQwen3Moe ? 6144
+                                                         : 22016;
   c.vocab_size = keys.integer("vocab_size", 1).value_or(vocabulary);
   c.hidden_size = keys.integer("hidden_size", 1).value_or(4096);
   c.ffn_hidden_size = keys.integer("intermediate_size", 1).value_or(ffn);
   c.num_layers = keys.integer("num_hidden_layers", 1).value_or(32);
   c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(32);
-  const std::int64_t groups = family == Family::kMistral ? 8 : qwen ? 32 : c.num_attention_heads;
+  const std::int64_t groups = mistral                       ? 8
+                              : family == Family::kQwen3Moe ? 4
+                              : qwen                        ? 32
+                                                            : c.num_attention_heads;
   const bool explicit_groups = keys.has("num_key_value_heads");
   c.num_query_groups =
       keys.integer("num_key_value_heads", 1).value_or(explicit_groups ? c.num_attention_heads : groups);
   c.kv_channels = keys.integer("head_dim", 1);
   if (!c.kv_channels && family == Family::kQwen3) c.kv_channels = 128;
-  const std::int64_t positions = family == Family::kLlama     ? 2048
-                                 : family == Family::kMistral ? 131072
-                                                              : 32768;
+  const std::int64_t positions = family == Family::kLlama ? 2048 : mistral ? 131072 : 32768;
   c.max_position_embeddings = keys.integer("max_position_embeddings", 1).value_or(positions);
   c.position_embedding_type = PositionEmbedding::kRope;
   c.normalization = Normalization::kRmsNorm;
@@ -235,7 +266,7 @@ void read_llama(JsonKeys& keys, Family family, ModelConfig& c) {
   c.activation = gated_activation(keys.text("hidden_act").value_or("silu"));
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
   c.attention_dropout = keys.number("attention_dropout").value_or(0);
-  c.qk_layernorm = family == Family::kQwen3;
+  c.qk_layernorm = qwen3;
   c.bias = family == Family::kQwen2 ? BiasKind::kQkv : BiasKind::kNone;
   if (family == Family::kLlama) {
     const bool attention = keys.boolean("attention_bias").value_or(false),
@@ -248,7 +279,8 @@ void read_llama(JsonKeys& keys, Family family, ModelConfig& c) {
     keys.only("attention_bias", false);
     read_window(keys, family, c);
   }
-  read_rope(keys, c, 10000);
+  read_rope(keys, c, family == Family::kMixtral ? 1e6 : 10000);
+  if (moe) read_experts(keys, family, c);
 }
 
 }  // namespace
@@ -263,8 +295,9 @@ ModelDescription read_config(std::string_view text) {
   require<ConfigError>(json.is_object(), "config.json is not a JSON object");
   JsonKeys keys(json, "");
   const auto type = keys.text("model_type");
-  require<ConfigError>(type.has_value(),
-                       "config.json has no model_type; known: gpt2, llama, mistral, qwen2, qwen3");
+  require<ConfigError>(
+      type.has_value(),
+      "config.json has no model_type; known: gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe");
   ModelDescription out;
   out.family = family_from_model_type(*type);
   require<ConfigError>(!keys.has("quantization_config"),

@@ -57,6 +57,19 @@ void read_stoa(JsonKeys& keys, ModelConfig& c) {
   c.hidden_dropout = keys.number("hidden_dropout").value_or(0);
   c.attention_dropout = keys.number("attention_dropout").value_or(0);
   c.embedding_dropout = keys.number("embedding_dropout").value_or(0);
+  if (const auto experts = keys.integer("num_moe_experts", 2)) {
+    MoeConfig& m = c.moe;
+    m.num_moe_experts = experts;
+    m.moe_router_topk = keys.integer("moe_router_topk", 1).value_or(2);
+    m.moe_ffn_hidden_size = keys.integer("moe_ffn_hidden_size", 1);
+    m.moe_shared_expert_intermediate_size = keys.integer("moe_shared_expert_intermediate_size", 1);
+    m.moe_dense_layers = keys.integers("moe_dense_layers");
+    read_enum(keys, "moe_router_score_function", m.moe_router_score_function);
+    m.moe_router_pre_softmax = keys.boolean("moe_router_pre_softmax").value_or(false);
+    m.moe_router_topk_scaling_factor = keys.number("moe_router_topk_scaling_factor");
+    m.moe_router_num_groups = keys.integer("moe_router_num_groups", 1);
+    m.moe_router_group_topk = keys.integer("moe_router_group_topk", 1);
+  }
   const auto* scaling = keys.object("rope_scaling");
   if (!scaling) return;
   JsonKeys rope(*scaling, "rope_scaling.");
@@ -101,6 +114,23 @@ void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
   json["hidden_dropout"] = c.hidden_dropout;
   json["attention_dropout"] = c.attention_dropout;
   json["embedding_dropout"] = c.embedding_dropout;
+  if (const MoeConfig& m = c.moe; m.num_moe_experts) {
+    json["num_moe_experts"] = *m.num_moe_experts;
+    json["moe_router_topk"] = m.moe_router_topk;
+    json["moe_ffn_hidden_size"] = c.moe_ffn_size();
+    if (m.moe_shared_expert_intermediate_size)
+      json["moe_shared_expert_intermediate_size"] = *m.moe_shared_expert_intermediate_size;
+    std::vector<std::int64_t> dense;
+    for (std::int64_t l = 0; l < c.num_layers; ++l)
+      if (!m.has_experts(l)) dense.push_back(l);
+    json["moe_dense_layers"] = dense;
+    json["moe_router_score_function"] = to_name(m.moe_router_score_function);
+    json["moe_router_pre_softmax"] = m.moe_router_pre_softmax;
+    if (m.moe_router_topk_scaling_factor)
+      json["moe_router_topk_scaling_factor"] = *m.moe_router_topk_scaling_factor;
+    if (m.moe_router_num_groups) json["moe_router_num_groups"] = *m.moe_router_num_groups;
+    if (m.moe_router_group_topk) json["moe_router_group_topk"] = *m.moe_router_group_topk;
+  }
   const RopeScalingConfig& s = c.rope_scaling;
   if (s.type == RopeScaling::kDefault) return;
   nlohmann::ordered_json rope;

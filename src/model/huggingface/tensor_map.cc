@@ -35,6 +35,22 @@ const std::vector<Rule>& layer_rules(Family family) {
   return family == Family::kGpt2 ? gpt2 : llama;
 }
 
+// Router and experts of a layer, after its other tensors. Per-expert names, which both versions of
+// transformers write and read; packed ones (5.x in memory) are not written.
+std::vector<std::pair<std::string, std::string>> expert_rules(const Gpt& gpt, Family family) {
+  std::vector<std::pair<std::string, std::string>> out;  // file, canonical
+  const bool mixtral = family == Family::kMixtral;
+  const std::string block = mixtral ? "block_sparse_moe." : "mlp.";
+  out.emplace_back(block + "gate", "moe.router");
+  for (std::int64_t e = 0; e < gpt.config.moe.num_moe_experts.value_or(0); ++e) {
+    const std::string file = fmt::format("{}experts.{}.", block, e), own = fmt::format("moe.experts.{}.", e);
+    out.emplace_back(file + (mixtral ? "w1" : "gate_proj"), own + "gate");
+    out.emplace_back(file + (mixtral ? "w3" : "up_proj"), own + "up");
+    out.emplace_back(file + (mixtral ? "w2" : "down_proj"), own + "down");
+  }
+  return out;
+}
+
 const std::vector<Rule>& model_rules(Family family) {
   static const std::vector<Rule> gpt2{{"transformer.wte", {"embedding.tokens"}},
                                       {"transformer.wpe", {"embedding.positions"}},
@@ -135,9 +151,14 @@ std::vector<Tensor> tensors(const Gpt& gpt, Family family) {
     }
   };
   for (const Rule& rule : model_rules(family)) add(rule, "", "");
-  for (std::int64_t l = 0; l < gpt.config.num_layers; ++l)
-    for (const Rule& rule : layer_rules(family))
-      add(rule, layer_prefix(family) + std::to_string(l) + ".", "layers." + std::to_string(l) + ".");
+  const auto experts = expert_rules(gpt, family);
+  for (std::int64_t l = 0; l < gpt.config.num_layers; ++l) {
+    const std::string file = layer_prefix(family) + std::to_string(l) + ".",
+                      own = "layers." + std::to_string(l) + ".";
+    for (const Rule& rule : layer_rules(family)) add(rule, file, own);
+    if (gpt.config.moe.has_experts(l))
+      for (const auto& [name, part] : experts) add({name, {part}}, file, own);
+  }
   require<InternalError>(canonical.empty(), "family {} has no name for '{}'", model_type(family),
                          canonical.empty() ? "" : canonical.begin()->first);
   return out;

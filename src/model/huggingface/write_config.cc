@@ -100,6 +100,27 @@ void write_rope(const ModelConfig& c, Json& json) {
     json["original_max_position_embeddings"] = *s.original_max_position_embeddings;
 }
 
+void write_experts(const ModelConfig& c, Family family, Json& json) {
+  const MoeConfig& m = c.moe;
+  json["num_local_experts"] = *m.num_moe_experts;
+  if (family == Family::kQwen3Moe) json["num_experts"] = *m.num_moe_experts;  // 4.x reads this one
+  json["num_experts_per_tok"] = m.moe_router_topk;
+  json["output_router_logits"] = m.moe_aux_loss_coeff > 0;
+  json["router_aux_loss_coef"] = m.moe_aux_loss_coeff;
+  if (family == Family::kMixtral) {
+    json["intermediate_size"] = c.moe_ffn_size();
+    json["router_jitter_noise"] = 0.0;
+    return;
+  }
+  json["moe_intermediate_size"] = c.moe_ffn_size();
+  json["norm_topk_prob"] = !m.moe_router_pre_softmax;
+  json["decoder_sparse_step"] = 1;
+  Json dense = Json::array();
+  for (std::int64_t l = 0; l < c.num_layers; ++l)
+    if (!m.has_experts(l)) dense.push_back(l);
+  json["mlp_only_layers"] = dense;
+}
+
 void write_llama(const Gpt& gpt, Family family, Json& json) {
   const ModelConfig& c = gpt.config;
   json["vocab_size"] = gpt.vocabulary;
@@ -114,9 +135,11 @@ void write_llama(const Gpt& gpt, Family family, Json& json) {
   json["rms_norm_eps"] = c.layernorm_epsilon;
   json["attention_dropout"] = c.attention_dropout;
   if (family == Family::kLlama) json["mlp_bias"] = c.bias == BiasKind::kAll;
-  if (family == Family::kLlama || family == Family::kQwen3) json["attention_bias"] = c.bias == BiasKind::kAll;
-  if (family == Family::kMistral) json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();
-  if (family == Family::kQwen2 || family == Family::kQwen3) {
+  const bool qwen3 = family == Family::kQwen3 || family == Family::kQwen3Moe;
+  if (family == Family::kLlama || qwen3) json["attention_bias"] = c.bias == BiasKind::kAll;
+  if (family == Family::kMistral || family == Family::kMixtral)
+    json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();
+  if (family == Family::kQwen2 || qwen3) {
     json["use_sliding_window"] = c.window_size.has_value();
     json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();
     json["max_window_layers"] = c.window_size ? c.window_first_layer.value_or(0) : c.num_layers;
@@ -125,6 +148,7 @@ void write_llama(const Gpt& gpt, Family family, Json& json) {
       types.push_back(layer_window(c, l) > 0 ? "sliding_attention" : "full_attention");
     json["layer_types"] = types;
   }
+  if (c.moe.num_moe_experts) write_experts(c, family, json);
   write_rope(c, json);
 }
 

@@ -1,0 +1,102 @@
+#include "model/moe_config.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace stoa::model {
+
+using config::EnumName;
+using config::Section;
+
+std::span<const EnumName<RouterScoreFunction>> enum_names(RouterScoreFunction) {
+  static constexpr std::array<EnumName<RouterScoreFunction>, 2> kNames{
+      {{"softmax", RouterScoreFunction::kSoftmax}, {"sigmoid", RouterScoreFunction::kSigmoid}}};
+  return kNames;
+}
+
+std::span<const EnumName<LoadBalancing>> enum_names(LoadBalancing) {
+  static constexpr std::array<EnumName<LoadBalancing>, 2> kNames{
+      {{"seq_aux_loss", LoadBalancing::kSequence}, {"none", LoadBalancing::kNone}}};
+  return kNames;
+}
+
+bool MoeConfig::has_experts(std::int64_t layer) const {
+  return num_moe_experts && layer % moe_layer_freq == 0 &&
+         std::find(moe_dense_layers.begin(), moe_dense_layers.end(), layer) == moe_dense_layers.end();
+}
+
+void declare_moe(Section<MoeConfig>& s) {
+  using C = MoeConfig;
+  constexpr double kMost = 1 << 20;
+  s.field("num_moe_experts", &C::num_moe_experts)
+      .alias("num_experts")
+      .range(2, 65536)
+      .help("Experts of a layer. null: every layer has one feed-forward network.");
+  s.field("moe_router_topk", &C::moe_router_topk).range(1, 65536).help("Experts that see a token.");
+  s.field("moe_ffn_hidden_size", &C::moe_ffn_hidden_size)
+      .range(1, 8 * kMost)
+      .derived("ffn_hidden_size")
+      .help("Inner width of one expert.");
+  s.field("moe_shared_expert_intermediate_size", &C::moe_shared_expert_intermediate_size)
+      .range(1, 8 * kMost)
+      .help("Inner width of the shared experts together, which see every token. null: none.");
+  s.field("moe_layer_freq", &C::moe_layer_freq)
+      .range(1, 10000)
+      .help("Every n-th layer has experts, layer 0 among them; the others are dense.");
+  s.field("moe_dense_layers", &C::moe_dense_layers).help("Layers without experts, by number from 0.");
+  s.field("moe_router_score_function", &C::moe_router_score_function)
+      .help("From a router's logits to scores.");
+  s.field("moe_router_pre_softmax", &C::moe_router_pre_softmax)
+      .help("Weights are the scores over all experts; false: divided by the sum of the chosen ones.");
+  s.field("moe_router_topk_scaling_factor", &C::moe_router_topk_scaling_factor)
+      .above(0)
+      .help("Factor of the weights. null: 1.");
+  s.field("moe_router_num_groups", &C::moe_router_num_groups)
+      .range(1, 65536)
+      .help("Group-limited choice: experts in so many groups. null: no groups.");
+  s.field("moe_router_group_topk", &C::moe_router_group_topk)
+      .range(1, 65536)
+      .help("Groups from which a token's experts are chosen.");
+  s.field("moe_router_load_balancing_type", &C::moe_router_load_balancing_type)
+      .help(
+          "seq_aux_loss: a loss per sequence that evens out the experts' load. Losses that pool a "
+          "micro-batch "
+          "depend on the layout and are not offered.");
+  s.field("moe_aux_loss_coeff", &C::moe_aux_loss_coeff)
+      .range(0, 100)
+      .help("Coefficient of that loss; 0: off.");
+  s.field("moe_z_loss_coeff", &C::moe_z_loss_coeff)
+      .range(0, 100)
+      .nemo_default("null")
+      .help("Coefficient of the squared log-sum-exp of a router's logits; 0: off.");
+}
+
+void validate(const MoeConfig& c, std::int64_t layers) {
+  if (!c.num_moe_experts) {
+    require<ConfigError>(
+        !c.moe_ffn_hidden_size && !c.moe_shared_expert_intermediate_size && c.moe_dense_layers.empty(),
+        "keys moe_* count only with num_moe_experts");
+    return;
+  }
+  const std::int64_t experts = *c.num_moe_experts;
+  require<ConfigError>(c.moe_router_topk <= experts, "moe_router_topk {} is more than num_moe_experts {}",
+                       c.moe_router_topk, experts);
+  for (const std::int64_t layer : c.moe_dense_layers)
+    require<ConfigError>(layer >= 0 && layer < layers, "moe_dense_layers names layer {}, there are 0 to {}",
+                         layer, layers - 1);
+  require<ConfigError>(c.moe_router_num_groups.has_value() == c.moe_router_group_topk.has_value(),
+                       "moe_router_num_groups and moe_router_group_topk count only together");
+  if (!c.moe_router_num_groups) return;
+  const std::int64_t groups = *c.moe_router_num_groups, chosen = *c.moe_router_group_topk;
+  require<ConfigError>(experts % groups == 0,
+                       "num_moe_experts {} is not divisible by moe_router_num_groups {}", experts, groups);
+  require<ConfigError>(chosen <= groups, "moe_router_group_topk {} is more than moe_router_num_groups {}",
+                       chosen, groups);
+  require<ConfigError>(c.moe_router_topk <= experts / groups * chosen,
+                       "moe_router_topk {} is more than the {} experts of {} groups", c.moe_router_topk,
+                       experts / groups * chosen, chosen);
+}
+
+}  // namespace stoa::model
