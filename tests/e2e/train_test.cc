@@ -137,6 +137,40 @@ TEST_F(Train, EveryPrecisionLearns) {
               0.005);
 }
 
+// Experts: from training to a model that every command reads, bit for bit resumed.
+TEST_F(Train, ExpertsLearnAndResume) {
+  const std::vector<std::string> options{"model.normalization=rmsnorm",
+                                         "model.activation=swiglu",
+                                         "model.bias=none",
+                                         "model.position_embedding_type=rope",
+                                         "model.num_moe_experts=4",
+                                         "model.moe_aux_loss_coeff=0.01",
+                                         "model.moe_ffn_hidden_size=48",
+                                         "model.optim.lr=3e-3",
+                                         "model.share_embeddings_and_output_weights=false"};
+  const auto with = [&](const char* steps) {
+    auto all = options;
+    all.emplace_back(steps);
+    all.emplace_back("model.optim.sched.max_steps=50");
+    return all;
+  };
+  stoa_ok(train("whole", with("trainer.max_steps=50")));
+  EXPECT_LT(metrics("whole").at(50)["loss"].get<double>(),
+            metrics("whole").at(1)["loss"].get<double>() - 0.8);
+  stoa_ok(train("parts", with("trainer.max_steps=20")));
+  stoa_ok(train("parts", with("trainer.max_steps=50")));
+  EXPECT_EQ(metrics("parts").at(50)["loss"], metrics("whole").at(50)["loss"]);
+  const auto config =
+      nlohmann::json::parse(read_text(path("whole") / "checkpoints/latest/model/config.json"));
+  EXPECT_EQ(config["model_type"], "mixtral");
+  const auto generated =
+      json_of({"generate", "whole", "--prompt", "the stone", "--max-tokens", "5", "--greedy", "--json"});
+  EXPECT_EQ(generated["ids"].size(), 5u);
+  stoa_ok({"checkpoint", "export", "whole", "--dtype", "bf16", "--output", "exported"});
+  write_text(path("lines.txt"), "the stone walks\nbread\n");
+  stoa_ok({"score", "exported", "lines.txt"});
+}
+
 TEST_F(Train, HalfPrecisionFindsItsLossScale) {
   const Outcome outcome =
       stoa_ok(train("run", {"trainer.max_steps=70", "trainer.precision=fp16", "model.optim.lr=3e-3",
