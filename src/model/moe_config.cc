@@ -69,7 +69,6 @@ void declare_moe(Section<MoeConfig>& s) {
       .help("Coefficient of that loss; 0: off.");
   s.field("moe_z_loss_coeff", &C::moe_z_loss_coeff)
       .range(0, 100)
-      .nemo_default("null")
       .help("Coefficient of the squared log-sum-exp of a router's logits; 0: off.");
 }
 

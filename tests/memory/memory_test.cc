@@ -45,8 +45,9 @@ const std::vector<Case>& cases() {
         "model.activation=swiglu", "model.bias=false", "model.share_embeddings_and_output_weights=false",
         "model.num_query_groups=1"}},
       {"experts",
-       {"trainer.precision=bf16", "model.normalization=rmsnorm", "model.activation=swiglu", "model.bias=false",
-        "model.num_moe_experts=4", "model.moe_shared_expert_intermediate_size=32", "model.moe_aux_loss_coeff=0.01"}},
+       {"trainer.precision=bf16", "model.normalization=rmsnorm", "model.activation=swiglu",
+        "model.bias=false", "model.num_moe_experts=4", "model.moe_shared_expert_intermediate_size=32",
+        "model.moe_aux_loss_coeff=0.01"}},
       {"no validation", {"trainer.val_check_interval=0"}},
       {"sgd", {"model.optim.name=sgd", "trainer.precision=fp32"}},
       {"accumulation", {"model.micro_batch_size=1", "model.global_batch_size=4"}},
@@ -100,7 +101,8 @@ TEST(ExactMemory, PlannedDeclaredAndTouchedAreEqualByCategory) {
     run::Machine meta = cli::make_meta_machine(machine);
     const auto planned = plan::plan_memory(meta, plan.options);
     const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan.options);
-    run::TrainingRank rank(machine, plan.options, scratch);
+    run::TrainingRank rank(machine, plan.options, parallel::ParallelContext::single(*machine.device),
+                           scratch);
     rank.initialize();
     const auto batch = batch_of(plan);
     for (int step = 0; step < 2; ++step) rank.step(batch, step * batch.rows);
