@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <array>
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <thread>
 
 #include "base/checksum.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/half.h"
@@ -105,6 +107,36 @@ TEST(WorkerPool, WaitsForSlowTasksAndForgetsErrors) {
     EXPECT_EQ(done, 3);
     EXPECT_THROW(pool.run(3, [](std::int64_t, int) { fail<DataError>("every task"); }), DataError);
   }
+}
+
+TEST(AtomicFile, LongWritesAtAnyOffset) {
+  const fs::path path = fs::path(testing::TempDir()) / "stoa-long-writes";
+  std::string text(300'001, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i * i % 23);
+  AtomicFile file(path);
+  file.write("begin");
+  file.write(text);  // pieces begin anywhere
+  file.write_at(70'000, "here", 4);
+  file.commit();
+  std::string expected = "begin" + text;
+  expected.replace(70'000, 4, "here");
+  EXPECT_EQ(read_text(path), expected);
+  fs::remove(path);
+}
+
+TEST(Cores, AsManyAsTheAffinityAllows) {
+  cpu_set_t before;
+  CPU_ZERO(&before);
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(available_cores(), CPU_COUNT(&before));
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(available_cores(), 1);
+  sched_setaffinity(0, sizeof before, &before);
 }
 
 TEST(AtomicFile, AppearsOnlyOnCommit) {

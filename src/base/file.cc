@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/write_pieces.h"
 
 namespace stoa {
 namespace {
@@ -93,15 +94,7 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 }
 
 void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
-  const char* p = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = ::pwrite(fd_, p, bytes, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_io("write", path_);
-    p += n;
-    offset += static_cast<std::uint64_t>(n);
-    bytes -= static_cast<std::size_t>(n);
-  }
+  if (!write_pieces(fd_, offset, data, bytes)) fail_io("write", path_);
 }
 
 void AtomicFile::commit() {

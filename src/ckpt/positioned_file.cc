@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/write_pieces.h"
 
 namespace stoa::ckpt {
 
@@ -32,15 +33,7 @@ PositionedFile::~PositionedFile() {
 }
 
 void PositionedFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
-  const char* p = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = ::pwrite(fd_, p, bytes, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_here("write");
-    p += n;
-    offset += static_cast<std::uint64_t>(n);
-    bytes -= static_cast<std::size_t>(n);
-  }
+  if (!write_pieces(fd_, offset, data, bytes)) fail_here("write");
 }
 
 void PositionedFile::sync_and_close() {

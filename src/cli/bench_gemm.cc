@@ -128,10 +128,10 @@ void bench_gemm(const BenchGemmArguments& arguments, Context& context) {
   const DType type = dtype_from_name(arguments.dtype);
   require<ConfigError>(is_float(type) && type != DType::kF64, "--dtype must be bf16, fp16 or fp32, got {}",
                        arguments.dtype);
-  const auto isa = arguments.machine.instruction_set
-                       ? ops::cpu::instruction_set_from_name(*arguments.machine.instruction_set)
-                       : ops::cpu::best_instruction_set();
-  run::Machine machine = make_machine(arguments.machine);
+  const auto isa = choose_instruction_set(arguments.machine.instruction_set);
+  MachineOptions options = arguments.machine;
+  options.instruction_set = ops::cpu::name_of(isa);
+  run::Machine machine = make_machine(options);
   Bench bench(machine, type, arguments.repeats);
   double best = 0;
   // Before and after: the higher one, on a machine that others use too.

@@ -8,11 +8,13 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/error.h"
+#include "cli/machine_factory.h"
 #include "device/host/host_device.h"
 #include "device/host/inline_stream.h"
 #include "ops/cpu/cpu_backend.h"
@@ -26,10 +28,10 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::vector<std::string> what{"attention", "streaming"};
-  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads = available_cores();
   int repeat = 5;
   std::string dtype = "bf16";
-  std::string instruction_set;
+  std::optional<std::string> instruction_set;
   bool json = false;
 };
 
@@ -39,9 +41,7 @@ class Bench {
       : options_(options),
         type_(dtype_from_name(options.dtype)),
         pool_(options.threads),
-        backend_(pool_, options.instruction_set.empty()
-                            ? ops::cpu::best_instruction_set()
-                            : ops::cpu::instruction_set_from_name(options.instruction_set)) {}
+        backend_(pool_, choose_instruction_set(options.instruction_set)) {}
 
   void attention();
   void streaming();

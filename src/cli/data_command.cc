@@ -6,9 +6,9 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/console.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "cli/data_inspect.h"
 #include "cli/data_show.h"
@@ -106,7 +106,7 @@ void run_inspect(const InspectArguments& a, Context& context) {
 
 void add_prepare(CLI::App& data, Context& context) {
   auto a = std::make_shared<PrepareArguments>();
-  a->options.workers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  a->options.workers = available_cores();
   CLI::App* c =
       data.add_subcommand("prepare", "Text to token files PREFIX.bin and PREFIX.idx (Megatron's format)");
   c->footer("Example: stoa data prepare corpus.jsonl --tokenizer tok --output data/corpus");

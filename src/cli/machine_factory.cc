@@ -1,37 +1,29 @@
 #include "cli/machine_factory.h"
 
-#include <sched.h>
-
+#include "base/console.h"
+#include "base/cores.h"
 #include "base/nearest.h"
 #include "device/host/host_device.h"
 #include "device/meta/meta_device.h"
 #include "ops/check/check_backend.h"
 #include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/self_check.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/reference/reference_backend.h"
 
 namespace stoa::cli {
 namespace {
 
-// Cores this process may run on.
-int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 void make_backend(const MachineOptions& options, run::Machine& machine) {
   WorkerPool& pool = *machine.pool;
   std::string& description = machine.description;
-  const auto isa = options.instruction_set ? ops::cpu::instruction_set_from_name(*options.instruction_set)
-                                           : ops::cpu::best_instruction_set();
   const std::vector<std::string> known{"cpu", "reference", "check"};
   if (options.backend == "reference") {
     description = "reference (fp64 arithmetic, slow)";
     machine.backend = std::make_unique<ops::ReferenceBackend>();
     return;
   }
+  const auto isa = choose_instruction_set(options.instruction_set);
   auto cpu = std::make_unique<ops::cpu::CpuBackend>(pool, isa);
   description =
       fmt::format("cpu, {}, {} thread{}", ops::cpu::name_of(isa), pool.size(), pool.size() == 1 ? "" : "s");
@@ -52,6 +44,16 @@ void make_backend(const MachineOptions& options, run::Machine& machine) {
 }
 
 }  // namespace
+
+ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name) {
+  const auto wanted = name ? ops::cpu::instruction_set_from_name(*name) : ops::cpu::best_instruction_set();
+  // Its tiles can be tried only where they are; CpuBackend refuses what the processor has not.
+  if (wanted > ops::cpu::best_instruction_set()) return wanted;
+  std::string complaint;
+  const auto isa = ops::cpu::trusted_instruction_set(wanted, complaint);
+  if (!complaint.empty()) Console().warn(complaint);
+  return isa;
+}
 
 run::Machine make_machine(const MachineOptions& options) {
   run::Machine machine;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "ops/cpu/instruction_set.h"
 #include "run/machine.h"
 
 namespace stoa::cli {
@@ -13,6 +14,10 @@ struct MachineOptions {
   std::optional<std::int64_t> threads = {};         // none: one per core
   std::optional<std::string> instruction_set = {};  // none: the best of this processor
 };
+
+// The instruction set of this name, none: the best of this processor. Where its tiles fail their check
+// (ops/cpu/self_check.h) a warning says so, and the next best is taken.
+ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name);
 
 run::Machine make_machine(const MachineOptions& options);
 // Counts what `machine` would need, without memory.

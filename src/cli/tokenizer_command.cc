@@ -8,10 +8,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/console.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/command.h"
@@ -127,7 +127,7 @@ struct TrainArguments {
   std::vector<std::string> files, special = {"<|endoftext|>"};
   std::string output, split = "gpt2", unit = "lines", json_key = "text";
   token::TrainOptions options;
-  int workers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  int workers = available_cores();
   bool json = false;
 };
 

@@ -31,6 +31,8 @@ void train(const TrainArguments& arguments, Context& context) {
                        devices, arguments.ranks);
   MachineOptions machine = arguments.machine;
   if (!machine.threads) machine.threads = config.trainer.num_threads;
+  // Once, however many machines are made of it.
+  machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
   const auto directory = train::run_directory(config);
   require<ConfigError>(directory.has_value(),
                        "no run directory: give --output DIR (exp_manager.explicit_log_dir)");

@@ -53,31 +53,36 @@ class Encode {
 
   void operator()(const Block& block, Encoded& out) {
     const double start = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
-    ids_.clear();
+    out.stored.clear();
     out.document_lengths.clear();
     out.text_bytes = 0;
+    // A document at a time, so that its ids are still in the cache when they are checked and stored.
     each_document(block, json_, [&](std::string_view text) {
-      const std::size_t before = ids_.size();
+      ids_.clear();
       session_->encode(text, ids_);
-      if (eod_ >= 0 && ids_.size() > before) ids_.push_back(eod_);
-      require<DataError>(
-          ids_.size() - before <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
-          "'{}': a document of {} tokens is longer than the .idx format can say", block.input->path.string(),
-          ids_.size() - before);
-      out.document_lengths.push_back(static_cast<std::int32_t>(ids_.size() - before));
+      if (eod_ >= 0 && !ids_.empty()) ids_.push_back(eod_);
+      require<DataError>(ids_.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
+                         "'{}': a document of {} tokens is longer than the .idx format can say",
+                         block.input->path.string(), ids_.size());
+      store(out.stored);
+      out.document_lengths.push_back(static_cast<std::int32_t>(ids_.size()));
       out.text_bytes += text.size();
     });
-    std::uint32_t highest = 0;  // a negative id is a high unsigned one
-    for (const std::int32_t id : ids_) highest = std::max(highest, static_cast<std::uint32_t>(id));
-    require<InternalError>(ids_.empty() || highest < vocabulary_,
-                           "the encoder gave id {} with a vocabulary of {}", highest, vocabulary_);
-    out.stored.resize(ids_.size() * token_dtype_bytes(dtype_));
-    store_tokens(dtype_, ids_.data(), out.stored.data(), ids_.size());
     out.position = block.position;
     out.cpu_seconds = cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
   }
 
  private:
+  void store(std::vector<std::byte>& to) const {
+    std::uint32_t highest = 0;  // a negative id is a high unsigned one
+    for (const std::int32_t id : ids_) highest = std::max(highest, static_cast<std::uint32_t>(id));
+    require<InternalError>(ids_.empty() || highest < vocabulary_,
+                           "the encoder gave id {} with a vocabulary of {}", highest, vocabulary_);
+    const std::size_t at = to.size();
+    to.resize(at + ids_.size() * token_dtype_bytes(dtype_));
+    store_tokens(dtype_, ids_.data(), to.data() + at, ids_.size());
+  }
+
   std::unique_ptr<DocumentEncoder::Session> session_;
   JsonLines json_;
   const std::int32_t eod_;

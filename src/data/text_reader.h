@@ -68,7 +68,7 @@ struct Block {
   std::vector<std::pair<std::size_t, std::size_t>> documents;  // plain text: [begin, end) in `text`
   std::uint64_t position = 0;  // bytes of all inputs consumed when the block was complete
 };
-inline constexpr std::size_t kBlockBytes = 1 << 20;  // blocks are about this long, or one document
+inline constexpr std::size_t kBlockBytes = 256 << 10;  // blocks are about this long, or one document
 inline constexpr std::size_t kLongestDocument = std::size_t{1} << 30;
 
 class BlockReader {

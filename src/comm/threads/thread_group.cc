@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "base/cores.h"
+
 namespace stoa::comm {
 
 namespace {
@@ -18,7 +20,7 @@ ThreadGroup::ThreadGroup(ThreadWorld& world, std::string name, std::vector<int> 
     : world_(world),
       name_(std::move(name)),
       ranks_(std::move(ranks)),
-      spins_(world.size() <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0) {}
+      spins_(world.size() <= available_cores() ? kSpins : 0) {}
 
 std::shared_ptr<ThreadOperation> ThreadGroup::post(Key key, std::shared_ptr<ThreadOperation> proto, int index,
                                                    ThreadPart part) {

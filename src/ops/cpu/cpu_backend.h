@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/worker_pool.h"
-#include "ops/cpu/instruction_set.h"
+#include "ops/cpu/gemm.h"
 #include "ops/reference/reference_backend.h"
 
 namespace stoa::ops::cpu {
@@ -11,6 +11,8 @@ namespace stoa::ops::cpu {
 class CpuBackend final : public ReferenceBackend {
  public:
   explicit CpuBackend(WorkerPool& pool, InstructionSet isa = best_instruction_set());
+  // With other matrix products than those of `isa`.
+  CpuBackend(WorkerPool& pool, InstructionSet isa, const MatrixKernels& products);
 
   std::string_view name() const override { return "cpu"; }
   InstructionSet instruction_set() const { return isa_; }
@@ -68,6 +70,7 @@ class CpuBackend final : public ReferenceBackend {
  private:
   WorkerPool& pool_;
   const InstructionSet isa_;
+  const MatrixKernels products_;
 };
 
 }  // namespace stoa::ops::cpu

@@ -4,6 +4,7 @@
 
 #include "ops/attention_cases.h"
 #include "ops/backend_suite.h"
+#include "ops/cpu/gemm_emulated.h"
 
 namespace stoa::ops::testing {
 namespace {
@@ -13,13 +14,22 @@ using cpu::InstructionSet;
 
 // A backend with its own workers.
 struct OwnedCpu {
-  explicit OwnedCpu(int workers, InstructionSet isa) : pool(workers), backend(pool, isa) {}
+  OwnedCpu(int workers, InstructionSet isa) : pool(workers), backend(pool, isa) {}
+  OwnedCpu(int workers, InstructionSet isa, const cpu::MatrixKernels& products)
+      : pool(workers), backend(pool, isa, products) {}
   WorkerPool pool;
   CpuBackend backend;
 };
 
 std::shared_ptr<Backend> make_cpu(int workers, InstructionSet isa) {
   auto owned = std::make_shared<OwnedCpu>(workers, isa);
+  return {owned, &owned->backend};
+}
+
+// The best of this machine, with matrix products on tiles that are emulated.
+std::shared_ptr<Backend> make_emulated_tiles() {
+  const InstructionSet isa = cpu::best_instruction_set();
+  auto owned = std::make_shared<OwnedCpu>(2, isa, cpu::with_emulated_tiles(isa));
   return {owned, &owned->backend};
 }
 
@@ -37,6 +47,7 @@ std::vector<BackendCase> cases() {
     std::replace(name.begin(), name.end(), '-', '_');
     out.push_back({name, [isa] { return make_cpu(2, isa); }});
   }
+  out.push_back({"emulated_tiles", make_emulated_tiles});
   return out;
 }
 

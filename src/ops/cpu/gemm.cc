@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "ops/cpu/gemm_kernels.h"
+#include "ops/cpu/operands.h"
 
 namespace stoa::ops::cpu {
 namespace {
 
-constexpr std::int64_t kCacheBytes = 512 << 10;  // of packed A per worker: half of a 1 MiB L2 cache
-constexpr std::int64_t kSharedBytes = 8 << 20;   // of packed B, shared by the workers
-constexpr std::int64_t kReductionUnits = 2048;   // packed at a time
-constexpr std::int64_t kFewRows = 128;           // up to here B is used too rarely to be packed ahead
-constexpr std::int64_t kMostRows = 128;          // of A per task
+constexpr std::int64_t kSharedBytes = 8 << 20;  // of packed B, shared by the workers
+constexpr std::int64_t kReductionUnits = 2048;  // packed at a time
+constexpr std::int64_t kFewRows = 128;          // up to here B is used too rarely to be packed ahead
 constexpr std::int64_t kPackColumns = 8,
                        kPackUnits = 256;             // panels and units of B that a packing task handles
 constexpr std::int64_t kStreamElements = 128 << 10;  // of W per task when few tokens stream it
@@ -21,26 +20,13 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 std::size_t line_up(std::int64_t bytes) { return static_cast<std::size_t>(round_up(bytes, 64)); }
 
-Element element_of(DType type) {
-  switch (type) {
-    case DType::kF32:
-      return Element::kF32;
-    case DType::kBF16:
-      return Element::kBF16;
-    case DType::kF16:
-      return Element::kF16;
-    default:
-      fail<InternalError>("matrix products on the CPU take fp32, bf16 and fp16, not {}", name_of(type));
-  }
-}
-
 // How a product is cut. A function of shapes, types, instruction set and number of workers.
 struct Plan {
-  const GemmKernels* kernels;
-  bool pairs, stream,
-      ahead;  // ahead: B is packed by all before it is used; else each task packs what it uses
+  const ProductKernels* kernels;
+  bool stream;
+  bool ahead;  // B is packed by all before it is used; else each task packs what it uses
   std::int64_t m, n, r;
-  std::int64_t block;  // units of the reduction that a register tile sums before it goes to memory
+  std::int64_t block;  // units of the reduction that a tile sums before it goes to memory
   std::int64_t slice;  // reduction elements per slice, a multiple of the block
   std::int64_t slices;
   std::int64_t slice_units;     // units of a full slice
@@ -52,20 +38,18 @@ struct Plan {
   std::size_t shared_b, shared_a, sums, worker_a, worker_b, worker_sums, per_worker, total;
 };
 
-Plan plan_of(const Gemm& g, InstructionSet isa, int workers) {
+Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers) {
   Plan p{};
-  p.kernels = &STOA_KERNELS(isa, gemm_kernels);
-  const GemmKernels& k = *p.kernels;
-  const DType type = g.a.matrix.dtype;
+  p.kernels = kernels.bf16 && g.a.matrix.dtype == DType::kBF16 ? kernels.bf16 : &kernels.vectors->floats;
+  const ProductKernels& k = *p.kernels;
   p.m = g.a.rows();
   p.n = g.b.rows();
   p.r = g.a.reduction();
-  p.pairs = k.pairs && type == DType::kBF16;
-  p.stream = !g.a.transposed && !g.b.transposed && !g.accumulate && p.m <= k.stream_tokens;
+  p.stream = !g.a.transposed && !g.b.transposed && !g.accumulate && p.m <= kernels.vectors->stream_tokens;
   if (p.stream) return p;
 
-  const std::int64_t per_unit = p.pairs ? 2 : 1;
-  const std::int64_t units = std::max<std::int64_t>(1, ceil_div(p.r, per_unit));
+  const std::int64_t per_unit = k.pairs ? 2 : 1;
+  const std::int64_t units = round_up(std::max<std::int64_t>(1, ceil_div(p.r, per_unit)), k.group);
   p.slices = ceil_div(units, kReductionUnits);
   p.slice_units = round_up(ceil_div(units, p.slices), 16);
   p.slices = ceil_div(units, p.slice_units);
@@ -82,7 +66,7 @@ Plan plan_of(const Gemm& g, InstructionSet isa, int workers) {
     p.shared_columns = ceil_div(column_panels, groups) * k.columns;
     const std::int64_t row_panels = ceil_div(p.m, k.rows);
     const std::int64_t fit =
-        std::clamp<std::int64_t>(kCacheBytes / (p.slice_units * 4), k.rows, kMostRows) / k.rows;
+        std::clamp<std::int64_t>(k.packed_bytes / (p.slice_units * 4), k.rows, k.most_rows) / k.rows;
     p.row_blocks = std::min(row_panels, round_up(ceil_div(row_panels, fit), workers));
     p.block_rows = ceil_div(row_panels, p.row_blocks) * k.rows;
     p.column_blocks = std::clamp<std::int64_t>(ceil_div(kTasksPerWorker * workers, p.row_blocks), 1,
@@ -116,11 +100,27 @@ Plan plan_of(const Gemm& g, InstructionSet isa, int workers) {
   return p;
 }
 
+// What a thread sets up for a task's tiles.
+class TileScope {
+ public:
+  explicit TileScope(const ProductKernels& k) : k_(k) {
+    if (k_.enter) k_.enter();
+  }
+  ~TileScope() {
+    if (k_.leave) k_.leave();
+  }
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+
+ private:
+  const ProductKernels& k_;
+};
+
 // One product under way.
 struct Run {
   const Gemm& g;
   const Plan& p;
-  const GemmKernels& k;
+  const ProductKernels& k;
   std::byte* const memory;
   std::int64_t column0 = 0;  // first column of B that is packed
   std::int64_t columns = 0;  // how many
@@ -132,7 +132,10 @@ struct Run {
     return reinterpret_cast<std::uint32_t*>(memory + offset);
   }
 
-  std::int64_t units(std::int64_t elements) const { return p.pairs ? (elements + 1) / 2 : elements; }
+  std::int64_t per_unit() const { return k.pairs ? 2 : 1; }
+  std::int64_t units(std::int64_t elements) const {
+    return round_up(ceil_div(elements, per_unit()), k.group);
+  }
 
   PackJob pack_job(const GemmOperand& x, std::int64_t first, std::int64_t end, std::int64_t from,
                    std::int64_t elements, std::int64_t width, std::uint32_t* to) const {
@@ -140,7 +143,6 @@ struct Run {
             .stride = x.matrix.stride0,
             .element = element_of(x.matrix.dtype),
             .rows_contiguous = !x.transposed,
-            .pairs = p.pairs,
             .first = first,
             .end = end,
             .begin = from,
@@ -154,12 +156,12 @@ struct Run {
   }
   // A group of panels and a part of this slice of B.
   void pack_b(std::int64_t task) const {
-    const std::int64_t parts = ceil_div(units(count), kPackUnits), per_unit = p.pairs ? 2 : 1;
+    const std::int64_t parts = ceil_div(units(count), kPackUnits);
     const std::int64_t column = task / parts * kPackColumns * k.columns, unit = task % parts * kPackUnits;
     PackJob job =
         pack_job(g.b, column0 + column, column0 + std::min(column + kPackColumns * k.columns, columns),
-                 begin + unit * per_unit, std::min(kPackUnits * per_unit, count - unit * per_unit), k.columns,
-                 units_at(p.shared_b) + column * units(count) + unit * k.columns);
+                 begin + unit * per_unit(), std::min(kPackUnits * per_unit(), count - unit * per_unit()),
+                 k.columns, units_at(p.shared_b) + column * units(count) + unit * k.columns);
     job.panel_stride = units(count) * k.columns;
     k.pack_b(job);
   }
@@ -179,7 +181,7 @@ struct Run {
                        j1 = (cb + 1) * column_panels / p.column_blocks;
     if (i0 == i1 || j0 == j1) return;
     const std::int64_t slice_units = units(count);
-    const auto tile = p.pairs ? k.tile_pairs : k.tile_f32;
+    const TileScope scope(k);
 
     const std::uint32_t* a = units_at(p.shared_a) + i0 * slice_units * k.rows;
     if (p.ahead) {
@@ -191,7 +193,6 @@ struct Run {
     for (std::int64_t j = j0; j < j1; ++j) {
       const std::int64_t column = column0 + j * k.columns;
       const std::int64_t width = std::min<std::int64_t>(k.columns, p.n - column);
-      const int vectors = static_cast<int>(ceil_div(width, k.vector));
       float* sums = reinterpret_cast<float*>(memory + p.worker_sums + mine);
       std::int64_t sums_stride = k.columns;
       if (p.slices > 1) {
@@ -203,25 +204,30 @@ struct Run {
         const std::uint32_t* b = units_at(p.shared_b) + (j * slice_units + u) * k.columns;
         if (!p.ahead) {
           std::uint32_t* packed = units_at(p.worker_b + mine);
-          const std::int64_t from = u * (p.pairs ? 2 : 1);
+          const std::int64_t from = u * per_unit();
           k.pack_b(pack_job(g.b, column, column + width, begin + from,
-                            std::min<std::int64_t>(block * (p.pairs ? 2 : 1), count - from), k.columns,
-                            packed));
+                            std::min<std::int64_t>(block * per_unit(), count - from), k.columns, packed));
           b = packed;
         }
         const bool first = first_slice && u == 0, last = last_slice && u + p.block >= slice_units;
-        StoreJob store{.rows = k.rows,
-                       .columns = width,
-                       .out = static_cast<std::byte*>(g.out.data) +
+        StoreJob store{.out = static_cast<std::byte*>(g.out.data) +
                               static_cast<std::size_t>(i0 * k.rows * g.out.stride0 + column) * out_size,
                        .out_stride = g.out.stride0,
                        .element = element_of(g.out.dtype),
                        .bias = g.bias ? g.bias.as<float>() + column : nullptr,
                        .accumulate = g.accumulate};
         for (std::int64_t i = i0; i < i1; ++i) {
-          store.rows = std::min<std::int64_t>(k.rows, p.m - i * k.rows);
-          tile(block, a + ((i - i0) * slice_units + u) * k.rows, b, sums + (i - i0) * k.rows * sums_stride,
-               sums_stride, vectors, first, last ? &store : nullptr);
+          k.tile({.units = block,
+                  .a = a + ((i - i0) * slice_units + u) * k.rows,
+                  .b = b,
+                  .sums = sums + (i - i0) * k.rows * sums_stride,
+                  .sums_stride = sums_stride,
+                  .rows = std::min<std::int64_t>(k.rows, p.m - i * k.rows),
+                  .columns = width,
+                  .first = first,
+                  .store = last ? &store : nullptr,
+                  .part = i - i0,
+                  .parts = p.ahead ? i1 - i0 : 0});
           store.out = static_cast<std::byte*>(store.out) +
                       static_cast<std::size_t>(k.rows * g.out.stride0) * out_size;
         }
@@ -230,7 +236,7 @@ struct Run {
   }
 };
 
-void run_stream(const Gemm& g, const Plan& p, WorkerPool& pool) {
+void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, WorkerPool& pool) {
   struct Shared {
     StreamJob job;
     std::int64_t rows, tasks;
@@ -252,7 +258,7 @@ void run_stream(const Gemm& g, const Plan& p, WorkerPool& pool) {
                        .out_element = element_of(g.out.dtype)},
                       p.n,
                       tasks,
-                      *p.kernels};
+                      kernels};
   pool.run(tasks, [&shared](std::int64_t task, int) {
     StreamJob job = shared.job;
     job.first = task * shared.rows / shared.tasks;
@@ -263,15 +269,24 @@ void run_stream(const Gemm& g, const Plan& p, WorkerPool& pool) {
 
 }  // namespace
 
-std::size_t workspace_bytes(const Gemm& gemm, InstructionSet isa, int workers) {
-  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
-  return plan_of(gemm, isa, workers).total;
+MatrixKernels matrix_kernels(InstructionSet isa) {
+  const GemmKernels& vectors = STOA_KERNELS(isa, gemm_kernels);
+  MatrixKernels kernels{&vectors, vectors.pairs.tile ? &vectors.pairs : nullptr};
+#if defined(__x86_64__)
+  if (isa == InstructionSet::kAmxBf16) kernels.bf16 = &avx512bf16::tile_products();
+#endif
+  return kernels;
 }
 
-void run(const Gemm& gemm, InstructionSet isa, WorkerPool& pool, void* workspace) {
+std::size_t workspace_bytes(const Gemm& gemm, const MatrixKernels& kernels, int workers) {
+  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
+  return plan_of(gemm, kernels, workers).total;
+}
+
+void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void* workspace) {
   if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return;
-  const Plan p = plan_of(gemm, isa, pool.size());
-  if (p.stream) return run_stream(gemm, p, pool);
+  const Plan p = plan_of(gemm, kernels, pool.size());
+  if (p.stream) return run_stream(gemm, p, *kernels.vectors, pool);
   Run job{gemm, p, *p.kernels, static_cast<std::byte*>(workspace)};
   for (job.column0 = 0; job.column0 < p.n; job.column0 += p.shared_columns) {
     job.columns = std::min(p.shared_columns, p.n - job.column0);

@@ -12,6 +12,16 @@
 
 namespace stoa::ops::cpu {
 
+struct GemmKernels;
+struct ProductKernels;
+
+// The kernels that products are made of.
+struct MatrixKernels {
+  const GemmKernels* vectors = nullptr;
+  const ProductKernels* bf16 = nullptr;  // of bf16 operands; null: they are converted to fp32
+};
+MatrixKernels matrix_kernels(InstructionSet isa);
+
 // An operand seen as [rows, reduction].
 struct GemmOperand {
   TensorView matrix;
@@ -29,8 +39,8 @@ struct Gemm {
   bool accumulate = false;
 };
 
-std::size_t workspace_bytes(const Gemm& gemm, InstructionSet isa, int workers);
-void run(const Gemm& gemm, InstructionSet isa, WorkerPool& pool, void* workspace);
+std::size_t workspace_bytes(const Gemm& gemm, const MatrixKernels& kernels, int workers);
+void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void* workspace);
 
 // out[n] = sum over rows of source[row, n], or out += that.
 void column_sums(const TensorView& source, const TensorView& out, bool accumulate, InstructionSet isa,

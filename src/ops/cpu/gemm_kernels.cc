@@ -15,7 +15,8 @@ constexpr int kRows = 4, kVectors = 2,
               kBlock = 256;  // 8 of 16: products need a register where there is no fma
 #endif
 constexpr int kColumns = kVectors * kLanes;
-constexpr bool kPairs = STOA_ISA_LEVEL >= 3;
+constexpr std::int64_t kPackedBytes = 512 << 10;  // half of a 1 MiB L2 cache
+constexpr std::int64_t kMostRows = 128;
 
 // --- register tiles ---
 
@@ -40,11 +41,12 @@ struct PairUnits {
 #endif
 
 template <Element E, int V>
-STOA_INLINE void finish(const F (&c)[kRows][V], const StoreJob& job) {
-  const int tail = static_cast<int>(job.columns - (V - 1) * kLanes);
+STOA_INLINE void finish(const F (&c)[kRows][V], std::int64_t rows, std::int64_t columns,
+                        const StoreJob& job) {
+  const int tail = static_cast<int>(columns - (V - 1) * kLanes);
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
-    if (i >= job.rows) break;
+    if (i >= rows) break;
     const std::int64_t at = i * job.out_stride;
 #pragma GCC unroll 4
     for (int j = 0; j < V; ++j) {
@@ -63,10 +65,12 @@ STOA_INLINE void finish(const F (&c)[kRows][V], const StoreJob& job) {
 }
 
 template <class Units, int V>
-STOA_INLINE void tile(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b, float* sums,
-                      std::int64_t stride, bool first, const StoreJob* job) {
+STOA_INLINE void tile(const TileJob& job) {
+  const std::uint32_t *a = job.a, *b = job.b;
+  float* const sums = job.sums;
+  const std::int64_t stride = job.sums_stride;
   F c[kRows][V];
-  if (first) {
+  if (job.first) {
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
@@ -77,7 +81,7 @@ STOA_INLINE void tile(std::int64_t units, const std::uint32_t* a, const std::uin
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) c[i][j] = load(sums + i * stride + j * kLanes);
   }
-  for (std::int64_t u = 0; u < units; ++u, a += kRows, b += kColumns) {
+  for (std::int64_t u = 0; u < job.units; ++u, a += kRows, b += kColumns) {
     F y[V];
 #pragma GCC unroll 4
     for (int j = 0; j < V; ++j) y[j] = load(reinterpret_cast<const float*>(b) + j * kLanes);
@@ -86,9 +90,11 @@ STOA_INLINE void tile(std::int64_t units, const std::uint32_t* a, const std::uin
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) c[i][j] = Units::multiply_add(Units::broadcast(a + i), y[j], c[i][j]);
   }
-  if (job)
+  if (job.store)
     return dispatch(
-        job->element, [&]<Element E>() __attribute__((always_inline)) { finish<E, V>(c, *job); });
+        job.store->element, [&]<Element E>() __attribute__((always_inline)) {
+          finish<E, V>(c, job.rows, job.columns, *job.store);
+        });
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
@@ -96,12 +102,11 @@ STOA_INLINE void tile(std::int64_t units, const std::uint32_t* a, const std::uin
 }
 
 template <class Units>
-void tile_any(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b, float* sums,
-              std::int64_t stride, int vectors, bool first, const StoreJob* job) {
-  if (vectors >= kVectors) return tile<Units, kVectors>(units, a, b, sums, stride, first, job);
+void tile_any(const TileJob& job) {
+  if (job.columns > (kVectors - 1) * kLanes) return tile<Units, kVectors>(job);
   if constexpr (kVectors > 2)
-    if (vectors == 2) return tile<Units, 2>(units, a, b, sums, stride, first, job);
-  tile<Units, 1>(units, a, b, sums, stride, first, job);
+    if (job.columns > kLanes) return tile<Units, 2>(job);
+  tile<Units, 1>(job);
 }
 
 // --- few tokens ---
@@ -329,25 +334,41 @@ float read_sum(const float* p, std::int64_t n) {
 
 const GemmKernels& gemm_kernels() {
   static constexpr GemmKernels kTable = {
-    .rows = kRows,
-    .columns = kColumns,
-    .vector = kLanes,
-    .block = kBlock,
-    .pairs = kPairs,
-    .pack_a = pack<kRows>,
-    .pack_b = pack<kColumns>,
-    .tile_f32 = tile_any<FloatUnits>,
+    .floats = {.pairs = false,
+               .rows = kRows,
+               .columns = kColumns,
+               .group = 1,
+               .block = kBlock,
+               .packed_bytes = kPackedBytes,
+               .most_rows = kMostRows,
+               .pack_a = pack_floats<kRows>,
+               .pack_b = pack_floats<kColumns>,
+               .tile = tile_any<FloatUnits>,
+               .enter = nullptr,
+               .leave = nullptr,
+               .spin = spin<FloatUnits>,
+               .spin_flops = 2.0 * kRows * kColumns},
 #if STOA_ISA_LEVEL >= 3
-    .tile_pairs = tile_any<PairUnits>,
-    .spin_pairs = spin<PairUnits>,
+    .pairs = {.pairs = true,
+              .rows = kRows,
+              .columns = kColumns,
+              .group = 1,
+              .block = kBlock,
+              .packed_bytes = kPackedBytes,
+              .most_rows = kMostRows,
+              .pack_a = pack_units<PairOf, kRows>,
+              .pack_b = pack_units<PairOf, kColumns>,
+              .tile = tile_any<PairUnits>,
+              .enter = nullptr,
+              .leave = nullptr,
+              .spin = spin<PairUnits>,
+              .spin_flops = 4.0 * kRows * kColumns},
 #else
-    .tile_pairs = nullptr,
-    .spin_pairs = nullptr,
+    .pairs = {},
 #endif
     .stream = stream,
     .stream_tokens = kStreamTokens,
     .column_sums = column_sums,
-    .spin_f32 = spin<FloatUnits>,
     .read_sum = read_sum,
   };
   return kTable;

@@ -9,10 +9,9 @@
 #include <cstdint>
 
 #include "ops/cpu/kernel_table.h"
+#include "ops/cpu/matrix_args.h"
 
 namespace stoa::ops::cpu {
-
-enum class Element : std::uint8_t { kF32, kBF16, kF16 };
 
 struct PackJob {
   const void* source;   // element (0, 0) of the operand
@@ -20,7 +19,6 @@ struct PackJob {
   Element element;
   bool rows_contiguous;  // memory rows run along the reduction (A[m, r] at m * stride + r), else A[m, r] is
                          // at r * stride + m
-  bool pairs;            // unit: bf16 pair, else float
   std::int64_t first, end;    // rows of the operand to pack: ceil((end - first) / width) panels
   std::int64_t begin;         // first reduction index
   std::int64_t count;         // reduction indices
@@ -30,12 +28,46 @@ struct PackJob {
 
 // What becomes of a finished tile: out = (accumulate ? out : 0) + (sum + bias), converted once.
 struct StoreJob {
-  std::int64_t rows, columns;  // of the tile that exist
   void* out;
   std::int64_t out_stride;
   Element element;
   const float* bias;  // or null
   bool accumulate;
+};
+
+// sums[rows, columns] = (first ? 0 : sums) + panel a * panel b over `units`; the last block goes to `store`
+// instead.
+struct TileJob {
+  std::int64_t units;
+  const std::uint32_t* a;
+  const std::uint32_t* b;
+  float* sums;  // room for a whole tile
+  std::int64_t sums_stride;
+  std::int64_t rows, columns;  // of the tile that exist
+  bool first;
+  const StoreJob* store;  // or null
+  // The block of b that follows this one in memory is wanted next: of `parts` calls each may fetch a part of
+  // it into the L2 cache. 0: nothing follows.
+  std::int64_t part, parts;
+};
+
+// Products of one kind of unit.
+struct ProductKernels {
+  bool pairs;         // a unit is a bf16 pair, else a float
+  int rows, columns;  // of a tile: the widths of A's and B's panels
+  int group;          // panels are padded with zeros to a multiple of so many units
+  int block;  // units of the reduction after which sums go to memory: a B panel of it stays in the L1 cache
+  std::int64_t packed_bytes;  // of A per worker: about half of the L2 cache
+  std::int64_t most_rows;     // of A per task
+  void (*pack_a)(const PackJob&);
+  void (*pack_b)(const PackJob&);
+  void (*tile)(const TileJob&);
+  // Called by a thread before its first and after its last tile of a task; null where there is nothing to do.
+  void (*enter)();
+  void (*leave)();
+  // Multiply-adds in registers, spin_flops of them per round: nothing is faster.
+  float (*spin)(std::int64_t rounds);
+  double spin_flops;
 };
 
 // out[t, n] = sum_k x[t, k] * w[n, k] + bias[n] for few tokens: streams rows [first, end) of w once.
@@ -63,26 +95,21 @@ struct ColumnSumJob {
 };
 
 struct GemmKernels {
-  int rows, columns;  // of a register tile: the widths of A's and B's panels
-  int vector;         // columns per vector
-  int block;   // units of the reduction after which sums go to memory: a B panel of it stays in the L1 cache
-  bool pairs;  // has bf16 dot products
-  void (*pack_a)(const PackJob&);
-  void (*pack_b)(const PackJob&);
-  // sums[rows, columns] = (first ? 0 : sums) + panel a * panel b over `units`; the last block goes to `store`
-  // instead. Works on `vectors` vectors of columns, 1 <= vectors <= columns / vector.
-  using Tile = void (*)(std::int64_t units, const std::uint32_t* a, const std::uint32_t* b, float* sums,
-                        std::int64_t stride, int vectors, bool first, const StoreJob* store);
-  Tile tile_f32, tile_pairs;
-  // Multiply-adds in registers, rows x columns units per round: nothing is faster.
-  float (*spin_pairs)(std::int64_t rounds);
+  ProductKernels floats;  // of fp32, and of 16-bit elements converted to it
+  ProductKernels pairs;   // of bf16; tile is null where the instruction set has no such products
   void (*stream)(const StreamJob&);
   int stream_tokens;  // most tokens that stream() takes
   void (*column_sums)(const ColumnSumJob&);
-  float (*spin_f32)(std::int64_t rounds);
   float (*read_sum)(const float* p, std::int64_t n);  // reads n floats once, as fast as memory gives them
 };
 
 STOA_FOR_EACH_ISA(const GemmKernels& gemm_kernels())
+
+#if defined(__x86_64__)
+// bf16 products on the tiles of AMX; the rest of amx-bf16 is avx512bf16.
+namespace avx512bf16 {
+const ProductKernels& tile_products();
+}
+#endif
 
 }  // namespace stoa::ops::cpu

@@ -309,10 +309,7 @@ void pack_units(const PackJob& job) {
 }
 
 template <int W>
-void pack(const PackJob& job) {
-#if STOA_ISA_LEVEL >= 3
-  if (job.pairs) return pack_units<PairOf, W>(job);
-#endif
+void pack_floats(const PackJob& job) {
   dispatch(job.element, [&]<Element E>() { pack_units<FloatOf<E>, W>(job); });
 }
 

@@ -1,14 +1,20 @@
-// Matrix products of every instruction set that this machine has, against a plain fp64 loop.
+// Matrix products of every instruction set that this machine has, against a plain fp64 loop. Those on tiles
+// run everywhere: on emulated tiles, and (with AVX-512-BF16) with each tile instruction trapped.
 #include "ops/cpu/gemm.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "ops/cpu/gemm_emulated.h"
 #include "ops/cpu/linear.h"
+#include "ops/cpu/self_check.h"
+#include "ops/cpu/tile_trap.h"
 
 namespace stoa::ops::cpu {
 namespace {
@@ -18,6 +24,31 @@ std::vector<InstructionSet> sets_of_this_machine() {
   for (auto isa : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512,
                    InstructionSet::kAvx512Bf16, InstructionSet::kAmxBf16})
     if (isa <= best_instruction_set()) sets.push_back(isa);
+  return sets;
+}
+
+struct KernelSet {
+  std::string name;
+  InstructionSet isa;
+  MatrixKernels kernels;
+  bool trap = false;       // the tile instructions may raise SIGILL
+  bool only_bf16 = false;  // the other products are those of another set
+};
+
+std::vector<KernelSet> kernel_sets() {
+  std::vector<KernelSet> sets;
+  for (auto isa : sets_of_this_machine()) {
+    std::string name(name_of(isa));
+    std::erase(name, '-');
+    sets.push_back({name, isa, matrix_kernels(isa)});
+    if (isa != InstructionSet::kAmxBf16)
+      sets.push_back({name + "_emulated_tiles", isa, with_emulated_tiles(isa), false, true});
+  }
+#if defined(__x86_64__) && defined(__linux__)
+  if (best_instruction_set() == InstructionSet::kAvx512Bf16)
+    sets.push_back(
+        {"trapped_tiles", InstructionSet::kAvx512Bf16, matrix_kernels(InstructionSet::kAmxBf16), true, true});
+#endif
   return sets;
 }
 
@@ -75,16 +106,16 @@ double unit_roundoff(DType type) {
   return type == DType::kBF16 ? 0x1p-8 : type == DType::kF16 ? 0x1p-11 : 0x1p-24;
 }
 
-void run_in(const Gemm& g, InstructionSet isa, WorkerPool& pool) {
+void run_in(const Gemm& g, const MatrixKernels& kernels, WorkerPool& pool) {
   // One byte more than promised, to see writes past the end.
-  const std::size_t bytes = workspace_bytes(g, isa, pool.size());
+  const std::size_t bytes = workspace_bytes(g, kernels, pool.size());
   std::vector<std::byte> memory(bytes + 64 + 64,
                                 std::byte{0xff});  // NaN wherever it is read before it is written
   void* aligned = memory.data();
   std::size_t space = memory.size();
   std::align(64, bytes + 1, aligned, space);
   static_cast<std::byte*>(aligned)[bytes] = std::byte{0x5a};
-  run(g, isa, pool, aligned);
+  run(g, kernels, pool, aligned);
   EXPECT_EQ(static_cast<std::byte*>(aligned)[bytes], std::byte{0x5a}) << "wrote beyond the workspace";
 }
 
@@ -98,9 +129,10 @@ struct Case {
   bool a_transposed, b_transposed, bias, accumulate, strided;
 };
 
-void check_case(const Case& c, InstructionSet isa, std::mt19937& random, Pools& pools) {
-  SCOPED_TRACE(fmt::format("{} m={} n={} r={} {}->{} ta={} tb={} bias={} accumulate={} strided={}",
-                           name_of(isa), c.m, c.n, c.r, name_of(c.type), name_of(c.out_type), c.a_transposed,
+void check_case(const Case& c, const KernelSet& set, std::mt19937& random, Pools& pools) {
+  if (set.only_bf16 && c.type != DType::kBF16) return;
+  SCOPED_TRACE(fmt::format("{} m={} n={} r={} {}->{} ta={} tb={} bias={} accumulate={} strided={}", set.name,
+                           c.m, c.n, c.r, name_of(c.type), name_of(c.out_type), c.a_transposed,
                            c.b_transposed, c.bias, c.accumulate, c.strided));
   Matrix a(c.type, c.a_transposed ? c.r : c.m, c.a_transposed ? c.m : c.r, c.strided);
   Matrix b(c.type, c.b_transposed ? c.r : c.n, c.b_transposed ? c.n : c.r, c.strided);
@@ -115,9 +147,9 @@ void check_case(const Case& c, InstructionSet isa, std::mt19937& random, Pools& 
          .bias = c.bias ? bias.view().reshape({c.n}) : TensorView{},
          .out = out.view(),
          .accumulate = c.accumulate};
-  run_in(g, isa, pools.one);
+  run_in(g, set.kernels, pools.one);
   g.out = again.view();
-  run_in(g, isa, pools.three);
+  run_in(g, set.kernels, pools.three);
   ASSERT_EQ(out.memory, again.memory) << "the result depends on the number of workers";
   ASSERT_TRUE(out.margins_untouched());
   std::vector<double> ad, bd;  // [m, r] and [n, r]
@@ -144,7 +176,14 @@ void check_case(const Case& c, InstructionSet isa, std::mt19937& random, Pools& 
 constexpr std::int64_t kSizes[] = {1, 2, 3, 5, 17, 31, 64, 100, 257};
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
-class GemmTest : public testing::TestWithParam<InstructionSet> {};
+class GemmTest : public testing::TestWithParam<KernelSet> {
+#if defined(__x86_64__) && defined(__linux__)
+  void SetUp() override {
+    if (GetParam().trap) trap_.emplace();
+  }
+  std::optional<TileTrap> trap_;
+#endif
+};
 
 TEST_P(GemmTest, OddShapes) {
   Pools pools;
@@ -153,9 +192,11 @@ TEST_P(GemmTest, OddShapes) {
   for (auto m : kSizes)
     for (auto n : kSizes)
       for (auto r : kSizes) {
+        ++k;
+        if (GetParam().only_bf16 && k % 4 != 0) continue;  // slow
         // Each shape meets one combination of the other properties; all combinations occur.
-        const int v = (k++ * 37) % 96;
-        const DType type = kTypes[v % 3];
+        const int v = (k * 37) % 96;
+        const DType type = GetParam().only_bf16 ? DType::kBF16 : kTypes[v % 3];
         check_case({m, n, r, type, v / 3 % 2 ? DType::kF32 : type, v / 6 % 2 == 1, v / 12 % 2 == 1,
                     v / 24 % 2 == 1, v / 48 % 2 == 1, k % 5 != 0},
                    GetParam(), random, pools);
@@ -205,9 +246,9 @@ TEST_P(GemmTest, ColumnSums) {
       for (auto columns : {std::int64_t{1}, std::int64_t{130}}) {
         Matrix source(type, rows, columns, true), out(DType::kF32, 1, columns, false), once = out;
         source.fill(random);
-        column_sums(source.view(), once.view().reshape({columns}), false, GetParam(), pools.three);
+        column_sums(source.view(), once.view().reshape({columns}), false, GetParam().isa, pools.three);
         out = once;
-        column_sums(source.view(), out.view().reshape({columns}), true, GetParam(), pools.three);
+        column_sums(source.view(), out.view().reshape({columns}), true, GetParam().isa, pools.three);
         for (std::int64_t j = 0; j < columns; ++j) {
           double sum = 0;
           for (std::int64_t i = 0; i < rows; ++i) sum += source.get(i, j);
@@ -217,11 +258,8 @@ TEST_P(GemmTest, ColumnSums) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, GemmTest, testing::ValuesIn(sets_of_this_machine()), [](const auto& set) {
-  std::string name(name_of(set.param));
-  std::erase(name, '-');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Isa, GemmTest, testing::ValuesIn(kernel_sets()),
+                         [](const auto& set) { return set.param.name; });
 
 // y = x W^T, dx = dy W, dW = dy^T x: the operands are read the right way round.
 TEST(LinearAsGemm, Layouts) {
@@ -242,6 +280,66 @@ TEST(LinearAsGemm, Layouts) {
   EXPECT_EQ(weight.b.rows(), 3);
   EXPECT_EQ(weight.a.reduction(), 2);
   EXPECT_EQ(weight.b.reduction(), 2);
+}
+
+// More rows than one task takes, more of the reduction than one block: with tails everywhere.
+TEST_P(GemmTest, SeveralTasks) {
+  Pools pools;
+  std::mt19937 random(12);
+  check_case({530, 70, 331, DType::kBF16, DType::kBF16, false, false, true, false, true}, GetParam(), random,
+             pools);
+  check_case({530, 35, 331, DType::kBF16, DType::kF32, true, true, false, true, false}, GetParam(), random,
+             pools);
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+// The instructions of the tile kernels give the bits of the emulation that the rest of the suite trusts.
+TEST(Tiles, InstructionsAndEmulationAgree) {
+  if (best_instruction_set() < InstructionSet::kAvx512Bf16) GTEST_SKIP() << "needs AVX-512-BF16";
+  const TileTrap trap;
+  const std::int64_t before = TileTrap::count();
+  WorkerPool pool(1);
+  std::mt19937 random(13);
+  for (const bool transposed : {false, true}) {
+    Matrix a(DType::kBF16, transposed ? 390 : 170, transposed ? 170 : 390, true),
+        b(DType::kBF16, 77, 390, true);
+    a.fill(random);
+    b.fill(random);
+    Matrix out(DType::kF32, 170, 77, true), again = out;
+    Gemm g{.a = {a.view(), transposed},
+           .b = {b.view(), false},
+           .bias = {},
+           .out = out.view(),
+           .accumulate = false};
+    MatrixKernels kernels = matrix_kernels(InstructionSet::kAmxBf16);
+    run_in(g, kernels, pool);
+    kernels.bf16 = &portable::emulated_products();
+    g.out = again.view();
+    run_in(g, kernels, pool);
+    EXPECT_EQ(out.memory, again.memory);
+    EXPECT_FALSE(TileTrap::state().configured()) << "tiles are released";
+  }
+  if (best_instruction_set() == InstructionSet::kAvx512Bf16) {
+    // 6 x 3 panels and 13 steps of four products, twice; edges have fewer
+    EXPECT_GT(TileTrap::count() - before, 2 * 15 * 13 * 8);
+  }
+}
+#endif
+
+TEST(SelfCheck, SeesBrokenTilesAndFallsBack) {
+  const InstructionSet best = best_instruction_set();
+  const MatrixKernels tiles = with_emulated_tiles(best), broken = with_broken_tiles(best);
+  EXPECT_EQ(difference(tiles, matrix_kernels(best)), "");
+  EXPECT_NE(difference(broken, matrix_kernels(best)), "");
+  if (best < InstructionSet::kAvx512Bf16) return;
+  std::string complaint;
+  EXPECT_EQ(trusted_instruction_set(InstructionSet::kAmxBf16, broken, complaint),
+            InstructionSet::kAvx512Bf16);
+  EXPECT_NE(complaint.find("amx-bf16 is not used"), std::string::npos) << complaint;
+  complaint.clear();
+  EXPECT_EQ(trusted_instruction_set(InstructionSet::kAmxBf16, tiles, complaint), InstructionSet::kAmxBf16);
+  EXPECT_EQ(trusted_instruction_set(InstructionSet::kAvx2, complaint), InstructionSet::kAvx2);
+  EXPECT_EQ(complaint, "");
 }
 
 TEST(InstructionSets, NamesRoundTrip) {

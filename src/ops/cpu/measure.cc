@@ -4,6 +4,7 @@
 #include <chrono>
 #include <vector>
 
+#include "ops/cpu/gemm.h"
 #include "ops/cpu/gemm_kernels.h"
 
 namespace stoa::ops::cpu {
@@ -30,19 +31,21 @@ struct alignas(64) Sum {
 }  // namespace
 
 double register_tflops(InstructionSet isa, DType type, WorkerPool& pool) {
-  const GemmKernels& kernels = STOA_KERNELS(isa, gemm_kernels);
-  const bool pairs = kernels.pairs && type == DType::kBF16;
+  const MatrixKernels kernels = matrix_kernels(isa);
   struct Shared {
-    float (*spin)(std::int64_t);
+    const ProductKernels& products;
     std::int64_t rounds;
     std::vector<Sum> sums;
-  } shared{pairs ? kernels.spin_pairs : kernels.spin_f32, 1'000'000, std::vector<Sum>(pool.size())};
+  } shared{kernels.bf16 && type == DType::kBF16 ? *kernels.bf16 : kernels.vectors->floats, 1'000'000,
+           std::vector<Sum>(pool.size())};
   const double seconds = best_seconds(7, [&] {
-    pool.run(pool.size(),
-             [&shared](std::int64_t task, int) { shared.sums[task].value += shared.spin(shared.rounds); });
+    pool.run(pool.size(), [&shared](std::int64_t task, int) {
+      if (shared.products.enter) shared.products.enter();
+      shared.sums[task].value += shared.products.spin(shared.rounds);
+      if (shared.products.leave) shared.products.leave();
+    });
   });
-  const double per_round = 2.0 * kernels.rows * kernels.columns * (pairs ? 2 : 1);
-  return per_round * static_cast<double>(shared.rounds) * pool.size() / seconds * 1e-12;
+  return shared.products.spin_flops * static_cast<double>(shared.rounds) * pool.size() / seconds * 1e-12;
 }
 
 double read_bandwidth(const TensorView& memory, InstructionSet isa, WorkerPool& pool, int repeats) {

@@ -7,9 +7,8 @@
 
 namespace stoa::ops::cpu {
 
-// TFLOP/s of multiply-adds that never leave the registers, all workers at once: bf16 dot products where the
-// instruction set has them and `type` is bf16, else fp32. Vector instructions only: the tiles of amx-bf16 are
-// not measured.
+// TFLOP/s of multiply-adds that never leave the registers, all workers at once: bf16 dot products (of tiles,
+// if that is what `isa` multiplies with) where the instruction set has them and `type` is bf16, else fp32.
 double register_tflops(InstructionSet isa, DType type, WorkerPool& pool);
 
 // Bytes per second of one sum over `memory` (fp32), all workers; best of `repeats`.

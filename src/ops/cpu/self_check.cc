@@ -1,0 +1,84 @@
+#include "ops/cpu/self_check.h"
+
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "base/half.h"
+
+namespace stoa::ops::cpu {
+namespace {
+
+// a [m, r] or its transpose, b [n, r] or its transpose, out fp32.
+struct Check {
+  std::int64_t m, n, r;
+  bool a_transposed, b_transposed, accumulate;
+};
+// Forward, input gradient, weight gradient; whole tiles and tails, several blocks of the reduction, rows for
+// one and for several tasks.
+constexpr Check kChecks[] = {{33, 47, 95, false, false, false},
+                             {160, 64, 672, false, false, false},
+                             {150, 50, 70, false, true, true},
+                             {64, 33, 129, true, true, true}};
+
+std::vector<bf16> noise(std::int64_t count, std::uint32_t state) {
+  std::vector<bf16> values(static_cast<std::size_t>(count));
+  for (auto& x : values) {
+    state = state * 1664525u + 1013904223u;
+    x = static_cast<bf16>(static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f);
+  }
+  return values;
+}
+
+std::vector<float> product(const Check& c, const MatrixKernels& kernels, std::vector<bf16>& a,
+                           std::vector<bf16>& b, WorkerPool& pool) {
+  const auto matrix = [](std::vector<bf16>& values, std::int64_t rows, std::int64_t columns) {
+    return TensorView(values.data(), DType::kBF16, {rows, columns});
+  };
+  std::vector<float> out(static_cast<std::size_t>(c.m * c.n), 0.25f);
+  const Gemm gemm{.a = {c.a_transposed ? matrix(a, c.r, c.m) : matrix(a, c.m, c.r), c.a_transposed},
+                  .b = {c.b_transposed ? matrix(b, c.r, c.n) : matrix(b, c.n, c.r), c.b_transposed},
+                  .bias = {},
+                  .out = TensorView(out.data(), DType::kF32, {c.m, c.n}),
+                  .accumulate = c.accumulate};
+  std::vector<std::byte> workspace(workspace_bytes(gemm, kernels, pool.size()) + 64);
+  void* memory = workspace.data();
+  std::size_t space = workspace.size();
+  std::align(64, workspace.size() - 64, memory, space);
+  run(gemm, kernels, pool, memory);
+  return out;
+}
+
+}  // namespace
+
+std::string difference(const MatrixKernels& candidate, const MatrixKernels& trusted) {
+  WorkerPool pool(1);
+  for (const Check& c : kChecks) {
+    auto a = noise(c.m * c.r, 1), b = noise(c.n * c.r, 2);
+    const auto got = product(c, candidate, a, b, pool), expected = product(c, trusted, a, b, pool);
+    // Sums of r products below 1 in fp32, in two orders.
+    const float bound = static_cast<float>(c.r) * 0x1p-22f;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      if (!(std::abs(got[i] - expected[i]) <= bound))
+        return fmt::format("element {} of a product of {} x {} x {} is {} instead of {}", i, c.m, c.n, c.r,
+                           got[i], expected[i]);
+  }
+  return {};
+}
+
+InstructionSet trusted_instruction_set(InstructionSet isa, const MatrixKernels& tiles,
+                                       std::string& complaint) {
+  if (isa != InstructionSet::kAmxBf16) return isa;
+  const InstructionSet other = InstructionSet::kAvx512Bf16;
+  const std::string found = difference(tiles, matrix_kernels(other));
+  if (found.empty()) return isa;
+  complaint = fmt::format("{} is not used: {}; {} takes its place", name_of(isa), found, name_of(other));
+  return other;
+}
+
+InstructionSet trusted_instruction_set(InstructionSet isa, std::string& complaint) {
+  if (isa != InstructionSet::kAmxBf16) return isa;
+  return trusted_instruction_set(isa, matrix_kernels(isa), complaint);
+}
+
+}  // namespace stoa::ops::cpu
