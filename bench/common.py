@@ -25,22 +25,11 @@ def cpu():
     return name.group(1) if name else platform.processor(), [f for f in INSTRUCTIONS if f in known]
 
 
-def shown(argument):
-    """An argument as the result file tells it: paths relative to the repository, no folder of this machine."""
-    key, equals, value = argument.rpartition("=")
-    path = pathlib.PurePath(value)
-    if not path.is_absolute(): return argument
-    if re.fullmatch(r"python[0-9.]*", path.name): return f"{key}{equals}python"
-    for base, prefix in ((ROOT, ""), (ROOT.parent, "../")):
-        if path.is_relative_to(base): return f"{key}{equals}{prefix}{path.relative_to(base)}"
-    return f"{key}{equals}{path.name}"
-
-
 def facts():
     name, flags = cpu()
     git = lambda *a: subprocess.run(["git", "-C", str(ROOT), *a], capture_output=True, text=True).stdout.strip()
     return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "command": " ".join(["python", shown(os.path.abspath(sys.argv[0])), *map(shown, sys.argv[1:])]), "commit": git("rev-parse", "--short", "HEAD"),
+            "command": " ".join([os.path.relpath(sys.argv[0]), *sys.argv[1:]]), "commit": git("rev-parse", "--short", "HEAD"),
             "changed_files": len(git("status", "--porcelain", "--untracked-files=no").splitlines()),
             "cpu": name, "flags": flags, "cores": len(os.sched_getaffinity(0)),
             "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),

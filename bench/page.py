@@ -30,9 +30,6 @@ if t := found.get("train"):
     for mode, peer in t["peers"].items():
         row(f"peak memory, GB ({mode})", f"{s['peak_memory_bytes'] / 1e9:.2f}", f"{peer['peak_memory_bytes'] / 1e9:.2f}",
             f"{peer['memory_ratio']:.0%}", "<= 60 %")
-        if less := t.get("stoa_selective"):
-            row(f"… with selective recomputation ({mode}), at {less['speed_ratio']:.1%} of the speed", f"{less['peak_memory_bytes'] / 1e9:.2f}",
-                f"{peer['peak_memory_bytes'] / 1e9:.2f}", f"{peer['memory_ratio_selective']:.0%}", "<= 60 %")
     row("arena in use against plan, bytes", f"{s['arena_peak_bytes']:.0f}", f"{s['planned_memory_bytes']:.0f}",
         "equal" if t["arena_equals_plan"] else "differ", "equal")
 for shape in found.get("attention", {}).get("shapes", []):

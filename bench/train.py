@@ -3,8 +3,8 @@
 
   python bench/train.py [--peer ../shared/peers/torch_train.py] [--rounds 2] [--json bench/results/train.json]
 
-Batch 4 x 1024 tokens, bf16, as many threads as cores. Per round: `stoa bench train gpt2-124m`, the same with selective recomputation, the
-peer eager, the peer compiled, each a process of its own, so that its peak memory is its own. Medians over the rounds of the medians over the steps. The machine's bf16 GEMM
+Batch 4 x 1024 tokens, bf16, as many threads as cores. Per round: `stoa bench train gpt2-124m`, the peer eager, the peer compiled, each a
+process of its own, so that its peak memory is its own. Medians over the rounds of the medians over the steps. The machine's bf16 GEMM
 rate is the higher of Stoa's own and of torch_ops.py (beside the peer script), for the same shapes. `--peer` prints one JSON
 line with tokens_per_s, step_s, model_tflops, peak_rss_gb. Needs: pip install torch transformers; g++ for torch.compile.
 """
@@ -32,14 +32,13 @@ def main():
     args = parser.parse_args()
 
     count = ["--steps", args.steps, "--warmup", args.warmup, "--threads", args.threads]
-    ours, selective, theirs, own_gemm, peer_gemm = [], [], {mode: [] for mode in args.modes}, [], []
-    train = [args.stoa, "bench", "train", "gpt2-124m", f"model.micro_batch_size={args.micro_batch}",
-             f"model.global_batch_size={args.micro_batch}", f"model.encoder_seq_length={args.sequence}", "--json", *count]
+    ours, theirs, own_gemm, peer_gemm = [], {mode: [] for mode in args.modes}, [], []
     for _ in range(args.rounds):
         # `stoa bench train` takes the rate of one product in a moment; this is the figure of the four large shapes.
         own_gemm += [common.json_lines(args.stoa, "bench", "gemm", "--threads", args.threads, "--json")[0]["gemm_tflops"]]
-        ours += common.json_lines(*train)
-        selective += common.json_lines(*train, "model.activations_checkpoint_granularity=selective")
+        ours += common.json_lines(args.stoa, "bench", "train", "gpt2-124m", f"model.micro_batch_size={args.micro_batch}",
+                                  f"model.global_batch_size={args.micro_batch}", f"model.encoder_seq_length={args.sequence}", "--json",
+                                  *count)
         for mode in args.modes:
             theirs[mode] += common.json_lines(args.python, args.peer, "--preset", "gpt2", "--micro-batch", args.micro_batch, "--seq",
                                               args.sequence, "--dtype", "bf16", "--mode", mode, *count)
@@ -49,24 +48,20 @@ def main():
 
     median = lambda rows, key: statistics.median(row[key] for row in rows)
     gemm = max(own_gemm + peer_gemm)
-    keys = ("tokens_per_second", "step_seconds", "model_tflops", "peak_memory_bytes", "arena_peak_bytes", "planned_memory_bytes")
-    stoa = {key: median(ours, key) for key in keys}
-    less = {key: median(selective, key) for key in keys}
-    less["speed_ratio"] = less["tokens_per_second"] / stoa["tokens_per_second"]
+    stoa = {key: median(ours, key) for key in ("tokens_per_second", "step_seconds", "model_tflops", "peak_memory_bytes", "arena_peak_bytes",
+                                               "planned_memory_bytes")}
     stoa["gemm_tflops"] = max(own_gemm)
     result = {**common.facts(), "benchmark": "train", "model": "gpt2-124m", "micro_batch": args.micro_batch, "sequence": args.sequence,
               "dtype": "bf16", "threads": args.threads, "rounds": args.rounds, "machine": ours[0]["machine"], "stoa": stoa,
-              "stoa_selective": less,
               "peer_gemm_tflops": max(peer_gemm, default=None), "share_of_gemm": stoa["model_tflops"] / gemm, "gemm_ceiling_tflops": gemm,
               "share_of_own_gemm": stoa["model_tflops"] / stoa["gemm_tflops"],
               "arena_equals_plan": all(row["arena_peak_bytes"] == row["planned_memory_bytes"] for row in ours), "peers": {},
-              "runs": {"stoa": ours, "stoa_selective": selective, "stoa_gemm": own_gemm, **theirs}}
+              "runs": {"stoa": ours, "stoa_gemm": own_gemm, **theirs}}
     for mode, rows in theirs.items():
         peer = {"name": rows[0]["peer"], "tokens_per_second": median(rows, "tokens_per_s"), "model_tflops": median(rows, "model_tflops"),
                 "peak_memory_bytes": median(rows, "peak_rss_gb") * 2**30}
         peer["ratio"] = stoa["tokens_per_second"] / peer["tokens_per_second"]
         peer["memory_ratio"] = stoa["peak_memory_bytes"] / peer["peak_memory_bytes"]
-        peer["memory_ratio_selective"] = less["peak_memory_bytes"] / peer["peak_memory_bytes"]
         peer["bar"] = {"eager": 2.3, "compile": 1.5}[mode]
         result["peers"][mode] = peer
     common.save(result, args.json)

@@ -1,7 +1,5 @@
-// Fuzz target for chat templates: any text renders or is refused with TemplateError. As a test it runs over
-// the fixtures' templates and mutations of them for a second; with clang it is a libFuzzer target:
-//   clang++ -std=c++20 -DSTOA_LIBFUZZER -fsanitize=fuzzer,address -Isrc src/chat/chat_template_fuzz_test.cc
-//   <libraries>
+// Fuzz target of chat templates: any text renders or is refused with TemplateError. As a test it runs over
+// the fixtures' templates and mutations of them for a second; tests/slow/fuzz.sh runs it with libFuzzer.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -50,7 +48,7 @@ TEST(FuzzChatTemplate, FixturesAndMutations) {
   };
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   int runs = 0;
-  while (std::chrono::steady_clock::now() < end) {
+  while (runs < 50 || std::chrono::steady_clock::now() < end) {
     std::string input = seeds[below(seeds.size())];
     for (std::size_t change = 1 + below(4); change > 0 && !input.empty(); --change) {
       const std::size_t at = below(input.size());
@@ -74,7 +72,6 @@ TEST(FuzzChatTemplate, FixturesAndMutations) {
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
     ++runs;
   }
-  EXPECT_GT(runs, 50);
 }
 
 }  // namespace

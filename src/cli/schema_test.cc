@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/config_command.h"
 #include "cli/nemo_keys.h"
+#include "cli/preset_changes.h"
 
 namespace stoa::cli {
 namespace {
@@ -368,6 +369,25 @@ TEST(Presets, AreFoundByName) {
   EXPECT_EQ(load_run_config("tiny", std::vector<std::string>{"model.num_layers=2"}, console).model.num_layers,
             2);
   EXPECT_THROW(load_run_config("gpt2-124", {}, console), ConfigError);
+}
+
+TEST(Presets, ChangesAgainstThemAreListed) {
+  Console console;
+  const auto changes = [&](const std::string& config, const std::vector<std::string>& overrides) {
+    const auto found = changes_against_preset(config, load_run_config(config, overrides, console));
+    std::string text = found.preset + ":";
+    for (const auto& c : found.changes) text += fmt::format(" {} {}->{}", c.path, c.from, c.to);
+    return text;
+  };
+  EXPECT_EQ(changes("tiny", {}), "tiny:");
+  const std::vector<std::string> two{"model.num_layers=6", "model.optim.betas=[0.8,0.9]"};
+  EXPECT_EQ(changes("tiny", two), "tiny: model.num_layers 4->6 model.optim.betas [0.9, 0.95]->[0.8, 0.9]");
+  const fs::path file = fs::temp_directory_path() / fmt::format("stoa-changes-{}.yaml", ::getpid());
+  write_text(file, "base: tiny\nmodel: {num_layers: 2}\n");
+  EXPECT_EQ(changes(file.string(), {}), "tiny: model.num_layers 4->2");
+  write_text(file, "trainer: {max_steps: 7}\n");
+  EXPECT_EQ(changes(file.string(), {}), ": trainer.max_steps null->7");
+  fs::remove(file);
 }
 
 TEST(ConfigCommand, ReferencePageIsUpToDate) {

@@ -6,6 +6,7 @@
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
+#include "cli/preset_changes.h"
 #include "cli/schema.h"
 #include "cli/version.h"
 #include "train/trainer.h"
@@ -19,6 +20,23 @@ struct TrainArguments {
   MachineOptions machine;
   std::int64_t ranks = 1;
 };
+
+// The command again, as a shell would take it.
+std::vector<std::string> command_of(const TrainArguments& arguments) {
+  std::vector<std::string> command{"stoa", "train", arguments.config.config};
+  for (const auto& change : arguments.config.overrides) command.push_back(change);
+  const auto option = [&](const char* name, const std::string& value) {
+    if (value.empty()) return;
+    command.emplace_back(name);
+    command.push_back(value);
+  };
+  const MachineOptions defaults;
+  option("--output", arguments.config.output);
+  if (arguments.machine.backend != defaults.backend) option("--backend", arguments.machine.backend);
+  if (arguments.machine.threads) option("--threads", std::to_string(*arguments.machine.threads));
+  if (arguments.machine.instruction_set) option("--instruction-set", *arguments.machine.instruction_set);
+  return command;
+}
 
 void train(const TrainArguments& arguments, Context& context) {
   require<ConfigError>(arguments.ranks == 1, "this version trains on 1 rank, --ranks asks for {}",
@@ -40,15 +58,12 @@ void train(const TrainArguments& arguments, Context& context) {
                                            {config.exp_manager.create_tensorboard_logger, true});
   std::vector<watch::RunObserver*> observers;
   for (const auto& observer : owned) observers.push_back(observer.get());
-  train::Trainer trainer({config,
-                          show_run_config(config),
-                          [machine] { return make_machine(machine); },
-                          make_meta_machine,
-                          context.console,
-                          observers,
-                          interrupt.token(),
-                          {"stoa", "train", arguments.config.config},
-                          std::string(version()),
+  const PresetChanges against = changes_against_preset(arguments.config.config, config);
+  std::vector<watch::ConfigChange> changes;
+  for (const auto& change : against.changes) changes.push_back({change.path, change.from, change.to});
+  train::Trainer trainer({config, show_run_config(config), against.preset, changes,
+                          [machine] { return make_machine(machine); }, make_meta_machine, context.console,
+                          observers, interrupt.token(), command_of(arguments), std::string(version()),
                           std::string(commit())});
   const auto finish = trainer.run();
   if (finish.reason == watch::StopReason::kSignal)

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "model/same_function.h"
 #include "run/host_window.h"
 
 namespace stoa::run {
@@ -85,6 +86,21 @@ class RankSnapshot final : public ckpt::Snapshot {
   std::vector<std::pair<std::string, std::vector<HostCopy>>> sets_;  // prefix, tensors by parameter
 };
 
+// The rank's configuration as its own checkpoint would say it: what a family's file does not carry is then
+// equal on both sides.
+model::ModelConfig as_saved(const model::Gpt& gpt) {
+  return hf::read_config(hf::write_config(gpt, hf::choose_family(gpt.config), DType::kF32, {})).config;
+}
+
+void require_same_function(const model::ModelConfig& found, const model::Gpt& gpt, model::Purpose purpose,
+                           const fs::path& directory) {
+  std::string problems;
+  for (const auto& d : model::function_differences(found, as_saved(gpt), purpose))
+    problems += fmt::format("\n  model.{}: {} in the files, {} in the configuration", d.path, d.from, d.to);
+  require<ConfigError>(problems.empty(), "'{}' holds weights of another model, though of the same shapes:{}",
+                       directory.string(), problems);
+}
+
 }  // namespace
 
 std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTextFiles& files,
@@ -108,6 +124,8 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
         expected.push_back({name + "/" + piece.name, rank.options().precision.vectors(), piece.global});
     }
   ckpt::require_tensors(expected, reader.tensors());
+  const hf::ModelDescription saved = hf::read_config(read_text(found.model / "config.json"));
+  require_same_function(saved.config, rank.options().model, model::Purpose::kResume, found.root);
   for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
     const nn::ParamId id{static_cast<int>(p)};
     const ShardSpec& shard = rank.parameters().specs()[p].shard;
@@ -138,6 +156,8 @@ void load_weights(TrainingRank& rank, const ModelFiles& files) {
     if (fresh) it->second = copy_to_host(rank.machine(), master);
     return it->second.view;
   });
+  require_same_function(files.description().config, rank.options().model, model::Purpose::kStart,
+                        files.directory());
   for (auto& [index, copy] : staging)
     write_tensor(rank.machine(), rank.parameters().master({index}),
                  [&](TensorView host) { std::memcpy(host.data, copy.bytes.data(), copy.bytes.size()); });

@@ -1,9 +1,10 @@
 // Finds and writes the files of a tokenizer.
+#include <memory>
 #include <string>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "token/tokenizer.h"
+#include "token/tokenizer_texts.h"
 
 namespace stoa::token {
 namespace {
@@ -76,17 +77,31 @@ Tokenizer Tokenizer::load(const fs::path& path) {
   }
 }
 
+std::vector<TokenizerText> tokenizer_texts(const Tokenizer& tokenizer) {
+  const TokenizerSpec& spec = tokenizer.spec();
+  std::vector<TokenizerText> out;
+  if (spec.form == SymbolForm::kByteLevel) {  // the pair of files cannot say that it is of the other form
+    out.push_back({"vocab.json", vocab_json(spec)});
+    out.push_back({"merges.txt", merges_txt(spec)});
+  }
+  out.push_back({"special_tokens_map.json", special_tokens_map_json(spec)});
+  out.push_back({"tokenizer_config.json", tokenizer_config_json(spec)});
+  out.push_back({"tokenizer.json", tokenizer_json(spec)});
+  return out;
+}
+
 void Tokenizer::save(const fs::path& directory) const {
   std::error_code error;
   fs::create_directories(directory, error);
   require<IoError>(!error, "cannot create {}: {}", directory.string(), error.message());
-  if (spec().form == SymbolForm::kByteLevel) {  // the pair of files cannot say that it is of the other form
-    write_text(directory / "vocab.json", vocab_json(spec()));
-    write_text(directory / "merges.txt", merges_txt(spec()));
+  // All are written before the first takes its place: a full disk leaves a tokenizer that was there as it
+  // was.
+  std::vector<std::unique_ptr<AtomicFile>> written;
+  for (const auto& file : tokenizer_texts(*this)) {
+    written.push_back(std::make_unique<AtomicFile>(directory / file.name));
+    written.back()->write(file.text);
   }
-  write_text(directory / "special_tokens_map.json", special_tokens_map_json(spec()));
-  write_text(directory / "tokenizer_config.json", tokenizer_config_json(spec()));
-  write_text(directory / "tokenizer.json", tokenizer_json(spec()));
+  for (const auto& file : written) file->commit();
 }
 
 }  // namespace stoa::token

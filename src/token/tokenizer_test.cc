@@ -7,6 +7,7 @@
 #include "token/encoder.h"
 #include "token/stream_decoder.h"
 #include "token/test_support.h"
+#include "token/tokenizer_texts.h"
 
 namespace stoa::token {
 namespace {
@@ -54,6 +55,11 @@ TEST_P(HuggingFace, SavedFilesGiveTheSameTokenizer) {
   const auto tokenizer = Tokenizer::load(fixture(GetParam()));
   const test::TemporaryDirectory directory;
   tokenizer.save(directory.path());
+  std::size_t written = 0;
+  for (const auto& entry : fs::directory_iterator(directory.path())) written += entry.is_regular_file();
+  EXPECT_EQ(tokenizer_texts(tokenizer).size(), written);
+  for (const auto& file : tokenizer_texts(tokenizer))
+    EXPECT_EQ(read_text(directory.path() / file.name), file.text);
   const auto again = Tokenizer::load(directory.path());
   EXPECT_EQ(again.fingerprint(), tokenizer.fingerprint());
   EXPECT_EQ(again.vocab_size(), tokenizer.vocab_size());

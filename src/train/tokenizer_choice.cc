@@ -1,6 +1,6 @@
 #include "train/tokenizer_choice.h"
 
-#include <unistd.h>
+#include "token/tokenizer_texts.h"
 
 namespace stoa::train {
 
@@ -16,14 +16,9 @@ std::optional<token::Tokenizer> load_tokenizer(const data::TokenizerConfig& conf
 }
 
 run::ModelTextFiles tokenizer_files(const token::Tokenizer& tokenizer) {
-  // The tokenizer writes itself into a directory; a checkpoint wants texts.
-  const fs::path directory = fs::temp_directory_path() / fmt::format("stoa-tokenizer-{}", ::getpid());
-  fs::create_directories(directory);
-  tokenizer.save(directory);
   run::ModelTextFiles files;
-  for (const auto& entry : fs::directory_iterator(directory))
-    files.push_back({entry.path().filename().string(), read_text(entry.path())});
-  fs::remove_all(directory);
+  for (auto& file : token::tokenizer_texts(tokenizer))
+    files.push_back({std::move(file.name), std::move(file.text)});
   return files;
 }
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "base/checksum.h"
 #include "run/gemm_rate.h"
 #include "run/generate.h"
+#include "train/step_flops.h"
 #include "train/tokenizer_choice.h"
 #include "train/training_data.h"
 
@@ -27,6 +29,11 @@ std::int64_t peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+fs::path whole_path(const fs::path& path) {
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();  // "runs/a/" names runs/a
 }
 
 std::string join_prefixes(const std::vector<data::WeightedPrefix>& blend) {
@@ -54,6 +61,10 @@ RunFinish Trainer::run() {
   } catch (const std::exception& error) {
     finish.reason = StopReason::kError;
     finish.detail = error.what();
+    if (step_ == first_step_ && !made_.empty()) {
+      discard_directory();  // nothing came of it
+      throw;
+    }
     finish.step = step_;
     finish.tokens = tokens_;
     finish.seconds = seconds_since(start_);
@@ -82,11 +93,7 @@ void Trainer::set_up() {
   plan_ = std::make_unique<TrainingPlan>(std::move(planned.plan));
   datasets_ = std::move(planned.datasets);
 
-  std::error_code error;
-  fs::create_directories(directory_, error);
-  require<IoError>(!error, "cannot create the run directory '{}': {}", directory_.string(), error.message());
-  write_text(directory_ / "config.yaml", parts_.config_yaml);
-
+  make_directory();
   machine_ = std::make_unique<run::Machine>(parts_.make_machine());
   run::Machine meta = parts_.make_meta_machine(*machine_);
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_->options);
@@ -100,8 +107,8 @@ void Trainer::set_up() {
     options.retention.keep_last = c.save_top_k < 0 ? 0 : static_cast<int>(c.keep_last);
     options.retention.keep_best = c.save_top_k < 0 ? 0 : static_cast<int>(c.save_top_k);
     checkpoints_ = std::make_unique<ckpt::CheckpointWriter>(directory_ / "checkpoints", options);
+    if (tokenizer_) tokenizer_files_ = tokenizer_files(*tokenizer_);
   }
-  announce();
 
   const data::Dataset* train = datasets_.train.get();
   const std::int64_t last = plan_->batch.samples_after(plan_->steps);
@@ -116,6 +123,29 @@ void Trainer::set_up() {
         *consumed += static_cast<std::int64_t>(rows.size());
         return true;
       });
+  next_batch_ = prefetch_->next();  // what is wrong with the data is said before the run is announced
+  write_text(directory_ / "config.yaml", parts_.config_yaml);
+  announce();
+}
+
+void Trainer::make_directory() {
+  std::error_code error;
+  for (fs::path path = whole_path(directory_); !path.empty() && !fs::exists(path, error);
+       path = path.parent_path())
+    made_ = path;
+  fs::create_directories(directory_, error);
+  require<IoError>(!error, "cannot create the run directory '{}': {}", directory_.string(), error.message());
+}
+
+void Trainer::discard_directory() noexcept {
+  checkpoints_.reset();  // gives its lock back
+  std::error_code ignored;
+  fs::path path = whole_path(directory_);
+  fs::remove_all(path, ignored);
+  while (path != made_ && path.has_parent_path() && path != path.parent_path()) {
+    path = path.parent_path();
+    if (!fs::remove(path, ignored)) return;  // somebody put something there
+  }
 }
 
 void Trainer::start_or_resume() {
@@ -177,9 +207,15 @@ void Trainer::announce() {
   start.planned_seconds = config_.trainer.max_time ? config_.trainer.max_time->seconds : 0;
   start.gemm_tflops = gemm_tflops_;
   start.planned = rank_->arena().declared();
+  const auto step_tokens = static_cast<double>(plan_->batch.batch_at(samples_) * plan_->options.length);
+  if (gemm_tflops_ > 0)
+    start.planned_times.compute =
+        step_tokens * executed_flops_per_token(m, plan_->options.length) / (gemm_tflops_ * 1e12);
   start.config_yaml = parts_.config_yaml;
   start.schedule = schedule::to_text(run::step_schedule(
       plan_->options.layout, plan_->batch.batch_at(samples_) / plan_->options.micro_batch));
+  start.preset = parts_.preset;
+  start.changes = parts_.changes;
   start.version = parts_.version;
   start.commit = parts_.commit;
   start.tokenizer_fingerprint = tokenizer_ ? tokenizer_->fingerprint() : "";
@@ -218,7 +254,7 @@ void Trainer::loop(RunFinish& finish) {
 
 void Trainer::train_step() {
   const auto begin = Clock::now();
-  const data::Batch* batch = prefetch_->next();
+  const data::Batch* batch = next_batch_ ? std::exchange(next_batch_, nullptr) : prefetch_->next();
   require<InternalError>(batch != nullptr, "the data ended before the last step");
   const double data_seconds = seconds_since(begin);
   const auto& traced = config_.trainer.trace_steps;
@@ -346,15 +382,13 @@ void Trainer::save(bool wait) {
   if (validation_loss_) state.metrics["val_loss"] = *validation_loss_;
   if (best_loss_) state.metrics["best_val_loss"] = *best_loss_;
   checkpoints_->wait();  // the snapshot before this one is written: at most one is in memory
-  run::ModelTextFiles files;
   model::huggingface::SpecialTokens special;
   if (tokenizer_) {
-    files = tokenizer_files(*tokenizer_);
     special.bos = tokenizer_->bos_id();
     special.pad = tokenizer_->pad_id();
     if (const auto eod = tokenizer_->eod_id()) special.eos = {*eod};
   }
-  auto snapshot = run::take_snapshot(*rank_, files, special, state);
+  auto snapshot = run::take_snapshot(*rank_, tokenizer_files_, special, state);
   checkpoints_->save(state, std::move(snapshot));
   saved_step_ = step_;
   if (wait) checkpoints_->wait();

@@ -26,6 +26,8 @@ namespace stoa::train {
 struct TrainerParts {
   RunConfig config;
   std::string config_yaml;  // resolved
+  std::string preset;       // see watch::RunStart
+  std::vector<watch::ConfigChange> changes;
   std::function<run::Machine()> make_machine;
   std::function<run::Machine(const run::Machine&)> make_meta_machine;
   Console& console;
@@ -48,6 +50,8 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
 
   void set_up();
+  void make_directory();
+  void discard_directory() noexcept;
   void start_or_resume();
   void announce();
   void loop(watch::RunFinish& finish);
@@ -62,6 +66,7 @@ class Trainer {
   TrainerParts parts_;
   const RunConfig& config_;
   fs::path directory_;
+  fs::path made_;  // the highest directory that this process made for it, or ""
   std::optional<token::Tokenizer> tokenizer_;
   std::unique_ptr<TrainingPlan> plan_;
   std::unique_ptr<run::Machine> machine_;
@@ -69,6 +74,8 @@ class Trainer {
   data::DatasetTriple datasets_;
   std::unique_ptr<ckpt::CheckpointWriter> checkpoints_;
   std::unique_ptr<data::Prefetcher> prefetch_;
+  const data::Batch* next_batch_ = nullptr;  // read ahead of the first step
+  run::ModelTextFiles tokenizer_files_;
   data::Batch validation_batch_;  // its memory is kept
 
   std::int64_t step_ = 0, samples_ = 0, tokens_ = 0;  // done

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "watch/append.h"
 
 namespace stoa::watch {
 namespace {
@@ -125,13 +126,7 @@ void MetricsFile::on_validation(const ValidationReport& validation) { append(met
 void MetricsFile::append(std::string line) {
   require<InternalError>(fd_ >= 0, "metrics for '{}' before the run started", path_.string());
   line += '\n';
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t n = ::write(fd_, rest.data(), rest.size());
-    if (n < 0 && errno == EINTR) continue;
-    require<IoError>(n > 0, "cannot write '{}': {}", path_.string(), std::strerror(errno));
-    rest.remove_prefix(static_cast<std::size_t>(n));
-  }
+  append_whole(fd_, line, path_);
 }
 
 }  // namespace stoa::watch

@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -133,6 +136,43 @@ TEST(MetricsFile, ReadOnlyDirectoryIsAClearError) {
   } catch (const IoError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("metrics.jsonl': Permission denied"));
   }
+}
+
+// While it lives, files of this process end at `bytes`: writing fails in the middle of a record, as on a full
+// disk.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) std::abort();
+  }
+  ~FileLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST(MetricsFile, AFullDiskTearsNoLine) {
+  TemporaryDirectory directory;
+  const fs::path path = directory.path() / "metrics.jsonl";
+  MetricsFile file(path);
+  file.on_start(test::small_start());
+  file.on_step(test::step_report(10));
+  const std::string first = read_text(path);
+  {
+    const FileLimit limit(first.size() + 20);
+    EXPECT_THROW(file.on_step(test::step_report(20)), IoError);
+  }
+  EXPECT_EQ(read_text(path), first);
+  file.on_step(test::step_report(30));  // there is room again
+  EXPECT_EQ(read_text(path), first + metrics_line(test::step_report(30)) + "\n");
 }
 
 }  // namespace

@@ -115,6 +115,20 @@ std::string quoted(const std::string& argument) {
   return out + "'";
 }
 
+std::string changes_table(const RunStart& start) {
+  const std::string against =
+      start.preset.empty() ? "the defaults" : fmt::format("the preset {}", escape_html(start.preset));
+  if (start.changes.empty()) return fmt::format("<p class=\"quiet\">The configuration is {}.</p>", against);
+  std::string out = fmt::format(
+      "<h3>Changes against {}</h3><div class=\"card\"><table><tr><th>key</th><th>{}</th><th>this "
+      "run</th></tr>",
+      against, start.preset.empty() ? "default" : "preset");
+  for (const ConfigChange& change : start.changes)
+    out += fmt::format("<tr><td class=\"label\"><code>{}</code></td><td>{}</td><td>{}</td></tr>",
+                       escape_html(change.key), escape_html(change.preset), escape_html(change.value));
+  return out + "</table></div>";
+}
+
 }  // namespace
 
 std::string time_section(const RunStory& story) {
@@ -131,6 +145,8 @@ std::string time_section(const RunStory& story) {
     sum.snapshot_seconds += s.snapshot_seconds;
   }
   if (steps == 0) return "";
+  const PlannedTimes& plan = story.start().planned_times;
+  const bool planned = plan.compute > 0;
   const double parts_of_step = sum.compute_seconds + sum.data_seconds + sum.save_seconds;
   const std::array parts = {
       Part{"compute", "c1", sum.compute_seconds},
@@ -151,17 +167,29 @@ std::string time_section(const RunStory& story) {
     if (p.seconds < 0.0005 * all) continue;
     bar += fmt::format("<i class=\"{}\" style=\"flex:{:.5f} 0 0\" title=\"{}: {:.1f} %\"></i>", p.style,
                        p.seconds / all, p.name, 100 * p.seconds / all);
+    // Waiting, validation and saving are planned as nothing.
+    const double expected = &p == &parts.front() ? plan.compute : 0;
     rows += fmt::format(
-        "<tr><td class=\"label key {}\"><i></i>{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1f} "
+        "<tr><td class=\"label key {}\"><i></i>{}</td>{}<td class=\"n\">{}</td><td class=\"n\">{:.1f} "
         "%</td><td "
         "class=\"n\">{}</td></tr>",
-        p.style, p.name, duration(p.seconds / steps), 100 * p.seconds / all,
+        p.style, p.name,
+        planned ? fmt::format("<td class=\"n\">{}</td>", expected > 0 ? duration(expected) : "") : "",
+        duration(p.seconds / steps), 100 * p.seconds / all,
         p.seconds < 60 ? fmt::format("{:.1f} s", p.seconds) : format_duration(p.seconds));
   }
   std::string out = "<section><h2>Time per step</h2><div class=\"card\">" + bar +
-                    "</div><table><tr><th>part</th><th class=\"n\">per step</th>"
+                    "</div><table><tr><th>part</th>" + (planned ? "<th class=\"n\">planned</th>" : "") +
+                    "<th class=\"n\">per step</th>"
                     "<th class=\"n\">share</th><th class=\"n\">in all</th></tr>" +
                     rows + "</table>";
+  if (planned)
+    out +=
+        "<p class=\"quiet\">Planned: the products of a step at the machine's own matrix rate, which nothing "
+        "reaches.</p>";
+  if (plan.communication > 0 || plan.bubble > 0)
+    out += fmt::format("<p class=\"quiet\">Planned exposed communication {}, bubble {} per step.</p>",
+                       duration(plan.communication), duration(plan.bubble));
   if (one_rank(story.start()))
     out += "<p class=\"quiet\">Exposed communication and bubble: none, one rank.</p>";
   std::int64_t lost = 0;
@@ -278,6 +306,7 @@ std::string repeat_section(const RunStory& story) {
   if (!story.newest_checkpoint().empty())
     out += row("newest checkpoint", "<code>" + escape_html(story.newest_checkpoint()) + "</code>");
   out += "</table></div>";
+  if (!start.config_yaml.empty()) out += changes_table(start);
   if (story.sessions().size() > 1) {
     out +=
         "<h3>Processes of this run</h3><div class=\"card\"><table><tr><th>process</th><th class=\"n\">from "

@@ -118,6 +118,9 @@ TEST(Report, SectionsInTheOrderOfTheContract) {
   EXPECT_THAT(page, HasSubstr("class=\"badge done\">done"));
   EXPECT_THAT(page, HasSubstr("The run used exactly what was planned."));
   EXPECT_THAT(page, HasSubstr("stoa train shakespeare.yaml"));
+  EXPECT_THAT(page, HasSubstr("<h3>Changes against the preset tiny</h3>"));
+  EXPECT_THAT(page, HasSubstr("<code>model.hidden_size</code></td><td>256</td><td>384</td>"));
+  EXPECT_THAT(page, HasSubstr("compute</td><td class=\"n\">88.0 ms</td>"));
   EXPECT_THAT(page, HasSubstr("00ff00ff00ff00ff"));
   EXPECT_EQ(count_of(page, "<svg class=\"chart\""), 5U);
   EXPECT_EQ(count_of(page, "class=\"sample\""), 10U);

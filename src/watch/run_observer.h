@@ -12,6 +12,18 @@
 
 namespace stoa::watch {
 
+// What a step was planned to take, in seconds; zero where nothing is planned.
+struct PlannedTimes {
+  double compute = 0;        // its matrix products at the machine's own rate, recomputation included
+  double communication = 0;  // exposed
+  double bubble = 0;
+};
+
+// A field of the configuration that differs from the preset.
+struct ConfigChange {
+  std::string key, preset, value;
+};
+
 // Known before the first step.
 struct RunStart {
   std::string name;
@@ -28,8 +40,11 @@ struct RunStart {
   double planned_seconds = 0;   // trainer.max_time, or 0
   double gemm_tflops = 0;       // the machine's own rate at start, in compute precision
   MemoryTable planned{};        // bytes per category
+  PlannedTimes planned_times;   // of one step
   std::string schedule;         // text form of one rank's actions
   std::string config_yaml;      // resolved
+  std::string preset;           // what the configuration is compared with: "tiny", "" for the defaults
+  std::vector<ConfigChange> changes;  // its differences from that
   std::string version, commit;
   std::string tokenizer_fingerprint;
   std::vector<std::string> data;  // prefixes with weights

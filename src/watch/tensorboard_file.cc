@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "watch/append.h"
 #include "watch/crc32c.h"
 
 namespace stoa::watch {
@@ -175,14 +176,7 @@ void TensorboardFile::on_sample(const SampleReport& sample) {
 
 void TensorboardFile::append(std::string_view event) {
   require<InternalError>(fd_ >= 0, "an event for '{}' before the run started", directory_.string());
-  const std::string record = frame_record(event);
-  std::string_view rest = record;
-  while (!rest.empty()) {
-    const ssize_t n = ::write(fd_, rest.data(), rest.size());
-    if (n < 0 && errno == EINTR) continue;
-    require<IoError>(n > 0, "cannot write '{}': {}", path_.string(), std::strerror(errno));
-    rest.remove_prefix(static_cast<std::size_t>(n));
-  }
+  append_whole(fd_, frame_record(event), path_);
 }
 
 }  // namespace stoa::watch

@@ -63,6 +63,9 @@ inline RunStart small_start() {
   start.planned[static_cast<int>(MemoryCategory::kActivations)] = 310'000'000;
   start.schedule = "F0.0 B0.0 F0.1 B0.1 RD0 STEP";
   start.config_yaml = "name: shakespeare\ntrainer:\n  max_steps: 5000\n";
+  start.planned_times.compute = 0.088;
+  start.preset = "tiny";
+  start.changes = {{"model.hidden_size", "256", "384"}};
   start.version = "0.1.0";
   start.commit = "2d7a3f5";
   start.tokenizer_fingerprint = "00ff00ff00ff00ff";

@@ -36,7 +36,7 @@ class BadInput : public Workplace {
 
   void refuse_training(const Arguments& more, const std::vector<std::string>& words) {
     fs::remove_all(path("run"));
-    refuse(train("run", more), words, "run/checkpoints");
+    refuse(train("run", more), words, "run");
   }
 
   void expect_no_temporary_files() const {
@@ -149,8 +149,11 @@ TEST_F(BadInput, DataFiles) {
 
 TEST_F(BadInput, DataThatDoesNotFit) {
   // Ids up to 299, a model of 100, and no tokenizer that could tell.
-  refuse(train("ids", {"model.tokenizer=null", "model.vocab_size=100"}), {"vocabulary has 100"},
-         "ids/checkpoints/latest");
+  refuse(train("runs/ids", {"model.tokenizer=null", "model.vocab_size=100"}), {"vocabulary has 100"}, "runs");
+  fs::create_directory(path("mine"));  // made by the user: it stays, and nothing is put into it
+  refuse(train("mine", {"model.tokenizer=null", "model.vocab_size=100"}), {"vocabulary has 100"},
+         "mine/config.yaml");
+  EXPECT_TRUE(fs::exists(path("mine")));
   write_text(path("other.txt"), pseudo_prose(3, 500) + "other other other words\n");
   stoa_ok({"tokenizer", "train", "other.txt", "--vocab-size", "310", "--output", "other"});
   refuse_training({"model.tokenizer=other"}, {"tokenizer", "data"});
@@ -192,6 +195,13 @@ TEST_F(BadInput, ModelsAndCheckpoints) {
   refuse_training({"restore_from_path=bare", "model.num_layers=3"}, {"layers.2", "missing"});
   refuse(train("base", {"exp_manager.resume_if_exists=false"}), {"base", "resume"});
   refuse(train("base", {"model.num_layers=1"}), {"base"});
+  // Equal shapes, another function.
+  refuse(train("base", {"model.num_attention_heads=4"}), {"base", "model.num_attention_heads", "2", "4"});
+  refuse(train("base", {"model.layernorm_epsilon=1e-3"}), {"model.layernorm_epsilon", "1e-05", "0.001"});
+  refuse_training({"restore_from_path=bare", "model.num_attention_heads=4"},
+                  {"bare", "model.num_attention_heads"});
+  refuse_training({"restore_from_path=bare", "model.activation=relu"},
+                  {"model.activation", "gelu_tanh", "relu"});
   fs::copy(path("bare"), path("none"));
   fs::remove(path("none/model.safetensors"));
   refuse({"generate", "none", "--prompt", "a"}, {"none"});

@@ -29,6 +29,12 @@ TEST_F(Train, WritesTheWholeRunDirectoryAndEveryCommandReadsIt) {
   EXPECT_EQ(events, 1);
   EXPECT_EQ(fs::read_symlink(path("run") / "checkpoints/latest"), "step-0000060");
 
+  const std::string report = read_text(path("run") / "report.html");
+  EXPECT_THAT(report, HasSubstr("Changes against the preset tiny"));
+  EXPECT_THAT(report, HasSubstr("<code>model.hidden_size</code></td><td>128</td><td>32</td>"));
+  EXPECT_THAT(report, HasSubstr("stoa train tiny model.num_layers=2"));
+  EXPECT_THAT(report, HasSubstr("<th class=\"n\">planned</th>"));
+
   const auto steps = metrics("run");
   ASSERT_EQ(steps.size(), 60u);
   for (const char* key : {"step", "samples", "tokens", "loss", "lr", "grad_norm", "loss_scale",

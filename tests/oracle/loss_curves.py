@@ -12,7 +12,6 @@ clipping at 1.0, cosine after warm-up with the rate of the samples seen before a
          (root mean square). Stoa runs with fp32_residual_connection false (its default) and true (as autocast does).
 
   python tests/oracle/loss_curves.py fp32 bf16 [--models gpt2 llama] [--seeds 1 2 3] [--json FILE]
-  python tests/oracle/loss_curves.py merge --merge FILE… --json FILE      results of seeds that were run apart
 
 Needs: pip install torch transformers; a C++ compiler for torch.compile. Exit status 1 when a bar is missed.
 """
@@ -155,6 +154,7 @@ def run_fp32(args, rows):
 
 def run_bf16(args, rows):
     for name in args.models:
+        found = {}
         for seed in args.seeds:
             with tempfile.TemporaryDirectory() as folder:
                 folder = pathlib.Path(folder)
@@ -174,38 +174,24 @@ def run_bf16(args, rows):
                          ("eager", "fp32"), ("compiled", "fp32"), ("stoa", "fp32"), ("stoa fp32 residual", "fp32")]:
                 if a not in curves or b not in curves: continue
                 d = distance(curves[a], curves[b])
+                found.setdefault((a, b), []).append(d)
                 rows.append(show({"model": name, "precision": "bf16", "seed": seed, "steps": args.bf16_steps, "pair": f"{a} - {b}",
                                   "last_loss": float(np.mean(curves[b][-10:, 0])), **d}))
             print(f"{name}, seed {seed}: {seconds:.0f} s", flush=True)
-        if not args.no_compile: judge(name, rows)
-
-
-def judge(name, rows):
-    """Adds the verdicts over all seeds of a model."""
-    found = lambda pair: [row for row in rows if row["model"] == name and row["precision"] == "bf16" and row.get("pair") == pair]
-    total = lambda pair: {"max": max(d["max"] for d in found(pair)),
-                          "rms": math.sqrt(sum(d["rms"]**2 for d in found(pair)) / len(found(pair)))}
-    bar = total("compiled - eager")
-    for key in ("stoa", "stoa fp32 residual"):
-        mine = total(f"{key} - eager")
-        seeds = [row["seed"] for row in found(f"{key} - eager")]
-        rows.append(show({"model": name, "precision": "bf16", "steps": found(f"{key} - eager")[0]["steps"], "seeds": seeds, "verdict": key,
-                          "rms": mine["rms"], "bar_rms": bar["rms"], "max": mine["max"], "bar_max": bar["max"],
-                          "passed": mine["rms"] <= bar["rms"]}))
-
-
-def merge(args, rows):
-    """One result of several: seeds that were run one by one."""
-    parts = [json.loads(pathlib.Path(path).read_text()) for path in args.merge]
-    args.hidden, = {part["hidden"] for part in parts}
-    for part in parts: rows += [row for row in part["rows"] if "verdict" not in row]
-    for name in dict.fromkeys(row["model"] for row in rows): judge(name, rows)
+        total = lambda pair: {"max": max(d["max"] for d in found[pair]),
+                              "rms": math.sqrt(sum(d["rms"]**2 for d in found[pair]) / len(found[pair]))}
+        if args.no_compile: continue
+        bar = total(("compiled", "eager"))
+        for key in ("stoa", "stoa fp32 residual"):
+            mine = total((key, "eager"))
+            rows.append(show({"model": name, "precision": "bf16", "steps": args.bf16_steps, "seeds": args.seeds, "verdict": key,
+                              "rms": mine["rms"], "bar_rms": bar["rms"], "max": mine["max"], "bar_max": bar["max"],
+                              "passed": mine["rms"] <= bar["rms"]}))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="+", choices=["fp32", "bf16", "merge"])
-    parser.add_argument("--merge", nargs="+", default=[], metavar="FILE", help="results of bf16 runs, one seed each")
+    parser.add_argument("what", nargs="+", choices=["fp32", "bf16"])
     parser.add_argument("--stoa", default=oracle.default_stoa())
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
@@ -220,7 +206,6 @@ def main():
     rows = []
     if "fp32" in args.what: run_fp32(args, rows)
     if "bf16" in args.what: run_bf16(args, rows)
-    if "merge" in args.what: merge(args, rows)
     if args.json:
         pathlib.Path(args.json).write_text(
             json.dumps({"torch": torch.__version__, "transformers": transformers.__version__, "threads": torch.get_num_threads(), "hidden": args.hidden,

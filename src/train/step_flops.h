@@ -1,0 +1,13 @@
+// What a step executes, beside what a model needs (training_plan.h).
+#pragma once
+
+#include <cstdint>
+
+#include "model/gpt.h"
+
+namespace stoa::train {
+
+// model_flops_per_token() and the forward passes of layers that are computed again in full.
+double executed_flops_per_token(const model::Gpt& model, std::int64_t sequence);
+
+}  // namespace stoa::train

@@ -1,0 +1,14 @@
+// Appending to the files that a run grows.
+#pragma once
+
+#include <string_view>
+
+#include "base/file.h"
+
+namespace stoa::watch {
+
+// Appends all of `bytes` to the open file or, where the disk is full, nothing: what was written of them is
+// taken back, so that the file holds whole records. IoError names `path`.
+void append_whole(int fd, std::string_view bytes, const fs::path& path);
+
+}  // namespace stoa::watch

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Seeds and dictionaries for the fuzz targets, made from the files of the tests.  fuzz_seeds.py OUTPUT"""
+import json
+import struct
+import sys
+from pathlib import Path
+
+root = Path(__file__).resolve().parents[2]
+fixtures = root / "tests" / "fixtures"
+output = Path(sys.argv[1])
+
+
+def write(target, seeds, words):
+    directory = output / target
+    directory.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(seeds):
+        (directory / f"seed-{number:03}").write_bytes(seed if isinstance(seed, bytes) else seed.encode())
+    lines = []
+    for word in words:
+        quoted = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\x{b:02x}" for b in word.encode())
+        lines.append(f'"{quoted}"\n')
+    (output / f"{target}.dict").write_text("".join(lines))
+
+
+def safetensors(header, size=0):
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + b"x" * size
+
+
+def idx(lengths, dtype=8, width=2):
+    offsets = [sum(lengths[:i]) * width for i in range(len(lengths))]
+    documents = range(len(lengths) + 1)
+    return (b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, dtype, len(lengths), len(lengths) + 1)
+            + struct.pack(f"<{len(lengths)}i", *lengths) + struct.pack(f"<{len(lengths)}q", *offsets)
+            + struct.pack(f"<{len(lengths) + 1}q", *documents))
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+write("safetensors", [
+    safetensors({"a.weight": tensor("BF16", [3, 2], 0, 12), "b": tensor("F32", [4], 12, 28)}, 28),
+    safetensors({"__metadata__": {"format": "pt"}}),
+    safetensors({"__metadata__": {"a": "b"}, "e": tensor("F16", [0, 5], 0, 0), "n": tensor("I64", [], 0, 8)}, 8),
+    json.dumps({"format": 1, "sequence": 1, "training": {"step": 1, "samples": 2, "loss_scale": [1.5], "metrics": {"val_loss": 2.5}},
+                "files": [{"path": "model/config.json", "bytes": 3, "checksum": "5"}]}),
+], ['"dtype"', '"shape"', '"data_offsets"', '"__metadata__"', '"BOOL"', '"F8_E4M3"', '"U8"', '"F64"', "18446744073709551615",
+    "9223372036854775807", "-1", "1e9", "[0,0]", "null", "\\u0000", '"checksum"', '"manifest_checksum"', '"format"'])
+
+write("idx", [idx([5, 3, 7]), idx([]), idx([15], 8), idx([7], 4, 4), idx([1] * 15)],
+      ["MMIDIDX", "\0\0\0\0\0\0\0\1"])
+
+tokenizers = sorted(fixtures.glob("token/*/tokenizer.json"))
+small = []
+for path in tokenizers:
+    model = json.loads(path.read_text())
+    for keep in (300, 20):  # a small vocabulary: thousands of runs a second
+        vocabulary = dict(list(model["model"]["vocab"].items())[:keep])
+        cut = dict(model, model=dict(model["model"], vocab=vocabulary, merges=[
+            m for m in model["model"]["merges"]
+            if all(p in vocabulary for p in (m if isinstance(m, list) else m.split(" ")))
+            and "".join(m if isinstance(m, list) else m.split(" ")) in vocabulary]))
+        small.append(json.dumps(cut, ensure_ascii=False, separators=(",", ":")))
+write("tokenizer_json", small + [p.read_bytes() for p in sorted(fixtures.glob("token/fuzz/*"))],
+      ['"added_tokens"', '"id":', '"content"', '"special"', '"normalized"', '"lstrip"', '"model"', '"vocab"', '"merges"',
+       '"byte_fallback"', '"ignore_merges"', '"unk_token"', '"pre_tokenizer"', '"Split"', '"ByteLevel"', '"Regex"',
+       '"Sequence"', '"normalizer"', '"NFC"', '"Prepend"', '"Replace"', '"decoder"', '"Strip"', '"post_processor"',
+       '"TemplateProcessing"', '"SpecialToken"', '"chat_template"', '"eos_token"', '"added_tokens_decoder"', "2147483647",
+       "-1", "null", "true", "\\ud83d", "<0x0A>"])
+
+write("yaml", [p.read_text() for p in sorted((root / "configs").glob("*.yaml"))] + [
+    "name: x\na: {count: 3, list: [1, 2.5, 1e-4]}\nflag: true\n",
+    'a.count=3\nname: "${a.count} and ${.flag}"\nflag: null\n',
+    "a: &x [1, [2, 3], {b: *x}]\nnumber: ${multiply:2,${add:1,2}}\n",
+    "? key\n: value\n--- # comment\n%YAML 1.2\n!!str tag: !x y\n<<: *z\n",
+    "a: 5\nname: >-\n  folded ${name}\n  ${divide:1,0}\nold: {x: ${nowhere}}\n"],
+      ["${", "}", "&a ", "*a", ": ", "- ", "|\n", ">-\n", "!!str ", "<<: ", "---\n", "? ", "count", "list", "flag", "name",
+       "number", "a.b.c", "${multiply:", "${a.count}", "${..}", "1e9", ".inf", "0x10", "null", "~", "\u2028"])
+
+write("chat_template", json.loads((fixtures / "chat" / "templates.json").read_text())["templates"],
+      ["{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "for ", " in ", "endfor", "if ", "elif ", "else", "endif", "set ",
+       "endset", "macro ", "endmacro", "call", "filter ", "loop.index0", "loop.first", "loop.last", "namespace(", "messages",
+       "message['content']", "message.role", "tools", "add_generation_prompt", "bos_token", "raise_exception(", "range(",
+       "| tojson", "| trim", "| length", "| join(", "| map(", "| selectattr(", "is defined", "is none", "is string", "not ",
+       " and ", " or ", " ~ ", "//", "**", "[::-1]", "[1:]", ".split(", ".strip()", ".startswith(", "strftime_now(", "break",
+       "continue", "generation", "endgeneration", "'", '"', "\\"])
