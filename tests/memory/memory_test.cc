@@ -154,6 +154,8 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
     Console quiet(Console::Level::kQuiet);
     train::Trainer trainer({config,
                             cli::show_run_config(config),
+                            "",
+                            {},
                             two_threads,
                             cli::make_meta_machine,
                             quiet,

@@ -18,10 +18,11 @@ constexpr std::int64_t kRouterTokens = 64;
 // Which rows are whose is not known when memory is laid out: the most that any number of rows of one expert
 // needs.
 template <class MakeOp>
-std::size_t largest_workspace(std::int64_t rows, InstructionSet isa, int workers, const MakeOp& make) {
+std::size_t largest_workspace(std::int64_t rows, const MatrixKernels& kernels, int workers,
+                              const MakeOp& make) {
   std::size_t most = 0;
   for (std::int64_t n = 1; n <= rows; ++n)
-    most = std::max(most, workspace_bytes(gemm_of(make(n)), isa, workers));
+    most = std::max(most, workspace_bytes(gemm_of(make(n)), kernels, workers));
   return most;
 }
 
@@ -42,9 +43,9 @@ LinearBackwardWeight of_rows(const GroupedLinearBackwardWeight& op, std::int64_t
 }
 
 template <class Op>
-void run_grouped(const Op& op, InstructionSet isa, WorkerPool& pool, void* workspace) {
+void run_grouped(const Op& op, const MatrixKernels& kernels, WorkerPool& pool, void* workspace) {
   for_each_expert(op.sorted_experts, [&](std::int64_t expert, std::int64_t begin, std::int64_t end) {
-    run(gemm_of(of_rows(op, expert, begin, end - begin)), isa, pool, workspace);
+    run(gemm_of(of_rows(op, expert, begin, end - begin)), kernels, pool, workspace);
   });
 }
 
@@ -120,12 +121,12 @@ void CpuBackend::execute(const ScaleRowsBackward& op, Resources resources) {
 
 void CpuBackend::execute(const GroupedLinearForward& op, Resources resources) {
   if (op.x.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
-  run_grouped(op, isa_, pool_, resources.workspace);
+  run_grouped(op, products_, pool_, resources.workspace);
 }
 
 void CpuBackend::execute(const GroupedLinearBackwardInput& op, Resources resources) {
   if (op.dy.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
-  run_grouped(op, isa_, pool_, resources.workspace);
+  run_grouped(op, products_, pool_, resources.workspace);
 }
 
 void CpuBackend::execute(const GroupedLinearBackwardWeight& op, Resources resources) {
@@ -142,22 +143,22 @@ void CpuBackend::execute(const GroupedLinearBackwardWeight& op, Resources resour
     });
     clear(experts);
   }
-  run_grouped(op, isa_, pool_, resources.workspace);
+  run_grouped(op, products_, pool_, resources.workspace);
 }
 
 std::size_t CpuBackend::workspace_bytes(const GroupedLinearForward& op) const {
   if (op.x.dtype == DType::kF64) return 0;
-  return largest_workspace(op.x.rows(), isa_, pool_.size(),
+  return largest_workspace(op.x.rows(), products_, pool_.size(),
                            [&](std::int64_t n) { return of_rows(op, 0, 0, n); });
 }
 std::size_t CpuBackend::workspace_bytes(const GroupedLinearBackwardInput& op) const {
   if (op.dy.dtype == DType::kF64) return 0;
-  return largest_workspace(op.dy.rows(), isa_, pool_.size(),
+  return largest_workspace(op.dy.rows(), products_, pool_.size(),
                            [&](std::int64_t n) { return of_rows(op, 0, 0, n); });
 }
 std::size_t CpuBackend::workspace_bytes(const GroupedLinearBackwardWeight& op) const {
   if (op.x.dtype == DType::kF64) return 0;
-  return largest_workspace(op.x.rows(), isa_, pool_.size(),
+  return largest_workspace(op.x.rows(), products_, pool_.size(),
                            [&](std::int64_t n) { return of_rows(op, 0, 0, n); });
 }
 
