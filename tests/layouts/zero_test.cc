@@ -113,6 +113,36 @@ TEST(Zero, UnderTensorParallelism) {
     }
 }
 
+// Four heads on three tensor ranks: columns of padding lie between those of canonical tensors.
+TEST(Zero, UnderTensorRanksThatDoNotDivide) {
+  const TestRun run = short_run(true, 4);
+  run::Layout layout = layout_of(3, 1, 1, 2, 1);
+  const RunResult one = run_layout(run, data_parallel(1)), replicated = run_layout(run, layout);
+  EXPECT_THAT(differences(one, replicated, kRounding), IsEmpty());
+  layout.zero_stage = 3;
+  layout.overlap_grad_reduce = true;
+  EXPECT_THAT(differences(replicated, run_layout(run, layout), 0), IsEmpty());
+}
+
+// Sixteen ranks of everything at once.
+TEST(Zero, UnderAllAxes) {
+  TestRun run = short_run(true, 8);
+  run.config.num_layers = 4;
+  run.config.recompute = {model::RecomputeGranularity::kSelective, {}, {}};
+  run::Layout layout = layout_of(2, 1, 1, 4, 2);
+  layout.sequence_parallel = true;
+  layout.schedule = "interleaved";
+  layout.chunks = 2;
+  const RunResult one = run_layout(run, data_parallel(1)), replicated = run_layout(run, layout);
+  EXPECT_THAT(differences(one, replicated, kRounding), IsEmpty());
+  layout.overlap_grad_reduce = true;
+  layout.bucket_bytes = 5000;
+  for (const int stage : {1, 2, 3}) {
+    layout.zero_stage = stage;
+    EXPECT_THAT(differences(replicated, run_layout(run, layout), 0), IsEmpty()) << "stage " << stage;
+  }
+}
+
 TEST(Zero, RanksWithoutValidTokens) {
   TestRun run = short_run(true, 4);
   run.masked_rows = 1;
