@@ -2,6 +2,7 @@
 
 #include "cli/bench_gemm.h"
 #include "cli/bench_ops.h"
+#include "cli/bench_pipeline.h"
 #include "cli/bench_train.h"
 
 namespace stoa::cli {
@@ -12,6 +13,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   add_bench_gemm(*bench, context);
   add_bench_ops(*bench, context);
   add_bench_train(*bench, context);
+  add_bench_pipeline(*bench, context);
 }
 
 }  // namespace stoa::cli

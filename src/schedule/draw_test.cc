@@ -35,6 +35,14 @@ TEST(Draw, UnevenChunksTakeTheirTimes) {
   EXPECT_THROW(to_report(one_forward_one_backward(2, 3), durations), ConfigError);
 }
 
+TEST(Simulate, MeasuredTimesOfChunks) {
+  Durations durations;
+  durations.chunks = {{1, 2, 0, 0}, {3, 4, 0, 0}};
+  // F0 F1 B1 B0 one after the other.
+  EXPECT_EQ(simulate(one_forward_one_backward(2, 1), durations).makespan, 1 + 3 + 4 + 2);
+  EXPECT_THROW(simulate(one_forward_one_backward(3, 1), durations), ConfigError);
+}
+
 TEST(Draw, SvgHasABarForEveryComputation) {
   const Schedule schedule = zero_bubble_v(2, 4);
   const std::string svg = to_svg(schedule, {});

@@ -115,6 +115,13 @@ class Simulation {
 }  // namespace
 
 double Durations::of(const Action& action) const {
+  if (!chunks.empty() && is_compute(action.kind)) {
+    const Chunk& chunk = chunks[action.chunk];
+    return action.kind == ActionKind::kForward         ? chunk.forward
+           : action.kind == ActionKind::kBackward      ? chunk.backward
+           : action.kind == ActionKind::kBackwardInput ? chunk.backward_input
+                                                       : chunk.backward_weight;
+  }
   const double factor = chunk_weight.empty() ? 1 : chunk_weight[action.chunk];
   switch (action.kind) {
     case ActionKind::kForward:
@@ -147,6 +154,9 @@ Timeline simulate(const Schedule& schedule, const Durations& durations) {
            std::all_of(durations.chunk_weight.begin(), durations.chunk_weight.end(), positive)),
       "chunk weights must be {} positive numbers, got {}", schedule.placement.chunks(),
       durations.chunk_weight.size());
+  require<ConfigError>(
+      durations.chunks.empty() || static_cast<int>(durations.chunks.size()) == schedule.placement.chunks(),
+      "times of {} chunks for a schedule of {}", durations.chunks.size(), schedule.placement.chunks());
   return Simulation(schedule, durations).run();
 }
 

@@ -16,6 +16,11 @@ struct Durations {
   double backward = -1;       // of both gradients together; < 0: the sum of the two
   bool pairs_as_one = false;  // overlapped pairs send when both are done, else they run and send one by one
   std::vector<double> chunk_weight;  // factor per chunk on its computations (uneven stages); empty: 1
+  // Measured: in place of all the times above but communication. Empty: none.
+  struct Chunk {
+    double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
+  };
+  std::vector<Chunk> chunks;
   double of(const Action& action) const;
 };
 

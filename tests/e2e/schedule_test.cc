@@ -31,6 +31,18 @@ TEST_F(ScheduleShow, TimesOfChunks) {
       << wrong.text();
 }
 
+TEST_F(ScheduleShow, SchedulesRunBesideTheirSimulation) {
+  const auto bench = json_of(Arguments{"bench", "pipeline"} + micro_model() +
+                             Arguments{"model.vocab_size=300", "model.num_layers=4", "--schedules",
+                                       "1f1b,interleaved,zb-v", "--rounds", "1", "--json"});
+  ASSERT_EQ(bench["schedules"].size(), 3u);
+  for (const auto& s : bench["schedules"]) {
+    EXPECT_GT(s["step_seconds"].get<double>(), 0) << s;
+    EXPECT_GT(s["simulated_seconds"].get<double>(), 0) << s;
+  }
+  EXPECT_EQ(bench["schedules"][0]["speed"], 1);
+}
+
 TEST_F(ScheduleShow, RefusesWithTheNearestChoice) {
   const Outcome refused = stoa({"schedule", "show", "interleaved", "--stages", "4", "--microbatches", "6"});
   EXPECT_NE(refused.exit_code, 0);
