@@ -1,6 +1,8 @@
 #include "cli/train_command.h"
 
+#include <charconv>
 #include <memory>
+#include <optional>
 
 #include "base/console.h"
 #include "cli/config_command.h"
@@ -19,6 +21,9 @@ struct TrainArguments {
   ConfigArguments config;
   MachineOptions machine;
   std::int64_t ranks = 1;
+  std::string dump_steps;
+  train::TrainerParts::Dump dump;
+  std::optional<std::int64_t> stop_after;
 };
 
 // The command again, as a shell would take it.
@@ -36,6 +41,34 @@ std::vector<std::string> command_of(const TrainArguments& arguments) {
   if (arguments.machine.threads) option("--threads", std::to_string(*arguments.machine.threads));
   if (arguments.machine.instruction_set) option("--instruction-set", *arguments.machine.instruction_set);
   return command;
+}
+
+// "1-3,7" -> {1, 2, 3, 7}
+std::vector<std::int64_t> parse_steps(std::string_view text) {
+  constexpr std::int64_t kMost = 100'000;
+  std::vector<std::int64_t> steps;
+  const auto wrong = [&] {
+    fail<UsageError>("--dump-tensors takes steps from 1 on, as 1 or 1-3,7 (at most {}); got '{}'", kMost,
+                     text);
+  };
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    std::int64_t first = 0;
+    auto read = std::from_chars(at, end, first);
+    if (read.ec != std::errc() || first < 1) wrong();
+    std::int64_t last = first;
+    if (read.ptr != end && *read.ptr == '-') {
+      read = std::from_chars(read.ptr + 1, end, last);
+      if (read.ec != std::errc() || last < first) wrong();
+    }
+    if (last - first >= kMost - static_cast<std::int64_t>(steps.size())) wrong();
+    for (std::int64_t step = first; step <= last; ++step) steps.push_back(step);
+    at = read.ptr;
+    if (at == end) break;
+    if (*at != ',' || ++at == end) wrong();
+  }
+  return steps;
 }
 
 void train(const TrainArguments& arguments, Context& context) {
@@ -56,15 +89,29 @@ void train(const TrainArguments& arguments, Context& context) {
                        "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
   const auto owned = watch::make_observers(*directory, context.console,
                                            {config.exp_manager.create_tensorboard_logger, true});
+  train::TrainerParts::Dump dump = arguments.dump;
+  dump.steps = parse_steps(arguments.dump_steps);
+  if (dump.directory.empty()) dump.directory = fs::path(*directory) / ckpt::kDumpFolder;
   std::vector<watch::RunObserver*> observers;
   for (const auto& observer : owned) observers.push_back(observer.get());
   const PresetChanges against = changes_against_preset(arguments.config.config, config);
   std::vector<watch::ConfigChange> changes;
   for (const auto& change : against.changes) changes.push_back({change.path, change.from, change.to});
-  train::Trainer trainer({config, show_run_config(config), against.preset, changes,
-                          [machine] { return make_machine(machine); }, make_meta_machine, context.console,
-                          observers, interrupt.token(), command_of(arguments), std::string(version()),
-                          std::string(commit())});
+  train::Trainer trainer({config,
+                          show_run_config(config),
+                          against.preset,
+                          changes,
+                          [machine] { return make_machine(machine); },
+                          make_meta_machine,
+                          context.console,
+                          observers,
+                          interrupt.token(),
+                          command_of(arguments),
+                          std::string(version()),
+                          std::string(commit()),
+                          dump,
+                          {},
+                          arguments.stop_after});
   const auto finish = trainer.run();
   if (finish.reason == watch::StopReason::kSignal)
     throw Interrupted(finish.detail + "; a checkpoint was saved");
@@ -86,6 +133,23 @@ void add_train_command(CLI::App& app, Context& context) {
   command->add_option(
       "--instruction-set", arguments->machine.instruction_set,
       "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best of this processor)");
+  command
+      ->add_option("--dump-tensors", arguments->dump_steps,
+                   "Write the tensors of these steps, as 1 or 1-3,7, for `stoa compare --locate`")
+      ->type_name("STEPS");
+  command
+      ->add_option("--dump-output", arguments->dump.directory,
+                   "Where to (default: dump/ in the run directory)")
+      ->type_name("DIR");
+  command
+      ->add_option("--dump-only", arguments->dump.only,
+                   "Only tensors of these names, with * and ?: 'layers.3.*'")
+      ->type_name("NAME");
+  command
+      ->add_option("--stop-after", arguments->stop_after,
+                   "End after this step and save, as a signal would: schedules stay those of the whole run")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("STEP");
   command->callback([arguments, &context] { train(*arguments, context); });
 }
 

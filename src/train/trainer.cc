@@ -151,7 +151,10 @@ void Trainer::discard_directory() noexcept {
 void Trainer::start_or_resume() {
   const fs::path checkpoints = directory_ / "checkpoints";
   std::optional<ckpt::FoundCheckpoint> found;
-  if (fs::exists(checkpoints)) found = ckpt::find_resume(directory_);
+  if (parts_.resume_from)
+    found = ckpt::find_checkpoint(*parts_.resume_from);
+  else if (fs::exists(checkpoints))
+    found = ckpt::find_resume(directory_);
   if (found) {
     require<ConfigError>(config_.exp_manager.resume_if_exists,
                          "'{}' holds a run (its newest checkpoint is {}): resume it with "
@@ -239,6 +242,10 @@ void Trainer::loop(RunFinish& finish) {
     const std::int64_t every =
         config_.exp_manager.checkpoint.every_n_train_steps.value_or(config_.trainer.val_check_interval);
     if (checkpoints_ && due(every)) save(false);
+    if (parts_.stop_after && step_ >= *parts_.stop_after) {
+      finish.detail = fmt::format("stopped after step {}, as asked", step_);
+      return;
+    }
     if (parts_.stop.stop_requested()) {
       finish.reason = StopReason::kSignal;
       finish.detail = fmt::format("stopped by a signal after step {}", step_);
@@ -258,12 +265,13 @@ void Trainer::train_step() {
   require<InternalError>(batch != nullptr, "the data ended before the last step");
   const double data_seconds = seconds_since(begin);
   const auto& traced = config_.trainer.trace_steps;
+  const auto dump = dump_of_step(batch->rows);
   if (std::find(traced.begin(), traced.end(), step_ + 1) != traced.end()) {
     run::TraceRecorder trace;
-    rank_->step(*batch, samples_, &trace);
+    rank_->step(*batch, samples_, &trace, dump.get());
     write_trace(trace);
   } else {
-    rank_->step(*batch, samples_);
+    rank_->step(*batch, samples_, nullptr, dump.get());
   }
   ++step_;
   samples_ += batch->rows;
@@ -398,6 +406,27 @@ void Trainer::save(bool wait) {
   report.snapshot_seconds = seconds_since(begin);
   window_save_seconds_ += report.snapshot_seconds;
   for (auto* observer : parts_.observers) observer->on_checkpoint(report);
+}
+
+std::unique_ptr<run::StepDump> Trainer::dump_of_step(std::int64_t rows) {
+  const auto& dump = parts_.dump;
+  if (std::find(dump.steps.begin(), dump.steps.end(), step_ + 1) == dump.steps.end()) return nullptr;
+  const auto& options = plan_->options;
+  const auto& parallel = rank_->parallel();
+  const std::int64_t layers = options.model.config.num_layers;
+  if (!dump_)
+    dump_ = std::make_unique<ckpt::DumpWriter>(
+        dump.directory, ckpt::DumpHeader{.rank = parallel.rank(),
+                                         .ranks = parallel.grid().size(),
+                                         .layout = fmt::format("{} ranks", parallel.grid().size()),
+                                         .compute = std::string(name_of(options.precision.compute)),
+                                         .writer = "stoa " + parts_.version,
+                                         .layers = layers,
+                                         .length = options.length});
+  return std::make_unique<run::StepDump>(
+      *dump_, *machine_, parallel,
+      run::StepDump::Step{step_ + 1, samples_, rows * options.layout.data_ranks(), options.length, layers,
+                          dump.only});
 }
 
 void Trainer::write_trace(const run::TraceRecorder& trace) {
