@@ -1,7 +1,9 @@
 #include "cli/train_command.h"
 
+#include <charconv>
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "base/console.h"
 #include "cli/config_command.h"
@@ -26,6 +28,9 @@ struct TrainArguments {
 #else
   bool check = true;
 #endif
+  std::string dump_steps;
+  train::TrainerParts::Dump dump;
+  std::optional<std::int64_t> stop_after;
 };
 
 // The command again, as a shell would take it.
@@ -44,6 +49,34 @@ std::vector<std::string> command_of(const TrainArguments& arguments) {
   if (arguments.machine.threads) option("--threads", std::to_string(*arguments.machine.threads));
   if (arguments.machine.instruction_set) option("--instruction-set", *arguments.machine.instruction_set);
   return command;
+}
+
+// "1-3,7" -> {1, 2, 3, 7}
+std::vector<std::int64_t> parse_steps(std::string_view text) {
+  constexpr std::int64_t kMost = 100'000;
+  std::vector<std::int64_t> steps;
+  const auto wrong = [&] {
+    fail<UsageError>("--dump-tensors takes steps from 1 on, as 1 or 1-3,7 (at most {}); got '{}'", kMost,
+                     text);
+  };
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    std::int64_t first = 0;
+    auto read = std::from_chars(at, end, first);
+    if (read.ec != std::errc() || first < 1) wrong();
+    std::int64_t last = first;
+    if (read.ptr != end && *read.ptr == '-') {
+      read = std::from_chars(read.ptr + 1, end, last);
+      if (read.ec != std::errc() || last < first) wrong();
+    }
+    if (last - first >= kMost - static_cast<std::int64_t>(steps.size())) wrong();
+    for (std::int64_t step = first; step <= last; ++step) steps.push_back(step);
+    at = read.ptr;
+    if (at == end) break;
+    if (*at != ',' || ++at == end) wrong();
+  }
+  return steps;
 }
 
 void train(const TrainArguments& arguments, Context& context) {
@@ -72,6 +105,9 @@ void train(const TrainArguments& arguments, Context& context) {
   if (launch.first_process())
     owned = watch::make_observers(*train::run_directory(config), context.console,
                                   {config.exp_manager.create_tensorboard_logger, true});
+  train::TrainerParts::Dump dump = arguments.dump;
+  dump.steps = parse_steps(arguments.dump_steps);
+  if (dump.directory.empty()) dump.directory = *train::run_directory(config) / ckpt::kDumpFolder;
   std::optional<watch::RunFinish> finish;
   train::LaunchOptions options;
   options.timeout = std::chrono::milliseconds(
@@ -92,7 +128,10 @@ void train(const TrainArguments& arguments, Context& context) {
                               interrupt.token(),
                               command_of(arguments),
                               std::string(version()),
-                              std::string(commit())};
+                              std::string(commit()),
+                              dump,
+                              {},
+                              arguments.stop_after};
     if (parts.seat.first())
       for (const auto& observer : owned) parts.observers.push_back(observer.get());
     const bool first = parts.seat.first();
@@ -127,6 +166,23 @@ void add_train_command(CLI::App& app, Context& context) {
   command->add_option(
       "--instruction-set", arguments->machine.instruction_set,
       "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best of this processor)");
+  command
+      ->add_option("--dump-tensors", arguments->dump_steps,
+                   "Write the tensors of these steps, as 1 or 1-3,7, for `stoa compare --locate`")
+      ->type_name("STEPS");
+  command
+      ->add_option("--dump-output", arguments->dump.directory,
+                   "Where to (default: dump/ in the run directory)")
+      ->type_name("DIR");
+  command
+      ->add_option("--dump-only", arguments->dump.only,
+                   "Only tensors of these names, with * and ?: 'layers.3.*'")
+      ->type_name("NAME");
+  command
+      ->add_option("--stop-after", arguments->stop_after,
+                   "End after this step and save, as a signal would: schedules stay those of the whole run")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("STEP");
   command->callback([arguments, &context] { train(*arguments, context); });
 }
 

@@ -1,5 +1,7 @@
 #include "model/chunk.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "device/arena.h"
@@ -129,6 +131,10 @@ TensorView Chunk::input(const Slot& slot) const {
   return blocks_.empty() ? slot.head_ : slot.blocks_[0].input_slot(blocks_[0]->input());
 }
 
+std::string Chunk::stream_maker() const {
+  return embedding_ ? "embedding" : fmt::format("layers.{}", options_.first_layer - 1);
+}
+
 TensorView Chunk::stream(const nn::Pass& pass, std::int64_t tokens) const {
   return pass.ops.scratch.allocate(options_.precision.residual, {tokens, hidden_});
 }
@@ -149,6 +155,7 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
     embedding_->forward(pass, place(0));
   else if (in.data != place(0).data)
     ops::run(pass.ops, ops::Cast{.x = in, .y = place(0)});
+  if (pass.probe) pass.probe->forward(stream_maker(), ".output", place(0), {});
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
     nn::Saved& saved = slot.blocks_[i];
@@ -189,6 +196,7 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
     end = begin;
   }
   if (which == nn::Which::kWeight) return;
+  if (pass.probe) pass.probe->gradient(stream_maker(), ".output", gradient, {});
   if (embedding_)
     embedding_->backward(pass, gradient);
   else if (blocks_.empty() && gradient.data != din.data)

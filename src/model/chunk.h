@@ -89,6 +89,7 @@ class Chunk {
 
  private:
   TensorView stream(const nn::Pass& pass, std::int64_t tokens) const;
+  std::string stream_maker() const;  // the layer whose output is the input of the chunk
 
   ChunkOptions options_;
   std::int64_t hidden_;

@@ -155,5 +155,77 @@ TEST_P(Gradient, EqualsCentralDifferences) {
 INSTANTIATE_TEST_SUITE_P(Options, Gradient, ::testing::ValuesIn(cases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// With 16-bit products and the stream in fp32: along the gradient the loss changes by what the gradient says.
+// The change of every weight is taken as it is stored.
+struct MixedCase {
+  const char* name;
+  nn::Precision precision;
+  bool cpu;
+};
+
+class MixedGradient : public ::testing::TestWithParam<MixedCase> {};
+
+TEST_P(MixedGradient, PredictsTheChangeOfTheLoss) {
+  for (const ModelConfig& config : {tiny(), llama()}) {
+    const Gpt gpt = resolve_gpt(config);
+    ChunkOptions options = options_for(config, 2);
+    options.precision = GetParam().precision;
+    Model model(gpt, options, GetParam().cpu ? testing::cpu() : testing::reference());
+    model.initialize_all(5);
+    Batch batch(2, testing::ids(12, 11, 1), testing::ids(12, 11, 2));
+    ASSERT_TRUE(std::isfinite(model.step(batch)));
+    const auto tensors = canonical_tensors(gpt);
+    std::map<std::string, std::vector<double>> gradient;
+    double squares = 0;
+    for (const auto& tensor : tensors) {
+      gradient[tensor.name] = model.canonical(tensor.name, true);
+      for (const double g : gradient[tensor.name]) squares += g * g;
+    }
+    // Moves every weight by `step` along the gradient of length one; returns gradient x movement.
+    std::map<std::string, std::vector<double>> start;
+    for (const auto& tensor : tensors) start[tensor.name] = model.canonical(tensor.name);
+    const auto move = [&](double step) {
+      double predicted = 0;
+      for (const auto& tensor : tensors) {
+        const TensorView view = model.canonical_view(tensor.name);
+        const auto& g = gradient[tensor.name];
+        const auto& w = start[tensor.name];
+        dispatch_float(view.dtype, [&]<class T>() {
+          for (std::size_t i = 0; i < g.size(); ++i) {
+            const double target = w[i] + step * g[i] / std::sqrt(squares);
+            T stored;
+            if constexpr (std::is_same_v<T, double>)
+              stored = target;
+            else
+              stored = T(static_cast<float>(target));
+            view.as<T>()[i] = stored;
+            double now;
+            if constexpr (std::is_same_v<T, double>)
+              now = stored;
+            else
+              now = static_cast<double>(static_cast<float>(stored));
+            predicted += g[i] * (now - w[i]);
+          }
+        });
+      }
+      return predicted;
+    };
+    constexpr double kStep = 0.05;
+    const double up = move(kStep), above = model.step(batch);
+    const double down = move(-kStep), below = model.step(batch);
+    ASSERT_GT(up - down, 0.02);
+    EXPECT_NEAR((above - below) / (up - down), 1, 0.03) << "change of the loss " << above - below;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, MixedGradient,
+                         ::testing::Values(MixedCase{"bf16_fp32_stream", {DType::kBF16, DType::kF32}, false},
+                                           MixedCase{"fp16_fp32_stream", {DType::kF16, DType::kF32}, false},
+                                           MixedCase{"bf16", {DType::kBF16, DType::kBF16}, false},
+                                           MixedCase{
+                                               "cpu_bf16_fp32_stream", {DType::kBF16, DType::kF32}, true},
+                                           MixedCase{"cpu_fp32", {DType::kF32, DType::kF32}, true}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
 }  // namespace
 }  // namespace stoa::model

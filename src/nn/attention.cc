@@ -158,6 +158,9 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
   Heads in = core_inputs(pass, saved);
   const TensorView out = saved.put(pass, context_);
   const TensorView lse = pass.training ? saved.put(pass, lse_) : TensorView();
+  pass.show(options_.name, ".q", in.q, shown(part_.heads, options_.heads));
+  pass.show(options_.name, ".k", in.k, shown(part_.groups, options_.groups));
+  pass.show(options_.name, ".v", in.v, shown(part_.groups, options_.groups));
   if (pass.cache) {
     const KvLayer& layer = pass.cache->layers[static_cast<std::size_t>(options_.layer)];
     append(pass, in.k, layer.keys);
@@ -172,6 +175,7 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
                                            .v = in.v,
                                            .o = out.reshape({out.rows(), heads_, options_.head_size}),
                                            .lse = lse});
+  pass.show(options_.name, ".context", out, shown(part_.heads, options_.heads));
 }
 
 void SelfAttention::forward(Pass& pass, Saved& saved, TensorView y) const {
@@ -202,6 +206,7 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
       Scratch::Frame inner(pass.ops.scratch);
       const TensorView dcontext = pass.ops.scratch.allocate(context.dtype, context.shape);
       output_.backward(pass, which, context, dy, dcontext);
+      pass.show_gradient(options_.name, ".context", dcontext, shown(part_.heads, o.heads));
       const Shape by_head{tokens, heads_, o.head_size};
       ops::run(pass.ops, ops::AttentionBackward{.options = core(pass),
                                                 .segments = pass.batch.segments,
@@ -214,6 +219,11 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
                                                 .dq = dcore.q,
                                                 .dk = dcore.k,
                                                 .dv = dcore.v});
+    }
+    pass.show_gradient(options_.name, ".q", dcore.q, shown(part_.heads, o.heads));
+    if (!part_.shared) {  // otherwise each copy has but its part of the sum
+      pass.show_gradient(options_.name, ".k", dcore.k, shown(part_.groups, o.groups));
+      pass.show_gradient(options_.name, ".v", dcore.v, shown(part_.groups, o.groups));
     }
     rotate(pass, dcore.q, true);
     rotate(pass, dcore.k, true);

@@ -51,6 +51,9 @@ class SelfAttention final : public Sublayer {
   void append(Pass& pass, TensorView rows, TensorView cache) const;
   void rotate(Pass& pass, TensorView x, bool inverse) const;
   ops::AttentionOptions core(const Pass& pass) const;
+  Columns shown(parallel::Part heads, std::int64_t total) const {
+    return {heads.begin * options_.head_size, total * options_.head_size};
+  }
 
   SelfAttentionOptions options_;
   parallel::HeadPart part_;

@@ -92,6 +92,7 @@ void LmHead::train(Pass& pass, TensorView x) const {
   const TensorView normed = scratch.allocate(compute, x.shape),
                    stats = scratch.allocate(vectors, {x.rows(), 2});
   norm_.forward(pass, x, normed, stats);
+  pass.show("final_norm", ".output", normed);
   const TensorView all = gather_rows(pass, o.place, normed).wait();
   const std::int64_t tokens = all.rows(), step = piece(tokens, compute);
   const TensorView losses = scratch.allocate(vectors, {tokens});
@@ -103,6 +104,7 @@ void LmHead::train(Pass& pass, TensorView x) const {
       const std::int64_t count = std::min(step, tokens - begin);
       const TensorView h = all.slice(begin, count), logits = block.slice(0, count);
       ops::run(pass.ops, ops::LinearForward{.x = h, .w = w, .bias = {}, .y = logits});
+      if (pass.probe) pass.probe->logits(logits, begin, o.vocabulary);
       loss(pass, logits, begin, losses, true);
       ops::run(pass.ops, ops::LinearBackwardWeight{.x = h,
                                                    .dy = logits,
@@ -117,9 +119,11 @@ void LmHead::train(Pass& pass, TensorView x) const {
   }
   pass.grads->notify(weight_.grad);
   if (o.place.splits_stream()) sums.push_back(add_rows(pass, o.place, all, normed));
+  pass.show("head", ".losses", losses);
   ops::run(pass.ops,
            ops::SumLosses{.losses = losses, .loss_mask = pass.batch.loss_mask, .state = pass.state});
   for (auto& sum : sums) sum.wait();
+  pass.show_gradient("final_norm", ".output", normed);
   norm_.backward(
       pass, {.x = x, .stats = stats, .dy = normed, .dresidual = {}, .dx = x, .dropout = {}, .dbranch = {}});
 }

@@ -46,18 +46,17 @@ void Mlp::declare(ParamList& params, ActivationTable& table, std::int64_t tokens
                        const TensorView x = saved.get(pass, input_);
                        up_.forward(pass, x, saved.put(pass, raw_));
                      }});
-  activated_ =
-      table.declare({.tensor = {options_.name + ".activated", precision.compute, {tokens, down_.inputs()}},
-                     .producer = Producer::kActivation,
-                     .make =
-                         [this](Pass& pass, Saved& saved) {
-                           const TensorView x = saved.get(pass, raw_);
-                           ops::run(pass.ops, ops::ActivationForward{.kind = options_.activation,
-                                                                     .gated = options_.gated,
-                                                                     .x = x,
-                                                                     .y = saved.put(pass, activated_)});
-                         },
-                     .weight_input = true});
+  activated_ = table.declare(
+      {.tensor = {options_.name + ".activated", precision.compute, {tokens, down_.inputs()}},
+       .producer = Producer::kActivation,
+       .make =
+           [this](Pass& pass, Saved& saved) {
+             const TensorView x = saved.get(pass, raw_), y = saved.put(pass, activated_);
+             ops::run(pass.ops, ops::ActivationForward{
+                                    .kind = options_.activation, .gated = options_.gated, .x = x, .y = y});
+             pass.show(options_.name, ".activated", y, {columns_of(options_).begin, options_.ffn});
+           },
+       .weight_input = true});
   output_gradient_ = table.declare_stash({options_.name + ".output gradient",
                                           precision.compute,
                                           {options_.place.stream_rows(tokens), options_.hidden}});
@@ -78,6 +77,7 @@ void Mlp::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
     const TensorView dactivated = options_.gated ? pass.ops.scratch.allocate(activated.dtype, activated.shape)
                                                  : draw;  // in place without gate
     down_.backward(pass, which, activated, dy, dactivated);
+    pass.show_gradient(options_.name, ".activated", dactivated, {columns_of(options_).begin, options_.ffn});
     ops::run(
         pass.ops,
         ops::ActivationBackward{

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "nn/param.h"
+#include "nn/probe.h"
 #include "ops/op_context.h"
 #include "parallel/parallel_context.h"
 
@@ -43,6 +44,16 @@ struct Pass {
   bool training = false;                  // dropout is active, activations are saved
   KvCache* cache = nullptr;               // generation
   std::span<const TensorView> constants;  // of the chunk (tables of the rotary embedding); set by it
+  Probe* probe = nullptr;                 // none: nobody looks
+
+  // What a layer shows of itself; nothing happens without a probe.
+  void show(std::string_view layer, std::string_view tensor, TensorView view, Columns columns = {}) const {
+    if (probe) probe->forward(layer, tensor, view, columns);
+  }
+  void show_gradient(std::string_view layer, std::string_view tensor, TensorView view,
+                     Columns columns = {}) const {
+    if (probe) probe->gradient(layer, tensor, view, columns);
+  }
 };
 
 // Which gradients a backward pass computes. kBoth = kInput then kWeight of the same microbatch, without a

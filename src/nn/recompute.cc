@@ -21,10 +21,12 @@ std::function<Keep(const ActivationSpec&)> recompute_policy(RecomputeLevel level
   return [level](const ActivationSpec& spec) {
     switch (level) {
       case RecomputeLevel::kNone:
-        return Keep::kSave;
+        return spec.producer == Producer::kBranch ? Keep::kRecompute : Keep::kSave;
       case RecomputeLevel::kSelective:
-        return spec.producer == Producer::kNorm || spec.producer == Producer::kActivation ? Keep::kRecompute
-                                                                                          : Keep::kSave;
+        return spec.producer == Producer::kNorm || spec.producer == Producer::kActivation ||
+                       spec.producer == Producer::kSum
+                   ? Keep::kRecompute
+                   : Keep::kSave;
       case RecomputeLevel::kFull:
         return Keep::kRecompute;
     }

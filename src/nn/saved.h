@@ -24,6 +24,9 @@ enum class Producer : std::uint8_t {
   kActivation,  // cheap
   kLinear,      // dear: a matrix product
   kAttention,   // dear: core attention
+  kBranch,      // dear, and needed for nothing but the sum of kind kSum that is made of it: one of the two is
+                // kept
+  kSum,         // cheap: stream + branch, in the type of the stream, which may be wider
   kSmall        // log-sum-exp: so small that saving is free
 };
 

@@ -42,8 +42,9 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
                        &TransformerBlock::make_norm1);
   attention_.declare(params, table, tokens, precision, normed1_);
   norm2_.declare(params);
-  middle_ =
-      activation("middle", precision.residual, stream, Producer::kLinear, &TransformerBlock::make_middle);
+  branch_ =
+      activation("branch", precision.compute, stream, Producer::kBranch, &TransformerBlock::make_branch);
+  middle_ = activation("middle", precision.residual, stream, Producer::kSum, &TransformerBlock::make_middle);
   normed2_ =
       activation("normed2", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm2, true);
   stats2_ = activation("statistics2", precision.vectors(), {rows, 2}, Producer::kNorm,
@@ -54,18 +55,25 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
 void TransformerBlock::make_norm1(Pass& pass, Saved& saved) const {
   const TensorView x = saved.get(pass, input_), y = saved.put(pass, normed1_);
   norm1_.forward(pass, x, y, pass.training ? saved.put(pass, stats1_) : TensorView());
+  pass.show(options_.name, ".norm1.output", y);
+}
+
+void TransformerBlock::make_branch(Pass& pass, Saved& saved) const {
+  saved.get(pass, attention_.last());
+  const TensorView branch = saved.put(pass, branch_);
+  Scratch::Frame frame(pass.ops.scratch);
+  attention_.forward(pass, saved, branch);
+  pass.show(options_.name, ".attention.output", branch);
 }
 
 // The sum after attention and its norm are made by one operation.
 void TransformerBlock::make_middle(Pass& pass, Saved& saved) const {
-  const TensorView x = saved.get(pass, input_);
-  saved.get(pass, attention_.last());
+  const TensorView x = saved.get(pass, input_), branch = saved.get(pass, branch_);
   const TensorView middle = saved.put(pass, middle_), y = saved.put(pass, normed2_);
   const TensorView stats = pass.training ? saved.put(pass, stats2_) : TensorView();
-  Scratch::Frame frame(pass.ops.scratch);
-  const TensorView branch = pass.ops.scratch.allocate(y.dtype, y.shape);
-  attention_.forward(pass, saved, branch);
   norm2_.add_forward(pass, x, branch, dropout(pass, ".attention"), middle, y, stats);
+  pass.show(options_.name, ".middle", middle);
+  pass.show(options_.name, ".norm2.output", y);
 }
 
 void TransformerBlock::make_norm2(Pass& pass, Saved& saved) const {
@@ -83,6 +91,8 @@ void TransformerBlock::forward(Pass& pass, Saved& saved, TensorView out) {
   mlp_->forward(pass, saved, branch);
   ops::run(pass.ops,
            ops::ResidualAdd{.x = middle, .branch = branch, .dropout = dropout(pass, ".mlp"), .y = out});
+  pass.show(options_.name, ".mlp.output", branch);
+  pass.show(options_.name, ".output", out);
 }
 
 void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) {
@@ -107,7 +117,9 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
              ops::DropoutBackward{.dy = dout, .dropout = dropout(pass, ".mlp"), .dbranch = dbranch});
   }
   const TensorView dnormed = pass.ops.scratch.allocate(compute, dout.shape);
+  pass.show_gradient(options_.name, ".output", dout);
   mlp_->backward(pass, saved, which, dbranch, dnormed);
+  pass.show_gradient(options_.name, ".norm2.output", dnormed);
 
   const TensorView dattention =
       same ? TensorView() : saved.put_stash(pass, which, attention_.output_gradient());
@@ -118,7 +130,9 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
                          .dx = din,
                          .dropout = dropout(pass, ".attention"),
                          .dbranch = dattention});
+  pass.show_gradient(options_.name, ".middle", din);
   attention_.backward(pass, saved, which, same ? din : dattention, dnormed);
+  pass.show_gradient(options_.name, ".norm1.output", dnormed);
   norm1_.backward(pass, {.x = input,
                          .stats = stats1,
                          .dy = dnormed,

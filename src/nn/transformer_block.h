@@ -32,6 +32,7 @@ class TransformerBlock final : public Block {
 
  private:
   void make_norm1(Pass& pass, Saved& saved) const;
+  void make_branch(Pass& pass, Saved& saved) const;
   void make_middle(Pass& pass, Saved& saved) const;
   void make_norm2(Pass& pass, Saved& saved) const;
   ops::Dropout dropout(const Pass& pass, const char* branch) const;
@@ -40,7 +41,7 @@ class TransformerBlock final : public Block {
   Norm norm1_, norm2_;
   SelfAttention attention_;
   std::unique_ptr<Sublayer> mlp_;
-  int input_ = -1, normed1_ = -1, stats1_ = -1, middle_ = -1, normed2_ = -1, stats2_ = -1;
+  int input_ = -1, normed1_ = -1, stats1_ = -1, branch_ = -1, middle_ = -1, normed2_ = -1, stats2_ = -1;
 };
 
 }  // namespace stoa::nn

@@ -65,7 +65,9 @@ void Executor::train(const std::vector<Action>& actions, const StageMicrobatch& 
         break;
       case ActionKind::kReduceGradients:
         // The uses of a tied weight may be on several chunks: all of them first.
-        if (--reductions_ == 0) parts_.gradients.finish(parts_.ops);
+        if (--reductions_ > 0) break;
+        parts_.gradients.finish(parts_.ops);
+        if (parts_.dump) parts_.dump->gradients(parts_.parameters, parts_.gradients);
         break;
       case ActionKind::kStep:
         parts_.optimizer.step(parts_.ops, prepare);
@@ -125,7 +127,8 @@ nn::Pass Executor::pass(const nn::BatchView& batch, bool training) {
           parts_.seed,
           training,
           nullptr,
-          {}};
+          {},
+          training ? parts_.dump : nullptr};
 }
 
 void Executor::compute(const Action& action, const StageMicrobatch& stage) {
@@ -172,6 +175,7 @@ void Executor::forward(const Action& action, const nn::BatchView& batch) {
   const TensorView out = destination(action, Inbox::kInput);
   const TensorView in = action.chunk > 0 ? await(action, Inbox::kInput) : TensorView();
   nn::Pass step = pass(batch, true);
+  if (parts_.dump) parts_.dump->begin_pass(ckpt::DumpPhase::kForward, m, batch, action.chunk == 0);
   own.chunk().forward(step, own.take_slot(m), in, out);
   if (in) own.release(Inbox::kInput, m);
 }
@@ -192,6 +196,7 @@ void Executor::backward(const Action& action, nn::Which which, const nn::BatchVi
   LocalChunk& own = local(action.chunk);
   const int m = action.microbatch;
   nn::Pass step = pass(batch, true);
+  if (parts_.dump) parts_.dump->begin_pass(ckpt::DumpPhase::kBackward, m, batch, false);
   model::Chunk::Slot& slot = own.slot(m);
   if (which == nn::Which::kWeight) {
     own.chunk().backward(step, slot, which, {}, {});

@@ -8,6 +8,7 @@
 
 #include "optim/optimizer.h"
 #include "run/pipeline_memory.h"
+#include "run/step_dump.h"
 #include "run/trace.h"
 #include "schedule/action.h"
 
@@ -27,6 +28,7 @@ struct ExecutorParts {
   TensorView state;        // ops::StepSlot scalars
   std::uint64_t seed = 0;  // of dropout
   TraceRecorder* trace = nullptr;
+  StepDump* dump = nullptr;
 };
 
 // Brings a microbatch into device batch number `place`.

@@ -186,7 +186,9 @@ void TrainingRank::initialize() {
   write_scalars(scalars);
 }
 
-void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, TraceRecorder* trace) {
+void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, TraceRecorder* trace,
+                        StepDump* dump) {
+  if (dump) dump->begin(*parameters_, read_scalars()[ops::StepSlot::kLossScale]);
   require<InternalError>(batch.rows % options_.micro_batch == 0, "{} rows in microbatches of {}", batch.rows,
                          options_.micro_batch);
   const std::int64_t ranks = options_.layout.data_ranks(), own = options_.layout.data_rank(parallel_.rank());
@@ -198,7 +200,11 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
         return batches_[place].stage(batch, microbatch * options_.micro_batch, first_sample + global,
                                      *machine_.stream);
       },
-      trace);
+      trace, dump);
+  if (!dump) return;
+  const StepScalars scalars = read_scalars();
+  dump->end(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens],
+            scalars[ops::StepSlot::kLearningRate]);
 }
 
 const std::vector<schedule::Action>& TrainingRank::step_actions(std::int64_t microbatches) {
@@ -222,17 +228,17 @@ const std::vector<schedule::Action>& TrainingRank::evaluation_actions(std::int64
   return evaluation_actions_;
 }
 
-Executor TrainingRank::executor(TensorView state, std::uint64_t seed, TraceRecorder* trace) {
+Executor TrainingRank::executor(TensorView state, std::uint64_t seed, TraceRecorder* trace, StepDump* dump) {
   return Executor({*ops_, parallel_, placement_, local_, *outbox_, holdings_.batches, *parameters_,
-                   *gradients_, *optimizer_, state, seed, trace});
+                   *gradients_, *optimizer_, state, seed, trace, dump});
 }
 
 void TrainingRank::run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,
-                            const StageMicrobatch& stage, TraceRecorder* trace) {
+                            const StageMicrobatch& stage, TraceRecorder* trace, StepDump* dump) {
   ops_->observer = trace;
   const TensorView state = arena_.view(state_);
   ops::run(*ops_, ops::BeginStep{state, tokens});
-  executor(state, static_cast<std::uint64_t>(options_.model.config.seed), trace)
+  executor(state, static_cast<std::uint64_t>(options_.model.config.seed), trace, dump)
       .train(actions, stage,
              {state, options_.max_norm, options_.rate, options_.weight_decay, options_.loss_scale, samples});
   ops_->observer = nullptr;

@@ -62,7 +62,8 @@ class TrainingRank {
   // microbatch m of data rank d of D is its rows [(m D + d) micro_batch, …). batch.valid_tokens is of the
   // global batch. Gradients accumulate over batch.rows / micro_batch microbatches. Ranks of one pipeline get
   // the same rows.
-  void step(const data::Batch& batch, std::int64_t first_sample, TraceRecorder* trace = nullptr);
+  void step(const data::Batch& batch, std::int64_t first_sample, TraceRecorder* trace = nullptr,
+            StepDump* dump = nullptr);
   // Sum of token losses over all ranks and number of valid tokens, without dropout and without a trace in the
   // model's state. Every rank gets the sum.
   struct LossSum {
@@ -94,12 +95,12 @@ class TrainingRank {
   void dry_run();
   void make_chunks();
   schedule::Holdings most_held() const;
-  Executor executor(TensorView state, std::uint64_t seed, TraceRecorder* trace);
+  Executor executor(TensorView state, std::uint64_t seed, TraceRecorder* trace, StepDump* dump = nullptr);
   // The actions of this rank.
   const std::vector<schedule::Action>& step_actions(std::int64_t microbatches);
   const std::vector<schedule::Action>& evaluation_actions(std::int64_t microbatches);
   void run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,
-                const StageMicrobatch& stage, TraceRecorder* trace);
+                const StageMicrobatch& stage, TraceRecorder* trace, StepDump* dump = nullptr);
   int stage() const { return parallel_.coordinate(parallel::Axis::kPipeline); }
   void add_over_ranks(TensorView value);
   TensorView evaluation_losses();  // on the rank of the head

@@ -168,7 +168,10 @@ void Trainer::discard_directory() noexcept {
 void Trainer::start_or_resume() {
   const fs::path checkpoints = directory_ / "checkpoints";
   std::optional<ckpt::FoundCheckpoint> found;
-  if (fs::exists(checkpoints)) found = ckpt::find_resume(directory_);
+  if (parts_.resume_from)
+    found = ckpt::find_checkpoint(*parts_.resume_from);
+  else if (fs::exists(checkpoints))
+    found = ckpt::find_resume(directory_);
   if (found) {
     require<ConfigError>(config_.exp_manager.resume_if_exists,
                          "'{}' holds a run (its newest checkpoint is {}): resume it with "
@@ -301,18 +304,23 @@ void Trainer::loop(RunFinish& finish) {
     const std::int64_t every =
         config_.exp_manager.checkpoint.every_n_train_steps.value_or(config_.trainer.val_check_interval);
     if (config_.exp_manager.create_checkpoint_callback && due(every)) save(false);
+    if (parts_.stop_after && step_ >= *parts_.stop_after) {
+      finish.detail = fmt::format("stopped after step {}, as asked", step_);
+      return;
+    }
   }
 }
 
 void Trainer::train_step(const data::Batch& batch, double data_seconds) {
   const auto begin = Clock::now();
   const auto& traced = config_.trainer.trace_steps;
+  const auto dump = dump_of_step(batch.rows);
   if (std::find(traced.begin(), traced.end(), step_ + 1) != traced.end()) {
     run::TraceRecorder trace;
-    rank_->step(batch, samples_, &trace);
+    rank_->step(batch, samples_, &trace, dump.get());
     if (first()) write_trace(trace);
   } else {
-    rank_->step(batch, samples_);
+    rank_->step(batch, samples_, nullptr, dump.get());
   }
   ++step_;
   const std::int64_t rows = batch.rows * plan_->options.layout.data_ranks();
@@ -542,6 +550,27 @@ void Trainer::compare_replicas() {
       "Memory of that "
       "machine may be faulty; the newest checkpoint is from before",
       step_, fmt::join(odd, ", "), odd.size() == 1 ? "differs" : "differ", fmt::join(members, ", "));
+}
+
+std::unique_ptr<run::StepDump> Trainer::dump_of_step(std::int64_t rows) {
+  const auto& dump = parts_.dump;
+  if (std::find(dump.steps.begin(), dump.steps.end(), step_ + 1) == dump.steps.end()) return nullptr;
+  const auto& options = plan_->options;
+  const auto& parallel = rank_->parallel();
+  const std::int64_t layers = options.model.config.num_layers;
+  if (!dump_)
+    dump_ = std::make_unique<ckpt::DumpWriter>(
+        dump.directory, ckpt::DumpHeader{.rank = parallel.rank(),
+                                         .ranks = parallel.grid().size(),
+                                         .layout = fmt::format("{} ranks", parallel.grid().size()),
+                                         .compute = std::string(name_of(options.precision.compute)),
+                                         .writer = "stoa " + parts_.version,
+                                         .layers = layers,
+                                         .length = options.length});
+  return std::make_unique<run::StepDump>(
+      *dump_, *machine_, parallel,
+      run::StepDump::Step{step_ + 1, samples_, rows * options.layout.data_ranks(), options.length, layers,
+                          dump.only});
 }
 
 void Trainer::write_trace(const run::TraceRecorder& trace) {

@@ -39,6 +39,16 @@ struct TrainerParts {
   std::stop_token stop;                        // SIGINT or SIGTERM: save and end
   std::vector<std::string> command;
   std::string version, commit;
+  // Tensors of these steps are written to a directory (docs/tensor-dumps.md).
+  struct Dump {
+    std::vector<std::int64_t> steps;
+    fs::path directory;
+    std::vector<std::string> only;  // names with * and ?; empty: all
+  };
+  Dump dump{};
+  std::optional<fs::path> resume_from{};  // this checkpoint instead of the newest of the run directory
+  // Ends after this step as a signal would; schedules stay those of the whole run.
+  std::optional<std::int64_t> stop_after{};
 };
 
 class Trainer {
@@ -78,6 +88,7 @@ class Trainer {
   void compare_replicas();
   bool first() const { return parts_.seat.first(); }
   void write_trace(const run::TraceRecorder& trace);
+  std::unique_ptr<run::StepDump> dump_of_step(std::int64_t rows);  // none: this step is not dumped
   bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
 
   TrainerParts parts_;
@@ -97,6 +108,7 @@ class Trainer {
   data::Batch* next_batch_ = nullptr;  // read ahead of the first step
   run::ModelTextFiles tokenizer_files_;
   data::Batch validation_batch_;  // its memory is kept
+  std::unique_ptr<ckpt::DumpWriter> dump_;
 
   std::int64_t step_ = 0, samples_ = 0, tokens_ = 0;  // done
   std::int64_t first_step_ = 0, saved_step_ = -1;

@@ -229,10 +229,21 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
         if (held.begin < held.end) collector.add(number, rank.params().specs()[p], held, tensor(id), tensors);
       }
     };
+    if (run.before) run.before(number, rank);
     for (std::int64_t step = 0; step < run.steps; ++step) {
       run::TraceRecorder trace;
+      std::unique_ptr<ckpt::DumpWriter> writer;
+      std::unique_ptr<run::StepDump> dump;
+      if (step == 0 && !run.dump.empty()) {
+        const std::int64_t layers = run.config.num_layers, length = run.config.encoder_seq_length;
+        writer = std::make_unique<ckpt::DumpWriter>(
+            run.dump, ckpt::DumpHeader{number, layout.grid.size(), "test", std::string(name_of(run.type)),
+                                       "test", layers, length});
+        dump = std::make_unique<run::StepDump>(*writer, machine, rank.parallel(),
+                                               run::StepDump::Step{1, 0, run.rows, length, layers, {}});
+      }
       rank.step(rows_of(global_batch(run, step), run.micro_batch, ranks, own), step * run.rows,
-                run.trace ? &trace : nullptr);
+                run.trace ? &trace : nullptr, dump.get());
       if (run.trace) result.traces[number] = trace.json(number, run::rank_name(layout.grid, number));
       const run::StepScalars scalars = rank.read_scalars();
       losses.push_back(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens]);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,7 +25,9 @@ struct TestRun {
   int masked_rows = 0;               // so many first rows have no valid token
   std::int64_t evaluation_rows = 0;  // 0: as many as a step
   std::int64_t sample_context = 0;
-  bool trace = false;  // of the last step
+  bool trace = false;          // of the last step
+  std::filesystem::path dump;  // the tensors of the first step are written there; empty: not
+  std::function<void(int rank, run::TrainingRank&)> before;  // the first step: spoils something
 };
 
 // 4 layers, hidden 16, 4 heads in 2 groups, sequences of 12, 61 words; dropout everywhere.

@@ -92,31 +92,68 @@ data::Batch batch_of(const train::TrainingPlan& plan) {
   return batch;
 }
 
+void expect_exact(const train::RunConfig& config) {
+  const auto plan = train::plan_training(config, 0);
+  run::Machine machine = two_threads();
+  run::Machine meta = cli::make_meta_machine(machine);
+  const auto planned = plan::plan_memory(meta, plan.options);
+  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan.options);
+  run::TrainingRank rank(machine, plan.options, parallel::ParallelContext::single(*machine.device), scratch);
+  rank.initialize();
+  const auto batch = batch_of(plan);
+  for (int step = 0; step < 2; ++step) rank.step(batch, step * batch.rows);
+  if (plan.options.evaluation) rank.evaluate(batch);
+  const auto declared = rank.arena().declared(), touched = rank.arena().touched();
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    const auto category = name_of(static_cast<MemoryCategory>(i));
+    EXPECT_EQ(planned.categories[i], declared[i]) << category;
+    EXPECT_EQ(touched[i], declared[i]) << category;
+  }
+  for (const auto& entry : rank.arena().entries()) EXPECT_TRUE(entry.touched) << entry.spec.name;
+  // The scratch stack is one entry of the arena: what was used of it is its own high-water mark.
+  EXPECT_EQ(rank.scratch().high_water(), scratch);
+}
+
 TEST(ExactMemory, PlannedDeclaredAndTouchedAreEqualByCategory) {
   for (const auto& c : cases()) {
     SCOPED_TRACE(c.name);
-    const auto config = configuration(c.overrides);
-    const auto plan = train::plan_training(config, 0);
-    run::Machine machine = two_threads();
-    run::Machine meta = cli::make_meta_machine(machine);
-    const auto planned = plan::plan_memory(meta, plan.options);
-    const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan.options);
-    run::TrainingRank rank(machine, plan.options, parallel::ParallelContext::single(*machine.device),
-                           scratch);
-    rank.initialize();
-    const auto batch = batch_of(plan);
-    for (int step = 0; step < 2; ++step) rank.step(batch, step * batch.rows);
-    if (plan.options.evaluation) rank.evaluate(batch);
-    const auto declared = rank.arena().declared(), touched = rank.arena().touched();
-    for (std::size_t i = 0; i < declared.size(); ++i) {
-      const auto category = name_of(static_cast<MemoryCategory>(i));
-      EXPECT_EQ(planned.categories[i], declared[i]) << category;
-      EXPECT_EQ(touched[i], declared[i]) << category;
-    }
-    for (const auto& entry : rank.arena().entries()) EXPECT_TRUE(entry.touched) << entry.spec.name;
-    // The scratch stack is one entry of the arena: what was used of it is its own high-water mark.
-    EXPECT_EQ(rank.scratch().high_water(), scratch);
+    expect_exact(configuration(c.overrides));
   }
+}
+
+// The shapes of the presets, with few layers and ids so that they fit a test.
+TEST(ExactMemory, PresetsWithEveryKindOfRecomputation) {
+  const std::vector<Arguments> kinds{
+      {},
+      {"model.activations_checkpoint_granularity=selective"},
+      {"model.activations_checkpoint_granularity=full", "model.activations_checkpoint_method=uniform",
+       "model.activations_checkpoint_num_layers=1"}};
+  const std::vector<std::pair<const char*, Arguments>> presets{
+      {"tiny", {}},
+      {"gpt2-124m", {}},
+      {"gpt-126m", {}},
+      {"llama-1b",
+       {"model.hidden_size=512", "model.ffn_hidden_size=1376", "model.num_attention_heads=8",
+        "model.num_query_groups=4"}},
+      {"llama-7b",
+       {"model.hidden_size=256", "model.ffn_hidden_size=688", "model.num_attention_heads=4",
+        "model.num_query_groups=4"}}};
+  for (const auto& [preset, shape] : presets)
+    for (const auto& kind : kinds) {
+      SCOPED_TRACE(std::string(preset) + (kind.empty() ? "" : " " + kind.front()));
+      Console quiet(Console::Level::kQuiet);
+      config::Report report;
+      const auto overrides = Arguments{"model.num_layers=2",
+                                       "model.vocab_size=1000",
+                                       "model.encoder_seq_length=64",
+                                       "model.micro_batch_size=1",
+                                       "model.global_batch_size=2",
+                                       "trainer.max_steps=10",
+                                       "model.optim.sched.warmup_steps=1"} +
+                             shape + kind;
+      expect_exact(cli::load_run_config(std::string(STOA_SOURCE_DIR "/configs/") + preset + ".yaml",
+                                        overrides, quiet, &report));
+    }
 }
 
 // Starts counting after the second step, ends before the checkpoint that a run's end saves.
@@ -156,14 +193,20 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
                             cli::show_run_config(config),
                             "",
                             {},
+                            train::read_inputs(config, [](std::string_view) {}),
+                            {.rank = 0, .ranks_on_host = 1, .context = parallel::ParallelContext::single},
                             two_threads,
                             cli::make_meta_machine,
                             quiet,
                             {&observer},
+                            1,
                             {},
                             {},
                             "",
-                            ""});
+                            "",
+                            {},
+                            {},
+                            {}});
     trainer.run();
     EXPECT_EQ(observer.blocks.count, 0) << "largest: " << observer.blocks.largest << " bytes";
   }
