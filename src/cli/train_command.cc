@@ -81,7 +81,8 @@ void add_train_command(CLI::App& app, Context& context) {
   arguments->config.add_to(*command);
   command->add_option("--ranks", arguments->ranks, "Ranks that train together (this version: 1)");
   command->add_option("--backend", arguments->machine.backend,
-                      "cpu, reference, or check (cpu beside reference)");
+                      "cpu, cuda, reference, check (cpu beside reference) or check-cuda (cuda beside cpu)");
+  command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
   command->add_option(
       "--instruction-set", arguments->machine.instruction_set,
