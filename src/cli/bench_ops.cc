@@ -192,7 +192,9 @@ void Bench::streaming() {
   slot(ops::StepSlot::kLearningRate) = 1e-3;
 
   const TensorView big = make(DType::kF32, {std::int64_t{1} << 27});  // 512 MiB
-  const double peak = static_cast<double>(big.bytes()) / seconds(ops::SumSquares{big, make(DType::kF64, {big.elements() / ops::SumSquares::kBlock}), {}});
+  const double peak =
+      static_cast<double>(big.bytes()) /
+      seconds(ops::SumSquares{big, make(DType::kF64, {big.elements() / ops::SumSquares::kBlock}), {}});
   show({{"op", "read-only sum (sum squares)"}, {"mib", 512}, {"gb_per_s", rounded(peak * 1e-9)}});
 
   const auto elements = static_cast<double>(tokens * width);

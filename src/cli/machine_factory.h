@@ -10,10 +10,13 @@
 namespace stoa::cli {
 
 struct MachineOptions {
-  std::string backend = "cpu";  // cpu, reference, check (cpu beside reference, operation by operation)
+  // cpu, cuda, reference, check (cpu beside reference, operation by operation), check-cuda (a GPU beside the
+  // CPU)
+  std::string backend = "cpu";
   std::optional<std::int64_t> threads = {};         // none: one per core, divided among `ranks`
   int ranks = 1;                                    // that share this host's cores
   std::optional<std::string> instruction_set = {};  // none: the best of this processor
+  std::string cuda = {};                            // words of ops::cuda::CudaOptions
 };
 
 // The instruction set of this name, none: the best of this processor. Where its tiles fail their check
@@ -21,6 +24,12 @@ struct MachineOptions {
 ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name);
 
 int available_cores();  // that this process may run on
+
+inline constexpr const char* kCudaHelp =
+    "For --backend cuda, separated by commas: tf32 (fp32 products by TF32), tune (time matrix algorithms), "
+    "deterministic "
+    "(the same bits in every run), graphs (steps as CUDA graphs), own-attention (without cuDNN), device=N";
+
 run::Machine make_machine(const MachineOptions& options);
 // Counts what `machine` would need, without memory.
 run::Machine make_meta_machine(const run::Machine& machine);
