@@ -107,7 +107,7 @@ void train(const TrainArguments& arguments, Context& context) {
                                   {config.exp_manager.create_tensorboard_logger, true});
   train::TrainerParts::Dump dump = arguments.dump;
   dump.steps = parse_steps(arguments.dump_steps);
-  if (dump.directory.empty()) dump.directory = *train::run_directory(config) / ckpt::kDumpFolder;
+  if (dump.directory.empty()) dump.directory = fs::path(*train::run_directory(config)) / ckpt::kDumpFolder;
   std::optional<watch::RunFinish> finish;
   train::LaunchOptions options;
   options.timeout = std::chrono::milliseconds(

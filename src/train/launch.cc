@@ -30,6 +30,8 @@ class RankError : public Error {
 
 }  // namespace
 
+Seat only_seat() { return {.rank = 0, .ranks_on_host = 1, .context = parallel::ParallelContext::single}; }
+
 Launch::Launch() {
   // Until run(): the first process may index a lot of data while the others wait.
   if (comm::mpi_launch().ranks > 1)

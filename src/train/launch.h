@@ -31,6 +31,9 @@ struct Seat {
   bool first() const { return rank == 0; }
 };
 
+// Of a run of one rank.
+Seat only_seat();
+
 // The end of a process whose message another one tells.
 class SilentEnd : public Error {
  public:

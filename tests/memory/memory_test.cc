@@ -194,7 +194,7 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
                             "",
                             {},
                             train::read_inputs(config, [](std::string_view) {}),
-                            {.rank = 0, .ranks_on_host = 1, .context = parallel::ParallelContext::single},
+                            train::only_seat(),
                             two_threads,
                             cli::make_meta_machine,
                             quiet,
