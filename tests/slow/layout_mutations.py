@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Puts known mistakes of distributed training into the source, one at a time, and shows that the layout tests see each.
+
+    tests/slow/layout_mutations.py [BUILD FOLDER] [NUMBER…]     (minutes; changes files of this checkout and puts them back)
+
+The build folder is one that was configured (default build/release). Exit status 1 when a mistake goes unseen.
+"""
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+# What goes wrong, where, the text and what replaces it, the tests that should see it.
+MUTATIONS = [
+    ("gradients are added over the wrong group", "src/optim/data_parallel.h", "Group::kDataContext", "Group::kModel", "DataParallel.*"),
+    ("a data rank divides by its own part of N", "src/run/training_rank.cc", "static_cast<double>(batch.valid_tokens),",
+     "static_cast<double>(batch.valid_tokens) / static_cast<double>(ranks),", "DataParallel.*"),
+    ("replicas draw the same dropout masks", "src/run/training_rank.cc", "first_sample + global,", "first_sample + 0 * global + microbatch * options_.micro_batch,", "DataParallel.*"),
+    ("a chunk starts one layer early", "src/run/layout.cc", "    first += layers[c];", "    first += layers[c] - (c == 1 ? 1 : 0);", "Pipeline.EveryScheduleIsBitEqualTied"),
+    ("the two copies of a tied embedding go apart", "src/run/training_rank.cc", "chunk.tied_apart = placed.front().rank != placed.back().rank",
+     "chunk.tied_apart = false && placed.front().rank != placed.back().rank", "Pipeline.EveryScheduleIsBitEqualTied"),
+    ("microbatches share a stash of weight gradients", "src/run/pipeline_memory.h",
+     "arena_->view(stash_ids_[stash_places_.take(microbatch)])",
+     "arena_->view(stash_ids_[stash_places_.take(microbatch) * 0])", "Pipeline.EveryScheduleIsBitEqualTied"),
+    ("what arrives early is overwritten", "src/run/pipeline_memory.cc", "arena_->view(of(box).ids[place])", "arena_->view(of(box).ids[place * 0])",
+     "Pipeline.EveryScheduleIsBitEqualTied"),
+    ("an evaluation counts the samples of one replica", "src/run/training_rank.cc",
+     "for (const auto group : {parallel::Group::kPipeline, parallel::Group::kDataContext})",
+     "for (const auto group : {parallel::Group::kPipeline})", "DataParallel.*"),
+    ("the norm is that of the own replica's or stage's tensors", "src/optim/global_norm.cc", "parallel_.parallel.along(parallel::Group::kWorld)",
+     "parallel_.parallel.along(parallel::Group::kData)", "Pipeline.EveryScheduleIsBitEqualTied"),
+    ("parts of a row-parallel product are not added", "src/nn/tensor_rows.cc",
+     "group.all_reduce(rows, comm::ReduceOp::kSum, pass.ops.stream)", "group.all_reduce(rows, comm::ReduceOp::kMax, pass.ops.stream)", "Covering.*:Tensor*"),
+    ("gradients of norms under sequence parallelism are not added", "src/nn/partial_gradients.cc",
+     "parallel::Axis::kTensor) == axes.end()) return;", "parallel::Axis::kTensor) == axes.end() || true) return;", "Covering.*:Tensor*"),
+    ("data rank and microbatch change places", "src/run/training_rank.cc", "(microbatch * ranks + own) * options_.micro_batch",
+     "(own * (options_.microbatches) + microbatch) * options_.micro_batch", "DataParallel.*"),
+]
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    build = arguments.pop(0) if arguments and not arguments[0].isdigit() else "build/release"
+    chosen = [int(a) for a in arguments] or range(1, len(MUTATIONS) + 1)
+    unseen = []
+    for number in chosen:
+        what, name, old, new, tests = MUTATIONS[number - 1]
+        path = ROOT / name
+        source = path.read_text()
+        if source.count(old) != 1:
+            print(f"{number}. {what}: '{old}' occurs {source.count(old)} times in {name}, expected once", flush=True)
+            unseen.append(number)
+            continue
+        try:
+            path.write_text(source.replace(old, new))
+            built = subprocess.run(["cmake", "--build", build, "--target", "layout_test"], cwd=ROOT, capture_output=True, text=True)
+            if built.returncode != 0:
+                print(f"{number}. {what}: does not build\n{built.stdout[-2000:]}", flush=True)
+                unseen.append(number)
+                continue
+            try:
+                done = subprocess.run([f"{build}/tests/layout_test", f"--gtest_filter={tests}", "--gtest_fail_fast"], cwd=ROOT,
+                                      capture_output=True, text=True, timeout=400)
+                seen = done.returncode != 0
+            except subprocess.TimeoutExpired:
+                seen = True
+        finally:
+            path.write_text(source)
+        print(f"{number}. {what}: {'seen' if seen else 'NOT SEEN'}", flush=True)
+        if not seen:
+            unseen.append(number)
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
