@@ -109,17 +109,35 @@ void CheckpointWriter::clean() {
 bool CheckpointWriter::busy() const { return busy_; }
 
 void CheckpointWriter::save(TrainingState state, std::unique_ptr<Snapshot> snapshot) {
+  start(std::move(state), std::move(snapshot), {});
+}
+
+fs::path CheckpointWriter::open_joint(std::int64_t step, std::uint64_t bytes) {
+  wait();
+  const fs::path directory = temporary_of(step);
+  discard(directory);
+  create(directory, bytes);
+  return directory;
+}
+
+void CheckpointWriter::commit_joint(TrainingState state, fs::path directory,
+                                    std::unique_ptr<Snapshot> model) {
+  start(std::move(state), std::move(model), std::move(directory));
+}
+
+void CheckpointWriter::start(TrainingState state, std::unique_ptr<Snapshot> snapshot, fs::path joint) {
   wait();
   busy_ = true;
-  thread_ = std::jthread([this, state = std::move(state), snapshot = std::move(snapshot)]() mutable {
-    try {
-      write(std::move(state), *snapshot);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-    snapshot.reset();
-    busy_ = false;
-  });
+  thread_ = std::jthread(
+      [this, state = std::move(state), snapshot = std::move(snapshot), joint = std::move(joint)]() mutable {
+        try {
+          write(std::move(state), *snapshot, joint);
+        } catch (...) {
+          error_ = std::current_exception();
+        }
+        snapshot.reset();
+        busy_ = false;
+      });
 }
 
 void CheckpointWriter::wait() {
@@ -132,13 +150,17 @@ CheckpointWriter::Cost CheckpointWriter::last_cost() {
   return cost_;
 }
 
-void CheckpointWriter::write(TrainingState state, Snapshot& snapshot) {
+fs::path CheckpointWriter::temporary_of(std::int64_t step) const {
+  return checkpoints_ / fmt::format(".{}.tmp-{}", checkpoint_name(step), ::getpid());
+}
+
+void CheckpointWriter::write(TrainingState state, Snapshot& snapshot, const fs::path& joint) {
   const auto start = std::chrono::steady_clock::now();
   const std::string name = checkpoint_name(state.step);
-  const fs::path temporary = checkpoints_ / fmt::format(".{}.tmp-{}", name, ::getpid());
+  const fs::path temporary = joint.empty() ? temporary_of(state.step) : joint;
   try {
-    discard(temporary);
-    write_files(temporary, std::move(state), snapshot);
+    if (joint.empty()) discard(temporary);
+    write_files(temporary, std::move(state), snapshot, !joint.empty());
     publish(temporary, name);
   } catch (const std::exception& e) {
     discard(temporary);
@@ -154,19 +176,24 @@ void CheckpointWriter::write(TrainingState state, Snapshot& snapshot) {
   cost_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void CheckpointWriter::write_files(const fs::path& directory, TrainingState state, Snapshot& snapshot) {
-  auto model_tensors = snapshot.model_tensors(), state_tensors = snapshot.state_tensors();
-  require_space(checkpoints_, bytes_of(model_tensors) + bytes_of(state_tensors));
-  fs::create_directory(directory);
-  fs::create_directory(directory / "model");
-  fs::create_directory(directory / "state");
+void CheckpointWriter::create(const fs::path& directory, std::uint64_t bytes) {
+  require_space(checkpoints_, bytes);
+  for (const fs::path& made : {directory, directory / "model", directory / "state"})
+    fs::create_directory(made);
   stage("created");
+}
+
+void CheckpointWriter::write_files(const fs::path& directory, TrainingState state, Snapshot& snapshot,
+                                   bool joint) {
+  auto model_tensors = snapshot.model_tensors();
+  if (!joint) create(directory, bytes_of(model_tensors) + bytes_of(snapshot.state_tensors()));
   write_tensors(directory / "model", kModelStem, std::move(model_tensors), options_.max_shard_bytes,
                 [&](ShardedWriter& writer) { snapshot.write_model(writer); });
   for (const auto& file : snapshot.model_files()) write_text(directory / "model" / file.name, file.text);
   stage("model");
-  write_tensors(directory / "state", kStateStem, std::move(state_tensors), options_.max_shard_bytes,
-                [&](ShardedWriter& writer) { snapshot.write_state(writer); });
+  if (!joint)
+    write_tensors(directory / "state", kStateStem, snapshot.state_tensors(), options_.max_shard_bytes,
+                  [&](ShardedWriter& writer) { snapshot.write_state(writer); });
   stage("state");
   Manifest manifest;
   manifest.sequence = next_sequence_++;

@@ -62,6 +62,14 @@ class CheckpointWriter {
 
   // Writes in the background. Waits for the save before, and throws its error if it failed.
   void save(TrainingState state, std::unique_ptr<Snapshot> snapshot);
+
+  // A checkpoint that several ranks write. Its directory, made here for all; state/ is theirs to fill
+  // (JointPart). `bytes`: of the whole. Waits for the save before.
+  fs::path open_joint(std::int64_t step, std::uint64_t bytes);
+  // After all of them have: the model out of `model` (its write_state is not called), manifest, publication;
+  // in the background.
+  void commit_joint(TrainingState state, fs::path directory, std::unique_ptr<Snapshot> model);
+
   // Waits for the save under way; throws its error, once. After an error older checkpoints are intact and
   // nothing is left behind.
   void wait();
@@ -80,8 +88,12 @@ class CheckpointWriter {
  private:
   void lock();
   void clean();
-  void write(TrainingState state, Snapshot& snapshot);
-  void write_files(const fs::path& directory, TrainingState state, Snapshot& snapshot);
+  void start(TrainingState state, std::unique_ptr<Snapshot> snapshot, fs::path joint);
+  // `joint`: the directory whose state/ is written; empty: all is to be written.
+  void write(TrainingState state, Snapshot& snapshot, const fs::path& joint);
+  void write_files(const fs::path& directory, TrainingState state, Snapshot& snapshot, bool joint);
+  void create(const fs::path& directory, std::uint64_t bytes);
+  fs::path temporary_of(std::int64_t step) const;
   void publish(const fs::path& temporary, const std::string& name);
   void retire(const std::string& newest);
   void discard(const fs::path& directory) noexcept;

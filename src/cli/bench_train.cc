@@ -13,8 +13,9 @@
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/schema.h"
-#include "plan/memory_plan.h"
 #include "run/gemm_rate.h"
+#include "train/launch.h"
+#include "train/layout_plan.h"
 #include "train/training_plan.h"
 
 namespace stoa::cli {
@@ -24,16 +25,19 @@ struct BenchTrainArguments {
   ConfigArguments config;
   MachineOptions machine;
   std::int64_t steps = 6, warmup = 2;
+  std::optional<std::int64_t> ranks;
   bool json = false;
 };
 
 // Steps of the schedules where the configuration says nothing: their end is out of sight.
 constexpr std::int64_t kHorizon = 1000000;
 
-data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary) {
+// `part`: ranks with different data have different tokens.
+data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,
+                         std::uint64_t part) {
   data::Batch batch;
   batch.resize(rows, length);
-  const auto key = philox_key(1, RandomPurpose::kTest, "bench");
+  const auto key = philox_key(1 + part, RandomPurpose::kTest, "bench");
   for (std::int64_t i = 0; i < rows * length; ++i) {
     batch.tokens[i] = static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i)) %
                                                 static_cast<std::uint64_t>(vocabulary));
@@ -52,59 +56,99 @@ data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vo
   return batch;
 }
 
-void bench_train(const BenchTrainArguments& arguments, Context& context) {
-  require<ConfigError>(arguments.steps >= 1, "--steps must be at least 1, got {}", arguments.steps);
-  const auto overrides = arguments.config.all_overrides();
-  train::RunConfig config = load_run_config(arguments.config.config, overrides, context.console);
-  if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  auto plan = train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
-  plan.options.evaluation = false;
-  plan.options.sample_context = 0;
-  MachineOptions options = arguments.machine;
-  if (!options.threads) options.threads = config.trainer.num_threads;
+struct Measured {
+  std::vector<double> seconds;  // of the steps that count
+  std::size_t planned = 0, touched = 0;
+  std::int64_t peak = 0;
+  double gemm_tflops = 0;
+  std::string machine;
+};
+
+// One rank; what it measured is told by the first.
+Measured measure(const BenchTrainArguments& arguments, const MachineOptions& options,
+                 const train::TrainingPlan& plan, train::Seat& seat, Console& console) {
+  Measured measured;
   run::Machine machine = make_machine(options);
   run::Machine meta = make_meta_machine(machine);
-  const auto planned = plan::plan_memory(meta, plan.options);
-  run::TrainingRank rank(machine, plan.options, parallel::ParallelContext::single(*machine.device),
-                         run::TrainingRank::measure_scratch(meta, plan.options));
+  run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
+                         run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
   rank.initialize();
+  measured.planned = rank.arena().total_bytes();
+  const run::Layout& layout = plan.options.layout;
   const std::int64_t rows = plan.batch.largest();
-  const data::Batch batch = random_batch(rows, plan.options.length, plan.options.model.vocabulary);
-  std::vector<double> seconds;
+  data::Batch batch =
+      random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
+                   static_cast<std::uint64_t>(layout.data_rank(seat.rank)));
+  batch.valid_tokens = rows * plan.options.length;
   for (std::int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     rank.step(batch, step * rows);
     const double loss =
         rank.read_scalars()[ops::StepSlot::kLossSum] / static_cast<double>(batch.valid_tokens);
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (step >= arguments.warmup) seconds.push_back(elapsed);
-    context.console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, loss, elapsed));
+    if (step >= arguments.warmup) measured.seconds.push_back(elapsed);
+    if (seat.first()) console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, loss, elapsed));
   }
-  context.console.finish_live();
-  std::sort(seconds.begin(), seconds.end());
-  const double median = seconds[seconds.size() / 2];
-  const auto tokens = static_cast<double>(rows * plan.options.length);
-  const double flops = train::model_flops_per_token(plan.options.model, plan.options.length);
+  // All are done: the first has the machine for itself.
+  rank.parallel().along(parallel::Group::kWorld).barrier();
+  if (!seat.first()) return measured;
+  console.finish_live();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
+  measured.peak = std::int64_t{usage.ru_maxrss} * 1024;
   // After the memory was read: the large products have their own.
-  const double gemm_tflops =
+  measured.gemm_tflops =
+      std::min(layout.grid.size(), available_cores() / machine.pool->size()) *
       run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes);
-  std::size_t touched = 0;
-  for (const auto bytes : rank.arena().touched()) touched += bytes;
+  for (const auto bytes : rank.arena().touched()) measured.touched += bytes;
+  measured.machine = machine.description;
+  return measured;
+}
+
+void bench_train(const BenchTrainArguments& arguments, Context& context) {
+  require<ConfigError>(arguments.steps >= 1, "--steps must be at least 1, got {}", arguments.steps);
+  train::Launch launch;
+  Console quiet(Console::Level::kQuiet);
+  Console& console = launch.first_process() ? context.console : quiet;
+  std::optional<train::TrainingPlan> planned;
+  MachineOptions options = arguments.machine;
+  launch.prepare([&] {
+    const auto overrides = arguments.config.all_overrides();
+    train::RunConfig config = load_run_config(arguments.config.config, overrides, console, nullptr,
+                                              launch.agreed_ranks(arguments.ranks));
+    if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
+    planned = train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
+    planned->options.evaluation = false;
+    planned->options.sample_context = 0;
+    if (!options.threads) options.threads = config.trainer.num_threads;
+    options.ranks = launch.threads_on_host(train::ranks_of(config));
+  });
+  const train::TrainingPlan& plan = *planned;
+  std::optional<Measured> measured;
+  launch.run(plan.options.layout.grid, {}, [&](train::Seat& seat) {
+    Measured own = measure(arguments, options, plan, seat, console);
+    if (seat.first()) measured = std::move(own);
+  });
+  if (!measured) return;
+  std::sort(measured->seconds.begin(), measured->seconds.end());
+  const double median = measured->seconds[measured->seconds.size() / 2];
+  const std::int64_t rows = plan.batch.largest();
+  const auto tokens = static_cast<double>(rows * plan.options.length);
+  const double flops = train::model_flops_per_token(plan.options.model, plan.options.length);
   const nlohmann::ordered_json result{{"config", arguments.config.config},
-                                      {"machine", machine.description},
-                                      {"parameters", planned.parameters},
+                                      {"machine", measured->machine},
+                                      {"layout", train::layout_text(plan.options.layout)},
+                                      {"parameters", model::parameter_count(plan.options.model)},
                                       {"rows", rows},
                                       {"sequence", plan.options.length},
                                       {"precision", std::string(name_of(plan.options.precision.compute))},
                                       {"tokens_per_second", tokens / median},
                                       {"step_seconds", median},
                                       {"model_tflops", flops * tokens / median * 1e-12},
-                                      {"gemm_tflops", gemm_tflops},
-                                      {"peak_memory_bytes", std::int64_t{usage.ru_maxrss} * 1024},
-                                      {"arena_peak_bytes", touched},
-                                      {"planned_memory_bytes", planned.total}};
+                                      {"gemm_tflops", measured->gemm_tflops},
+                                      {"peak_memory_bytes", measured->peak},
+                                      {"arena_peak_bytes", measured->touched},
+                                      {"planned_memory_bytes", measured->planned}};
   if (arguments.json) {
     std::cout << result.dump() << "\n";
     return;
@@ -122,7 +166,9 @@ void add_bench_train(CLI::App& bench, Context& context) {
   arguments->config.add_to(*command);
   command->add_option("--steps", arguments->steps, "Steps that count")->capture_default_str();
   command->add_option("--warmup", arguments->warmup, "Steps before them")->capture_default_str();
-  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
+  command->add_option("--ranks", arguments->ranks, "Ranks, as in 'stoa train'");
+  command->add_option("--threads", arguments->machine.threads,
+                      "Worker threads of a rank (default: the cores, divided among the ranks)");
   command->add_option("--backend", arguments->machine.backend, "cpu, reference or check");
   command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");
   command->add_flag("--json", arguments->json, "One JSON object");

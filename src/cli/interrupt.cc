@@ -9,6 +9,7 @@ InterruptScope::InterruptScope() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGUSR1);  // a scheduler's warning; mpirun passes it on
   pthread_sigmask(SIG_BLOCK, &signals, &before_);
   thread_ = std::jthread([this, signals](const std::stop_token& done) {
     const timespec moment{0, 50'000'000};

@@ -1,4 +1,5 @@
-// While it lives, SIGINT and SIGTERM ask for a stop instead of ending the process. A second one ends it.
+// While it lives, SIGINT, SIGTERM and SIGUSR1 ask for a stop instead of ending the process. A second one ends
+// it.
 #pragma once
 
 #include <signal.h>

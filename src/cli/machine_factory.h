@@ -11,7 +11,8 @@ namespace stoa::cli {
 
 struct MachineOptions {
   std::string backend = "cpu";  // cpu, reference, check (cpu beside reference, operation by operation)
-  std::optional<std::int64_t> threads = {};         // none: one per core
+  std::optional<std::int64_t> threads = {};         // none: one per core, divided among `ranks`
+  int ranks = 1;                                    // that share this host's cores
   std::optional<std::string> instruction_set = {};  // none: the best of this processor
 };
 
@@ -19,6 +20,7 @@ struct MachineOptions {
 // (ops/cpu/self_check.h) a warning says so, and the next best is taken.
 ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name);
 
+int available_cores();  // that this process may run on
 run::Machine make_machine(const MachineOptions& options);
 // Counts what `machine` would need, without memory.
 run::Machine make_meta_machine(const run::Machine& machine);

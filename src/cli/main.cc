@@ -28,7 +28,8 @@
 namespace {
 
 int report(const std::exception& error, int code) {
-  std::fprintf(stderr, "ERROR %s\n", error.what());
+  // Without a message: another process of the job tells it.
+  if (*error.what() != '\0') std::fprintf(stderr, "ERROR %s\n", error.what());
   return code;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/machine_factory.h"
 #include "cli/schema.h"
 #include "plan/memory_plan.h"
+#include "train/layout_plan.h"
 #include "train/tokenizer_choice.h"
 #include "train/training_plan.h"
 
@@ -16,20 +17,24 @@ namespace {
 struct PlanArguments {
   ConfigArguments config;
   MachineOptions machine;
+  std::optional<std::int64_t> ranks;
   bool json = false;
 };
 
 void plan_memory(const PlanArguments& arguments, Context& context) {
   const auto overrides = arguments.config.all_overrides();
-  train::RunConfig config = load_run_config(arguments.config.config, overrides, context.console);
+  train::RunConfig config =
+      load_run_config(arguments.config.config, overrides, context.console, nullptr, arguments.ranks);
   MachineOptions options = arguments.machine;
   if (!options.threads) options.threads = config.trainer.num_threads;
+  options.ranks = train::ranks_of(config) / static_cast<int>(config.trainer.num_nodes.value_or(1));
+  if (options.ranks < 1) options.ranks = 1;
   run::Machine machine = make_planning_machine(options);
   const auto tokenizer = train::load_tokenizer(config.tokenizer);
   if (!tokenizer && !config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
   const auto plan = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0,
                                          config.trainer.max_steps.value_or(1000000));
-  const auto memory = plan::plan_memory(machine, plan.options);
+  const auto memory = plan::plan_memory(machine, plan.options, train::layout_text(plan.options.layout));
   std::cout << (arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
 }
 
@@ -43,7 +48,9 @@ void add_plan_command(CLI::App& app, Context& context) {
       "memory",
       "Bytes of every category, exact: the program run without memory. Example: stoa plan memory gpt-175b");
   arguments->config.add_to(*memory);
-  memory->add_option("--threads", arguments->machine.threads, "Worker threads (workspaces depend on them)");
+  memory->add_option("--ranks", arguments->ranks, "Ranks that train together");
+  memory->add_option("--threads", arguments->machine.threads,
+                     "Worker threads of a rank (workspaces depend on them)");
   memory->add_option("--instruction-set", arguments->machine.instruction_set,
                      "Plan for another instruction set");
   memory->add_flag("--json", arguments->json, "One JSON object");

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "cli/nemo_keys.h"
 #include "config/reference.h"
 #include "config/yaml.h"
+#include "train/layout_plan.h"
 
 namespace stoa::cli {
 
-config::Section<RunConfig> run_schema() {
+config::Section<RunConfig> run_schema(std::optional<std::int64_t> ranks) {
   using C = RunConfig;
   config::Section<C> s;
   const auto declare_trainer = [](config::Section<train::TrainerConfig>& t) { train::declare(t); };
@@ -17,6 +19,8 @@ config::Section<RunConfig> run_schema() {
   const auto declare_scale = [](config::Section<train::LossScaleConfig>& t) { train::declare(t); };
   const auto declare_tokenizer = [](config::Section<data::TokenizerConfig>& t) { data::declare(t); };
   const auto declare_data = [](config::Section<data::DataConfig>& t) { data::declare(t); };
+  const auto declare_layout = [](config::Section<train::LayoutConfig>& t) { train::declare(t); };
+  const auto declare_sharding = [](config::Section<train::ShardingConfig>& t) { train::declare(t); };
   s.field("name", &C::name).help("Name of the run, for people.");
   s.field("restore_from_path", &C::restore_from_path)
       .help("Model directory or checkpoint whose weights a fresh run starts from.");
@@ -30,6 +34,22 @@ config::Section<RunConfig> run_schema() {
   s.section("model.data", &C::data, declare_data,
             "Training data. `model.data: PREFIX` is short for its data_prefix.");
   s.section("model.optim", &C::optim, optim::declare, "Optimizer and schedules.");
+  s.section("model", &C::layout, declare_layout);
+  s.section("model.optim", &C::sharding, declare_sharding);
+  s.validate({"trainer.devices", "model.tensor_model_parallel_size", "model.pipeline_model_parallel_size"},
+             [ranks](const C& c) {
+               require<ConfigError>(
+                   !ranks || train::ranks_of(c) == *ranks,
+                   "trainer.devices {} x num_nodes {} = {}, but {} ranks run: make them agree, or "
+                   "leave both out",
+                   c.trainer.devices.value_or(1), c.trainer.num_nodes.value_or(1), train::ranks_of(c),
+                   ranks.value_or(0));
+               train::plan_layout(c);
+             });
+  s.resolve([ranks](C& c) {
+    if (ranks && !c.trainer.devices && *ranks % c.trainer.num_nodes.value_or(1) == 0)
+      c.trainer.devices = *ranks / c.trainer.num_nodes.value_or(1);
+  });
   s.share({"model.encoder_seq_length", "model.data.seq_length"});
   return s;
 }
@@ -48,10 +68,10 @@ fs::path presets_directory() {
 }
 
 RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides, Console& console,
-                          config::Report* report) {
+                          config::Report* report, std::optional<std::int64_t> ranks) {
   config::Report found;
-  const RunConfig run =
-      config::load<RunConfig>(run_schema(), config, overrides, {presets_directory(), nemo_keys()}, &found);
+  const RunConfig run = config::load<RunConfig>(run_schema(ranks), config, overrides,
+                                                {presets_directory(), nemo_keys()}, &found);
   if (report) {
     *report = std::move(found);
     return run;

@@ -16,7 +16,8 @@ namespace stoa::cli {
 
 using train::RunConfig;
 
-config::Section<RunConfig> run_schema();
+// `ranks`: how many run, where that is known.
+config::Section<RunConfig> run_schema(std::optional<std::int64_t> ranks = {});
 
 // The directory of presets (configs/*.yaml): `configs` or `share/stoa/configs` in a directory above the
 // program; empty where there is none.
@@ -26,7 +27,7 @@ fs::path presets_directory();
 // from NeMo are reported on `console`, or handed out in `report` where it is given. ConfigError lists all
 // that is wrong.
 RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides, Console& console,
-                          config::Report* report = nullptr);
+                          config::Report* report = nullptr, std::optional<std::int64_t> ranks = {});
 
 // The same from text, for tests and fuzzing.
 RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> overrides = {},

@@ -213,8 +213,7 @@ TEST(RunConfigNemo, TrainingFileIsRead) {
 TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
   EXPECT_THAT(error_of(kNemoFile, {"model.fp8=true"}),
               AllOf(HasSubstr("model.fp8"), HasSubstr("cannot be honoured")));
-  EXPECT_THAT(error_of(kNemoFile, {"model.tensor_model_parallel_size=2"}), HasSubstr("one rank"));
-  EXPECT_THAT(error_of(kNemoFile, {"trainer.devices=8"}), HasSubstr("one rank"));
+  EXPECT_THAT(error_of(kNemoFile, {"model.context_parallel_size=2"}), HasSubstr("not built yet"));
   EXPECT_THAT(error_of(kNemoFile, {"+defaults=[gpt3/5b]"}), HasSubstr("base: FILE"));
   EXPECT_THAT(error_of(kNemoFile, {"model.position_embedding_type=alibi"}),
               HasSubstr("one of learned_absolute"));
@@ -418,6 +417,41 @@ TEST(ConfigCommand, ShowsAndRefuses) {
   EXPECT_THAT(run({"config", "reference"}), HasSubstr("# Configuration reference"));
   EXPECT_THROW(run({"config", "check", "tiny", "model.nope=1"}), ConfigError);
   EXPECT_THROW(run({"config", "show"}), CLI::ParseError);
+}
+
+// Layouts that do not fit: one message with the rule, the values and the nearest valid choices.
+constexpr const char* kSixLayers =
+    "trainer: {max_steps: 1}\n"
+    "model: {num_layers: 6, hidden_size: 48, num_attention_heads: 4, encoder_seq_length: 30, "
+    "max_position_embeddings: 30, micro_batch_size: 1, global_batch_size: 6}\n";
+
+TEST(RunConfigLayout, GoodLayoutsPass) {
+  EXPECT_EQ(error_of(kSixLayers, {"trainer.devices=6"}), "(no error)");
+  EXPECT_EQ(
+      error_of(kSixLayers, {"trainer.devices=4", "trainer.num_nodes=3", "model.tensor_model_parallel_size=2",
+                            "model.pipeline_model_parallel_size=3", "model.sequence_parallel=true"}),
+      "(no error)");
+}
+
+TEST(RunConfigLayout, WhatDoesNotFitIsSaidOnce) {
+  EXPECT_THAT(error_of(kSixLayers, {"trainer.devices=4", "model.tensor_model_parallel_size=3"}),
+              AllOf(HasSubstr("tensor_model_parallel_size 3"), HasSubstr("must divide the 4 ranks"),
+                    HasSubstr("use 3 or 6 ranks")));
+  EXPECT_THAT(error_of(kSixLayers, {"trainer.devices=4"}),
+              AllOf(HasSubstr("global_batch_size 6"), HasSubstr("4 data-parallel ranks"),
+                    HasSubstr("the nearest are 4 or 8")));
+  EXPECT_THAT(error_of(kSixLayers, {"model.tensor_model_parallel_size=8"}),
+              AllOf(HasSubstr("num_attention_heads 4"), HasSubstr("at most 4")));
+  EXPECT_THAT(error_of(kSixLayers, {"model.pipeline_model_parallel_size=4"}),
+              AllOf(HasSubstr("6 layers"), HasSubstr("4 chunks"), HasSubstr("4 or 8 layers")));
+  EXPECT_THAT(error_of(kSixLayers, {"model.tensor_model_parallel_size=4", "model.sequence_parallel=true"}),
+              AllOf(HasSubstr("30 tokens"), HasSubstr("nearest are 3 or 5")));
+  EXPECT_THAT(error_of(kSixLayers, {"model.pipeline_schedule=1f1g"}), HasSubstr("1f1b"));
+  // Several at once.
+  EXPECT_THAT(
+      error_of(kSixLayers, {"trainer.devices=4", "model.pipeline_model_parallel_size=4",
+                            "model.tensor_model_parallel_size=8"}),
+      AllOf(HasSubstr("must divide the 4 ranks"), HasSubstr("num_attention_heads 4"), HasSubstr("4 chunks")));
 }
 
 }  // namespace

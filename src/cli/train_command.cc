@@ -1,5 +1,6 @@
 #include "cli/train_command.h"
 
+#include <chrono>
 #include <memory>
 
 #include "base/console.h"
@@ -9,6 +10,7 @@
 #include "cli/preset_changes.h"
 #include "cli/schema.h"
 #include "cli/version.h"
+#include "train/layout_plan.h"
 #include "train/trainer.h"
 #include "watch/observers.h"
 
@@ -18,7 +20,12 @@ namespace {
 struct TrainArguments {
   ConfigArguments config;
   MachineOptions machine;
-  std::int64_t ranks = 1;
+  std::optional<std::int64_t> ranks;
+#ifdef NDEBUG
+  bool check = false;
+#else
+  bool check = true;
+#endif
 };
 
 // The command again, as a shell would take it.
@@ -31,6 +38,7 @@ std::vector<std::string> command_of(const TrainArguments& arguments) {
     command.push_back(value);
   };
   const MachineOptions defaults;
+  if (arguments.ranks) option("--ranks", std::to_string(*arguments.ranks));
   option("--output", arguments.config.output);
   if (arguments.machine.backend != defaults.backend) option("--backend", arguments.machine.backend);
   if (arguments.machine.threads) option("--threads", std::to_string(*arguments.machine.threads));
@@ -39,35 +47,61 @@ std::vector<std::string> command_of(const TrainArguments& arguments) {
 }
 
 void train(const TrainArguments& arguments, Context& context) {
-  require<ConfigError>(arguments.ranks == 1, "this version trains on 1 rank, --ranks asks for {}",
-                       arguments.ranks);
   InterruptScope interrupt;
-  const auto overrides = arguments.config.all_overrides();
-  train::RunConfig config = load_run_config(arguments.config.config, overrides, context.console);
-  const std::int64_t devices = config.trainer.devices.value_or(1) * config.trainer.num_nodes.value_or(1);
-  require<ConfigError>(devices == arguments.ranks, "trainer.devices x num_nodes = {}, but {} rank runs",
-                       devices, arguments.ranks);
+  train::Launch launch;
+  Console quiet(Console::Level::kQuiet);
+  Console& console = launch.first_process() ? context.console : quiet;
+  train::RunConfig config;
+  std::shared_ptr<const train::RunInputs> inputs;
   MachineOptions machine = arguments.machine;
-  if (!machine.threads) machine.threads = config.trainer.num_threads;
+  launch.prepare([&] {
+    config = load_run_config(arguments.config.config, arguments.config.all_overrides(), console, nullptr,
+                             launch.agreed_ranks(arguments.ranks));
+    require<ConfigError>(train::run_directory(config).has_value(),
+                         "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
+    inputs = train::read_inputs(config, [&](std::string_view note) { console.line(note); });
+    if (!machine.threads) machine.threads = config.trainer.num_threads;
+    machine.ranks = launch.threads_on_host(train::ranks_of(config));
+  });
   // Once, however many machines are made of it.
   machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
-  const auto directory = train::run_directory(config);
-  require<ConfigError>(directory.has_value(),
-                       "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
-  const auto owned = watch::make_observers(*directory, context.console,
-                                           {config.exp_manager.create_tensorboard_logger, true});
-  std::vector<watch::RunObserver*> observers;
-  for (const auto& observer : owned) observers.push_back(observer.get());
   const PresetChanges against = changes_against_preset(arguments.config.config, config);
   std::vector<watch::ConfigChange> changes;
   for (const auto& change : against.changes) changes.push_back({change.path, change.from, change.to});
-  train::Trainer trainer({config, show_run_config(config), against.preset, changes,
-                          [machine] { return make_machine(machine); }, make_meta_machine, context.console,
-                          observers, interrupt.token(), command_of(arguments), std::string(version()),
-                          std::string(commit())});
-  const auto finish = trainer.run();
-  if (finish.reason == watch::StopReason::kSignal)
-    throw Interrupted(finish.detail + "; a checkpoint was saved");
+  std::vector<std::unique_ptr<watch::RunObserver>> owned;
+  if (launch.first_process())
+    owned = watch::make_observers(*train::run_directory(config), context.console,
+                                  {config.exp_manager.create_tensorboard_logger, true});
+  std::optional<watch::RunFinish> finish;
+  train::LaunchOptions options;
+  options.timeout = std::chrono::milliseconds(
+      static_cast<std::int64_t>(config.trainer.communication_timeout.seconds * 1e3));
+  options.check = arguments.check;
+  launch.run(inputs->data.plan.options.layout.grid, options, [&](train::Seat& seat) {
+    train::TrainerParts parts{config,
+                              show_run_config(config),
+                              against.preset,
+                              changes,
+                              inputs,
+                              std::move(seat),
+                              [machine] { return make_machine(machine); },
+                              make_meta_machine,
+                              console,
+                              {},
+                              available_cores(),
+                              interrupt.token(),
+                              command_of(arguments),
+                              std::string(version()),
+                              std::string(commit())};
+    if (parts.seat.first())
+      for (const auto& observer : owned) parts.observers.push_back(observer.get());
+    const bool first = parts.seat.first();
+    train::Trainer trainer(std::move(parts));
+    const auto result = trainer.run();
+    if (first) finish = result;
+  });
+  if (finish && finish->reason == watch::StopReason::kSignal)
+    throw Interrupted(finish->detail + "; a checkpoint was saved");
 }
 
 }  // namespace
@@ -79,10 +113,17 @@ void add_train_command(CLI::App& app, Context& context) {
                          "Train a model. Example: stoa train tiny model.data=data/shakespeare "
                          "model.tokenizer=tok --output runs/shakespeare");
   arguments->config.add_to(*command);
-  command->add_option("--ranks", arguments->ranks, "Ranks that train together (this version: 1)");
+  command->add_option("--ranks", arguments->ranks,
+                      "Ranks that train together, as threads of this process; without it trainer.devices x "
+                      "num_nodes. Under mpirun or srun the ranks are the processes");
+  command->add_flag(
+      "--check-communication,!--no-check-communication", arguments->check,
+      "Ranks compare what they ask for before any data moves: the first difference is named (on in "
+      "debug builds)");
   command->add_option("--backend", arguments->machine.backend,
                       "cpu, reference, or check (cpu beside reference)");
-  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
+  command->add_option("--threads", arguments->machine.threads,
+                      "Worker threads of a rank (default: the cores of the host, divided among its ranks)");
   command->add_option(
       "--instruction-set", arguments->machine.instruction_set,
       "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best of this processor)");

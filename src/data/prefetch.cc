@@ -42,7 +42,7 @@ void Prefetcher::work(const std::stop_token& stop) {
   }
 }
 
-const Batch* Prefetcher::next() {
+Batch* Prefetcher::next() {
   std::unique_lock lock(mutex_);
   holding_ = false;
   changed_.notify_all();

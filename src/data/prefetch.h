@@ -27,9 +27,9 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // The next batch, valid until the next call; null after the last one. Waits for it. An exception that
-  // `make` threw comes out here, at its batch, and again at every later call. One consumer thread.
-  const Batch* next();
+  // The next batch, the consumer's until the next call; null after the last one. Waits for it. An exception
+  // that `make` threw comes out here, at its batch, and again at every later call. One consumer thread.
+  Batch* next();
 
  private:
   void work(const std::stop_token& stop);

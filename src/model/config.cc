@@ -207,34 +207,6 @@ void declare_recompute(Section<RecomputeConfig>& s) {
              });
 }
 
-void declare_parallel(Section<ParallelConfig>& s) {
-  const auto one = [](const std::int64_t& degree) {
-    return degree == 1 ? std::string() : std::string("1: this version runs one rank");
-  };
-  s.field("tensor_model_parallel_size", &ParallelConfig::tensor_model_parallel_size)
-      .check(one)
-      .help("Ranks that share each layer. This version runs one rank: 1.");
-  s.field("pipeline_model_parallel_size", &ParallelConfig::pipeline_model_parallel_size)
-      .check(one)
-      .help("Stages of layers. This version: 1.");
-  s.field("context_parallel_size", &ParallelConfig::context_parallel_size)
-      .check(one)
-      .help("Ranks that share a sequence. This version: 1.");
-  s.field("expert_model_parallel_size", &ParallelConfig::expert_model_parallel_size)
-      .check(one)
-      .help("Ranks that share the experts. This version: 1.");
-  s.field("virtual_pipeline_model_parallel_size", &ParallelConfig::virtual_pipeline_model_parallel_size)
-      .check([](const std::optional<std::int64_t>& chunks) {
-        return chunks.value_or(1) == 1 ? std::string()
-                                       : std::string("null or 1: this version has one pipeline stage");
-      })
-      .help("Chunks of layers per stage. This version: null.");
-  s.field("sequence_parallel", &ParallelConfig::sequence_parallel)
-      .help(
-          "Split norms and dropout over the ranks of a layer. With one rank nothing is split and results are "
-          "the same.");
-}
-
 }  // namespace
 
 void declare(Section<ModelConfig>& s) {
@@ -327,7 +299,6 @@ void declare(Section<ModelConfig>& s) {
       .help("Seed of initial weights, data order and dropout.");
   s.section("", &C::moe, declare_moe);
   s.section("", &C::recompute, declare_recompute);
-  s.section("", &C::parallel, declare_parallel);
 
   s.resolve([](C& c) {
     c.ffn_hidden_size = c.ffn_size();

@@ -53,15 +53,6 @@ struct RecomputeConfig {
       num_layers;  // uniform: every n-th layer input is kept; block: the first n recompute
 };
 
-struct ParallelConfig {  // degrees; this version runs one rank
-  std::int64_t tensor_model_parallel_size = 1;
-  std::int64_t pipeline_model_parallel_size = 1;
-  std::int64_t context_parallel_size = 1;
-  std::int64_t expert_model_parallel_size = 1;
-  std::optional<std::int64_t> virtual_pipeline_model_parallel_size;
-  bool sequence_parallel = false;
-};
-
 // Vocabulary of plans and benchmarks of a configuration that names neither vocab_size nor a tokenizer:
 // GPT-2's.
 inline constexpr std::int64_t kVocabWithoutTokenizer = 50257;
@@ -105,7 +96,6 @@ struct ModelConfig {
 
   MoeConfig moe;
   RecomputeConfig recompute;
-  ParallelConfig parallel;
 
   // Sizes with their defaults filled in; valid before and after reading.
   std::int64_t ffn_size() const;       // 4 h; gated: 8/3 h rounded down to a multiple of 64, as Megatron does

@@ -1,10 +1,14 @@
 #include "parallel/thread_contexts.h"
 
+#include <fmt/format.h>
+
 #include <string>
+
+#include "comm/check/check_communicator.h"
 
 namespace stoa::parallel {
 
-std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid) {
+std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid, bool check) {
   require<ConfigError>(world.size() == grid.size(),
                        "the degrees tp {} x cp {} x ep {} x dp {} x pp {} need {} ranks, the world has {}",
                        grid.degree(Axis::kTensor), grid.degree(Axis::kContext), grid.degree(Axis::kExpert),
@@ -17,6 +21,11 @@ std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid:
       const std::vector<int> ranks = members(grid, rank, group);
       if (ranks.empty()) continue;
       auto ends = world.create(std::string(name_of(group)), ranks);
+      if (check) {
+        auto control = world.create(fmt::format("{} control", name_of(group)), ranks);
+        for (std::size_t m = 0; m < ranks.size(); ++m)
+          ends[m] = std::make_unique<comm::CheckCommunicator>(std::move(ends[m]), std::move(control[m]));
+      }
       for (std::size_t m = 0; m < ranks.size(); ++m) communicators[ranks[m]][g] = std::move(ends[m]);
     }
   }

@@ -10,6 +10,8 @@ namespace stoa::parallel {
 
 // One context per rank of the grid, with its communicators of every group ("tp group of rank 5"); the world
 // outlives them. ConfigError when the world's size is not the grid's.
-std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid);
+// `check`: the members of a group compare what they ask for before any data moves.
+std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid,
+                                           bool check = false);
 
 }  // namespace stoa::parallel

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
@@ -9,27 +10,92 @@
 
 namespace stoa::plan {
 
-MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options) {
-  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options);
-  run::TrainingRank rank(meta, options, parallel::make_meta_context(options.layout.grid, 0, *meta.device),
-                         scratch);
+namespace {
+
+using grid::Axis;
+
+// Ranks that may need different memory: parts are dealt out as evenly as possible, the longer ones first.
+std::vector<int> telling_ranks(const run::Layout& layout) {
+  std::vector<int> ranks;
+  const auto end = [&](int rank, Axis axis) {
+    const int at = layout.grid.coordinate(rank, axis);
+    return at == 0 || at + 1 == layout.grid.degree(axis);
+  };
+  const bool replicas_differ = layout.zero_stage > 0;
+  for (int rank = 0; rank < layout.grid.size(); ++rank) {
+    const bool data =
+        replicas_differ ? end(rank, Axis::kData) : layout.grid.coordinate(rank, Axis::kData) == 0;
+    if (data && end(rank, Axis::kTensor) && layout.grid.coordinate(rank, Axis::kContext) == 0)
+      ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+RankMemory plan_rank(run::Machine& meta, const run::TrainingOptions& options, int rank) {
+  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, rank);
+  run::TrainingRank wired(meta, options, parallel::make_meta_context(options.layout.grid, rank, *meta.device),
+                          scratch);
+  const grid::RankGrid& grid = options.layout.grid;
+  RankMemory memory;
+  memory.rank = rank;
+  memory.tensor = grid.coordinate(rank, Axis::kTensor);
+  memory.data = grid.coordinate(rank, Axis::kData);
+  memory.stage = grid.coordinate(rank, Axis::kPipeline);
+  memory.categories = wired.arena().declared();
+  memory.total = wired.arena().total_bytes();
+  return memory;
+}
+
+std::string category_lines(const MemoryTable& categories, std::size_t total) {
+  std::string out;
+  for (std::size_t c = 0; c < categories.size(); ++c)
+    if (categories[c])
+      out += fmt::format("  {:24}{:>12}{:>20}\n", name_of(static_cast<MemoryCategory>(c)),
+                         format_bytes(static_cast<double>(categories[c])), categories[c]);
+  return out + fmt::format("  {:24}{:>12}{:>20}\n", "total", format_bytes(static_cast<double>(total)), total);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options, std::string layout) {
   MemoryPlan plan;
-  plan.categories = rank.arena().declared();
-  plan.total = rank.arena().total_bytes();
+  plan.ranks = options.layout.grid.size();
+  plan.layout = std::move(layout);
   plan.parameters = model::parameter_count(options.model);
   plan.machine = meta.description;
+  std::vector<std::string> stages;
+  if (options.layout.pipeline_ranks() > 1) {
+    const std::string map =
+        run::layer_map(run::place_chunks(options.layout, options.model.config.num_layers));
+    for (std::size_t begin = 0; begin < map.size();) {
+      const std::size_t end = map.find('\n', begin);
+      stages.push_back(map.substr(map.find(": ", begin) + 2, end - map.find(": ", begin) - 2));
+      begin = end + 1;
+    }
+  }
+  for (const int rank : telling_ranks(options.layout)) {
+    plan.table.push_back(plan_rank(meta, options, rank));
+    if (!stages.empty()) plan.table.back().layers = stages[static_cast<std::size_t>(plan.table.back().stage)];
+  }
+  const auto worst = std::max_element(plan.table.begin(), plan.table.end(),
+                                      [](const auto& a, const auto& b) { return a.total < b.total; });
+  plan.categories = worst->categories;
+  plan.total = worst->total;
   return plan;
 }
 
 std::string to_text(const MemoryPlan& plan) {
   std::string out =
       fmt::format("{} parameters, {}\n", format_count(static_cast<double>(plan.parameters)), plan.machine);
-  for (std::size_t c = 0; c < plan.categories.size(); ++c)
-    if (plan.categories[c])
-      out += fmt::format("  {:24}{:>12}{:>20}\n", name_of(static_cast<MemoryCategory>(c)),
-                         format_bytes(static_cast<double>(plan.categories[c])), plan.categories[c]);
-  out += fmt::format("  {:24}{:>12}{:>20}\n", "total", format_bytes(static_cast<double>(plan.total)),
-                     plan.total);
+  if (plan.ranks == 1) return out + category_lines(plan.categories, plan.total);
+  const auto worst = std::max_element(plan.table.begin(), plan.table.end(),
+                                      [](const auto& a, const auto& b) { return a.total < b.total; });
+  out += fmt::format("{}\nthe rank that needs most, rank {}:\n", plan.layout, worst->rank);
+  out += category_lines(plan.categories, plan.total);
+  out += fmt::format("  {:>6}{:>5}{:>5}{:>5}{:>12}  {}\n", "rank", "tp", "dp", "pp", "total", "stage");
+  for (const RankMemory& rank : plan.table)
+    out += fmt::format("  {:>6}{:>5}{:>5}{:>5}{:>12}  {}\n", rank.rank, rank.tensor, rank.data, rank.stage,
+                       format_bytes(static_cast<double>(rank.total)), rank.layers);
   return out;
 }
 
@@ -37,10 +103,16 @@ std::string to_json(const MemoryPlan& plan) {
   nlohmann::ordered_json categories;
   for (std::size_t c = 0; c < plan.categories.size(); ++c)
     categories[std::string(name_of(static_cast<MemoryCategory>(c)))] = plan.categories[c];
-  return nlohmann::ordered_json{{"parameters", plan.parameters},
-                                {"machine", plan.machine},
-                                {"bytes", categories},
-                                {"total_bytes", plan.total}}
+  nlohmann::ordered_json table = nlohmann::ordered_json::array();
+  for (const RankMemory& rank : plan.table)
+    table.push_back({{"rank", rank.rank},
+                     {"tp", rank.tensor},
+                     {"dp", rank.data},
+                     {"pp", rank.stage},
+                     {"total_bytes", rank.total}});
+  return nlohmann::ordered_json{{"parameters", plan.parameters}, {"machine", plan.machine},
+                                {"bytes", categories},           {"total_bytes", plan.total},
+                                {"ranks", plan.ranks},           {"table", table}}
       .dump();
 }
 

@@ -8,15 +8,27 @@
 
 namespace stoa::plan {
 
-struct MemoryPlan {
+// One rank of a layout.
+struct RankMemory {
+  int rank = 0;
+  int tensor = 0, data = 0, stage = 0;  // its coordinates
+  std::string layers;                   // what its stage holds, for people; empty on one stage
   MemoryTable categories{};
   std::size_t total = 0;
+};
+
+struct MemoryPlan {
+  MemoryTable categories{};  // of the worst rank
+  std::size_t total = 0;
+  int ranks = 1;                  // of the layout
+  std::string layout;             // for people
+  std::vector<RankMemory> table;  // of ranks that may differ: every stage, the ends of the other axes
   std::int64_t parameters = 0;
   std::string machine;  // what the workspaces were counted for
 };
 
-// `meta`: a machine that counts; `options` as the trainer would use them.
-MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options);
+// `meta`: a machine that counts; `options` as the trainer would use them. `layout`: for people.
+MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options, std::string layout = {});
 
 std::string to_text(const MemoryPlan& plan);
 std::string to_json(const MemoryPlan& plan);

@@ -19,7 +19,18 @@ std::int64_t key_of(const Action& action, LocalChunk::Inbox box) {
 
 }  // namespace
 
-Executor::Executor(const ExecutorParts& parts) : parts_(parts), batch_places_(parts.batches) {}
+Executor::Executor(const ExecutorParts& parts) : parts_(parts), batch_places_(parts.batches) {
+  follow(&activity_);
+}
+
+Executor::~Executor() { follow(nullptr); }
+
+void Executor::follow(const comm::Activity* activity) {
+  for (int g = 0; g < parallel::kGroups; ++g) {
+    const auto group = static_cast<parallel::Group>(g);
+    if (parts_.parallel.belongs_to(group)) parts_.parallel.along(group).follow(activity);
+  }
+}
 
 void Executor::begin(const std::vector<Action>& actions) {
   // An earlier walk may have ended in an error.
@@ -41,6 +52,7 @@ void Executor::train(const std::vector<Action>& actions, const StageMicrobatch& 
   begin(actions);
   parts_.gradients.begin_step(parts_.ops, static_cast<int>(left_.size()));
   for (const Action& action : actions) {
+    activity_ = {name_of(action.kind), action.chunk, action.microbatch};
     trace_begin(action);
     switch (action.kind) {
       case ActionKind::kSendActivation:
@@ -73,6 +85,7 @@ void Executor::evaluate(const std::vector<Action>& actions, const StageMicrobatc
   losses_ = losses;
   begin(actions);
   for (const Action& action : actions) {
+    activity_ = {"evaluation", action.chunk, action.microbatch};
     if (is_compute(action.kind))
       compute(action, stage);
     else if (action.kind == ActionKind::kSendActivation)

@@ -35,6 +35,9 @@ using StageMicrobatch = std::function<const nn::BatchView&(int microbatch, int p
 class Executor {
  public:
   explicit Executor(const ExecutorParts& parts);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   // One training step: every action of `actions` in order.
   void train(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage,
@@ -54,6 +57,7 @@ class Executor {
   void send(const schedule::Action& action);
   void receive(const schedule::Action& action);
   void trace_begin(const schedule::Action& action);
+  void follow(const comm::Activity* activity);  // of all communicators
 
   nn::Pass pass(const nn::BatchView& batch, bool training);
   LocalChunk& local(int chunk);
@@ -72,6 +76,7 @@ class Executor {
   int reductions_ = 0;                           // still to come
   TensorView losses_;                            // of an evaluation
   bool training_ = true;
+  comm::Activity activity_;  // for messages of waits that fail
 };
 
 }  // namespace stoa::run

@@ -1,9 +1,11 @@
 #include "run/model_files.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/console.h"
 #include "ckpt/convert.h"
+#include "ckpt/shard_io.h"
 
 namespace stoa::run {
 
@@ -79,23 +81,21 @@ ModelFiles::ModelFiles(const fs::path& directory)
 
 DType ModelFiles::stored_type() const { return tensors_.at(match_.names.front()).dtype(); }
 
-void ModelFiles::require_same_tensors(const CanonicalIndex& index) const {
+void ModelFiles::require_same_tensors(const std::map<std::string, Shape>& expected) const {
   std::string problems;
-  std::size_t found = 0;
   std::map<std::string, Shape> offered;
   for (const hf::Tensor& tensor : wanted_)
     for (const auto& part : tensor.parts) offered.emplace(part.name, part.shape);
-  for (const auto& [name, place] : index.places()) {
+  for (const auto& [name, shape] : expected) {
     const auto other = offered.find(name);
-    if (other == offered.end()) {
-      problems += fmt::format("\n  missing: {} {}", name, place.shape.text());
-    } else if (++found; other->second != place.shape) {
+    if (other == offered.end())
+      problems += fmt::format("\n  missing: {} {}", name, shape.text());
+    else if (other->second != shape)
       problems +=
-          fmt::format("\n  {}: {} in the files, {} expected", name, other->second.text(), place.shape.text());
-    }
+          fmt::format("\n  {}: {} in the files, {} expected", name, other->second.text(), shape.text());
   }
   for (const auto& [name, shape] : offered)
-    if (!index.places().contains(name)) problems += fmt::format("\n  unexpected: {} {}", name, shape.text());
+    if (!expected.contains(name)) problems += fmt::format("\n  unexpected: {} {}", name, shape.text());
   require<DataError>(problems.empty(), "'{}' is a model of another shape than this one:{}",
                      directory_.string(), problems);
 }
@@ -103,7 +103,9 @@ void ModelFiles::require_same_tensors(const CanonicalIndex& index) const {
 void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
                       const std::function<TensorView(nn::ParamId)>& target) const {
   const CanonicalIndex index(specs);
-  require_same_tensors(index);
+  std::map<std::string, Shape> expected;
+  for (const auto& [name, place] : index.places()) expected.emplace(name, place.shape);
+  require_same_tensors(expected);
   for (std::size_t p = 0; p < specs.size(); ++p) {
     const TensorView memory = target({static_cast<int>(p)});
     std::memset(memory.data, 0, memory.bytes());
@@ -122,6 +124,61 @@ void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
       const auto& place = index.at(part.name);
       return static_cast<std::byte*>(CanonicalIndex::in(place, target(place.parameter)).data);
     });
+  }
+}
+
+void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<TensorSpec>& all,
+                      const std::function<TensorView(nn::ParamId)>& target) const {
+  std::map<std::string, Shape> expected;
+  for (const TensorSpec& spec : all) expected.emplace(spec.name, spec.shape);
+  require_same_tensors(expected);
+  struct Place {
+    const ShardSpec* shard;
+    const ShardPiece* piece;
+    TensorView local;  // addressed by element of the local tensor
+  };
+  std::multimap<std::string, Place> places;
+  for (std::size_t p = 0; p < held.size(); ++p) {
+    TensorView local = target({static_cast<int>(p)});
+    if (!local) continue;
+    std::memset(local.data, 0, local.bytes());
+    if (held[p].flat) {
+      local.shape = held[p].local;
+      local.stride0 = held[p].local.inner();
+    }
+    for (const ShardPiece& piece : held[p].pieces) places.emplace(piece.name, Place{&held[p], &piece, local});
+  }
+  std::vector<std::byte> converted;
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const hf::Tensor& tensor = wanted_[i];
+    const bool here = std::any_of(tensor.parts.begin(), tensor.parts.end(),
+                                  [&](const auto& part) { return places.contains(part.name); });
+    if (!here) continue;
+    const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
+    const std::int64_t count = tensor.shape.elements();
+    constexpr DType kType = DType::kF32;  // of the way: wider than what is stored, or equal
+    const DType type = stored.dtype() == DType::kF64 ? DType::kF64 : kType;
+    converted.resize(static_cast<std::size_t>(count) * size_of(type));
+    ckpt::convert_elements(stored.bytes.data(), stored.dtype(), converted.data(), type, count);
+    std::map<std::string, std::vector<std::byte>> whole;
+    hf::scatter(tensor, size_of(type), converted.data(), [&](const model::CanonicalTensor& part) {
+      auto& bytes = whole[part.name];
+      bytes.resize(static_cast<std::size_t>(part.shape.elements()) * size_of(type));
+      return bytes.data();
+    });
+    for (const auto& [name, bytes] : whole) {
+      const auto [first, last] = places.equal_range(name);
+      for (auto it = first; it != last; ++it) {
+        const Place& place = it->second;
+        ckpt::for_each_run(*place.piece, place.local.shape, place.local.stride0, place.shard->flat,
+                           [&](const ckpt::ElementRun& run) {
+                             ckpt::convert_elements(
+                                 bytes.data() + static_cast<std::size_t>(run.file) * size_of(type), type,
+                                 static_cast<std::byte*>(place.local.byte_offset(run.memory)),
+                                 place.local.dtype, run.count);
+                           });
+      }
+    }
   }
 }
 

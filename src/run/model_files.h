@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "ckpt/find_checkpoint.h"
@@ -30,9 +31,13 @@ class ModelFiles {
   // model that `specs` describe has other tensors or shapes.
   void read(const std::vector<nn::ParamSpec>& specs,
             const std::function<TensorView(nn::ParamId)>& target) const;
+  // The same for a rank that holds parts: `held` by parameter, `all` tensors of the model. Where nothing is
+  // held, the target has no memory.
+  void read(const std::vector<ShardSpec>& held, const std::vector<TensorSpec>& all,
+            const std::function<TensorView(nn::ParamId)>& target) const;
 
  private:
-  void require_same_tensors(const CanonicalIndex& index) const;
+  void require_same_tensors(const std::map<std::string, Shape>& expected) const;
 
   fs::path directory_;
   model::huggingface::ModelDescription description_;

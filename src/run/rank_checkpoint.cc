@@ -28,6 +28,29 @@ HostCopy copy_to_host(Machine& machine, TensorView tensor) {
   return copy;
 }
 
+// The canonical tensors of the whole model, whatever this rank holds of them.
+std::vector<TensorSpec> canonical_tensors(const TrainingOptions& options) {
+  std::vector<TensorSpec> tensors;
+  for (const auto& tensor : model::canonical_tensors(options.model))
+    tensors.push_back({tensor.name, options.precision.vectors(), tensor.shape});
+  return tensors;
+}
+
+// Set by set: "master/" and the moments.
+struct StateSet {
+  std::string prefix;
+  std::function<TensorView(nn::ParamId)> tensor;
+};
+
+std::vector<StateSet> state_sets(TrainingRank& rank) {
+  std::vector<StateSet> sets{{"master/", [&rank](nn::ParamId id) { return rank.parameters().master(id); }}};
+  const auto& moments = rank.optimizer().moment_names();
+  for (std::size_t m = 0; m < moments.size(); ++m)
+    sets.push_back({moments[m] + "/",
+                    [&rank, m](nn::ParamId id) { return rank.optimizer().moment(static_cast<int>(m), id); }});
+  return sets;
+}
+
 class RankSnapshot final : public ckpt::Snapshot {
  public:
   RankSnapshot(TrainingRank& rank, const ModelTextFiles& files, const hf::SpecialTokens& special)
@@ -101,44 +124,98 @@ void require_same_function(const model::ModelConfig& found, const model::Gpt& gp
                        directory.string(), problems);
 }
 
+// Model files out of a state that is on disk.
+class StateModel final : public ckpt::Snapshot {
+ public:
+  StateModel(const TrainingRank& rank, const ModelTextFiles& files, const hf::SpecialTokens& special,
+             std::filesystem::path directory)
+      : gpt_(rank.options().model),
+        type_(rank.options().precision.compute),
+        family_(hf::choose_family(gpt_.config)),
+        files_(files),
+        directory_(std::move(directory)) {
+    files_.push_back({"config.json", hf::write_config(gpt_, family_, type_, special)});
+  }
+  std::vector<ckpt::TensorEntry> model_tensors() const override {
+    return model_entries(gpt_, family_, type_);
+  }
+  void write_model(ckpt::ShardedWriter& writer) override {
+    const ckpt::TensorDirectory state(directory_ / "state", ckpt::kStateStem);
+    run::write_model(writer, gpt_, family_, type_,
+                     [&](const std::string& name) { return state.at(ckpt::master_name(name)).view(); });
+  }
+  std::vector<TextFile> model_files() const override { return files_; }
+  std::vector<ckpt::TensorEntry> state_tensors() const override { return {}; }
+  void write_state(ckpt::ShardedWriter&) override {}
+
+ private:
+  const model::Gpt gpt_;
+  const DType type_;
+  const hf::Family family_;
+  ModelTextFiles files_;
+  const std::filesystem::path directory_;
+};
+
 }  // namespace
 
-std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTextFiles& files,
-                                              const hf::SpecialTokens& special,
-                                              ckpt::TrainingState& training) {
+void save_scalars(TrainingRank& rank, ckpt::TrainingState& training) {
   training.loss_scale = rank.read_scalars().slots;
   for (double& x : training.loss_scale)
     if (!std::isfinite(x)) x = 0;  // loss and norm of a skipped step: recomputed before they are read again
   training.seed = static_cast<std::uint64_t>(rank.options().model.config.seed);
+}
+
+std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTextFiles& files,
+                                              const hf::SpecialTokens& special,
+                                              ckpt::TrainingState& training) {
+  save_scalars(rank, training);
   return std::make_unique<RankSnapshot>(rank, files, special);
+}
+
+std::vector<TensorSpec> state_tensors(TrainingRank& rank) {
+  std::vector<TensorSpec> all;
+  const auto canonical = canonical_tensors(rank.options());
+  for (const StateSet& set : state_sets(rank))
+    for (const TensorSpec& spec : canonical) all.push_back({set.prefix + spec.name, spec.dtype, spec.shape});
+  return all;
+}
+
+std::vector<ckpt::HeldTensor> take_part(TrainingRank& rank) {
+  std::vector<ckpt::HeldTensor> part;
+  for (const StateSet& set : state_sets(rank))
+    for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
+      const nn::ParamId id{static_cast<int>(p)};
+      ShardSpec shard = rank.parameters().written(id);
+      const TensorView tensor = set.tensor(id);
+      if (shard.pieces.empty() || !tensor || tensor.elements() == 0) continue;
+      for (ShardPiece& piece : shard.pieces) piece.name = set.prefix + piece.name;
+      HostCopy copy = copy_to_host(rank.machine(), tensor);
+      part.push_back({std::move(shard), std::move(copy.bytes), copy.view.dtype});
+    }
+  return part;
+}
+
+std::unique_ptr<ckpt::Snapshot> model_of_state(TrainingRank& rank, const ModelTextFiles& files,
+                                               const hf::SpecialTokens& special,
+                                               std::filesystem::path directory) {
+  return std::make_unique<StateModel>(rank, files, special, std::move(directory));
 }
 
 void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
   const ckpt::StateReader reader(found);
-  const auto& moments = rank.optimizer().moment_names();
-  std::vector<TensorSpec> expected;
-  for (const auto& spec : rank.parameters().specs())
-    for (const auto& piece : spec.shard.pieces) {
-      expected.push_back({"master/" + piece.name, rank.options().precision.vectors(), piece.global});
-      for (const auto& name : moments)
-        expected.push_back({name + "/" + piece.name, rank.options().precision.vectors(), piece.global});
-    }
-  ckpt::require_tensors(expected, reader.tensors());
+  ckpt::require_tensors(state_tensors(rank), reader.tensors());
   const hf::ModelDescription saved = hf::read_config(read_text(found.model / "config.json"));
   require_same_function(saved.config, rank.options().model, model::Purpose::kResume, found.root);
-  for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
-    const nn::ParamId id{static_cast<int>(p)};
-    const ShardSpec& shard = rank.parameters().specs()[p].shard;
-    const auto load = [&](std::string_view prefix, TensorView tensor) {
+  for (const StateSet& set : state_sets(rank))
+    for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
+      const nn::ParamId id{static_cast<int>(p)};
+      const TensorView tensor = set.tensor(id);
+      if (!tensor || tensor.elements() == 0) continue;  // another rank holds all of it
       write_tensor(rank.machine(), tensor, [&](TensorView host) {
         std::memset(host.data, 0, host.bytes());
-        reader.read(prefix, shard, host);
+        reader.read(set.prefix, rank.parameters().held(id), host);
       });
-    };
-    load("master/", rank.parameters().master(id));
-    for (std::size_t m = 0; m < moments.size(); ++m)
-      load(moments[m] + "/", rank.optimizer().moment(static_cast<int>(m), id));
-  }
+    }
   rank.optimizer().refresh_values(rank.ops());
   const auto& slots = reader.training().loss_scale;
   require<DataError>(slots.size() == static_cast<std::size_t>(ops::StepSlot::kCount),
@@ -148,10 +225,13 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
 }
 
 void load_weights(TrainingRank& rank, const ModelFiles& files) {
+  std::vector<ShardSpec> held;
+  for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p)
+    held.push_back(rank.parameters().held({static_cast<int>(p)}));
   std::map<int, HostCopy> staging;
-  files.read(rank.parameters().specs(), [&](nn::ParamId id) {
+  files.read(held, canonical_tensors(rank.options()), [&](nn::ParamId id) {
     const TensorView master = rank.parameters().master(id);
-    if (rank.machine().device->kind() == DeviceKind::kHost) return master;
+    if (!master || rank.machine().device->kind() == DeviceKind::kHost) return master;
     auto [it, fresh] = staging.try_emplace(id.index);
     if (fresh) it->second = copy_to_host(rank.machine(), master);
     return it->second.view;

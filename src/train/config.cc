@@ -72,6 +72,7 @@ std::span<const EnumName<Precision>> enum_names(Precision) {
 namespace {
 
 constexpr double kMaxCount = 9007199254740992.0;  // 2^53
+constexpr double kMaxRanks = 1 << 20;
 
 void declare_checkpoint(Section<CheckpointConfig>& s) {
   using C = CheckpointConfig;
@@ -84,10 +85,6 @@ void declare_checkpoint(Section<CheckpointConfig>& s) {
   s.field("save_top_k", &C::save_top_k)
       .range(-1, 1e6)
       .help("Best checkpoints by validation loss that are kept beside the newest; -1: nothing is deleted.");
-}
-
-std::string only_one(const std::optional<std::int64_t>& count) {
-  return count.value_or(1) == 1 ? std::string() : std::string("1: this version runs one rank");
 }
 
 }  // namespace
@@ -127,9 +124,15 @@ void declare(Section<TrainerConfig>& s) {
       .help("Largest global gradient norm; 0 or null: no clipping.");
   s.field("trace_steps", &C::trace_steps).range(0, kMaxCount).help("Steps that trace.json shows.");
   s.field("devices", &C::devices)
-      .check(only_one)
-      .help("Ranks per node; devices x num_nodes must equal the ranks that run: 1 in this version.");
-  s.field("num_nodes", &C::num_nodes).check(only_one).help("Nodes: 1 in this version.");
+      .range(1, kMaxRanks)
+      .derived("so many that each parameter is held once: tensor x pipeline x context sizes")
+      .help("Ranks per node. Without a launcher devices x num_nodes ranks run as threads of one process.");
+  s.field("num_nodes", &C::num_nodes)
+      .range(1, kMaxRanks)
+      .derived("1")
+      .help("Nodes. Under mpirun or srun devices x num_nodes must equal the ranks that run.");
+  s.field("communication_timeout", &C::communication_timeout)
+      .help("How long a rank waits for another before the run fails and says which.");
   s.field("num_threads", &C::num_threads).range(1, 4096).derived("one per core").help("Worker threads.");
   s.field("sample_prompts", &C::sample_prompts)
       .help("Texts that the model continues at each validation; the report shows them over time.");

@@ -36,7 +36,8 @@ struct TrainerConfig {
   std::optional<double> gradient_clip_val = 1.0;   // global norm; null or 0: no clipping
   std::vector<std::int64_t> trace_steps;           // steps that trace.json shows
   std::optional<std::int64_t> devices, num_nodes;  // must equal the ranks that run
-  std::optional<std::int64_t> num_threads;         // null: one per core
+  Duration communication_timeout{600};             // of one wait
+  std::optional<std::int64_t> num_threads;         // null: one per core, divided among the ranks of a host
   std::vector<std::string> sample_prompts;         // continued at each validation, shown in the report
   std::int64_t sample_max_tokens = 64;
 };

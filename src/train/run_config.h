@@ -9,6 +9,7 @@
 #include "model/config.h"
 #include "optim/config.h"
 #include "train/config.h"
+#include "train/layout_config.h"
 
 namespace stoa::train {
 
@@ -23,6 +24,8 @@ struct RunConfig {
   data::TokenizerConfig tokenizer;               // model.tokenizer
   data::DataConfig data;                         // model.data
   optim::OptimConfig optim;                      // model.optim
+  LayoutConfig layout;                           // model.tensor_model_parallel_size and kin
+  ShardingConfig sharding;                       // model.optim: how its state is spread over ranks
 };
 
 // The run directory, or none where the configuration names none.

@@ -1,18 +1,23 @@
 #include "train/trainer.h"
 
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <numbers>
+#include <numeric>
 #include <utility>
 
 #include "base/checksum.h"
 #include "run/gemm_rate.h"
 #include "run/generate.h"
+#include "run/host_window.h"
+#include "train/layout_plan.h"
 #include "train/step_flops.h"
 #include "train/tokenizer_choice.h"
-#include "train/training_data.h"
 
 namespace stoa::train {
 
@@ -36,6 +41,14 @@ fs::path whole_path(const fs::path& path) {
   return whole.has_filename() ? whole : whole.parent_path();  // "runs/a/" names runs/a
 }
 
+// "12" on one stage, "6+6" on two.
+std::string layer_counts(const run::TrainingOptions& options) {
+  std::string out;
+  for (const auto& chunk : run::place_chunks(options.layout, options.model.config.num_layers))
+    out += fmt::format("{}{}", out.empty() ? "" : "+", chunk.layers);
+  return out;
+}
+
 std::string join_prefixes(const std::vector<data::WeightedPrefix>& blend) {
   std::string out;
   for (const auto& part : blend)
@@ -54,9 +67,9 @@ RunFinish Trainer::run() {
   try {
     set_up();
     loop(finish);
-    if (checkpoints_) {
+    if (config_.exp_manager.create_checkpoint_callback) {
       if (saved_step_ != step_) save(true);
-      checkpoints_->wait();
+      finish_checkpoint();
     }
   } catch (const std::exception& error) {
     finish.reason = StopReason::kError;
@@ -87,21 +100,21 @@ void Trainer::set_up() {
   require<ConfigError>(directory.has_value(),
                        "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
   directory_ = *directory;
-  tokenizer_ = load_tokenizer(config_.tokenizer);
-  PlannedData planned = plan_with_data(config_, tokenizer_ ? &*tokenizer_ : nullptr,
-                                       [this](std::string_view note) { parts_.console.line(note); });
-  plan_ = std::make_unique<TrainingPlan>(std::move(planned.plan));
-  datasets_ = std::move(planned.datasets);
-
-  make_directory();
+  plan_ = &parts_.inputs->data.plan;
+  if (parts_.inputs->tokenizer) tokenizer_ = &*parts_.inputs->tokenizer;
+  if (first()) make_directory();
   machine_ = std::make_unique<run::Machine>(parts_.make_machine());
   run::Machine meta = parts_.make_meta_machine(*machine_);
-  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_->options);
+  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_->options, parts_.seat.rank);
   rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_->options,
-                                              parallel::ParallelContext::single(*machine_->device), scratch);
+                                              parts_.seat.context(*machine_->device), scratch);
   start_or_resume();
-  gemm_tflops_ = run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes);
-  if (config_.exp_manager.create_checkpoint_callback) {
+  if (first()) {
+    const int at_once = std::min(plan_->options.layout.grid.size(), parts_.cores);
+    gemm_tflops_ =
+        at_once * run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes);
+  }
+  if (first() && config_.exp_manager.create_checkpoint_callback) {
     const auto& c = config_.exp_manager.checkpoint;
     ckpt::WriterOptions options;
     options.retention.keep_last = c.save_top_k < 0 ? 0 : static_cast<int>(c.keep_last);
@@ -110,20 +123,24 @@ void Trainer::set_up() {
     if (tokenizer_) tokenizer_files_ = tokenizer_files(*tokenizer_);
   }
 
-  const data::Dataset* train = datasets_.train.get();
+  const data::Dataset* train = parts_.inputs->data.datasets.train.get();
   const std::int64_t last = plan_->batch.samples_after(plan_->steps);
-  // The background thread keeps its own count of samples: batch number n is step n's whole global batch.
+  // The background thread keeps its own count of samples: batch number n is this rank's part of step n's
+  // global batch.
   auto consumed = std::make_shared<std::int64_t>(samples_);
+  const run::Layout& layout = plan_->options.layout;
   prefetch_ = std::make_unique<data::Prefetcher>(
       step_, 2,
-      [train, plan = plan_.get(), last, consumed](std::int64_t, data::Batch& out, const std::stop_token&) {
+      [train, plan = plan_, last, consumed, ranks = layout.data_ranks(),
+       own = layout.data_rank(parts_.seat.rank)](std::int64_t, data::Batch& out, const std::stop_token&) {
         if (*consumed >= last) return false;
         const std::vector<std::int64_t> rows = samples_of_step(*plan, *train, *consumed);
-        data::fill_batch(*train, rows, out);
+        data::fill_batch(*train, rows_of_rank(rows, plan->options.micro_batch, ranks, own), out);
         *consumed += static_cast<std::int64_t>(rows.size());
         return true;
       });
   next_batch_ = prefetch_->next();  // what is wrong with the data is said before the run is announced
+  if (!first()) return;
   write_text(directory_ / "config.yaml", parts_.config_yaml);
   announce();
 }
@@ -158,7 +175,8 @@ void Trainer::start_or_resume() {
                          "exp_manager.resume_if_exists=true, or "
                          "give another directory",
                          directory_.string(), found->root.filename().string());
-    for (const auto& skipped : found->skipped) parts_.console.warn(skipped);
+    if (first())
+      for (const auto& skipped : found->skipped) parts_.console.warn(skipped);
     run::restore(*rank_, *found);
     const ckpt::TrainingState& state = found->manifest->training;
     require<ConfigError>(!tokenizer_ || state.tokenizer_fingerprint == tokenizer_->fingerprint(),
@@ -183,7 +201,7 @@ void Trainer::start_or_resume() {
   if (config_.restore_from_path) {
     const auto from = ckpt::find_checkpoint(*config_.restore_from_path);
     run::load_weights(*rank_, run::ModelFiles(from.model));
-    parts_.console.line(fmt::format("weights from {}", from.root.string()));
+    if (first()) parts_.console.line(fmt::format("weights from {}", from.root.string()));
   }
 }
 
@@ -191,7 +209,8 @@ void Trainer::announce() {
   const model::Gpt& m = plan_->options.model;
   RunStart start;
   start.name = config_.name;
-  start.layout = fmt::format("1 rank = TP1 PP1 DP1 | layers {}", m.config.num_layers);
+  start.layout =
+      fmt::format("{} | layers {}", layout_text(plan_->options.layout), layer_counts(plan_->options));
   start.machine = machine_->description;
   start.parameters = model::parameter_count(m);
   start.model =
@@ -213,7 +232,8 @@ void Trainer::announce() {
         step_tokens * executed_flops_per_token(m, plan_->options.length) / (gemm_tflops_ * 1e12);
   start.config_yaml = parts_.config_yaml;
   start.schedule = schedule::to_text(run::step_schedule(
-      plan_->options.layout, plan_->batch.batch_at(samples_) / plan_->options.micro_batch));
+      plan_->options.layout,
+      plan_->batch.batch_at(samples_) / (plan_->options.micro_batch * plan_->options.layout.data_ranks())));
   start.preset = parts_.preset;
   start.changes = parts_.changes;
   start.version = parts_.version;
@@ -227,50 +247,80 @@ void Trainer::announce() {
   for (auto* observer : parts_.observers) observer->on_start(start);
 }
 
+void Trainer::add_over_ranks(std::span<double> values, parallel::Group group) {
+  rank_->parallel()
+      .along(group)
+      .all_reduce(TensorView(values.data(), DType::kF64, {static_cast<std::int64_t>(values.size())}),
+                  comm::ReduceOp::kSum, *machine_->stream)
+      ->wait();
+}
+
+Trainer::Agreement Trainer::agree(std::int64_t own_tokens) {
+  const auto& parallel = rank_->parallel();
+  // Ranks of one pipeline and of one tensor group have the same rows: one of them counts.
+  const bool counts = parallel.along(parallel::Group::kModel).rank() == 0;
+  const bool late = config_.trainer.max_time && seconds_since(start_) >= config_.trainer.max_time->seconds;
+  std::array<std::int64_t, 4> sums{counts ? own_tokens : 0, parts_.stop.stop_requested() ? 1 : 0,
+                                   first() && late ? 1 : 0, part_ && part_->done() ? 1 : 0};
+  parallel.along(parallel::Group::kWorld)
+      .all_reduce(TensorView(sums.data(), DType::kI64, {static_cast<std::int64_t>(sums.size())}),
+                  comm::ReduceOp::kSum, *machine_->stream)
+      ->wait();
+  return {sums[0], sums[1], sums[2], sums[3]};
+}
+
 void Trainer::loop(RunFinish& finish) {
   finish.reason = StopReason::kDone;
   finish.detail = fmt::format("{} steps done", plan_->steps);
-  if (config_.trainer.val_check_interval > 0 && step_ == 0 && datasets_.validation) validate();
+  if (config_.trainer.val_check_interval > 0 && step_ == 0) validate();
+  const std::int64_t first_step = step_;
   while (step_ < plan_->steps) {
-    train_step();
-    if (due(config_.trainer.val_check_interval) ||
-        (step_ == plan_->steps && config_.trainer.val_check_interval > 0))
-      validate();
-    const std::int64_t every =
-        config_.exp_manager.checkpoint.every_n_train_steps.value_or(config_.trainer.val_check_interval);
-    if (checkpoints_ && due(every)) save(false);
-    if (parts_.stop.stop_requested()) {
+    const auto begin = Clock::now();
+    data::Batch* batch = next_batch_ ? std::exchange(next_batch_, nullptr) : prefetch_->next();
+    require<InternalError>(batch != nullptr, "the data ended before the last step");
+    const double data_seconds = seconds_since(begin);
+    const Agreement all = agree(batch->valid_tokens);
+    if (all.written == plan_->options.layout.grid.size()) commit_parts();
+    if (step_ > first_step && all.stop > 0) {
       finish.reason = StopReason::kSignal;
       finish.detail = fmt::format("stopped by a signal after step {}", step_);
       return;
     }
-    if (config_.trainer.max_time && seconds_since(start_) >= config_.trainer.max_time->seconds) {
+    if (step_ > first_step && all.time > 0) {
       finish.reason = StopReason::kTime;
       finish.detail = fmt::format("trainer.max_time reached after step {}", step_);
       return;
     }
+    batch->valid_tokens = all.tokens;
+    train_step(*batch, data_seconds);
+    if (due(config_.trainer.val_check_interval) ||
+        (step_ == plan_->steps && config_.trainer.val_check_interval > 0)) {
+      compare_replicas();
+      validate();
+    }
+    const std::int64_t every =
+        config_.exp_manager.checkpoint.every_n_train_steps.value_or(config_.trainer.val_check_interval);
+    if (config_.exp_manager.create_checkpoint_callback && due(every)) save(false);
   }
 }
 
-void Trainer::train_step() {
+void Trainer::train_step(const data::Batch& batch, double data_seconds) {
   const auto begin = Clock::now();
-  const data::Batch* batch = next_batch_ ? std::exchange(next_batch_, nullptr) : prefetch_->next();
-  require<InternalError>(batch != nullptr, "the data ended before the last step");
-  const double data_seconds = seconds_since(begin);
   const auto& traced = config_.trainer.trace_steps;
   if (std::find(traced.begin(), traced.end(), step_ + 1) != traced.end()) {
     run::TraceRecorder trace;
-    rank_->step(*batch, samples_, &trace);
-    write_trace(trace);
+    rank_->step(batch, samples_, &trace);
+    if (first()) write_trace(trace);
   } else {
-    rank_->step(*batch, samples_);
+    rank_->step(batch, samples_);
   }
   ++step_;
-  samples_ += batch->rows;
-  const std::int64_t tokens = batch->rows * batch->sequence_length;
+  const std::int64_t rows = batch.rows * plan_->options.layout.data_ranks();
+  samples_ += rows;
+  const std::int64_t tokens = rows * batch.sequence_length;
   tokens_ += tokens;
   window_tokens_ += tokens;
-  report_step(seconds_since(begin), data_seconds);
+  report_step(seconds_since(begin) + data_seconds, data_seconds);
 }
 
 void Trainer::report_step(double seconds, double data_seconds) {
@@ -316,26 +366,34 @@ void Trainer::report_step(double seconds, double data_seconds) {
 }
 
 void Trainer::validate() {
-  if (!datasets_.validation) return;
+  const data::Dataset* validation = parts_.inputs->data.datasets.validation.get();
+  if (!validation) return;
   const auto begin = Clock::now();
-  const std::int64_t rows_per_batch = plan_->batch.largest();
-  double loss = 0, tokens = 0, bytes = 0;
+  const run::Layout& layout = plan_->options.layout;
+  const std::int64_t micro = plan_->options.micro_batch, granule = micro * layout.data_ranks();
+  const std::int64_t available =
+      std::min(validation->size(), config_.trainer.limit_val_batches * plan_->batch.largest());
+  // So many microbatches at once that stages work side by side.
+  const std::int64_t at_once = granule * (layout.pipeline_ranks() == 1 ? 1 : 4 * layout.pipeline_ranks());
+  const std::int64_t rows = available / granule * granule;
+  double loss = 0;
+  std::array<double, 2> counts{};  // valid tokens, bytes of text
   data::Batch& batch = validation_batch_;
-  const std::int64_t rows =
-      std::min(datasets_.validation->size(), config_.trainer.limit_val_batches * rows_per_batch);
-  const std::int64_t granule = plan_->options.micro_batch;
-  for (std::int64_t row = 0; row + granule <= rows; row += granule) {
-    std::vector<std::int64_t> samples(static_cast<std::size_t>(granule));
-    for (std::int64_t i = 0; i < granule; ++i) samples[i] = row + i;
-    data::fill_batch(*datasets_.validation, samples, batch);
-    const auto sum = rank_->evaluate(batch);
-    loss += sum.loss;
-    tokens += sum.tokens;
+  for (std::int64_t row = 0; row < rows; row += at_once) {
+    std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min(at_once, rows - row)));
+    std::iota(samples.begin(), samples.end(), row);
+    data::fill_batch(*validation,
+                     rows_of_rank(samples, micro, layout.data_ranks(), layout.data_rank(parts_.seat.rank)),
+                     batch);
+    loss += rank_->evaluate(batch).loss;
+    counts[0] += static_cast<double>(batch.valid_tokens);
     if (tokenizer_)
       for (std::size_t i = 0; i < batch.labels.size(); ++i)
         if (batch.loss_mask[i] > 0)
-          bytes += static_cast<double>(tokenizer_->token_bytes(batch.labels[i]).size());
+          counts[1] += static_cast<double>(tokenizer_->token_bytes(batch.labels[i]).size());
   }
+  add_over_ranks(counts, parallel::Group::kData);
+  const auto [tokens, bytes] = counts;
   if (tokens == 0) return;
   ValidationReport report;
   report.step = step_;
@@ -370,6 +428,19 @@ void Trainer::draw_samples() {
   }
 }
 
+namespace {
+
+model::huggingface::SpecialTokens special_tokens(const token::Tokenizer* tokenizer) {
+  model::huggingface::SpecialTokens special;
+  if (!tokenizer) return special;
+  special.bos = tokenizer->bos_id();
+  special.pad = tokenizer->pad_id();
+  if (const auto eod = tokenizer->eod_id()) special.eos = {*eod};
+  return special;
+}
+
+}  // namespace
+
 void Trainer::save(bool wait) {
   const auto begin = Clock::now();
   ckpt::TrainingState state;
@@ -378,26 +449,99 @@ void Trainer::save(bool wait) {
   state.tokens = tokens_;
   state.config_hash = checksum_text(checksum(parts_.config_yaml));
   state.tokenizer_fingerprint = tokenizer_ ? tokenizer_->fingerprint() : "";
-  state.layout = "TP1 PP1 DP1";
+  state.layout = layout_text(plan_->options.layout);
   if (validation_loss_) state.metrics["val_loss"] = *validation_loss_;
   if (best_loss_) state.metrics["best_val_loss"] = *best_loss_;
-  checkpoints_->wait();  // the snapshot before this one is written: at most one is in memory
-  model::huggingface::SpecialTokens special;
-  if (tokenizer_) {
-    special.bos = tokenizer_->bos_id();
-    special.pad = tokenizer_->pad_id();
-    if (const auto eod = tokenizer_->eod_id()) special.eos = {*eod};
+  finish_checkpoint();  // the snapshot before this one is written: at most one is in memory
+  compare_replicas();
+  if (plan_->options.layout.grid.size() > 1) {
+    run::save_scalars(*rank_, state);
+    save_part(state);
+  } else {
+    auto snapshot = run::take_snapshot(*rank_, tokenizer_files_, special_tokens(tokenizer_), state);
+    checkpoints_->save(state, std::move(snapshot));
   }
-  auto snapshot = run::take_snapshot(*rank_, tokenizer_files_, special, state);
-  checkpoints_->save(state, std::move(snapshot));
   saved_step_ = step_;
-  if (wait) checkpoints_->wait();
+  if (wait) finish_checkpoint();
   CheckpointReport report;
   report.step = step_;
   report.path = (directory_ / "checkpoints" / ckpt::checkpoint_name(step_)).string();
   report.snapshot_seconds = seconds_since(begin);
   window_save_seconds_ += report.snapshot_seconds;
   for (auto* observer : parts_.observers) observer->on_checkpoint(report);
+}
+
+void Trainer::save_part(const ckpt::TrainingState& state) {
+  const std::vector<TensorSpec> all = run::state_tensors(*rank_);
+  // The first rank makes the directory; its name travels as bytes.
+  std::array<std::uint8_t, 256> name{};
+  if (first()) {
+    std::uint64_t bytes = 0;
+    for (const TensorSpec& spec : all) bytes += spec.bytes();
+    // Beside the state the model: at most as wide as the masters.
+    bytes += bytes / static_cast<std::uint64_t>(1 + rank_->optimizer().moment_names().size());
+    const std::string made = checkpoints_->open_joint(state.step, bytes).filename().string();
+    require<InternalError>(made.size() < name.size(), "'{}' is long", made);
+    std::copy(made.begin(), made.end(), name.begin());
+  }
+  rank_->parallel()
+      .along(parallel::Group::kWorld)
+      .broadcast(TensorView(name.data(), DType::kU8, {static_cast<std::int64_t>(name.size())}), 0,
+                 *machine_->stream)
+      ->wait();
+  part_directory_ = directory_ / "checkpoints" / reinterpret_cast<const char*>(name.data());
+  part_state_ = state;
+  part_ = std::make_unique<ckpt::JointPart>(part_directory_, ckpt::entries_of(all), run::take_part(*rank_));
+}
+
+void Trainer::commit_parts() {
+  part_->wait();
+  part_.reset();
+  if (!first()) return;
+  checkpoints_->commit_joint(
+      part_state_, part_directory_,
+      run::model_of_state(*rank_, tokenizer_files_, special_tokens(tokenizer_), part_directory_));
+}
+
+void Trainer::finish_checkpoint() {
+  if (part_) {
+    part_->wait();
+    rank_->parallel().along(parallel::Group::kWorld).barrier();
+    commit_parts();
+  }
+  if (checkpoints_) checkpoints_->wait();
+}
+
+void Trainer::compare_replicas() {
+  comm::Communicator& replicas = rank_->parallel().along(parallel::Group::kDataContext);
+  if (replicas.size() == 1 || plan_->options.layout.zero_stage == 3) return;
+  std::uint64_t own = 0;
+  for (std::size_t p = 0; p < rank_->parameters().specs().size(); ++p)
+    run::read_tensor(*machine_, rank_->parameters().get({static_cast<int>(p)}), [&](TensorView host) {
+      own = own * 0x9E3779B97F4A7C15u +
+            checksum(std::string_view(static_cast<const char*>(host.data), host.bytes()));
+    });
+  auto mine = static_cast<std::int64_t>(own);
+  std::vector<std::int64_t> hashes(static_cast<std::size_t>(replicas.size()));
+  replicas
+      .all_gather(TensorView(&mine, DType::kI64, {1}),
+                  TensorView(hashes.data(), DType::kI64, {replicas.size()}), *machine_->stream)
+      ->wait();
+  std::vector<int> odd;
+  const auto members =
+      parallel::members(plan_->options.layout.grid, parts_.seat.rank, parallel::Group::kDataContext);
+  std::map<std::int64_t, int> votes;
+  for (const std::int64_t hash : hashes) ++votes[hash];
+  if (votes.size() == 1) return;
+  const auto most = std::max_element(votes.begin(), votes.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (std::size_t m = 0; m < hashes.size(); ++m)
+    if (hashes[m] != most->first || most->second == 1) odd.push_back(members[m]);
+  fail<NumericsError>(
+      "after step {} the weights of data-parallel copies differ: rank {} {} from the others of ranks {}. "
+      "Memory of that "
+      "machine may be faulty; the newest checkpoint is from before",
+      step_, fmt::join(odd, ", "), odd.size() == 1 ? "differs" : "differ", fmt::join(members, ", "));
 }
 
 void Trainer::write_trace(const run::TraceRecorder& trace) {

@@ -1,24 +1,25 @@
-// A training run from a configuration to its end: data, resuming, steps, validation, checkpoints. What people
-// see of it is told to observers.
+// One rank of a training run, from a configuration to its end: data, resuming, steps, validation,
+// checkpoints. What people see of it is told to observers, by the first rank.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/console.h"
 #include "ckpt/checkpoint_writer.h"
-#include "data/builder.h"
 #include "data/prefetch.h"
 #include "run/rank_checkpoint.h"
 #include "run/training_rank.h"
 #include "token/tokenizer.h"
+#include "train/launch.h"
 #include "train/run_config.h"
-#include "train/training_plan.h"
+#include "train/training_data.h"
 #include "watch/run_observer.h"
 
 namespace stoa::train {
@@ -28,11 +29,14 @@ struct TrainerParts {
   std::string config_yaml;  // resolved
   std::string preset;       // see watch::RunStart
   std::vector<watch::ConfigChange> changes;
+  std::shared_ptr<const RunInputs> inputs;
+  Seat seat;
   std::function<run::Machine()> make_machine;
   std::function<run::Machine(const run::Machine&)> make_meta_machine;
   Console& console;
-  std::vector<watch::RunObserver*> observers;
-  std::stop_token stop;  // SIGINT or SIGTERM: save and end
+  std::vector<watch::RunObserver*> observers;  // of the first rank
+  int cores = 1;                               // of this host: for the peak that ranks reach together
+  std::stop_token stop;                        // SIGINT or SIGTERM: save and end
   std::vector<std::string> command;
   std::string version, commit;
 };
@@ -49,17 +53,30 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // What all ranks know before a step: valid tokens of the global batch, whether any rank is asked to stop,
+  // whether the time is up, and how many ranks have written their part of the checkpoint under way.
+  struct Agreement {
+    std::int64_t tokens = 0, stop = 0, time = 0, written = 0;
+  };
+
   void set_up();
   void make_directory();
   void discard_directory() noexcept;
   void start_or_resume();
   void announce();
   void loop(watch::RunFinish& finish);
-  void train_step();
+  Agreement agree(std::int64_t own_tokens);
+  void add_over_ranks(std::span<double> values, parallel::Group group);
+  void train_step(const data::Batch& batch, double data_seconds);
   void report_step(double seconds, double data_seconds);
   void validate();
   void draw_samples();
   void save(bool wait);
+  void save_part(const ckpt::TrainingState& state);
+  void commit_parts();
+  void finish_checkpoint();  // the one under way, on all ranks
+  void compare_replicas();
+  bool first() const { return parts_.seat.first(); }
   void write_trace(const run::TraceRecorder& trace);
   bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
 
@@ -67,14 +84,17 @@ class Trainer {
   const RunConfig& config_;
   fs::path directory_;
   fs::path made_;  // the highest directory that this process made for it, or ""
-  std::optional<token::Tokenizer> tokenizer_;
-  std::unique_ptr<TrainingPlan> plan_;
+  const token::Tokenizer* tokenizer_ = nullptr;
+  const TrainingPlan* plan_ = nullptr;
   std::unique_ptr<run::Machine> machine_;
   std::unique_ptr<run::TrainingRank> rank_;
-  data::DatasetTriple datasets_;
-  std::unique_ptr<ckpt::CheckpointWriter> checkpoints_;
+  std::unique_ptr<ckpt::CheckpointWriter> checkpoints_;  // of the first rank
+  // A checkpoint of several ranks that is being written.
+  std::unique_ptr<ckpt::JointPart> part_;
+  ckpt::TrainingState part_state_;
+  fs::path part_directory_;
   std::unique_ptr<data::Prefetcher> prefetch_;
-  const data::Batch* next_batch_ = nullptr;  // read ahead of the first step
+  data::Batch* next_batch_ = nullptr;  // read ahead of the first step
   run::ModelTextFiles tokenizer_files_;
   data::Batch validation_batch_;  // its memory is kept
 

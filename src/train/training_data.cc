@@ -1,6 +1,7 @@
 #include "train/training_data.h"
 
 #include "data/sampler.h"
+#include "train/tokenizer_choice.h"
 
 namespace stoa::train {
 namespace {
@@ -63,6 +64,22 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   TrainingPlan plan = plan_training(config, vocabulary, std::nullopt, epoch_samples);
   data::DatasetTriple datasets = build_training_data(config, plan, tokenizer, notice, Extent::kRun);
   return {std::move(plan), std::move(datasets)};
+}
+
+std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, const data::Notice& notice) {
+  std::optional<token::Tokenizer> tokenizer = load_tokenizer(config.tokenizer);
+  PlannedData planned = plan_with_data(config, tokenizer ? &*tokenizer : nullptr, notice);
+  return std::make_shared<const RunInputs>(RunInputs{std::move(tokenizer), std::move(planned)});
+}
+
+std::vector<std::int64_t> rows_of_rank(const std::vector<std::int64_t>& global, std::int64_t micro_batch,
+                                       int data_ranks, int data_rank) {
+  std::vector<std::int64_t> rows;
+  rows.reserve(global.size() / static_cast<std::size_t>(data_ranks));
+  for (auto from = data_rank * micro_batch; from < static_cast<std::int64_t>(global.size());
+       from += micro_batch * data_ranks)
+    rows.insert(rows.end(), global.begin() + from, global.begin() + from + micro_batch);
+  return rows;
 }
 
 std::vector<std::int64_t> samples_of_step(const TrainingPlan& plan, const data::Dataset& train,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "optim/schedule_options.h"
+#include "train/layout_plan.h"
 
 namespace stoa::train {
 
@@ -50,7 +51,8 @@ std::int64_t steps_of(const RunConfig& config, const optim::BatchPlan& batch, st
 
 TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary,
                            std::optional<std::int64_t> steps, std::int64_t epoch_samples) {
-  const optim::BatchPlan batch(config.batch.global(), config.batch.micro_batch_size,
+  const run::Layout layout = plan_layout(config);
+  const optim::BatchPlan batch(config.batch.global(), config.batch.micro_batch_size * layout.data_ranks(),
                                config.batch.rampup_batch_size);
   // Before the plan: GCC 12 destroys an aggregate's members twice when a later initializer throws.
   const std::int64_t end = steps ? *steps : steps_of(config, batch, epoch_samples);
@@ -62,7 +64,8 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   if (config.model.fp32_residual_connection) o.precision.residual = o.precision.vectors();
   o.micro_batch = config.batch.micro_batch_size;
   o.length = config.model.encoder_seq_length;
-  o.microbatches = batch.largest() / o.micro_batch;
+  o.layout = layout;
+  o.microbatches = batch.largest() / (o.micro_batch * layout.data_ranks());
   o.packed = config.data.reset_attention_mask;
   o.max_norm = config.trainer.gradient_clip_val.value_or(0);
   o.rate = optim::rate_schedule(config.optim, batch, plan.steps);
@@ -75,8 +78,9 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
     o.loss_scale.hysteresis = config.loss_scale.hysteresis;
   }
   o.evaluation = config.trainer.val_check_interval > 0;
-  // Samples are drawn at validations.
-  if (o.evaluation && !config.trainer.sample_prompts.empty()) o.sample_context = o.length;
+  // Samples are drawn at validations, by ranks that hold the whole model.
+  const bool whole = layout.grid.size() == layout.grid.degree(grid::Axis::kData);
+  if (o.evaluation && whole && !config.trainer.sample_prompts.empty()) o.sample_context = o.length;
   return plan;
 }
 

@@ -52,7 +52,7 @@ Program::Program(const Arguments& arguments, const ProgramOptions& options)
       deadline_(std::chrono::steady_clock::now() + options.timeout),
       out_(temporary_file()),
       err_(temporary_file()) {
-  Arguments full{STOA_PROGRAM};
+  Arguments full{options.program.empty() ? std::string(STOA_PROGRAM) : options.program.string()};
   full.insert(full.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (auto& argument : full) argv.push_back(argument.data());

@@ -29,6 +29,7 @@ struct ProgramOptions {
   std::optional<std::uint64_t>
       file_bytes;  // largest file it may write (RLIMIT_FSIZE; the signal is ignored: EFBIG)
   std::chrono::seconds timeout{120};
+  fs::path program = {};  // another one than stoa
 };
 
 class Program {

@@ -67,7 +67,8 @@ void MpiWorld::exchange_hosts() {
   std::vector<int> everyone(static_cast<std::size_t>(size()));
   for (int r = 0; r < size(); ++r) everyone[r] = r;
   InlineStream stream;
-  create("world", everyone)
+  everyone_ = create("everyone", everyone);
+  everyone_
       ->all_gather(TensorView(mine.data(), DType::kU8, {kLength}),
                    TensorView(all.data(), DType::kU8, {kLength * size()}), stream)
       ->wait();
@@ -115,6 +116,14 @@ std::unique_ptr<Communicator> MpiWorld::create(const std::string& label, std::sp
   return group;
 }
 
+int MpiWorld::first_of(bool yes) {
+  // The largest of what is left to the end.
+  std::int64_t left = yes ? size() - rank() : 0;
+  InlineStream stream;
+  everyone_->all_reduce(TensorView(&left, DType::kI64, {1}), ReduceOp::kMax, stream)->wait();
+  return left == 0 ? -1 : size() - static_cast<int>(left);
+}
+
 void MpiWorld::listen() { notice_handle_ = link_->receive(notice_.data(), notice_.size(), -1, kNoticeTag); }
 
 void MpiWorld::abort(const std::string& message) {
@@ -138,9 +147,9 @@ void MpiWorld::throw_if_aborted() const {
 
 void MpiWorld::finish() {
   throw_if_aborted();
-  std::vector<int> everyone(static_cast<std::size_t>(size()));
-  for (int r = 0; r < size(); ++r) everyone[r] = r;
-  create("end", everyone)->barrier();
+  timeout_ = std::chrono::hours(24);  // another rank may still be writing a checkpoint
+  everyone_->barrier();
+  everyone_.reset();
   link_->cancel(notice_handle_);
   finished_ = true;
   active_.clear();

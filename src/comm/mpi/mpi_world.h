@@ -41,6 +41,10 @@ class MpiWorld {
   // labels; groups of one label are disjoint. The members meet here: CommError when they disagree.
   std::unique_ptr<Communicator> create(const std::string& label, std::span<const int> ranks);
 
+  void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+  // The lowest rank that says yes, or -1. Collective.
+  int first_of(bool yes);
+
   // Tells every rank that this one fails. Whoever waits or calls from then on throws CommError with the first
   // failure's message.
   void abort(const std::string& message);
@@ -73,9 +77,10 @@ class MpiWorld {
   void exchange_hosts();
 
   std::unique_ptr<MpiLink> link_;
-  const std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds timeout_;
   int spins_ = 0;
   int groups_ = 0;
+  std::unique_ptr<Communicator> everyone_;
   std::vector<std::string> hosts_;
   std::vector<Spare> spare_;
   std::vector<std::shared_ptr<MpiOperation>> active_;

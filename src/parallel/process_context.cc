@@ -1,0 +1,27 @@
+#include "parallel/process_context.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "comm/check/check_communicator.h"
+
+namespace stoa::parallel {
+
+ParallelContext make_process_context(comm::MpiWorld& world, const grid::RankGrid& grid, bool check) {
+  require<ConfigError>(world.size() == grid.size(), "a layout of {} ranks in a world of {}", grid.size(),
+                       world.size());
+  ParallelContext::Communicators communicators;
+  for (int g = 0; g < kGroups; ++g) {
+    const Group group = static_cast<Group>(g);
+    const std::vector<int> ranks = members(grid, world.rank(), group);
+    if (ranks.empty()) continue;
+    communicators[g] = world.create(std::string(name_of(group)), ranks);
+    if (check)
+      communicators[g] = std::make_unique<comm::CheckCommunicator>(
+          std::move(communicators[g]), world.create(fmt::format("{} control", name_of(group)), ranks));
+  }
+  return ParallelContext(grid, world.rank(), std::move(communicators));
+}
+
+}  // namespace stoa::parallel

@@ -1,0 +1,133 @@
+#include "train/launch.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <mutex>
+
+#include "comm/mpi/mpi_world.h"
+#include "comm/threads/thread_world.h"
+#include "parallel/process_context.h"
+#include "parallel/thread_contexts.h"
+
+namespace stoa::train {
+namespace {
+
+int code_of(const std::exception& error) {
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return own ? own->exit_code() : 1;
+}
+
+// An error with the rank's name, and the exit status that it had.
+class RankError : public Error {
+ public:
+  RankError(const std::string& message, int code) : Error(message), code_(code) {}
+  int exit_code() const noexcept override { return code_; }
+
+ private:
+  int code_;
+};
+
+}  // namespace
+
+Launch::Launch() {
+  // Until run(): the first process may index a lot of data while the others wait.
+  if (comm::mpi_launch().ranks > 1)
+    world_ = std::make_unique<comm::MpiWorld>(comm::MpiLink::open(), std::chrono::hours(24));
+}
+
+Launch::~Launch() = default;
+
+std::optional<std::int64_t> Launch::agreed_ranks(std::optional<std::int64_t> asked) const {
+  require<ConfigError>(!asked || (*asked >= 1 && *asked <= 65536),
+                       "--ranks must be between 1 and 65536, got {}", asked.value_or(0));
+  if (!world_) return asked;
+  require<ConfigError>(!asked || *asked == world_->size(),
+                       "--ranks {}, but the launcher started {} processes, a rank each", asked.value_or(0),
+                       world_->size());
+  return world_->size();
+}
+
+bool Launch::first_process() const { return !world_ || world_->rank() == 0; }
+int Launch::threads_on_host(int ranks) const { return world_ ? world_->ranks_on_this_host() : ranks; }
+
+void Launch::end_together(int code) {
+  world_->finish();
+  world_.reset();
+  throw SilentEnd(code);
+}
+
+void Launch::prepare(const std::function<void()>& body) {
+  if (!world_) return body();
+  for (const bool first_turn : {true, false}) {
+    int code = 0;
+    std::string problem;
+    if (first_process() == first_turn) {
+      try {
+        body();
+      } catch (const std::exception& error) {
+        code = code_of(error);
+        problem = error.what();
+      }
+    }
+    const int failed = world_->first_of(code != 0);
+    if (failed < 0) continue;
+    if (failed == world_->rank())
+      std::fprintf(stderr, "ERROR %s%s\n", failed == 0 ? "" : (world_->rank_name(failed) + ": ").c_str(),
+                   problem.c_str());
+    end_together(code ? code : 1);
+  }
+}
+
+void Launch::run(const grid::RankGrid& grid, const LaunchOptions& options,
+                 const std::function<void(Seat&)>& body) {
+  if (world_) {
+    world_->set_timeout(options.timeout);
+    run_process(grid, options, body);
+  } else {
+    run_threads(grid, options, body);
+  }
+}
+
+void Launch::run_threads(const grid::RankGrid& grid, const LaunchOptions& options,
+                         const std::function<void(Seat&)>& body) {
+  if (grid.size() == 1) {
+    Seat seat;
+    seat.context = [](Device& device) { return parallel::ParallelContext::single(device); };
+    return body(seat);
+  }
+  comm::ThreadWorld world(grid.size(), options.timeout);
+  auto contexts = parallel::make_contexts(world, grid, options.check);
+  try {
+    world.run([&](int rank) {
+      Seat seat;
+      seat.rank = rank;
+      seat.ranks_on_host = grid.size();
+      seat.context = [&contexts, rank](Device&) { return std::move(contexts[rank]); };
+      body(seat);
+    });
+  } catch (const std::exception& error) {
+    throw RankError(world.failure(), code_of(error));
+  }
+}
+
+void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& options,
+                         const std::function<void(Seat&)>& body) {
+  Seat seat;
+  seat.rank = world_->rank();
+  seat.ranks_on_host = world_->ranks_on_this_host();
+  seat.context = [&](Device&) { return parallel::make_process_context(*world_, grid, options.check); };
+  try {
+    body(seat);
+    world_->finish();
+  } catch (const std::exception& error) {
+    const bool mine = !world_->aborted();
+    if (mine) world_->abort(error.what());
+    if (mine) std::fprintf(stderr, "ERROR %s\n", world_->failure().c_str());
+    std::fflush(nullptr);
+    world_->end_job(code_of(error));
+  }
+  world_.reset();
+}
+
+}  // namespace stoa::train

@@ -1,0 +1,74 @@
+// The ranks of a run: threads of this process, or the processes that mpirun or srun started. Which, the
+// environment says.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "grid/rank_grid.h"
+#include "parallel/parallel_context.h"
+
+namespace stoa::comm {
+class MpiWorld;
+}
+
+namespace stoa::train {
+
+struct LaunchOptions {
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of a wait for another rank
+  bool check = false;  // ranks compare what they ask for before any data moves
+};
+
+// One rank's place in the run.
+struct Seat {
+  int rank = 0;
+  int ranks_on_host = 1;                                      // that share the cores
+  std::function<parallel::ParallelContext(Device&)> context;  // once
+  bool first() const { return rank == 0; }
+};
+
+// The end of a process whose message another one tells.
+class SilentEnd : public Error {
+ public:
+  explicit SilentEnd(int code) : Error(""), code_(code) {}
+  int exit_code() const noexcept override { return code_; }
+
+ private:
+  int code_;
+};
+
+class Launch {
+ public:
+  // Starts MPI where a launcher started several processes.
+  Launch();
+  ~Launch();
+
+  bool processes() const { return static_cast<bool>(world_); }
+  // How many ranks run, where the launcher or `asked` (--ranks) says it. ConfigError when they do not agree.
+  std::optional<std::int64_t> agreed_ranks(std::optional<std::int64_t> asked) const;
+  bool first_process() const;
+  int threads_on_host(int ranks) const;  // ranks of this host, of so many in all
+
+  // What every process does before there are ranks, the first process first: reading the configuration,
+  // indexing the data. An error is told once. Callable several times.
+  void prepare(const std::function<void()>& body);
+
+  // body() on every rank. When one fails, all end within seconds, with its message and its name. `timeout` of
+  // a wait for another rank. Thrown here: on a process that is not to tell, SilentEnd.
+  void run(const grid::RankGrid& grid, const LaunchOptions& options, const std::function<void(Seat&)>& body);
+
+ private:
+  void run_threads(const grid::RankGrid& grid, const LaunchOptions& options,
+                   const std::function<void(Seat&)>& body);
+  void run_process(const grid::RankGrid& grid, const LaunchOptions& options,
+                   const std::function<void(Seat&)>& body);
+  [[noreturn]] void end_together(int code);
+
+  std::unique_ptr<comm::MpiWorld> world_;
+};
+
+}  // namespace stoa::train

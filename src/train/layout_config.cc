@@ -1,0 +1,85 @@
+#include "train/layout_config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/nearest.h"
+#include "schedule/generators.h"
+
+namespace stoa::train {
+
+using config::Section;
+
+namespace {
+
+constexpr double kMaxRanks = 1 << 20;
+
+std::string known_schedule(const std::optional<std::string>& name) {
+  const auto names = schedule::schedule_names();
+  if (!name || std::find(names.begin(), names.end(), *name) != names.end()) return "";
+  return fmt::format("one of {}{}", fmt::join(names, ", "), did_you_mean(*name, names));
+}
+
+}  // namespace
+
+void declare(Section<LayoutConfig>& s) {
+  using C = LayoutConfig;
+  s.field("tensor_model_parallel_size", &C::tensor_model_parallel_size)
+      .range(1, kMaxRanks)
+      .help("Ranks that share every layer: each holds some of its heads and columns.");
+  s.field("pipeline_model_parallel_size", &C::pipeline_model_parallel_size)
+      .range(1, kMaxRanks)
+      .help("Stages: each rank holds some of the layers.");
+  s.field("context_parallel_size", &C::context_parallel_size)
+      .check([](const std::int64_t& n) { return n == 1 ? "" : "1: context parallelism is not built yet"; })
+      .help("Ranks that share a sequence. Not built yet: 1.");
+  s.field("expert_model_parallel_size", &C::expert_model_parallel_size)
+      .check([](const std::int64_t& n) { return n == 1 ? "" : "1: mixtures of experts are not built yet"; })
+      .help("Ranks that share the experts. Not built yet: 1.");
+  s.field("sequence_parallel", &C::sequence_parallel)
+      .help(
+          "Between the matrices of a layer, split tokens over the tensor-parallel ranks: less memory, the "
+          "same "
+          "results. With one such rank it changes nothing.");
+  s.field("virtual_pipeline_model_parallel_size", &C::virtual_pipeline_model_parallel_size)
+      .range(1, 1024)
+      .derived("1, or what the schedule needs")
+      .help("Chunks of layers per stage, for schedules that take several.");
+  s.field("pipeline_schedule", &C::pipeline_schedule)
+      .check(known_schedule)
+      .derived("1f1b, or interleaved where there are several chunks per stage")
+      .help("Order of work of the stages ('stoa schedule show' draws it). It never changes results.");
+  s.field("microbatch_group_size_per_vp_stage", &C::microbatch_group_size_per_vp_stage)
+      .range(1, kMaxRanks)
+      .derived("the number of stages")
+      .help("Interleaved schedules: microbatches that a chunk sees in a row.");
+  s.field("pipeline_layers", &C::pipeline_layers)
+      .range(0, kMaxRanks)
+      .derived("equally many")
+      .help("Layers of every chunk in model order, where they are not equally many.");
+  s.field("account_for_embedding_in_pipeline_split", &C::account_for_embedding_in_pipeline_split)
+      .help("Count the embedding as a layer of the first chunk when layers are dealt out.");
+  s.field("account_for_loss_in_pipeline_split", &C::account_for_loss_in_pipeline_split)
+      .help("Count the head as a layer of the last chunk when layers are dealt out.");
+  s.field("zero_stage", &C::zero_stage)
+      .range(0, 3)
+      .help(
+          "What data-parallel ranks share instead of holding a copy each: 0 nothing, 1 the optimizer's "
+          "state, 2 "
+          "gradients too, 3 parameters too. It never changes results.");
+}
+
+void declare(Section<ShardingConfig>& s) {
+  using C = ShardingConfig;
+  s.field("bucket_cap_mb", &C::bucket_cap_mb)
+      .above(0)
+      .range(0, 1 << 20)
+      .unit("MiB")
+      .help("Gradients that are added over ranks at once. It never changes results.");
+  s.field("overlap_grad_sync", &C::overlap_grad_sync)
+      .alias("overlap_grad_reduce")
+      .help("Add gradients over ranks while the backward pass goes on. It never changes results.");
+}
+
+}  // namespace stoa::train

@@ -1,0 +1,36 @@
+// How a model is spread over ranks: the keys under `model` and `model.optim`, by Megatron's and NeMo's names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace stoa::train {
+
+struct LayoutConfig {  // model.*
+  std::int64_t tensor_model_parallel_size = 1;
+  std::int64_t pipeline_model_parallel_size = 1;
+  std::int64_t context_parallel_size = 1;
+  std::int64_t expert_model_parallel_size = 1;
+  bool sequence_parallel = false;
+  std::optional<std::int64_t> virtual_pipeline_model_parallel_size;  // chunks per stage
+  std::optional<std::string> pipeline_schedule;                      // of schedule::schedule_names()
+  std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
+  std::optional<std::vector<std::int64_t>> pipeline_layers;  // of every chunk in model order
+  bool account_for_embedding_in_pipeline_split = false;
+  bool account_for_loss_in_pipeline_split = false;
+  std::int64_t zero_stage = 0;
+};
+
+struct ShardingConfig {  // model.optim.*
+  double bucket_cap_mb = 160;
+  bool overlap_grad_sync = false;
+};
+
+void declare(config::Section<LayoutConfig>& s);
+void declare(config::Section<ShardingConfig>& s);
+
+}  // namespace stoa::train

@@ -1,0 +1,137 @@
+#include "train/layout_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "base/error.h"
+
+namespace stoa::train {
+namespace {
+
+using grid::Axis;
+
+std::string nearest_divisors(std::int64_t of, std::int64_t near) {
+  std::int64_t below = std::min(of, near), above = std::min(of, near);
+  while (below > 1 && of % below != 0) --below;
+  while (above < of && of % above != 0) ++above;
+  return below == above ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+std::string nearest_multiples(std::int64_t of, std::int64_t near) {
+  const std::int64_t below = near / of * of;
+  return below == 0 ? fmt::format("{}", of) : fmt::format("{} or {}", below, below + of);
+}
+
+class Problems {
+ public:
+  template <class... Args>
+  void unless(bool good, fmt::format_string<Args...> text, Args&&... args) {
+    if (!good) problems_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+  template <class Body>
+  void of(const Body& body) {
+    try {
+      body();
+    } catch (const ConfigError& error) {
+      problems_.emplace_back(error.what());
+    }
+  }
+  bool none() const { return problems_.empty(); }
+  void fail_if_any(int ranks) const {
+    if (problems_.empty()) return;
+    if (problems_.size() == 1) fail<ConfigError>("{}", problems_.front());
+    fail<ConfigError>("the layout of {} ranks does not fit:\n  {}", ranks, fmt::join(problems_, "\n  "));
+  }
+
+ private:
+  std::vector<std::string> problems_;
+};
+
+void check_tensor(const RunConfig& config, Problems& problems) {
+  const std::int64_t tp = config.layout.tensor_model_parallel_size;
+  if (tp == 1) return;
+  const auto& m = config.model;
+  problems.unless(m.num_attention_heads >= tp,
+                  "tensor_model_parallel_size {} is more than num_attention_heads {}: at most {}", tp,
+                  m.num_attention_heads, m.num_attention_heads);
+  problems.unless(m.ffn_size() >= tp,
+                  "tensor_model_parallel_size {} is more than ffn_hidden_size {}: at most {}", tp,
+                  m.ffn_size(), m.ffn_size());
+  const std::int64_t tokens = config.batch.micro_batch_size * m.encoder_seq_length;
+  problems.unless(
+      !config.layout.sequence_parallel || tokens % tp == 0,
+      "sequence_parallel splits the {} tokens of a microbatch (micro_batch_size x encoder_seq_length) "
+      "among {} ranks: tensor_model_parallel_size must divide them, the nearest are {}",
+      tokens, tp, nearest_divisors(tokens, tp));
+}
+
+}  // namespace
+
+int ranks_of(const RunConfig& config) {
+  const LayoutConfig& l = config.layout;
+  if (!config.trainer.devices && !config.trainer.num_nodes)
+    return static_cast<int>(l.tensor_model_parallel_size * l.pipeline_model_parallel_size *
+                            l.context_parallel_size);
+  return static_cast<int>(config.trainer.devices.value_or(1) * config.trainer.num_nodes.value_or(1));
+}
+
+run::Layout plan_layout(const RunConfig& config) {
+  const LayoutConfig& l = config.layout;
+  const int ranks = ranks_of(config);
+  const std::int64_t tp = l.tensor_model_parallel_size, pp = l.pipeline_model_parallel_size,
+                     cp = l.context_parallel_size, model = tp * pp * cp;
+  Problems problems;
+  problems.unless(
+      ranks % model == 0,
+      "tensor_model_parallel_size {} x pipeline_model_parallel_size {} x context_parallel_size {} = {} "
+      "must divide the {} ranks (trainer.devices x num_nodes, --ranks or the launcher's): use {} ranks, "
+      "or sizes whose product is {}",
+      tp, pp, cp, model, ranks, nearest_multiples(model, ranks), nearest_divisors(ranks, model));
+  check_tensor(config, problems);
+
+  run::Layout layout;
+  const std::int64_t dp = std::max<std::int64_t>(1, ranks / model);
+  layout.grid = grid::RankGrid(
+      {static_cast<int>(tp), static_cast<int>(cp), 1, static_cast<int>(dp), static_cast<int>(pp)});
+  layout.sequence_parallel = l.sequence_parallel && tp > 1;
+  layout.chunks = static_cast<int>(l.virtual_pipeline_model_parallel_size.value_or(0));
+  layout.schedule = l.pipeline_schedule.value_or(layout.chunks > 1 ? "interleaved" : "1f1b");
+  layout.microbatch_group = static_cast<int>(l.microbatch_group_size_per_vp_stage.value_or(0));
+  if (l.pipeline_layers) layout.layers = *l.pipeline_layers;
+  layout.embedding_as_layer = l.account_for_embedding_in_pipeline_split;
+  layout.head_as_layer = l.account_for_loss_in_pipeline_split;
+  layout.zero_stage = static_cast<int>(l.zero_stage);
+  layout.bucket_bytes = static_cast<std::int64_t>(config.sharding.bucket_cap_mb * (1 << 20));
+  layout.overlap_grad_reduce = config.sharding.overlap_grad_sync;
+
+  const std::int64_t granule = config.batch.micro_batch_size * dp, batch = config.batch.global();
+  problems.unless(
+      batch % granule == 0,
+      "global_batch_size {} must be a multiple of micro_batch_size {} x {} data-parallel ranks = {}: the "
+      "nearest are {}",
+      batch, config.batch.micro_batch_size, dp, granule, nearest_multiples(granule, batch));
+  problems.of([&] { run::place_chunks(layout, config.model.num_layers); });
+  if (problems.none()) problems.of([&] { run::step_schedule(layout, batch / granule); });
+  problems.fail_if_any(ranks);
+  return layout;
+}
+
+std::string layout_text(const run::Layout& layout) {
+  const auto degree = [&](Axis axis) { return layout.grid.degree(axis); };
+  std::string out = fmt::format("{} rank{} = TP{}", layout.grid.size(), layout.grid.size() == 1 ? "" : "s",
+                                degree(Axis::kTensor));
+  if (layout.sequence_parallel) out += " SP";
+  out += fmt::format(" PP{}", degree(Axis::kPipeline));
+  if (layout.chunks > 1) out += fmt::format(" VPP{}", layout.chunks);
+  if (degree(Axis::kContext) > 1) out += fmt::format(" CP{}", degree(Axis::kContext));
+  out += fmt::format(" DP{}", degree(Axis::kData));
+  if (layout.zero_stage > 0) out += fmt::format(" ZeRO-{}", layout.zero_stage);
+  if (degree(Axis::kPipeline) > 1) out += ", " + layout.schedule;
+  return out;
+}
+
+}  // namespace stoa::train

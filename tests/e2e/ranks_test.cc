@@ -1,0 +1,191 @@
+// Runs of several ranks, as threads and as processes: the same run, checkpoints that any layout reads, and
+// ends that are told.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "base/file.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct TestLayout {
+  const char* name;
+  Arguments arguments;
+};
+
+const std::vector<TestLayout>& layouts() {
+  static const std::vector<TestLayout> all{
+      {"one", {}},
+      {"dp2", {"--ranks", "2"}},
+      {"dp2 zero1", {"--ranks", "2", "model.zero_stage=1"}},
+      {"pp2", {"--ranks", "2", "model.pipeline_model_parallel_size=2"}},
+      {"tp2", {"--ranks", "2", "model.tensor_model_parallel_size=2", "model.sequence_parallel=true"}},
+      {"tp2 pp2",
+       {"--ranks", "4", "model.tensor_model_parallel_size=2", "model.pipeline_model_parallel_size=2"}},
+      {"dp2 zero3", {"--ranks", "2", "model.zero_stage=3", "model.optim.bucket_cap_mb=0.05"}}};
+  return all;
+}
+
+class Ranks : public Workplace {
+ protected:
+  static Arguments with(const Arguments& more) { return more + Arguments{"trainer.num_threads=1"}; }
+  // A job of `ranks` processes.
+  Program mpi(int ranks, const Arguments& stoa_arguments) const {
+    const Arguments launch{"OMPI_ALLOW_RUN_AS_ROOT=1",
+                           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                           "mpirun",
+                           "--oversubscribe",
+                           "--bind-to",
+                           "none",
+                           "-n",
+                           std::to_string(ranks),
+                           STOA_PROGRAM};
+    return {launch + stoa_arguments, {directory(), {}, std::chrono::seconds(120), "/usr/bin/env"}};
+  }
+  // The process that is rank 1 of the job of this directory, or 0.
+  pid_t second_rank() const {
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      std::error_code error;
+      if (fs::read_symlink(entry.path() / "cwd", error) != directory() || error) continue;
+      std::ifstream file(entry.path() / "environ");
+      const std::string environment((std::istreambuf_iterator<char>(file)), {});
+      if (environment.find(std::string("OMPI_COMM_WORLD_RANK=1") + '\0') != std::string::npos)
+        return static_cast<pid_t>(std::stol(entry.path().filename().string()));
+    }
+    return 0;
+  }
+  static bool have_mpi() { return std::system("command -v mpirun >/dev/null 2>&1") == 0; }
+
+  void expect_equal_files(const std::string& a, const std::string& b, const std::string& checkpoint) const {
+    int compared = 0;
+    for (const char* file : {"model/model.safetensors", "state/optimizer.safetensors", "model/config.json"}) {
+      const fs::path one = path(a) / "checkpoints" / checkpoint / file,
+                     other = path(b) / "checkpoints" / checkpoint / file;
+      ASSERT_TRUE(fs::exists(one)) << one;
+      ASSERT_TRUE(fs::exists(other)) << other;
+      EXPECT_TRUE(read_text(one) == read_text(other)) << a << " and " << b << ": " << file;
+      ++compared;
+    }
+    EXPECT_EQ(compared, 3);
+  }
+  void expect_near_runs(const std::string& a, const std::string& b, double tolerance) const {
+    const auto one = metrics(a), other = metrics(b);
+    ASSERT_EQ(one.size(), other.size());
+    for (const auto& [step, line] : one) {
+      const double x = line["loss"], y = other.at(step)["loss"];
+      EXPECT_NEAR(x, y, tolerance * std::abs(x)) << a << " and " << b << ", step " << step;
+      const double n = line["grad_norm"], m = other.at(step)["grad_norm"];
+      EXPECT_NEAR(n, m, 20 * tolerance * std::abs(n)) << a << " and " << b << ", step " << step;
+    }
+  }
+};
+
+TEST_F(Ranks, InitialWeightsAreTheSameFilesInEveryLayout) {
+  for (const auto& layout : layouts())
+    stoa_ok(train(layout.name, with(layout.arguments +
+                                    Arguments{"trainer.max_steps=0", "model.optim.sched.warmup_steps=0"})));
+  for (const auto& layout : layouts()) expect_equal_files("one", layout.name, "step-0000000");
+}
+
+TEST_F(Ranks, EveryLayoutIsTheSameRunAndResumesInAnother) {
+  const Arguments more{"trainer.max_steps=6", "trainer.val_check_interval=3", "trainer.limit_val_batches=2",
+                       "exp_manager.checkpoint_callback_params.save_top_k=-1", "model.hidden_dropout=0.1"};
+  for (const auto& layout : layouts()) stoa_ok(train(layout.name, with(layout.arguments + more)));
+  for (const auto& layout : layouts()) expect_near_runs("one", layout.name, 2e-5);
+  // From step 3 on in the next layout.
+  for (std::size_t i = 0; i < layouts().size(); ++i) {
+    const auto& from = layouts()[i];
+    const auto& to = layouts()[(i + 1) % layouts().size()];
+    fs::remove_all(path(from.name) / "checkpoints/step-0000006");
+    fs::remove(path(from.name) / "checkpoints/latest");
+    const Outcome outcome = stoa_ok(train(from.name, with(to.arguments + more)));
+    EXPECT_THAT(outcome.err, HasSubstr("RESUMED step-3 (verified)")) << from.name << " in " << to.name;
+    expect_near_runs("one", from.name, 2e-5);
+  }
+}
+
+TEST_F(Ranks, WeightsOfAModelReachEveryLayout) {
+  stoa_ok(train("source", {"trainer.max_steps=4"}));
+  const Arguments more{"trainer.max_steps=0", "model.optim.sched.warmup_steps=0", "restore_from_path=source"};
+  for (const auto& layout : layouts()) stoa_ok(train(layout.name, with(layout.arguments + more)));
+  const std::string model = read_text(path("source") / "checkpoints/step-0000004/model/model.safetensors");
+  for (const auto& layout : layouts())
+    EXPECT_TRUE(read_text(path(layout.name) / "checkpoints/step-0000000/model/model.safetensors") == model)
+        << layout.name;
+}
+
+TEST_F(Ranks, TerminationSavesOnce) {
+  const Arguments more = with({"--ranks", "2", "trainer.max_steps=2000"});
+  Program program(train("stopped", more), {directory(), {}});
+  ASSERT_TRUE(program.wait_until([&] {
+    return fs::exists(path("stopped/metrics.jsonl")) &&
+           read_text(path("stopped/metrics.jsonl")).find("\"step\":5,") != std::string::npos;
+  }));
+  program.signal(SIGTERM);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
+  EXPECT_EQ(checkpoints("stopped").size(), 1u);
+  const auto done = metrics("stopped").rbegin()->first;
+  EXPECT_LT(done, 2000);
+  const std::string steps = "trainer.max_steps=" + std::to_string(done + 2);
+  EXPECT_THAT(stoa_ok(train("stopped", with({steps}))).err, HasSubstr("RESUMED"));
+}
+
+TEST_F(Ranks, SixtyFourThreadsStartWithinSeconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  stoa_ok(train("many", with({"--ranks", "64", "trainer.max_steps=1", "model.optim.sched.warmup_steps=0",
+                              "model.micro_batch_size=1", "model.global_batch_size=64"})));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(Ranks, WrongNumbersAreRefusedOnce) {
+  const Outcome outcome = stoa(train("none", {"--ranks", "3"}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("global_batch_size 4"));
+  EXPECT_THAT(stoa(train("none", {"--ranks", "2", "trainer.devices=4"})).err, HasSubstr("but 2 ranks run"));
+}
+
+TEST_F(Ranks, ProcessesAreTheSameRunAsThreads) {
+  if (!have_mpi()) GTEST_SKIP() << "there is no mpirun here";
+  for (const auto& layout : {layouts()[1], layouts()[2], layouts()[3], layouts()[4]}) {
+    const Arguments more{"trainer.max_steps=4", "trainer.precision=bf16", "trainer.num_threads=1"};
+    const std::string threads = std::string(layout.name) + "-threads",
+                      processes = std::string(layout.name) + "-mpi";
+    stoa_ok(train(threads, layout.arguments + more));
+    const Outcome outcome = mpi(2, train(processes, layout.arguments + more)).wait();
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.text();
+    expect_same(threads, processes);
+    expect_equal_files(threads, processes, "step-0000004");
+  }
+}
+
+TEST_F(Ranks, AKilledProcessEndsTheJobAndAnotherLayoutGoesOn) {
+  if (!have_mpi()) GTEST_SKIP() << "there is no mpirun here";
+  const Arguments more{"trainer.max_steps=100000", "trainer.num_threads=1",
+                       "exp_manager.checkpoint_callback_params.every_n_train_steps=5"};
+  Program job = mpi(2, train("killed", layouts()[3].arguments + more));
+  ASSERT_TRUE(job.wait_until([&] { return fs::exists(path("killed/checkpoints/latest")); }));
+  const pid_t second = second_rank();
+  ASSERT_GT(second, 0);
+  ASSERT_EQ(::kill(second, SIGKILL), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome = job.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.text(), HasSubstr("rank 1"));
+  const std::int64_t step =
+      std::stoll(fs::read_symlink(path("killed/checkpoints/latest")).string().substr(5));
+  const Outcome resumed = stoa_ok(train("killed", {"trainer.max_steps=" + std::to_string(step + 3)}));
+  EXPECT_THAT(resumed.err, HasSubstr("RESUMED step-" + std::to_string(step)));
+}
+
+}  // namespace
+}  // namespace stoa::e2e
