@@ -153,7 +153,11 @@ TEST(Covering, EveryPair) {
   std::vector<Row> rows = covering_rows();
   // The whole list takes minutes: it is the command tests/slow/layouts.sh.
   const bool all = std::getenv("STOA_LAYOUTS") != nullptr;
-  if (!all) rows.resize(5);
+  if (!all) {  // spread over the list, whose first rows have no tensor parallelism
+    std::vector<Row> some;
+    for (std::size_t i = 4; i < rows.size(); i += 9) some.push_back(rows[i]);
+    rows = std::move(some);
+  }
   std::map<std::string, RunResult> plain;  // without pipeline and recomputation
   for (Row row : rows) {
     SCOPED_TRACE(name_of(row));
