@@ -1,21 +1,23 @@
-# stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…> [RECURSE] [WITHOUT <files…>])
+# stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…> [RECURSE] [WITHOUT <files and folders…>])
 #
 # One static library `stoa_<folder>` from the folder's *.cc files, and one test program `<folder>_test` from its
-# *_test.cc files. DEPENDS names the folders of the levels below that this one may include (docs/design.md).
-# WITHOUT: files of another configuration. *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
+# *_test.cc files (and TEST_SOURCES). DEPENDS names the folders of the levels below that this one may include
+# (docs/design.md). WITHOUT: files of another configuration, folders that are modules of their own. *_kernels.cc are left
+# to stoa_kernels (StoaKernels.cmake).
 function(stoa_module folder)
-  cmake_parse_arguments(ARG "RECURSE" "" "DEPENDS;LIBRARIES;TEST_DEPENDS;WITHOUT" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE" "" "DEPENDS;LIBRARIES;TEST_DEPENDS;TEST_SOURCES;WITHOUT" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${folder})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
   else()
     file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
   endif()
-  foreach(file ${ARG_WITHOUT})  # the other one of two files that do the same
-    list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/src/${file})
+  foreach(path ${ARG_WITHOUT})
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/src/${path}(/|$)")
   endforeach()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(TRANSFORM ARG_TEST_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/src/)
   list(FILTER sources EXCLUDE REGEX "(_test|_kernels|/main)\\.cc$")
   string(REPLACE "/" "_" name ${folder})
   set(target stoa_${name})
@@ -43,7 +45,7 @@ function(stoa_module folder)
     endforeach()
   endif()
   if(STOA_TESTS AND tests)
-    add_executable(${name}_test ${tests})
+    add_executable(${name}_test ${tests} ${ARG_TEST_SOURCES})
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_TEST_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
     target_compile_definitions(${name}_test PRIVATE STOA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     stoa_precompile(${name}_test TESTS)

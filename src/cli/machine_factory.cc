@@ -6,18 +6,40 @@
 #include "device/host/host_device.h"
 #include "device/meta/meta_device.h"
 #include "ops/check/check_backend.h"
+#include "ops/check/offload_backend.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/self_check.h"
+#include "ops/cuda/cuda_machine.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/reference/reference_backend.h"
 
 namespace stoa::cli {
 namespace {
 
+#ifdef STOA_HAS_CUDA
+ops::cuda::CudaMachine make_gpu(const ops::cuda::CudaOptions& options) {
+  return ops::cuda::make_cuda_machine(options);
+}
+#else
+ops::cuda::CudaMachine make_gpu(const ops::cuda::CudaOptions&) {
+  fail<ConfigError>("this program was built without CUDA: build it with the preset 'cuda' to use a GPU");
+}
+#endif
+
 void make_backend(const MachineOptions& options, run::Machine& machine) {
   WorkerPool& pool = *machine.pool;
   std::string& description = machine.description;
-  const std::vector<std::string> known{"cpu", "reference", "check"};
+  const std::vector<std::string> known{"cpu", "cuda", "reference", "check", "check-cuda"};
+  const auto cuda_options = ops::cuda::CudaOptions::parse(options.cuda);
+  require<ConfigError>(options.cuda.empty() || options.backend == "cuda" || options.backend == "check-cuda",
+                       "CUDA options '{}' are given, but the backend is {}", options.cuda, options.backend);
+  if (options.backend == "cuda") {
+    ops::cuda::CudaMachine gpu = make_gpu(cuda_options);
+    description = gpu.description;
+    machine.device = std::move(gpu.device);
+    machine.backend = std::move(gpu.backend);
+    return;
+  }
   if (options.backend == "reference") {
     description = "reference (fp64 arithmetic, slow)";
     machine.backend = std::make_unique<ops::ReferenceBackend>();
@@ -37,6 +59,15 @@ void make_backend(const MachineOptions& options, run::Machine& machine) {
     machine.backend = std::make_unique<ops::CheckBackend>(*cpu, *reference);
     machine.parts.push_back(std::move(cpu));
     machine.parts.push_back(std::move(reference));
+    return;
+  }
+  if (options.backend == "check-cuda") {
+    ops::cuda::CudaMachine gpu = make_gpu(cuda_options);
+    description = fmt::format("{}, checked against {}", gpu.description, description);
+    auto offload = std::make_unique<ops::OffloadBackend>(std::move(gpu.device), std::move(gpu.backend));
+    machine.backend = std::make_unique<ops::CheckBackend>(*offload, *cpu);
+    machine.parts.push_back(std::move(offload));
+    machine.parts.push_back(std::move(cpu));
     return;
   }
   fail<ConfigError>("unknown backend '{}': expected {}{}", options.backend, fmt::join(known, ", "),

@@ -10,10 +10,12 @@
 namespace stoa::cli {
 
 struct MachineOptions {
-  std::string backend = "cpu";  // cpu, reference, check (cpu beside reference, operation by operation)
+  // cpu, cuda, reference, check (cpu beside reference, operation by operation), check-cuda (a GPU beside the CPU)
+  std::string backend = "cpu";
   std::optional<std::int64_t> threads = {};         // none: one per core, divided among `ranks`
   int ranks = 1;                                    // that share this host's cores
   std::optional<std::string> instruction_set = {};  // none: the best of this processor
+  std::string cuda = {};                            // words of ops::cuda::CudaOptions
 };
 
 // The instruction set of this name, none: the best of this processor. Where its tiles fail their check

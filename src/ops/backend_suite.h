@@ -17,6 +17,7 @@ namespace stoa::ops::testing {
 struct BackendCase {
   std::string name;
   std::function<std::shared_ptr<Backend>()> make;
+  bool rounds_bias = false;  // a bias is rounded to the output's type before it is added
 };
 inline void PrintTo(const BackendCase& backend, std::ostream* out) { *out << backend.name; }
 

@@ -1,0 +1,50 @@
+// An NVIDIA GPU. Streams do not wait for each other or for the legacy stream; order is made by events alone.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "device/device.h"
+
+namespace stoa::cuda {
+
+struct DeviceInfo {
+  std::string name;
+  int index = 0;
+  int major = 0, minor = 0;  // compute capability
+  int multiprocessors = 0;
+  std::size_t memory_bytes = 0, l2_bytes = 0, largest_shared_bytes = 0;
+  int driver = 0, runtime = 0;  // CUDA versions, 1000 * major + 10 * minor
+};
+
+class CudaDevice final : public Device {
+ public:
+  // DeviceError where there is no driver, no such device, or one older than compute capability 8.0.
+  explicit CudaDevice(int index = 0, bool graphs = false);
+  ~CudaDevice() override;
+
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  std::string_view name() const override { return info_.name; }
+  const DeviceInfo& info() const { return info_; }
+
+  Buffer allocate(std::size_t bytes) override;
+  std::unique_ptr<Stream> create_stream() override;
+  // The host's memory may be reused when a call returns: what goes to the device passes through pinned memory
+  // that belongs to the stream. What comes from it has arrived when the stream is synchronised.
+  void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) override;
+  void copy_from_host(void* device, const void* host, std::size_t bytes, Stream& stream) override;
+  void fill_zero(void* device, std::size_t bytes, Stream& stream) override;
+
+  std::size_t allocated_bytes() const { return allocated_; }
+  std::size_t free_bytes() const;
+
+ protected:
+  void release(void* data, std::size_t bytes) noexcept override;
+
+ private:
+  DeviceInfo info_;
+  const bool graphs_;  // of its streams
+  std::size_t allocated_ = 0;
+};
+
+}  // namespace stoa::cuda

@@ -1,0 +1,22 @@
+#include "device/cuda/cuda_error.h"
+
+namespace stoa::cuda {
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  (void)cudaGetLastError();  // errors that do not destroy the context are forgotten with this one
+  if (status == cudaErrorInsufficientDriver || status == cudaErrorNoDevice) {
+    int driver = 0, runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    const auto version = [](int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
+    fail<DeviceError>("cuda: {}: {} (built for CUDA {}; {})", what, cudaGetErrorString(status),
+                      version(runtime),
+                      driver == 0 ? std::string("no NVIDIA driver is installed here")
+                                  : fmt::format("the driver supports CUDA {}", version(driver)));
+  }
+  fail<DeviceError>("cuda: {}: {} (CUDA error {})", what, cudaGetErrorString(status),
+                    static_cast<int>(status));
+}
+
+}  // namespace stoa::cuda

@@ -1,0 +1,116 @@
+#include "device/cuda/cuda_stream.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/cuda/cuda_error.h"
+
+namespace stoa::cuda {
+
+CudaEvent::CudaEvent() {
+  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creation of an event");
+}
+CudaEvent::~CudaEvent() { (void)cudaEventDestroy(event_); }
+
+bool CudaEvent::ready() const {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  check(status, "asking for an event (an earlier operation failed)");
+  return true;
+}
+
+void CudaEvent::wait() {
+  check(cudaEventSynchronize(event_), "waiting for an event (an earlier operation failed)");
+}
+
+CudaStream::CudaStream(int device, bool graphs) : graphs_(graphs) {
+  check_call(cudaSetDevice(device), "use of device {}", device);
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creation of a stream");
+}
+
+CudaStream::~CudaStream() {
+  (void)cudaStreamSynchronize(stream_);
+  submissions_.clear();
+  if (graph_) (void)cudaGraphExecDestroy(graph_);
+  if (pinned_) (void)cudaFreeHost(pinned_);
+  (void)cudaStreamDestroy(stream_);
+}
+
+std::unique_ptr<Event> CudaStream::record() {
+  auto event = std::make_unique<CudaEvent>();
+  check(cudaEventRecord(event->handle(), stream_), "recording an event");
+  return event;
+}
+
+void CudaStream::wait(const Event& event) {
+  check(cudaStreamWaitEvent(stream_, static_cast<const CudaEvent&>(event).handle(), 0),
+        "a stream's wait for an event");
+}
+
+void CudaStream::synchronize() {
+  check(cudaStreamSynchronize(stream_), "waiting for the stream (an earlier operation failed)");
+}
+
+void CudaStream::upload(void* device, const void* host, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (!pinned_) check_call(cudaMallocHost(&pinned_, kRing), "allocation of {} bytes of pinned memory", kRing);
+  const auto* from = static_cast<const std::byte*>(host);
+  auto* to = static_cast<std::byte*>(device);
+  while (bytes > 0) {
+    const std::size_t now = std::min(bytes, kRing / 4);
+    const std::size_t offset = ring_.take(now, [this](std::size_t ticket) {
+      while (!submissions_.empty() && submissions_.front().ticket <= ticket) {
+        submissions_.front().event->wait();
+        submissions_.pop_front();
+      }
+    });
+    std::byte* staged = static_cast<std::byte*>(pinned_) + offset;
+    std::memcpy(staged, from, now);
+    check_call(cudaMemcpyAsync(to, staged, now, cudaMemcpyHostToDevice, stream_),
+               "copy of {} bytes to the device", now);
+    if (!recording_) submitted();
+    from += now, to += now, bytes -= now;
+  }
+}
+
+void CudaStream::submitted() {
+  while (!submissions_.empty() && submissions_.front().event->ready()) submissions_.pop_front();
+  Submission next{++tickets_, std::make_unique<CudaEvent>()};
+  check(cudaEventRecord(next.event->handle(), stream_), "recording an event");
+  ring_.in_flight(next.ticket);
+  submissions_.push_back(std::move(next));
+}
+
+void CudaStream::begin_recording() {
+  require<InternalError>(!recording_, "a stream's recording begins within another");
+  if (!graphs_ || recordings_++ == 0) return;
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin of a graph");
+  recording_ = true;
+}
+
+void CudaStream::end_recording() {
+  if (!recording_) return;
+  recording_ = false;
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream_, &graph), "end of a graph");
+  struct Owner {
+    cudaGraph_t graph;
+    ~Owner() { (void)cudaGraphDestroy(graph); }
+  } owner{graph};
+  if (graph_) {
+    cudaGraphExecUpdateResultInfo info{};
+    if (cudaGraphExecUpdate(graph_, graph, &info) != cudaSuccess) {
+      (void)cudaGetLastError();
+      check(cudaGraphExecDestroy(graph_), "end of an old graph");
+      graph_ = nullptr;
+    }
+  }
+  if (!graph_) check(cudaGraphInstantiate(&graph_, graph, 0), "making of a graph");
+  check(cudaGraphLaunch(graph_, stream_), "start of a graph");
+  submitted();
+}
+
+}  // namespace stoa::cuda

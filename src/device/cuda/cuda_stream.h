@@ -1,0 +1,70 @@
+// A stream of a GPU, its pinned staging memory, and its recorded graph.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <deque>
+#include <memory>
+
+#include "device/cuda/staging.h"
+#include "device/native_stream.h"
+
+namespace stoa::cuda {
+
+class CudaEvent final : public Event {
+ public:
+  CudaEvent();
+  ~CudaEvent() override;
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  bool ready() const override;
+  void wait() override;
+  cudaEvent_t handle() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class CudaStream final : public NativeStream {
+ public:
+  // `graphs`: recordings are made, from the second on (the first run makes the plans of libraries).
+  CudaStream(int device, bool graphs);
+  ~CudaStream() override;
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  std::unique_ptr<Event> record() override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+  void* native() override { return stream_; }
+  // Every recording is made anew and put into the same executable graph, so whatever the host decides
+  // (pointers, seeds, lengths) is that of this step; only a change of the graph's form costs a new one.
+  void begin_recording() override;
+  void end_recording() override;
+
+  cudaStream_t handle() const { return stream_; }
+  // Copies through pinned memory: `host` may be reused at once.
+  void upload(void* device, const void* host, std::size_t bytes);
+
+ private:
+  static constexpr std::size_t kRing = std::size_t{64} << 20;
+
+  void submitted();  // staging taken so far is in flight from here on
+
+  cudaStream_t stream_ = nullptr;
+  cudaGraphExec_t graph_ = nullptr;
+  const bool graphs_;
+  int recordings_ = 0;
+  bool recording_ = false;
+  void* pinned_ = nullptr;  // allocated with the first upload
+  StagingRing ring_{kRing};
+  struct Submission {
+    std::size_t ticket;
+    std::unique_ptr<CudaEvent> event;
+  };
+  std::deque<Submission> submissions_;
+  std::size_t tickets_ = 0;
+};
+
+}  // namespace stoa::cuda

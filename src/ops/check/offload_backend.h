@@ -1,0 +1,58 @@
+// Runs operations on tensors of the host on another device: each goes there with its tensors and comes back.
+// Slow, and good for proofs: a backend of a GPU can stand beside one of the CPU in CheckBackend and in every
+// test of operations.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/backend.h"
+
+namespace stoa::ops {
+
+class OffloadBackend final : public ForwardOps<OffloadBackend, Backend, AllOps> {
+ public:
+  OffloadBackend(std::unique_ptr<Device> device, std::unique_ptr<Backend> inner);
+
+  std::string_view name() const override { return inner_->name(); }
+  DeviceKind device_kind() const override { return DeviceKind::kHost; }
+
+  // NumericsError when the operation wrote outside of its tensors' rows.
+  template <class Op>
+  void apply(const Op& op, Resources) {
+    ranges_.clear();
+    Op copy = op;
+    Op::visit(copy,
+              [&](const char*, TensorView& tensor, Access access) { add(tensor, access != Access::kRead); });
+    upload(inner_->workspace_bytes(op));
+    Op::visit(copy, [&](const char*, TensorView& tensor, Access) { redirect(tensor); });
+    inner_->execute(copy, Resources{*stream_, workspace_});
+    download(Op::kName);
+  }
+  template <class Op>
+  std::size_t workspace(const Op&) const {
+    return 0;
+  }
+
+ private:
+  struct Range {
+    std::uintptr_t begin, end;
+    bool written;
+    std::size_t offset = 0;  // of `begin` in device memory
+  };
+  void add(const TensorView& tensor, bool written);
+  void upload(std::size_t workspace_bytes);
+  void redirect(TensorView& tensor) const;
+  void download(const char* op);
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Backend> inner_;
+  std::unique_ptr<Stream> stream_;
+  Buffer memory_;
+  void* workspace_ = nullptr;
+  std::vector<Range> ranges_;
+  std::vector<std::byte> guard_, read_;
+};
+
+}  // namespace stoa::ops

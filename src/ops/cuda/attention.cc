@@ -1,0 +1,165 @@
+#include "ops/cuda/kernels/attention.h"
+
+#include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/kernels/lse.h"
+#include "ops/cuda/kernels/rotary.h"
+#include "ops/cuda/operands.h"
+
+namespace stoa::ops::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+HeadRows head_rows(const TensorView& tensor) { return {tensor.data, tensor.stride0}; }
+
+template <class Op>
+AttentionArgs args_of(const Op& op) {
+  AttentionArgs a;
+  a.type = fast_element_of(Op::kName, op.q);
+  a.q_rows = op.q.shape[0], a.k_rows = op.k.shape[0];
+  a.heads = static_cast<int>(op.q.shape[1]), a.groups = static_cast<int>(op.k.shape[1]);
+  a.d = static_cast<int>(op.q.shape[2]);
+  require<ConfigError>(a.d <= kLargestHead, "{}: heads of {} elements on a GPU: expected at most {}",
+                       Op::kName, a.d, kLargestHead);
+  a.q = head_rows(op.q), a.k = head_rows(op.k), a.v = head_rows(op.v), a.o = head_rows(op.o);
+  a.lse = op.lse ? op.lse.template as<float>() : nullptr;
+  const AttentionSegments& s = op.segments;
+  a.q_begin = s.q_begin.template as<std::int32_t>();
+  a.k_begin = s.k_begin.template as<std::int32_t>();
+  a.k_count = s.k_count.template as<std::int32_t>();
+  a.segments = s.count, a.longest_q = s.longest_q, a.longest_k = s.longest_k;
+  const AttentionOptions& o = op.options;
+  a.causal = o.causal;
+  a.window = o.window;
+  a.scale = static_cast<float>(o.scale);
+  if (o.dropout > 0) {
+    a.dropout = o.dropout;
+    a.keep_scale = static_cast<float>(1 / (1 - static_cast<double>(o.dropout)));
+    a.key_lo = o.dropout_key.lo, a.key_hi = o.dropout_key.hi;
+    a.first_head = o.first_head;
+    a.sample = s.sample.template as<std::int64_t>();
+    a.position = s.position.template as<std::int32_t>();
+  }
+  return a;
+}
+
+// Segments that fill all rows with `longest` each are all of that length.
+template <class Op>
+DenseAttention dense(const Op& op) {
+  DenseAttention out;
+  const AttentionSegments& s = op.segments;
+  const std::int64_t rows = op.q.shape[0];
+  const bool is_dense = s.count > 0 && s.longest_q > 1 && s.longest_q == s.longest_k &&
+                        rows == op.k.shape[0] && s.count * s.longest_q == rows;
+  const bool small = op.q.dtype == DType::kBF16 || op.q.dtype == DType::kF16;
+  if (!is_dense || !small || op.options.dropout > 0) return out;
+  out.type = op.q.dtype;
+  out.batch = s.count, out.length = s.longest_q;
+  out.heads = op.q.shape[1], out.groups = op.k.shape[1], out.d = op.q.shape[2];
+  out.q_stride = op.q.stride0, out.k_stride = op.k.stride0, out.v_stride = op.v.stride0,
+  out.o_stride = op.o.stride0;
+  out.causal = op.options.causal;
+  out.lse = op.lse.data != nullptr;
+  out.window = op.options.window >= out.length && op.options.causal ? 0 : op.options.window;
+  out.scale = static_cast<float>(op.options.scale);
+  return out;
+}
+
+bool all_aligned_16(const AttentionForward& op) {
+  return all_aligned({op.q.data, op.k.data, op.v.data, op.o.data});
+}
+bool all_aligned_16(const AttentionBackward& op) {
+  return all_aligned(
+      {op.q.data, op.k.data, op.v.data, op.o.data, op.dout.data, op.dq.data, op.dk.data, op.dv.data});
+}
+
+template <class Op>
+bool goes_to(AttentionLibrary* library, const Op& op, const DenseAttention& problem) {
+  return library && problem.batch > 0 && all_aligned_16(op) && library->takes(problem);
+}
+
+std::size_t lse_bytes(const DenseAttention& p) {
+  return static_cast<std::size_t>(p.batch * p.heads * p.length) * sizeof(float);
+}
+
+float* aligned_start(void* workspace) {
+  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + kAlignment - 1) /
+                                  kAlignment * kAlignment);
+}
+
+}  // namespace
+
+DenseAttention dense_of(const AttentionForward& op) { return dense(op); }
+
+DenseAttention dense_of(const AttentionBackward& op) {
+  DenseAttention out = dense(op);
+  out.backward = true;
+  out.dout_stride = op.dout.stride0;
+  out.dq_stride = op.dq.stride0, out.dk_stride = op.dk.stride0, out.dv_stride = op.dv.stride0;
+  return out;
+}
+
+// Alignment of addresses is not known when memory is planned: room for either way.
+std::size_t CudaBackend::workspace_bytes(const AttentionForward& op) const {
+  const DenseAttention problem = dense_of(op);
+  if (!attention_ || problem.batch == 0 || !attention_->takes(problem)) return 0;
+  return aligned(attention_->workspace_bytes(problem)) + aligned(lse_bytes(problem)) + kAlignment;
+}
+
+std::size_t CudaBackend::workspace_bytes(const AttentionBackward& op) const {
+  const std::size_t own = static_cast<std::size_t>(op.q.shape[0] * op.q.shape[1]) * sizeof(float);
+  const DenseAttention problem = dense_of(op);
+  if (!attention_ || problem.batch == 0 || !attention_->takes(problem)) return own;
+  return std::max(own,
+                  aligned(attention_->workspace_bytes(problem)) + aligned(lse_bytes(problem)) + kAlignment);
+}
+
+void CudaBackend::execute(const AttentionForward& op, Resources resources) {
+  void* stream = native_stream(resources.stream);
+  const DenseAttention problem = dense_of(op);
+  if (!goes_to(attention_.get(), op, problem)) {
+    launch_attention_forward(args_of(op), stream);
+    return;
+  }
+  float* lse = aligned_start(resources.workspace);
+  AttentionPointers pointers{op.q.data, op.k.data, op.v.data, op.o.data, lse,
+                             nullptr,   nullptr,   nullptr,   nullptr};
+  attention_->run(problem, pointers, stream, reinterpret_cast<std::byte*>(lse) + aligned(lse_bytes(problem)));
+  if (op.lse)
+    launch_lse_to_rows({problem.batch, problem.heads, problem.length, lse, op.lse.as<float>()}, stream);
+}
+
+void CudaBackend::execute(const AttentionBackward& op, Resources resources) {
+  void* stream = native_stream(resources.stream);
+  const DenseAttention problem = dense_of(op);
+  if (!goes_to(attention_.get(), op, problem)) {
+    AttentionArgs args = args_of(op);
+    args.dout = head_rows(op.dout);
+    args.dq = head_rows(op.dq), args.dk = head_rows(op.dk), args.dv = head_rows(op.dv);
+    args.delta = static_cast<float*>(resources.workspace);
+    launch_attention_backward(args, stream);
+    return;
+  }
+  float* lse = aligned_start(resources.workspace);
+  launch_lse_from_rows({problem.batch, problem.heads, problem.length, lse, op.lse.as<float>()}, stream);
+  AttentionPointers pointers{op.q.data,    op.k.data,  op.v.data,  op.o.data, lse,
+                             op.dout.data, op.dq.data, op.dk.data, op.dv.data};
+  attention_->run(problem, pointers, stream, reinterpret_cast<std::byte*>(lse) + aligned(lse_bytes(problem)));
+}
+
+void CudaBackend::execute(const Rotary& op, Resources resources) {
+  RotaryArgs args;
+  fast_element_of(Rotary::kName, op.x);
+  args.x = rows_of(op.x);
+  args.tokens = op.x.shape[0], args.heads = op.x.shape[1], args.half = op.table.shape[2];
+  args.positions = op.positions.as<std::int32_t>();
+  args.table = op.table.as<float>();
+  args.table_rows = op.table.shape[0];
+  args.inverse = op.inverse;
+  args.wide = is_wide(args.x) && args.half % 8 == 0 && is_aligned(args.table);
+  launch_rotary(args, native_stream(resources.stream));
+}
+
+}  // namespace stoa::ops::cuda

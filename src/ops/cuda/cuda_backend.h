@@ -1,0 +1,70 @@
+// The GPU backend. Everything here is host code without CUDA headers: kernels are started through plain
+// functions (kernels/*.h), matrix products and attention go to libraries behind interfaces. So the whole of
+// it also runs on the block emulator, without a GPU.
+#pragma once
+
+#include <memory>
+
+#include "device/native_stream.h"
+#include "ops/backend.h"
+#include "ops/cuda/attention_library.h"
+#include "ops/cuda/matmul.h"
+
+namespace stoa::ops::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  // `attention` may be null: the kernels of our own do all attention.
+  CudaBackend(std::shared_ptr<MatmulLibrary> matmul, std::shared_ptr<AttentionLibrary> attention,
+              DeviceKind tensors = DeviceKind::kCuda)
+      : matmul_(std::move(matmul)), attention_(std::move(attention)), tensors_(tensors) {}
+
+  std::string_view name() const override { return "cuda"; }
+  DeviceKind device_kind() const override { return tensors_; }
+
+  // linear.cc
+  void execute(const LinearForward& op, Resources resources) override;
+  void execute(const LinearBackwardInput& op, Resources resources) override;
+  void execute(const LinearBackwardWeight& op, Resources resources) override;
+  std::size_t workspace_bytes(const LinearForward& op) const override;
+  std::size_t workspace_bytes(const LinearBackwardInput& op) const override;
+  std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;
+  // attention.cc
+  void execute(const AttentionForward& op, Resources resources) override;
+  void execute(const AttentionBackward& op, Resources resources) override;
+  void execute(const Rotary& op, Resources resources) override;
+  std::size_t workspace_bytes(const AttentionForward& op) const override;
+  std::size_t workspace_bytes(const AttentionBackward& op) const override;
+  // layers.cc
+  void execute(const NormForward& op, Resources resources) override;
+  void execute(const NormBackward& op, Resources resources) override;
+  std::size_t workspace_bytes(const NormBackward& op) const override;
+  void execute(const ActivationForward& op, Resources resources) override;
+  void execute(const ActivationBackward& op, Resources resources) override;
+  void execute(const EmbeddingForward& op, Resources resources) override;
+  void execute(const EmbeddingBackward& op, Resources resources) override;
+  std::size_t workspace_bytes(const EmbeddingBackward& op) const override;
+  void execute(const Cast& op, Resources resources) override;
+  void execute(const ResidualAdd& op, Resources resources) override;
+  void execute(const DropoutBackward& op, Resources resources) override;
+  void execute(const AddTo& op, Resources resources) override;
+  void execute(const FillZero& op, Resources resources) override;
+  // step.cc
+  void execute(const CrossEntropy& op, Resources resources) override;
+  void execute(const SumLosses& op, Resources resources) override;
+  void execute(const BeginStep& op, Resources resources) override;
+  void execute(const SumSquares& op, Resources resources) override;
+  std::size_t workspace_bytes(const SumSquares& op) const override;
+  void execute(const PrepareUpdate& op, Resources resources) override;
+  void execute(const AdamUpdate& op, Resources resources) override;
+  void execute(const SgdUpdate& op, Resources resources) override;
+
+  using Backend::workspace_bytes;
+
+ private:
+  std::shared_ptr<MatmulLibrary> matmul_;
+  std::shared_ptr<AttentionLibrary> attention_;
+  const DeviceKind tensors_;
+};
+
+}  // namespace stoa::ops::cuda

@@ -1,0 +1,120 @@
+#include "ops/cuda/emulation/block.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "ops/cuda/emulation/thread.h"
+
+namespace stoa::ops::cuda::emulation {
+
+namespace {
+constexpr std::size_t kMostShared = 227 << 10;  // of a block, on sm_90
+constexpr std::size_t kGuard = 256;
+}  // namespace
+
+Block::Block(const char* kernel, std::int64_t blocks_x, std::int64_t blocks_y, int threads,
+             std::size_t shared)
+    : kernel_(kernel), blocks_x_(blocks_x), blocks_y_(blocks_y), threads_(threads), shared_bytes_(shared) {
+  memory_.resize(shared + 2 * kGuard);
+  const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+  shared_ = memory_.data() + (128 - address % 128) % 128;
+  states_.resize(static_cast<std::size_t>(threads));
+  slots_.resize(static_cast<std::size_t>(threads) / 32);
+}
+
+void Block::diverged(const char* where) const {
+  std::string text;
+  for (int t = 0; t < threads_; ++t) {
+    constexpr const char* kNames[] = {"runs", "warp", "block", "done"};
+    if (t % 32 == 0) text += fmt::format("\n  warp {}:", t / 32);
+    text += fmt::format(" {}", kNames[static_cast<int>(states_[t].waits)]);
+  }
+  fail<InternalError>("kernel {}, block ({}, {}): not all threads reach {}; they wait for:{}", kernel_, x_,
+                      y_, where, text);
+}
+
+void Block::wait(int thread, Waits what) {
+  State& state = states_[thread];
+  state.waits = what;
+  state.fiber->suspend();
+  state.waits = Waits::kNothing;
+}
+
+void Block::sync(int thread) { wait(thread, Waits::kBlock); }
+void Block::sync_warp(int thread) { wait(thread, Waits::kWarp); }
+
+const Block::Slot* Block::exchange(int thread, const Slot& mine) {
+  auto& slots = slots_[thread / 32][states_[thread].exchanges++ % 2];
+  slots[thread % 32] = mine;
+  wait(thread, Waits::kWarp);
+  return slots.data();
+}
+
+void Block::advance(int thread, const std::function<void(const Thread&)>& body) {
+  State& state = states_[thread];
+  if (state.waits == Waits::kDone) return;
+  if (state.fiber) {
+    state.fiber->resume();
+  } else {
+    if (idle_.empty()) idle_.push_back(std::make_unique<Fiber>());
+    state.fiber = std::move(idle_.back());
+    idle_.pop_back();
+    state.fiber->start([this, thread, &body] { body(Thread(*this, thread)); });
+  }
+  if (!state.fiber->done()) return;
+  state.waits = Waits::kDone;
+  idle_.push_back(std::move(state.fiber));
+}
+
+// Until every lane waits for the block or is done.
+void Block::advance_warp(int warp, const std::function<void(const Thread&)>& body) {
+  for (;;) {
+    int at_warp = 0;
+    for (int lane = 0; lane < 32; ++lane) {
+      const int t = warp * 32 + lane;
+      advance(t, body);
+      at_warp += states_[t].waits == Waits::kWarp;
+    }
+    if (at_warp == 0) return;
+    if (at_warp != 32) diverged("an exchange of their warp");
+  }
+}
+
+void Block::run(std::int64_t x, std::int64_t y, const std::function<void(const Thread&)>& body) {
+  x_ = x, y_ = y;
+  std::memset(memory_.data(), 0xff, memory_.size());
+  for (State& state : states_) {
+    state.waits = Waits::kNothing;
+    state.exchanges = 0;
+  }
+  for (;;) {
+    for (int warp = 0; warp < threads_ / 32; ++warp) advance_warp(warp, body);
+    int at_barrier = 0;
+    for (const State& state : states_) at_barrier += state.waits == Waits::kBlock;
+    if (at_barrier == 0) break;
+    if (at_barrier != threads_) diverged("a barrier");
+  }
+  const auto* end = memory_.data() + memory_.size();
+  for (const std::byte* at = static_cast<std::byte*>(shared_) + shared_bytes_; at < end; ++at)
+    require<InternalError>(*at == std::byte{0xff},
+                           "kernel {}, block ({}, {}) wrote {} bytes behind its shared memory", kernel_, x_,
+                           y_, at - static_cast<std::byte*>(shared_) - shared_bytes_);
+}
+
+void run_grid(const char* kernel, std::int64_t blocks_x, std::int64_t blocks_y, int threads, int most_threads,
+              std::size_t shared, const std::function<void(const Thread&)>& body) {
+  require<InternalError>(threads > 0 && threads % 32 == 0 && threads <= most_threads,
+                         "kernel {} is started with {} threads, declared for at most {} in warps of 32",
+                         kernel, threads, most_threads);
+  require<InternalError>(blocks_x <= 0x7fffffff && blocks_y <= 65535,
+                         "kernel {} is started on a grid of {} x {}", kernel, blocks_x, blocks_y);
+  require<InternalError>(shared <= kMostShared, "kernel {} asks for {} bytes of shared memory", kernel,
+                         shared);
+  if (blocks_x <= 0 || blocks_y <= 0) return;
+  Block block(kernel, blocks_x, blocks_y, threads, shared);
+  // Backwards: blocks come in no particular order.
+  for (std::int64_t y = blocks_y - 1; y >= 0; --y)
+    for (std::int64_t x = blocks_x - 1; x >= 0; --x) block.run(x, y, body);
+}
+
+}  // namespace stoa::ops::cuda::emulation

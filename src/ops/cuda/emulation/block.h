@@ -1,0 +1,70 @@
+// Runs a grid of blocks on the calling thread. The threads of a block are fibers: each runs until it waits
+// for the others. Shared memory is poisoned before every block, so that what a kernel did not write is NaN;
+// barriers that not all threads reach are errors.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ops/cuda/emulation/fiber.h"
+
+namespace stoa::ops::cuda {
+class Thread;
+}
+
+namespace stoa::ops::cuda::emulation {
+
+class Block {
+ public:
+  Block(const char* kernel, std::int64_t blocks_x, std::int64_t blocks_y, int threads, std::size_t shared);
+
+  void run(std::int64_t x, std::int64_t y, const std::function<void(const Thread&)>& body);
+
+  // Asked by the threads.
+  int threads() const { return threads_; }
+  std::int64_t x() const { return x_; }
+  std::int64_t y() const { return y_; }
+  std::int64_t blocks_x() const { return blocks_x_; }
+  void* shared() const { return shared_; }
+  void sync(int thread);
+  void sync_warp(int thread);
+  // 16 bytes per lane that all lanes of the warp can read until the exchange after the next.
+  struct Slot {
+    alignas(16) std::array<std::byte, 64> bytes;
+  };
+  const Slot* exchange(int thread, const Slot& mine);  // slots of the warp's 32 lanes
+
+ private:
+  enum class Waits : std::uint8_t { kNothing, kWarp, kBlock, kDone };
+  struct State {
+    Waits waits = Waits::kNothing;
+    std::unique_ptr<Fiber> fiber;
+    int exchanges = 0;
+  };
+
+  void advance(int thread, const std::function<void(const Thread&)>& body);
+  void advance_warp(int warp, const std::function<void(const Thread&)>& body);
+  [[noreturn]] void diverged(const char* where) const;
+  void wait(int thread, Waits what);
+
+  const char* kernel_;
+  const std::int64_t blocks_x_, blocks_y_;
+  const int threads_;
+  std::int64_t x_ = 0, y_ = 0;
+  std::vector<std::byte> memory_;
+  std::size_t shared_bytes_;
+  void* shared_ = nullptr;
+  std::vector<State> states_;
+  std::vector<std::unique_ptr<Fiber>> idle_;
+  std::vector<std::array<std::array<Slot, 32>, 2>> slots_;  // [warp][parity]
+};
+
+// `most_threads`: what the kernel was declared for.
+void run_grid(const char* kernel, std::int64_t blocks_x, std::int64_t blocks_y, int threads, int most_threads,
+              std::size_t shared, const std::function<void(const Thread&)>& body);
+
+}  // namespace stoa::ops::cuda::emulation

@@ -1,0 +1,35 @@
+// A call that can be left in its middle and resumed: its own stack, switched by hand.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+
+namespace stoa::ops::cuda::emulation {
+
+class Fiber {
+ public:
+  Fiber();
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  // Runs `body` on the fiber's stack until it returns or suspends. The fiber is idle.
+  void start(std::function<void()> body);
+  void resume();   // from where it suspended
+  void suspend();  // called by the body: returns to whoever started or resumed it
+  bool done() const { return done_; }
+
+ private:
+  struct Context;
+  static void enter(void* self);
+  void switch_in();
+
+  std::unique_ptr<Context> context_;
+  std::function<void()> body_;
+  std::exception_ptr error_;
+  bool done_ = true;
+};
+
+}  // namespace stoa::ops::cuda::emulation

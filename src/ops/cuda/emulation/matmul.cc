@@ -1,0 +1,72 @@
+#include "ops/cuda/emulation/matmul.h"
+
+#include <vector>
+
+#include "base/error.h"
+#include "base/half.h"
+
+namespace stoa::ops::cuda::emulation {
+
+namespace {
+
+float read(const void* data, Element type, std::int64_t i) {
+  switch (type) {
+    case Element::kBF16:
+      return static_cast<float>(static_cast<const bf16*>(data)[i]);
+    case Element::kF16:
+      return static_cast<float>(static_cast<const f16*>(data)[i]);
+    default:
+      return static_cast<const float*>(data)[i];
+  }
+}
+
+void write(void* data, Element type, std::int64_t i, float x) {
+  switch (type) {
+    case Element::kBF16:
+      static_cast<bf16*>(data)[i] = bf16(x);
+      return;
+    case Element::kF16:
+      static_cast<f16*>(data)[i] = f16(x);
+      return;
+    default:
+      static_cast<float*>(data)[i] = x;
+  }
+}
+
+// op(X) as rows of the summed dimension: out[i * k + p].
+std::vector<float> operand(const void* data, Element type, std::int64_t ld, bool summed_first,
+                           std::int64_t count, std::int64_t k) {
+  std::vector<float> out(static_cast<std::size_t>(count * k));
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t p = 0; p < k; ++p)
+      out[i * k + p] = read(data, type, summed_first ? i * ld + p : p * ld + i);
+  return out;
+}
+
+}  // namespace
+
+void HostMatmul::run(const char* op, const Matmul& x, void*, void* workspace) {
+  require<InternalError>(x.m > 0 && x.n > 0 && x.k > 0, "{}: a product of {} x {} x {}", op, x.m, x.n, x.k);
+  require<InternalError>(workspace && reinterpret_cast<std::uintptr_t>(workspace) % 256 == 0,
+                         "{}: workspace at {}", op, workspace);
+  require<InternalError>(
+      x.lda >= (x.transpose_a ? x.k : x.m) && x.ldb >= (x.transpose_b ? x.n : x.k) && x.ldd >= x.m,
+      "{}: leading dimensions {}, {}, {} of a product of {} x {} x {}", op, x.lda, x.ldb, x.ldd, x.m, x.n,
+      x.k);
+  // Columns of A are contiguous: element (i, p) of op(A) is at p * lda + i, transposed at i * lda + p.
+  const auto a = operand(x.a, x.operands, x.lda, x.transpose_a, x.m, x.k);
+  const auto b = operand(x.b, x.operands, x.ldb, !x.transpose_b, x.n, x.k);
+  for (std::int64_t j = 0; j < x.n; ++j) {
+    for (std::int64_t i = 0; i < x.m; ++i) {
+      double sum = 0;
+      for (std::int64_t p = 0; p < x.k; ++p)
+        sum += static_cast<double>(a[i * x.k + p]) * static_cast<double>(b[j * x.k + p]);
+      auto out = static_cast<float>(sum);
+      if (x.beta != 0) out += x.beta * read(x.d, x.result, j * x.ldd + i);
+      if (x.bias) out += read(x.bias, x.result, i);
+      write(x.d, x.result, j * x.ldd + i, out);
+    }
+  }
+}
+
+}  // namespace stoa::ops::cuda::emulation

@@ -1,0 +1,112 @@
+// kernels/thread.h for the emulator.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "ops/cuda/emulation/block.h"
+
+#define STOA_DEVICE inline
+#define STOA_UNROLL
+
+namespace stoa::ops::cuda {
+
+class Thread {
+ public:
+  Thread(emulation::Block& block, int index) : block_(&block), index_(index) {}
+
+  int index() const { return index_; }
+  int count() const { return block_->threads(); }
+  int lane() const { return index_ % 32; }
+  int warp() const { return index_ / 32; }
+  int warps() const { return count() / 32; }
+  std::int64_t block_x() const { return block_->x(); }
+  std::int64_t block_y() const { return block_->y(); }
+  std::int64_t blocks_x() const { return block_->blocks_x(); }
+  template <class T>
+  T* shared() const {
+    return static_cast<T*>(block_->shared());
+  }
+  void sync() const { block_->sync(index_); }
+  void sync_warp() const { block_->sync_warp(index_); }
+  template <class T>
+  T shuffle_xor(T value, int mask) const {
+    return from_lane(value, lane() ^ mask);
+  }
+  template <class T>
+  T shuffle_up(T value, int by) const {
+    return from_lane(value, lane() >= by ? lane() - by : lane());
+  }
+  template <class T>
+  T shuffle(T value, int lane) const {
+    return from_lane(value, lane);
+  }
+  unsigned ballot(bool value) const {
+    const auto* slots = exchange(value);
+    unsigned bits = 0;
+    for (int i = 0; i < 32; ++i) bits |= static_cast<unsigned>(read<bool>(slots[i])) << i;
+    return bits;
+  }
+  // What every lane of the warp gave.
+  template <class T>
+  const emulation::Block::Slot* exchange(const T& value) const {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(emulation::Block::Slot));
+    emulation::Block::Slot slot;
+    std::memcpy(slot.bytes.data(), &value, sizeof(T));
+    return block_->exchange(index_, slot);
+  }
+  template <class T>
+  static T read(const emulation::Block::Slot& slot) {
+    T value;
+    std::memcpy(&value, slot.bytes.data(), sizeof(T));
+    return value;
+  }
+
+ private:
+  template <class T>
+  T from_lane(T value, int lane) const {
+    return read<T>(exchange(value)[lane & 31]);
+  }
+
+  emulation::Block* block_;
+  int index_;
+};
+
+inline float widen(float x) { return x; }
+inline float widen(bf16 x) { return static_cast<float>(x); }
+inline float widen(f16 x) { return static_cast<float>(x); }
+inline double widen(double x) { return x; }
+
+inline void narrow(float x, float& out) { out = x; }
+inline void narrow(float x, bf16& out) { out = bf16(x); }
+inline void narrow(float x, f16& out) { out = f16(x); }
+inline void narrow(float x, double& out) { out = static_cast<double>(x); }
+
+inline float reciprocal_root(float x) { return 1.0f / std::sqrt(x); }
+inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
+inline float float_of(std::uint32_t x) { return std::bit_cast<float>(x); }
+inline float fast_exp(float x) { return std::exp(x); }
+
+struct alignas(16) Bytes16 {
+  std::uint32_t words[4];
+};
+inline void expect_aligned(const void* at) {
+  require<InternalError>(reinterpret_cast<std::uintptr_t>(at) % 16 == 0, "a 16-byte access at address {}",
+                         at);
+}
+inline Bytes16 load16(const void* from) {
+  expect_aligned(from);
+  Bytes16 out;
+  std::memcpy(&out, from, 16);
+  return out;
+}
+inline void store16(void* to, const Bytes16& v) {
+  expect_aligned(to);
+  std::memcpy(to, &v, 16);
+}
+
+}  // namespace stoa::ops::cuda

@@ -1,0 +1,339 @@
+#include <cmath>
+
+#include "ops/cuda/kernels/attention.h"
+#include "ops/cuda/kernels/attention_geometry.h"
+#include "ops/cuda/kernels/elementwise.h"
+#include "ops/cuda/kernels/launch.h"
+#include "ops/cuda/kernels/pack.h"
+#include "ops/cuda/kernels/reduce.h"
+
+namespace stoa::ops::cuda {
+namespace {
+
+constexpr int kBlock = 128;
+constexpr float kLowest = -3.402823466e38f;
+
+// A block owns kTile rows (queries or keys) and walks tiles of the other side. kBlock / kTile threads share a
+// row: each has every kShare-th of the other side's scores, and every kShare-th column of what is summed.
+template <int kTile, int kMost>
+struct Tiles {
+  static constexpr int kShare = kBlock / kTile;
+  static constexpr int kScores = kTile / kShare;
+  static constexpr int kColumns = kMost / kShare;
+
+  const Thread& t;
+  const int d, stride, row, share;
+
+  STOA_DEVICE Tiles(const Thread& thread, int head_size)
+      : t(thread),
+        d(head_size),
+        stride(head_size | 1),  // odd: no two rows begin in one bank
+        row(thread.index() / kShare),
+        share(thread.index() % kShare) {}
+
+  STOA_DEVICE static constexpr std::size_t tile_floats(int head_size) {
+    return static_cast<std::size_t>(kTile) * static_cast<std::size_t>(head_size | 1);
+  }
+  STOA_DEVICE float* tile(int which) const { return t.shared<float>() + which * kTile * stride; }
+
+  // Rows [first, first + kTile) of one head; those from `end` on are zeros.
+  template <class T>
+  STOA_DEVICE void load(float* to, const HeadRows& from, std::int64_t base, int head, int first,
+                        int end) const {
+    for (int i = t.index(); i < kTile * d; i += kBlock) {
+      const int r = i / d, c = i - r * d;
+      to[r * stride + c] =
+          first + r < end ? static_cast<float>(widen(head_row<T>(from, base + first + r, head, d)[c])) : 0.0f;
+    }
+  }
+  // own[row] · other[j] for the scores of this thread: j = share + kShare * s.
+  STOA_DEVICE void dots(const float* own, const float* other, float (&out)[kScores]) const {
+    STOA_UNROLL
+    for (int s = 0; s < kScores; ++s) out[s] = 0;
+    for (int c = 0; c < d; ++c) {
+      const float x = own[row * stride + c];
+      STOA_UNROLL
+      for (int s = 0; s < kScores; ++s) out[s] = fmaf(x, other[(share + kShare * s) * stride + c], out[s]);
+    }
+  }
+  // sum[columns of this thread] += scores[row][j] * other[j].
+  STOA_DEVICE void add(const float* scores, const float* other, float (&sum)[kColumns]) const {
+    for (int j = 0; j < kTile; ++j) {
+      const float p = scores[row * (kTile + 1) + j];
+      STOA_UNROLL
+      for (int c = 0; c < kColumns; ++c) {
+        const int column = share + kShare * c;
+        if (column < d) sum[c] = fmaf(p, other[j * stride + column], sum[c]);
+      }
+    }
+  }
+  template <class T>
+  STOA_DEVICE void store(T* to, const float (&sum)[kColumns], float factor) const {
+    STOA_UNROLL
+    for (int c = 0; c < kColumns; ++c) {
+      const int column = share + kShare * c;
+      if (column < d) narrow(sum[c] * factor, to[column]);
+    }
+  }
+};
+
+// Block (x, y): x = segment * tiles + tile, y = head. Late tiles, which have most keys, come first.
+struct Place {
+  std::int64_t segment;
+  int first;  // row of the segment
+  STOA_DEVICE Place(const Thread& t, std::int64_t longest, int tile)
+      : segment(t.block_x() / ((longest + tile - 1) / tile)),
+        first(static_cast<int>(
+            ((longest + tile - 1) / tile - 1 - t.block_x() % ((longest + tile - 1) / tile)) * tile)) {}
+};
+
+template <class T, int kTile, int kMost>
+struct ForwardKernel {
+  using Args = AttentionArgs;
+  using Work = Tiles<kTile, kMost>;
+  static constexpr const char* kName = "attention forward";
+  static constexpr int kThreads = kBlock;
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const Place place(t, a.longest_q, kTile);
+    const Segment segment(a, place.segment);
+    if (place.first >= segment.queries) return;
+    const Work w(t, a.d);
+    const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups),
+              query = place.first + w.row;
+    float *q = w.tile(0), *kv = w.tile(1), *scores = w.tile(2);
+    w.template load<T>(q, a.q, segment.q_begin, head, place.first, segment.queries);
+    const int last = place.first + kTile < segment.queries ? place.first + kTile - 1 : segment.queries - 1;
+    const Segment::Range range = segment.keys_of(a, place.first, last);
+    float top = kLowest, sum = 0, out[Work::kColumns];
+    STOA_UNROLL
+    for (int c = 0; c < Work::kColumns; ++c) out[c] = 0;
+    for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) {
+      t.sync();
+      w.template load<T>(kv, a.k, segment.k_begin, group, key, segment.keys);
+      t.sync();
+      float s[Work::kScores], high = top;
+      w.dots(q, kv, s);
+      STOA_UNROLL
+      for (int j = 0; j < Work::kScores; ++j) {
+        s[j] *= a.scale;
+        if (segment.visible(a, query, key + w.share + Work::kShare * j))
+          high = Max::of(high, s[j]);
+        else
+          s[j] = -INFINITY;
+      }
+      high = warp_reduce<Max>(t, high, Work::kShare);
+      const float shrink = expf(top - high);
+      top = high;
+      float part = 0;
+      STOA_UNROLL
+      for (int j = 0; j < Work::kScores; ++j) {
+        const int column = w.share + Work::kShare * j;
+        const float p = expf(s[j] - high);
+        part += p;
+        scores[w.row * (kTile + 1) + column] = p == 0 ? 0 : p * segment.keep(a, head, query, key + column);
+      }
+      sum = sum * shrink + warp_reduce<Add>(t, part, Work::kShare);
+      STOA_UNROLL
+      for (int c = 0; c < Work::kColumns; ++c) out[c] *= shrink;
+      t.sync();
+      w.template load<T>(kv, a.v, segment.k_begin, group, key, segment.keys);
+      t.sync();
+      w.add(scores, kv, out);
+    }
+    if (query >= segment.queries) return;
+    const std::int64_t row = segment.q_begin + query;
+    w.store(head_row<T>(a.o, row, head, a.d), out, sum == 0 ? 0.0f : 1.0f / sum);
+    if (a.lse && w.share == 0) a.lse[row * a.heads + head] = sum == 0 ? -INFINITY : top + logf(sum);
+  }
+};
+
+// delta = sum of dout * o over a head: a warp per (row, head).
+template <class T>
+struct DeltaKernel {
+  using Args = AttentionArgs;
+  static constexpr const char* kName = "attention backward, delta";
+  static constexpr int kThreads = 256;
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const std::int64_t i = t.block_x() * t.warps() + t.warp(), row = i / a.heads;
+    const int head = static_cast<int>(i - row * a.heads);
+    const bool mine = row < a.q_rows;
+    float sum = 0;
+    if (mine) {
+      const T *g = head_row<T>(a.dout, row, head, a.d), *o = head_row<T>(a.o, row, head, a.d);
+      for (int c = t.lane(); c < a.d; c += 32)
+        sum = fmaf(static_cast<float>(widen(g[c])), static_cast<float>(widen(o[c])), sum);
+    }
+    sum = warp_reduce<Add>(t, sum);
+    if (mine && t.lane() == 0) a.delta[i] = sum;
+  }
+};
+
+// Queries own the block: dq = sum over keys of ds k.
+template <class T, int kTile, int kMost>
+struct BackwardQueryKernel {
+  using Args = AttentionArgs;
+  using Work = Tiles<kTile, kMost>;
+  static constexpr const char* kName = "attention backward, queries";
+  static constexpr int kThreads = kBlock;
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const Place place(t, a.longest_q, kTile);
+    const Segment segment(a, place.segment);
+    if (place.first >= segment.queries) return;
+    const Work w(t, a.d);
+    const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups),
+              query = place.first + w.row;
+    float *q = w.tile(0), *g = w.tile(1), *k = w.tile(2), *v = w.tile(3), *scores = w.tile(4);
+    w.template load<T>(q, a.q, segment.q_begin, head, place.first, segment.queries);
+    w.template load<T>(g, a.dout, segment.q_begin, head, place.first, segment.queries);
+    const std::int64_t row = segment.q_begin + query;
+    const bool mine = query < segment.queries;
+    const float lse = mine ? a.lse[row * a.heads + head] : 0,
+                delta = mine ? a.delta[row * a.heads + head] : 0;
+    const int last = place.first + kTile < segment.queries ? place.first + kTile - 1 : segment.queries - 1;
+    const Segment::Range range = segment.keys_of(a, place.first, last);
+    float dq[Work::kColumns];
+    STOA_UNROLL
+    for (int c = 0; c < Work::kColumns; ++c) dq[c] = 0;
+    for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) {
+      t.sync();
+      w.template load<T>(k, a.k, segment.k_begin, group, key, segment.keys);
+      w.template load<T>(v, a.v, segment.k_begin, group, key, segment.keys);
+      t.sync();
+      float s[Work::kScores], dp[Work::kScores];
+      w.dots(q, k, s);
+      w.dots(g, v, dp);
+      STOA_UNROLL
+      for (int j = 0; j < Work::kScores; ++j) {
+        const int column = w.share + Work::kShare * j;
+        float ds = 0;
+        if (segment.visible(a, query, key + column))
+          ds = expf(s[j] * a.scale - lse) * (dp[j] * segment.keep(a, head, query, key + column) - delta);
+        scores[w.row * (kTile + 1) + column] = ds;
+      }
+      t.sync_warp();  // a row's scores are written and read by one warp
+      w.add(scores, k, dq);
+    }
+    if (mine) w.store(head_row<T>(a.dq, row, head, a.d), dq, a.scale);
+  }
+};
+
+// Keys own the block: dk = sum over queries of ds q, dv = sum of p dout, over all heads of the group.
+template <class T, int kTile, int kMost>
+struct BackwardKeyKernel {
+  using Args = AttentionArgs;
+  using Work = Tiles<kTile, kMost>;
+  static constexpr const char* kName = "attention backward, keys";
+  static constexpr int kThreads = kBlock;
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const Place place(t, a.longest_k, kTile);
+    const Segment segment(a, place.segment);
+    if (place.first >= segment.keys) return;
+    const Work w(t, a.d);
+    const int group = static_cast<int>(t.block_y()), each = a.heads / a.groups, key = place.first + w.row;
+    float *k = w.tile(0), *v = w.tile(1), *q = w.tile(2), *g = w.tile(3), *ds = w.tile(4),
+          *ps = ds + kTile * (kTile + 1), *lse = ps + kTile * (kTile + 1), *delta = lse + kTile;
+    w.template load<T>(k, a.k, segment.k_begin, group, place.first, segment.keys);
+    w.template load<T>(v, a.v, segment.k_begin, group, place.first, segment.keys);
+    const int last = place.first + kTile < segment.keys ? place.first + kTile - 1 : segment.keys - 1;
+    const Segment::Range range = segment.queries_of(a, place.first, last);
+    float dk[Work::kColumns], dv[Work::kColumns];
+    STOA_UNROLL
+    for (int c = 0; c < Work::kColumns; ++c) dk[c] = dv[c] = 0;
+    for (int head = group * each; head < (group + 1) * each; ++head) {
+      for (int query = range.begin / kTile * kTile; query < range.end; query += kTile) {
+        t.sync();
+        w.template load<T>(q, a.q, segment.q_begin, head, query, segment.queries);
+        w.template load<T>(g, a.dout, segment.q_begin, head, query, segment.queries);
+        for (int i = t.index(); i < kTile; i += kBlock) {
+          const bool given = query + i < segment.queries;
+          const std::int64_t at = (segment.q_begin + query + i) * a.heads + head;
+          lse[i] = given ? a.lse[at] : 0;
+          delta[i] = given ? a.delta[at] : 0;
+        }
+        t.sync();
+        float s[Work::kScores], dp[Work::kScores];
+        w.dots(k, q, s);
+        w.dots(v, g, dp);
+        STOA_UNROLL
+        for (int j = 0; j < Work::kScores; ++j) {
+          const int column = w.share + Work::kShare * j;
+          float p = 0, keep = 0;
+          if (segment.visible(a, query + column, key)) {
+            p = expf(s[j] * a.scale - lse[column]);
+            keep = segment.keep(a, head, query + column, key);
+          }
+          ps[w.row * (kTile + 1) + column] = p * keep;
+          ds[w.row * (kTile + 1) + column] = p == 0 ? 0 : p * (dp[j] * keep - delta[column]);
+        }
+        t.sync_warp();
+        w.add(ds, q, dk);
+        w.add(ps, g, dv);
+      }
+    }
+    if (key >= segment.keys) return;
+    w.store(head_row<T>(a.dk, segment.k_begin + key, group, a.d), dk, a.scale);
+    w.store(head_row<T>(a.dv, segment.k_begin + key, group, a.d), dv, 1);
+  }
+};
+
+// Calls body with the tile and the largest head size: large heads take smaller tiles, for shared memory.
+template <class Body>
+void with_tiles(int d, Body&& body) {
+  if (d <= 64)
+    body(Width<32>{}, Width<64>{});
+  else if (d <= 128)
+    body(Width<32>{}, Width<128>{});
+  else
+    body(Width<16>{}, Width<256>{});
+}
+
+std::size_t shared_bytes(int tile, int d, int tiles, int scores, int vectors) {
+  return sizeof(float) *
+         static_cast<std::size_t>(tiles * tile * (d | 1) + scores * tile * (tile + 1) + vectors * tile);
+}
+
+}  // namespace
+
+void launch_attention_forward(const AttentionArgs& a, void* stream) {
+  if (a.q_rows == 0 || a.segments == 0) return;
+  with_fast_type(a.type, [&](auto type) {
+    with_tiles(a.d, [&](auto tile, auto most) {
+      constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
+      launch<ForwardKernel<decltype(type), kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
+                                                           .y = a.heads,
+                                                           .threads = kBlock,
+                                                           .shared = shared_bytes(kTile, a.d, 2, 1, 0)},
+                                                          stream, a);
+    });
+  });
+}
+
+void launch_attention_backward(const AttentionArgs& a, void* stream) {
+  for (const HeadRows& rows : {a.dk, a.dv})
+    launch_fill_rows(
+        {.data = rows.data, .type = a.type, .stride = rows.stride, .columns = std::int64_t{a.groups} * a.d},
+        a.k_rows, stream);
+  if (a.q_rows == 0 || a.segments == 0) return;
+  with_fast_type(a.type, [&](auto type) {
+    using T = decltype(type);
+    launch<DeltaKernel<T>>({.x = ceil_div(a.q_rows * a.heads, 8), .threads = 256}, stream, a);
+    with_tiles(a.d, [&](auto tile, auto most) {
+      constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
+      launch<BackwardQueryKernel<T, kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
+                                                    .y = a.heads,
+                                                    .threads = kBlock,
+                                                    .shared = shared_bytes(kTile, a.d, 4, 1, 0)},
+                                                   stream, a);
+      launch<BackwardKeyKernel<T, kTile, kMost>>({.x = a.segments * ceil_div(a.longest_k, kTile),
+                                                  .y = a.groups,
+                                                  .threads = kBlock,
+                                                  .shared = shared_bytes(kTile, a.d, 4, 2, 2)},
+                                                 stream, a);
+    });
+  });
+}
+
+}  // namespace stoa::ops::cuda

@@ -1,0 +1,45 @@
+// Attention kernels of our own (ops/attention.h), for every shape: what the attention library does not take.
+#pragma once
+
+#include "ops/cuda/kernels/element.h"
+
+namespace stoa::ops::cuda {
+
+// Heads of one tensor: element (row, head, i) at row * stride + head * d + i.
+struct HeadRows {
+  void* data = nullptr;
+  std::int64_t stride = 0;
+};
+
+struct AttentionArgs {
+  Element type = Element::kF32;
+  std::int64_t q_rows = 0, k_rows = 0;
+  int heads = 0, groups = 0, d = 0;
+  HeadRows q, k, v, o;
+  float* lse = nullptr;  // [q_rows, heads]; forward: or null
+  // Segments, as in AttentionSegments.
+  const std::int32_t* q_begin = nullptr;
+  const std::int32_t* k_begin = nullptr;
+  const std::int32_t* k_count = nullptr;
+  const std::int64_t* sample = nullptr;
+  const std::int32_t* position = nullptr;
+  std::int64_t segments = 0, longest_q = 0, longest_k = 0;
+  bool causal = true;
+  std::int64_t window = 0;
+  float scale = 1;
+  float dropout = 0, keep_scale = 1;
+  std::uint32_t key_lo = 0, key_hi = 0;
+  std::int64_t first_head = 0;
+  // Backward.
+  HeadRows dout, dq, dk, dv;
+  float* delta = nullptr;  // [q_rows, heads], written by the backward pass
+  bool wide = false;       // d and all strides are multiples of 8, addresses of 16
+};
+
+inline constexpr int kLargestHead = 256;
+// Summation in fp32 throughout.
+void launch_attention_forward(const AttentionArgs& args, void* stream);
+// dk and dv of rows that belong to no segment become 0.
+void launch_attention_backward(const AttentionArgs& args, void* stream);
+
+}  // namespace stoa::ops::cuda

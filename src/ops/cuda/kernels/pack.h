@@ -1,0 +1,79 @@
+// V neighbouring elements as floats: in memory 16-byte accesses when V is 8, single elements when it is 1.
+#pragma once
+
+#include "ops/cuda/kernels/element.h"
+#include "ops/cuda/kernels/thread.h"
+
+namespace stoa::ops::cuda {
+
+// Element `i` of 16 bytes, as float; and back.
+template <class T>
+STOA_DEVICE float get(const Bytes16& bytes, int i) {
+  if constexpr (sizeof(T) == 4) {
+    return float_of(bytes.words[i]);
+  } else {
+    T x;
+    x.bits = static_cast<std::uint16_t>(bytes.words[i / 2] >> (16 * (i % 2)));
+    return widen(x);
+  }
+}
+template <class T>
+STOA_DEVICE void put(Bytes16& bytes, int i, float value) {
+  if constexpr (sizeof(T) == 4) {
+    bytes.words[i] = bits_of(value);
+  } else {
+    T x;
+    narrow(value, x);
+    if (i % 2 == 0)
+      bytes.words[i / 2] = x.bits;
+    else
+      bytes.words[i / 2] |= static_cast<std::uint32_t>(x.bits) << 16;
+  }
+}
+
+template <int V, class T>
+STOA_DEVICE void load_pack(const T* from, float (&out)[V]) {
+  if constexpr (V == 1) {
+    out[0] = widen(from[0]);
+  } else {
+    constexpr int kEach = 16 / static_cast<int>(sizeof(T));
+    STOA_UNROLL
+    for (int i = 0; i < V; i += kEach) {
+      const Bytes16 piece = load16(from + i);
+      STOA_UNROLL
+      for (int j = 0; j < kEach; ++j) out[i + j] = get<T>(piece, j);
+    }
+  }
+}
+
+template <int V, class T>
+STOA_DEVICE void store_pack(T* to, const float (&in)[V]) {
+  if constexpr (V == 1) {
+    narrow(in[0], to[0]);
+  } else {
+    constexpr int kEach = 16 / static_cast<int>(sizeof(T));
+    STOA_UNROLL
+    for (int i = 0; i < V; i += kEach) {
+      Bytes16 piece;
+      STOA_UNROLL
+      for (int j = 0; j < kEach; ++j) put<T>(piece, j, in[i + j]);
+      store16(to + i, piece);
+    }
+  }
+}
+
+// `x` as it will be read back from memory of type T.
+template <class T>
+STOA_DEVICE float rounded(float x) {
+  T out;
+  narrow(x, out);
+  return static_cast<float>(widen(out));
+}
+
+template <class T>
+STOA_DEVICE T* row_of(const Rows& rows, std::int64_t r) {
+  const std::int64_t outer = rows.inner == 1 ? r : r / rows.inner;
+  return static_cast<T*>(rows.data) + outer * rows.stride + (r - outer * rows.inner) * rows.columns;
+}
+
+}  // namespace stoa::ops::cuda

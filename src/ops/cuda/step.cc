@@ -1,0 +1,112 @@
+#include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/kernels/loss.h"
+#include "ops/cuda/kernels/optimizer.h"
+#include "ops/cuda/operands.h"
+
+namespace stoa::ops::cuda {
+namespace {
+
+double* slot(const TensorView& state, StepSlot which) { return state.as<double>() + static_cast<int>(which); }
+
+static_assert(kSquaresBlock == SumSquares::kBlock);
+
+template <class Op>
+UpdateArgs update_of(const Op& op) {
+  fast_element_of(Op::kName, op.master);
+  UpdateArgs args;
+  args.master = op.master.template as<float>();
+  args.gradient = op.gradient.template as<float>();
+  args.compute = op.compute.data;
+  if (op.compute) args.compute_type = fast_element_of(Op::kName, op.compute);
+  args.count = op.master.elements();
+  args.state = op.state.template as<double>();
+  args.rate_factor = op.rate_factor;
+  args.decay_factor = op.decay_factor;
+  args.wide = all_aligned({args.master, args.gradient, args.compute});
+  return args;
+}
+
+}  // namespace
+
+void CudaBackend::execute(const CrossEntropy& op, Resources resources) {
+  CrossEntropyArgs args;
+  args.type = fast_element_of(CrossEntropy::kName, op.logits);
+  args.logits = op.logits.data;
+  args.rows = op.logits.shape[0], args.columns = op.logits.shape[1];
+  args.vocabulary = op.vocabulary;
+  args.labels = op.labels.as<std::int32_t>();
+  args.mask = op.loss_mask.as<float>();
+  args.seed = op.gradient ? slot(op.state, StepSlot::kLossSeed) : nullptr;
+  args.losses = op.losses.as<float>();
+  args.wide = is_aligned(args.logits) && args.columns % 8 == 0;
+  launch_cross_entropy(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const SumLosses& op, Resources resources) {
+  fast_element_of(SumLosses::kName, op.losses);
+  SumLossesArgs args;
+  args.losses = op.losses.as<float>();
+  args.mask = op.loss_mask.as<float>();
+  args.count = op.losses.elements();
+  args.sum = slot(op.state, StepSlot::kLossSum);
+  launch_sum_losses(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const BeginStep& op, Resources resources) {
+  launch_begin_step({op.state.as<double>(), op.tokens}, native_stream(resources.stream));
+}
+
+std::size_t CudaBackend::workspace_bytes(const SumSquares& op) const {
+  return static_cast<std::size_t>((op.x.elements() + kSquaresBlock - 1) / kSquaresBlock) * sizeof(double);
+}
+
+void CudaBackend::execute(const SumSquares& op, Resources resources) {
+  fast_element_of(SumSquares::kName, op.x);
+  if (op.x.elements() == 0) return;
+  SumSquaresArgs args;
+  args.x = op.x.as<float>();
+  args.count = op.x.elements();
+  args.blocks = static_cast<double*>(resources.workspace);
+  args.sum = slot(op.state, StepSlot::kSquares);
+  args.wide = is_aligned(args.x);
+  launch_sum_squares(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const PrepareUpdate& op, Resources resources) {
+  PrepareArgs args;
+  args.state = op.state.as<double>();
+  args.max_norm = op.max_norm, args.samples = op.samples;
+  const RateSchedule& r = op.rate;
+  args.rate = {static_cast<RateDecayCode>(r.decay),
+               static_cast<StableDecayCode>(r.stable_decay),
+               r.initial,
+               r.peak,
+               r.minimum,
+               r.warmup_samples,
+               r.decay_samples,
+               r.stable_decay_samples};
+  const WeightDecaySchedule& w = op.weight_decay;
+  args.weight_decay = {static_cast<RampCode>(w.ramp), w.start, w.end, w.samples};
+  const LossScale& l = op.loss_scale;
+  args.loss_scale = {l.dynamic, l.minimum, l.growth, l.backoff, l.window, l.hysteresis};
+  launch_prepare_update(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const AdamUpdate& op, Resources resources) {
+  UpdateArgs args = update_of(op);
+  args.m = op.m.as<float>(), args.v = op.v.as<float>();
+  args.beta1 = op.beta1, args.beta2 = op.beta2, args.epsilon = op.epsilon;
+  args.decoupled = op.decoupled;
+  args.wide = args.wide && all_aligned({args.m, args.v});
+  launch_adam(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const SgdUpdate& op, Resources resources) {
+  UpdateArgs args = update_of(op);
+  args.m = op.momentum ? op.momentum.as<float>() : nullptr;
+  args.momentum = op.momentum_factor;
+  args.wide = args.wide && is_aligned(args.m);
+  launch_sgd(args, native_stream(resources.stream));
+}
+
+}  // namespace stoa::ops::cuda
