@@ -17,8 +17,9 @@ if(STOA_CUDA)
     list(GET STOA_CUDA_ARCHITECTURES 0 first)
     set(CMAKE_CUDA_ARCHITECTURES ${codes} ${first}-virtual)
     enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 20)
-    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    # CMake 3.25 does not know the later compilers' flag.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     if(STOA_CCACHE)
       set(CMAKE_CUDA_COMPILER_LAUNCHER ${STOA_CCACHE})
     endif()
@@ -52,11 +53,12 @@ function(stoa_cuda_modules)
   file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/cuda/kernels/*.cu)
   add_library(stoa_ops_cuda_kernels STATIC ${kernels} ${CMAKE_SOURCE_DIR}/src/ops/cuda/kernels/launch_error.cc)
   target_include_directories(stoa_ops_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(stoa_ops_cuda_kernels PUBLIC stoa_base CUDA::cudart_static)
+  # nvcc does not take the options of stoa_base; what links the kernels does.
+  target_link_libraries(stoa_ops_cuda_kernels PRIVATE fmt::fmt PUBLIC CUDA::cudart_static INTERFACE stoa_base)
   target_compile_options(stoa_ops_cuda_kernels PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror -Xptxas=-Werror>")
 
-  stoa_module(ops/cuda/libraries DEPENDS ops_cuda device_cuda LIBRARIES stoa_ops_cuda_kernels CUDA::cudart_static)
+  stoa_module(ops/cuda/libraries DEPENDS ops_cuda device_cuda TEST_DEPENDS ops_cuda_kernels LIBRARIES stoa_ops_cuda_kernels CUDA::cudart_static)
   find_path(STOA_CUDNN_FRONTEND_FOUND cudnn_frontend.h HINTS ${STOA_CUDNN_FRONTEND}
             ${CMAKE_SOURCE_DIR}/third_party/cudnn-frontend/include NO_CACHE)
   find_path(STOA_CUDNN_FOUND cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CACHE)

@@ -1,5 +1,6 @@
 #include "cli/bench_command.h"
 
+#include "cli/bench_device.h"
 #include "cli/bench_gemm.h"
 #include "cli/bench_ops.h"
 #include "cli/bench_pipeline.h"
@@ -11,6 +12,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   CLI::App* bench = app.add_subcommand("bench", "Figures next to the machine's own peak");
   bench->require_subcommand(1);
   add_bench_gemm(*bench, context);
+  add_bench_device(*bench, context);
   add_bench_ops(*bench, context);
   add_bench_train(*bench, context);
   add_bench_pipeline(*bench, context);

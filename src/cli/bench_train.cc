@@ -169,7 +169,8 @@ void add_bench_train(CLI::App& bench, Context& context) {
   command->add_option("--ranks", arguments->ranks, "Ranks, as in 'stoa train'");
   command->add_option("--threads", arguments->machine.threads,
                       "Worker threads of a rank (default: the cores, divided among the ranks)");
-  command->add_option("--backend", arguments->machine.backend, "cpu, reference or check");
+  command->add_option("--backend", arguments->machine.backend, "cpu, cuda, reference or check");
+  command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");
   command->add_flag("--json", arguments->json, "One JSON object");
   command->callback([arguments, &context] { bench_train(*arguments, context); });

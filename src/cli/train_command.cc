@@ -121,7 +121,8 @@ void add_train_command(CLI::App& app, Context& context) {
       "Ranks compare what they ask for before any data moves: the first difference is named (on in "
       "debug builds)");
   command->add_option("--backend", arguments->machine.backend,
-                      "cpu, reference, or check (cpu beside reference)");
+                      "cpu, cuda, reference, check (cpu beside reference) or check-cuda (cuda beside cpu)");
+  command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads,
                       "Worker threads of a rank (default: the cores of the host, divided among its ranks)");
   command->add_option(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/native_stream.h"
 #include "model/init.h"
 #include "parallel/meta_contexts.h"
 #include "run/constants.h"
@@ -190,6 +191,7 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
   require<InternalError>(batch.rows % options_.micro_batch == 0, "{} rows in microbatches of {}", batch.rows,
                          options_.micro_batch);
   const std::int64_t ranks = options_.layout.data_ranks(), own = options_.layout.data_rank(parallel_.rank());
+  Recording recording(*machine_.stream, trace == nullptr);
   run_step(
       step_actions(batch.rows / options_.micro_batch), static_cast<double>(batch.valid_tokens),
       static_cast<double>(batch.rows * ranks),
@@ -199,6 +201,7 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
                                      *machine_.stream);
       },
       trace);
+  recording.end();
 }
 
 const std::vector<schedule::Action>& TrainingRank::step_actions(std::int64_t microbatches) {

@@ -87,7 +87,7 @@ void CudaStream::submitted() {
 void CudaStream::begin_recording() {
   require<InternalError>(!recording_, "a stream's recording begins within another");
   if (!graphs_ || recordings_++ == 0) return;
-  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin of a graph");
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "begin of a graph");
   recording_ = true;
 }
 

@@ -51,6 +51,8 @@ class CudaBackend final : public Backend {
   void execute(const FillZero& op, Resources resources) override;
   // step.cc
   void execute(const CrossEntropy& op, Resources resources) override;
+  void execute(const CrossEntropyPart& op, Resources resources) override;
+  void execute(const CrossEntropyMerge& op, Resources resources) override;
   void execute(const SumLosses& op, Resources resources) override;
   void execute(const BeginStep& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;

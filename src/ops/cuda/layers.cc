@@ -119,7 +119,9 @@ void CudaBackend::execute(const EmbeddingForward& op, Resources resources) {
   args.tokens = op.tokens.elements();
   args.columns = op.table.shape[1];
   args.ids = op.tokens.as<std::int32_t>();
+  args.first_id = op.first_id;
   args.table_rows = op.table.shape[0];
+  args.vocabulary = op.vocabulary > 0 ? op.vocabulary : args.table_rows;
   args.table = op.table.data, args.table_type = element_of(op.table.dtype);
   if (op.position_table) {
     args.positions = op.positions.as<std::int32_t>();
@@ -143,17 +145,19 @@ void CudaBackend::execute(const EmbeddingBackward& op, Resources resources) {
   const std::int64_t count = op.tokens.elements();
   if (count == 0) return;
   auto* words = static_cast<std::int32_t*>(resources.workspace);
-  const auto add_rows = [&](const TensorView& ids, const TensorView& table) {
+  const auto add_rows = [&](const TensorView& ids, const TensorView& table, std::int64_t first,
+                            std::int64_t limit) {
     SortArgs sort;
     sort.ids = ids.as<std::int32_t>();
     sort.count = count;
-    sort.limit = table.shape[0];
+    sort.limit = limit;
     sort.order = words, sort.keys = words + count, sort.scratch = words + 2 * count;
     launch_sort_tokens(sort, stream);
     EmbeddingGradientArgs args;
     args.order = sort.order, args.keys = sort.keys;
     args.count = count;
     args.columns = table.shape[1];
+    args.first_id = first;
     args.table_rows = table.shape[0];
     args.type = fast_element_of(EmbeddingBackward::kName, op.dy);
     args.dy = op.dy.data;
@@ -162,8 +166,9 @@ void CudaBackend::execute(const EmbeddingBackward& op, Resources resources) {
     args.wide = args.columns % 8 == 0 && all_aligned({args.dy, args.table}) && is_wide(args.dropout);
     launch_embedding_backward(args, stream);
   };
-  add_rows(op.tokens, op.dtable);
-  if (op.dposition_table) add_rows(op.positions, op.dposition_table);
+  if (op.dtable)
+    add_rows(op.tokens, op.dtable, op.first_id, op.vocabulary > 0 ? op.vocabulary : op.dtable.shape[0]);
+  if (op.dposition_table) add_rows(op.positions, op.dposition_table, 0, op.dposition_table.shape[0]);
 }
 
 void CudaBackend::execute(const Cast& op, Resources resources) {

@@ -11,6 +11,18 @@ double* slot(const TensorView& state, StepSlot which) { return state.as<double>(
 static_assert(kSquaresBlock == SumSquares::kBlock);
 
 template <class Op>
+CrossEntropyArgs loss_of(const Op& op, const TensorView& logits) {
+  CrossEntropyArgs args;
+  args.labels = op.labels.template as<std::int32_t>();
+  if (!logits) return args;
+  args.type = fast_element_of(Op::kName, logits);
+  args.logits = logits.data;
+  args.rows = logits.shape[0], args.width = logits.shape[1];
+  args.wide = is_aligned(args.logits) && args.width % 8 == 0;
+  return args;
+}
+
+template <class Op>
 UpdateArgs update_of(const Op& op) {
   fast_element_of(Op::kName, op.master);
   UpdateArgs args;
@@ -29,17 +41,33 @@ UpdateArgs update_of(const Op& op) {
 }  // namespace
 
 void CudaBackend::execute(const CrossEntropy& op, Resources resources) {
-  CrossEntropyArgs args;
-  args.type = fast_element_of(CrossEntropy::kName, op.logits);
-  args.logits = op.logits.data;
-  args.rows = op.logits.shape[0], args.columns = op.logits.shape[1];
-  args.vocabulary = op.vocabulary;
-  args.labels = op.labels.as<std::int32_t>();
+  CrossEntropyArgs args = loss_of(op, op.logits);
+  args.columns = args.vocabulary = op.vocabulary;
   args.mask = op.loss_mask.as<float>();
   args.seed = op.gradient ? slot(op.state, StepSlot::kLossSeed) : nullptr;
   args.losses = op.losses.as<float>();
-  args.wide = is_aligned(args.logits) && args.columns % 8 == 0;
+  args.smoothing = static_cast<float>(op.smoothing), args.z_weight = static_cast<float>(op.z_weight);
   launch_cross_entropy(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const CrossEntropyPart& op, Resources resources) {
+  CrossEntropyArgs args = loss_of(op, op.logits);
+  args.first_column = op.first_column, args.columns = op.columns;
+  args.part = op.part.as<float>();
+  launch_cross_entropy_part(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const CrossEntropyMerge& op, Resources resources) {
+  CrossEntropyArgs args = loss_of(op, op.logits);
+  args.rows = op.parts.shape[1];
+  args.first_column = op.first_column, args.columns = op.columns, args.vocabulary = op.vocabulary;
+  args.mask = op.loss_mask.as<float>();
+  args.seed = op.logits ? slot(op.state, StepSlot::kLossSeed) : nullptr;
+  args.losses = op.losses.as<float>();
+  args.smoothing = static_cast<float>(op.smoothing), args.z_weight = static_cast<float>(op.z_weight);
+  args.parts = op.parts.as<float>();
+  args.ranks = op.parts.shape[0];
+  launch_cross_entropy_merge(args, native_stream(resources.stream));
 }
 
 void CudaBackend::execute(const SumLosses& op, Resources resources) {

@@ -4,7 +4,6 @@
 #include "ops/cuda/kernels/attention_geometry.h"
 #include "ops/cuda/kernels/elementwise.h"
 #include "ops/cuda/kernels/launch.h"
-#include "ops/cuda/kernels/pack.h"
 #include "ops/cuda/kernels/reduce.h"
 
 namespace stoa::ops::cuda {
@@ -12,6 +11,22 @@ namespace {
 
 constexpr int kBlock = 128;
 constexpr float kLowest = -3.402823466e38f;
+
+STOA_DEVICE float element(Element type, const HeadRows& rows, std::int64_t row, int column) {
+  const std::int64_t i = row * rows.stride + column;
+  if (type == Element::kBF16) return widen(static_cast<const bf16*>(rows.data)[i]);
+  if (type == Element::kF16) return widen(static_cast<const f16*>(rows.data)[i]);
+  return static_cast<const float*>(rows.data)[i];
+}
+STOA_DEVICE void set_element(Element type, const HeadRows& rows, std::int64_t row, int column, float value) {
+  const std::int64_t i = row * rows.stride + column;
+  if (type == Element::kBF16)
+    narrow(value, static_cast<bf16*>(rows.data)[i]);
+  else if (type == Element::kF16)
+    narrow(value, static_cast<f16*>(rows.data)[i]);
+  else
+    static_cast<float*>(rows.data)[i] = value;
+}
 
 // A block owns kTile rows (queries or keys) and walks tiles of the other side. kBlock / kTile threads share a
 // row: each has every kShare-th of the other side's scores, and every kShare-th column of what is summed.
@@ -36,14 +51,13 @@ struct Tiles {
   }
   STOA_DEVICE float* tile(int which) const { return t.shared<float>() + which * kTile * stride; }
 
-  // Rows [first, first + kTile) of one head; those from `end` on are zeros.
-  template <class T>
-  STOA_DEVICE void load(float* to, const HeadRows& from, std::int64_t base, int head, int first,
-                        int end) const {
+  // Rows [first, first + kTile) of one head; those from `end` on are zeros. The type is looked at here and
+  // not at compile time: everything behind it is fp32.
+  STOA_DEVICE void load(const AttentionArgs& a, float* to, const HeadRows& from, std::int64_t base, int head,
+                        int first, int end) const {
     for (int i = t.index(); i < kTile * d; i += kBlock) {
       const int r = i / d, c = i - r * d;
-      to[r * stride + c] =
-          first + r < end ? static_cast<float>(widen(head_row<T>(from, base + first + r, head, d)[c])) : 0.0f;
+      to[r * stride + c] = first + r < end ? element(a.type, from, base + first + r, head * d + c) : 0.0f;
     }
   }
   // own[row] · other[j] for the scores of this thread: j = share + kShare * s.
@@ -67,12 +81,12 @@ struct Tiles {
       }
     }
   }
-  template <class T>
-  STOA_DEVICE void store(T* to, const float (&sum)[kColumns], float factor) const {
+  STOA_DEVICE void store(const AttentionArgs& a, const HeadRows& to, std::int64_t at, int head,
+                         const float (&sum)[kColumns], float factor) const {
     STOA_UNROLL
     for (int c = 0; c < kColumns; ++c) {
       const int column = share + kShare * c;
-      if (column < d) narrow(sum[c] * factor, to[column]);
+      if (column < d) set_element(a.type, to, at, head * d + column, sum[c] * factor);
     }
   }
 };
@@ -87,7 +101,7 @@ struct Place {
             ((longest + tile - 1) / tile - 1 - t.block_x() % ((longest + tile - 1) / tile)) * tile)) {}
 };
 
-template <class T, int kTile, int kMost>
+template <int kTile, int kMost>
 struct ForwardKernel {
   using Args = AttentionArgs;
   using Work = Tiles<kTile, kMost>;
@@ -102,7 +116,7 @@ struct ForwardKernel {
     const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups),
               query = place.first + w.row;
     float *q = w.tile(0), *kv = w.tile(1), *scores = w.tile(2);
-    w.template load<T>(q, a.q, segment.q_begin, head, place.first, segment.queries);
+    w.load(a, q, a.q, segment.q_begin, head, place.first, segment.queries);
     const int last = place.first + kTile < segment.queries ? place.first + kTile - 1 : segment.queries - 1;
     const Segment::Range range = segment.keys_of(a, place.first, last);
     float top = kLowest, sum = 0, out[Work::kColumns];
@@ -110,7 +124,7 @@ struct ForwardKernel {
     for (int c = 0; c < Work::kColumns; ++c) out[c] = 0;
     for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) {
       t.sync();
-      w.template load<T>(kv, a.k, segment.k_begin, group, key, segment.keys);
+      w.load(a, kv, a.k, segment.k_begin, group, key, segment.keys);
       t.sync();
       float s[Work::kScores], high = top;
       w.dots(q, kv, s);
@@ -137,19 +151,18 @@ struct ForwardKernel {
       STOA_UNROLL
       for (int c = 0; c < Work::kColumns; ++c) out[c] *= shrink;
       t.sync();
-      w.template load<T>(kv, a.v, segment.k_begin, group, key, segment.keys);
+      w.load(a, kv, a.v, segment.k_begin, group, key, segment.keys);
       t.sync();
       w.add(scores, kv, out);
     }
     if (query >= segment.queries) return;
     const std::int64_t row = segment.q_begin + query;
-    w.store(head_row<T>(a.o, row, head, a.d), out, sum == 0 ? 0.0f : 1.0f / sum);
+    w.store(a, a.o, row, head, out, sum == 0 ? 0.0f : 1.0f / sum);
     if (a.lse && w.share == 0) a.lse[row * a.heads + head] = sum == 0 ? -INFINITY : top + logf(sum);
   }
 };
 
 // delta = sum of dout * o over a head: a warp per (row, head).
-template <class T>
 struct DeltaKernel {
   using Args = AttentionArgs;
   static constexpr const char* kName = "attention backward, delta";
@@ -160,9 +173,9 @@ struct DeltaKernel {
     const bool mine = row < a.q_rows;
     float sum = 0;
     if (mine) {
-      const T *g = head_row<T>(a.dout, row, head, a.d), *o = head_row<T>(a.o, row, head, a.d);
       for (int c = t.lane(); c < a.d; c += 32)
-        sum = fmaf(static_cast<float>(widen(g[c])), static_cast<float>(widen(o[c])), sum);
+        sum = fmaf(element(a.type, a.dout, row, head * a.d + c), element(a.type, a.o, row, head * a.d + c),
+                   sum);
     }
     sum = warp_reduce<Add>(t, sum);
     if (mine && t.lane() == 0) a.delta[i] = sum;
@@ -170,7 +183,7 @@ struct DeltaKernel {
 };
 
 // Queries own the block: dq = sum over keys of ds k.
-template <class T, int kTile, int kMost>
+template <int kTile, int kMost>
 struct BackwardQueryKernel {
   using Args = AttentionArgs;
   using Work = Tiles<kTile, kMost>;
@@ -185,8 +198,8 @@ struct BackwardQueryKernel {
     const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups),
               query = place.first + w.row;
     float *q = w.tile(0), *g = w.tile(1), *k = w.tile(2), *v = w.tile(3), *scores = w.tile(4);
-    w.template load<T>(q, a.q, segment.q_begin, head, place.first, segment.queries);
-    w.template load<T>(g, a.dout, segment.q_begin, head, place.first, segment.queries);
+    w.load(a, q, a.q, segment.q_begin, head, place.first, segment.queries);
+    w.load(a, g, a.dout, segment.q_begin, head, place.first, segment.queries);
     const std::int64_t row = segment.q_begin + query;
     const bool mine = query < segment.queries;
     const float lse = mine ? a.lse[row * a.heads + head] : 0,
@@ -198,8 +211,8 @@ struct BackwardQueryKernel {
     for (int c = 0; c < Work::kColumns; ++c) dq[c] = 0;
     for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) {
       t.sync();
-      w.template load<T>(k, a.k, segment.k_begin, group, key, segment.keys);
-      w.template load<T>(v, a.v, segment.k_begin, group, key, segment.keys);
+      w.load(a, k, a.k, segment.k_begin, group, key, segment.keys);
+      w.load(a, v, a.v, segment.k_begin, group, key, segment.keys);
       t.sync();
       float s[Work::kScores], dp[Work::kScores];
       w.dots(q, k, s);
@@ -215,12 +228,12 @@ struct BackwardQueryKernel {
       t.sync_warp();  // a row's scores are written and read by one warp
       w.add(scores, k, dq);
     }
-    if (mine) w.store(head_row<T>(a.dq, row, head, a.d), dq, a.scale);
+    if (mine) w.store(a, a.dq, row, head, dq, a.scale);
   }
 };
 
 // Keys own the block: dk = sum over queries of ds q, dv = sum of p dout, over all heads of the group.
-template <class T, int kTile, int kMost>
+template <int kTile, int kMost>
 struct BackwardKeyKernel {
   using Args = AttentionArgs;
   using Work = Tiles<kTile, kMost>;
@@ -235,8 +248,8 @@ struct BackwardKeyKernel {
     const int group = static_cast<int>(t.block_y()), each = a.heads / a.groups, key = place.first + w.row;
     float *k = w.tile(0), *v = w.tile(1), *q = w.tile(2), *g = w.tile(3), *ds = w.tile(4),
           *ps = ds + kTile * (kTile + 1), *lse = ps + kTile * (kTile + 1), *delta = lse + kTile;
-    w.template load<T>(k, a.k, segment.k_begin, group, place.first, segment.keys);
-    w.template load<T>(v, a.v, segment.k_begin, group, place.first, segment.keys);
+    w.load(a, k, a.k, segment.k_begin, group, place.first, segment.keys);
+    w.load(a, v, a.v, segment.k_begin, group, place.first, segment.keys);
     const int last = place.first + kTile < segment.keys ? place.first + kTile - 1 : segment.keys - 1;
     const Segment::Range range = segment.queries_of(a, place.first, last);
     float dk[Work::kColumns], dv[Work::kColumns];
@@ -245,8 +258,8 @@ struct BackwardKeyKernel {
     for (int head = group * each; head < (group + 1) * each; ++head) {
       for (int query = range.begin / kTile * kTile; query < range.end; query += kTile) {
         t.sync();
-        w.template load<T>(q, a.q, segment.q_begin, head, query, segment.queries);
-        w.template load<T>(g, a.dout, segment.q_begin, head, query, segment.queries);
+        w.load(a, q, a.q, segment.q_begin, head, query, segment.queries);
+        w.load(a, g, a.dout, segment.q_begin, head, query, segment.queries);
         for (int i = t.index(); i < kTile; i += kBlock) {
           const bool given = query + i < segment.queries;
           const std::int64_t at = (segment.q_begin + query + i) * a.heads + head;
@@ -274,8 +287,8 @@ struct BackwardKeyKernel {
       }
     }
     if (key >= segment.keys) return;
-    w.store(head_row<T>(a.dk, segment.k_begin + key, group, a.d), dk, a.scale);
-    w.store(head_row<T>(a.dv, segment.k_begin + key, group, a.d), dv, 1);
+    w.store(a, a.dk, segment.k_begin + key, group, dk, a.scale);
+    w.store(a, a.dv, segment.k_begin + key, group, dv, 1);
   }
 };
 
@@ -299,15 +312,13 @@ std::size_t shared_bytes(int tile, int d, int tiles, int scores, int vectors) {
 
 void launch_attention_forward(const AttentionArgs& a, void* stream) {
   if (a.q_rows == 0 || a.segments == 0) return;
-  with_fast_type(a.type, [&](auto type) {
-    with_tiles(a.d, [&](auto tile, auto most) {
-      constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
-      launch<ForwardKernel<decltype(type), kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
-                                                           .y = a.heads,
-                                                           .threads = kBlock,
-                                                           .shared = shared_bytes(kTile, a.d, 2, 1, 0)},
-                                                          stream, a);
-    });
+  with_tiles(a.d, [&](auto tile, auto most) {
+    constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
+    launch<ForwardKernel<kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
+                                         .y = a.heads,
+                                         .threads = kBlock,
+                                         .shared = shared_bytes(kTile, a.d, 2, 1, 0)},
+                                        stream, a);
   });
 }
 
@@ -317,22 +328,19 @@ void launch_attention_backward(const AttentionArgs& a, void* stream) {
         {.data = rows.data, .type = a.type, .stride = rows.stride, .columns = std::int64_t{a.groups} * a.d},
         a.k_rows, stream);
   if (a.q_rows == 0 || a.segments == 0) return;
-  with_fast_type(a.type, [&](auto type) {
-    using T = decltype(type);
-    launch<DeltaKernel<T>>({.x = ceil_div(a.q_rows * a.heads, 8), .threads = 256}, stream, a);
-    with_tiles(a.d, [&](auto tile, auto most) {
-      constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
-      launch<BackwardQueryKernel<T, kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
-                                                    .y = a.heads,
-                                                    .threads = kBlock,
-                                                    .shared = shared_bytes(kTile, a.d, 4, 1, 0)},
-                                                   stream, a);
-      launch<BackwardKeyKernel<T, kTile, kMost>>({.x = a.segments * ceil_div(a.longest_k, kTile),
-                                                  .y = a.groups,
-                                                  .threads = kBlock,
-                                                  .shared = shared_bytes(kTile, a.d, 4, 2, 2)},
-                                                 stream, a);
-    });
+  launch<DeltaKernel>({.x = ceil_div(a.q_rows * a.heads, 8), .threads = 256}, stream, a);
+  with_tiles(a.d, [&](auto tile, auto most) {
+    constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
+    launch<BackwardQueryKernel<kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
+                                               .y = a.heads,
+                                               .threads = kBlock,
+                                               .shared = shared_bytes(kTile, a.d, 4, 1, 0)},
+                                              stream, a);
+    launch<BackwardKeyKernel<kTile, kMost>>({.x = a.segments * ceil_div(a.longest_k, kTile),
+                                             .y = a.groups,
+                                             .threads = kBlock,
+                                             .shared = shared_bytes(kTile, a.d, 4, 2, 2)},
+                                            stream, a);
   });
 }
 

@@ -63,9 +63,4 @@ struct Segment {
   }
 };
 
-template <class T>
-STOA_DEVICE T* head_row(const HeadRows& rows, std::int64_t row, int head, int d) {
-  return static_cast<T*>(rows.data) + row * rows.stride + std::int64_t{head} * d;
-}
-
 }  // namespace stoa::ops::cuda

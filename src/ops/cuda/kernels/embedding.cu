@@ -14,12 +14,13 @@ struct ForwardKernel {
   static constexpr int kThreads = 256;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     const std::int64_t token = t.block_x();
-    const std::int64_t id = a.ids[token], position = a.position_table ? a.positions[token] : 0;
-    const bool known =
-        id >= 0 && id < a.table_rows && (!a.position_table || (position >= 0 && position < a.position_rows));
+    const std::int64_t id = a.ids[token] - a.first_id, position = a.position_table ? a.positions[token] : 0;
+    const bool here = id >= 0 && id < a.table_rows;
+    const bool known = a.ids[token] >= 0 && a.ids[token] < a.vocabulary &&
+                       (!a.position_table || (position >= 0 && position < a.position_rows));
     for (std::int64_t i = std::int64_t{t.index()} * V; i < a.columns; i += std::int64_t{t.count()} * V) {
       float x[V];
-      if (known) {
+      if (known && here) {
         load_pack<V>(static_cast<const T*>(a.table) + id * a.columns + i, x);
         if (a.position_table) {
           float p[V];
@@ -30,7 +31,7 @@ struct ForwardKernel {
         apply_dropout<V>(a.dropout, token * a.columns + i, x);
       } else {
         STOA_UNROLL
-        for (int j = 0; j < V; ++j) x[j] = float_of(0x7fffffffu);  // shows up in the loss
+        for (int j = 0; j < V; ++j) x[j] = known ? 0.0f : float_of(0x7fffffffu);  // NaN shows up in the loss
       }
       store_pack<V>(static_cast<Y*>(a.y) + token * a.columns + i, x);
     }
@@ -121,11 +122,11 @@ struct BackwardKernel {
     const std::int64_t begin = t.block_x();
     const std::int32_t id = a.keys[begin];
     if (begin > 0 && a.keys[begin - 1] == id) return;
-    if (id < 0 || id >= a.table_rows) return;
+    if (id < a.first_id || id >= a.first_id + a.table_rows) return;
     const std::int64_t i = (t.block_y() * t.count() + t.index()) * V;
     if (i >= a.columns) return;
     float sum[V];
-    float* out = a.table + id * a.columns + i;
+    float* out = a.table + (id - a.first_id) * a.columns + i;
     load_pack<V>(out, sum);
     // Rows are read several at a time and added one after the other.
     constexpr int kAhead = 4;

@@ -11,7 +11,8 @@ struct EmbeddingArgs {
   std::int64_t tokens = 0, columns = 0;
   const std::int32_t* ids = nullptr;
   const std::int32_t* positions = nullptr;
-  std::int64_t table_rows = 0, position_rows = 0;
+  // The table holds ids from first_id of a vocabulary of so many; rows of other ids are zero.
+  std::int64_t first_id = 0, table_rows = 0, vocabulary = 0, position_rows = 0;
   Element table_type = Element::kF32, y_type = Element::kF32;
   const void* table = nullptr;
   const void* position_table = nullptr;  // or null
@@ -37,7 +38,7 @@ void launch_sort_tokens(const SortArgs& args, void* stream);
 struct EmbeddingGradientArgs {
   const std::int32_t* order = nullptr;
   const std::int32_t* keys = nullptr;
-  std::int64_t count = 0, columns = 0, table_rows = 0;
+  std::int64_t count = 0, columns = 0, first_id = 0, table_rows = 0;
   Element type = Element::kF32;
   const void* dy = nullptr;
   float* table = nullptr;

@@ -11,12 +11,22 @@ namespace {
 constexpr int kBlock = 512;
 constexpr float kLowest = -3.402823466e38f;
 
+// What all columns of a row say together: lse = top + log_sum.
+struct Totals {
+  float top = kLowest, sum = 0, at_label = 0, total = 0;
+  STOA_DEVICE float log_sum() const { return logf(sum); }
+};
+
+enum class Work { kAll, kPart, kMerge };
+
 // A block has a row. The first pass keeps a running maximum and the sum of exponentials below it; the second,
 // which finds the row in the L2 cache, writes the gradient.
-template <class T, int V>
+template <class T, int V, Work kWork>
 struct CrossEntropyKernel {
   using Args = CrossEntropyArgs;
-  static constexpr const char* kName = "cross entropy";
+  static constexpr const char* kName = kWork == Work::kAll    ? "cross entropy"
+                                       : kWork == Work::kPart ? "cross entropy of a part"
+                                                              : "cross entropy of parts";
   static constexpr int kThreads = kBlock;
 
   template <class Body>
@@ -24,57 +34,107 @@ struct CrossEntropyKernel {
     for (std::int64_t i = std::int64_t{t.index()} * V; i < columns; i += std::int64_t{t.count()} * V) body(i);
   }
 
-  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+  STOA_DEVICE static Totals totals_of(const Thread& t, const Args& a, const T* row, std::int64_t label) {
     auto* slots = t.shared<float>();
-    T* row = static_cast<T*>(a.logits) + t.block_x() * a.columns;
-    const std::int64_t label = a.labels[t.block_x()];
-    const bool known = label >= 0 && label < a.vocabulary;
-    const float mask = a.mask[t.block_x()];
-    const float weight = a.seed ? static_cast<float>(static_cast<double>(mask) * *a.seed) : 0.0f;
-
-    float top = kLowest, sum = 0;
-    for_each(t, a.vocabulary, [&](std::int64_t i) {
-      float x[V];
-      load_pack<V>(row + i, x);
-      float high = top;
-      STOA_UNROLL
-      for (int j = 0; j < V; ++j) {
-        if (i + j >= a.vocabulary) x[j] = kLowest;
-        high = Max::of(high, x[j]);
-      }
-      sum *= expf(top - high);
-      top = high;
-      STOA_UNROLL
-      for (int j = 0; j < V; ++j)
-        if (i + j < a.vocabulary) sum += expf(x[j] - top);
-    });
-    const float all_top = block_reduce<Max>(t, top, slots);
-    sum = block_reduce<Add>(t, sum * expf(top - all_top), slots);
-    const float log_sum = logf(sum), lse = all_top + log_sum;
-    const float at_label = known ? static_cast<float>(widen(row[label])) : 0.0f;
-    t.sync();  // everybody has read the label's logit
-    if (t.index() == 0) {
-      // A masked token may have any label; another one without a label must show up.
-      a.losses[t.block_x()] = known       ? (all_top - at_label) + log_sum
-                              : mask == 0 ? 0.0f
-                                          : float_of(0x7fffffffu);
-    }
-    if (!a.seed) return;
-    const bool zero = weight == 0 || !known;
+    Totals own;
     for_each(t, a.columns, [&](std::int64_t i) {
       float x[V];
-      if (!zero) load_pack<V>(row + i, x);
+      load_pack<V>(row + i, x);
+      float high = own.top;
       STOA_UNROLL
       for (int j = 0; j < V; ++j) {
-        if (zero || i + j >= a.vocabulary)
-          x[j] = 0;
-        else
-          x[j] = weight * (i + j == label ? expm1f(x[j] - lse) : expf(x[j] - lse));
+        if (i + j >= a.columns) continue;
+        high = Max::of(high, x[j]);
+        own.total += x[j];
       }
-      store_pack<V>(row + i, x);
+      own.sum *= expf(own.top - high);
+      own.top = high;
+      STOA_UNROLL
+      for (int j = 0; j < V; ++j)
+        if (i + j < a.columns) own.sum += expf(x[j] - high);
+    });
+    Totals all;
+    all.top = block_reduce<Max>(t, own.top, slots);
+    all.sum = block_reduce<Add>(t, own.sum * expf(own.top - all.top), slots);
+    if (kWork == Work::kPart || a.smoothing != 0) all.total = block_reduce<Add>(t, own.total, slots);
+    if (label >= 0 && label < a.columns) all.at_label = static_cast<float>(widen(row[label]));
+    t.sync();  // everybody has read the label's logit before it is overwritten
+    return all;
+  }
+
+  STOA_DEVICE static Totals merged(const Args& a, std::int64_t r) {
+    Totals all;
+    const auto part = [&](std::int64_t rank) { return a.parts + (rank * a.rows + r) * 4; };
+    for (std::int64_t rank = 0; rank < a.ranks; ++rank) all.top = Max::of(all.top, part(rank)[0]);
+    for (std::int64_t rank = 0; rank < a.ranks; ++rank) {
+      const float* p = part(rank);
+      all.sum += p[1] * expf(p[0] - all.top);
+      all.at_label += p[2];
+      all.total += p[3];
+    }
+    return all;
+  }
+
+  STOA_DEVICE static float loss_of(const Args& a, const Totals& x) {
+    if (a.smoothing == 0 && a.z_weight == 0) return (x.top - x.at_label) + x.log_sum();
+    const double lse = static_cast<double>(x.top) + static_cast<double>(x.log_sum());
+    const double smoothing = static_cast<double>(a.smoothing);
+    return static_cast<float>(lse - (1 - smoothing) * static_cast<double>(x.at_label) -
+                              smoothing / static_cast<double>(a.vocabulary) * static_cast<double>(x.total) +
+                              static_cast<double>(a.z_weight) * lse * lse);
+  }
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const std::int64_t r = t.block_x();
+    T* row = a.logits ? static_cast<T*>(a.logits) + r * a.width : nullptr;
+    const std::int64_t label = a.labels[r] - a.first_column;
+    const Totals x = kWork == Work::kMerge ? merged(a, r) : totals_of(t, a, row, label);
+    if constexpr (kWork == Work::kPart) {
+      if (t.index() != 0) return;
+      float* part = a.part + 4 * r;
+      part[0] = x.top, part[1] = x.sum, part[2] = x.at_label, part[3] = x.total;
+      return;
+    }
+    const bool known = a.labels[r] >= 0 && a.labels[r] < a.vocabulary;
+    const float mask = a.mask[r];
+    if (t.index() == 0)  // a masked token may have any label; another one without a label must show up
+      a.losses[r] = known ? loss_of(a, x) : mask == 0 ? 0.0f : float_of(0x7fffffffu);
+    if (!a.seed || !row) return;
+    const auto weight = static_cast<float>(static_cast<double>(mask) * *a.seed);
+    const bool zero = weight == 0 || !known, plain = a.smoothing == 0 && a.z_weight == 0;
+    const float lse = x.top + x.log_sum(), slope = 1 + 2 * a.z_weight * lse;
+    const float share = a.smoothing / static_cast<float>(a.vocabulary);
+    for_each(t, a.width, [&](std::int64_t i) {
+      float y[V];
+      if (!zero) load_pack<V>(row + i, y);
+      STOA_UNROLL
+      for (int j = 0; j < V; ++j) {
+        if (zero || i + j >= a.columns) {
+          y[j] = 0;
+        } else if (i + j == label) {
+          // exp(x) - 1 without loss of digits where the label is nearly certain.
+          const float difference = expm1f(y[j] - lse);
+          y[j] = weight * (plain ? difference : difference * slope + (slope - 1) + a.smoothing - share);
+        } else {
+          y[j] = plain ? weight * expf(y[j] - lse) : weight * slope * expf(y[j] - lse) - weight * share;
+        }
+      }
+      store_pack<V>(row + i, y);
     });
   }
 };
+
+template <Work kWork>
+void launch_loss(const CrossEntropyArgs& a, void* stream) {
+  const std::int64_t packs = a.wide ? ceil_div(a.width, 8) : a.width;
+  const Grid grid{
+      .x = a.rows, .threads = round_up_warps(packs, kBlock), .shared = kBlock / 32 * sizeof(float)};
+  with_fast_type(a.type, [&](auto type) {
+    with_width(a.wide, [&](auto v) {
+      launch<CrossEntropyKernel<decltype(type), decltype(v)::value, kWork>>(grid, stream, a);
+    });
+  });
+}
 
 struct SumLossesKernel {
   using Args = SumLossesArgs;
@@ -91,15 +151,12 @@ struct SumLossesKernel {
 
 }  // namespace
 
-void launch_cross_entropy(const CrossEntropyArgs& a, void* stream) {
-  const Grid grid{.x = a.rows,
-                  .threads = round_up_warps(a.wide ? ceil_div(a.columns, 8) : a.columns, kBlock),
-                  .shared = kBlock / 32 * sizeof(float)};
-  with_fast_type(a.type, [&](auto type) {
-    with_width(a.wide, [&](auto v) {
-      launch<CrossEntropyKernel<decltype(type), decltype(v)::value>>(grid, stream, a);
-    });
-  });
+void launch_cross_entropy(const CrossEntropyArgs& a, void* stream) { launch_loss<Work::kAll>(a, stream); }
+void launch_cross_entropy_part(const CrossEntropyArgs& a, void* stream) {
+  launch_loss<Work::kPart>(a, stream);
+}
+void launch_cross_entropy_merge(const CrossEntropyArgs& a, void* stream) {
+  launch_loss<Work::kMerge>(a, stream);
 }
 
 void launch_sum_losses(const SumLossesArgs& a, void* stream) {

@@ -54,8 +54,8 @@ CublasLtApi CublasLtApi::load() {
   library.find(api.preference_create, "cublasLtMatmulPreferenceCreate");
   library.find(api.preference_destroy, "cublasLtMatmulPreferenceDestroy");
   library.find(api.preference_set, "cublasLtMatmulPreferenceSetAttribute");
-  require<DeviceError>(api.version() / 10000 == CUBLASLT_VERSION_MAJOR, "{} has version {}, expected {}.x",
-                       library.path(), api.version(), CUBLASLT_VERSION_MAJOR);
+  require<DeviceError>(api.version() / 10000 == CUBLAS_VER_MAJOR, "{} has version {}, expected {}.x",
+                       library.path(), api.version(), CUBLAS_VER_MAJOR);
   return api;
 }
 

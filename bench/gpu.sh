@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# All figures of the CUDA backend on one GPU, the most important first; no downloads; at most ten minutes.
+#
+#   OUT=DIR bench/gpu.sh [BUILD] [PEER]   BUILD: folder of the preset `cuda` (default build/cuda); PEER: a script that
+#                                         trains the same model with PyTorch (--preset --micro-batch --seq --steps --mode
+#                                         --device), run on the same GPU between ours
+#
+# Each part prints to DIR/NN-name.txt (default runs/gpu-bench). STOA_CUDA_LIBRARIES as in tests/gpu.sh.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${1:-$root/build/cuda}
+peer=${2:-}
+out=${OUT:-$root/runs/gpu-bench}
+stoa=$build/src/stoa
+mkdir -p "$out"
+
+if [ -z "${STOA_CUDA_LIBRARIES:-}" ]; then
+  STOA_CUDA_LIBRARIES=$(python3 - <<'PY' 2>/dev/null
+import glob, os, sysconfig
+site = sysconfig.get_paths()["purelib"]
+print(":".join(sorted(d for d in glob.glob(os.path.join(site, "nvidia", "*", "lib")) if glob.glob(os.path.join(d, "*.so*")))))
+PY
+)
+  export STOA_CUDA_LIBRARIES
+fi
+
+part() {  # part NAME SECONDS COMMAND…
+  local name=$1 limit=$2
+  shift 2
+  { echo "$ $*"; timeout "$limit" "$@"; } > "$out/$name.txt" 2>&1 || echo "status $?" >> "$out/$name.txt"
+  echo "== $name"
+  tail -n 12 "$out/$name.txt" | cut -c1-400
+}
+# stoa's model at a batch, with tuned matrix algorithms and graphs; both conventions of FLOP follow from the figures:
+# model_tflops counts causal attention at half.
+train() {  # train CONFIG ROWS STEPS OPTIONS…
+  local config=$1 rows=$2 steps=$3
+  shift 3
+  "$stoa" bench train "$config" "model.micro_batch_size=$rows" "model.global_batch_size=$rows" --backend cuda --cuda tune,graphs \
+    trainer.precision=bf16 --steps "$steps" --warmup 3 --json "$@"
+}
+
+part 01-machine 30 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv
+part 02-gpt2-124m-b32 60 train gpt2-124m 32 20
+if [ -n "$peer" ]; then
+  part 03-peer-gpt2-124m-b32 100 python3 "$peer" --preset gpt2 --micro-batch 32 --seq 1024 --steps 20 --warmup 5 --device cuda --mode compile
+fi
+part 04-gpt2-124m-b64 60 train gpt2-124m 64 10
+# Dropout off, as for the peer: with it attention is by the kernels of our own.
+plain=(model.hidden_dropout=0 model.attention_dropout=0)
+part 05-gpt-1.3b-b8 60 train gpt-5b 8 10 model.hidden_size=2048 model.num_attention_heads=16 "${plain[@]}"
+part 06-gpt-5b-b4 90 train gpt-5b 4 5 "${plain[@]}"
+part 07-attention 60 "$stoa" bench device attention --backend cuda
+part 08-streaming 60 "$stoa" bench device copy streaming --backend cuda
+part 09-gemm 60 "$stoa" bench device gemm --backend cuda --cuda tune
+part 10-own-attention 60 "$stoa" bench device attention --backend cuda --cuda own-attention
+if [ -n "$peer" ]; then
+  part 11-peer-gpt-1.3b-b8 90 python3 "$peer" --preset gpt-1.3b --micro-batch 8 --seq 2048 --steps 8 --warmup 3 --device cuda --mode compile
+fi

@@ -1,0 +1,324 @@
+// Single operations on any backend, timed through streams: what a GPU reaches beside its own copy bandwidth
+// and its own matrix products. Bytes are those that an ideal implementation moves: each operand once.
+#include "cli/bench_device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/console.h"
+#include "cli/machine_factory.h"
+#include "ops/meta/meta_backend.h"
+#include "ops/op_context.h"
+#include "run/host_window.h"
+
+namespace stoa::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+struct BenchDeviceArguments {
+  MachineOptions machine;
+  std::string dtype = "bf16";
+  std::vector<std::string> what{"copy", "gemm", "attention", "streaming"};
+  std::int64_t tokens = 32768, width = 768, vocabulary = 50304;
+  int repeats = 7;
+};
+
+class Bench {
+ public:
+  Bench(const BenchDeviceArguments& arguments, run::Machine& machine)
+      : a_(arguments), machine_(machine), type_(dtype_from_name(arguments.dtype)) {}
+
+  void run();
+
+ private:
+  TensorView empty(DType type, Shape shape) {
+    const TensorView spec(nullptr, type, shape);
+    memory_.push_back(machine_.device->allocate(std::max<std::size_t>(spec.bytes(), 256)));
+    machine_.device->fill_zero(memory_.back().data(), memory_.back().bytes(), *machine_.stream);
+    return TensorView(memory_.back().data(), type, shape, machine_.device->kind());
+  }
+  // Numbers between -1 and 1: constants would flatter the clock.
+  TensorView random(DType type, Shape shape) {
+    const TensorView out = empty(type, shape);
+    run::write_tensor(machine_, out, [](TensorView host) {
+      std::uint32_t state = 12345;
+      dispatch_float(host.dtype, [&]<class T>() {
+        for (std::int64_t i = 0; i < host.elements(); ++i) {
+          state = state * 1664525u + 1013904223u;
+          host.as<T>()[i] = static_cast<T>(static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f);
+        }
+      });
+    });
+    return out;
+  }
+  template <class Value>
+  TensorView integers(std::int64_t count, Value&& value) {
+    const TensorView out = empty(DType::kI32, {count});
+    run::write_tensor(machine_, out, [&](TensorView host) {
+      for (std::int64_t i = 0; i < count; ++i)
+        host.as<std::int32_t>()[i] = static_cast<std::int32_t>(value(i));
+    });
+    return out;
+  }
+  void release() {
+    machine_.stream->synchronize();
+    memory_.clear();
+  }
+
+  // Median seconds of one execution, of which as many stand in a row as take about 20 ms.
+  template <class Body>
+  double time(Body&& body) {
+    const auto many = [&](int count) {
+      machine_.stream->synchronize();
+      const auto begin = Clock::now();
+      for (int i = 0; i < count; ++i) body();
+      machine_.stream->synchronize();
+      return std::chrono::duration<double>(Clock::now() - begin).count() / count;
+    };
+    many(2);
+    const int count = std::clamp(static_cast<int>(0.02 / many(1)), 1, 200);
+    std::vector<double> times;
+    for (int i = 0; i < a_.repeats; ++i) times.push_back(many(count));
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+  }
+  template <class... Op>
+  double seconds(const Op&... op) {
+    (ops::check(op), ...);
+    const std::size_t bytes = std::max({machine_.backend->workspace_bytes(op)..., std::size_t{256}});
+    const Buffer workspace = machine_.device->allocate(bytes);
+    return time([&] {
+      (machine_.backend->execute(op, ops::Resources{*machine_.stream, workspace.data()}), ...);
+    });
+  }
+
+  void show(const Json& line) { std::cout << line.dump() << std::endl; }
+  template <class Op>
+  void show_streaming(const char* name, const Op& op) {
+    const ops::OpCount count = ops::count_of(op);
+    const double t = seconds(op), bytes = count.read_bytes + count.written_bytes;
+    show({{"op", name},
+          {"ms", t * 1e3},
+          {"gb_per_s", bytes / t * 1e-9},
+          {"share_of_copy", copy_ > 0 ? bytes / t / copy_ : 0.0}});
+  }
+  void copy();
+  void gemm();
+  void attention();
+  void streaming();
+  void loss_and_update();
+
+  const BenchDeviceArguments& a_;
+  run::Machine& machine_;
+  const DType type_;
+  double copy_ = 0, matrix_ = 0;
+  std::vector<Buffer> memory_;
+};
+
+// A copy of 2 GiB of fp32 to fp32, read and write counted.
+void Bench::copy() {
+  const std::int64_t n =
+      machine_.device->kind() == DeviceKind::kHost ? std::int64_t{1} << 26 : std::int64_t{1} << 29;
+  const ops::Cast op{random(DType::kF32, {n}), empty(DType::kF32, {n})};
+  copy_ = 2.0 * static_cast<double>(op.x.bytes()) / seconds(op);
+  show({{"op", "copy"}, {"gib", static_cast<double>(op.x.bytes()) / 0x1p30}, {"gb_per_s", copy_ * 1e-9}});
+  release();
+}
+
+void Bench::gemm() {
+  struct Product {
+    std::int64_t m, n, k;
+  };
+  const std::int64_t t = a_.tokens, d = a_.width;
+  for (const Product& p : {Product{t, 3 * d, d}, Product{t, d, d}, Product{t, 4 * d, d}, Product{t, d, 4 * d},
+                           Product{2048, a_.vocabulary, d}, Product{8192, 8192, 8192}}) {
+    const TensorView x = random(type_, {p.m, p.k}), w = random(type_, {p.n, p.k}),
+                     dy = random(type_, {p.m, p.n});
+    const TensorView dw = empty(accumulation_type(type_), {p.n, p.k});
+    const double flops = 2.0 * static_cast<double>(p.m * p.n) * static_cast<double>(p.k);
+    const double forward = seconds(ops::LinearForward{x, w, {}, dy});
+    const double input = seconds(ops::LinearBackwardInput{dy, w, x, false});
+    const double weight = seconds(ops::LinearBackwardWeight{x, dy, dw, {}, true});
+    matrix_ = std::max(matrix_, flops / forward);
+    show({{"op", "gemm"},
+          {"m", p.m},
+          {"n", p.n},
+          {"k", p.k},
+          {"forward_tflops", flops / forward * 1e-12},
+          {"input_gradient_tflops", flops / input * 1e-12},
+          {"weight_gradient_tflops", flops / weight * 1e-12}});
+    release();
+  }
+}
+
+void Bench::attention() {
+  struct Case {
+    std::int64_t b, h, g, s, d;
+  };
+  for (const Case& c : {Case{32, 12, 12, 1024, 64}, Case{4, 16, 16, 4096, 128}, Case{4, 32, 8, 2048, 128}}) {
+    const std::int64_t tokens = c.b * c.s;
+    ops::AttentionForward f;
+    f.segments.q_begin = integers(c.b + 1, [&](std::int64_t i) { return i * c.s; });
+    f.segments.k_begin = integers(c.b, [&](std::int64_t i) { return i * c.s; });
+    f.segments.k_count = integers(c.b, [&](std::int64_t) { return c.s; });
+    f.segments.count = c.b;
+    f.segments.longest_q = f.segments.longest_k = c.s;
+    f.options.scale = 1 / std::sqrt(static_cast<double>(c.d));
+    f.q = random(type_, {tokens, c.h, c.d});
+    f.k = random(type_, {tokens, c.g, c.d});
+    f.v = random(type_, {tokens, c.g, c.d});
+    f.o = empty(type_, f.q.shape);
+    f.lse = empty(accumulation_type(type_), {tokens, c.h});
+    ops::AttentionBackward b;
+    b.options = f.options, b.segments = f.segments;
+    b.q = f.q, b.k = f.k, b.v = f.v, b.o = f.o, b.lse = f.lse;
+    b.dout = random(type_, f.q.shape);
+    b.dq = empty(type_, f.q.shape), b.dk = empty(type_, f.k.shape), b.dv = empty(type_, f.v.shape);
+    const double forward = seconds(f), backward = seconds(b);
+    const double flops = 2.0 * static_cast<double>(c.b * c.h * c.s) * static_cast<double>(c.s * c.d);
+    show({{"op", "attention"},
+          {"b", c.b},
+          {"heads", c.h},
+          {"groups", c.g},
+          {"s", c.s},
+          {"d", c.d},
+          {"forward_ms", forward * 1e3},
+          {"backward_ms", backward * 1e3},
+          {"forward_tflops", flops / forward * 1e-12},
+          {"backward_tflops", 2.5 * flops / backward * 1e-12}});
+    release();
+  }
+}
+
+void Bench::streaming() {
+  const Shape stream{a_.tokens, a_.width}, inner{a_.tokens, 4 * a_.width}, width{a_.width};
+  ops::NormForward norm;
+  norm.x = random(type_, stream), norm.branch = random(type_, stream), norm.sum = empty(type_, stream);
+  norm.gamma = random(DType::kF32, width), norm.beta = random(DType::kF32, width);
+  norm.y = empty(type_, stream), norm.stats = empty(DType::kF32, {a_.tokens, 2});
+  show_streaming("residual + norm forward", norm);
+  ops::NormBackward back;
+  back.x = norm.sum, back.stats = norm.stats, back.gamma = norm.gamma;
+  back.dy = random(type_, stream), back.dresidual = random(type_, stream);
+  back.dx = empty(type_, stream), back.dbranch = empty(type_, stream);
+  back.dgamma = empty(DType::kF32, width), back.dbeta = empty(DType::kF32, width);
+  show_streaming("norm backward", back);
+  release();
+
+  const ops::ActivationForward act{ops::ActivationKind::kGeluTanh, false, random(type_, inner),
+                                   empty(type_, inner)};
+  show_streaming("gelu_tanh forward", act);
+  show_streaming("gelu_tanh backward",
+                 ops::ActivationBackward{act.kind, false, act.x, act.y, empty(type_, inner)});
+  release();
+  const Shape half{a_.tokens, 2 * a_.width};
+  const ops::ActivationForward gated{ops::ActivationKind::kSilu, true, random(type_, inner),
+                                     empty(type_, half)};
+  show_streaming("swiglu forward", gated);
+  show_streaming("swiglu backward",
+                 ops::ActivationBackward{gated.kind, true, gated.x, gated.y, empty(type_, inner)});
+  release();
+
+  const std::int64_t heads = a_.width / 64;
+  const ops::Rotary rotary{random(type_, {a_.tokens, heads, 64}),
+                           integers(a_.tokens, [](std::int64_t i) { return i % 1024; }),
+                           random(DType::kF32, {1024, 2, 32}), false};
+  show_streaming("rotary", rotary);
+  release();
+
+  const TensorView ids = integers(a_.tokens, [&](std::int64_t i) { return i * 7919 % a_.vocabulary; });
+  const TensorView positions = integers(a_.tokens, [](std::int64_t i) { return i % 1024; });
+  ops::EmbeddingForward embed;
+  embed.tokens = ids, embed.positions = positions;
+  embed.table = random(type_, {a_.vocabulary, a_.width}),
+  embed.position_table = random(type_, {1024, a_.width});
+  embed.y = empty(type_, stream);
+  show_streaming("embedding forward", embed);
+  ops::EmbeddingBackward embed_back;
+  embed_back.tokens = ids, embed_back.positions = positions, embed_back.dy = embed.y;
+  embed_back.dtable = empty(DType::kF32, {a_.vocabulary, a_.width});
+  embed_back.dposition_table = empty(DType::kF32, {1024, a_.width});
+  show_streaming("embedding backward", embed_back);
+  release();
+}
+
+void Bench::loss_and_update() {
+  const TensorView state = empty(DType::kF64, {static_cast<std::int64_t>(ops::StepSlot::kCount)});
+  run::write_tensor(machine_, state, [](TensorView host) {
+    for (const auto slot : {ops::StepSlot::kLossSeed, ops::StepSlot::kGradFactor, ops::StepSlot::kUpdates,
+                            ops::StepSlot::kLossScale, ops::StepSlot::kLearningRate})
+      host.as<double>()[static_cast<int>(slot)] = 1e-3;
+    host.as<double>()[static_cast<int>(ops::StepSlot::kUpdates)] = 1;
+  });
+  const std::int64_t rows = 4096;
+  ops::CrossEntropy loss;
+  loss.logits = random(type_, {rows, a_.vocabulary});
+  loss.labels = integers(rows, [&](std::int64_t i) { return i * 7919 % a_.vocabulary; });
+  loss.loss_mask = random(DType::kF32, {rows});
+  loss.vocabulary = a_.vocabulary;
+  loss.state = state;
+  loss.losses = empty(DType::kF32, {rows});
+  show_streaming("cross entropy", loss);
+  release();
+}
+
+void Bench::run() {
+  show({{"machine", machine_.description}, {"dtype", std::string(name_of(type_))}});
+  for (const std::string& what : a_.what) {
+    if (what == "copy") copy();
+    if (what == "gemm") gemm();
+    if (what == "attention") attention();
+    if (what == "streaming") {
+      streaming();
+      loss_and_update();
+      const Shape flat{std::int64_t{1} << 27};
+      ops::AdamUpdate adam;
+      adam.master = random(DType::kF32, flat), adam.gradient = random(DType::kF32, flat);
+      adam.m = empty(DType::kF32, flat), adam.v = empty(DType::kF32, flat), adam.compute = empty(type_, flat);
+      adam.state = empty(DType::kF64, {static_cast<std::int64_t>(ops::StepSlot::kCount)});
+      run::write_tensor(machine_, adam.state, [](TensorView host) {
+        host.as<double>()[static_cast<int>(ops::StepSlot::kUpdates)] = 1;
+      });
+      show_streaming("adam update", adam);
+      show_streaming("sum squares", ops::SumSquares{adam.gradient, adam.state});
+      show_streaming("cast fp32", ops::Cast{adam.master, adam.compute});
+      release();
+    }
+  }
+}
+
+}  // namespace
+
+void add_bench_device(CLI::App& bench, Context&) {
+  auto arguments = std::make_shared<BenchDeviceArguments>();
+  CLI::App* command = bench.add_subcommand("device",
+                                           "Single operations of any backend, one JSON object per line. "
+                                           "Example: stoa bench device --backend cuda");
+  command->add_option("what", arguments->what, "copy, gemm, attention, streaming (default: all)")
+      ->check(CLI::IsMember({"copy", "gemm", "attention", "streaming"}));
+  command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
+  command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
+  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
+  command->add_option("--dtype", arguments->dtype, "bf16, fp16 or fp32")
+      ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
+  command->add_option("--tokens", arguments->tokens, "Rows")
+      ->check(CLI::Range(64, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--width", arguments->width, "Columns, a multiple of 64")
+      ->check(CLI::Range(64, 1 << 16))
+      ->capture_default_str();
+  command->add_option("--repeat", arguments->repeats, "Measurements, of which the median counts")
+      ->check(CLI::Range(1, 1000));
+  command->callback([arguments] {
+    run::Machine machine = make_machine(arguments->machine);
+    Bench(*arguments, machine).run();
+  });
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+
+namespace stoa::cli {
+
+void add_bench_device(CLI::App& bench, Context& context);
+
+}  // namespace stoa::cli

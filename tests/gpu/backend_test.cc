@@ -1,0 +1,85 @@
+// Every test of operations on a real GPU, against the reference: tensors go there and come back
+// (OffloadBackend).
+#include "ops/attention_cases.h"
+#include "ops/backend_suite.h"
+#include "ops/check/offload_backend.h"
+#include "ops/cuda/cuda_machine.h"
+
+namespace stoa::ops::testing {
+namespace {
+
+std::shared_ptr<Backend> make_gpu(const char* options) {
+  cuda::CudaMachine machine = cuda::make_cuda_machine(cuda::CudaOptions::parse(options));
+  return std::make_shared<OffloadBackend>(std::move(machine.device), std::move(machine.backend));
+}
+
+AttentionCase dense(const char* name, std::int64_t heads, std::int64_t groups, std::int64_t d, int batch,
+                    int length) {
+  AttentionCase out{name, heads, groups, d, {}};
+  for (int i = 0; i < batch; ++i) out.segments.push_back({length, length});
+  return out;
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(
+    Gpu, BackendTest,
+    ::testing::Values(BackendCase{"cuda", [] { return make_gpu(""); }, true},
+                      BackendCase{"own_attention", [] { return make_gpu("own-attention"); }, true},
+                      BackendCase{"deterministic", [] { return make_gpu("deterministic"); }, true}),
+    BackendCaseName());
+
+// The forms of training, which the attention library takes.
+TEST(GpuAttention, DenseBatches) {
+  for (const char* options : {"", "deterministic"}) {
+    const auto backend = make_gpu(options);
+    for (DType type : {DType::kBF16, DType::kF16}) {
+      for (AttentionCase c : {dense("gpt2", 4, 4, 64, 2, 256), dense("head 128", 2, 2, 128, 1, 384),
+                              dense("grouped", 8, 2, 64, 2, 192), dense("odd length", 2, 2, 64, 2, 77),
+                              dense("window", 2, 2, 64, 1, 256)}) {
+        if (std::string_view(c.name) == "window") c.window = 40;
+        SCOPED_TRACE(fmt::format("{} {} {}", options, name_of(type), c.name));
+        Tensors t;
+        const AttentionForward op = make_attention(t, c, type);
+        expect_like_reference(*backend, op);
+        run_reference(op);
+        expect_like_reference(*backend, make_backward(t, op));
+        t.expect_guards();
+      }
+    }
+  }
+}
+
+// Two runs give the same bits where that was asked for.
+TEST(GpuAttention, DeterministicBackwardRepeats) {
+  const auto backend = make_gpu("deterministic");
+  Tensors t;
+  const AttentionForward op = make_attention(t, dense("long", 8, 8, 64, 2, 512), DType::kBF16);
+  run_on(*backend, op);
+  const AttentionBackward first = make_backward(t, op);
+  run_on(*backend, first);
+  AttentionBackward second = first;
+  second.dq = t.empty(op.q.dtype, op.q.shape), second.dk = t.empty(op.q.dtype, op.k.shape);
+  second.dv = t.empty(op.q.dtype, op.v.shape);
+  run_on(*backend, second);
+  for (const auto& [a, b] :
+       {std::pair{first.dq, second.dq}, std::pair{first.dk, second.dk}, std::pair{first.dv, second.dv}})
+    EXPECT_EQ(std::memcmp(a.data, b.data, a.bytes()), 0);
+}
+
+// Products as large as those of models: other algorithms than the suite's small ones.
+TEST(GpuLinear, LargeProducts) {
+  const auto backend = make_gpu("");
+  for (DType type : {DType::kBF16, DType::kF32}) {
+    Tensors t;
+    const LinearForward forward{t.random(type, {512, 768}), t.random(type, {1024, 768}, 0.1),
+                                t.random(DType::kF32, {1024}), t.empty(type, {512, 1024})};
+    expect_like_reference(*backend, forward, {64, type, 2});
+    const TensorView dy = t.random(type, {512, 1024});
+    expect_like_reference(*backend, LinearBackwardInput{dy, forward.w, t.empty(type, {512, 768}), false});
+    expect_like_reference(*backend, LinearBackwardWeight{forward.x, dy, t.random(DType::kF32, {1024, 768}),
+                                                         t.random(DType::kF32, {1024}), true});
+  }
+}
+
+}  // namespace stoa::ops::testing
