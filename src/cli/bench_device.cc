@@ -286,7 +286,9 @@ void Bench::run() {
         host.as<double>()[static_cast<int>(ops::StepSlot::kUpdates)] = 1;
       });
       show_streaming("adam update", adam);
-      show_streaming("sum squares", ops::SumSquares{adam.gradient, adam.state});
+      show_streaming("sum squares", ops::SumSquares{adam.gradient,
+                                                    empty(DType::kF64, {flat[0] / ops::SumSquares::kBlock}),
+                                                    {0, 0, flat[0], flat[0]}});
       show_streaming("cast fp32", ops::Cast{adam.master, adam.compute});
       release();
     }

@@ -56,7 +56,7 @@ class CudaBackend final : public Backend {
   void execute(const SumLosses& op, Resources resources) override;
   void execute(const BeginStep& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;
-  std::size_t workspace_bytes(const SumSquares& op) const override;
+  void execute(const AddSquares& op, Resources resources) override;
   void execute(const PrepareUpdate& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;

@@ -84,20 +84,22 @@ void CudaBackend::execute(const BeginStep& op, Resources resources) {
   launch_begin_step({op.state.as<double>(), op.tokens}, native_stream(resources.stream));
 }
 
-std::size_t CudaBackend::workspace_bytes(const SumSquares& op) const {
-  return static_cast<std::size_t>((op.x.elements() + kSquaresBlock - 1) / kSquaresBlock) * sizeof(double);
-}
-
 void CudaBackend::execute(const SumSquares& op, Resources resources) {
   fast_element_of(SumSquares::kName, op.x);
   if (op.x.elements() == 0) return;
   SumSquaresArgs args;
   args.x = op.x.as<float>();
   args.count = op.x.elements();
-  args.blocks = static_cast<double*>(resources.workspace);
-  args.sum = slot(op.state, StepSlot::kSquares);
+  args.blocks = op.blocks(), args.first_block = op.first_block();
+  args.origin = op.cut.origin, args.skip = op.cut.skip, args.width = op.cut.width, args.pitch = op.cut.pitch;
+  args.sums = op.sums.as<double>();
   args.wide = is_aligned(args.x);
   launch_sum_squares(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const AddSquares& op, Resources resources) {
+  launch_add_squares({op.sums.as<double>(), op.sums.elements(), slot(op.state, StepSlot::kSquares)},
+                     native_stream(resources.stream));
 }
 
 void CudaBackend::execute(const PrepareUpdate& op, Resources resources) {

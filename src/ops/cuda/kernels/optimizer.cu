@@ -28,42 +28,54 @@ struct BeginStepKernel {
 
 constexpr int kSquaresThreads = 512;
 
-// A block has kSquaresBlock elements.
+// A block has the elements of x that lie in one block of the canonical tensor.
 template <int V>
 struct SquaresKernel {
   using Args = SumSquaresArgs;
   static constexpr const char* kName = "sum squares";
   static constexpr int kThreads = kSquaresThreads;
+
+  // Elements of x before the b-th block.
+  STOA_DEVICE static std::int64_t begin_of(const Args& a, std::int64_t b) {
+    const std::int64_t j = (a.first_block + b) * kSquaresBlock - a.origin;
+    if (j <= 0) return 0;
+    const std::int64_t column = j % a.pitch;
+    const std::int64_t before = j / a.pitch * a.width + (column < a.width ? column : a.width) - a.skip;
+    return before < 0 ? 0 : before > a.count ? a.count : before;
+  }
+
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
-    const std::int64_t begin = t.block_x() * kSquaresBlock;
-    const std::int64_t end = begin + kSquaresBlock < a.count ? begin + kSquaresBlock : a.count;
+    const std::int64_t begin = begin_of(a, t.block_x()), end = begin_of(a, t.block_x() + 1);
     double sum = 0;
-    for (std::int64_t i = begin + std::int64_t{t.index()} * V; i < end; i += std::int64_t{t.count()} * V) {
-      if (i + V <= end) {
-        float x[V];
-        load_pack<V>(a.x + i, x);
-        STOA_UNROLL
-        for (int j = 0; j < V; ++j) sum += static_cast<double>(x[j]) * static_cast<double>(x[j]);
-      } else {
-        for (std::int64_t j = i; j < end; ++j)
-          sum += static_cast<double>(a.x[j]) * static_cast<double>(a.x[j]);
-      }
+    const auto add = [&](std::int64_t i) {
+      sum += static_cast<double>(a.x[i]) * static_cast<double>(a.x[i]);
+    };
+    // Whole packs begin at multiples of V.
+    std::int64_t first = (begin + V - 1) / V * V;
+    if (first > end) first = end;
+    const std::int64_t last = first + (end - first) / V * V;
+    for (std::int64_t i = begin + t.index(); i < first; i += t.count()) add(i);
+    for (std::int64_t i = first + std::int64_t{t.index()} * V; i < last; i += std::int64_t{t.count()} * V) {
+      float x[V];
+      load_pack<V>(a.x + i, x);
+      STOA_UNROLL
+      for (int j = 0; j < V; ++j) sum += static_cast<double>(x[j]) * static_cast<double>(x[j]);
     }
+    for (std::int64_t i = last + t.index(); i < end; i += t.count()) add(i);
     sum = block_reduce<Add>(t, sum, t.shared<double>());
-    if (t.index() == 0) a.blocks[t.block_x()] = sum;
+    if (t.index() == 0) a.sums[t.block_x()] += sum;
   }
 };
 
-struct SquaresTotalKernel {
-  using Args = SumSquaresArgs;
-  static constexpr const char* kName = "sum squares, total";
+struct AddSquaresKernel {
+  using Args = AddSquaresArgs;
+  static constexpr const char* kName = "add squares";
   static constexpr int kThreads = kSquaresThreads;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
-    const std::int64_t blocks = (a.count + kSquaresBlock - 1) / kSquaresBlock;
     double sum = 0;
-    for (std::int64_t b = t.index(); b < blocks; b += t.count()) sum += a.blocks[b];
+    for (std::int64_t b = t.index(); b < a.count; b += t.count()) sum += a.sums[b];
     sum = block_reduce<Add>(t, sum, t.shared<double>());
-    if (t.index() == 0) *a.sum += sum;
+    if (t.index() == 0) *a.total += sum;
   }
 };
 
@@ -223,12 +235,16 @@ void launch_begin_step(const BeginStepArgs& a, void* stream) {
 }
 
 void launch_sum_squares(const SumSquaresArgs& a, void* stream) {
-  const std::size_t shared = kSquaresThreads / 32 * sizeof(double);
   with_width(a.wide, [&](auto v) {
     launch<SquaresKernel<decltype(v)::value>>(
-        {.x = ceil_div(a.count, kSquaresBlock), .threads = kSquaresThreads, .shared = shared}, stream, a);
+        {.x = a.blocks, .threads = kSquaresThreads, .shared = kSquaresThreads / 32 * sizeof(double)}, stream,
+        a);
   });
-  launch<SquaresTotalKernel>({.threads = kSquaresThreads, .shared = shared}, stream, a);
+}
+
+void launch_add_squares(const AddSquaresArgs& a, void* stream) {
+  launch<AddSquaresKernel>({.threads = kSquaresThreads, .shared = kSquaresThreads / 32 * sizeof(double)},
+                           stream, a);
 }
 
 void launch_prepare_update(const PrepareArgs& a, void* stream) {

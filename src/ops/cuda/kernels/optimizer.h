@@ -12,15 +12,23 @@ struct BeginStepArgs {
 };
 void launch_begin_step(const BeginStepArgs& args, void* stream);
 
+// Fields as in ops::SumSquares and its cut.
 struct SumSquaresArgs {
   const float* x = nullptr;
-  std::int64_t count = 0;
-  double* blocks = nullptr;  // one per kSquaresBlock elements
-  double* sum = nullptr;     // +=
+  std::int64_t count = 0, blocks = 0, first_block = 0;
+  std::int64_t origin = 0, skip = 0, width = 1, pitch = 1;
+  double* sums = nullptr;  // [blocks], +=
   bool wide = false;
 };
 inline constexpr std::int64_t kSquaresBlock = 65536;
 void launch_sum_squares(const SumSquaresArgs& args, void* stream);
+
+struct AddSquaresArgs {
+  const double* sums = nullptr;
+  std::int64_t count = 0;
+  double* total = nullptr;  // +=
+};
+void launch_add_squares(const AddSquaresArgs& args, void* stream);
 
 struct PrepareArgs {
   double* state = nullptr;
