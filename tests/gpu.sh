@@ -54,7 +54,7 @@ prepare() {
 }
 part 03-data 60 prepare
 
-model=("model.data=$work/data" "model.tokenizer=$work/tok" exp_manager.create_tensorboard_logger=false)
+model=("model.data=$work/data" "model.tokenizer=$work/tok" model.optim.sched.decay_steps=50 exp_manager.create_tensorboard_logger=false)
 train() {  # train NAME BACKEND OPTIONS…
   local name=$1 backend=$2
   shift 2

@@ -67,7 +67,7 @@ class FakeLibrary final : public cuda::AttentionLibrary {
   DenseAttention last;
 };
 
-struct Setup {
+struct Backends {
   std::shared_ptr<FakeLibrary> library = std::make_shared<FakeLibrary>();
   cuda::CudaBackend backend{std::make_shared<cuda::emulation::HostMatmul>(), library, DeviceKind::kHost};
 
@@ -85,7 +85,7 @@ struct Setup {
 };
 
 TEST(AttentionLibrary, TakesBatchesOfOneLength) {
-  Setup s;
+  Backends s;
   for (DType type : {DType::kBF16, DType::kF16}) {
     EXPECT_EQ(s.taken({"one sequence", 2, 2, 16, {{33, 33}}}, type), 2);
     EXPECT_EQ(s.taken({"batch, grouped", 4, 2, 16, {{20, 20}, {20, 20}, {20, 20}}}, type), 2);
@@ -103,7 +103,7 @@ TEST(AttentionLibrary, TakesBatchesOfOneLength) {
 }
 
 TEST(AttentionLibrary, LeavesTheRestToOurKernels) {
-  Setup s;
+  Backends s;
   const DType type = DType::kBF16;
   EXPECT_EQ(s.taken({"packed", 2, 2, 16, {{20, 20}, {19, 19}}}, type), 0);
   EXPECT_EQ(s.taken({"cache", 2, 2, 16, {{3, 20}}}, type), 0);
