@@ -23,7 +23,8 @@ struct MachineOptions {
 ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name);
 
 inline constexpr const char* kCudaHelp =
-    "For --backend cuda, separated by commas: tf32 (fp32 products by TF32), tune (time matrix algorithms), deterministic "
+    "For --backend cuda, separated by commas: tf32 (fp32 products by TF32), tune (time matrix algorithms), "
+    "deterministic "
     "(the same bits in every run), graphs (steps as CUDA graphs), own-attention (without cuDNN), device=N";
 
 int available_cores();  // that this process may run on
