@@ -10,7 +10,8 @@
 namespace stoa::cli {
 
 struct MachineOptions {
-  // cpu, cuda, reference, check (cpu beside reference, operation by operation), check-cuda (a GPU beside the CPU)
+  // cpu, cuda, reference, check (cpu beside reference, operation by operation), check-cuda (a GPU beside the
+  // CPU)
   std::string backend = "cpu";
   std::optional<std::int64_t> threads = {};         // none: one per core, divided among `ranks`
   int ranks = 1;                                    // that share this host's cores
