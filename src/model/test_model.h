@@ -24,6 +24,12 @@ struct Batch {
   std::vector<float> mask;
   std::vector<std::int64_t> sample;
   std::int64_t longest = 0;
+  double valid = -1;  // tokens of the global batch; -1: those of the mask
+
+  // Of a rank of a context-parallel group.
+  parallel::ContextPlace context;
+  std::vector<std::int32_t> to_sequence, to_ranks;
+  std::array<parallel::ContextSegments, 2> parts;
 
   // `documents`: lengths of the documents of every row (one document when empty).
   Batch(std::int64_t rows_, std::vector<std::int32_t> tokens_, std::vector<std::int32_t> labels_,
@@ -53,6 +59,29 @@ struct Batch {
     q_begin.push_back(at);
   }
 
+  // Keeps the tokens of one rank.
+  void cut(const parallel::ContextPlace& place) {
+    valid = std::accumulate(mask.begin(), mask.end(), 0.0);
+    context = place;
+    const auto order = parallel::context_order(place.size, rows, length);
+    to_sequence = order.to_sequence;
+    to_ranks = order.to_ranks;
+    std::vector<std::int32_t> boundaries;  // the same in every row
+    for (std::size_t i = 0; i < k_begin.size() && sample[i] == sample[0]; ++i)
+      boundaries.push_back(position[i]);
+    boundaries.push_back(static_cast<std::int32_t>(length));
+    parts = parallel::context_segments(place, rows, length, first_sample, [&](std::int64_t) {
+      return std::span<const std::int32_t>(boundaries);
+    });
+    const auto kept = parallel::local_tokens(place, rows, length);
+    const auto keep = [&](auto& values) {
+      auto all = values;
+      values.clear();
+      for (const std::int32_t token : kept) values.push_back(all[static_cast<std::size_t>(token)]);
+    };
+    keep(tokens), keep(labels), keep(mask), keep(positions);
+  }
+
   nn::BatchView view() {
     const auto of = [](auto& values) {
       using T = typename std::decay_t<decltype(values)>::value_type;
@@ -73,6 +102,16 @@ struct Batch {
     out.segments.position = of(position);
     out.segments.count = static_cast<std::int64_t>(k_begin.size());
     out.segments.longest_q = out.segments.longest_k = longest;
+    if (!context.split()) return out;
+    out.context = context;
+    out.to_sequence = of(to_sequence);
+    out.to_ranks = of(to_ranks);
+    for (std::size_t p = 0; p < 2; ++p) {
+      auto& s = out.context_segments[p];
+      s = {of(parts[p].q_begin), of(parts[p].k_begin),  of(parts[p].k_count),
+           of(parts[p].sample),  of(parts[p].position), static_cast<std::int64_t>(parts[p].k_begin.size()),
+           parts[p].longest_q,   parts[p].longest_k};
+    }
     return out;
   }
 };
@@ -149,7 +188,8 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
   double step(std::vector<Batch>& batches, bool split = false) {
     std::fill(written_.begin(), written_.end(), 0);
     double tokens = 0;
-    for (const auto& batch : batches) tokens += std::accumulate(batch.mask.begin(), batch.mask.end(), 0.0);
+    for (const auto& batch : batches)
+      tokens += batch.valid >= 0 ? batch.valid : std::accumulate(batch.mask.begin(), batch.mask.end(), 0.0);
     for (auto& batch : batches) {
       const nn::BatchView view = batch.view();
       nn::Pass p = pass(view, true);

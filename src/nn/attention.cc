@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "nn/context_attention.h"
+
 namespace stoa::nn {
 namespace {
 
@@ -168,13 +170,17 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
     in.k = layer.keys;
     in.v = layer.values;
   }
-  ops::run(pass.ops, ops::AttentionForward{.options = core(pass),
-                                           .segments = pass.batch.segments,
-                                           .q = in.q,
-                                           .k = in.k,
-                                           .v = in.v,
-                                           .o = out.reshape({out.rows(), heads_, options_.head_size}),
-                                           .lse = lse});
+  const ops::AttentionForward attention{.options = core(pass),
+                                        .segments = pass.batch.segments,
+                                        .q = in.q,
+                                        .k = in.k,
+                                        .v = in.v,
+                                        .o = out.reshape({out.rows(), heads_, options_.head_size}),
+                                        .lse = lse};
+  if (pass.batch.context.split())
+    context_attention(pass, attention);
+  else
+    ops::run(pass.ops, attention);
   pass.show(options_.name, ".context", out, shown(part_.heads, options_.heads));
 }
 
@@ -208,17 +214,21 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
       output_.backward(pass, which, context, dy, dcontext);
       pass.show_gradient(options_.name, ".context", dcontext, shown(part_.heads, o.heads));
       const Shape by_head{tokens, heads_, o.head_size};
-      ops::run(pass.ops, ops::AttentionBackward{.options = core(pass),
-                                                .segments = pass.batch.segments,
-                                                .q = in.q,
-                                                .k = in.k,
-                                                .v = in.v,
-                                                .o = context.reshape(by_head),
-                                                .lse = lse,
-                                                .dout = dcontext.reshape(by_head),
-                                                .dq = dcore.q,
-                                                .dk = dcore.k,
-                                                .dv = dcore.v});
+      const ops::AttentionBackward attention{.options = core(pass),
+                                             .segments = pass.batch.segments,
+                                             .q = in.q,
+                                             .k = in.k,
+                                             .v = in.v,
+                                             .o = context.reshape(by_head),
+                                             .lse = lse,
+                                             .dout = dcontext.reshape(by_head),
+                                             .dq = dcore.q,
+                                             .dk = dcore.k,
+                                             .dv = dcore.v};
+      if (pass.batch.context.split())
+        context_attention(pass, attention);
+      else
+        ops::run(pass.ops, attention);
     }
     pass.show_gradient(options_.name, ".q", dcore.q, shown(part_.heads, o.heads));
     if (!part_.shared) {  // otherwise each copy has but its part of the sum

@@ -1,6 +1,7 @@
 // Random masks of a layer: functions of (seed, purpose, layer name) and the global index of each element.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include "nn/pass.h"
@@ -8,16 +9,44 @@
 
 namespace stoa::nn {
 
-// Dropout of a [T, D] tensor of this microbatch, or of this rank's rows of it (`place`: how the stream is
+// Dropout of rows of this microbatch. Where a rank holds several runs of consecutive tokens (context
+// parallelism), an operation is run on each of them.
+struct DropoutRows {
+  ops::Dropout dropout;              // of the first token of the batch; p = 0: none
+  const BatchView* batch = nullptr;  // where there is dropout
+  std::int64_t first_row = 0;        // local token of row 0 of the tensor
+
+  // Calls f(first row, rows, dropout) for every run of `rows` rows.
+  template <class F>
+  void each(std::int64_t rows, F&& f) const {
+    if (dropout.p == 0 || !batch->context.split()) {
+      ops::Dropout run = dropout;
+      run.first_token += first_row;
+      return f(std::int64_t{0}, rows, run);
+    }
+    parallel::for_each_run(batch->context, batch->rows, batch->length,
+                           [&](std::int64_t begin, std::int64_t count, std::int64_t global) {
+                             const std::int64_t first = std::max(begin, first_row),
+                                                end = std::min(begin + count, first_row + rows);
+                             if (first >= end) return;
+                             ops::Dropout run = dropout;
+                             run.first_token += global + first - begin;
+                             f(first - first_row, end - first, run);
+                           });
+  }
+};
+
+// Dropout of the [T, D] tensor of this rank's tokens, or of its rows of the stream (`place`: how that is
 // split); off outside training.
-inline ops::Dropout dropout_of(const Pass& pass, float p, RandomPurpose purpose, std::string_view layer,
-                               const parallel::TensorPlace& place = {}) {
-  ops::Dropout out;
+inline DropoutRows dropout_of(const Pass& pass, float p, RandomPurpose purpose, std::string_view layer,
+                              const parallel::TensorPlace& place = {}) {
+  DropoutRows out;
   if (!pass.training || p <= 0) return out;
-  out.p = p;
-  out.key = philox_key(pass.seed, purpose, layer);
-  out.first_token =
-      pass.batch.first_sample * pass.batch.length + place.first_row(pass.batch.rows * pass.batch.length);
+  out.dropout.p = p;
+  out.dropout.key = philox_key(pass.seed, purpose, layer);
+  out.dropout.first_token = pass.batch.first_sample * pass.batch.length;
+  out.batch = &pass.batch;
+  out.first_row = place.first_row(pass.batch.tokens.rows());
   return out;
 }
 

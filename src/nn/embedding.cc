@@ -1,6 +1,5 @@
 #include "nn/embedding.h"
 
-#include "nn/dropout.h"
 #include "nn/tensor_rows.h"
 
 namespace stoa::nn {
@@ -45,20 +44,28 @@ TensorView Embedding::ids_of(TensorView table) const {
   return options_.place.split() ? table.slice(0, part_.ids.count) : table;
 }
 
+DropoutRows Embedding::dropout(const Pass& pass) const {
+  return dropout_of(pass, options_.dropout, RandomPurpose::kEmbeddingDropout, "embedding");
+}
+
 // Of every token one rank has the row: the sum over the ranks adds nothing but zeros to it.
 void Embedding::forward(Pass& pass, TensorView out) const {
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView partial = partial_rows(pass, options_.place, out);
-  ops::EmbeddingForward op{
-      .tokens = pass.batch.tokens,
-      .table = ids_of(pass.params.get(tokens_.value)),
-      .positions = {},
-      .position_table = {},
-      .dropout = dropout_of(pass, options_.dropout, RandomPurpose::kEmbeddingDropout, "embedding"),
-      .y = partial};
-  if (positions_) op.positions = pass.batch.positions, op.position_table = pass.params.get(positions_.value);
-  if (options_.place.split()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary;
-  ops::run(pass.ops, op);
+  dropout(pass).each(partial.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+    ops::EmbeddingForward op{.tokens = pass.batch.tokens.slice(begin, count),
+                             .table = ids_of(pass.params.get(tokens_.value)),
+                             .positions = {},
+                             .position_table = {},
+                             .dropout = run,
+                             .y = partial.slice(begin, count)};
+    if (positions_) {
+      op.positions = pass.batch.positions.slice(begin, count);
+      op.position_table = pass.params.get(positions_.value);
+    }
+    if (options_.place.split()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary;
+    ops::run(pass.ops, op);
+  });
   add_rows(pass, options_.place, partial, out).wait();
 }
 
@@ -70,16 +77,19 @@ void Embedding::backward(Pass& pass, TensorView dout) const {
     if (!out.accumulate) ops::run(pass.ops, ops::FillZero{.y = out.tensor});
     return out.tensor;
   };
-  ops::EmbeddingBackward op{
-      .tokens = pass.batch.tokens,
-      .positions = {},
-      .dropout = dropout_of(pass, options_.dropout, RandomPurpose::kEmbeddingDropout, "embedding"),
-      .dy = gather_rows(pass, options_.place, dout).wait(),
-      .dtable = ids_of(target(tokens_.grad)),
-      .dposition_table = {}};
-  if (positions_) op.positions = pass.batch.positions, op.dposition_table = target(positions_.grad);
-  if (options_.place.split()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary;
-  ops::run(pass.ops, op);
+  const TensorView dy = gather_rows(pass, options_.place, dout).wait(), dtable = ids_of(target(tokens_.grad)),
+                   dpositions = positions_ ? target(positions_.grad) : TensorView();
+  dropout(pass).each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+    ops::EmbeddingBackward op{.tokens = pass.batch.tokens.slice(begin, count),
+                              .positions = {},
+                              .dropout = run,
+                              .dy = dy.slice(begin, count),
+                              .dtable = dtable,
+                              .dposition_table = dpositions};
+    if (positions_) op.positions = pass.batch.positions.slice(begin, count);
+    if (options_.place.split()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary;
+    ops::run(pass.ops, op);
+  });
   pass.grads->notify(tokens_.grad);
   if (positions_) pass.grads->notify(positions_.grad);
 }

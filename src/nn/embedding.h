@@ -1,6 +1,7 @@
 // Token embedding with learned positions (optional) and dropout: the start of the residual stream.
 #pragma once
 
+#include "nn/dropout.h"
 #include "nn/module.h"
 
 namespace stoa::nn {
@@ -42,6 +43,7 @@ class Embedding {
  private:
   // The rows of ids, without padding where the table is split.
   TensorView ids_of(TensorView table) const;
+  DropoutRows dropout(const Pass& pass) const;
 
   EmbeddingOptions options_;
   VocabularyPart part_;

@@ -1,5 +1,7 @@
 #include "nn/norm.h"
 
+#include <algorithm>
+
 namespace stoa::nn {
 
 Norm::Norm(std::string name, NormOptions options, std::int64_t width, const parallel::TensorPlace& place,
@@ -30,40 +32,46 @@ void Norm::forward(Pass& pass, TensorView x, TensorView y, TensorView stats) con
   add_forward(pass, x, {}, {}, {}, y, stats);
 }
 
-void Norm::add_forward(Pass& pass, TensorView x, TensorView branch, ops::Dropout dropout, TensorView sum,
-                       TensorView y, TensorView stats) const {
-  ops::run(pass.ops, ops::NormForward{.kind = options_.kind,
-                                      .epsilon = options_.epsilon,
-                                      .x = x,
-                                      .branch = branch,
-                                      .dropout = dropout,
-                                      .sum = sum,
-                                      .gamma = pass.params.get(gamma_.value),
-                                      .beta = beta_ ? pass.params.get(beta_.value) : TensorView(),
-                                      .y = y,
-                                      .stats = stats});
+void Norm::add_forward(Pass& pass, TensorView x, TensorView branch, const DropoutRows& dropout,
+                       TensorView sum, TensorView y, TensorView stats) const {
+  const std::int64_t per_row = stats ? stats.rows() / std::max<std::int64_t>(1, x.rows()) : 0;
+  dropout.each(x.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+    const auto rows = [&](TensorView t) { return t ? t.slice(begin, count) : t; };
+    ops::run(pass.ops,
+             ops::NormForward{.kind = options_.kind,
+                              .epsilon = options_.epsilon,
+                              .x = rows(x),
+                              .branch = rows(branch),
+                              .dropout = run,
+                              .sum = rows(sum),
+                              .gamma = pass.params.get(gamma_.value),
+                              .beta = beta_ ? pass.params.get(beta_.value) : TensorView(),
+                              .y = rows(y),
+                              .stats = stats ? stats.slice(begin * per_row, count * per_row) : stats});
+  });
 }
 
 void Norm::backward(Pass& pass, const Backward& t) const {
   const GradTarget gamma = pass.grads->target(gamma_.grad);
-  ops::NormBackward op{.kind = options_.kind,
-                       .x = t.x,
-                       .stats = t.stats,
-                       .gamma = pass.params.get(gamma_.value),
-                       .dy = t.dy,
-                       .dresidual = t.dresidual,
-                       .dx = t.dx,
-                       .dropout = t.dropout,
-                       .dbranch = t.dbranch,
-                       .dgamma = gamma.tensor,
-                       .dbeta = {},
-                       .accumulate = gamma.accumulate};
-  if (beta_) {
-    const GradTarget beta = pass.grads->target(beta_.grad);
-    require<InternalError>(beta.accumulate == gamma.accumulate, "gradients of '{}' are out of step", name_);
-    op.dbeta = beta.tensor;
-  }
-  ops::run(pass.ops, op);
+  GradTarget beta{{}, gamma.accumulate};
+  if (beta_) beta = pass.grads->target(beta_.grad);
+  require<InternalError>(beta.accumulate == gamma.accumulate, "gradients of '{}' are out of step", name_);
+  const std::int64_t per_row = t.stats.rows() / std::max<std::int64_t>(1, t.x.rows());
+  t.dropout.each(t.x.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+    const auto rows = [&](TensorView x) { return x ? x.slice(begin, count) : x; };
+    ops::run(pass.ops, ops::NormBackward{.kind = options_.kind,
+                                         .x = rows(t.x),
+                                         .stats = t.stats.slice(begin * per_row, count * per_row),
+                                         .gamma = pass.params.get(gamma_.value),
+                                         .dy = rows(t.dy),
+                                         .dresidual = rows(t.dresidual),
+                                         .dx = rows(t.dx),
+                                         .dropout = run,
+                                         .dbranch = rows(t.dbranch),
+                                         .dgamma = gamma.tensor,
+                                         .dbeta = beta.tensor,
+                                         .accumulate = gamma.accumulate || begin > 0});
+  });
   pass.grads->notify(gamma_.grad);
   if (beta_) pass.grads->notify(beta_.grad);
 }

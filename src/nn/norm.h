@@ -1,6 +1,7 @@
 // LayerNorm or RMSNorm with its parameters; also of every head apart (q/k norm).
 #pragma once
 
+#include "nn/dropout.h"
 #include "nn/module.h"
 #include "ops/norm.h"
 
@@ -23,14 +24,14 @@ class Norm {
   // y = norm(x); stats may be none (inference).
   void forward(Pass& pass, TensorView x, TensorView y, TensorView stats) const;
   // sum = x + dropout(branch); y = norm(sum as stored).
-  void add_forward(Pass& pass, TensorView x, TensorView branch, ops::Dropout dropout, TensorView sum,
+  void add_forward(Pass& pass, TensorView x, TensorView branch, const DropoutRows& dropout, TensorView sum,
                    TensorView y, TensorView stats) const;
 
   struct Backward {
     TensorView x, stats, dy;
     TensorView dresidual;  // gradient past the norm, or none
     TensorView dx;
-    ops::Dropout dropout;
+    DropoutRows dropout;
     TensorView dbranch;  // gets dropout'(dx), or none
   };
   // Also adds to the gradients of gamma and beta.

@@ -1,17 +1,20 @@
 // What a forward or backward pass carries through the modules.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
 #include "nn/param.h"
 #include "nn/probe.h"
 #include "ops/op_context.h"
+#include "parallel/context_place.h"
 #include "parallel/parallel_context.h"
 
 namespace stoa::nn {
 
-// One microbatch on the device. T = rows * length tokens, row after row.
+// One microbatch on the device: T = rows * length tokens, row after row; or those of them that this rank of a
+// context-parallel group holds (parallel/context_place.h).
 struct BatchView {
   std::int64_t rows = 0, length = 0;
   std::int64_t first_sample = 0;    // global index of row 0; row i is sample first_sample + i
@@ -19,7 +22,12 @@ struct BatchView {
   TensorView labels;                // int32 [T]; none in inference
   TensorView loss_mask;             // fp32 [T]
   TensorView positions;             // int32 [T]
-  ops::AttentionSegments segments;  // one per row, or one per document
+  ops::AttentionSegments segments;  // of all tokens: one per row, or one per document
+
+  // Context parallelism; none otherwise.
+  parallel::ContextPlace context;
+  TensorView to_sequence, to_ranks;                        // parallel::ContextOrder, int32 [rows * length]
+  std::array<ops::AttentionSegments, 2> context_segments;  // of the early and the late chunks
 };
 
 // Keys and values of one layer during generation.

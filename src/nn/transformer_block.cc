@@ -14,7 +14,7 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options)
       mlp_(options.moe ? std::unique_ptr<Sublayer>(std::make_unique<Moe>(*options.moe))
                        : std::make_unique<Mlp>(options.mlp)) {}
 
-ops::Dropout TransformerBlock::dropout(const Pass& pass, const char* branch) const {
+DropoutRows TransformerBlock::dropout(const Pass& pass, const char* branch) const {
   return dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name + branch,
                     options_.attention.place);
 }
@@ -89,8 +89,13 @@ void TransformerBlock::forward(Pass& pass, Saved& saved, TensorView out) {
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView branch = pass.ops.scratch.allocate(options_.precision.compute, out.shape);
   mlp_->forward(pass, saved, branch);
-  ops::run(pass.ops,
-           ops::ResidualAdd{.x = middle, .branch = branch, .dropout = dropout(pass, ".mlp"), .y = out});
+  dropout(pass, ".mlp")
+      .each(out.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+        ops::run(pass.ops, ops::ResidualAdd{.x = middle.slice(begin, count),
+                                            .branch = branch.slice(begin, count),
+                                            .dropout = run,
+                                            .y = out.slice(begin, count)});
+      });
   pass.show(options_.name, ".mlp.output", branch);
   pass.show(options_.name, ".output", out);
 }
@@ -104,7 +109,7 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   const DType compute = options_.precision.compute;
   // Without dropout and change of type, the gradient of a branch is that of the stream itself.
   const bool same =
-      which == Which::kBoth && dropout(pass, "").p == 0 && compute == options_.precision.residual;
+      which == Which::kBoth && dropout(pass, "").dropout.p == 0 && compute == options_.precision.residual;
   const TensorView input = saved.get(pass, input_);
   // Whatever is made again is made before the gradients' temporaries.
   const TensorView middle = saved.get(pass, middle_);
@@ -113,8 +118,12 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   TensorView dbranch = dout;
   if (!same) {
     dbranch = saved.put_stash(pass, which, mlp_->output_gradient());
-    ops::run(pass.ops,
-             ops::DropoutBackward{.dy = dout, .dropout = dropout(pass, ".mlp"), .dbranch = dbranch});
+    dropout(pass, ".mlp")
+        .each(dout.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+          ops::run(pass.ops, ops::DropoutBackward{.dy = dout.slice(begin, count),
+                                                  .dropout = run,
+                                                  .dbranch = dbranch.slice(begin, count)});
+        });
   }
   const TensorView dnormed = pass.ops.scratch.allocate(compute, dout.shape);
   pass.show_gradient(options_.name, ".output", dout);

@@ -35,7 +35,7 @@ class TransformerBlock final : public Block {
   void make_branch(Pass& pass, Saved& saved) const;
   void make_middle(Pass& pass, Saved& saved) const;
   void make_norm2(Pass& pass, Saved& saved) const;
-  ops::Dropout dropout(const Pass& pass, const char* branch) const;
+  DropoutRows dropout(const Pass& pass, const char* branch) const;
 
   TransformerBlockOptions options_;
   Norm norm1_, norm2_;

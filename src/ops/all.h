@@ -20,7 +20,7 @@ struct OpList {};
 using AllOps = OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
                       AttentionForward, AttentionBackward, Rotary, ActivationForward, ActivationBackward,
                       EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge,
-                      SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, FillZero, RouterForward,
+                      SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, CopyRows, FillZero, RouterForward,
                       RouterBackward, GroupByExpert, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
                       GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight,
                       BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate>;
@@ -46,6 +46,7 @@ void check(const Cast&);
 void check(const ResidualAdd&);
 void check(const DropoutBackward&);
 void check(const AddTo&);
+void check(const CopyRows&);
 void check(const FillZero&);
 void check(const RouterForward&);
 void check(const RouterBackward&);

@@ -176,6 +176,15 @@ void check(const AddTo& op) {
   c.tensor("y", op.y, TypeSet::floats_like(op.x.dtype), "shape of x", op.x.shape);
 }
 
+void check(const CopyRows& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[N, D]", {-1, -1}, kRows);
+  const bool indexed = c.optional("index", op.index, DType::kI32, "[M]", {-1});
+  c.tensor("y", op.y, op.x.dtype, "[M, D]", {indexed ? op.index.shape[0] : op.x.shape[0], op.x.shape[1]},
+           kRows);
+  c.apart("x", op.x, "y", op.y);
+}
+
 void check(const FillZero& op) {
   const Checker c(op);
   c.tensor("y", op.y, TypeSet::any(), "any shape", op.y.shape);

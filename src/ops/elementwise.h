@@ -56,6 +56,20 @@ struct AddTo {
   }
 };
 
+// y[i] = x[index[i]], or x[i] without index: rows of matrices whose rows may be strided.
+struct CopyRows {
+  static constexpr const char* kName = "copy rows";
+  TensorView x;      // [N, D]
+  TensorView index;  // int32 [M], or none: M = N
+  TensorView y;      // [M, D]
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("index", a.index, Access::kRead);
+    f("y", a.y, Access::kWrite);
+  }
+};
+
 struct FillZero {
   static constexpr const char* kName = "fill zero";
   TensorView y;

@@ -9,10 +9,29 @@
 
 namespace stoa::run {
 
+// Segments of attention in device memory.
+class DeviceSegments {
+ public:
+  // Room for so many; keys and queries of at most `longest_k`, `longest_q` tokens.
+  DeviceSegments(Arena& arena, const std::string& name, std::int64_t capacity, std::int64_t longest_q,
+                 std::int64_t longest_k);
+
+  // Shapes alone, for a dry run: as many as there is room for.
+  ops::AttentionSegments dry() const;
+  ops::AttentionSegments stage(const parallel::ContextSegments& host, Stream& stream) const;
+
+ private:
+  Arena* arena_;
+  std::int64_t capacity_, longest_q_, longest_k_;
+  Arena::Id q_begin_, k_begin_, k_count_, sample_, position_;
+};
+
 class DeviceBatch {
  public:
-  // `packed`: attention stops at document ends, so that there may be as many segments as tokens.
-  DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed);
+  // `packed`: attention stops at document ends, so that there may be as many segments as tokens. `context`:
+  // which tokens of every row this rank holds.
+  DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
+              const parallel::ContextPlace& context = {});
 
   // Copies rows [first, first + rows) of a host batch to the device. `first_sample`: global index of row
   // `first` in the run.
@@ -26,15 +45,21 @@ class DeviceBatch {
 
  private:
   void bind();  // views of the arena's tensors
+  void stage_segments(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
+                      Stream& stream);
 
   Arena* arena_;
   std::int64_t rows_, length_;
-  bool packed_;
-  Arena::Id tokens_, labels_, mask_, positions_, q_begin_, k_begin_, k_count_, sample_, position_;
+  const parallel::ContextPlace context_;
+  std::vector<std::int32_t> kept_;        // tokens of the microbatch that this rank holds
+  parallel::ContextOrder order_;          // with context parallelism
+  std::vector<DeviceSegments> segments_;  // of the rows; or of the early and the late chunks
+  Arena::Id tokens_, labels_, mask_, positions_, to_sequence_, to_ranks_;
   nn::BatchView view_;
-  bool bound_ = false;
-  std::vector<std::int32_t> host_q_begin_, host_k_begin_, host_k_count_, host_position_;
-  std::vector<std::int64_t> host_sample_;
+  bool bound_ = false, ordered_ = false;
+  parallel::ContextSegments host_;
+  std::vector<std::int32_t> host_ints_;
+  std::vector<float> host_floats_;
 };
 
 }  // namespace stoa::run

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "grid/rank_grid.h"
+#include "parallel/context_place.h"
 #include "schedule/action.h"
 #include "tensor/dtype.h"
 
@@ -15,6 +16,7 @@ namespace stoa::run {
 struct Layout {
   grid::RankGrid grid = grid::RankGrid::single();
   bool sequence_parallel = false;
+  parallel::ContextKind context_kind = parallel::ContextKind::kAllGather;
 
   // Pipeline.
   std::string schedule = "1f1b";     // of schedule::schedule_names()
@@ -33,6 +35,9 @@ struct Layout {
   bool reduce_each_microbatch = false;
   std::optional<DType> grad_reduce_type;  // in which gradients travel; default: as they are held
 
+  parallel::ContextPlace context_place(int rank) const {
+    return {grid.coordinate(rank, grid::Axis::kContext), grid.degree(grid::Axis::kContext), context_kind};
+  }
   int pipeline_ranks() const { return grid.degree(grid::Axis::kPipeline); }
   // Ranks that see different samples, and which of them a rank is.
   int data_ranks() const { return grid.degree(grid::Axis::kExpert) * grid.degree(grid::Axis::kData); }

@@ -14,6 +14,11 @@ namespace {
 
 constexpr auto kSlots = static_cast<std::int64_t>(ops::StepSlot::kCount);
 
+// Tokens of a microbatch on one rank.
+std::int64_t local_tokens(const TrainingOptions& o) {
+  return o.micro_batch * o.length / o.layout.grid.degree(grid::Axis::kContext);
+}
+
 model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::ParallelContext& parallel,
                                   const PlacedChunk& placed) {
   model::ChunkOptions chunk;
@@ -24,7 +29,7 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
   chunk.embedding = placed.embedding;
   chunk.head = placed.head;
   chunk.precision = o.precision;
-  chunk.tokens = o.micro_batch * o.length;
+  chunk.tokens = local_tokens(o);
   chunk.positions = o.length;
   chunk.recompute = model::recompute_options(o.model.config.recompute, placed.layers);
   return chunk;
@@ -95,7 +100,8 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
     if (placement_.rank_of_chunk[c] == stage())
       local_.emplace_back(arena_, static_cast<int>(c), *chunks_[own++], holdings_);
   for (int place = 0; place < holdings_.batches; ++place)
-    batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed);
+    batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed,
+                          options_.layout.context_place(parallel_.rank()));
   outbox_ = std::make_unique<Outbox>(arena_, chunks_.front()->boundary(), holdings_.sends);
   state_ = arena_.declare(MemoryCategory::kScalars, {"step state", DType::kF64, Shape{kSlots}});
   if (options_.evaluation) {
@@ -103,7 +109,7 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
         arena_.declare(MemoryCategory::kScalars, {"evaluation state", DType::kF64, Shape{kSlots}});
     if (placement_.rank_of_chunk.back() == stage())
       losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
-                                                          Shape{options_.micro_batch * options_.length}});
+                                                          Shape{local_tokens(options_)}});
   }
   if (options_.sample_context > 0)
     decoder_ = std::make_unique<Decoder>(
@@ -122,6 +128,13 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
 
 void TrainingRank::make_chunks() {
   const std::vector<PlacedChunk> placed = place_chunks(options_.layout, options_.model.config.num_layers);
+  const model::ModelConfig& config = options_.model.config;
+  const parallel::TensorPlace tensor{parallel_.coordinate(parallel::Axis::kTensor),
+                                     parallel_.degree(parallel::Axis::kTensor)};
+  const parallel::HeadPart heads =
+      parallel::head_part(config.num_attention_heads, config.query_groups(), tensor);
+  parallel::check_context(options_.layout.context_place(parallel_.rank()), options_.length, heads.heads.count,
+                          heads.groups.count);
   holdings_ = most_held();
   nn::ParamId embedding;
   for (const PlacedChunk& place : placed) {

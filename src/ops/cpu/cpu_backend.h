@@ -46,6 +46,7 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const ResidualAdd& op, Resources resources) override;
   void execute(const DropoutBackward& op, Resources resources) override;
   void execute(const AddTo& op, Resources resources) override;
+  void execute(const CopyRows& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;

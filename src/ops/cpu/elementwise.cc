@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "ops/cpu/cpu_backend.h"
@@ -48,6 +49,19 @@ void CpuBackend::execute(const DropoutBackward& op, Resources resources) {
   const DropoutArgs dropout = dropout_of(op.dropout, dy.columns);
   run_pieces(pool_, row_count(op.dy), rows_per_task(dy.columns), [&](std::int64_t begin, std::int64_t end) {
     kernels.add_dropped(Rows{}, dy, dropout, dbranch, begin, end);
+  });
+}
+
+void CpuBackend::execute(const CopyRows& op, Resources resources) {
+  const std::int64_t columns = std::max<std::int64_t>(1, op.y.shape.inner());
+  run_pieces(pool_, op.y.rows(), rows_per_task(columns), [&](std::int64_t begin, std::int64_t end) {
+    CopyRows piece = op;
+    piece.y = op.y.slice(begin, end - begin);
+    if (op.index)
+      piece.index = op.index.slice(begin, end - begin);
+    else
+      piece.x = op.x.slice(begin, end - begin);
+    ReferenceBackend::execute(piece, resources);
   });
 }
 

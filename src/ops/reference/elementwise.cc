@@ -35,4 +35,13 @@ void ReferenceBackend::execute(const FillZero& op, Resources) {
   if (op.y.elements() > 0) std::memset(op.y.data, 0, op.y.bytes());  // zero has no bits in any type
 }
 
+void ReferenceBackend::execute(const CopyRows& op, Resources) {
+  const std::size_t bytes = static_cast<std::size_t>(op.x.shape.inner()) * size_of(op.x.dtype);
+  for (std::int64_t i = 0; i < op.y.rows(); ++i) {
+    const std::int64_t from = op.index ? op.index.as<std::int32_t>()[i] : i;
+    require<DataError>(from >= 0 && from < op.x.rows(), "copy rows: row {} of {}", from, op.x.text());
+    std::memcpy(op.y.byte_offset(i * op.y.stride0), op.x.byte_offset(from * op.x.stride0), bytes);
+  }
+}
+
 }  // namespace stoa::ops

@@ -33,6 +33,7 @@ class ReferenceBackend : public Backend {
   void execute(const ResidualAdd& op, Resources resources) override;
   void execute(const DropoutBackward& op, Resources resources) override;
   void execute(const AddTo& op, Resources resources) override;
+  void execute(const CopyRows& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
   void execute(const RouterForward& op, Resources resources) override;
   void execute(const RouterBackward& op, Resources resources) override;

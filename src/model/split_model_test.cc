@@ -1,9 +1,11 @@
-// A model split over the ranks of a tensor-parallel group is the model of one rank, in fp64.
+// A model split over the ranks of a tensor-parallel and a context-parallel group is the model of one rank, in
+// fp64.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <mutex>
 
+#include "device/host/inline_stream.h"
 #include "model/test_model.h"
 #include "parallel/thread_contexts.h"
 
@@ -13,7 +15,7 @@ namespace {
 using testing::Batch;
 using testing::Model;
 
-constexpr std::int64_t kLength = 6, kRows = 4;
+constexpr std::int64_t kLength = 12, kRows = 2;
 
 ModelConfig gpt2() {
   ModelConfig c;
@@ -60,7 +62,7 @@ std::vector<Case> cases() {
   c = {"packed_window_untied", llama(2)};
   c.config.window_size = 2;
   c.config.qk_layernorm = true;
-  c.documents = {1, 3, 2};
+  c.documents = {1, 3, 7, 1};
   out.push_back(c);
   return out;
 }
@@ -69,6 +71,7 @@ struct Setting {
   parallel::TensorPlace place;
   nn::RecomputeLevel recompute = nn::RecomputeLevel::kNone;
   bool split = false;
+  parallel::ContextPlace context = {};
 };
 
 // What a run gives, by canonical name.
@@ -99,9 +102,9 @@ void collect(const ShardSpec& shard, TensorView local, Outcome& out) {
 // Two microbatches, on the ranks of a group; a group of one is the model that is not split.
 Outcome run(const Case& what, const Setting& setting) {
   const Gpt gpt = resolve_gpt(what.config);
-  const int size = setting.place.size;
-  comm::ThreadWorld world(size, std::chrono::seconds(60));
-  const auto contexts = parallel::make_contexts(world, grid::RankGrid({size, 1, 1, 1, 1}));
+  const grid::RankGrid grid({setting.place.size, setting.context.size, 1, 1, 1});
+  comm::ThreadWorld world(grid.size(), std::chrono::seconds(60));
+  const auto contexts = parallel::make_contexts(world, grid);
   Outcome out;
   std::mutex mutex;
   std::map<std::string, int> first_copies;
@@ -109,9 +112,11 @@ Outcome run(const Case& what, const Setting& setting) {
     ChunkOptions o;
     o.layers = what.config.num_layers;
     o.precision = testing::fp64();
-    o.tokens = kRows * kLength;
+    parallel::ContextPlace context = setting.context;
+    context.rank = grid.coordinate(rank, parallel::Axis::kContext);
+    o.tokens = kRows * kLength / context.size;
     o.place = setting.place;
-    o.place.rank = rank;
+    o.place.rank = grid.coordinate(rank, parallel::Axis::kTensor);
     o.recompute.level = setting.recompute;
     o.split_backward = setting.split;
     Model model(gpt, o, testing::reference());
@@ -135,21 +140,33 @@ Outcome run(const Case& what, const Setting& setting) {
     }
     batches[0].mask[3] = batches[1].mask[8] = 0;
     batches[0].labels[3] = -100;
-    const double loss = model.step(batches, setting.split);
+    for (auto& batch : batches) batch.cut(context);
+    double loss = model.step(batches, setting.split);
+    auto& group = contexts[static_cast<std::size_t>(rank)].along(parallel::Axis::kContext);
+    InlineStream stream;
+    group.all_reduce(TensorView(&loss, DType::kF64, {1}), comm::ReduceOp::kSum, stream)->wait();
     const auto gradients = model.whole_gradients();
+    for (const TensorView gradient : gradients)
+      group.all_reduce(gradient, comm::ReduceOp::kSum, stream)->wait();
 
     nn::BatchView view = batches[1].view();
     nn::Pass pass = model.pass(view, false);
     pass.state = {};
     Chunk::Outputs outputs;
-    outputs.losses = model.new_memory(DType::kF64, {kRows * kLength});
+    outputs.losses = model.new_memory(DType::kF64, {kRows * kLength / context.size});
     model.chunk.infer(pass, {}, outputs);
 
     const std::lock_guard lock(mutex);
-    const std::vector<double> token_losses = Model::doubles(outputs.losses);
-    if (out.token_losses.empty()) out.loss = loss, out.token_losses = token_losses;
-    EXPECT_EQ(loss, out.loss) << "rank " << rank;
-    EXPECT_EQ(token_losses, out.token_losses) << "rank " << rank;
+    out.token_losses.resize(kRows * kLength, std::nan(""));
+    const auto tokens = parallel::local_tokens(context, kRows, kLength);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      double& to = out.token_losses[static_cast<std::size_t>(tokens[i])];
+      const double from = outputs.losses.as<double>()[i];
+      EXPECT_TRUE(std::isnan(to) || to == from) << "rank " << rank << " token " << i;
+      to = from;
+    }
+    if (rank == 0) out.loss = loss;
+    if (context.rank > 0) return;  // the same gradients as those of rank 0 of its group
     for (std::size_t p = 0; p < gradients.size(); ++p) {
       const auto& spec = model.chunk.params().specs()[p];
       collect(spec.shard, gradients[p], out);
@@ -194,6 +211,42 @@ TEST_P(TensorParallel, IsTheModelOfOneRank) {
     }
   }
 }
+
+class ContextParallel : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ContextParallel, IsTheModelOfOneRank) {
+  using parallel::ContextKind;
+  const Outcome one = run(GetParam(), {});
+  struct Ways {
+    parallel::ContextPlace context;
+    parallel::TensorPlace place;
+  };
+  for (const Ways& ways :
+       {Ways{{0, 2, ContextKind::kAllGather}, {}}, Ways{{0, 3, ContextKind::kAllGather}, {}},
+        Ways{{0, 2, ContextKind::kAllToAll}, {}}, Ways{{0, 4, ContextKind::kAllToAll}, {}},
+        Ways{{0, 2, ContextKind::kAllGather}, {0, 3, true}},
+        Ways{{0, 2, ContextKind::kAllToAll}, {0, 2, true}}}) {
+    const auto& context = ways.context;
+    if (context.kind == ContextKind::kAllToAll &&
+        GetParam().config.query_groups() % (context.size * ways.place.size) != 0)
+      continue;
+    if (kLength % (2 * context.size) != 0) continue;
+    SCOPED_TRACE(fmt::format("{} context ranks, kind {}, {} tensor ranks", context.size,
+                             static_cast<int>(context.kind), ways.place.size));
+    const Outcome many = run(GetParam(), {ways.place, nn::RecomputeLevel::kNone, false, context});
+    EXPECT_NEAR(many.loss, one.loss, 1e-12);
+    expect_close(many.token_losses, one.token_losses, "token losses");
+    ASSERT_EQ(many.gradients.size(), one.gradients.size());
+    for (const auto& [name, gradient] : one.gradients)
+      if (!name.ends_with("k.bias")) expect_close(many.gradients.at(name), gradient, name);
+    const Outcome again = run(GetParam(), {ways.place, nn::RecomputeLevel::kFull, true, context});
+    EXPECT_EQ(again.loss, many.loss);
+    EXPECT_EQ(again.gradients, many.gradients);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ContextParallel, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Models, TensorParallel, ::testing::ValuesIn(cases()),
                          [](const auto& test) { return std::string(test.param.name); });

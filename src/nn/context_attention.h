@@ -1,0 +1,19 @@
+// Core attention of a rank that holds some of the tokens of its sequences, and needs the keys of all
+// (context parallelism).
+//
+// All-gather: keys and values of the whole sequence are gathered in forward and again in backward, where
+// their gradients are added and scattered (Dubey et al. 2024, section 3.3.2). Each chunk of queries is a
+// segment whose keys end with its last query, so documents, windows and dropout are those of one rank.
+// All-to-all: for the time of the core, every rank has all tokens of some heads.
+#pragma once
+
+#include "nn/pass.h"
+#include "ops/attention.h"
+
+namespace stoa::nn {
+
+// `op` as for one rank with this rank's tokens: its segments are ignored.
+void context_attention(Pass& pass, const ops::AttentionForward& op);
+void context_attention(Pass& pass, const ops::AttentionBackward& op);
+
+}  // namespace stoa::nn

@@ -1,0 +1,152 @@
+// Tensor, sequence and context parallelism, alone and beside other axes, against one rank.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "layout_run.h"
+
+namespace stoa::layouts {
+namespace {
+
+using testing::IsEmpty;
+
+constexpr double kRounding = 1e-9;
+
+struct Row {
+  int tensor = 1;
+  bool sequence = false;
+  int context = 1;
+  parallel::ContextKind kind = parallel::ContextKind::kAllGather;
+  int data = 1, pipeline = 1;
+  const char* schedule = "1f1b";
+  int chunks = 0;
+
+  run::Layout layout() const {
+    run::Layout layout = layout_of(tensor, context, 1, data, pipeline);
+    layout.sequence_parallel = sequence;
+    layout.context_kind = kind;
+    layout.schedule = schedule;
+    layout.chunks = chunks;
+    return layout;
+  }
+};
+
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << "tp " << row.tensor << (row.sequence ? " sequence parallel" : "") << ", cp " << row.context
+       << " kind " << static_cast<int>(row.kind) << ", dp " << row.data << ", pp " << row.pipeline << " "
+       << row.schedule;
+}
+
+void expect_rows_close(const TestRun& run, const std::vector<Row>& rows) {
+  const RunResult one = run_layout(run, data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  for (const Row& row : rows) {
+    SCOPED_TRACE(testing::PrintToString(row));
+    EXPECT_THAT(differences(one, run_layout(run, row.layout()), kRounding), IsEmpty());
+  }
+}
+
+TestRun short_run() {
+  TestRun run = tiny_run();
+  run.steps = 4;
+  return run;
+}
+
+const std::vector<Row>& tensor_rows() {
+  static const std::vector<Row> rows{{2, false}, {2, true}, {3, false}, {3, true}, {4, false}, {4, true}};
+  return rows;
+}
+
+TestRun llama() {
+  TestRun run = short_run();
+  auto& c = run.config;
+  c.position_embedding_type = model::PositionEmbedding::kRope;
+  c.normalization = model::Normalization::kRmsNorm;
+  c.activation = model::Activation::kSwiglu;
+  c.bias = model::BiasKind::kNone;
+  c.ffn_hidden_size = 22;
+  c.share_embeddings_and_output_weights = false;
+  c.qk_layernorm = true;
+  return run;
+}
+
+TEST(TensorParallel, TiedWithDropoutAndGroups) {
+  expect_rows_close(tiny_run(), {{2, true}, {3, false}});
+  expect_rows_close(short_run(), {{2, false}, {3, true}, {4, false}, {4, true}});
+}
+
+TEST(TensorParallel, GatedUntiedOneKeyHead) {
+  TestRun run = llama();
+  run.config.num_query_groups = 1;
+  run.steps = 3;
+  expect_rows_close(run, tensor_rows());
+}
+
+TEST(TensorParallel, PackedDocumentsWindowAllHeads) {
+  TestRun run = llama();
+  run.config.num_query_groups = 4;
+  run.config.window_size = 3;
+  run.packed = true;
+  run.micro_batch = 2;
+  run.steps = 3;
+  expect_rows_close(run, tensor_rows());
+}
+
+TEST(TensorParallel, BesideDataAndPipeline) {
+  const auto gather = parallel::ContextKind::kAllGather;
+  expect_rows_close(short_run(), {{2, true, 1, gather, 2, 1},
+                                  {2, false, 1, gather, 1, 2},
+                                  {2, true, 1, gather, 1, 2, "zb-h1"},
+                                  {2, true, 1, gather, 1, 2, "interleaved", 2},
+                                  {2, true, 1, gather, 2, 2, "zb-v", 2}});
+}
+
+TEST(ContextParallel, GatheredKeysAndExchangedHeads) {
+  const auto gather = parallel::ContextKind::kAllGather, exchange = parallel::ContextKind::kAllToAll;
+  for (const bool packed : {false, true}) {
+    TestRun run = packed ? llama() : short_run();
+    run.packed = packed;
+    run.micro_batch = packed ? 2 : 1;
+    if (packed) run.config.window_size = 5;
+    run.steps = 3;
+    expect_rows_close(run, {{1, false, 2, gather},
+                            {1, false, 3, gather},
+                            {1, false, 2, exchange},
+                            {2, true, 2, gather},
+                            {3, true, 2, gather, 2, 1},
+                            {1, false, 2, exchange, 2, 2},
+                            {2, true, 2, gather, 1, 2, "zb-h1"}});
+  }
+}
+
+TEST(TensorParallel, RecomputationAndScheduleChangeNoBit) {
+  for (const Row& row : {Row{2, false}, Row{2, true}, Row{2, true, 2}}) {
+    SCOPED_TRACE(testing::PrintToString(row));
+    TestRun run = short_run();
+    run.steps = 3;
+    const RunResult kept = run_layout(run, row.layout());
+    Row other = row;
+    other.pipeline = 2;
+    other.schedule = "zb-h1";
+    EXPECT_THAT(differences(kept, run_layout(run, other.layout()), 0), IsEmpty());
+    for (const auto granularity :
+         {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
+      run.config.recompute = {granularity, {}, {}};
+      EXPECT_THAT(differences(kept, run_layout(run, row.layout()), 0), IsEmpty());
+    }
+  }
+}
+
+TEST(TensorParallel, WhatCannotBeSplitIsRefused) {
+  EXPECT_THROW(run_layout(short_run(), Row{5, false}.layout()), ConfigError);     // 4 heads
+  EXPECT_THROW(run_layout(short_run(), Row{1, false, 4}.layout()), ConfigError);  // 12 tokens in 8 chunks
+  TestRun run = short_run();
+  run.config.encoder_seq_length = 11;
+  EXPECT_THROW(run_layout(run, Row{2, true}.layout()), ConfigError);
+  run = short_run();
+  run.config.num_query_groups = 1;
+  EXPECT_THROW(run_layout(run, (Row{1, false, 2, parallel::ContextKind::kAllToAll}).layout()), ConfigError);
+}
+
+}  // namespace
+}  // namespace stoa::layouts
