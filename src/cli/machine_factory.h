@@ -23,11 +23,6 @@ struct MachineOptions {
 // (ops/cpu/self_check.h) a warning says so, and the next best is taken.
 ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name);
 
-inline constexpr const char* kCudaHelp =
-    "For --backend cuda, separated by commas: tf32 (fp32 products by TF32), tune (time matrix algorithms), "
-    "deterministic "
-    "(the same bits in every run), graphs (steps as CUDA graphs), own-attention (without cuDNN), device=N";
-
 int available_cores();  // that this process may run on
 
 inline constexpr const char* kCudaHelp =

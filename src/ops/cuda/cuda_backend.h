@@ -9,11 +9,11 @@
 #include "ops/backend.h"
 #include "ops/cuda/attention_library.h"
 #include "ops/cuda/matmul.h"
-#include "ops/cuda/without_experts.h"
+#include "ops/cuda/cpu_only.h"
 
 namespace stoa::ops::cuda {
 
-class CudaBackend final : public WithoutExperts {
+class CudaBackend final : public CpuOnly {
  public:
   // `attention` may be null: the kernels of our own do all attention.
   CudaBackend(std::shared_ptr<MatmulLibrary> matmul, std::shared_ptr<AttentionLibrary> attention,
@@ -62,8 +62,8 @@ class CudaBackend final : public WithoutExperts {
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;
 
-  using WithoutExperts::execute;
-  using WithoutExperts::workspace_bytes;
+  using CpuOnly::execute;
+  using CpuOnly::workspace_bytes;
 
  private:
   std::shared_ptr<MatmulLibrary> matmul_;

@@ -1,0 +1,25 @@
+// What has no kernels on GPUs yet, experts and rows moved between context-parallel ranks, is refused by name.
+#pragma once
+
+#include "ops/backend.h"
+
+namespace stoa::ops::cuda {
+
+using CpuOnlyOps =
+    OpList<CopyRows, RouterForward, RouterBackward, GroupByExpert, GatherRows, SumRows, ScaleRows,
+           ScaleRowsBackward, GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight>;
+
+class CpuOnly : public ForwardOps<CpuOnly, Backend, CpuOnlyOps> {
+ public:
+  template <class Op>
+  void apply(const Op&, Resources) {
+    fail<ConfigError>("{}: experts and context parallelism do not run on a GPU yet: use --backend cpu",
+                      Op::kName);
+  }
+  template <class Op>
+  std::size_t workspace(const Op&) const {
+    return 0;
+  }
+};
+
+}  // namespace stoa::ops::cuda
