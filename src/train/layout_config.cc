@@ -32,10 +32,12 @@ void declare(Section<LayoutConfig>& s) {
       .range(1, kMaxRanks)
       .help("Stages: each rank holds some of the layers.");
   s.field("context_parallel_size", &C::context_parallel_size)
-      .check([](const std::int64_t& n) { return n == 1 ? "" : "1: context parallelism is not built yet"; })
+      .check([](const std::int64_t& n) {
+        return n == 1 ? "" : "1: context parallelism is not joined to training yet";
+      })
       .help("Ranks that share a sequence. Not built yet: 1.");
   s.field("expert_model_parallel_size", &C::expert_model_parallel_size)
-      .check([](const std::int64_t& n) { return n == 1 ? "" : "1: mixtures of experts are not built yet"; })
+      .check([](const std::int64_t& n) { return n == 1 ? "" : "1: experts are not split over ranks yet"; })
       .help("Ranks that share the experts. Not built yet: 1.");
   s.field("sequence_parallel", &C::sequence_parallel)
       .help(

@@ -209,6 +209,10 @@ void Trainer::start_or_resume() {
 }
 
 void Trainer::announce() {
+  const bool wanted = config_.trainer.val_check_interval > 0 && !config_.trainer.sample_prompts.empty();
+  if (first() && wanted && !rank_->decoder())
+    parts_.console.warn(
+        "trainer.sample_prompts: no text is drawn, no rank of this layout holds the whole model");
   const model::Gpt& m = plan_->options.model;
   RunStart start;
   start.name = config_.name;
