@@ -172,7 +172,7 @@ void CudnnAttention::run(const DenseAttention& problem, const AttentionPointers&
     tensors[kDout] = const_cast<void*>(x.dout);
     tensors[kDq] = x.dq, tensors[kDk] = x.dk, tensors[kDv] = x.dv;
   }
-  const fe::error_t error = p.graph->execute(handle_, tensors, workspace);
+  fe::error_t error = p.graph->execute(handle_, tensors, workspace);
   require<DeviceError>(error.is_good(), "cuda: attention{} by cuDNN ({} x {} tokens, {} heads of {}): {}",
                        problem.backward ? " backward" : "", problem.batch, problem.length, problem.heads,
                        problem.d, error.get_message());
