@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
-#include "base/philox.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
+#include "cli/random_batch.h"
 #include "cli/schema.h"
 #include "comm/threads/thread_world.h"
 #include "parallel/thread_contexts.h"
@@ -37,26 +37,6 @@ struct Candidate {
   std::vector<double> seconds;                   // of every round
   std::vector<std::vector<std::string>> traces;  // by rank, one per traced round
 };
-
-data::Batch random_batch(std::int64_t rows, const run::TrainingOptions& options) {
-  data::Batch batch;
-  batch.resize(rows, options.length);
-  const auto key = philox_key(1, RandomPurpose::kTest, "bench pipeline");
-  const auto vocabulary = static_cast<std::uint64_t>(options.model.vocabulary);
-  for (std::int64_t i = 0; i < rows * options.length; ++i) {
-    const auto index = static_cast<std::uint64_t>(i);
-    batch.tokens[i] = static_cast<std::int32_t>(philox_word(key, 2 * index) % vocabulary);
-    batch.labels[i] = static_cast<std::int32_t>(philox_word(key, 2 * index + 1) % vocabulary);
-    batch.position_ids[i] = static_cast<std::int32_t>(i % options.length);
-    batch.loss_mask[i] = 1;
-  }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    batch.cu_seqlens.insert(batch.cu_seqlens.end(), {0, static_cast<std::int32_t>(options.length)});
-    batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));
-  }
-  batch.valid_tokens = rows * options.length;
-  return batch;
-}
 
 // What the computations took, without what they waited for, and what the end of a step adds to them.
 struct Measured {
@@ -120,7 +100,8 @@ void run_candidates(std::vector<Candidate>& candidates, const BenchPipelineArgum
       ranks.back()->initialize();
     }
     const std::int64_t rows = candidates[0].options.micro_batch * arguments.microbatches;
-    const data::Batch batch = random_batch(rows, candidates[0].options);
+    const data::Batch batch =
+        random_batch(rows, candidates[0].options.length, candidates[0].options.model.vocabulary);
     for (std::int64_t round = -1; round < arguments.rounds + kTraced; ++round)
       for (std::size_t c = 0; c < candidates.size(); ++c) {
         const bool traced = round >= arguments.rounds;

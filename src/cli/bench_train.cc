@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
-#include "base/philox.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
+#include "cli/random_batch.h"
 #include "cli/schema.h"
 #include "run/gemm_rate.h"
 #include "train/launch.h"
@@ -31,30 +31,6 @@ struct BenchTrainArguments {
 
 // Steps of the schedules where the configuration says nothing: their end is out of sight.
 constexpr std::int64_t kHorizon = 1000000;
-
-// `part`: ranks with different data have different tokens.
-data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,
-                         std::uint64_t part) {
-  data::Batch batch;
-  batch.resize(rows, length);
-  const auto key = philox_key(1 + part, RandomPurpose::kTest, "bench");
-  for (std::int64_t i = 0; i < rows * length; ++i) {
-    batch.tokens[i] = static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i)) %
-                                                static_cast<std::uint64_t>(vocabulary));
-    batch.labels[i] =
-        static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i + rows * length)) %
-                                  static_cast<std::uint64_t>(vocabulary));
-    batch.position_ids[i] = static_cast<std::int32_t>(i % length);
-    batch.loss_mask[i] = 1;
-  }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    batch.cu_seqlens.push_back(0);
-    batch.cu_seqlens.push_back(static_cast<std::int32_t>(length));
-    batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));
-  }
-  batch.valid_tokens = rows * length;
-  return batch;
-}
 
 struct Measured {
   std::vector<double> seconds;  // of the steps that count

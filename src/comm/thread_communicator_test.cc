@@ -172,10 +172,10 @@ TEST(MetaCommunicator, CountsAndTouchesNothing) {
   comm.all_reduce(x, ReduceOp::kSum, stream)->wait();
   comm.all_reduce(x, ReduceOp::kSum, stream)->wait();
   comm.send(x, 0, stream)->wait();
-  EXPECT_EQ(comm.count(Traffic::kAllReduce).calls, 2);
-  EXPECT_EQ(comm.count(Traffic::kAllReduce).bytes, 60);
-  EXPECT_EQ(comm.count(Traffic::kSend).bytes, 30);
-  EXPECT_EQ(comm.count(Traffic::kAllGather).calls, 0);
+  EXPECT_EQ(comm.count(OperationKind::kAllReduce).calls, 2);
+  EXPECT_EQ(comm.count(OperationKind::kAllReduce).bytes, 60);
+  EXPECT_EQ(comm.count(OperationKind::kSend).bytes, 30);
+  EXPECT_EQ(comm.count(OperationKind::kAllGather).calls, 0);
 }
 
 }  // namespace

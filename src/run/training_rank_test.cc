@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "data/whole_rows.h"
 #include "device/host/host_device.h"
 #include "device/meta/meta_device.h"
 #include "ops/cpu/cpu_backend.h"
@@ -52,18 +53,13 @@ TrainingOptions micro_options(std::int64_t seed, DType type) {
 }
 
 data::Batch batch_of(std::int64_t rows, std::int64_t length, std::int64_t first) {
-  data::Batch batch;
-  batch.resize(rows, length);
-  for (std::int64_t i = 0; i < rows * length; ++i) {
-    batch.tokens[i] = static_cast<std::int32_t>((first * 7 + i * 13 + i / 5) % 61);
-    batch.labels[i] = static_cast<std::int32_t>((batch.tokens[i] * 3 + 1) % 61);
-    batch.position_ids[i] = static_cast<std::int32_t>(i % length);
-    batch.loss_mask[i] = i % 7 == 0 ? 0.0f : 1.0f;
-    batch.valid_tokens += i % 7 != 0;
-  }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    batch.cu_seqlens.insert(batch.cu_seqlens.end(), {0, static_cast<std::int32_t>(length)});
-    batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));
+  data::Batch batch = data::whole_rows(rows, length, [&](std::int64_t i) {
+    const std::int64_t token = (first * 7 + i * 13 + i / 5) % 61;
+    return std::pair(static_cast<std::int32_t>(token), static_cast<std::int32_t>((token * 3 + 1) % 61));
+  });
+  for (std::size_t i = 0; i < batch.loss_mask.size(); i += 7) {
+    batch.loss_mask[i] = 0;
+    --batch.valid_tokens;
   }
   return batch;
 }

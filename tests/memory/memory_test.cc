@@ -6,6 +6,7 @@
 #include "block_counter.h"
 #include "cli/machine_factory.h"
 #include "cli/schema.h"
+#include "data/whole_rows.h"
 #include "plan/memory_plan.h"
 #include "train/trainer.h"
 #include "train/training_plan.h"
@@ -74,22 +75,9 @@ train::RunConfig configuration(const Arguments& more) {
 }
 
 data::Batch batch_of(const train::TrainingPlan& plan) {
-  data::Batch batch;
-  const std::int64_t rows = plan.batch.largest(), length = plan.options.length;
-  batch.resize(rows, length);
-  for (std::int64_t i = 0; i < rows * length; ++i) {
-    batch.tokens[i] = static_cast<std::int32_t>(i * 7 % 301);
-    batch.labels[i] = static_cast<std::int32_t>((i * 7 + 7) % 301);
-    batch.position_ids[i] = static_cast<std::int32_t>(i % length);
-    batch.loss_mask[i] = 1;
-  }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    batch.cu_seqlens.push_back(0);
-    batch.cu_seqlens.push_back(static_cast<std::int32_t>(length));
-    batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));
-  }
-  batch.valid_tokens = rows * length;
-  return batch;
+  return data::whole_rows(plan.batch.largest(), plan.options.length, [](std::int64_t i) {
+    return std::pair(static_cast<std::int32_t>(i * 7 % 301), static_cast<std::int32_t>((i * 7 + 7) % 301));
+  });
 }
 
 void expect_exact(const train::RunConfig& config) {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <thread>
 
+#include "comm/operation_kind.h"
 #include "device/host/inline_stream.h"
 
 namespace stoa::comm {
@@ -23,32 +24,26 @@ struct CheckCommunicator::Pending {
 
 namespace {
 
-enum Operation : std::int64_t {
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kAllToAllV,
-  kBroadcast,
-  kTransfer,
-  kBarrier
-};
-
-std::string text(const std::int64_t* record) {
-  constexpr std::array<const char*, 8> names{"all_reduce",   "all_gather", "reduce_scatter", "all_to_all",
-                                             "all_to_all_v", "broadcast",  "transfer",       "barrier"};
-  if (record[0] < 0 || record[0] > kBarrier) return fmt::format("operation number {}", record[0]);
-  std::string detail;
-  if (record[0] == kAllReduce) detail = record[3] == 0 ? "(sum)" : "(max)";
-  if (record[0] == kBroadcast) detail = fmt::format(" from member {}", record[3]);
-  if (record[0] == kBarrier) return "barrier";
-  return fmt::format("{}{} of {} bytes{} {}", names[record[0]], detail, record[1],
-                     record[0] == kAllToAllV ? " per row" : "", name_of(static_cast<DType>(record[2])));
+std::string tensor_text(const std::int64_t* record) {
+  const bool rows = record[0] == static_cast<std::int64_t>(OperationKind::kAllToAllV);
+  return fmt::format("{} bytes{} {}", record[1], rows ? " per row" : "",
+                     name_of(static_cast<DType>(record[2])));
 }
 
-CheckCommunicator::Record record_of(Operation operation, const TensorView& view, std::int64_t detail = 0) {
-  return {operation, static_cast<std::int64_t>(view.bytes()), static_cast<std::int64_t>(view.dtype), detail,
-          0};
+std::string text(const std::int64_t* record) {
+  if (record[0] < 0 || record[0] >= static_cast<std::int64_t>(kOperationNames.size()))
+    return fmt::format("operation number {}", record[0]);
+  const auto kind = static_cast<OperationKind>(record[0]);
+  if (kind == OperationKind::kBarrier) return std::string(name_of(kind));
+  std::string detail;
+  if (kind == OperationKind::kAllReduce) detail = record[3] == 0 ? "(sum)" : "(max)";
+  if (kind == OperationKind::kBroadcast) detail = fmt::format(" from member {}", record[3]);
+  return fmt::format("{}{} of {}", name_of(kind), detail, tensor_text(record));
+}
+
+CheckCommunicator::Record record_of(OperationKind kind, const TensorView& view, std::int64_t detail = 0) {
+  return {static_cast<std::int64_t>(kind), static_cast<std::int64_t>(view.bytes()),
+          static_cast<std::int64_t>(view.dtype), detail, 0};
 }
 
 TensorView view_of(std::int64_t* values, std::int64_t count) {
@@ -111,7 +106,7 @@ void CheckCommunicator::post_front(std::size_t channel) {
           "{}: operation {} differs: member 0 asks for {} (its number {}), member {} for {} (its number {})",
           label(), front->mine[4], text(first), first[4], m, text(other), other[4]);
     fail<CommError>("{}: transfer {} differs: member {} sends {}, member {} receives {}", label(),
-                    front->mine[4], channel - 1, text(other), rank(), text(first));
+                    front->mine[4], channel - 1, tensor_text(other), rank(), tensor_text(first));
   }
   if (front->post) front->data = front->post();
 }
@@ -166,22 +161,22 @@ std::unique_ptr<Event> CheckCommunicator::collective(Record record, Stream& stre
 }
 
 std::unique_ptr<Event> CheckCommunicator::all_reduce(TensorView data, ReduceOp op, Stream& stream) {
-  return collective(record_of(kAllReduce, data, static_cast<std::int64_t>(op)), stream,
+  return collective(record_of(OperationKind::kAllReduce, data, static_cast<std::int64_t>(op)), stream,
                     [this, data, op, &stream] { return data_->all_reduce(data, op, stream); });
 }
 
 std::unique_ptr<Event> CheckCommunicator::all_gather(TensorView in, TensorView out, Stream& stream) {
-  return collective(record_of(kAllGather, in), stream,
+  return collective(record_of(OperationKind::kAllGather, in), stream,
                     [this, in, out, &stream] { return data_->all_gather(in, out, stream); });
 }
 
 std::unique_ptr<Event> CheckCommunicator::reduce_scatter(TensorView in, TensorView out, Stream& stream) {
-  return collective(record_of(kReduceScatter, in), stream,
+  return collective(record_of(OperationKind::kReduceScatter, in), stream,
                     [this, in, out, &stream] { return data_->reduce_scatter(in, out, stream); });
 }
 
 std::unique_ptr<Event> CheckCommunicator::all_to_all(TensorView in, TensorView out, Stream& stream) {
-  return collective(record_of(kAllToAll, in), stream,
+  return collective(record_of(OperationKind::kAllToAll, in), stream,
                     [this, in, out, &stream] { return data_->all_to_all(in, out, stream); });
 }
 
@@ -189,7 +184,7 @@ std::unique_ptr<Event> CheckCommunicator::all_to_all_v(TensorView in, std::span<
                                                        TensorView out,
                                                        std::span<const std::int64_t> receive_rows,
                                                        Stream& stream) {
-  Record record = record_of(kAllToAllV, in);
+  Record record = record_of(OperationKind::kAllToAllV, in);
   record[1] = in.shape.inner() * static_cast<std::int64_t>(size_of(in.dtype));
   return collective(
       record, stream,
@@ -200,14 +195,14 @@ std::unique_ptr<Event> CheckCommunicator::all_to_all_v(TensorView in, std::span<
 }
 
 std::unique_ptr<Event> CheckCommunicator::broadcast(TensorView data, int root, Stream& stream) {
-  return collective(record_of(kBroadcast, data, root), stream,
+  return collective(record_of(OperationKind::kBroadcast, data, root), stream,
                     [this, data, root, &stream] { return data_->broadcast(data, root, stream); });
 }
 
 std::unique_ptr<Event> CheckCommunicator::send(TensorView data, int peer, Stream& stream) {
   auto pending = std::make_shared<Pending>();
   pending->channel = waiting_.size();
-  pending->mine = record_of(kTransfer, data);
+  pending->mine = record_of(OperationKind::kSend, data);
   require<CommError>(peer >= 0 && peer < size(), "{}: send to peer {}, peers are 0 to {}", label(), peer,
                      size() - 1);
   pending->mine[4] = sent_[peer]++;
@@ -220,7 +215,7 @@ std::unique_ptr<Event> CheckCommunicator::receive(TensorView data, int peer, Str
   require<CommError>(peer >= 0 && peer < size(), "{}: receive from peer {}, peers are 0 to {}", label(), peer,
                      size() - 1);
   auto pending = std::make_shared<Pending>();
-  pending->mine = record_of(kTransfer, data);
+  pending->mine = record_of(OperationKind::kSend, data);
   pending->theirs.resize(kFields);
   pending->post = [this, data, peer, &stream] { return data_->receive(data, peer, stream); };
   pending->control = control_->receive(view_of(pending->theirs.data(), kFields), peer, stream);
@@ -232,7 +227,7 @@ std::unique_ptr<Event> CheckCommunicator::receive(TensorView data, int peer, Str
 
 void CheckCommunicator::barrier() {
   InlineStream stream;
-  collective({kBarrier, 0, 0, 0, 0}, stream, [this, &stream] {
+  collective({static_cast<std::int64_t>(OperationKind::kBarrier), 0, 0, 0, 0}, stream, [this, &stream] {
     data_->barrier();
     return stream.record();
   })->wait();

@@ -5,21 +5,9 @@
 #include <cstdint>
 
 #include "comm/communicator.h"
+#include "comm/operation_kind.h"
 
 namespace stoa::comm {
-
-enum class Traffic : std::uint8_t {
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kAllToAllV,
-  kBroadcast,
-  kSend,
-  kReceive,
-  kBarrier,
-  kCount
-};
 
 class MetaCommunicator final : public Communicator {
  public:
@@ -30,7 +18,7 @@ class MetaCommunicator final : public Communicator {
 
   MetaCommunicator(std::string label, int size, int rank);
 
-  const Count& count(Traffic operation) const { return counts_[static_cast<int>(operation)]; }
+  const Count& count(OperationKind operation) const { return counts_[static_cast<std::size_t>(operation)]; }
 
   int size() const override { return size_; }
   int rank() const override { return rank_; }
@@ -43,14 +31,14 @@ class MetaCommunicator final : public Communicator {
   std::unique_ptr<Event> broadcast(TensorView data, int root, Stream& stream) override;
   std::unique_ptr<Event> send(TensorView data, int peer, Stream& stream) override;
   std::unique_ptr<Event> receive(TensorView data, int peer, Stream& stream) override;
-  void barrier() override { ++counts_[static_cast<int>(Traffic::kBarrier)].calls; }
+  void barrier() override { ++counts_[static_cast<std::size_t>(OperationKind::kBarrier)].calls; }
 
  private:
-  std::unique_ptr<Event> add(Traffic operation, const TensorView& view, Stream& stream);
+  std::unique_ptr<Event> add(OperationKind operation, const TensorView& view, Stream& stream);
 
   const int size_;
   const int rank_;
-  std::array<Count, static_cast<int>(Traffic::kCount)> counts_{};
+  std::array<Count, kOperationNames.size()> counts_{};
 };
 
 }  // namespace stoa::comm

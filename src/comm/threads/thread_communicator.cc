@@ -54,7 +54,7 @@ ThreadCommunicator::ThreadCommunicator(ThreadGroup& group, int member)
       sent_(static_cast<std::size_t>(group.size())),
       received_(static_cast<std::size_t>(group.size())) {}
 
-std::unique_ptr<Event> ThreadCommunicator::collective(ThreadOperationKind kind, ReduceOp op, int root,
+std::unique_ptr<Event> ThreadCommunicator::collective(OperationKind kind, ReduceOp op, int root,
                                                       ThreadPart part) {
   std::vector<int> ranks;
   for (int m = 0; m < size(); ++m) ranks.push_back(group_.world_rank(m));
@@ -66,22 +66,22 @@ std::unique_ptr<Event> ThreadCommunicator::collective(ThreadOperationKind kind, 
 
 std::unique_ptr<Event> ThreadCommunicator::all_reduce(TensorView data, ReduceOp op, Stream&) {
   check_host_view(caller(), data, "all_reduce");
-  return collective(ThreadOperationKind::kAllReduce, op, 0, {data, data, {}, {}, {}, {}});
+  return collective(OperationKind::kAllReduce, op, 0, {data, data, {}, {}, {}, {}});
 }
 
 std::unique_ptr<Event> ThreadCommunicator::all_gather(TensorView in, TensorView out, Stream&) {
   check_all_gather(caller(), in, out);
-  return collective(ThreadOperationKind::kAllGather, ReduceOp::kSum, 0, {in, out, {}, {}, {}, {}});
+  return collective(OperationKind::kAllGather, ReduceOp::kSum, 0, {in, out, {}, {}, {}, {}});
 }
 
 std::unique_ptr<Event> ThreadCommunicator::reduce_scatter(TensorView in, TensorView out, Stream&) {
   check_reduce_scatter(caller(), in, out);
-  return collective(ThreadOperationKind::kReduceScatter, ReduceOp::kSum, 0, {in, out, {}, {}, {}, {}});
+  return collective(OperationKind::kReduceScatter, ReduceOp::kSum, 0, {in, out, {}, {}, {}, {}});
 }
 
 std::unique_ptr<Event> ThreadCommunicator::all_to_all(TensorView in, TensorView out, Stream&) {
   check_all_to_all(caller(), in, out);
-  return collective(ThreadOperationKind::kAllToAll, ReduceOp::kSum, 0, {in, out, {}, {}, {}, {}});
+  return collective(OperationKind::kAllToAll, ReduceOp::kSum, 0, {in, out, {}, {}, {}, {}});
 }
 
 std::unique_ptr<Event> ThreadCommunicator::all_to_all_v(TensorView in,
@@ -89,7 +89,7 @@ std::unique_ptr<Event> ThreadCommunicator::all_to_all_v(TensorView in,
                                                         TensorView out,
                                                         std::span<const std::int64_t> receive_rows, Stream&) {
   check_all_to_all_v(caller(), in, send_rows, out, receive_rows);
-  return collective(ThreadOperationKind::kAllToAllV, ReduceOp::kSum, 0,
+  return collective(OperationKind::kAllToAllV, ReduceOp::kSum, 0,
                     {in,
                      out,
                      {send_rows.begin(), send_rows.end()},
@@ -100,14 +100,14 @@ std::unique_ptr<Event> ThreadCommunicator::all_to_all_v(TensorView in,
 
 std::unique_ptr<Event> ThreadCommunicator::broadcast(TensorView data, int root, Stream&) {
   check_broadcast(caller(), data, root);
-  return collective(ThreadOperationKind::kBroadcast, ReduceOp::kSum, root, {data, data, {}, {}, {}, {}});
+  return collective(OperationKind::kBroadcast, ReduceOp::kSum, root, {data, data, {}, {}, {}, {}});
 }
 
 std::unique_ptr<Event> ThreadCommunicator::transfer(TensorView in, TensorView out, int source,
                                                     int destination, std::uint64_t number) {
   const int index = source == member_ ? 0 : 1;
   auto operation = std::make_shared<ThreadOperation>(
-      ThreadOperationKind::kTransfer, ReduceOp::kSum, 0,
+      OperationKind::kSend, ReduceOp::kSum, 0,
       std::vector<int>{group_.world_rank(source), group_.world_rank(destination)});
   return std::make_unique<ThreadEvent>(group_,
                                        group_.post({source, destination, number}, std::move(operation), index,
@@ -127,8 +127,6 @@ std::unique_ptr<Event> ThreadCommunicator::receive(TensorView data, int peer, St
   return transfer({}, data, peer, member_, received_[peer]++);
 }
 
-void ThreadCommunicator::barrier() {
-  collective(ThreadOperationKind::kBarrier, ReduceOp::kSum, 0, {})->wait();
-}
+void ThreadCommunicator::barrier() { collective(OperationKind::kBarrier, ReduceOp::kSum, 0, {})->wait(); }
 
 }  // namespace stoa::comm

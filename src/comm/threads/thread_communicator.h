@@ -30,7 +30,7 @@ class ThreadCommunicator final : public Communicator {
   void barrier() override;
 
  private:
-  std::unique_ptr<Event> collective(ThreadOperationKind kind, ReduceOp op, int root, ThreadPart part);
+  std::unique_ptr<Event> collective(OperationKind kind, ReduceOp op, int root, ThreadPart part);
   std::unique_ptr<Event> transfer(TensorView in, TensorView out, int source, int destination,
                                   std::uint64_t number);
   Caller caller() const { return {label(), size(), member_}; }

@@ -53,7 +53,7 @@ std::shared_ptr<ThreadOperation> ThreadGroup::post(Key key, std::shared_ptr<Thre
     const std::string message = fmt::format("{} group (ranks {}): operation {} does not match: {}", name_,
                                             fmt::join(ranks_, ", "), std::get<2>(key), wrong);
     operation->withdraw();
-    world_.abort(ranks_[operation->kind == ThreadOperationKind::kTransfer ? 0 : index], message);
+    world_.abort(ranks_[operation->kind == OperationKind::kSend ? 0 : index], message);
     throw CommError(message);
   }
   if (complete) {

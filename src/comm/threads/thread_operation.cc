@@ -21,39 +21,22 @@ std::byte* at(const TensorView& view, std::int64_t element) {
 
 }  // namespace
 
-ThreadOperation::ThreadOperation(ThreadOperationKind operation, ReduceOp reduce, int from,
-                                 std::vector<int> members)
+ThreadOperation::ThreadOperation(OperationKind operation, ReduceOp reduce, int from, std::vector<int> members)
     : kind(operation), op(reduce), root(from), ranks(std::move(members)), parts(ranks.size()) {}
 
 std::string_view ThreadOperation::name(int member) const {
-  switch (kind) {
-    case ThreadOperationKind::kAllReduce:
-      return op == ReduceOp::kSum ? "all_reduce(sum)" : "all_reduce(max)";
-    case ThreadOperationKind::kAllGather:
-      return "all_gather";
-    case ThreadOperationKind::kReduceScatter:
-      return "reduce_scatter";
-    case ThreadOperationKind::kAllToAll:
-      return "all_to_all";
-    case ThreadOperationKind::kAllToAllV:
-      return "all_to_all_v";
-    case ThreadOperationKind::kBroadcast:
-      return "broadcast";
-    case ThreadOperationKind::kTransfer:
-      return member == 0 ? "send" : "receive";
-    case ThreadOperationKind::kBarrier:
-      return "barrier";
-  }
-  return "";
+  if (kind == OperationKind::kAllReduce) return op == ReduceOp::kSum ? "all_reduce(sum)" : "all_reduce(max)";
+  if (kind == OperationKind::kSend && member == 1) return name_of(OperationKind::kReceive);
+  return name_of(kind);
 }
 
 std::string ThreadOperation::text(int member) const {
   const ThreadPart& part = parts[member];
-  if (kind == ThreadOperationKind::kBarrier) return "barrier";
-  const bool receiver = kind == ThreadOperationKind::kTransfer && member == 1;
+  if (kind == OperationKind::kBarrier) return "barrier";
+  const bool receiver = kind == OperationKind::kSend && member == 1;
   const TensorView& view = receiver ? part.out : part.in;
   std::string text = fmt::format("{} {} ({} bytes)", name(member), view.text(), view.bytes());
-  if (kind == ThreadOperationKind::kBroadcast) text += fmt::format(" from rank {}", ranks[root]);
+  if (kind == OperationKind::kBroadcast) text += fmt::format(" from rank {}", ranks[root]);
   return text;
 }
 
@@ -62,7 +45,7 @@ std::string ThreadOperation::mismatch() const {
   const auto differ = [&](int a, int b) {
     return fmt::format("rank {} asks for {}, rank {} for {}", ranks[a], text(a), ranks[b], text(b));
   };
-  if (kind == ThreadOperationKind::kTransfer) {
+  if (kind == OperationKind::kSend) {
     const bool fits =
         parts[0].in.dtype == parts[1].out.dtype && parts[0].in.elements() == parts[1].out.elements();
     return fits ? "" : differ(0, 1);
@@ -71,11 +54,10 @@ std::string ThreadOperation::mismatch() const {
     const TensorView& first = parts[0].in;
     const TensorView& other = parts[m].in;
     if (first.dtype != other.dtype) return differ(0, m);
-    if (kind != ThreadOperationKind::kAllToAllV && first.elements() != other.elements()) return differ(0, m);
-    if (kind == ThreadOperationKind::kAllToAllV && first.shape.inner() != other.shape.inner())
-      return differ(0, m);
+    if (kind != OperationKind::kAllToAllV && first.elements() != other.elements()) return differ(0, m);
+    if (kind == OperationKind::kAllToAllV && first.shape.inner() != other.shape.inner()) return differ(0, m);
   }
-  if (kind == ThreadOperationKind::kAllToAllV)
+  if (kind == OperationKind::kAllToAllV)
     for (int s = 0; s < size; ++s)
       for (int d = 0; d < size; ++d)
         if (parts[s].send_rows[d] != parts[d].receive_rows[s])
@@ -89,23 +71,23 @@ void ThreadOperation::start() {
   for (const ThreadPart& part : parts) bytes_ = std::max({bytes_, part.in.bytes(), part.out.bytes()});
   const std::int64_t elements = parts[0].in.elements();
   switch (kind) {
-    case ThreadOperationKind::kBarrier:
+    case OperationKind::kBarrier:
       tasks_ = 0;
       bytes_ = 0;
       break;
-    case ThreadOperationKind::kTransfer:
+    case OperationKind::kSend:
       tasks_ = 1;
       break;
-    case ThreadOperationKind::kAllReduce:
+    case OperationKind::kAllReduce:
       chunk_ = kReduceChunk;
       tasks_ = chunks_ = size == 1 ? 0 : (elements + chunk_ - 1) / chunk_;
       break;
-    case ThreadOperationKind::kReduceScatter:
+    case OperationKind::kReduceScatter:
       chunk_ = kReduceChunk;
       chunks_ = (elements / size + chunk_ - 1) / chunk_;
       tasks_ = chunks_ * size;
       break;
-    case ThreadOperationKind::kBroadcast:
+    case OperationKind::kBroadcast:
       tasks_ = size;
       break;
     default:
@@ -144,13 +126,13 @@ void ThreadOperation::copy_to(int destination, int source) {
   const TensorView& out = parts[destination].out;
   const std::int64_t size = static_cast<std::int64_t>(parts.size());
   std::int64_t from = 0, to = 0, count = in.elements();
-  if (kind == ThreadOperationKind::kAllGather) {
+  if (kind == OperationKind::kAllGather) {
     to = source * count;
-  } else if (kind == ThreadOperationKind::kAllToAll) {
+  } else if (kind == OperationKind::kAllToAll) {
     count /= size;
     from = destination * count;
     to = source * count;
-  } else if (kind == ThreadOperationKind::kAllToAllV) {
+  } else if (kind == OperationKind::kAllToAllV) {
     const std::int64_t width = in.shape.inner();
     from = parts[source].send_offsets[destination] * width;
     to = parts[destination].receive_offsets[source] * width;
@@ -166,9 +148,9 @@ void ThreadOperation::perform(std::int64_t task) {
   const int size = static_cast<int>(parts.size());
   const DType type = parts[0].in.dtype;
   switch (kind) {
-    case ThreadOperationKind::kAllReduce:
-    case ThreadOperationKind::kReduceScatter: {
-      const bool scatter = kind == ThreadOperationKind::kReduceScatter;
+    case OperationKind::kAllReduce:
+    case OperationKind::kReduceScatter: {
+      const bool scatter = kind == OperationKind::kReduceScatter;
       const std::int64_t share = scatter ? parts[0].in.elements() / size : parts[0].in.elements();
       const int owner = scatter ? static_cast<int>(task / chunks_) : 0;
       const std::int64_t begin = (task % chunks_) * chunk_;
@@ -183,10 +165,10 @@ void ThreadOperation::perform(std::int64_t task) {
       reduce_in_rank_order(type, op, inputs, outputs, count);
       break;
     }
-    case ThreadOperationKind::kTransfer:
+    case OperationKind::kSend:
       copy_to(1, 0);
       break;
-    case ThreadOperationKind::kBroadcast:
+    case OperationKind::kBroadcast:
       copy_to(static_cast<int>(task), root);
       break;
     default:

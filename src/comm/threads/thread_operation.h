@@ -9,21 +9,11 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/operation_kind.h"
 
 namespace stoa::comm {
 
-enum class ThreadOperationKind : std::uint8_t {
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kAllToAllV,
-  kBroadcast,
-  kTransfer,
-  kBarrier
-};
-
-// What one member brings. In a transfer, member 0 sends `in` and member 1 receives into `out`.
+// What one member brings. In a kSend, member 0 sends `in` and member 1 receives into `out`.
 struct ThreadPart {
   TensorView in;
   TensorView out;
@@ -38,7 +28,7 @@ struct ThreadPart {
 
 class ThreadOperation {
  public:
-  ThreadOperation(ThreadOperationKind kind, ReduceOp op, int root, std::vector<int> ranks);
+  ThreadOperation(OperationKind kind, ReduceOp op, int root, std::vector<int> ranks);
 
   std::string_view name(int member) const;  // "all_reduce", "send" …
   // "all_reduce(sum) fp32[4]": what `member` asked for.
@@ -57,7 +47,7 @@ class ThreadOperation {
   void withdraw();
   std::size_t bytes() const { return bytes_; }  // largest payload of a member, after start()
 
-  const ThreadOperationKind kind;
+  const OperationKind kind;
   const ReduceOp op;
   const int root;
   const std::vector<int> ranks;   // world ranks of the members
