@@ -16,6 +16,13 @@ std::string Origin::text() const {
   return line > 0 ? fmt::format("{}:{}", *source, line) : *source;
 }
 
+Node::Node() = default;
+Node::Node(const Node& other) = default;
+Node::Node(Node&& other) noexcept = default;
+Node& Node::operator=(const Node& other) = default;
+Node& Node::operator=(Node&& other) noexcept = default;
+Node::~Node() = default;
+
 Node Node::text(std::string value) {
   Node node = plain(std::move(value));
   node.quoted = reads_as_special(node.scalar);

@@ -29,6 +29,14 @@ struct Node {
   std::vector<std::pair<std::string, Node>> entries;  // in the order of the file
   Origin origin;
 
+  // Defined where the type is complete: its members are vectors of itself.
+  Node();
+  Node(const Node& other);
+  Node(Node&& other) noexcept;
+  Node& operator=(const Node& other);
+  Node& operator=(Node&& other) noexcept;
+  ~Node();
+
   static Node text(std::string value);   // quoted where plain would be read as something else
   static Node plain(std::string value);  // number, boolean, word
   static Node sequence(std::vector<Node> items);
