@@ -213,7 +213,6 @@ TEST(RunConfigNemo, TrainingFileIsRead) {
 TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
   EXPECT_THAT(error_of(kNemoFile, {"model.fp8=true"}),
               AllOf(HasSubstr("model.fp8"), HasSubstr("cannot be honoured")));
-  EXPECT_THAT(error_of(kNemoFile, {"model.context_parallel_size=2"}), HasSubstr("not joined to training yet"));
   EXPECT_THAT(error_of(kNemoFile, {"+defaults=[gpt3/5b]"}), HasSubstr("base: FILE"));
   EXPECT_THAT(error_of(kNemoFile, {"model.position_embedding_type=alibi"}),
               HasSubstr("one of learned_absolute"));

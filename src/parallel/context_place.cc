@@ -1,10 +1,25 @@
 #include "parallel/context_place.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
 namespace stoa::parallel {
+namespace {
+
+// The largest divisor of `of` that is at most `near`.
+std::int64_t nearest_divisor(std::int64_t of, std::int64_t near) {
+  std::int64_t divisor = std::min(of, near);
+  while (of % divisor != 0) --divisor;
+  return divisor;
+}
+
+}  // namespace
+
+std::string_view name_of(ContextKind kind) { return kind == ContextKind::kAllToAll ? "a2a" : "all_gather"; }
 
 std::vector<std::int32_t> local_tokens(const ContextPlace& place, std::int64_t rows, std::int64_t length) {
   std::vector<std::int32_t> out;
@@ -60,15 +75,16 @@ void check_context(const ContextPlace& place, std::int64_t length, std::int64_t 
   const std::int64_t step = 2 * place.size;
   require<ConfigError>(
       length % step == 0,
-      "context_parallel_size {} cuts sequences into {} chunks: {} tokens do not divide; the next "
-      "multiple is {}",
-      place.size, step, length, length / step * step + step);
+      "context_parallel_size {} cuts every sequence into {} chunks, two for each rank: its {} tokens do not "
+      "divide; the nearest lengths are {}{}",
+      place.size, step, length, length < step ? "" : fmt::format("{} and ", length / step * step),
+      length / step * step + step);
   if (place.kind != ContextKind::kAllToAll) return;
   require<ConfigError>(
       heads % place.size == 0 && groups % place.size == 0,
-      "cp_comm_type a2a deals {} heads and {} key/value heads of a rank to {} ranks: they do not "
-      "divide; use all_gather",
-      heads, groups, place.size);
+      "cp_comm_type a2a deals {} heads and {} key/value heads of a tensor-parallel rank to the {} ranks of "
+      "context_parallel_size, which does not divide both; the nearest that does is {}, or use all_gather",
+      heads, groups, place.size, nearest_divisor(std::gcd(heads, groups), place.size));
 }
 
 }  // namespace stoa::parallel

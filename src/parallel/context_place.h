@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace stoa::parallel {
@@ -18,6 +19,8 @@ enum class ContextKind : std::uint8_t {
   kAllGather,  // keys and values of the whole sequence are gathered
   kAllToAll    // tokens are exchanged for heads (Jacobs et al. 2023, "Ulysses"): heads must divide evenly
 };
+
+std::string_view name_of(ContextKind kind);  // by Megatron's names: "all_gather", "a2a"
 
 struct ContextPlace {
   int rank = 0, size = 1;

@@ -22,12 +22,12 @@ std::vector<int> telling_ranks(const run::Layout& layout) {
     return at == 0 || at + 1 == layout.grid.degree(axis);
   };
   const bool replicas_differ = layout.zero_stage > 0;
-  for (int rank = 0; rank < layout.grid.size(); ++rank) {
-    const bool data =
-        replicas_differ ? end(rank, Axis::kData) : layout.grid.coordinate(rank, Axis::kData) == 0;
-    if (data && end(rank, Axis::kTensor) && layout.grid.coordinate(rank, Axis::kContext) == 0)
+  const auto replica = [&](int rank, Axis axis) {
+    return replicas_differ ? end(rank, axis) : layout.grid.coordinate(rank, axis) == 0;
+  };
+  for (int rank = 0; rank < layout.grid.size(); ++rank)
+    if (replica(rank, Axis::kData) && replica(rank, Axis::kContext) && end(rank, Axis::kTensor))
       ranks.push_back(rank);
-  }
   return ranks;
 }
 
@@ -39,6 +39,7 @@ RankMemory plan_rank(run::Machine& meta, const run::TrainingOptions& options, in
   RankMemory memory;
   memory.rank = rank;
   memory.tensor = grid.coordinate(rank, Axis::kTensor);
+  memory.context = grid.coordinate(rank, Axis::kContext);
   memory.data = grid.coordinate(rank, Axis::kData);
   memory.stage = grid.coordinate(rank, Axis::kPipeline);
   memory.categories = wired.arena().declared();
@@ -92,10 +93,11 @@ std::string to_text(const MemoryPlan& plan) {
                                       [](const auto& a, const auto& b) { return a.total < b.total; });
   out += fmt::format("{}\nthe rank that needs most, rank {}:\n", plan.layout, worst->rank);
   out += category_lines(plan.categories, plan.total);
-  out += fmt::format("  {:>6}{:>5}{:>5}{:>5}{:>12}  {}\n", "rank", "tp", "dp", "pp", "total", "stage");
+  out += fmt::format("  {:>6}{:>5}{:>5}{:>5}{:>5}{:>12}  {}\n", "rank", "tp", "cp", "dp", "pp", "total",
+                     "stage");
   for (const RankMemory& rank : plan.table)
-    out += fmt::format("  {:>6}{:>5}{:>5}{:>5}{:>12}  {}\n", rank.rank, rank.tensor, rank.data, rank.stage,
-                       format_bytes(static_cast<double>(rank.total)), rank.layers);
+    out += fmt::format("  {:>6}{:>5}{:>5}{:>5}{:>5}{:>12}  {}\n", rank.rank, rank.tensor, rank.context,
+                       rank.data, rank.stage, format_bytes(static_cast<double>(rank.total)), rank.layers);
   return out;
 }
 
@@ -107,6 +109,7 @@ std::string to_json(const MemoryPlan& plan) {
   for (const RankMemory& rank : plan.table)
     table.push_back({{"rank", rank.rank},
                      {"tp", rank.tensor},
+                     {"cp", rank.context},
                      {"dp", rank.data},
                      {"pp", rank.stage},
                      {"total_bytes", rank.total}});

@@ -11,8 +11,8 @@ namespace stoa::plan {
 // One rank of a layout.
 struct RankMemory {
   int rank = 0;
-  int tensor = 0, data = 0, stage = 0;  // its coordinates
-  std::string layers;                   // what its stage holds, for people; empty on one stage
+  int tensor = 0, context = 0, data = 0, stage = 0;  // its coordinates
+  std::string layers;                                // what its stage holds, for people; empty on one stage
   MemoryTable categories{};
   std::size_t total = 0;
 };

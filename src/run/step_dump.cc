@@ -133,16 +133,28 @@ void StepDump::add_held(DumpPhase phase, const optim::ParameterStore& parameters
 void StepDump::add(DumpPhase phase, std::string name, TensorView view, nn::Columns columns,
                    std::int64_t first) {
   if (!view || !wanted(name)) return;
-  const std::int64_t rows = view.rows(), channels = rows > 0 ? view.elements() / rows : 0;
+  const std::int64_t rows = view.rows();
   const std::int64_t rank = parallel_.coordinate(parallel::Axis::kTensor);
+  if (first < 0) first = rows == batch_->tokens.rows() ? 0 : rank * rows;
+  parallel::for_each_run(
+      batch_->context, batch_->rows, batch_->length,
+      [&](std::int64_t begin, std::int64_t count, std::int64_t global) {
+        const std::int64_t from = std::max(begin, first), to = std::min(begin + count, first + rows);
+        if (from < to)
+          add_run(phase, name, view.slice(from - first, to - from), columns, global + from - begin);
+      });
+}
+
+void StepDump::add_run(DumpPhase phase, const std::string& name, TensorView view, nn::Columns columns,
+                       std::int64_t first) {
+  const std::int64_t rows = view.rows(), channels = view.elements() / rows;
   if (columns.total == 0) columns.total = channels;
-  if (first < 0) first = rows == batch_->rows * batch_->length ? 0 : rank * rows;
   ckpt::DumpRecord record;
   record.step = step_.number;
   record.phase = phase;
   record.microbatch = microbatch_;
   record.layer = layer_of(name);
-  record.tensor = std::move(name);
+  record.tensor = name;
   record.type = ckpt::storage_type(view.dtype);
   if (phase == DumpPhase::kBackward) record.scale = loss_scale_;
   record.global = {step_.rows * step_.length};

@@ -42,10 +42,13 @@ class StepDump final : public nn::Probe {
   bool wanted(const std::string& name) const;
   std::int64_t layer_of(std::string_view name) const;
   std::vector<std::byte> copy(TensorView view);
-  // A tensor of the current microbatch; `first`: token of the microbatch in its row 0, -1: its place among
-  // the ranks says.
+  // A tensor of the current microbatch; `first`: this rank's token of the microbatch in its row 0, -1: its
+  // place among the ranks says.
   void add(ckpt::DumpPhase phase, std::string name, TensorView view, nn::Columns columns = {},
            std::int64_t first = -1);
+  // Consecutive tokens of the microbatch from `first` on.
+  void add_run(ckpt::DumpPhase phase, const std::string& name, TensorView view, nn::Columns columns,
+               std::int64_t first);
   // What this rank holds of a parameter, in `held`.
   void add_held(ckpt::DumpPhase phase, const optim::ParameterStore& parameters, nn::ParamId id,
                 TensorView held, double scale);

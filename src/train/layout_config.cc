@@ -9,7 +9,14 @@
 
 namespace stoa::train {
 
+using config::EnumName;
 using config::Section;
+
+std::span<const EnumName<ContextCommunication>> enum_names(ContextCommunication) {
+  static constexpr EnumName<ContextCommunication> kNames[] = {
+      {"all_gather", ContextCommunication::kAllGather}, {"a2a", ContextCommunication::kA2a}};
+  return kNames;
+}
 
 namespace {
 
@@ -32,10 +39,15 @@ void declare(Section<LayoutConfig>& s) {
       .range(1, kMaxRanks)
       .help("Stages: each rank holds some of the layers.");
   s.field("context_parallel_size", &C::context_parallel_size)
-      .check([](const std::int64_t& n) {
-        return n == 1 ? "" : "1: context parallelism is not joined to training yet";
-      })
-      .help("Ranks that share a sequence. Not built yet: 1.");
+      .range(1, kMaxRanks)
+      .help(
+          "Ranks that share every sequence: each holds an early and a late piece of it. Twice this number "
+          "must "
+          "divide the sequence length.");
+  s.field("cp_comm_type", &C::cp_comm_type)
+      .help(
+          "How attention sees the keys of the other ranks of a sequence: all_gather brings all keys to every "
+          "rank, a2a exchanges tokens for heads.");
   s.field("expert_model_parallel_size", &C::expert_model_parallel_size)
       .check([](const std::int64_t& n) { return n == 1 ? "" : "1: experts are not split over ranks yet"; })
       .help("Ranks that share the experts. Not built yet: 1.");

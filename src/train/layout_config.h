@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,15 @@
 
 namespace stoa::train {
 
+// How attention sees keys of other ranks of its sequence (parallel::ContextKind), by Megatron's names.
+enum class ContextCommunication { kAllGather, kA2a };
+std::span<const config::EnumName<ContextCommunication>> enum_names(ContextCommunication);
+
 struct LayoutConfig {  // model.*
   std::int64_t tensor_model_parallel_size = 1;
   std::int64_t pipeline_model_parallel_size = 1;
   std::int64_t context_parallel_size = 1;
+  ContextCommunication cp_comm_type = ContextCommunication::kAllGather;
   std::int64_t expert_model_parallel_size = 1;
   bool sequence_parallel = false;
   std::optional<std::int64_t> virtual_pipeline_model_parallel_size;  // chunks per stage

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "parallel/tensor_place.h"
 
 namespace stoa::train {
 namespace {
@@ -61,12 +62,38 @@ void check_tensor(const RunConfig& config, Problems& problems) {
   problems.unless(m.ffn_size() >= tp,
                   "tensor_model_parallel_size {} is more than ffn_hidden_size {}: at most {}", tp,
                   m.ffn_size(), m.ffn_size());
-  const std::int64_t tokens = config.batch.micro_batch_size * m.encoder_seq_length;
+  const std::int64_t tokens =
+      config.batch.micro_batch_size * m.encoder_seq_length / config.layout.context_parallel_size;
   problems.unless(
       !config.layout.sequence_parallel || tokens % tp == 0,
-      "sequence_parallel splits the {} tokens of a microbatch (micro_batch_size x encoder_seq_length) "
+      "sequence_parallel splits the {} tokens of a microbatch (micro_batch_size x encoder_seq_length / "
+      "context_parallel_size) "
       "among {} ranks: tensor_model_parallel_size must divide them, the nearest are {}",
       tokens, tp, nearest_divisors(tokens, tp));
+}
+
+parallel::ContextKind context_kind(const LayoutConfig& l) {
+  return l.cp_comm_type == ContextCommunication::kA2a ? parallel::ContextKind::kAllToAll
+                                                      : parallel::ContextKind::kAllGather;
+}
+
+void check_context(const RunConfig& config, const run::Layout& layout, Problems& problems) {
+  const LayoutConfig& l = config.layout;
+  if (l.context_parallel_size == 1) return;
+  const auto& m = config.model;
+  problems.unless(!m.moe.num_moe_experts,
+                  "context_parallel_size {} with num_moe_experts: the router's losses pool whole sequences, "
+                  "of which a rank would have a part; use context_parallel_size 1",
+                  l.context_parallel_size);
+  const auto tp = static_cast<int>(l.tensor_model_parallel_size);
+  if (m.num_attention_heads < tp) return;
+  problems.of([&] {
+    for (int rank = 0; rank < tp; ++rank) {
+      const auto part = parallel::head_part(m.num_attention_heads, m.query_groups(), {rank, tp});
+      parallel::check_context(layout.context_place(0), m.encoder_seq_length, part.heads.count,
+                              part.groups.count);
+    }
+  });
 }
 
 }  // namespace
@@ -94,9 +121,11 @@ run::Layout plan_layout(const RunConfig& config) {
   check_tensor(config, problems);
 
   run::Layout layout;
+  layout.context_kind = context_kind(l);
   const std::int64_t dp = std::max<std::int64_t>(1, ranks / model);
   layout.grid = grid::RankGrid(
       {static_cast<int>(tp), static_cast<int>(cp), 1, static_cast<int>(dp), static_cast<int>(pp)});
+  check_context(config, layout, problems);
   layout.sequence_parallel = l.sequence_parallel && tp > 1;
   layout.chunks = static_cast<int>(l.virtual_pipeline_model_parallel_size.value_or(0));
   layout.schedule = l.pipeline_schedule.value_or(layout.chunks > 1 ? "interleaved" : "1f1b");
@@ -127,7 +156,8 @@ std::string layout_text(const run::Layout& layout) {
   if (layout.sequence_parallel) out += " SP";
   out += fmt::format(" PP{}", degree(Axis::kPipeline));
   if (layout.chunks > 1) out += fmt::format(" VPP{}", layout.chunks);
-  if (degree(Axis::kContext) > 1) out += fmt::format(" CP{}", degree(Axis::kContext));
+  if (degree(Axis::kContext) > 1)
+    out += fmt::format(" CP{} {}", degree(Axis::kContext), parallel::name_of(layout.context_kind));
   out += fmt::format(" DP{}", degree(Axis::kData));
   if (layout.zero_stage > 0) out += fmt::format(" ZeRO-{}", layout.zero_stage);
   if (degree(Axis::kPipeline) > 1) out += ", " + layout.schedule;

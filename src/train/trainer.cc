@@ -264,8 +264,9 @@ void Trainer::add_over_ranks(std::span<double> values, parallel::Group group) {
 
 Trainer::Agreement Trainer::agree(std::int64_t own_tokens) {
   const auto& parallel = rank_->parallel();
-  // Ranks of one pipeline and of one tensor group have the same rows: one of them counts.
-  const bool counts = parallel.along(parallel::Group::kModel).rank() == 0;
+  // Ranks of one pipeline, tensor group and context group have the same rows: one of them counts.
+  const bool counts = parallel.along(parallel::Group::kModel).rank() == 0 &&
+                      parallel.coordinate(parallel::Axis::kContext) == 0;
   const bool late = config_.trainer.max_time && seconds_since(start_) >= config_.trainer.max_time->seconds;
   std::array<std::int64_t, 4> sums{counts ? own_tokens : 0, parts_.stop.stop_requested() ? 1 : 0,
                                    first() && late ? 1 : 0, part_ && part_->done() ? 1 : 0};

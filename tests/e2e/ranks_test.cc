@@ -30,7 +30,13 @@ const std::vector<TestLayout>& layouts() {
       {"tp2", {"--ranks", "2", "model.tensor_model_parallel_size=2", "model.sequence_parallel=true"}},
       {"tp2 pp2",
        {"--ranks", "4", "model.tensor_model_parallel_size=2", "model.pipeline_model_parallel_size=2"}},
-      {"dp2 zero3", {"--ranks", "2", "model.zero_stage=3", "model.optim.bucket_cap_mb=0.05"}}};
+      {"dp2 zero3", {"--ranks", "2", "model.zero_stage=3", "model.optim.bucket_cap_mb=0.05"}},
+      {"cp2", {"--ranks", "2", "model.context_parallel_size=2"}},
+      {"cp2 a2a zero2",
+       {"--ranks", "2", "model.context_parallel_size=2", "model.cp_comm_type=a2a", "model.zero_stage=2"}},
+      {"tp2 cp2 pp2 zero1",
+       {"--ranks", "8", "model.tensor_model_parallel_size=2", "model.sequence_parallel=true",
+        "model.context_parallel_size=2", "model.pipeline_model_parallel_size=2", "model.zero_stage=1"}}};
   return all;
 }
 
@@ -155,7 +161,7 @@ TEST_F(Ranks, WrongNumbersAreRefusedOnce) {
 
 TEST_F(Ranks, ProcessesAreTheSameRunAsThreads) {
   if (!have_mpi()) GTEST_SKIP() << "there is no mpirun here";
-  for (const auto& layout : {layouts()[1], layouts()[2], layouts()[3], layouts()[4]}) {
+  for (const auto& layout : {layouts()[1], layouts()[2], layouts()[3], layouts()[4], layouts()[7]}) {
     const Arguments more{"trainer.max_steps=4", "trainer.precision=bf16", "trainer.num_threads=1"};
     const std::string threads = std::string(layout.name) + "-threads",
                       processes = std::string(layout.name) + "-mpi";

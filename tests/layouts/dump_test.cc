@@ -46,6 +46,8 @@ TEST_F(Dumps, AnyLayoutIsTheSameStep) {
   const fs::path one = dump("one", data_parallel(1));
   run::Layout sequence = layout_of(2, 1, 1, 1, 1);
   sequence.sequence_parallel = true;
+  run::Layout cut = layout_of(2, 2, 1, 1, 1);
+  cut.sequence_parallel = true;
   run::Layout sharded = layout_of(2, 1, 1, 2, 1);
   sharded.zero_stage = 3;
   const std::vector<std::pair<std::string, run::Layout>> layouts{{"dp2", data_parallel(2)},
@@ -55,6 +57,8 @@ TEST_F(Dumps, AnyLayoutIsTheSameStep) {
                                                                  {"tp2", layout_of(2, 1, 1, 1, 1)},
                                                                  {"tp2 sp", sequence},
                                                                  {"tp2 dp2", layout_of(2, 1, 1, 2, 1)},
+                                                                 {"cp2", layout_of(1, 2, 1, 1, 1)},
+                                                                 {"tp2 sp cp2", cut},
                                                                  {"tp2 dp2 zero3", sharded}};
   for (const auto& [name, layout] : layouts) {
     SCOPED_TRACE(name);
