@@ -1,11 +1,12 @@
-# stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…> [RECURSE] [WITHOUT <files and folders…>])
+# stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…>
+#             PRIVATE_LIBRARIES <those that no header of the folder names…> [RECURSE] [WITHOUT <files and folders…>])
 #
 # One static library `stoa_<folder>` from the folder's *.cc files, and one test program `<folder>_test` from its
 # *_test.cc files (and TEST_SOURCES). DEPENDS names the folders of the levels below that this one may include
 # (docs/design.md). WITHOUT: files of another configuration, folders that are modules of their own. *_kernels.cc are left
 # to stoa_kernels (StoaKernels.cmake).
 function(stoa_module folder)
-  cmake_parse_arguments(ARG "RECURSE" "" "DEPENDS;LIBRARIES;TEST_DEPENDS;TEST_SOURCES;WITHOUT" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_SOURCES;WITHOUT" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${folder})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
@@ -25,7 +26,7 @@ function(stoa_module folder)
   list(TRANSFORM ARG_TEST_DEPENDS PREPEND stoa_)
   if(sources)
     add_library(${target} STATIC ${sources})
-    target_link_libraries(${target} PUBLIC stoa_options ${ARG_DEPENDS} ${ARG_LIBRARIES})
+    target_link_libraries(${target} PUBLIC stoa_options ${ARG_DEPENDS} ${ARG_LIBRARIES} PRIVATE ${ARG_PRIVATE_LIBRARIES})
     stoa_precompile(${target})
   else()
     add_library(${target} INTERFACE)
