@@ -138,6 +138,12 @@ class HeadExchange {
   TensorView lse_by_heads(TensorView lse) const {
     return lse ? lse.reshape({lse.rows() * size_, lse.shape[1] / size_}) : lse;
   }
+  // Columns of a relative bias [offsets, H] that belong to this rank's heads.
+  TensorView of_heads(TensorView table) const {
+    if (!table) return table;
+    const std::int64_t heads = table.shape[1] / size_;
+    return table.columns(pass_.batch.context.rank * heads, heads);
+  }
   ops::AttentionOptions options(ops::AttentionOptions options, const TensorView& q) const {
     options.first_head += pass_.batch.context.rank * (q.shape[1] / size_);
     return options;
@@ -159,6 +165,7 @@ void exchange_forward(Pass& pass, const ops::AttentionForward& op) {
   run.v = exchange.to_heads(op.v);
   run.o = exchange.allocate_by_heads(op.o);
   run.lse = exchange.lse_by_heads(op.lse);
+  run.relative_bias = exchange.of_heads(op.relative_bias);
   ops::run(pass.ops, run);
   exchange.to_tokens(run.o, op.o);
 }
@@ -172,6 +179,8 @@ void exchange_backward(Pass& pass, const ops::AttentionBackward& op) {
   run.dq = exchange.allocate_by_heads(op.q);
   run.dk = exchange.allocate_by_heads(op.k);
   run.dv = exchange.allocate_by_heads(op.v);
+  run.relative_bias = exchange.of_heads(op.relative_bias);
+  run.drelative_bias = exchange.of_heads(op.drelative_bias);
   {
     Scratch::Frame inner(pass.ops.scratch);
     run.q = exchange.to_heads(op.q);

@@ -4,7 +4,9 @@
 // Tokens of all segments lie back to back. Query head h reads key/value head h / (H / G). Key j is visible to
 // query i of the same segment when j <= i (causal) and j > i - window. Where a segment has more keys than
 // queries (a KV cache), the last query is aligned with the last key. Softmax and sums in the accumulation
-// type.
+// type. The score of a pair is c·tanh(scale q·k / c) with a cap c (Gemma team 2024, section 2), scale q·k
+// without, plus a bias that depends on the head and on key position - query position: ALiBi (Press et al.
+// 2022) as a constant, T5's (Raffel et al. 2020, section 2.1) as a trained table.
 #pragma once
 
 #include "base/philox.h"
@@ -35,12 +37,14 @@ struct AttentionSegments {
 
 struct AttentionOptions {
   bool causal = true;
-  std::int64_t window = 0;      // keys visible to a query, itself included; 0: all
-  double scale = 1.0;           // of q·k
-  float dropout = 0;            // probability
-  PhiloxKey dropout_key;        // of (seed, layer, step)
-  std::int64_t first_head = 0;  // global index of head 0, for dropout
-  std::int64_t heads = 0;       // global number of query heads, for dropout
+  std::int64_t window = 0;        // keys visible to a query, itself included; 0: all
+  double scale = 1.0;             // of q·k
+  double softcap = 0;             // c above, of scaled products; 0: none
+  std::int64_t first_offset = 0;  // key position - query position of row 0 of relative_bias
+  float dropout = 0;              // probability
+  PhiloxKey dropout_key;          // of (seed, layer, step)
+  std::int64_t first_head = 0;    // global index of head 0, for dropout
+  std::int64_t heads = 0;         // global number of query heads, for dropout
 };
 
 // Dropout word of (sample, head, query, key), the same for any cut of the work: block of the Philox counter
@@ -61,6 +65,9 @@ struct AttentionForward {
   TensorView v;    // [Tk, G, d]
   TensorView o;    // [Tq, H, d]
   TensorView lse;  // [Tq, H] accumulation type: log of the sum of exponentials; none in inference
+  // [offsets, H] accumulation type, or none; rows may be strided. Offsets beyond the table take its first or
+  // its last row.
+  TensorView relative_bias = {};
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -70,6 +77,7 @@ struct AttentionForward {
     f("v", a.v, Access::kRead);
     f("o", a.o, Access::kWrite);
     f("lse", a.lse, Access::kWrite);
+    f("relative_bias", a.relative_bias, Access::kRead);
   }
 };
 
@@ -80,6 +88,8 @@ struct AttentionBackward {
   TensorView q, k, v, o, lse;
   TensorView dout;        // [Tq, H, d]
   TensorView dq, dk, dv;  // as q, k, v; rows may be strided; must not overlap q, k, v
+  TensorView relative_bias = {};
+  TensorView drelative_bias = {};  // [offsets, H], added to; none where the bias is not trained
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -93,6 +103,8 @@ struct AttentionBackward {
     f("dq", a.dq, Access::kWrite);
     f("dk", a.dk, Access::kWrite);
     f("dv", a.dv, Access::kWrite);
+    f("relative_bias", a.relative_bias, Access::kRead);
+    f("drelative_bias", a.drelative_bias, Access::kReadWrite);
   }
 };
 

@@ -19,6 +19,8 @@ struct AttentionCase {
   float dropout = 0;
   std::int64_t gap = 0;      // between rows of q, k, v, o
   std::int32_t key_gap = 0;  // unused rows of k and v between segments (a cache)
+  double softcap = 0;
+  std::int64_t first_offset = 0, offsets = 0;  // of a relative bias; 0 offsets: none
 };
 
 inline std::vector<AttentionCase> attention_cases() {
@@ -39,6 +41,25 @@ inline std::vector<AttentionCase> attention_cases() {
       {"cache with window", 2, 2, 16, {{4, 90}, {1, 70}}, true, 16, 0, 0, 3},
       {"dropout", 2, 1, 16, {{30, 30}, {21, 21}}, true, 0, 0.3F},
       {"dropout with cache and window", 2, 2, 8, {{6, 40}}, true, 12, 0.5F, 8},
+      {"cap", 2, 2, 16, {{70, 70}, {9, 9}}, true, 0, 0, 0, 0, 0.7},
+      {"bias of every offset", 2, 2, 16, {{80, 80}}, false, 0, 0, 0, 0, 0, -79, 159},
+      {"short bias", 6, 2, 16, {{70, 70}, {17, 17}}, false, 0, 0, 0, 0, 0, -5, 11},
+      {"bias of the past", 2, 2, 64, {{150, 150}, {3, 3}}, true, 0, 0, 0, 0, 0, -20, 21},
+      {"bias apart", 2, 2, 16, {{100, 100}}, true, 0, 0, 0, 0, 0, -60, 10},
+      {"bias and cap with dropout", 4, 2, 20, {{66, 66}}, false, 30, 0.3F, 8, 0, 2.0, -40, 60},
+      {"cache with bias and cap",
+       4,
+       2,
+       16,
+       {{1, 130}, {3, 50}, {1, 1}, {2, 9}},
+       true,
+       0,
+       0,
+       0,
+       5,
+       1.5,
+       -30,
+       31},
   };
 }
 
@@ -65,6 +86,8 @@ inline AttentionForward make_attention(Tensors& t, const AttentionCase& c, DType
   op.options.window = c.window;
   op.options.scale = scale / std::sqrt(static_cast<double>(c.d));
   op.options.dropout = c.dropout;
+  op.options.softcap = c.softcap;
+  op.options.first_offset = c.first_offset;
   if (c.dropout > 0) {
     op.segments.sample = t.int64(sample);
     op.segments.position = t.int32(position);
@@ -78,6 +101,7 @@ inline AttentionForward make_attention(Tensors& t, const AttentionCase& c, DType
   op.v = t.random(type, {rows, c.groups, c.d}, 1, c.gap);
   op.o = t.empty(type, {queries, c.heads, c.d}, c.gap);
   op.lse = t.empty(accumulation_type(type), {queries, c.heads});
+  if (c.offsets) op.relative_bias = t.random(accumulation_type(type), {c.offsets, c.heads});
   return op;
 }
 
@@ -92,6 +116,10 @@ inline AttentionBackward make_backward(Tensors& t, const AttentionForward& forwa
   op.dq = t.empty(op.q.dtype, op.q.shape, gap(op.q));
   op.dk = t.empty(op.q.dtype, op.k.shape, gap(op.k));
   op.dv = t.empty(op.q.dtype, op.v.shape, gap(op.v));
+  if (forward.relative_bias) {
+    op.relative_bias = forward.relative_bias;
+    op.drelative_bias = t.random(op.relative_bias.dtype, op.relative_bias.shape);
+  }
   return op;
 }
 

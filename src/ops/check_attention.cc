@@ -39,6 +39,11 @@ void check_common(const Checker& c, const Op& op) {
 
   c.that(options.window >= 0, "window is {}, expected 0 (all keys) or more", options.window);
   c.that(std::isfinite(options.scale), "scale is {}, expected a finite number", options.scale);
+  c.that(options.softcap >= 0 && std::isfinite(options.softcap),
+         "softcap is {}, expected 0 (none) or a finite number above", options.softcap);
+  c.optional("relative_bias", op.relative_bias, accumulation_type(type), "[offsets, H]", {-1, heads}, kRows);
+  c.that(!op.relative_bias || op.relative_bias.shape[0] > 0,
+         "relative_bias is {}, expected at least one offset", op.relative_bias.text());
   c.probability("dropout", static_cast<double>(options.dropout));
   if (options.dropout > 0) {
     check_segment_tensor(c, "sample", s.sample, DType::kI64, s.count);
@@ -68,6 +73,11 @@ void check(const AttentionBackward& op) {
   c.tensor("dq", op.dq, op.q.dtype, "shape of q", op.q.shape, kRows);
   c.tensor("dk", op.dk, op.q.dtype, "shape of k", op.k.shape, kRows);
   c.tensor("dv", op.dv, op.q.dtype, "shape of v", op.v.shape, kRows);
+  if (op.relative_bias)
+    c.optional("drelative_bias", op.drelative_bias, op.relative_bias.dtype, "shape of relative_bias",
+               op.relative_bias.shape, kRows);
+  else
+    c.none("drelative_bias", op.drelative_bias, "without relative_bias");
   for (const auto& [name, gradient] :
        {std::pair{"dq", op.dq}, std::pair{"dk", op.dk}, std::pair{"dv", op.dv}}) {
     c.apart(name, gradient, "q", op.q);

@@ -101,12 +101,22 @@ TEST_P(AttentionGradient, MatchesDifferences) {
   const AttentionForward forward = make_attention(t, GetParam(), kF64);
   run_reference(forward);
   const AttentionBackward backward = make_backward(t, forward);
+  if (backward.drelative_bias)
+    store(Values(static_cast<std::size_t>(backward.drelative_bias.elements())), backward.drelative_bias);
   run_reference(backward);
   const Values c = load(backward.dout);
   const auto run = [&] { run_reference(forward); };
   expect_gradient(backward.dq, numeric_gradient(forward.q, forward.o, c, run), "dq");
   expect_gradient(backward.dk, numeric_gradient(forward.k, forward.o, c, run), "dk");
   expect_gradient(backward.dv, numeric_gradient(forward.v, forward.o, c, run), "dv");
+  if (!forward.relative_bias) return;
+  const Values dbias = numeric_gradient(forward.relative_bias, forward.o, c, run);
+  expect_gradient(backward.drelative_bias, dbias, "drelative_bias");
+  // Accumulation adds the same once more.
+  const Values once = load(backward.drelative_bias);
+  run_reference(backward);
+  for (std::size_t i = 0; i < once.size(); ++i)
+    EXPECT_DOUBLE_EQ(load(backward.drelative_bias)[i], 2 * once[i]);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -118,7 +128,10 @@ INSTANTIATE_TEST_SUITE_P(
                       AttentionCase{"cache", 2, 1, 3, {{2, 7}, {1, 4}}, true, 0, 0, 0, 2},
                       AttentionCase{"strided", 2, 1, 3, {{5, 5}}, true, 0, 0, 5},
                       AttentionCase{"few keys", 1, 1, 3, {{5, 2}}},
-                      AttentionCase{"dropout", 2, 1, 3, {{6, 6}, {3, 3}}, true, 4, 0.4F}),
+                      AttentionCase{"dropout", 2, 1, 3, {{6, 6}, {3, 3}}, true, 4, 0.4F},
+                      AttentionCase{"cap", 2, 1, 3, {{6, 6}}, true, 0, 0, 0, 0, 0.8},
+                      AttentionCase{"bias", 2, 1, 3, {{6, 6}, {4, 4}}, false, 0, 0, 0, 0, 0, -2, 4},
+                      AttentionCase{"bias and cap", 2, 2, 3, {{5, 7}}, true, 4, 0.2F, 0, 0, 1.2, -6, 8}),
     [](const ::testing::TestParamInfo<AttentionCase>& test) {
       std::string name = test.param.name;
       std::replace(name.begin(), name.end(), ' ', '_');

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "device/meta/meta_device.h"
+#include "ops/attention_cases.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/op_test_util.h"
 #include "ops/op_timer.h"
@@ -48,6 +49,23 @@ TEST(Checks, NameOperationTensorAndWhatWasExpected) {
   op.bias = {};
   op.y = meta(DType::kBF16, {4, 32});
   EXPECT_THAT(refusal(op), HasSubstr("x is on host, y on meta"));
+}
+
+TEST(Checks, RelativeBiasOfAttention) {
+  Tensors t;
+  AttentionForward op = make_attention(t, {"bias", 4, 2, 8, {{5, 5}}}, DType::kBF16);
+  op.relative_bias = t.random(DType::kF32, {9, 2});
+  EXPECT_THAT(refusal(op), HasSubstr("relative_bias is fp32[9, 2], expected fp32 [offsets, H] = [any, 4]"));
+  op.relative_bias = t.random(DType::kF32, {9, 4});
+  EXPECT_EQ(refusal(op), "");
+  op.options.softcap = -1;
+  EXPECT_THAT(refusal(op), HasSubstr("softcap is -1, expected 0 (none) or a finite number above"));
+  op.options.softcap = 0;
+  AttentionBackward backward = make_backward(t, op);
+  EXPECT_EQ(refusal(backward), "");
+  backward.relative_bias = {};
+  EXPECT_THAT(refusal(backward),
+              HasSubstr("drelative_bias is fp32[9, 4], expected none without relative_bias"));
 }
 
 TEST(Checks, StridesAndAliases) {

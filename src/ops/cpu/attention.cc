@@ -30,6 +30,13 @@ AttentionArgs common_args(const Op& op) {
   args.groups = op.k.shape[1];
   args.d = op.q.shape[2];
   args.scale = static_cast<float>(op.options.scale);
+  args.softcap = static_cast<float>(op.options.softcap);
+  if (op.relative_bias) {
+    args.relative_bias = op.relative_bias.template as<float>();
+    args.first_offset = op.options.first_offset;
+    args.offsets = op.relative_bias.shape[0];
+    args.bias_stride = op.relative_bias.stride0;
+  }
   args.causal = op.options.causal;
   args.window = op.options.window;
   args.dropout = op.options.dropout;
@@ -173,7 +180,8 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
 std::size_t CpuBackend::workspace_bytes(const AttentionBackward& op) const {
   if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
   return backward_share(op, STOA_KERNELS(isa_, attention_backward_kernels)) *
-         static_cast<std::size_t>(pool_.size());
+             static_cast<std::size_t>(pool_.size()) +
+         static_cast<std::size_t>(op.drelative_bias.elements() * op.segments.count) * sizeof(float);
 }
 
 void CpuBackend::execute(const AttentionBackward& op, Resources resources) {
@@ -190,11 +198,21 @@ void CpuBackend::execute(const AttentionBackward& op, Resources resources) {
   zero_other_queries(op, op.dq);
   zero_other_keys(op, op.dk);
   zero_other_keys(op, op.dv);
+  const std::int64_t table = args.heads * args.offsets;
+  float* tables = reinterpret_cast<float*>(static_cast<char*>(resources.workspace) +
+                                           share * static_cast<std::size_t>(pool_.size()));
   pool_.run(op.segments.count * args.groups, [&](std::int64_t task, int worker) {
-    const AttentionSegment segment = segment_of(op, task / args.groups);
+    AttentionSegment segment = segment_of(op, task / args.groups);
+    if (op.drelative_bias) segment.bias_gradient = tables + task / args.groups * table;
     void* memory = static_cast<char*>(resources.workspace) + share * static_cast<std::size_t>(worker);
     kernels.backward(args, segment, task % args.groups, memory);
   });
+  if (!op.drelative_bias) return;
+  for (std::int64_t s = 0; s < op.segments.count; ++s)
+    for (std::int64_t i = 0; i < args.offsets; ++i) {
+      float* sum = op.drelative_bias.as<float>() + i * op.drelative_bias.stride0;
+      for (std::int64_t h = 0; h < args.heads; ++h) sum[h] += tables[s * table + h * args.offsets + i];
+    }
 }
 
 }  // namespace stoa::ops::cpu

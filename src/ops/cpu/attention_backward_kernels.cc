@@ -45,10 +45,11 @@ std::size_t backward_bytes(Element type, std::int64_t d, std::int64_t longest_q,
 
 // Scores and slopes (gradients of the dropped weights) of kVectors vectors of queries become words of weights
 // and of score gradients.
-template <class P, int kVectors, bool kPartial, bool kDropout>
+template <class P, int kVectors, bool kPartial, bool kDropout, bool kScored>
 STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment& segment,
-                               const BlockMask& mask, std::int64_t head, std::int64_t q_at, std::int64_t keys,
-                               std::int64_t first_column, const float* lse, const float* delta, float* memory,
+                               const BlockMask& mask, BlockScores<P>& scored, std::int64_t head,
+                               std::int64_t q_at, std::int64_t keys, std::int64_t first_column,
+                               const float* lse, const float* delta, float* memory,
                                const BackwardMemory& at) {
   const F factor = splat((args.scale < 0 ? -args.scale : args.scale) * P::kUnit);
   float* scores = memory + at.scores + first_column;
@@ -63,7 +64,12 @@ STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment
   }
   // Returns the dropped weight and sets the gradient of the score.
   const auto element = [&](std::int64_t j, int v, F& gradient) {
-    F s = fma(load(scores + j * kBlock + v * kLanes), factor, -shift[v]);
+    F s, by_product;
+    if constexpr (kScored)
+      s = scored.score(load(scores + j * kBlock + v * kLanes), j, first_column + v * kLanes, by_product) -
+          shift[v];
+    else
+      s = fma(load(scores + j * kBlock + v * kLanes), factor, -shift[v]);
     if constexpr (kPartial) s = select(mask.row(j, first_column + v * kLanes), s, splat(-kInfinity));
     const F p = P::power(s);
     F slope = load(slopes + j * kBlock + v * kLanes);
@@ -74,6 +80,10 @@ STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment
       dropped = p * keep;
     }
     gradient = p * (slope - mean[v]);
+    if constexpr (kScored) {
+      if (segment.bias_gradient) scored.add_gradient(gradient, j, first_column + v * kLanes);
+      gradient *= by_product;
+    }
     return dropped;
   };
   if constexpr (P::kPerWord == 2) {
@@ -187,6 +197,9 @@ void backward_task(const AttentionArgs& args, const AttentionSegment& segment, s
     const std::int64_t head = group * per_group + member;
     const bool finish = member == per_group - 1;
     pack_queries<P>(args, segment, head, memory, at);
+    if (segment.bias_gradient)
+      std::memset(segment.bias_gradient + head * args.offsets, 0,
+                  static_cast<std::size_t>(args.offsets) * sizeof(float));
     for (std::int64_t k0 = 0; k0 < segment.keys; k0 += kBlock) {
       const std::int64_t keys = segment.keys - k0 < kBlock ? segment.keys - k0 : kBlock;
       float* dkeys = memory + at.dkeys + (grouped ? k0 * dp : 0);
@@ -208,12 +221,15 @@ void backward_task(const AttentionArgs& args, const AttentionSegment& segment, s
                          kBlock, memory + at.scores, kBlock, Into::kSet);
         block_product<P>(keys, vectors, dw, memory + at.values, dw, 1, memory + at.dout_columns + b * words,
                          kBlock, memory + at.slopes, kBlock, Into::kSet);
-        for_vector_groups(vectors, mask.partial, args.dropout != 0,
-                          [&](std::int64_t column, auto group_size, auto partial, auto drop) {
-                            differentiate<P, group_size.value, partial.value, drop.value>(
-                                args, segment, mask, head, see.at(q0), keys, column, memory + at.lse + q0,
-                                memory + at.delta + q0, memory, at);
+        BlockScores<P> scored;
+        if (has_block_scores(args)) scored.start(args, head, see.at(q0), k0);
+        for_vector_groups(vectors, mask.partial, args.dropout != 0, has_block_scores(args),
+                          [&](std::int64_t column, auto group_size, auto partial, auto drop, auto is_scored) {
+                            differentiate<P, group_size.value, partial.value, drop.value, is_scored.value>(
+                                args, segment, mask, scored, head, see.at(q0), keys, column,
+                                memory + at.lse + q0, memory + at.delta + q0, memory, at);
                           });
+        if (segment.bias_gradient) scored.finish(args, segment, head, see.at(q0), k0);
         const bool pairs = P::kPerWord == 2;
         const std::int64_t along = kBlock / P::kPerWord, query_words_used = vectors * kLanes / P::kPerWord;
         block_product<P>(keys, dp / kLanes, query_words_used, memory + (pairs ? at.weights : at.scores),

@@ -27,11 +27,12 @@ std::size_t forward_bytes(Element type, std::int64_t d) {
 
 // Turns scores of kVectors vectors of queries into weights, given and updating their running maximum and sum.
 // Row by row: the vectors of a row lie side by side.
-template <class P, int kVectors, bool kPartial, bool kDropout>
+template <class P, int kVectors, bool kPartial, bool kDropout, bool kScored>
 STOA_INLINE void soften(const AttentionArgs& args, const AttentionSegment& segment, const BlockMask& mask,
-                        std::int64_t head, std::int64_t q_at, std::int64_t keys, std::int64_t first_column,
-                        float* scores, float* weights, float* top, float* sum, float* alpha) {
-  const F factor = splat((args.scale < 0 ? -args.scale : args.scale) * P::kUnit);
+                        const BlockScores<P>& scored, std::int64_t head, std::int64_t q_at, std::int64_t keys,
+                        std::int64_t first_column, float* scores, float* weights, float* top, float* sum,
+                        float* alpha) {
+  const F factor = splat(kScored ? 1.0f : (args.scale < 0 ? -args.scale : args.scale) * P::kUnit);
   F peak[kVectors], shift[kVectors], total[kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) peak[v] = splat(-kInfinity);
@@ -39,10 +40,12 @@ STOA_INLINE void soften(const AttentionArgs& args, const AttentionSegment& segme
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       F s = load(scores + j * kBlock + v * kLanes);
-      if constexpr (kPartial) {
-        s = select(mask.row(j, first_column + v * kLanes), s, splat(-kInfinity));
-        store(scores + j * kBlock + v * kLanes, s);
+      if constexpr (kScored) {
+        F slope;
+        s = scored.score(s, j, first_column + v * kLanes, slope);
       }
+      if constexpr (kPartial) s = select(mask.row(j, first_column + v * kLanes), s, splat(-kInfinity));
+      if constexpr (kPartial || kScored) store(scores + j * kBlock + v * kLanes, s);
       peak[v] = max(s, peak[v]);
     }
   }
@@ -93,11 +96,13 @@ STOA_INLINE void soften_block(const AttentionArgs& args, const AttentionSegment&
                               const BlockMask& mask, std::int64_t head, std::int64_t q_at, std::int64_t keys,
                               std::int64_t vectors, float* scores, float* weights, float* top, float* sum,
                               float* alpha) {
-  for_vector_groups(vectors, mask.partial, args.dropout != 0,
-                    [&](std::int64_t column, auto count, auto partial, auto drop) {
-                      soften<P, count.value, partial.value, drop.value>(
-                          args, segment, mask, head, q_at, keys, column, scores + column, weights + column,
-                          top + column, sum + column, alpha + column);
+  BlockScores<P> scored;
+  if (has_block_scores(args)) scored.start(args, head, q_at, mask.k0);
+  for_vector_groups(vectors, mask.partial, args.dropout != 0, has_block_scores(args),
+                    [&](std::int64_t column, auto count, auto partial, auto drop, auto is_scored) {
+                      soften<P, count.value, partial.value, drop.value, is_scored.value>(
+                          args, segment, mask, scored, head, q_at, keys, column, scores + column,
+                          weights + column, top + column, sum + column, alpha + column);
                     });
 }
 
@@ -173,6 +178,19 @@ void forward(const AttentionArgs& args, const AttentionSegment& segment, std::in
   });
 }
 
+// Scaled products of a query at `q_at` with keys [first, last) become scores.
+void score_query(const AttentionArgs& args, std::int64_t head, std::int64_t q_at, std::int64_t first,
+                 std::int64_t last, float* p) {
+  if (args.softcap != 0)
+    for_vectors(last - first, [&](std::int64_t i, auto part) {
+      F32::put(p + i, tanh(F32::get(p + i, part) / args.softcap) * args.softcap, part);
+    });
+  if (!args.relative_bias) return;
+  const float* table = args.relative_bias + head;
+  for (std::int64_t j = first; j < last; ++j)
+    p[j - first] += table[bias_row(args, j - q_at) * args.bias_stride];
+}
+
 template <class E>
 void decode_query(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
                   std::int64_t query, float* memory) {
@@ -189,17 +207,17 @@ void decode_query(const AttentionArgs& args, const AttentionSegment& segment, st
   float* p = memory + round_up(d, kLanes);
   for_vectors(d,
               [&](std::int64_t i, auto part) { F32::put(sum + i, E::get(q + i, part) * args.scale, part); });
-  float top = -kInfinity;
   for (std::int64_t j = first; j < last; ++j) {
     F dot{};
     const auto* key = k + j * args.k.stride;
     for_vectors(d, [&](std::int64_t i, auto part) {
       dot = fma(F32::get(sum + i, part), E::get(key + i, part), dot);
     });
-    const float s = reduce_add(dot);
-    p[j - first] = s;
-    top = s > top ? s : top;
+    p[j - first] = reduce_add(dot);
   }
+  if (has_block_scores(args)) score_query(args, head, see.at(query), first, last, p);
+  float top = -kInfinity;
+  for (std::int64_t j = first; j < last; ++j) top = p[j - first] > top ? p[j - first] : top;
   F total{};
   for_vectors(last - first, [&](std::int64_t i, auto part) {
     F e = exp(F32::get(p + i, part) - top);

@@ -22,6 +22,9 @@ struct AttentionArgs {
   float* lse = nullptr;               // [tokens, heads] or null
   std::int64_t heads = 0, groups = 0, d = 0;
   float scale = 1;  // not 0
+  float softcap = 0;
+  const float* relative_bias = nullptr;  // [offsets, heads], rows `bias_stride` apart, or null
+  std::int64_t first_offset = 0, offsets = 0, bias_stride = 0;
   bool causal = true;
   std::int64_t window = 0;
   float dropout = 0, keep_scale = 1;
@@ -32,6 +35,7 @@ struct AttentionArgs {
 struct AttentionSegment {
   std::int64_t q_row = 0, queries = 0, k_row = 0, keys = 0;
   std::int64_t sample = 0, position = 0;
+  float* bias_gradient = nullptr;  // [heads, offsets] of this segment alone, set by backward; or null
 };
 
 struct AttentionForwardKernels {

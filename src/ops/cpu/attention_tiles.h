@@ -301,6 +301,63 @@ struct BlockDropout {
   }
 };
 
+// Of an offset: key position - query position.
+STOA_INLINE std::int64_t bias_row(const AttentionArgs& args, std::int64_t offset) {
+  const std::int64_t row = offset - args.first_offset;
+  return row < 0 ? 0 : row >= args.offsets ? args.offsets - 1 : row;
+}
+
+// Turns raw products of a block into scores with a cap and a relative bias, in units of 1 / kUnit.
+template <class P>
+struct BlockScores {
+  float scale, cap, rate;  // rate: of the argument of tanh
+  // Of a row and a lane: [kBlock - 1 - row + lane], so that the lanes of a row lie side by side.
+  float bias[2 * kBlock];
+  float bias_gradient[2 * kBlock];
+
+  // Key position - query position at an index of `bias`; q_at: position of lane 0.
+  static std::int64_t offset(std::int64_t q_at, std::int64_t k0, std::int64_t index) {
+    return k0 - q_at + kBlock - 1 - index;
+  }
+  [[gnu::always_inline]] void start(const AttentionArgs& args, std::int64_t head, std::int64_t q_at,
+                                    std::int64_t k0) {
+    const float size = args.scale < 0 ? -args.scale : args.scale;
+    scale = size * P::kUnit;
+    cap = args.softcap * P::kUnit;
+    rate = args.softcap != 0 ? size / args.softcap : 0.0f;
+    for (std::int64_t i = 0; i < 2 * kBlock; ++i) bias[i] = bias_gradient[i] = 0;
+    if (!args.relative_bias) return;
+    const float* table = args.relative_bias + head;
+    for (std::int64_t i = 0; i < 2 * kBlock - 1; ++i)
+      bias[i] = table[bias_row(args, offset(q_at, k0, i)) * args.bias_stride] * P::kUnit;
+  }
+  // Score of products of row j, lanes from `first`; `slope` becomes its derivative by the scaled product.
+  [[gnu::always_inline]] F score(F product, std::int64_t j, std::int64_t first, F& slope) const {
+    const F add = load(bias + kBlock - 1 - j + first);
+    if (cap == 0) {
+      slope = splat(1.0f);
+      return fma(product, splat(scale), add);
+    }
+    const F t = tanh(product * rate);
+    slope = 1.0f - t * t;
+    return fma(t, splat(cap), add);
+  }
+  [[gnu::always_inline]] void add_gradient(F gradient, std::int64_t j, std::int64_t first) {
+    float* to = bias_gradient + kBlock - 1 - j + first;
+    store(to, load(to) + gradient);
+  }
+  // Adds the block's sums to the row of `head`.
+  void finish(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
+              std::int64_t q_at, std::int64_t k0) const {
+    float* table = segment.bias_gradient + head * args.offsets;
+    for (std::int64_t i = 0; i < 2 * kBlock - 1; ++i)
+      table[bias_row(args, offset(q_at, k0, i))] += bias_gradient[i];
+  }
+};
+STOA_INLINE bool has_block_scores(const AttentionArgs& args) {
+  return args.softcap != 0 || args.relative_bias != nullptr;
+}
+
 template <auto kValue>
 struct Constant {
   static constexpr auto value = kValue;
@@ -308,20 +365,27 @@ struct Constant {
 // Vectors whose running values fit the registers together.
 constexpr int kGroup = kRegisters == 32 ? 4 : 2;
 
-// body(first column, number of vectors, partial, dropout), the last three as constants.
+// body(first column, number of vectors, partial, dropout, scored), the last four as constants. scored: with
+// BlockScores.
 template <class Body>
-STOA_INLINE void for_vector_groups(std::int64_t vectors, bool partial, bool dropout, Body body) {
-  const auto with = [&](auto is_partial, auto is_dropout) {
+STOA_INLINE void for_vector_groups(std::int64_t vectors, bool partial, bool dropout, bool scored, Body body) {
+  const auto with = [&](auto is_partial, auto is_dropout, auto is_scored) {
     std::int64_t v = 0;
-    for (; v + kGroup <= vectors; v += kGroup) body(v * kLanes, Constant<kGroup>{}, is_partial, is_dropout);
-    for (; v < vectors; ++v) body(v * kLanes, Constant<1>{}, is_partial, is_dropout);
+    for (; v + kGroup <= vectors; v += kGroup)
+      body(v * kLanes, Constant<kGroup>{}, is_partial, is_dropout, is_scored);
+    for (; v < vectors; ++v) body(v * kLanes, Constant<1>{}, is_partial, is_dropout, is_scored);
   };
-  if (dropout)
-    with(Constant<true>{}, Constant<true>{});  // a mask where none is needed costs little beside Philox
+  // A mask where none is needed costs little beside Philox, tanh or a bias.
+  if (scored && dropout)
+    with(Constant<true>{}, Constant<true>{}, Constant<true>{});
+  else if (scored)
+    with(Constant<true>{}, Constant<false>{}, Constant<true>{});
+  else if (dropout)
+    with(Constant<true>{}, Constant<true>{}, Constant<false>{});
   else if (partial)
-    with(Constant<true>{}, Constant<false>{});
+    with(Constant<true>{}, Constant<false>{}, Constant<false>{});
   else
-    with(Constant<false>{}, Constant<false>{});
+    with(Constant<false>{}, Constant<false>{}, Constant<false>{});
 }
 
 // Writes rows of probabilities as words along the keys: row j with row j + 1.

@@ -34,6 +34,13 @@ AttentionArgs args_of(const Op& op) {
   a.causal = o.causal;
   a.window = o.window;
   a.scale = static_cast<float>(o.scale);
+  a.softcap = static_cast<float>(o.softcap);
+  if (op.relative_bias) {
+    a.relative_bias = op.relative_bias.template as<float>();
+    a.first_offset = o.first_offset;
+    a.offsets = op.relative_bias.shape[0];
+    a.bias_stride = op.relative_bias.stride0;
+  }
   if (o.dropout > 0) {
     a.dropout = o.dropout;
     a.keep_scale = static_cast<float>(1 / (1 - static_cast<double>(o.dropout)));
@@ -54,7 +61,7 @@ DenseAttention dense(const Op& op) {
   const bool is_dense = s.count > 0 && s.longest_q > 1 && s.longest_q == s.longest_k &&
                         rows == op.k.shape[0] && s.count * s.longest_q == rows;
   const bool small = op.q.dtype == DType::kBF16 || op.q.dtype == DType::kF16;
-  if (!is_dense || !small || op.options.dropout > 0) return out;
+  if (!is_dense || !small || op.options.dropout > 0 || op.options.softcap > 0 || op.relative_bias) return out;
   out.type = op.q.dtype;
   out.batch = s.count, out.length = s.longest_q;
   out.heads = op.q.shape[1], out.groups = op.k.shape[1], out.d = op.q.shape[2];
@@ -139,6 +146,10 @@ void CudaBackend::execute(const AttentionBackward& op, Resources resources) {
     args.dout = head_rows(op.dout);
     args.dq = head_rows(op.dq), args.dk = head_rows(op.dk), args.dv = head_rows(op.dv);
     args.delta = static_cast<float*>(resources.workspace);
+    if (op.drelative_bias) {
+      args.bias_gradient = op.drelative_bias.as<float>();
+      args.dbias_stride = op.drelative_bias.stride0;
+    }
     launch_attention_backward(args, stream);
     return;
   }

@@ -109,6 +109,8 @@ TEST(AttentionLibrary, LeavesTheRestToOurKernels) {
   EXPECT_EQ(s.taken({"cache", 2, 2, 16, {{3, 20}}}, type), 0);
   EXPECT_EQ(s.taken({"one token", 2, 2, 16, {{1, 1}}}, type), 0);
   EXPECT_EQ(s.taken({"dropout", 2, 2, 16, {{20, 20}}, true, 0, 0.2F}, type), 0);
+  EXPECT_EQ(s.taken({"cap", 2, 2, 16, {{20, 20}}, true, 0, 0, 0, 0, 30.0}, type), 0);
+  EXPECT_EQ(s.taken({"bias", 2, 2, 16, {{20, 20}}, false, 0, 0, 0, 0, 0, -3, 7}, type), 0);
   EXPECT_EQ(s.taken({"fp32", 2, 2, 16, {{20, 20}}}, DType::kF32), 0);
   EXPECT_EQ(s.taken({"head of a size that the library refuses", 2, 2, 12, {{20, 20}}}, type), 0);
 }

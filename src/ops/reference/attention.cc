@@ -22,7 +22,8 @@ class Geometry {
         k_begin_(load_integers(op.segments.k_begin)),
         k_count_(load_integers(op.segments.k_count)),
         sample_(load_integers(op.segments.sample)),
-        position_(load_integers(op.segments.position)) {}
+        position_(load_integers(op.segments.position)),
+        bias_(load(op.relative_bias)) {}
 
   const std::int64_t heads, groups, d;
 
@@ -47,6 +48,28 @@ class Geometry {
     }
   }
 
+  // Index in the bias table of a query and a key row.
+  std::int64_t bias_index(std::int64_t segment, std::int64_t head, std::int64_t query_at,
+                          std::int64_t key_row) const {
+    const std::int64_t offset = key_row - k_begin_[segment] - query_at - op_.options.first_offset;
+    return std::clamp<std::int64_t>(offset, 0, op_.relative_bias.shape[0] - 1) * heads + head;
+  }
+
+  struct Score {
+    double value;
+    double slope;  // derivative by the scaled product
+  };
+  Score score(double product, std::int64_t segment, std::int64_t head, std::int64_t query_at,
+              std::int64_t key_row) const {
+    Score out{op_.options.scale * product, 1};
+    if (const double cap = op_.options.softcap; cap != 0) {
+      const double t = std::tanh(out.value / cap);
+      out = {cap * t, 1 - t * t};
+    }
+    if (op_.relative_bias) out.value += bias_[bias_index(segment, head, query_at, key_row)];
+    return out;
+  }
+
   // Factor of the probability of a key row: 0 or 1/(1-p).
   double factor(std::int64_t segment, std::int64_t head, std::int64_t query_at, std::int64_t key_row) const {
     const AttentionOptions& o = op_.options;
@@ -65,6 +88,7 @@ class Geometry {
  private:
   const Op& op_;
   std::vector<std::int64_t> q_begin_, k_begin_, k_count_, sample_, position_;
+  Values bias_;
 };
 
 double dot(const double* a, const double* b, std::int64_t n) {
@@ -89,7 +113,7 @@ void ReferenceBackend::execute(const AttentionForward& op, Resources) {
     if (keys == 0) return;  // sees nothing: output 0
     p.resize(static_cast<std::size_t>(keys));
     for (std::int64_t j = 0; j < keys; ++j)
-      p[j] = op.options.scale * dot(&q[g.q_at(row, h)], &k[g.k_at(first + j, h)], g.d);
+      p[j] = g.score(dot(&q[g.q_at(row, h)], &k[g.k_at(first + j, h)], g.d), s, h, at, first + j).value;
     const double top = *std::max_element(p.begin(), p.end());
     double sum = 0;
     for (double& x : p) sum += x = std::exp(x - top);
@@ -106,16 +130,19 @@ void ReferenceBackend::execute(const AttentionBackward& op, Resources) {
   const Geometry g(op);
   const Values q = load(op.q), k = load(op.k), v = load(op.v), o = load(op.o), lse = load(op.lse),
                dout = load(op.dout);
-  Values dq(q.size()), dk(k.size()), dv(v.size());
+  Values dq(q.size()), dk(k.size()), dv(v.size()), dbias = load(op.drelative_bias);
   g.for_each_query([&](std::int64_t row, std::int64_t h, std::int64_t first, std::int64_t keys,
                        std::int64_t s, std::int64_t at) {
     const double *qi = &q[g.q_at(row, h)], *gi = &dout[g.q_at(row, h)];
     const double delta = dot(gi, &o[g.q_at(row, h)], g.d);  // = sum over keys of p dp
     for (std::int64_t j = first; j < first + keys; ++j) {
       const double *kj = &k[g.k_at(j, h)], *vj = &v[g.k_at(j, h)];
-      const double p = std::exp(op.options.scale * dot(qi, kj, g.d) - lse[row * g.heads + h]);
+      const auto score = g.score(dot(qi, kj, g.d), s, h, at, j);
+      const double p = std::exp(score.value - lse[row * g.heads + h]);
       const double factor = g.factor(s, h, at, j);
-      const double ds = p * (dot(gi, vj, g.d) * factor - delta) * op.options.scale;
+      const double dscore = p * (dot(gi, vj, g.d) * factor - delta);
+      if (!dbias.empty()) dbias[g.bias_index(s, h, at, j)] += dscore;
+      const double ds = dscore * score.slope * op.options.scale;
       add_scaled(&dv[g.k_at(j, h)], p * factor, gi, g.d);
       add_scaled(&dk[g.k_at(j, h)], ds, qi, g.d);
       add_scaled(&dq[g.q_at(row, h)], ds, kj, g.d);
@@ -124,6 +151,7 @@ void ReferenceBackend::execute(const AttentionBackward& op, Resources) {
   store(dq, op.dq);
   store(dk, op.dk);
   store(dv, op.dv);
+  store(dbias, op.drelative_bias);
 }
 
 void ReferenceBackend::execute(const Rotary& op, Resources) {

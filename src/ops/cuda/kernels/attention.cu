@@ -130,8 +130,9 @@ struct ForwardKernel {
       w.dots(q, kv, s);
       STOA_UNROLL
       for (int j = 0; j < Work::kScores; ++j) {
-        s[j] *= a.scale;
-        if (segment.visible(a, query, key + w.share + Work::kShare * j))
+        const int column = w.share + Work::kShare * j;
+        s[j] = segment.score(a, head, query, key + column, s[j]).value;
+        if (segment.visible(a, query, key + column))
           high = Max::of(high, s[j]);
         else
           s[j] = -INFINITY;
@@ -221,8 +222,11 @@ struct BackwardQueryKernel {
       for (int j = 0; j < Work::kScores; ++j) {
         const int column = w.share + Work::kShare * j;
         float ds = 0;
-        if (segment.visible(a, query, key + column))
-          ds = expf(s[j] * a.scale - lse) * (dp[j] * segment.keep(a, head, query, key + column) - delta);
+        if (segment.visible(a, query, key + column)) {
+          const Segment::Score score = segment.score(a, head, query, key + column, s[j]);
+          ds = expf(score.value - lse) * (dp[j] * segment.keep(a, head, query, key + column) - delta) *
+               score.slope;
+        }
         scores[w.row * (kTile + 1) + column] = ds;
       }
       t.sync_warp();  // a row's scores are written and read by one warp
@@ -273,13 +277,14 @@ struct BackwardKeyKernel {
         STOA_UNROLL
         for (int j = 0; j < Work::kScores; ++j) {
           const int column = w.share + Work::kShare * j;
-          float p = 0, keep = 0;
+          float p = 0, keep = 0, slope = 0;
           if (segment.visible(a, query + column, key)) {
-            p = expf(s[j] * a.scale - lse[column]);
+            const Segment::Score score = segment.score(a, head, query + column, key, s[j]);
+            p = expf(score.value - lse[column]), slope = score.slope;
             keep = segment.keep(a, head, query + column, key);
           }
           ps[w.row * (kTile + 1) + column] = p * keep;
-          ds[w.row * (kTile + 1) + column] = p == 0 ? 0 : p * (dp[j] * keep - delta[column]);
+          ds[w.row * (kTile + 1) + column] = p == 0 ? 0 : p * (dp[j] * keep - delta[column]) * slope;
         }
         t.sync_warp();
         w.add(ds, q, dk);
@@ -289,6 +294,54 @@ struct BackwardKeyKernel {
     if (key >= segment.keys) return;
     w.store(a, a.dk, segment.k_begin + key, group, dk, a.scale);
     w.store(a, a.dv, segment.k_begin + key, group, dv, 1);
+  }
+};
+
+// Gradient of one entry of a relative bias: block (x, y) = (row of the table, head), a warp per query. The
+// scores are made once more, so that one block has all terms of its sum and adds them in a fixed order.
+struct BiasGradientKernel {
+  using Args = AttentionArgs;
+  static constexpr const char* kName = "attention backward, relative bias";
+  static constexpr int kThreads = 256;
+
+  STOA_DEVICE static float dot(const Thread& t, const Args& a, const HeadRows& x, std::int64_t x_row,
+                               int x_head, const HeadRows& y, std::int64_t y_row, int y_head) {
+    float sum = 0;
+    for (int c = t.lane(); c < a.d; c += 32)
+      sum =
+          fmaf(element(a.type, x, x_row, x_head * a.d + c), element(a.type, y, y_row, y_head * a.d + c), sum);
+    return warp_reduce<Add>(t, sum);
+  }
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const std::int64_t entry = t.block_x();
+    const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups);
+    float sum = 0;
+    for (std::int64_t s = 0; s < a.segments; ++s) {
+      const Segment segment(a, s);
+      for (int query = static_cast<int>(t.warp()); query < segment.queries;
+           query += static_cast<int>(t.warps())) {
+        const std::int64_t row = segment.q_begin + query, here = segment.at(query) + a.first_offset + entry;
+        // The first and the last row stand for all offsets beyond.
+        const std::int64_t first = entry == 0 ? 0 : here,
+                           last = entry == a.offsets - 1 ? segment.keys - 1 : here;
+        for (std::int64_t k = first < 0 ? 0 : first; k <= last && k < segment.keys; ++k) {
+          const int key = static_cast<int>(k);
+          if (!segment.visible(a, query, key)) continue;
+          const float product = dot(t, a, a.q, row, head, a.k, segment.k_begin + key, group),
+                      slope = dot(t, a, a.dout, row, head, a.v, segment.k_begin + key, group);
+          const float p =
+              expf(segment.score(a, head, query, key, product).value - a.lse[row * a.heads + head]);
+          sum += p * (slope * segment.keep(a, head, query, key) - a.delta[row * a.heads + head]);
+        }
+      }
+    }
+    float* parts = t.shared<float>();
+    if (t.lane() == 0) parts[t.warp()] = sum;
+    t.sync();
+    if (t.index() != 0) return;
+    for (int w = 1; w < static_cast<int>(t.warps()); ++w) sum += parts[w];
+    a.bias_gradient[entry * a.dbias_stride + head] += sum;
   }
 };
 
@@ -342,6 +395,9 @@ void launch_attention_backward(const AttentionArgs& a, void* stream) {
                                              .shared = shared_bytes(kTile, a.d, 4, 2, 2)},
                                             stream, a);
   });
+  if (a.bias_gradient)
+    launch<BiasGradientKernel>({.x = a.offsets, .y = a.heads, .threads = 256, .shared = 8 * sizeof(float)},
+                               stream, a);
 }
 
 }  // namespace stoa::ops::cuda

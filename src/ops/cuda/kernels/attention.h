@@ -26,14 +26,18 @@ struct AttentionArgs {
   std::int64_t segments = 0, longest_q = 0, longest_k = 0;
   bool causal = true;
   std::int64_t window = 0;
-  float scale = 1;
+  float scale = 1, softcap = 0;
+  const float* relative_bias = nullptr;  // [offsets, heads], rows `bias_stride` apart, or null
+  std::int64_t first_offset = 0, offsets = 0, bias_stride = 0;
   float dropout = 0, keep_scale = 1;
   std::uint32_t key_lo = 0, key_hi = 0;
   std::int64_t first_head = 0;
   // Backward.
   HeadRows dout, dq, dk, dv;
-  float* delta = nullptr;  // [q_rows, heads], written by the backward pass
-  bool wide = false;       // d and all strides are multiples of 8, addresses of 16
+  float* delta = nullptr;          // [q_rows, heads], written by the backward pass
+  float* bias_gradient = nullptr;  // as relative_bias, rows `dbias_stride` apart, added to; or null
+  std::int64_t dbias_stride = 0;
+  bool wide = false;  // d and all strides are multiples of 8, addresses of 16
 };
 
 inline constexpr int kLargestHead = 256;

@@ -47,6 +47,24 @@ struct Segment {
     return r;
   }
 
+  struct Score {
+    float value;
+    float slope;  // derivative by the scaled product
+  };
+  STOA_DEVICE Score score(const AttentionArgs& a, int head, int query, int key, float product) const {
+    Score out{product * a.scale, 1};
+    if (a.softcap != 0) {
+      const float t = tanhf(out.value / a.softcap);
+      out.value = t * a.softcap, out.slope = 1 - t * t;
+    }
+    if (a.relative_bias) out.value += a.relative_bias[bias_row(a, key - at(query)) * a.bias_stride + head];
+    return out;
+  }
+  STOA_DEVICE static std::int64_t bias_row(const AttentionArgs& a, std::int64_t offset) {
+    const std::int64_t row = offset - a.first_offset;
+    return row < 0 ? 0 : row >= a.offsets ? a.offsets - 1 : row;
+  }
+
   // Factor of the probability of (query, key): 0 or 1/(1-p).
   STOA_DEVICE float keep(const AttentionArgs& a, int head, int query, int key) const {
     if (a.dropout == 0) return 1;
