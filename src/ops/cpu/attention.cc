@@ -9,6 +9,19 @@
 namespace stoa::ops::cpu {
 namespace {
 
+const AttentionForwardKernels& forward_kernels(InstructionSet isa) {
+#if defined(__x86_64__)
+  if (isa == InstructionSet::kAmxBf16) return avx512bf16::attention_forward_tile_kernels();
+#endif
+  return STOA_KERNELS(isa, attention_forward_kernels);
+}
+const AttentionBackwardKernels& backward_kernels(InstructionSet isa) {
+#if defined(__x86_64__)
+  if (isa == InstructionSet::kAmxBf16) return avx512bf16::attention_backward_tile_kernels();
+#endif
+  return STOA_KERNELS(isa, attention_backward_kernels);
+}
+
 constexpr std::size_t kAlignment = 64;
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -139,14 +152,13 @@ std::size_t backward_share(const AttentionBackward& op, const AttentionBackwardK
 
 std::size_t CpuBackend::workspace_bytes(const AttentionForward& op) const {
   if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
-  return forward_share(op, STOA_KERNELS(isa_, attention_forward_kernels)) *
-         static_cast<std::size_t>(pool_.size());
+  return forward_share(op, forward_kernels(isa_)) * static_cast<std::size_t>(pool_.size());
 }
 
 void CpuBackend::execute(const AttentionForward& op, Resources resources) {
   if (for_reference(op)) return ReferenceBackend::execute(op, resources);
   check_segments(op);
-  const AttentionForwardKernels& kernels = STOA_KERNELS(isa_, attention_forward_kernels);
+  const AttentionForwardKernels& kernels = forward_kernels(isa_);
   const AttentionArgs args = common_args(op);
   const std::size_t share = forward_share(op, kernels);
   zero_other_queries(op, op.o);
@@ -179,8 +191,7 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
 
 std::size_t CpuBackend::workspace_bytes(const AttentionBackward& op) const {
   if (for_reference(op)) return ReferenceBackend::workspace_bytes(op);
-  return backward_share(op, STOA_KERNELS(isa_, attention_backward_kernels)) *
-             static_cast<std::size_t>(pool_.size()) +
+  return backward_share(op, backward_kernels(isa_)) * static_cast<std::size_t>(pool_.size()) +
          static_cast<std::size_t>(op.drelative_bias.elements() * op.segments.count) * sizeof(float);
 }
 
@@ -188,7 +199,7 @@ void CpuBackend::execute(const AttentionBackward& op, Resources resources) {
   if (for_reference(op)) return ReferenceBackend::execute(op, resources);
   check_segments(op);
   if (!keys_apart(op)) return ReferenceBackend::execute(op, resources);
-  const AttentionBackwardKernels& kernels = STOA_KERNELS(isa_, attention_backward_kernels);
+  const AttentionBackwardKernels& kernels = backward_kernels(isa_);
   AttentionArgs args = common_args(op);
   args.dout = head_rows(op.dout);
   args.dq = head_rows(op.dq);

@@ -127,6 +127,16 @@ STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment
   }
 }
 
+// Of weights and score gradients of an odd number of vectors of queries: tiles read words by sixteens.
+STOA_INLINE void clear_missing_halves(float* weights, float* dscores, std::int64_t keys,
+                                      std::int64_t vectors) {
+  for (std::int64_t j = 0; j < keys; ++j) {
+    const std::int64_t word = j * kBlock / 2 + vectors * kLanes / 2;
+    store_first(weights + word, F{}, kLanes / 2);
+    store_first(dscores + word, F{}, kLanes / 2);
+  }
+}
+
 template <class P>
 void pack_queries(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
                   float* memory, const BackwardMemory& at) {
@@ -156,13 +166,22 @@ void pack_queries(const AttentionArgs& args, const AttentionSegment& segment, st
     }
     // delta = dout . o, summed in the order of block_product: where a query sees one key it cancels dout . v
     // exactly.
-    pack_columns<P>(row(args.o, q0), args.o.stride, count, d, false, memory + at.output);
-    for (std::int64_t i = 0; i < count; i += kLanes) {
-      F sum{};
-      for (std::int64_t w = 0; w < dp / P::kPerWord; ++w)
-        sum = P::product(load(memory + at.output + w * kBlock + i),
-                         load(memory + at.dout_columns + b * words + w * kBlock + i), sum);
-      store(memory + at.delta + q0 + i, sum);
+    if constexpr (P::kTiles) {
+      const std::int64_t vectors = (count + kLanes - 1) / kLanes;
+      pack_rows<P>(row(args.o, q0), args.o.stride, count, d, memory + at.output);
+      block_product<P>(count, vectors, dp / 2, memory + at.output, dp / 2, 1,
+                       memory + at.dout_columns + b * words, kBlock, memory + at.scores, kBlock, Into::kSet);
+      for (std::int64_t i = 0; i < vectors * kLanes; ++i)
+        memory[at.delta + q0 + i] = i < count ? memory[at.scores + i * kBlock + i] : 0.0f;
+    } else {
+      pack_columns<P>(row(args.o, q0), args.o.stride, count, d, false, memory + at.output);
+      for (std::int64_t i = 0; i < count; i += kLanes) {
+        F sum{};
+        for (std::int64_t w = 0; w < dp / P::kPerWord; ++w)
+          sum = P::product(load(memory + at.output + w * kBlock + i),
+                           load(memory + at.dout_columns + b * words + w * kBlock + i), sum);
+        store(memory + at.delta + q0 + i, sum);
+      }
     }
     std::memset(memory + at.dquery + b * kBlock * dp, 0,
                 static_cast<std::size_t>(kBlock * dp) * sizeof(float));
@@ -209,7 +228,8 @@ void backward_task(const AttentionArgs& args, const AttentionSegment& segment, s
         std::memset(dvalues, 0, static_cast<std::size_t>(keys * dp) * sizeof(float));
       }
       pack_rows<P>(key_row(args.k, k0), args.k.stride, keys, d, memory + at.keys);
-      pack_pairs<P>(key_row(args.k, k0), args.k.stride, keys, d, memory + at.key_pairs);
+      pack_across<P>(key_row(args.k, k0), args.k.stride, keys, d, memory + at.key_pairs);
+      if constexpr (P::kTiles) clear_missing_words(memory + at.dscore_pairs, keys);
       pack_rows<P>(key_row(args.v, k0), args.v.stride, keys, d, memory + at.values);
       for (std::int64_t q0 = 0, b = 0; q0 < segment.queries; q0 += kBlock, ++b) {
         const std::int64_t count = segment.queries - q0 < kBlock ? segment.queries - q0 : kBlock;
@@ -232,11 +252,14 @@ void backward_task(const AttentionArgs& args, const AttentionSegment& segment, s
         if (segment.bias_gradient) scored.finish(args, segment, head, see.at(q0), k0);
         const bool pairs = P::kPerWord == 2;
         const std::int64_t along = kBlock / P::kPerWord, query_words_used = vectors * kLanes / P::kPerWord;
+        if constexpr (P::kTiles)
+          if (vectors % 2 == 1) clear_missing_halves(memory + at.weights, memory + at.dscores, keys, vectors);
         block_product<P>(keys, dp / kLanes, query_words_used, memory + (pairs ? at.weights : at.scores),
                          along, 1, memory + at.dout_pairs + b * words, dp, dvalues, dp, Into::kAdd);
         block_product<P>(keys, dp / kLanes, query_words_used, memory + (pairs ? at.dscores : at.slopes),
                          along, 1, memory + at.query_pairs + b * words, dp, dkeys, dp, Into::kAdd);
-        block_product<P>(dp, vectors, (keys + P::kPerWord - 1) / P::kPerWord, memory + at.key_pairs, 1, dp,
+        block_product<P>(dp, vectors, (keys + P::kPerWord - 1) / P::kPerWord, memory + at.key_pairs,
+                         across_row<P>(dp), across_word<P>(dp),
                          memory + (pairs ? at.dscore_pairs : at.slopes), kBlock,
                          memory + at.dquery + b * kBlock * dp, kBlock, Into::kAdd);
       }
@@ -263,6 +286,25 @@ void backward(const AttentionArgs& args, const AttentionSegment& segment, std::i
 }
 
 }  // namespace
+
+#if STOA_ISA_LEVEL >= 3
+namespace {
+
+void backward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t group,
+                       void* memory) {
+  if (!fits_tiles(args)) return backward(args, segment, group, memory);
+  enter_tiles();
+  backward_task<TilePairs>(args, segment, group, static_cast<float*>(memory));
+  leave_tiles();
+}
+
+}  // namespace
+
+const AttentionBackwardKernels& attention_backward_tile_kernels() {
+  static constexpr AttentionBackwardKernels kTable{backward_on_tiles, backward_bytes};
+  return kTable;
+}
+#endif
 
 const AttentionBackwardKernels& attention_backward_kernels() {
   static constexpr AttentionBackwardKernels kTable{backward, backward_bytes};

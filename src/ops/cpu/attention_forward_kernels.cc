@@ -137,7 +137,8 @@ void forward_task(const AttentionArgs& args, const AttentionSegment& segment, st
   for (std::int64_t k0 = first_key; k0 < last_key; k0 += kBlock) {
     const std::int64_t keys = last_key - k0 < kBlock ? last_key - k0 : kBlock;
     pack_rows<P>(k + k0 * args.k.stride, args.k.stride, keys, d, memory + at.keys);
-    pack_pairs<P>(v + k0 * args.v.stride, args.v.stride, keys, d, memory + at.values);
+    pack_across<P>(v + k0 * args.v.stride, args.v.stride, keys, d, memory + at.values);
+    if constexpr (P::kTiles) clear_missing_words(memory + at.weights, keys);
     for (std::int64_t b = 0; b < blocks; ++b) {
       const std::int64_t q0 = begin + b * kBlock;
       const std::int64_t count = end - q0 < kBlock ? end - q0 : kBlock;
@@ -149,7 +150,8 @@ void forward_task(const AttentionArgs& args, const AttentionSegment& segment, st
       soften_block<P>(args, segment, mask, head, see.at(q0), keys, vectors, memory + at.scores,
                       memory + at.weights, memory + at.top + b * kBlock, memory + at.sum + b * kBlock,
                       memory + at.alpha);
-      block_product<P>(dp, vectors, (keys + P::kPerWord - 1) / P::kPerWord, memory + at.values, 1, dp,
+      block_product<P>(dp, vectors, (keys + P::kPerWord - 1) / P::kPerWord, memory + at.values,
+                       across_row<P>(dp), across_word<P>(dp),
                        memory + (P::kPerWord == 2 ? at.weights : at.scores), kBlock,
                        memory + at.output + b * kBlock * dp, kBlock, Into::kScaleAdd, memory + at.alpha);
     }
@@ -248,6 +250,25 @@ void decode(const AttentionArgs& args, const AttentionSegment& segment, std::int
 }
 
 }  // namespace
+
+#if STOA_ISA_LEVEL >= 3
+namespace {
+
+void forward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
+                      std::int64_t begin, std::int64_t end, void* memory) {
+  if (!fits_tiles(args)) return forward(args, segment, head, begin, end, memory);
+  enter_tiles();
+  forward_task<TilePairs>(args, segment, head, begin, end, static_cast<float*>(memory));
+  leave_tiles();
+}
+
+}  // namespace
+
+const AttentionForwardKernels& attention_forward_tile_kernels() {
+  static constexpr AttentionForwardKernels kTable{forward_on_tiles, decode, forward_bytes};
+  return kTable;
+}
+#endif
 
 const AttentionForwardKernels& attention_forward_kernels() {
   static constexpr AttentionForwardKernels kTable{forward, decode, forward_bytes};

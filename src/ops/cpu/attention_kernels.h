@@ -3,8 +3,8 @@
 // Scores are held transposed, [keys, queries] with queries in the lanes: maxima, sums and rescaling of the
 // online softmax then need no work across lanes. Products are small GEMMs on packed blocks of 64 x 64: one
 // operand is broadcast word by word, the other is read in vectors. A word is two bf16 that lie side by side
-// along the summed dimension (vdpbf16ps), or one float where the machine has no bf16 products or the tensors
-// have another type.
+// along the summed dimension (vdpbf16ps, or tiles of AMX), or one float where the machine has no bf16
+// products or the tensors have another type.
 #pragma once
 
 #include "ops/cpu/kernel_table.h"
@@ -57,5 +57,12 @@ struct AttentionBackwardKernels {
 
 STOA_FOR_EACH_ISA(const AttentionForwardKernels& attention_forward_kernels())
 STOA_FOR_EACH_ISA(const AttentionBackwardKernels& attention_backward_kernels())
+#if defined(__x86_64__)
+// With bf16 products on the tiles of AMX.
+namespace avx512bf16 {
+const AttentionForwardKernels& attention_forward_tile_kernels();
+const AttentionBackwardKernels& attention_backward_tile_kernels();
+}  // namespace avx512bf16
+#endif
 
 }  // namespace stoa::ops::cpu

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/real_tiles.h"
 #include "ops/cpu/simd_math.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
@@ -52,6 +53,7 @@ STOA_INLINE F splat_word(float word) {
 struct Pairs {
   using Type = BF16;
   static constexpr int kPerWord = 2;
+  static constexpr bool kTiles = false;
   STOA_INLINE F product(F a, F b, F c) {
     return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(a),
                                                 reinterpret_cast<__m512bh>(b)));
@@ -66,6 +68,11 @@ struct Pairs {
     return reinterpret_cast<F>(_mm512_maskz_loadu_epi16(mask, row + 2 * i));
   }
 };
+
+// The same words, with products on the tiles of AMX. Head sizes are multiples of 32: whole tiles.
+struct TilePairs : Pairs {
+  static constexpr bool kTiles = true;
+};
 #endif
 
 // One float per word, whatever the storage.
@@ -73,6 +80,7 @@ template <class E>
 struct Singles {
   using Type = E;
   static constexpr int kPerWord = 1;
+  static constexpr bool kTiles = false;
   STOA_INLINE F product(F a, F b, F c) { return fma(a, b, c); }
   static constexpr float kUnit = 1;
   STOA_INLINE F power(F x) { return exp2(x * kLog2E); }
@@ -118,6 +126,40 @@ STOA_INLINE void pack_pairs(const typename P::Type::Storage* rows, std::int64_t 
         store(to + i, reinterpret_cast<F>(word));
       }
     }
+  }
+}
+
+// The first operand of a product that sums over rows: element (i, word of two rows) of block_product's `a`.
+// Without tiles as pack_pairs has it, else [dp][kBlock / 2], with zeros where there are no rows.
+template <class P>
+STOA_INLINE std::int64_t across_row(std::int64_t) {
+  return P::kTiles ? kBlock / 2 : 1;
+}
+template <class P>
+STOA_INLINE std::int64_t across_word(std::int64_t dp) {
+  return P::kTiles ? 1 : dp;
+}
+template <class P>
+STOA_INLINE void pack_across(const typename P::Type::Storage* rows, std::int64_t stride, std::int64_t count,
+                             std::int64_t d, float* out) {
+  if constexpr (!P::kTiles) {
+    pack_pairs<P>(rows, stride, count, d, out);
+  } else {
+    for (std::int64_t r = 0; r < kBlock; r += 2 * kLanes)
+      for (std::int64_t i = 0; i < d; i += kLanes) {
+        F tile[kLanes];
+        for (int j = 0; j < kLanes; ++j) {
+          const std::int64_t low = r + 2 * j;
+          U word{};
+          if (low < count)
+            word = __builtin_convertvector(load_half_first(rows + low * stride + i, kLanes), U);
+          if (low + 1 < count)
+            word |= __builtin_convertvector(load_half_first(rows + (low + 1) * stride + i, kLanes), U) << 16;
+          tile[j] = reinterpret_cast<F>(word);
+        }
+        transpose(tile);
+        for (int j = 0; j < kLanes; ++j) store(out + (i + j) * (kBlock / 2) + r / 2, tile[j]);
+      }
   }
 }
 
@@ -210,11 +252,84 @@ STOA_INLINE void panel_product(std::int64_t rows, std::int64_t words, const floa
                                  alpha);
 }
 
+#if STOA_ISA_LEVEL >= 3
+// Two by two tiles hold sums, as in gemm_tiles.h. Rows of a and words are read in sixteens: what lies beyond
+// `rows` spoils rows of c beyond them, what lies beyond `words` is zero in a and finite in b.
+template <bool kDown, bool kAcross>
+STOA_INLINE void amx_product(std::int64_t words, const float* a, std::int64_t a_row, const float* b,
+                             std::int64_t b_row, float* c, std::int64_t c_row, bool add) {
+  RealTiles tiles;
+  const std::int64_t a_stride = a_row * 4, b_stride = b_row * 4, c_stride = c_row * 4;
+  float* const below = c + 16 * c_row;
+  if (add) {
+    tiles.load<0>(c, c_stride);
+    if constexpr (kAcross) tiles.load<1>(c + 16, c_stride);
+    if constexpr (kDown) tiles.load<2>(below, c_stride);
+    if constexpr (kDown && kAcross) tiles.load<3>(below + 16, c_stride);
+  } else {
+    tiles.zero<0>();
+    if constexpr (kAcross) tiles.zero<1>();
+    if constexpr (kDown) tiles.zero<2>();
+    if constexpr (kDown && kAcross) tiles.zero<3>();
+  }
+  for (std::int64_t k = 0; k < words; k += 16, a += 16, b += 16 * b_row) {
+    tiles.load<4>(a, a_stride);
+    tiles.load<6>(b, b_stride);
+    tiles.multiply_add<0, 4, 6>();
+    if constexpr (kAcross) {
+      tiles.load<7>(b + 16, b_stride);
+      tiles.multiply_add<1, 4, 7>();
+    }
+    if constexpr (kDown) {
+      tiles.load<5>(a + 16 * a_row, a_stride);
+      tiles.multiply_add<2, 5, 6>();
+      if constexpr (kAcross) tiles.multiply_add<3, 5, 7>();
+    }
+  }
+  tiles.store<0>(c, c_stride);
+  if constexpr (kAcross) tiles.store<1>(c + 16, c_stride);
+  if constexpr (kDown) tiles.store<2>(below, c_stride);
+  if constexpr (kDown && kAcross) tiles.store<3>(below + 16, c_stride);
+}
+
+STOA_INLINE void amx_block_product(std::int64_t rows, std::int64_t vectors, std::int64_t words,
+                                   const float* a, std::int64_t a_row, const float* b, std::int64_t b_row,
+                                   float* c, std::int64_t c_row, Into into, const float* alpha) {
+  if (into == Into::kScaleAdd) {
+    bool same = true;  // once the maxima stand still there is nothing to scale
+    for (std::int64_t i = 0; i < vectors * kLanes; ++i) same &= alpha[i] == 1.0f;
+    if (!same)
+      for (std::int64_t m = 0; m < rows; ++m)
+        for (std::int64_t v = 0; v < vectors; ++v) {
+          float* to = c + m * c_row + v * kLanes;
+          store(to, load(to) * load(alpha + v * kLanes));
+        }
+  }
+  const bool add = into != Into::kSet;
+  for (std::int64_t m = 0; m < rows; m += 32) {
+    const float* from = a + m * a_row;
+    float* to = c + m * c_row;
+    const bool down = m + 16 < rows;
+    std::int64_t v = 0;
+    for (; v + 2 <= vectors; v += 2)
+      down ? amx_product<true, true>(words, from, a_row, b + v * 16, b_row, to + v * 16, c_row, add)
+           : amx_product<false, true>(words, from, a_row, b + v * 16, b_row, to + v * 16, c_row, add);
+    if (v < vectors)
+      down ? amx_product<true, false>(words, from, a_row, b + v * 16, b_row, to + v * 16, c_row, add)
+           : amx_product<false, false>(words, from, a_row, b + v * 16, b_row, to + v * 16, c_row, add);
+  }
+}
+#endif
+
 template <class P>
 [[gnu::noinline]] void block_product(std::int64_t rows, std::int64_t vectors, std::int64_t words,
                                      const float* a, std::int64_t a_row, std::int64_t a_word, const float* b,
                                      std::int64_t b_row, float* c, std::int64_t c_row, Into into,
                                      const float* alpha = nullptr) {
+#if STOA_ISA_LEVEL >= 3
+  if constexpr (P::kTiles)
+    return amx_block_product(rows, vectors, words, a, a_row, b, b_row, c, c_row, into, alpha);
+#endif
   std::int64_t v = 0;
   for (; v + kTileVectors <= vectors; v += kTileVectors)
     panel_product<P, kTileVectors>(rows, words, a, a_row, a_word, b + v * kLanes, b_row, c + v * kLanes,
@@ -414,6 +529,18 @@ STOA_INLINE F query_words(F low, F high) {
   return low + high;
 #endif
 }
+
+// Words [ceil(keys / 2), whole sixteens) of a block with words along the keys: tiles read them.
+STOA_INLINE void clear_missing_words(float* words, std::int64_t keys) {
+  for (std::int64_t k = (keys + 1) / 2; k % 16 != 0; ++k)
+    for (std::int64_t i = 0; i < kBlock; i += kLanes) store(words + k * kBlock + i, F{});
+}
+
+#if STOA_ISA_LEVEL >= 3
+STOA_INLINE bool fits_tiles(const AttentionArgs& args) {
+  return args.q.type == Element::kBF16 && args.d % 32 == 0;
+}
+#endif
 
 // body(tag) with the words that suit a type.
 template <class Body>

@@ -1,41 +1,13 @@
-// bf16 products on the tiles of AMX. They come through inline assembly, so this file needs no compiler flags
-// of its own: it is compiled with AVX-512-BF16, which every processor with tiles has, and called where the
-// processor has tiles.
+// bf16 products on the tiles of AMX.
 #include "ops/cpu/gemm_kernels.h"
 
 #if STOA_ISA_LEVEL >= 3
 
 #include "ops/cpu/gemm_tiles.h"
+#include "ops/cpu/real_tiles.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
-
-// The compiler's intrinsics do not say that a load reads memory; these do.
-struct RealTiles {
-  template <int T>
-  [[gnu::always_inline]] void zero() {
-    asm volatile("tilezero %%tmm%c0" : : "i"(T));
-  }
-  template <int T>
-  [[gnu::always_inline]] void load(const void* base, std::int64_t stride) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(base), "r"(stride), "i"(T) : "memory");
-  }
-  template <int T>
-  [[gnu::always_inline]] void store(void* base, std::int64_t stride) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(base), "r"(stride), "i"(T) : "memory");
-  }
-  template <int C, int A, int B>
-  [[gnu::always_inline]] void multiply_add() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
-  }
-};
-
-void enter() {
-  alignas(64) static constexpr TileConfiguration kConfiguration = whole_tiles();
-  asm volatile("ldtilecfg %0" : : "m"(kConfiguration));
-}
-
-void leave() { asm volatile("tilerelease"); }
 
 float spin(std::int64_t rounds) {
   RealTiles tiles;
@@ -57,7 +29,8 @@ float spin(std::int64_t rounds) {
 }  // namespace
 
 const ProductKernels& tile_products() {
-  static constexpr ProductKernels kTable = tile_products_with(tile_product<RealTiles>, enter, leave, spin);
+  static constexpr ProductKernels kTable =
+      tile_products_with(tile_product<RealTiles>, enter_tiles, leave_tiles, spin);
   return kTable;
 }
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "ops/cpu/gemm_pack.h"
-#include "ops/cpu/tile_semantics.h"
+#include "ops/cpu/real_tiles.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
 
@@ -21,17 +21,6 @@ constexpr int kTileBlock = 160;
 constexpr std::int64_t kTilePackedBytes =
     1 << 20;  // half of a 2 MiB L2 cache: every processor with tiles has it
 constexpr std::int64_t kTileMostRows = 512;
-
-// All eight tiles: 16 rows of 64 bytes.
-constexpr TileConfiguration whole_tiles() {
-  TileConfiguration c;
-  c.palette = 1;
-  for (int t = 0; t < 8; ++t) {
-    c.rows[t] = 16;
-    c.row_bytes[t] = 64;
-  }
-  return c;
-}
 
 STOA_INLINE std::int64_t padded_units(std::int64_t elements) {
   const std::int64_t units = (elements + 1) / 2;
