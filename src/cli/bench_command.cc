@@ -1,5 +1,6 @@
 #include "cli/bench_command.h"
 
+#include "cli/bench_collectives.h"
 #include "cli/bench_device.h"
 #include "cli/bench_gemm.h"
 #include "cli/bench_ops.h"
@@ -16,6 +17,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   add_bench_ops(*bench, context);
   add_bench_train(*bench, context);
   add_bench_pipeline(*bench, context);
+  add_bench_collectives(*bench, context);
 }
 
 }  // namespace stoa::cli
