@@ -15,14 +15,16 @@ namespace {
 constexpr std::array<ConstantInfo, kConstants> kConstantInfo{{
     {"gemm", "share of peak", "large products in 16 bit", 0.4, 0.95, 0.78, 0.12},
     {"gemm_fp8", "share of peak", "large products in fp8", 0.3, 0.92, 0.68, 0.15},
-    {"gemm_ramp", "rows", "rows, scaled by the device's balance, at which small products fall behind", 5, 500, 70, 0.5},
+    {"gemm_ramp", "rows", "rows, scaled by the device's balance, at which small products fall behind", 5, 500,
+     70, 0.5},
     {"attention", "share of peak", "fused attention in 16 bit", 0.1, 0.75, 0.42, 0.3},
-    {"attention_triton", "share of peak", "the first fused kernels", 0.05, 0.6, 0.22, 0.35},
+    {"attention_triton", "share of peak", "the first fused kernels", 0.05, 0.6, 0.32, 0.35},
     {"memory", "share of bandwidth", "element-wise kernels", 0.3, 1.0, 0.72, 0.25},
     {"island", "share of bandwidth", "collectives inside an island", 0.2, 1.0, 0.65, 0.3},
     {"network", "share of bandwidth", "collectives between nodes", 0.15, 1.0, 0.75, 0.35},
     {"tensor_exposed", "share of time", "tensor-parallel traffic that overlap leaves", 0.02, 1.0, 0.4, 0.5},
-    {"data_exposed", "share of time", "gradient and parameter traffic that overlap leaves", 0.02, 1.0, 0.25, 0.6},
+    {"data_exposed", "share of time", "gradient and parameter traffic that overlap leaves", 0.02, 1.0, 0.25,
+     0.6},
     {"pipeline_exposed", "share of time", "stage-to-stage traffic that is waited for", 0.02, 1.0, 0.5, 0.6},
     {"host_layer", "milliseconds", "host time of a layer and microbatch, forward", 0.01, 3.0, 0.3, 0.8},
     {"host_step", "seconds", "fixed time of a step", 0.001, 0.5, 0.02, 1.0},
@@ -30,7 +32,8 @@ constexpr std::array<ConstantInfo, kConstants> kConstantInfo{{
     {"score", "bytes", "moved per score of unfused attention, forward", 4, 40, 13, 0.4},
     {"unaligned", "factor", "on unfused attention of head sizes that are no multiple of 8", 1, 10, 4, 0.5},
     {"optimizer", "bytes", "moved per parameter of the optimizer's shard", 15, 120, 38, 0.4},
-    {"straggler", "share per doubling", "growth of the step with the number of nodes", 0.0001, 0.03, 0.004, 0.8},
+    {"straggler", "share per doubling", "growth of the step with the number of nodes", 0.0001, 0.03, 0.004,
+     0.8},
 }};
 
 }  // namespace
@@ -63,22 +66,23 @@ Calibration::Entry read_entry(const config::Node& node, const std::string& where
   std::vector<std::string> names;
   for (const auto& constant : kConstantInfo) names.emplace_back(constant.name);
   for (const auto& [key, value] : node.entries) {
-    const auto number = value.is_scalar() ? config::parse_real(value.scalar) : std::nullopt;
-    require<ConfigError>(number.has_value(), "{}: '{}' of {} is {}, expected a number", value.origin.text(), key,
-                         where, value.summary());
+    const auto parsed = value.is_scalar() ? config::parse_real(value.scalar) : std::nullopt;
+    const double number = parsed.value_or(0);
+    require<ConfigError>(parsed.has_value(), "{}: '{}' of {} is {}, expected a number", value.origin.text(),
+                         key, where, value.summary());
     if (key == "rows") {
-      entry.rows = static_cast<int>(*number);
+      entry.rows = static_cast<int>(number);
     } else if (key == "low" || key == "high") {
-      (key == "low" ? entry.low : entry.high) = *number;
+      (key == "low" ? entry.low : entry.high) = number;
     } else {
       const auto at = std::find(names.begin(), names.end(), key);
       require<ConfigError>(at != names.end(), "{}: no constant '{}'{}", value.origin.text(), key,
                            did_you_mean(key, names));
       const auto c = static_cast<Constant>(at - names.begin());
-      require<ConfigError>(*number >= info(c).low && *number <= info(c).high,
-                           "{}: {} of {} is {}, outside its physical bounds {} to {}", value.origin.text(), key,
-                           where, *number, info(c).low, info(c).high);
-      entry.constants[c] = *number;
+      require<ConfigError>(number >= info(c).low && number <= info(c).high,
+                           "{}: {} of {} is {}, outside its physical bounds {} to {}", value.origin.text(),
+                           key, where, number, info(c).low, info(c).high);
+      entry.constants[c] = number;
       entry.fitted.push_back(c);
     }
   }
@@ -105,7 +109,8 @@ Calibration load_calibration(const fs::path& file) {
   Calibration calibration;
   calibration.name = file.stem().string();
   const config::Node* families = root.find("families");
-  require<ConfigError>(families && families->is_map(), "{}: a calibration has a mapping 'families'", file.string());
+  require<ConfigError>(families && families->is_map(), "{}: a calibration has a mapping 'families'",
+                       file.string());
   for (const auto& [family, node] : families->entries) {
     Calibration::Entry base;
     if (const config::Node* constants = node.find("constants")) base = read_entry(*constants, family);

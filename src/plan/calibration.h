@@ -38,9 +38,9 @@ inline constexpr int kConstants = static_cast<int>(Constant::kCount);
 
 struct ConstantInfo {
   std::string_view name, unit, help;
-  double low, high;   // physical bounds
-  double prior;       // what holds without a calibration: the same for all devices
-  double deviation;   // of the prior, in natural logarithms
+  double low, high;  // physical bounds
+  double prior;      // what holds without a calibration: the same for all devices
+  double deviation;  // of the prior, in natural logarithms
 };
 const ConstantInfo& info(Constant c);
 
@@ -55,8 +55,8 @@ struct Constants {
 struct Calibration {
   struct Entry {
     Constants constants;
-    std::vector<Constant> fitted;  // the others are priors, or the family's
-    int rows = 0;                  // of measurements behind it
+    std::vector<Constant> fitted;    // the others are priors, or the family's
+    int rows = 0;                    // of measurements behind it
     double low = 0.75, high = 1.35;  // measured over predicted, 10th and 90th percentile, left out of the fit
   };
   std::string name = "datasheet";

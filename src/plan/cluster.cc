@@ -35,10 +35,23 @@ void declare_device(config::Section<DeviceSheet>& s) {
   s.field("name", &DeviceSheet::name).not_empty().help("What measurements call the device.");
   s.field("aliases", &DeviceSheet::aliases).help("Other beginnings of its name.");
   s.field("family", &DeviceSheet::family).not_empty().help("Devices that share a calibration.");
-  s.field("fp32_tflops", &DeviceSheet::fp32_tflops).at_least(0).unit("TFLOP/s").help("Dense peak, fp32 or tf32.");
-  s.field("bf16_tflops", &DeviceSheet::bf16_tflops).at_least(0).unit("TFLOP/s").help("Dense peak, bf16; 0: none.");
-  s.field("fp16_tflops", &DeviceSheet::fp16_tflops).at_least(0).unit("TFLOP/s").help("Dense peak, fp16; 0: none.");
+  s.field("fp32_tflops", &DeviceSheet::fp32_tflops)
+      .at_least(0)
+      .unit("TFLOP/s")
+      .help("Dense peak, fp32 or tf32.");
+  s.field("bf16_tflops", &DeviceSheet::bf16_tflops)
+      .at_least(0)
+      .unit("TFLOP/s")
+      .help("Dense peak, bf16; 0: none.");
+  s.field("fp16_tflops", &DeviceSheet::fp16_tflops)
+      .at_least(0)
+      .unit("TFLOP/s")
+      .help("Dense peak, fp16; 0: none.");
   s.field("fp8_tflops", &DeviceSheet::fp8_tflops).above(0).unit("TFLOP/s").help("Dense peak, fp8.");
+  s.field("older_instructions", &DeviceSheet::older_instructions)
+      .range(0.05, 1)
+      .unit("share of the 16-bit peak")
+      .help("Open to kernels written for the generation before.");
   s.field("memory_gb", &DeviceSheet::memory_gb).above(0).unit("10^9 bytes").help("Memory of one device.");
   s.field("memory_bandwidth_gbs", &DeviceSheet::memory_bandwidth_gbs)
       .above(0)
@@ -81,7 +94,9 @@ void declare_economy(config::Section<Economy>& s) {
       .at_least(0)
       .help("With its share of node, network and room.");
   s.field("lifetime_years", &Economy::lifetime_years).above(0).help("Over which capital is written off.");
-  s.field("power_overhead", &Economy::power_overhead).at_least(1).help("Facility over devices and hosts (PUE).");
+  s.field("power_overhead", &Economy::power_overhead)
+      .at_least(1)
+      .help("Facility over devices and hosts (PUE).");
   s.field("host_watts_per_device", &Economy::host_watts_per_device)
       .at_least(0)
       .unit("W")
@@ -90,7 +105,10 @@ void declare_economy(config::Section<Economy>& s) {
   s.field("failures_per_device_year", &Economy::failures_per_device_year)
       .at_least(0)
       .help("Failures that interrupt a job.");
-  s.field("restart_minutes", &Economy::restart_minutes).at_least(0).unit("minutes").help("From failure to training.");
+  s.field("restart_minutes", &Economy::restart_minutes)
+      .at_least(0)
+      .unit("minutes")
+      .help("From failure to training.");
   s.field("storage_bandwidth_gbs", &Economy::storage_bandwidth_gbs)
       .above(0)
       .unit("10^9 bytes/s")
@@ -107,8 +125,9 @@ void declare(config::Section<Cluster>& s) {
   s.field("nodes", &Cluster::nodes).at_least(1).help("Where the size is fixed.");
   s.field("source", &Cluster::source).help("Where the figures come from.");
   s.validate({"device.bf16_tflops", "device.fp16_tflops", "device.fp32_tflops"}, [](const Cluster& c) {
-    require<ConfigError>(c.device.bf16_tflops + c.device.fp16_tflops + c.device.fp32_tflops > 0,
-                         "the device has no peak: give at least one of fp32_tflops, bf16_tflops, fp16_tflops");
+    require<ConfigError>(
+        c.device.bf16_tflops + c.device.fp16_tflops + c.device.fp32_tflops > 0,
+        "the device has no peak: give at least one of fp32_tflops, bf16_tflops, fp16_tflops");
   });
   s.validate({"links.devices_per_node", "links.island_bandwidth_gbs"}, [](const Cluster& c) {
     require<ConfigError>(c.links.devices_per_node == 1 || c.links.island_bandwidth_gbs > 0,
@@ -117,8 +136,9 @@ void declare(config::Section<Cluster>& s) {
                          c.links.devices_per_node);
   });
   s.validate({"device.memory_gb", "device.memory_bandwidth_gbs"}, [](const Cluster& c) {
-    require<ConfigError>(c.device.memory_gb > 0 && c.device.memory_bandwidth_gbs > 0,
-                         "the device's memory is missing: give device.memory_gb and device.memory_bandwidth_gbs");
+    require<ConfigError>(
+        c.device.memory_gb > 0 && c.device.memory_bandwidth_gbs > 0,
+        "the device's memory is missing: give device.memory_gb and device.memory_bandwidth_gbs");
   });
 }
 
@@ -159,8 +179,8 @@ const Cluster& find_device(std::span<const Cluster> clusters, const std::string&
   const std::string near = nearest(device, names);
   for (const Cluster& cluster : clusters) {
     const auto& aliases = cluster.device.aliases;
-    if (near.empty() || (cluster.device.name != near &&
-                         std::find(aliases.begin(), aliases.end(), near) == aliases.end()))
+    if (near.empty() ||
+        (cluster.device.name != near && std::find(aliases.begin(), aliases.end(), near) == aliases.end()))
       continue;
     if (note) *note = fmt::format("device '{}' is not known: taken as {}", device, near);
     return cluster;

@@ -11,8 +11,8 @@ struct CommGroup {
   std::int64_t size = 1, stride = 1;
 };
 
-// Seconds of collectives on one cluster. `bytes` is the whole tensor: what every rank has after a gather, what
-// it has before a reduction.
+// Seconds of collectives on one cluster. `bytes` is the whole tensor: what every rank has after a gather,
+// what it has before a reduction.
 class CollectiveTime {
  public:
   CollectiveTime(const Cluster& cluster, const Constants& constants);

@@ -7,7 +7,9 @@ namespace stoa::plan {
 namespace {
 
 // Device and host work side by side; the longer one counts, softly where they are alike.
-double overlapped(double device, double host) { return std::cbrt(device * device * device + host * host * host); }
+double overlapped(double device, double host) {
+  return std::cbrt(device * device * device + host * host * host);
+}
 
 // What of `comm` stays visible beside `work` when a share `exposed` cannot be hidden at all.
 double visible(double comm, double work, double exposed) {
@@ -19,8 +21,9 @@ double real(std::int64_t value) { return static_cast<double>(value); }
 }  // namespace
 
 KindTime KindTime::operator+(const KindTime& o) const {
-  return {linear + o.linear, attention + o.attention, elementwise + o.elementwise, host + o.host,
-          tensor + o.tensor, context + o.context,     expert + o.expert};
+  return {linear + o.linear, attention + o.attention, elementwise + o.elementwise,
+          host + o.host,     tensor + o.tensor,       context + o.context,
+          expert + o.expert};
 }
 
 KindTime KindTime::operator*(double f) const {
@@ -32,6 +35,7 @@ LayerModel::LayerModel(const Workload& w, const Cluster& c, const Constants& k)
   const bool fp8 = w.format == Format::kFp8;
   peak16_ = c.peak(plain_) * k[Constant::kGemm];
   peak_ = fp8 ? c.peak(w.format) * k[Constant::kGemmFp8] : peak16_;
+  older_ = c.device.older_instructions;
   memory_ = c.device.memory_bandwidth_gbs * 1e9 * k[Constant::kMemory];
   // A product falls behind where its arithmetic intensity nears the machine's balance of FLOP/s and bytes/s.
   constexpr double kBalance = 153;  // A100 80GB in 16 bit
@@ -58,12 +62,13 @@ LayerTime LayerModel::layer(bool experts) const {
 
   // Linear layers: forward [n, in] x [in, out]; gradients of the input and of the weights have the same FLOPs
   // and other shapes.
-  double forward = 0, data = 0, weight = 0, cast = 0;
+  double forward = 0, data = 0, weight = 0, cast = 0, weights = 0;
   const auto add = [&](double rows, double in, double width, double copies) {
     forward += copies * product(rows, width, in, w_.format);
     data += copies * product(rows, in, width, w_.format);
     weight += copies * product(in, width, rows, w_.format);
     cast += copies * rows * (in + width);
+    weights += copies * in * width;
   };
   add(n, h, q + 2 * kv_all, 1);
   add(n, q, h, 1);
@@ -89,6 +94,8 @@ LayerTime LayerModel::layer(bool experts) const {
   out.forward.linear = forward;
   out.backward_input.linear = data;
   out.backward_weight.linear = weight;
+  out.backward_weight.elementwise =
+      bytes(2 * s.gradient_bytes * weights);  // gradients add up over microbatches
 
   // Attention core. Fused kernels skip what a causal mask hides and compute scores again in the backward pass
   // (2.5 times the forward FLOPs, 2307.08691 section 3.1.2).
@@ -100,12 +107,15 @@ LayerTime LayerModel::layer(bool experts) const {
     const double rows = real(m.sequence) / real(w_.cp);
     const double unaligned = m.head_size % 8 == 0 ? 1 : k_[Constant::kUnaligned];
     const double products =
-        copies * (product(rows, real(m.sequence), d, plain_) + product(rows, d, real(m.sequence), plain_)) * unaligned;
-    const double scores = copies * rows * real(m.sequence) / memory_ * k_[Constant::kScore] * (s.fused ? 1 : 1.6);
+        copies * (product(rows, real(m.sequence), d, plain_) + product(rows, d, real(m.sequence), plain_)) *
+        unaligned;
+    const double scores =
+        copies * rows * real(m.sequence) / memory_ * k_[Constant::kScore] * (s.fused ? 1 : 1.6);
     core = products + scores;
     core_backward = 2 * products + scores * 17.0 / 13.0;
   } else {
-    const double share = k_[s.attention == AttentionKernel::kTriton ? Constant::kAttentionTriton : Constant::kAttention];
+    const double share = s.attention == AttentionKernel::kTriton ? k_[Constant::kAttentionTriton] * older_
+                                                                 : k_[Constant::kAttention];
     const double flops = 4 * n * seen * causal * q;
     const double idle = w_.cp > 1 && !s.balanced_context ? 2 - 1 / real(w_.cp) : 1;
     core = flops / (peak16_ / k_[Constant::kGemm] * share) * idle;
@@ -144,7 +154,8 @@ LayerTime LayerModel::layer(bool experts) const {
   double attention_comm = reduce(activation);
   double ffn_comm = reduce(activation);
   if (experts) {
-    // Dispatched copies are gathered and scattered over the tensor-parallel group, and exchanged among experts.
+    // Dispatched copies are gathered and scattered over the tensor-parallel group, and exchanged among
+    // experts.
     ffn_comm = reduce(activation * real(m.top_k) * (w_.ep > 1 ? 1 : 0.5));
     const double copies = 2 * n * h * real(m.top_k) / (w_.sequence_parallel ? t : 1);
     const double exchange = 2 * comm_.all_to_all(copies, {w_.ep, w_.tp * w_.cp});
@@ -156,7 +167,8 @@ LayerTime LayerModel::layer(bool experts) const {
   out.forward.tensor = visible(dense_comm, out.forward.linear, exposed) + token_comm;
   out.backward_input.tensor = visible(dense_comm, out.backward_input.linear, exposed) + token_comm;
 
-  // Context parallelism: keys and values travel around the ring beside attention; their gradients travel back.
+  // Context parallelism: keys and values travel around the ring beside attention; their gradients travel
+  // back.
   if (w_.cp > 1) {
     const CommGroup context{w_.cp, w_.tp};
     const double pass = comm_.all_gather(2 * 2 * n * real(w_.cp) * kv_all, context);
@@ -166,13 +178,19 @@ LayerTime LayerModel::layer(bool experts) const {
 
   // What the backward pass computes again.
   switch (w_.recompute) {
-    case Recompute::kNone: break;
-    case Recompute::kSelective: out.again.attention = core; break;
+    case Recompute::kNone:
+      break;
+    case Recompute::kSelective:
+      out.again.attention = core;
+      break;
     case Recompute::kOperators:
       out.again.linear = 0.5 * out.forward.linear;
       out.again.elementwise = 0.7 * out.forward.elementwise;
       break;
-    case Recompute::kFull: out.again = out.forward; out.again.host = 0; break;
+    case Recompute::kFull:
+      out.again = out.forward;
+      out.again.host = 0;
+      break;
   }
   out.again = out.again * w_.recomputed_share;
   KindTime backward = out.backward_input + out.backward_weight + out.again;
@@ -187,7 +205,8 @@ LayerTime LayerModel::embedding() const {
   out.forward.elementwise = bytes(8 * n * h);
   out.backward_weight.elementwise = bytes(12 * n * h);
   const CommGroup tensor{w_.tp, 1};
-  out.forward.tensor = w_.sequence_parallel ? comm_.all_gather(2 * n * h, tensor) : comm_.all_reduce(2 * n * h, tensor);
+  out.forward.tensor =
+      w_.sequence_parallel ? comm_.all_gather(2 * n * h, tensor) : comm_.all_reduce(2 * n * h, tensor);
   return out;
 }
 

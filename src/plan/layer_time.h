@@ -45,7 +45,7 @@ class LayerModel {
   const Workload& w_;
   const Constants& k_;
   CollectiveTime comm_;
-  double peak_, peak16_, memory_, ramp_, ramp16_;
+  double peak_, peak16_, memory_, ramp_, ramp16_, older_;
   double tokens_;  // of a microbatch on a rank
   Format plain_;   // of what stays out of fp8
 };

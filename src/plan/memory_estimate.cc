@@ -21,7 +21,8 @@ double score_bytes(const Workload& w) {  // softmax output, dropout mask, dropou
 double activation_bytes(const Workload& w, bool experts) {
   const ModelShape& m = w.model;
   const double n = tokens(w), h = real(m.hidden), t = real(w.tp);
-  if (w.recompute == Recompute::kFull && w.recomputed_share >= 1) return 2 * n * h / (w.sequence_parallel ? t : 1);
+  if (w.recompute == Recompute::kFull && w.recomputed_share >= 1)
+    return 2 * n * h / (w.sequence_parallel ? t : 1);
   const bool dropout = m.dropout > 0;
   // Outside the tensor-parallel region: two norms' inputs, the inputs of the two blocks, dropout masks.
   const double outside = (8 + (dropout ? 2 : 0)) * n * h / (w.sequence_parallel ? t : 1);
@@ -41,7 +42,8 @@ double activation_bytes(const Workload& w, bool experts) {
 
 PaperActivations paper_activations(const Workload& w) {
   const ModelShape& m = w.model;
-  const double s = real(m.sequence), b = real(w.micro_batch), h = real(m.hidden), t = real(w.tp), p = real(w.pp);
+  const double s = real(m.sequence), b = real(w.micro_batch), h = real(m.hidden), t = real(w.tp),
+               p = real(w.pp);
   const double a = real(m.heads), v = real(m.vocabulary), layers = real(m.layers), chunks = real(w.vpp);
   const double sbh = s * b * h;
   PaperActivations out;
@@ -82,7 +84,8 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   const double shard = w.shard_ranks > 0 ? real(w.shard_ranks) : replicas;
   const double expert_shard = std::max(1.0, shard / real(w.ep));
   const auto cut = [&](int stage_from, double bytes) {
-    return w.zero_stage >= stage_from ? bytes * (dense / shard + expert / expert_shard) : bytes * (dense + expert);
+    return w.zero_stage >= stage_from ? bytes * (dense / shard + expert / expert_shard)
+                                      : bytes * (dense + expert);
   };
   const bool full = w.format == Format::kFp32;
   out.weights = cut(3, full ? 4 : 2);
@@ -94,7 +97,8 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   const double per_layer = (1 - with_experts) * activation_bytes(w, false) +
                            (with_experts > 0 ? with_experts * activation_bytes(w, true) : 0);
   const std::string schedule = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
-  const double flying = microbatches_in_flight(schedule, w.pp, stage, w.global_batch / (w.dp * w.micro_batch), w.vpp);
+  const double flying =
+      microbatches_in_flight(schedule, w.pp, stage, w.global_batch / (w.dp * w.micro_batch), w.vpp);
   out.activations = per_layer * layers * flying;
   if (first) out.activations += (m.dropout > 0 ? 1 : 0) * n * h * flying / (w.sequence_parallel ? t : 1);
 
@@ -102,7 +106,8 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   Workload kept = w;
   kept.recompute = Recompute::kNone;
   if (w.recompute == Recompute::kFull || w.recompute == Recompute::kSelective)
-    out.working = activation_bytes(kept, with_experts > 0) - (w.recompute == Recompute::kSelective ? per_layer : 0);
+    out.working =
+        activation_bytes(kept, with_experts > 0) - (w.recompute == Recompute::kSelective ? per_layer : 0);
   out.working += 4 * n * h;  // gradient of the residual stream, in and out
   if (w.zero_stage >= 3) out.working += 2 * 3 * m.layer_parameters(with_experts > 0) / t;
   return out;

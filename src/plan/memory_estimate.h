@@ -1,5 +1,5 @@
-// Bytes of a rank in closed form: quick enough for searches and for other people's programs. The exact bytes of
-// this program are memory_plan.h.
+// Bytes of a rank in closed form: quick enough for searches and for other people's programs. The exact bytes
+// of this program are memory_plan.h.
 #pragma once
 
 #include "plan/workload.h"
@@ -17,7 +17,8 @@ struct MemorySplit {
 };
 
 // Saved activations of one layer and microbatch, bytes: 2205.05198 table 2 with this model's widths. `fused`:
-// without the s x s scores. The paper's own accounting (no gated or grouped shapes): paper_activation_bytes().
+// without the s x s scores. The paper's own accounting (no gated or grouped shapes):
+// paper_activation_bytes().
 double activation_bytes(const Workload& w, bool experts);
 
 // 2205.05198, equations of section 4 exactly: bytes of the first stage, per layer and with all extras.

@@ -47,8 +47,8 @@ double simulated(const std::string& schedule, std::span<const StageWork> stages,
 
 }  // namespace
 
-double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages, std::int64_t microbatches,
-                        std::int64_t chunks) {
+double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
+                        std::int64_t microbatches, std::int64_t chunks) {
   const auto m = static_cast<double>(microbatches);
   const auto p = static_cast<double>(stages.size());
   const Totals t = totals(stages);
@@ -69,11 +69,12 @@ double pipeline_seconds(const std::string& schedule, std::span<const StageWork> 
   }
   if (schedule == "zb-h2") {
     // Ranks take the optimizer step on their own: what counts is the longest rank from its own start.
-    const double longest_chain = t.forward + t.backward + 2 * t.send +
-                                 (m - 1) * std::max(last.forward, last.backward_input) +
-                                 stages.front().backward_weight;
+    // With few microbatches the first stage waits for the first gradient, then works through all of them.
+    const StageWork& first = stages.front();
+    const double chain = t.forward + t.backward + 2 * t.send +
+                         m * (first.backward_input + first.backward_weight) - first.backward_input;
     const double back = (p - 1) * (last.forward + last.backward_input - 2 * last.backward_weight);
-    return std::max(m * t.longest + std::max(0.0, back), longest_chain);
+    return std::max(m * t.longest + std::max(0.0, back), chain);
   }
   return simulated(schedule, stages, microbatches, chunks);
 }

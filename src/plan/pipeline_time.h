@@ -16,8 +16,8 @@ struct StageWork {
 
 // From the first forward to the last backward of the whole pipeline. `schedule`: of
 // schedule::schedule_names(); those without a closed form here are simulated.
-double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages, std::int64_t microbatches,
-                        std::int64_t chunks);
+double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
+                        std::int64_t microbatches, std::int64_t chunks);
 
 // Microbatches whose activations pipeline rank `stage` holds at once, in units of all its chunks.
 double microbatches_in_flight(const std::string& schedule, std::int64_t stages, std::int64_t stage,

@@ -22,8 +22,10 @@ Parameters parameters_of(const Workload& w, double layers, bool first, bool last
   const double t = real(w.tp), share = real(m.expert_layers) / real(m.layers);
   Parameters out;
   const double experts = real(m.experts) * real(m.hidden * m.expert_ffn) * (m.gated ? 3 : 2);
-  out.dense = layers * ((1 - share) * m.layer_parameters(false) +
-                        (share > 0 ? share * (m.layer_parameters(true) - experts) : 0)) / t;
+  out.dense = layers *
+              ((1 - share) * m.layer_parameters(false) +
+               (share > 0 ? share * (m.layer_parameters(true) - experts) : 0)) /
+              t;
   out.expert = share > 0 ? layers * share * experts / t / real(w.ep) : 0;
   if (first || last) out.vocabulary = real(m.vocabulary * m.hidden) / t * (first && last && !m.tied ? 2 : 1);
   return out;
@@ -91,22 +93,23 @@ void add(TimeSplit& split, const LayerTime& layer, double times, bool head) {
 }  // namespace
 
 double TimeSplit::sum() const {
-  return linear + attention + elementwise + head + recompute + host + tensor + context + expert + pipeline + data +
-         bubble + optimizer + straggler;
+  return linear + attention + elementwise + head + recompute + host + tensor + context + expert + pipeline +
+         data + bubble + optimizer + straggler;
 }
 
 std::vector<std::pair<std::string_view, double>> TimeSplit::parts() const {
   std::vector<std::pair<std::string_view, double>> all{
-      {"linear layers", linear},     {"attention", attention},       {"element-wise", elementwise},
-      {"head and loss", head},       {"recomputation", recompute},   {"host", host},
-      {"tensor parallel", tensor},   {"context parallel", context},  {"expert parallel", expert},
-      {"pipeline sends", pipeline},  {"data parallel", data},        {"bubble", bubble},
-      {"optimizer", optimizer},      {"stragglers", straggler}};
+      {"linear layers", linear},    {"attention", attention},      {"element-wise", elementwise},
+      {"head and loss", head},      {"recomputation", recompute},  {"host", host},
+      {"tensor parallel", tensor},  {"context parallel", context}, {"expert parallel", expert},
+      {"pipeline sends", pipeline}, {"data parallel", data},       {"bubble", bubble},
+      {"optimizer", optimizer},     {"stragglers", straggler}};
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return all;
 }
 
-TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k, std::vector<StageTime>* table) {
+TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,
+                       std::vector<StageTime>* table) {
   const LayerModel model(w, c, k);
   const CollectiveTime comm(c, k);
   const LayerTime dense = w.model.expert_layers < w.model.layers ? model.dense() : LayerTime{};
@@ -118,7 +121,8 @@ TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k, 
 
   const std::int64_t stage_ranks = w.tp * w.cp * w.dp;
   const double slice = w.sequence_parallel ? real(w.tp) : 1;
-  const double boundary = 2 * real(w.micro_batch * w.model.sequence) / real(w.cp) * real(w.model.hidden) / slice;
+  const double boundary =
+      2 * real(w.micro_batch * w.model.sequence) / real(w.cp) * real(w.model.hidden) / slice;
   const double send = w.pp > 1 ? comm.send(boundary, {w.pp, stage_ranks}) : 0;
   const double waited = w.pp > 1 ? (w.software.overlap_pipeline ? 0.3 : 1) * k[Constant::kPipelineExposed] *
                                        2 * real(w.vpp) * send
@@ -149,7 +153,8 @@ TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k, 
   const double pipeline = pipeline_seconds(schedule, work, w.microbatches(), w.vpp);
 
   const auto pace = static_cast<std::size_t>(
-      std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) { return a.busy < b.busy; }) -
+      std::max_element(stages.begin(), stages.end(),
+                       [](const auto& a, const auto& b) { return a.busy < b.busy; }) -
       stages.begin());
   const StageTime& slowest = stages[pace];
   TimeSplit split;
@@ -169,8 +174,9 @@ TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k, 
     optimizer = std::max(optimizer, optimizer_seconds(w, c, k, n));
   }
   if (w.pp > 1 && w.model.tied)  // both copies of the embedding add their gradients
-    data += comm.all_reduce(w.software.gradient_bytes * real(w.model.vocabulary * w.model.hidden) / real(w.tp),
-                            {2, stage_ranks * (w.pp - 1)});
+    data +=
+        comm.all_reduce(w.software.gradient_bytes * real(w.model.vocabulary * w.model.hidden) / real(w.tp),
+                        {2, stage_ranks * (w.pp - 1)});
   split.data = data;
   split.optimizer = optimizer;
   split.host += k[Constant::kHostStep];

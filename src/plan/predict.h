@@ -37,9 +37,10 @@ struct TimeSplit {
 
 // One pipeline rank.
 struct StageTime {
-  double forward = 0, backward_input = 0, backward_weight = 0;  // of a microbatch; recomputation in backward_input
-  double busy = 0;    // of a step
-  double memory = 0;  // bytes
+  double forward = 0, backward_input = 0,
+         backward_weight = 0;  // of a microbatch; recomputation in backward_input
+  double busy = 0;             // of a step
+  double memory = 0;           // bytes
   std::int64_t layers = 0;
 };
 

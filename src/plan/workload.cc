@@ -76,7 +76,8 @@ std::string Workload::text() const {
   if (sequence_parallel && tp > 1) out += " SP";
   if (zero_stage > 0) out += fmt::format(" ZeRO-{}", zero_stage);
   out += fmt::format(", microbatch {}", micro_batch);
-  constexpr const char* kNames[] = {"", ", selective recompute", ", operators recomputed", ", full recompute"};
+  constexpr const char* kNames[] = {"", ", selective recompute", ", operators recomputed",
+                                    ", full recompute"};
   out += kNames[static_cast<int>(recompute)];
   if (recompute != Recompute::kNone && recomputed_share < 1)
     out += fmt::format(" of {:.0f} % of layers", 100 * recomputed_share);
@@ -100,26 +101,28 @@ void validate(const Workload& w) {
   positive("expert_model_parallel_size", w.ep);
   positive("data-parallel size", w.dp);
   positive("micro_batch_size", w.micro_batch);
-  require<ConfigError>(m.heads % w.tp == 0,
-                       "{} attention heads cannot be split over tensor_model_parallel_size {}: it must divide them",
-                       m.heads, w.tp);
+  require<ConfigError>(
+      m.heads % w.tp == 0,
+      "{} attention heads cannot be split over tensor_model_parallel_size {}: it must divide them", m.heads,
+      w.tp);
   require<ConfigError>(w.pp * w.vpp <= m.layers,
-                       "{} layers are fewer than {} pipeline ranks x {} chunks: lower one of them", m.layers, w.pp,
-                       w.vpp);
+                       "{} layers are fewer than {} pipeline ranks x {} chunks: lower one of them", m.layers,
+                       w.pp, w.vpp);
   const std::int64_t step = w.dp * w.micro_batch;
-  require<ConfigError>(w.global_batch >= step && w.global_batch % step == 0,
-                       "global_batch_size {} is not a multiple of {} data-parallel ranks x micro_batch_size {}; the "
-                       "nearest is {}",
-                       w.global_batch, w.dp, w.micro_batch,
-                       std::max<std::int64_t>(1, (w.global_batch + step / 2) / step) * step);
-  require<ConfigError>(w.ep == 1 || m.experts > 0, "expert_model_parallel_size is {}, but the model has no experts",
-                       w.ep);
+  require<ConfigError>(
+      w.global_batch >= step && w.global_batch % step == 0,
+      "global_batch_size {} is not a multiple of {} data-parallel ranks x micro_batch_size {}; the "
+      "nearest is {}",
+      w.global_batch, w.dp, w.micro_batch,
+      std::max<std::int64_t>(1, (w.global_batch + step / 2) / step) * step);
+  require<ConfigError>(w.ep == 1 || m.experts > 0,
+                       "expert_model_parallel_size is {}, but the model has no experts", w.ep);
   require<ConfigError>(m.experts == 0 || m.experts % w.ep == 0,
-                       "{} experts cannot be split over expert_model_parallel_size {}: it must divide them", m.experts,
-                       w.ep);
+                       "{} experts cannot be split over expert_model_parallel_size {}: it must divide them",
+                       m.experts, w.ep);
   require<ConfigError>((w.dp * w.cp) % w.ep == 0 || w.ep == 1,
-                       "expert_model_parallel_size {} must divide the {} data- and context-parallel ranks", w.ep,
-                       w.dp * w.cp);
+                       "expert_model_parallel_size {} must divide the {} data- and context-parallel ranks",
+                       w.ep, w.dp * w.cp);
   if (!w.chunk_layers.empty()) {
     const auto sum = std::accumulate(w.chunk_layers.begin(), w.chunk_layers.end(), std::int64_t{0});
     require<ConfigError>(static_cast<std::int64_t>(w.chunk_layers.size()) == w.pp * w.vpp && sum == m.layers,
@@ -175,8 +178,11 @@ Workload workload_of(const model::ModelConfig& config, const run::Layout& layout
   w.format = format;
   w.software.overlap_gradients = layout.overlap_grad_reduce;
   switch (config.recompute.granularity) {
-    case model::RecomputeGranularity::kNone: break;
-    case model::RecomputeGranularity::kSelective: w.recompute = Recompute::kSelective; break;
+    case model::RecomputeGranularity::kNone:
+      break;
+    case model::RecomputeGranularity::kSelective:
+      w.recompute = Recompute::kSelective;
+      break;
     case model::RecomputeGranularity::kFull:
       w.recompute = Recompute::kFull;
       if (config.recompute.method == model::RecomputeMethod::kBlock && config.recompute.num_layers) {
