@@ -20,9 +20,9 @@ double Cluster::peak(Format format) const {
   const double peak = tflops[static_cast<std::size_t>(format)];
   if (peak <= 0) {
     std::string known;
-    for (const auto& name : enum_names(Format{}))
-      if (tflops[static_cast<std::size_t>(name.value)] > 0)
-        known += (known.empty() ? "" : ", ") + std::string(name.name);
+    for (const auto& entry : enum_names(Format{}))
+      if (tflops[static_cast<std::size_t>(entry.value)] > 0)
+        known += (known.empty() ? "" : ", ") + std::string(entry.name);
     fail<ConfigError>("{} has no {}; it has {}", device.name,
                       enum_names(Format{})[static_cast<std::size_t>(format)].name, known);
   }

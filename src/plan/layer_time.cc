@@ -94,8 +94,7 @@ LayerTime LayerModel::layer(bool experts) const {
   out.forward.linear = forward;
   out.backward_input.linear = data;
   out.backward_weight.linear = weight;
-  out.backward_weight.elementwise =
-      bytes(2 * s.gradient_bytes * weights);  // gradients add up over microbatches
+  out.backward_weight.elementwise = bytes(8 * weights);  // gradients add up in fp32 over microbatches
 
   // Attention core. Fused kernels skip what a causal mask hides and compute scores again in the backward pass
   // (2.5 times the forward FLOPs, 2307.08691 section 3.1.2).
@@ -129,7 +128,9 @@ LayerTime LayerModel::layer(bool experts) const {
   const double outside = 22 * h * n / (w_.sequence_parallel ? t : 1);
   const double rows_in = experts ? expert_tokens : n;
   const double inside = (m.gated ? 6 : 4) * width * rows_in + 12 * q * n;
-  const double permuted = experts ? 8 * h * n * real(m.top_k) / (w_.sequence_parallel ? t : 1) : 0;
+  // Copies of tokens are sorted by expert, on the way out and on the way back.
+  const double permuted =
+      experts ? 8 * h * n * real(m.top_k) / (w_.sequence_parallel ? t : 1) + 4 * h * expert_tokens : 0;
   const double chain = s.compiled ? 0.7 : s.fused ? 1 : 1.8;
   const double casts = w_.format == Format::kFp8 ? 3 * cast : 0;
   const double dropped = m.dropout > 0 ? 1.1 : 1;
@@ -143,6 +144,9 @@ LayerTime LayerModel::layer(bool experts) const {
     kind.host = overlapped(device, host * launches) - device;
   };
   floor(out.forward, 1);
+  // How many tokens go where is read back before they are sent.
+  const double routing = experts ? 0.5 * host : 0;
+  out.forward.host += routing;
 
   // Tensor parallelism: two all-reduces per direction, or as many bytes in gathers and scatters (2205.05198).
   const CommGroup tensor{w_.tp, 1};
@@ -195,7 +199,7 @@ LayerTime LayerModel::layer(bool experts) const {
   out.again = out.again * w_.recomputed_share;
   KindTime backward = out.backward_input + out.backward_weight + out.again;
   floor(backward, 1.6 + (w_.recompute == Recompute::kFull ? w_.recomputed_share : 0));
-  out.backward_input.host = backward.host;
+  out.backward_input.host = backward.host + routing;
   return out;
 }
 
