@@ -1,0 +1,86 @@
+// A machine to train on: datasheet figures of its devices, its links, what it costs. Pure data, from YAML.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/reader.h"
+#include "config/schema.h"
+
+namespace stoa::plan {
+
+// Number format of matrix products.
+enum class Format { kFp32, kBf16, kFp16, kFp8 };
+std::span<const config::EnumName<Format>> enum_names(Format);
+
+// One accelerator (or one CPU socket). Peaks are dense, in TFLOP/s; a format that the device lacks has none.
+struct DeviceSheet {
+  std::string name;                  // "H100-SXM-80GB": what rows of measurements call it
+  std::vector<std::string> aliases;  // other names, matched as the beginning of a name
+  std::string family;                // devices that share a calibration: "A100", "H100"
+  double fp32_tflops = 0;            // of matrix products, tf32 where the device has it
+  double bf16_tflops = 0;
+  double fp16_tflops = 0;
+  std::optional<double> fp8_tflops;
+  // Share of the 16-bit peak open to kernels written for the generation before (warp-level matrix
+  // instructions on Hopper reach 0.63 of what its warp-group instructions do: 2402.13499).
+  double older_instructions = 1;
+  double memory_gb = 0;             // 10^9 bytes
+  double memory_bandwidth_gbs = 0;  // 10^9 bytes/s
+  std::int64_t compute_units = 1;   // SMs, CUs or cores: the waves of a kernel's tiles
+  double power_watts = 0;           // at full load; 0: not known
+};
+
+// Devices that see each other through one fast switch ("island": NVLink), and what joins islands.
+struct Links {
+  std::int64_t devices_per_node = 8;
+  std::int64_t devices_per_island = 8;          // 72 for an NVL72 rack
+  double island_bandwidth_gbs = 0;              // one way, per device
+  double island_latency_us = 8;                 // of one step of a collective
+  std::optional<double> network_bandwidth_gbs;  // one way, per device: the node's adapters over its devices
+  double network_latency_us = 15;
+  double oversubscription = 1;     // of the network above the leaf switches
+  bool network_reduction = false;  // switches that add (SHARP)
+};
+
+// What it costs and how it fails; what is not given is not asked for.
+struct Economy {
+  std::optional<double> price_per_device_hour;  // any currency
+  std::optional<double> capital_per_device;     // with its share of node, network and room
+  double lifetime_years = 4;
+  double power_overhead = 1.25;      // facility over devices and hosts (PUE)
+  double host_watts_per_device = 0;  // node without its devices, over the devices
+  std::optional<double> price_per_kwh;
+  double failures_per_device_year =
+      0.3;  // interruptions of a job; 2407.21783 sec. 3.3.4: 419 in 54 days on 16,384
+  double restart_minutes = 15;
+  std::optional<double> storage_bandwidth_gbs;  // of the whole file system: checkpoints
+};
+
+struct Cluster {
+  std::string name;
+  DeviceSheet device;
+  Links links;
+  Economy economy;
+  std::optional<std::int64_t> nodes;  // where the size is fixed
+  std::string source;                 // where the figures come from
+
+  // Peak of a format in FLOP/s; ConfigError names the formats of the device where it has none.
+  double peak(Format format) const;
+};
+
+void declare(config::Section<Cluster>& s);
+
+// A file, or the name of one in `directory` (configs/clusters). ConfigError lists all that is wrong or
+// missing.
+Cluster load_cluster(const std::string& name, const fs::path& directory);
+// Every cluster of a directory, by name.
+std::vector<Cluster> load_clusters(const fs::path& directory);
+// The cluster whose device a row names: exact names first, then the longest alias that begins the name, then
+// the nearest name, which `note` says. ConfigError with the known names when none is near.
+const Cluster& find_device(std::span<const Cluster> clusters, const std::string& device, std::string* note);
+
+}  // namespace stoa::plan

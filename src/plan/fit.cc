@@ -1,0 +1,209 @@
+#include "plan/fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "plan/predict.h"
+
+namespace stoa::plan {
+namespace {
+
+constexpr std::size_t kSize = kConstants;
+using Vector = std::array<double, kSize>;
+
+// Solves a x = b for a symmetric positive definite `a` (Cholesky).
+Vector solve(std::array<Vector, kSize> a, Vector b) {
+  for (std::size_t i = 0; i < kSize; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double sum = a[i][j];
+      for (std::size_t k = 0; k < j; ++k) sum -= a[i][k] * a[j][k];
+      a[i][j] = i == j ? std::sqrt(std::max(sum, 1e-12)) : sum / a[j][j];
+    }
+  }
+  for (std::size_t i = 0; i < kSize; ++i) {
+    for (std::size_t k = 0; k < i; ++k) b[i] -= a[i][k] * b[k];
+    b[i] /= a[i][i];
+  }
+  for (std::size_t i = kSize; i-- > 0;) {
+    for (std::size_t k = i + 1; k < kSize; ++k) b[i] -= a[k][i] * b[k];
+    b[i] /= a[i][i];
+  }
+  return b;
+}
+
+class Problem {
+ public:
+  Problem(const RowList& rows, const Constants& prior, const FitOptions& options)
+      : rows_(rows), prior_(prior), options_(options), weights_(rows.size(), 1) {
+    std::map<std::string, double> sizes;
+    const auto key = [](const Row& row) { return row.workload.software.release + row.group; };
+    for (const Row* row : rows) ++sizes[key(*row)];
+    double sum = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (options.balance_groups) weights_[i] = 1 / std::sqrt(sizes[key(*rows[i])]);
+      sum += weights_[i];
+    }
+    for (double& weight : weights_) weight *= static_cast<double>(rows.size()) / sum;
+  }
+
+  std::vector<double> residuals(const Constants& k) const {
+    std::vector<double> out;
+    out.reserve(rows_.size());
+    for (const Row* row : rows_) out.push_back(std::log1p(error_of(*row, k)) / options_.scatter);
+    return out;
+  }
+
+  double offset(const Constants& k, std::size_t c) const {
+    return std::log(k.value[c] / prior_.value[c]) / deviation(c);
+  }
+  double deviation(std::size_t c) const {
+    return info(static_cast<Constant>(c)).deviation * options_.prior_width;
+  }
+
+  double cost(const std::vector<double>& residuals, const Constants& k) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < residuals.size(); ++i) {
+      const double z = std::abs(residuals[i]);
+      sum += weights_[i] * (z < kHuber ? 0.5 * z * z : kHuber * (z - 0.5 * kHuber));
+    }
+    for (std::size_t c = 0; c < kSize; ++c) sum += 0.5 * offset(k, c) * offset(k, c);
+    return sum;
+  }
+
+  // One damped step from `k`.
+  Constants step(const Constants& k, const std::vector<double>& residuals, double damping) const {
+    constexpr double kDelta = 0.01;
+    std::vector<Vector> slopes(rows_.size());
+    for (std::size_t c = 0; c < kSize; ++c) {
+      Constants moved = k;
+      moved.value[c] *= 1 + kDelta;
+      const std::vector<double> there = this->residuals(moved);
+      for (std::size_t i = 0; i < rows_.size(); ++i)
+        slopes[i][c] = (there[i] - residuals[i]) / std::log1p(kDelta);
+    }
+    std::array<Vector, kSize> a{};
+    Vector b{};
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const double z = std::abs(residuals[i]);
+      const double weight = weights_[i] * (z < kHuber ? 1 : kHuber / z);
+      for (std::size_t c = 0; c < kSize; ++c) {
+        b[c] -= weight * slopes[i][c] * residuals[i];
+        for (std::size_t d = 0; d <= c; ++d) a[c][d] += weight * slopes[i][c] * slopes[i][d];
+      }
+    }
+    for (std::size_t c = 0; c < kSize; ++c) {
+      a[c][c] += 1 / (deviation(c) * deviation(c));
+      b[c] -= offset(k, c) / deviation(c);
+      a[c][c] *= 1 + damping;
+      for (std::size_t d = 0; d < c; ++d) a[d][c] = a[c][d];
+    }
+    const Vector move = solve(a, b);
+    Constants next = k;
+    for (std::size_t c = 0; c < kSize; ++c) {
+      const ConstantInfo& bounds = info(static_cast<Constant>(c));
+      next.value[c] =
+          std::clamp(k.value[c] * std::exp(std::clamp(move[c], -0.7, 0.7)), bounds.low, bounds.high);
+    }
+    return next;
+  }
+
+ private:
+  static constexpr double kHuber = 2;  // in units of the scatter
+
+  const RowList& rows_;
+  const Constants& prior_;
+  const FitOptions& options_;
+  std::vector<double> weights_;
+};
+
+// 10th and 90th percentile of measured over predicted, widened for few rows.
+void set_band(Calibration::Entry& entry, std::vector<double> errors) {
+  std::sort(errors.begin(), errors.end());
+  const auto at = [&](double share) {
+    return errors[static_cast<std::size_t>(share * static_cast<double>(errors.size() - 1))];
+  };
+  const double wider = 1.5 + 2 / std::sqrt(static_cast<double>(errors.size()));  // in-sample to unseen
+  entry.low = std::max(0.4, 1 - wider * std::max(0.02, 1 - 1 / (1 + at(0.9))));
+  entry.high = std::min(2.5, 1 + wider * std::max(0.02, 1 / (1 + at(0.1)) - 1));
+}
+
+std::vector<double> errors_of(const RowList& rows, const Constants& k) {
+  std::vector<double> out;
+  for (const Row* row : rows) out.push_back(error_of(*row, k));
+  return out;
+}
+
+}  // namespace
+
+double error_of(const Row& row, const Constants& constants) {
+  return predict_time(row.workload, row.cluster, constants).sum() / *row.seconds - 1;
+}
+
+Constants fit_constants(const RowList& rows, const Constants& prior, const FitOptions& options) {
+  if (rows.empty()) return prior;
+  const Problem problem(rows, prior, options);
+  Constants k = prior;
+  std::vector<double> residuals = problem.residuals(k);
+  double cost = problem.cost(residuals, k), damping = 1e-2;
+  for (int iteration = 0; iteration < options.iterations; ++iteration) {
+    const double before = cost;
+    for (int attempt = 0; attempt < 5; ++attempt, damping *= 5) {
+      const Constants next = problem.step(k, residuals, damping);
+      const std::vector<double> there = problem.residuals(next);
+      const double cost_there = problem.cost(there, next);
+      if (cost_there >= cost) continue;
+      k = next;
+      residuals = there;
+      cost = cost_there;
+      damping = std::max(damping / 5, 1e-6);
+      break;
+    }
+    if (before - cost < 1e-4 * before) break;
+  }
+  return k;
+}
+
+std::vector<Constant> determined(const Constants& fitted, const Constants& prior) {
+  std::vector<Constant> out;
+  for (std::size_t c = 0; c < kSize; ++c)
+    if (std::abs(std::log(fitted.value[c] / prior.value[c])) > 0.1 * info(static_cast<Constant>(c)).deviation)
+      out.push_back(static_cast<Constant>(c));
+  return out;
+}
+
+Calibration calibrate(const RowList& rows) {
+  Calibration calibration;
+  calibration.name = "calibration";
+  std::map<std::string, RowList> families;
+  std::map<std::pair<std::string, std::string>, RowList> releases;
+  for (const Row* row : rows) {
+    const std::string& family = row->cluster.device.family;
+    families[family].push_back(row);
+    releases[{family, row->workload.software.release}].push_back(row);
+  }
+  const Constants prior;
+  for (const auto& [family, own] : families) {
+    Calibration::Entry entry;
+    entry.constants = fit_constants(own, prior);
+    entry.fitted = determined(entry.constants, prior);
+    entry.rows = static_cast<int>(own.size());
+    set_band(entry, errors_of(own, entry.constants));
+    calibration.families[family] = entry;
+  }
+  for (const auto& [key, own] : releases) {
+    const Constants& base = calibration.families[key.first].constants;
+    Calibration::Entry entry;
+    const Constants fitted = fit_constants(own, base, {.prior_width = 0.8});
+    entry.fitted = determined(fitted, base);
+    entry.constants = base;
+    for (const Constant c : entry.fitted) entry.constants[c] = fitted[c];
+    entry.rows = static_cast<int>(own.size());
+    set_band(entry, errors_of(own, entry.constants));
+    calibration.releases[key] = entry;
+  }
+  return calibration;
+}
+
+}  // namespace stoa::plan

@@ -1,0 +1,233 @@
+#include "plan/layer_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stoa::plan {
+namespace {
+
+// Device and host work side by side; the longer one counts, softly where they are alike.
+double overlapped(double device, double host) {
+  return std::cbrt(device * device * device + host * host * host);
+}
+
+// What of `comm` stays visible beside `work` when a share `exposed` cannot be hidden at all.
+double visible(double comm, double work, double exposed) {
+  return exposed * comm + std::max(0.0, (1 - exposed) * comm - work);
+}
+
+double real(std::int64_t value) { return static_cast<double>(value); }
+
+}  // namespace
+
+KindTime KindTime::operator+(const KindTime& o) const {
+  return {linear + o.linear, attention + o.attention, elementwise + o.elementwise,
+          host + o.host,     tensor + o.tensor,       context + o.context,
+          expert + o.expert};
+}
+
+KindTime KindTime::operator*(double f) const {
+  return {linear * f, attention * f, elementwise * f, host * f, tensor * f, context * f, expert * f};
+}
+
+LayerModel::LayerModel(const Workload& w, const Cluster& c, const Constants& k)
+    : w_(w), k_(k), comm_(c, k), plain_(w.format == Format::kFp8 ? Format::kBf16 : w.format) {
+  const bool fp8 = w.format == Format::kFp8;
+  peak16_ = c.peak(plain_) * k[Constant::kGemm];
+  peak_ = fp8 ? c.peak(w.format) * k[Constant::kGemmFp8] : peak16_;
+  older_ = c.device.older_instructions;
+  memory_ = c.device.memory_bandwidth_gbs * 1e9 * k[Constant::kMemory];
+  // A product falls behind where its arithmetic intensity nears the machine's balance of FLOP/s and bytes/s.
+  constexpr double kBalance = 153;  // A100 80GB in 16 bit
+  const double bandwidth = c.device.memory_bandwidth_gbs * 1e9;
+  ramp16_ = k[Constant::kGemmRamp] * c.peak(plain_) / bandwidth / kBalance;
+  ramp_ = k[Constant::kGemmRamp] * c.peak(w.format) / bandwidth / kBalance;
+  tokens_ = real(w.micro_batch * w.model.sequence) / real(w.cp);
+}
+
+double LayerModel::product(double m, double n, double k, Format format) const {
+  if (m <= 0 || n <= 0 || k <= 0) return 0;
+  const bool fp8 = format == Format::kFp8;
+  return 2 * m * n * k / (fp8 ? peak_ : peak16_) * (1 + (fp8 ? ramp_ : ramp16_) * (1 / m + 1 / n + 1 / k));
+}
+
+LayerTime LayerModel::layer(bool experts) const {
+  const ModelShape& m = w_.model;
+  const Software& s = w_.software;
+  const double n = tokens_, h = real(m.hidden), d = real(m.head_size), t = real(w_.tp);
+  const double q = real(m.heads) * d / t;
+  const double kv = std::max(real(m.kv_heads) / t, 1.0) * d;
+  const double kv_all = std::min(q, kv);
+  LayerTime out;
+
+  // Linear layers: forward [n, in] x [in, out]; gradients of the input and of the weights have the same FLOPs
+  // and other shapes.
+  double forward = 0, data = 0, weight = 0, cast = 0, weights = 0;
+  const auto add = [&](double rows, double in, double width, double copies) {
+    forward += copies * product(rows, width, in, w_.format);
+    data += copies * product(rows, in, width, w_.format);
+    weight += copies * product(in, width, rows, w_.format);
+    cast += copies * rows * (in + width);
+    weights += copies * in * width;
+  };
+  add(n, h, q + 2 * kv_all, 1);
+  add(n, q, h, 1);
+  double width = real(m.ffn) / t, expert_tokens = 0;
+  if (experts) {
+    const double expert_tp = w_.expert_tp > 0 ? real(w_.expert_tp) : t;
+    width = real(m.expert_ffn) / expert_tp;
+    // Of a local expert, from all ranks of the expert-parallel group; the busiest sets the pace.
+    const double local = real(m.experts / w_.ep);
+    expert_tokens = n * real(m.top_k) * real(w_.ep) / real(m.experts) * w_.imbalance * (expert_tp / t);
+    add(expert_tokens, h, width * (m.gated ? 2 : 1), local);
+    add(expert_tokens, width, h, local);
+    expert_tokens *= local;
+    if (m.shared_ffn > 0) {
+      add(n, h, real(m.shared_ffn) / t * (m.gated ? 2 : 1), 1);
+      add(n, real(m.shared_ffn) / t, h, 1);
+    }
+    forward += product(n, real(m.experts), h, plain_);
+  } else {
+    add(n, h, width * (m.gated ? 2 : 1), 1);
+    add(n, width, h, 1);
+  }
+  out.forward.linear = forward;
+  out.backward_input.linear = data;
+  out.backward_weight.linear = weight;
+  out.backward_weight.elementwise = bytes(8 * weights);  // gradients add up in fp32 over microbatches
+
+  // Attention core. Fused kernels skip what a causal mask hides and compute scores again in the backward pass
+  // (2.5 times the forward FLOPs, 2307.08691 section 3.1.2).
+  const double seen = m.window ? std::min(real(*m.window), real(m.sequence)) : real(m.sequence);
+  const double causal = m.window && *m.window < m.sequence ? 1.0 : 0.5;
+  double core = 0, core_backward = 0;
+  if (s.attention == AttentionKernel::kUnfused) {
+    const double copies = real(w_.micro_batch) * real(m.heads) / t;
+    const double rows = real(m.sequence) / real(w_.cp);
+    const double unaligned = m.head_size % 8 == 0 ? 1 : k_[Constant::kUnaligned];
+    const double products =
+        copies * (product(rows, real(m.sequence), d, plain_) + product(rows, d, real(m.sequence), plain_)) *
+        unaligned;
+    const double scores =
+        copies * rows * real(m.sequence) / memory_ * k_[Constant::kScore] * (s.fused ? 1 : 1.6);
+    core = products + scores;
+    core_backward = 2 * products + scores * 17.0 / 13.0;
+  } else {
+    const double share = s.attention == AttentionKernel::kTriton ? k_[Constant::kAttentionTriton] * older_
+                                                                 : k_[Constant::kAttention];
+    const double flops = 4 * n * seen * causal * q;
+    const double idle = w_.cp > 1 && !s.balanced_context ? 2 - 1 / real(w_.cp) : 1;
+    core = flops / (peak16_ / k_[Constant::kGemm] * share) * idle;
+    core_backward = 2.5 * core;
+  }
+  out.forward.attention = core;
+  out.backward_input.attention = core_backward;
+
+  // Element-wise chains: nominal bytes of norms, residuals and dropout outside the tensor-parallel region, of
+  // activation function and transposes inside.
+  const double outside = 22 * h * n / (w_.sequence_parallel ? t : 1);
+  const double rows_in = experts ? expert_tokens : n;
+  const double inside = (m.gated ? 6 : 4) * width * rows_in + 12 * q * n;
+  // Copies of tokens are sorted by expert, on the way out and on the way back.
+  const double permuted =
+      experts ? 8 * h * n * real(m.top_k) / (w_.sequence_parallel ? t : 1) + 4 * h * expert_tokens : 0;
+  const double chain = s.compiled ? 0.7 : s.fused ? 1 : 1.8;
+  const double casts = w_.format == Format::kFp8 ? 3 * cast : 0;
+  const double dropped = m.dropout > 0 ? 1.1 : 1;
+  out.forward.elementwise = bytes((outside + inside) * chain * dropped + permuted + casts);
+  out.backward_input.elementwise = bytes(1.6 * ((outside + inside) * chain * dropped + permuted) + casts);
+
+  // Host: launches of a small layer take longer than the layer.
+  const double host = k_[Constant::kHostLayer] * 1e-3 * (s.compiled ? 0.4 : 1) * (experts ? 2 : 1);
+  const auto floor = [&](KindTime& kind, double launches) {
+    const double device = kind.linear + kind.attention + kind.elementwise;
+    kind.host = overlapped(device, host * launches) - device;
+  };
+  floor(out.forward, 1);
+  // How many tokens go where is read back before they are sent.
+  const double routing = experts ? 0.5 * host : 0;
+  out.forward.host += routing;
+
+  // Tensor parallelism: two all-reduces per direction, or as many bytes in gathers and scatters (2205.05198).
+  const CommGroup tensor{w_.tp, 1};
+  const double activation = 2 * n * h;
+  const double exposed = s.overlap_tensor ? k_[Constant::kTensorExposed] : 1;
+  const auto reduce = [&](double size) {
+    return w_.sequence_parallel ? 2 * comm_.all_gather(size, tensor) : comm_.all_reduce(size, tensor);
+  };
+  double attention_comm = reduce(activation);
+  double ffn_comm = reduce(activation);
+  if (experts) {
+    // Dispatched copies are gathered and scattered over the tensor-parallel group, and exchanged among
+    // experts.
+    ffn_comm = reduce(activation * real(m.top_k) * (w_.ep > 1 ? 1 : 0.5));
+    const double copies = 2 * n * h * real(m.top_k) / (w_.sequence_parallel ? t : 1);
+    const double exchange = 2 * comm_.all_to_all(copies, {w_.ep, w_.tp * w_.cp});
+    out.forward.expert = exchange;
+    out.backward_input.expert = exchange;
+  }
+  const double dense_comm = experts ? attention_comm : attention_comm + ffn_comm;
+  const double token_comm = experts ? ffn_comm : 0;
+  out.forward.tensor = visible(dense_comm, out.forward.linear, exposed) + token_comm;
+  out.backward_input.tensor = visible(dense_comm, out.backward_input.linear, exposed) + token_comm;
+
+  // Context parallelism: keys and values travel around the ring beside attention; their gradients travel
+  // back.
+  if (w_.cp > 1) {
+    const CommGroup context{w_.cp, w_.tp};
+    const double pass = comm_.all_gather(2 * 2 * n * real(w_.cp) * kv_all, context);
+    out.forward.context = visible(pass, core, 0.1);
+    out.backward_input.context = visible(2 * pass, core_backward, 0.1);
+  }
+
+  // What the backward pass computes again.
+  switch (w_.recompute) {
+    case Recompute::kNone:
+      break;
+    case Recompute::kSelective:
+      out.again.attention = core;
+      break;
+    case Recompute::kOperators:
+      out.again.linear = 0.5 * out.forward.linear;
+      out.again.elementwise = 0.7 * out.forward.elementwise;
+      break;
+    case Recompute::kFull:
+      out.again = out.forward;
+      out.again.host = 0;
+      break;
+  }
+  out.again = out.again * w_.recomputed_share;
+  KindTime backward = out.backward_input + out.backward_weight + out.again;
+  floor(backward, 1.6 + (w_.recompute == Recompute::kFull ? w_.recomputed_share : 0));
+  out.backward_input.host = backward.host + routing;
+  return out;
+}
+
+LayerTime LayerModel::embedding() const {
+  LayerTime out;
+  const double n = tokens_, h = real(w_.model.hidden);
+  out.forward.elementwise = bytes(8 * n * h);
+  out.backward_weight.elementwise = bytes(12 * n * h);
+  const CommGroup tensor{w_.tp, 1};
+  out.forward.tensor =
+      w_.sequence_parallel ? comm_.all_gather(2 * n * h, tensor) : comm_.all_reduce(2 * n * h, tensor);
+  return out;
+}
+
+LayerTime LayerModel::head() const {
+  LayerTime out;
+  const double n = tokens_, h = real(w_.model.hidden), v = real(w_.model.vocabulary) / real(w_.tp);
+  out.forward.linear = product(n, v, h, plain_);
+  out.backward_input.linear = product(n, h, v, plain_);
+  out.backward_weight.linear = product(h, v, n, plain_);
+  const double logits = k_[Constant::kLogit] * n * v * (w_.software.compiled ? 0.7 : 1);
+  out.forward.elementwise = bytes(0.5 * logits + 10 * n * h);
+  out.backward_input.elementwise = bytes(0.5 * logits + 16 * n * h);
+  const CommGroup tensor{w_.tp, 1};
+  out.forward.tensor = w_.sequence_parallel ? comm_.all_gather(2 * n * h, tensor) : 0;
+  out.backward_input.tensor =
+      w_.sequence_parallel ? comm_.all_gather(2 * n * h, tensor) : comm_.all_reduce(2 * n * h, tensor);
+  return out;
+}
+
+}  // namespace stoa::plan

@@ -1,0 +1,53 @@
+// Seconds of one transformer layer and of the two ends of the model, for one microbatch on one rank.
+#pragma once
+
+#include "plan/calibration.h"
+#include "plan/cluster.h"
+#include "plan/collective_time.h"
+#include "plan/workload.h"
+
+namespace stoa::plan {
+
+// Seconds by kind. Communication is what stays visible.
+struct KindTime {
+  double linear = 0, attention = 0, elementwise = 0, host = 0;
+  double tensor = 0, context = 0, expert = 0;
+  double sum() const { return linear + attention + elementwise + host + tensor + context + expert; }
+  KindTime operator+(const KindTime& o) const;
+  KindTime operator*(double factor) const;
+};
+
+struct LayerTime {
+  KindTime forward;
+  KindTime backward_input;   // gradient of the input, without what is computed again
+  KindTime backward_weight;  // gradient of the weights
+  KindTime again;            // recomputation, within the backward pass
+  double all() const { return forward.sum() + backward_input.sum() + backward_weight.sum() + again.sum(); }
+};
+
+class LayerModel {
+ public:
+  LayerModel(const Workload& w, const Cluster& c, const Constants& k);
+
+  LayerTime dense() const { return layer(false); }
+  LayerTime experts() const { return layer(true); }
+  LayerTime embedding() const;
+  LayerTime head() const;  // output layer and loss
+
+  // C[m,n] += A[m,k] B[k,n]. Efficiency falls with every side (planner-modelling, A100/H100 fits of cuBLAS).
+  double product(double m, double n, double k, Format format) const;
+
+ private:
+  LayerTime layer(bool experts) const;
+  KindTime linear(double rows, double in, double out) const;  // one product
+  double bytes(double count) const { return count / memory_; }
+
+  const Workload& w_;
+  const Constants& k_;
+  CollectiveTime comm_;
+  double peak_, peak16_, memory_, ramp_, ramp16_, older_;
+  double tokens_;  // of a microbatch on a rank
+  Format plain_;   // of what stays out of fp8
+};
+
+}  // namespace stoa::plan

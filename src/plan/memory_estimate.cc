@@ -1,0 +1,130 @@
+#include "plan/memory_estimate.h"
+
+#include <algorithm>
+
+#include "plan/pipeline_time.h"
+
+namespace stoa::plan {
+namespace {
+
+double real(std::int64_t value) { return static_cast<double>(value); }
+
+double tokens(const Workload& w) { return real(w.micro_batch * w.model.sequence) / real(w.cp); }
+
+double score_bytes(const Workload& w) {  // softmax output, dropout mask, dropout output: 5 a s^2 b / t
+  const ModelShape& m = w.model;
+  return (m.dropout > 0 ? 5.0 : 2.0) * real(m.heads) / real(w.tp) * real(m.sequence) * tokens(w);
+}
+
+}  // namespace
+
+double activation_bytes(const Workload& w, bool experts) {
+  const ModelShape& m = w.model;
+  const double n = tokens(w), h = real(m.hidden), t = real(w.tp);
+  if (w.recompute == Recompute::kFull && w.recomputed_share >= 1)
+    return 2 * n * h / (w.sequence_parallel ? t : 1);
+  const bool dropout = m.dropout > 0;
+  // Outside the tensor-parallel region: two norms' inputs, the inputs of the two blocks, dropout masks.
+  const double outside = (8 + (dropout ? 2 : 0)) * n * h / (w.sequence_parallel ? t : 1);
+  const double q = real(m.heads * m.head_size) / t, kv = real(m.kv_heads * m.head_size) / t;
+  const double attention = 2 * n * (2 * q + 2 * kv);  // queries, keys, values, result
+  const double width = real(experts ? m.expert_ffn : m.ffn) / t;
+  const double rows = experts ? n * real(m.top_k) : n;
+  const double ffn = 2 * rows * width * (m.gated ? 3 : 2) + (experts ? 2 * rows * h / t : 0);
+  const bool unfused = w.software.attention == AttentionKernel::kUnfused;
+  const double scores = unfused && w.recompute != Recompute::kSelective ? score_bytes(w) : 0;
+  double all = outside + attention + ffn + scores;
+  if (w.recompute == Recompute::kOperators) all = 0.55 * all;
+  if (w.recompute == Recompute::kFull)
+    all = w.recomputed_share * 2 * n * h / (w.sequence_parallel ? t : 1) + (1 - w.recomputed_share) * all;
+  return all;
+}
+
+PaperActivations paper_activations(const Workload& w) {
+  const ModelShape& m = w.model;
+  const double s = real(m.sequence), b = real(w.micro_batch), h = real(m.hidden), t = real(w.tp),
+               p = real(w.pp);
+  const double a = real(m.heads), v = real(m.vocabulary), layers = real(m.layers), chunks = real(w.vpp);
+  const double sbh = s * b * h;
+  PaperActivations out;
+  const double scores = w.recompute == Recompute::kNone ? 5 * a * s / (h * t) : 0;
+  if (w.recompute == Recompute::kFull)
+    out.per_layer = 2 * sbh;
+  else
+    out.per_layer = sbh * ((w.sequence_parallel ? 34 / t : 10 + 24 / t) + scores);
+  out.extras = sbh * layers / t * (p / layers + (w.pp == 1 ? 4 / layers * (1 + v / h) : 0));
+  const double interleaved = w.vpp > 1 ? 1 + (p - 1) / (p * chunks) : 1;
+  out.total = out.per_layer * layers * interleaved + out.extras;
+  return out;
+}
+
+MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
+  const ModelShape& m = w.model;
+  MemorySplit out;
+  const auto layers_of = w.split();
+  double layers = 0;
+  for (std::size_t chunk = static_cast<std::size_t>(stage); chunk < layers_of.size();
+       chunk += static_cast<std::size_t>(w.pp))
+    layers += real(layers_of[chunk]);
+  const double t = real(w.tp), h = real(m.hidden), n = tokens(w);
+  const double with_experts = m.layers > 0 ? real(m.expert_layers) / real(m.layers) : 0;
+  const bool first = stage == 0, last = stage + 1 == w.pp;
+  const double vocabulary = real(m.vocabulary) * h / t;
+  double dense = layers * (1 - with_experts) * m.layer_parameters(false) / t;
+  double expert = 0;
+  if (with_experts > 0) {
+    const double experts = real(m.experts) * h * real(m.expert_ffn) * (m.gated ? 3 : 2);
+    expert = layers * with_experts * experts / t / real(w.ep);
+    dense += layers * with_experts * (m.layer_parameters(true) - experts) / t;
+  }
+  if (first) dense += vocabulary + (m.positions ? real(m.sequence) * h : 0);
+  if (last && !(first && m.tied)) dense += vocabulary;
+
+  const double replicas = real(w.dp * w.cp);
+  const double shard = w.shard_ranks > 0 ? real(w.shard_ranks) : replicas;
+  const double expert_shard = std::max(1.0, shard / real(w.ep));
+  const auto cut = [&](int stage_from, double bytes) {
+    return w.zero_stage >= stage_from ? bytes * (dense / shard + expert / expert_shard)
+                                      : bytes * (dense + expert);
+  };
+  const bool full = w.format == Format::kFp32;
+  out.weights = cut(3, full ? 4 : 2);
+  // Data-parallel programs that keep their model in fp32 (FSDP) gather it in 16 bit.
+  out.gradients = cut(w.zero_stage >= 3 ? 3 : 2, w.zero_stage >= 3 ? 4 : w.software.gradient_bytes);
+  out.optimizer = cut(1, full ? 8 : 12);
+  if (w.zero_stage >= 3) out.weights = 0;  // the fp32 master is the parameter
+
+  const double per_layer = (1 - with_experts) * activation_bytes(w, false) +
+                           (with_experts > 0 ? with_experts * activation_bytes(w, true) : 0);
+  const std::string schedule = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
+  const double flying =
+      microbatches_in_flight(schedule, w.pp, stage, w.global_batch / (w.dp * w.micro_batch), w.vpp);
+  out.activations = per_layer * layers * flying;
+  if (first) out.activations += (m.dropout > 0 ? 1 : 0) * n * h * flying / (w.sequence_parallel ? t : 1);
+
+  if (last) out.logits = n * real(m.vocabulary) / t * 8 + 4 * n * h;
+  Workload kept = w;
+  kept.recompute = Recompute::kNone;
+  if (w.recompute == Recompute::kFull || w.recompute == Recompute::kSelective)
+    out.working =
+        activation_bytes(kept, with_experts > 0) - (w.recompute == Recompute::kSelective ? per_layer : 0);
+  out.working += 4 * n * h;  // gradient of the residual stream, in and out
+  if (w.zero_stage >= 3) out.working += 2 * 3 * m.layer_parameters(with_experts > 0) / t;
+  return out;
+}
+
+MemorySplit estimate_memory(const Workload& w, std::int64_t* stage) {
+  MemorySplit worst;
+  double most = -1;
+  for (std::int64_t at = 0; at < w.pp; ++at) {
+    const MemorySplit here = stage_memory(w, at);
+    const double sum = std::max(here.sum(), 0.0);
+    if (sum <= most) continue;
+    most = sum;
+    worst = here;
+    if (stage) *stage = at;
+  }
+  return worst;
+}
+
+}  // namespace stoa::plan

@@ -1,0 +1,95 @@
+#include "plan/pipeline_time.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "schedule/generators.h"
+
+namespace stoa::plan {
+namespace {
+
+struct Totals {
+  double forward = 0, backward = 0, weight = 0, all = 0, longest = 0, send = 0;
+};
+
+Totals totals(std::span<const StageWork> stages) {
+  Totals t;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    t.forward += stages[i].forward;
+    t.backward += stages[i].backward_input;
+    t.weight += stages[i].backward_weight;
+    t.all += stages[i].all();
+    t.longest = std::max(t.longest, stages[i].all());
+    if (i + 1 < stages.size()) t.send += stages[i].send;
+  }
+  return t;
+}
+
+double simulated(const std::string& schedule, std::span<const StageWork> stages, std::int64_t microbatches,
+                 std::int64_t chunks) {
+  const auto lists = schedule::generate({.name = schedule,
+                                         .stages = static_cast<int>(stages.size()),
+                                         .chunks = static_cast<int>(chunks > 1 ? chunks : 0),
+                                         .microbatches = static_cast<int>(microbatches)});
+  schedule::Durations durations;
+  double send = 0;
+  for (const auto& stage : stages) send = std::max(send, stage.send);
+  durations.communication = send;
+  for (int chunk = 0; chunk < lists.placement.chunks(); ++chunk) {
+    const int rank = lists.placement.rank_of_chunk[static_cast<std::size_t>(chunk)];
+    const StageWork& work = stages[static_cast<std::size_t>(rank)];
+    const double share = 1.0 / lists.placement.chunks_on(rank);
+    durations.chunks.push_back({work.forward * share, (work.backward_input + work.backward_weight) * share,
+                                work.backward_input * share, work.backward_weight * share});
+  }
+  return schedule::simulate(lists, durations).makespan;
+}
+
+}  // namespace
+
+double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
+                        std::int64_t microbatches, std::int64_t chunks) {
+  const auto m = static_cast<double>(microbatches);
+  const auto p = static_cast<double>(stages.size());
+  const Totals t = totals(stages);
+  if (stages.size() == 1) return m * t.all;
+  const StageWork& last = stages.back();
+  // The first forward reaches the last stage, which then works through all microbatches or waits for the
+  // slowest; the last gradient returns.
+  if (schedule == "1f1b" || schedule == "gpipe") return (m - 1) * t.longest + t.all + 2 * t.send;
+  if (schedule == "interleaved") {
+    const auto v = static_cast<double>(chunks);
+    return m * t.longest + (t.all - t.longest) / v + 2 * t.send;
+  }
+  if (schedule == "zb-h1") {
+    // Weight gradients fill the way back of the last gradient (2401.10241 section 2).
+    const double back = t.backward - last.backward_input + t.send;
+    const double filled = (p - 1) * last.backward_weight;
+    return t.forward - last.forward + t.send + m * t.longest + std::max(0.0, back - filled);
+  }
+  if (schedule == "zb-h2") {
+    // Ranks take the optimizer step on their own: what counts is the longest rank from its own start.
+    // With few microbatches the first stage waits for the first gradient, then works through all of them.
+    const StageWork& first = stages.front();
+    const double chain = t.forward + t.backward + 2 * t.send +
+                         m * (first.backward_input + first.backward_weight) - first.backward_input;
+    const double back = (p - 1) * (last.forward + last.backward_input - 2 * last.backward_weight);
+    return std::max(m * t.longest + std::max(0.0, back), chain);
+  }
+  return simulated(schedule, stages, microbatches, chunks);
+}
+
+double microbatches_in_flight(const std::string& schedule, std::int64_t stages, std::int64_t stage,
+                              std::int64_t microbatches, std::int64_t chunks) {
+  const auto m = static_cast<double>(microbatches);
+  const auto p = static_cast<double>(stages), r = static_cast<double>(stage), v = static_cast<double>(chunks);
+  if (stages == 1) return 1;
+  if (schedule == "gpipe") return m;
+  if (schedule == "interleaved" && chunks > 1)  // warm-up of 2 (p - r - 1) + (v - 1) p chunks, and one
+    return std::min(m, ((v - 1) * p + 2 * (p - r - 1) + 1) / v);
+  if (schedule == "zb-h2") return std::min(m, 2 * (p - r) - 1);
+  if (schedule == "zb-h1") return std::min(m, p);
+  return std::min(m, p - r);
+}
+
+}  // namespace stoa::plan

@@ -1,0 +1,26 @@
+// Seconds of a pipelined step in closed form, held against schedule::simulate by tests.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace stoa::plan {
+
+// Of a pipeline rank and one microbatch, all its chunks together.
+struct StageWork {
+  double forward = 0, backward_input = 0, backward_weight = 0;
+  double send = 0;  // to the next stage, one way, where it is waited for
+  double all() const { return forward + backward_input + backward_weight; }
+};
+
+// From the first forward to the last backward of the whole pipeline. `schedule`: of
+// schedule::schedule_names(); those without a closed form here are simulated.
+double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
+                        std::int64_t microbatches, std::int64_t chunks);
+
+// Microbatches whose activations pipeline rank `stage` holds at once, in units of all its chunks.
+double microbatches_in_flight(const std::string& schedule, std::int64_t stages, std::int64_t stage,
+                              std::int64_t microbatches, std::int64_t chunks);
+
+}  // namespace stoa::plan

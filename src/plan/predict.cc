@@ -1,0 +1,215 @@
+#include "plan/predict.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "plan/layer_time.h"
+#include "plan/pipeline_time.h"
+
+namespace stoa::plan {
+namespace {
+
+double real(std::int64_t value) { return static_cast<double>(value); }
+
+// Parameters of a pipeline rank, split as memory_estimate splits them.
+struct Parameters {
+  double dense = 0, expert = 0, vocabulary = 0;
+};
+
+Parameters parameters_of(const Workload& w, double layers, bool first, bool last) {
+  const ModelShape& m = w.model;
+  const double t = real(w.tp), share = real(m.expert_layers) / real(m.layers);
+  Parameters out;
+  const double experts = real(m.experts) * real(m.hidden * m.expert_ffn) * (m.gated ? 3 : 2);
+  out.dense = layers *
+              ((1 - share) * m.layer_parameters(false) +
+               (share > 0 ? share * (m.layer_parameters(true) - experts) : 0)) /
+              t;
+  out.expert = share > 0 ? layers * share * experts / t / real(w.ep) : 0;
+  if (first || last) out.vocabulary = real(m.vocabulary * m.hidden) / t * (first && last && !m.tied ? 2 : 1);
+  return out;
+}
+
+// Reductions of gradients and gathers of parameters that stay visible in a step.
+double data_seconds(const Workload& w, const Constants& k, const CollectiveTime& comm, const Parameters& n,
+                    const StageTime& stage, double microbatches, double layers) {
+  const Software& s = w.software;
+  const std::int64_t replicas = w.dp * w.cp;
+  const CommGroup group{replicas, w.tp};
+  const CommGroup experts{std::max<std::int64_t>(1, replicas / w.ep), w.tp * w.ep};
+  const double exposed = k[Constant::kDataExposed];
+  const double dense = n.dense + n.vocabulary, g = s.gradient_bytes;
+  const auto hidden = [&](bool overlap, double time, double work) {
+    return overlap ? exposed * time + std::max(0.0, (1 - exposed) * time - work) : time;
+  };
+  if (w.zero_stage >= 3) {
+    const std::int64_t ranks = w.shard_ranks > 0 ? w.shard_ranks : replicas;
+    const CommGroup shards{ranks, w.tp};
+    const double pieces = layers + 1;  // gathered one after the other
+    const double gather = pieces * comm.all_gather(2 * dense / pieces, shards);
+    const double reduce = pieces * comm.all_gather(g * dense / pieces, shards);
+    const double backward = stage.backward_input + stage.backward_weight;
+    const double per = hidden(s.overlap_parameters, gather, stage.forward) +
+                       hidden(s.overlap_gradients, (w.reshard ? gather : 0) + reduce, backward);
+    const CommGroup copies{replicas / ranks, w.tp * ranks};
+    return microbatches * per + comm.all_reduce(g * dense / real(ranks), copies);
+  }
+  const double backward = stage.backward_input + stage.backward_weight;
+  if (w.zero_stage == 0) {
+    const double time = comm.all_reduce(g * dense, group) + comm.all_reduce(g * n.expert, experts);
+    return hidden(s.overlap_gradients, time, backward);
+  }
+  const double reduce = comm.all_gather(g * dense, group) + comm.all_gather(g * n.expert, experts);
+  const double gather = comm.all_gather(2 * dense, group) + comm.all_gather(2 * n.expert, experts);
+  return hidden(s.overlap_gradients, reduce, backward) + hidden(s.overlap_parameters, gather, stage.forward);
+}
+
+double optimizer_seconds(const Workload& w, const Cluster& c, const Constants& k, const Parameters& n) {
+  const double replicas = w.zero_stage > 0 ? real(w.shard_ranks > 0 ? w.shard_ranks : w.dp * w.cp) : 1;
+  const double dense = n.dense + n.vocabulary;
+  const double sharded = dense / replicas + n.expert / std::max(1.0, replicas / real(w.ep));
+  const double local = w.zero_stage >= 3 ? sharded : dense + n.expert;
+  const double bandwidth = c.device.memory_bandwidth_gbs * 1e9 * k[Constant::kMemory];
+  return (k[Constant::kOptimizer] * sharded + 6 * local) / bandwidth;
+}
+
+void add(TimeSplit& split, const LayerTime& layer, double times, bool head) {
+  const KindTime forward = layer.forward + layer.backward_input + layer.backward_weight;
+  if (head) {
+    split.head += times * (forward.sum() + layer.again.sum());
+    return;
+  }
+  split.linear += times * forward.linear;
+  split.attention += times * forward.attention;
+  split.elementwise += times * forward.elementwise;
+  split.host += times * forward.host;
+  split.tensor += times * forward.tensor;
+  split.context += times * forward.context;
+  split.expert += times * forward.expert;
+  split.recompute += times * layer.again.sum();
+}
+
+}  // namespace
+
+double TimeSplit::sum() const {
+  return linear + attention + elementwise + head + recompute + host + tensor + context + expert + pipeline +
+         data + bubble + optimizer + straggler;
+}
+
+std::vector<std::pair<std::string_view, double>> TimeSplit::parts() const {
+  std::vector<std::pair<std::string_view, double>> all{
+      {"linear layers", linear},    {"attention", attention},      {"element-wise", elementwise},
+      {"head and loss", head},      {"recomputation", recompute},  {"host", host},
+      {"tensor parallel", tensor},  {"context parallel", context}, {"expert parallel", expert},
+      {"pipeline sends", pipeline}, {"data parallel", data},       {"bubble", bubble},
+      {"optimizer", optimizer},     {"stragglers", straggler}};
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return all;
+}
+
+TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,
+                       std::vector<StageTime>* table) {
+  const LayerModel model(w, c, k);
+  const CollectiveTime comm(c, k);
+  const LayerTime dense = w.model.expert_layers < w.model.layers ? model.dense() : LayerTime{};
+  const LayerTime expert = w.model.expert_layers > 0 ? model.experts() : LayerTime{};
+  const double share = real(w.model.expert_layers) / real(w.model.layers);
+  const LayerTime embedding = model.embedding(), head = model.head();
+  const double microbatches = real(w.global_batch) / real(w.dp * w.micro_batch);
+  const auto chunk_layers = w.split();
+
+  const std::int64_t stage_ranks = w.tp * w.cp * w.dp;
+  const double slice = w.sequence_parallel ? real(w.tp) : 1;
+  const double boundary =
+      2 * real(w.micro_batch * w.model.sequence) / real(w.cp) * real(w.model.hidden) / slice;
+  const double send = w.pp > 1 ? comm.send(boundary, {w.pp, stage_ranks}) : 0;
+  const double waited = w.pp > 1 ? (w.software.overlap_pipeline ? 0.3 : 1) * k[Constant::kPipelineExposed] *
+                                       2 * real(w.vpp) * send
+                                 : 0;  // of a microbatch, both directions
+
+  std::vector<StageWork> work(static_cast<std::size_t>(w.pp));
+  std::vector<StageTime> stages(static_cast<std::size_t>(w.pp));
+  for (std::int64_t rank = 0; rank < w.pp; ++rank) {
+    StageTime& stage = stages[static_cast<std::size_t>(rank)];
+    for (std::size_t chunk = static_cast<std::size_t>(rank); chunk < chunk_layers.size();
+         chunk += static_cast<std::size_t>(w.pp))
+      stage.layers += chunk_layers[chunk];
+    const auto collect = [&](const LayerTime& layer, double times) {
+      stage.forward += times * layer.forward.sum();
+      stage.backward_input += times * (layer.backward_input.sum() + layer.again.sum());
+      stage.backward_weight += times * layer.backward_weight.sum();
+    };
+    const double layers = real(stage.layers);
+    collect(dense, layers * (1 - share));
+    collect(expert, layers * share);
+    if (rank == 0) collect(embedding, 1);
+    if (rank + 1 == w.pp) collect(head, 1);
+    StageWork& item = work[static_cast<std::size_t>(rank)];
+    item = {stage.forward + 0.5 * waited, stage.backward_input + 0.5 * waited, stage.backward_weight, send};
+    stage.busy = microbatches * item.all();
+  }
+  const std::string schedule = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
+  const double pipeline = pipeline_seconds(schedule, work, w.microbatches(), w.vpp);
+
+  const auto pace = static_cast<std::size_t>(
+      std::max_element(stages.begin(), stages.end(),
+                       [](const auto& a, const auto& b) { return a.busy < b.busy; }) -
+      stages.begin());
+  const StageTime& slowest = stages[pace];
+  TimeSplit split;
+  const double layers = real(slowest.layers);
+  add(split, dense, microbatches * layers * (1 - share), false);
+  add(split, expert, microbatches * layers * share, false);
+  if (pace == 0) add(split, embedding, microbatches, true);
+  if (pace + 1 == stages.size()) add(split, head, microbatches, true);
+  split.pipeline = microbatches * waited;
+  split.bubble = pipeline - slowest.busy;
+
+  double data = 0, optimizer = 0;
+  for (std::int64_t rank = 0; rank < w.pp; ++rank) {
+    const StageTime& stage = stages[static_cast<std::size_t>(rank)];
+    const Parameters n = parameters_of(w, real(stage.layers), rank == 0, rank + 1 == w.pp);
+    data = std::max(data, data_seconds(w, k, comm, n, stage, microbatches, real(stage.layers)));
+    optimizer = std::max(optimizer, optimizer_seconds(w, c, k, n));
+  }
+  if (w.pp > 1 && w.model.tied)  // both copies of the embedding add their gradients
+    data +=
+        comm.all_reduce(w.software.gradient_bytes * real(w.model.vocabulary * w.model.hidden) / real(w.tp),
+                        {2, stage_ranks * (w.pp - 1)});
+  split.data = data;
+  split.optimizer = optimizer;
+  split.host += k[Constant::kHostStep];
+  const double nodes = std::max(1.0, real(w.devices()) / real(c.links.devices_per_node));
+  split.straggler = split.sum() * k[Constant::kStraggler] * std::log2(nodes);
+  if (table) *table = std::move(stages);
+  return split;
+}
+
+Prediction predict(const Workload& w, const Cluster& c, const Calibration& calibration) {
+  validate(w);
+  if (c.nodes)
+    require<ConfigError>(w.devices() <= *c.nodes * c.links.devices_per_node,
+                         "{} devices are asked for, cluster '{}' has {}", w.devices(), c.name,
+                         *c.nodes * c.links.devices_per_node);
+  Prediction out;
+  std::string why;
+  const Calibration::Entry& entry = calibration.find(c.device.family, w.software.release, &why);
+  out.notes.push_back(why);
+  out.time = predict_time(w, c, entry.constants, &out.stages);
+  out.seconds = out.time.sum();
+  out.low = out.seconds * entry.low;
+  out.high = out.seconds * entry.high;
+  out.memory = estimate_memory(w);
+  for (std::size_t stage = 0; stage < out.stages.size(); ++stage)
+    out.stages[stage].memory = stage_memory(w, static_cast<std::int64_t>(stage)).sum();
+  out.fits = out.memory.sum() <= c.device.memory_gb * 1e9;
+  const double devices = real(w.devices());
+  out.model_flops = model_flops(w) / out.seconds / devices;
+  out.hardware_flops = hardware_flops(w) / out.seconds / devices;
+  out.share_of_peak = out.model_flops / c.peak(w.format);
+  out.tokens_per_second = w.tokens() / out.seconds;
+  return out;
+}
+
+}  // namespace stoa::plan

@@ -1,0 +1,35 @@
+#include "plan/software.h"
+
+#include <array>
+
+namespace stoa::plan {
+
+std::span<const config::EnumName<AttentionKernel>> enum_names(AttentionKernel) {
+  static constexpr std::array<config::EnumName<AttentionKernel>, 3> kNames{
+      {{"unfused", AttentionKernel::kUnfused},
+       {"triton", AttentionKernel::kTriton},
+       {"flash", AttentionKernel::kFlash}}};
+  return kNames;
+}
+
+void declare(config::Section<Software>& s) {
+  s.field("release", &Software::release).not_empty().help("Name by which calibrations know it.");
+  s.field("attention", &Software::attention).help("Kernel of the attention core.");
+  s.field("overlap_gradients", &Software::overlap_gradients)
+      .help("Gradient reductions run beside the last backward pass.");
+  s.field("overlap_parameters", &Software::overlap_parameters)
+      .help("Parameter gathers run beside the next forward pass.");
+  s.field("overlap_tensor", &Software::overlap_tensor)
+      .help("Tensor-parallel collectives run beside products.");
+  s.field("overlap_pipeline", &Software::overlap_pipeline)
+      .help("Stage-to-stage transfers run beside computation.");
+  s.field("fused", &Software::fused).help("Chains of element-wise operations are one kernel.");
+  s.field("compiled", &Software::compiled).help("Layers are compiled or captured whole: little host time.");
+  s.field("gradient_bytes", &Software::gradient_bytes)
+      .range(1, 8)
+      .help("Bytes per element in which gradients travel.");
+  s.field("balanced_context", &Software::balanced_context)
+      .help("Every rank of a context-parallel group has as many visible keys.");
+}
+
+}  // namespace stoa::plan

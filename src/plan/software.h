@@ -1,0 +1,35 @@
+// Programs as data: which kernels and overlaps a release has. Stoa's own entry describes this program; the
+// others exist to judge published figures, and every flag is what a source states
+// (configs/software_profiles.yaml).
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "config/schema.h"
+
+namespace stoa::plan {
+
+enum class AttentionKernel {
+  kUnfused,  // two batched products on the whole s x s, softmax between them in memory
+  kTriton,   // first fused kernels (2022-2023), with a bias
+  kFlash     // 2307.08691 and after
+};
+std::span<const config::EnumName<AttentionKernel>> enum_names(AttentionKernel);
+
+struct Software {
+  std::string release = "stoa";  // calibrations know it by this name
+  AttentionKernel attention = AttentionKernel::kFlash;
+  bool overlap_gradients = false;   // reductions run beside the last backward pass
+  bool overlap_parameters = false;  // gathers run beside the next forward pass
+  bool overlap_tensor = false;      // tensor-parallel collectives run beside products
+  bool overlap_pipeline = false;    // stage-to-stage transfers run beside computation
+  bool fused = true;                // element-wise chains are one kernel
+  bool compiled = false;            // whole layers are compiled or captured: little host time
+  double gradient_bytes = 4;        // in which gradients travel
+  bool balanced_context = true;     // every context rank has as many visible keys
+};
+
+void declare(config::Section<Software>& s);
+
+}  // namespace stoa::plan

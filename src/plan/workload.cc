@@ -1,0 +1,221 @@
+#include "plan/workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace stoa::plan {
+namespace {
+
+double attention_parameters(const ModelShape& m) {
+  return static_cast<double>(m.hidden * m.head_size * (2 * m.heads + 2 * m.kv_heads));
+}
+
+double ffn_parameters(const ModelShape& m, std::int64_t width) {
+  return static_cast<double>(m.hidden * width * (m.gated ? 3 : 2));
+}
+
+double small_parameters(const ModelShape& m) {  // norms and biases
+  return static_cast<double>(m.biases ? 13 * m.hidden : 2 * m.hidden);
+}
+
+double gated_experts(const ModelShape& m, std::int64_t experts) {
+  return static_cast<double>(experts) * ffn_parameters(m, m.expert_ffn) + ffn_parameters(m, m.shared_ffn) +
+         static_cast<double>(m.experts * m.hidden);
+}
+
+}  // namespace
+
+double ModelShape::layer_parameters(bool with_experts) const {
+  const double rest = attention_parameters(*this) + small_parameters(*this);
+  return rest + (with_experts ? gated_experts(*this, experts) : ffn_parameters(*this, ffn));
+}
+
+double ModelShape::active_layer_parameters(bool with_experts) const {
+  const double rest = attention_parameters(*this) + small_parameters(*this);
+  return rest + (with_experts ? gated_experts(*this, top_k) : ffn_parameters(*this, ffn));
+}
+
+double ModelShape::embedding_parameters() const {
+  return static_cast<double>((vocabulary + (positions ? sequence : 0)) * hidden);
+}
+
+double ModelShape::parameters() const {
+  return static_cast<double>(expert_layers) * layer_parameters(true) +
+         static_cast<double>(layers - expert_layers) * layer_parameters(false) + embedding_parameters() +
+         (tied ? 0.0 : static_cast<double>(vocabulary * hidden)) + static_cast<double>(2 * hidden);
+}
+
+std::vector<std::int64_t> Workload::split() const {
+  if (!chunk_layers.empty()) return chunk_layers;
+  const std::int64_t chunks = pp * vpp;
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), model.layers / chunks);
+  const std::int64_t rest = model.layers % chunks;
+  if (rest == 0) return layers;
+  // The ends carry embedding and head: the longer chunks are those between them, from the last backwards.
+  for (std::int64_t given = 0, at = chunks - 2; given < rest; ++given, --at) {
+    if (at < 1) at = chunks - 1;
+    ++layers[static_cast<std::size_t>(std::max<std::int64_t>(at, 0))];
+  }
+  return layers;
+}
+
+std::string Workload::text() const {
+  std::string out;
+  const auto axis = [&](const char* name, std::int64_t degree) {
+    if (degree > 1) out += fmt::format("{}{} ", name, degree);
+  };
+  axis("TP", tp);
+  axis("CP", cp);
+  axis("EP", ep);
+  axis("PP", pp);
+  axis("VPP", vpp);
+  out += fmt::format("DP{}", dp);
+  if (sequence_parallel && tp > 1) out += " SP";
+  if (zero_stage > 0) out += fmt::format(" ZeRO-{}", zero_stage);
+  out += fmt::format(", microbatch {}", micro_batch);
+  constexpr const char* kNames[] = {"", ", selective recompute", ", operators recomputed",
+                                    ", full recompute"};
+  out += kNames[static_cast<int>(recompute)];
+  if (recompute != Recompute::kNone && recomputed_share < 1)
+    out += fmt::format(" of {:.0f} % of layers", 100 * recomputed_share);
+  return out;
+}
+
+void validate(const Workload& w) {
+  const ModelShape& m = w.model;
+  const auto positive = [](const char* name, std::int64_t value) {
+    require<ConfigError>(value >= 1, "{} is {}, expected at least 1", name, value);
+  };
+  positive("layers", m.layers);
+  positive("hidden size", m.hidden);
+  positive("attention heads", m.heads);
+  positive("vocabulary", m.vocabulary);
+  positive("sequence length", m.sequence);
+  positive("tensor_model_parallel_size", w.tp);
+  positive("pipeline_model_parallel_size", w.pp);
+  positive("virtual_pipeline_model_parallel_size", w.vpp);
+  positive("context_parallel_size", w.cp);
+  positive("expert_model_parallel_size", w.ep);
+  positive("data-parallel size", w.dp);
+  positive("micro_batch_size", w.micro_batch);
+  require<ConfigError>(
+      m.heads % w.tp == 0,
+      "{} attention heads cannot be split over tensor_model_parallel_size {}: it must divide them", m.heads,
+      w.tp);
+  require<ConfigError>(w.pp * w.vpp <= m.layers,
+                       "{} layers are fewer than {} pipeline ranks x {} chunks: lower one of them", m.layers,
+                       w.pp, w.vpp);
+  const std::int64_t step = w.dp * w.micro_batch;
+  require<ConfigError>(
+      w.global_batch >= step && w.global_batch % step == 0,
+      "global_batch_size {} is not a multiple of {} data-parallel ranks x micro_batch_size {}; the "
+      "nearest is {}",
+      w.global_batch, w.dp, w.micro_batch,
+      std::max<std::int64_t>(1, (w.global_batch + step / 2) / step) * step);
+  require<ConfigError>(w.ep == 1 || m.experts > 0,
+                       "expert_model_parallel_size is {}, but the model has no experts", w.ep);
+  require<ConfigError>(m.experts == 0 || m.experts % w.ep == 0,
+                       "{} experts cannot be split over expert_model_parallel_size {}: it must divide them",
+                       m.experts, w.ep);
+  require<ConfigError>((w.dp * w.cp) % w.ep == 0 || w.ep == 1,
+                       "expert_model_parallel_size {} must divide the {} data- and context-parallel ranks",
+                       w.ep, w.dp * w.cp);
+  if (!w.chunk_layers.empty()) {
+    const auto sum = std::accumulate(w.chunk_layers.begin(), w.chunk_layers.end(), std::int64_t{0});
+    require<ConfigError>(static_cast<std::int64_t>(w.chunk_layers.size()) == w.pp * w.vpp && sum == m.layers,
+                         "{} chunks with {} layers are given, expected {} chunks with {} layers",
+                         w.chunk_layers.size(), sum, w.pp * w.vpp, m.layers);
+  }
+}
+
+ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
+  ModelShape m;
+  m.layers = c.num_layers;
+  m.hidden = c.hidden_size;
+  m.heads = c.num_attention_heads;
+  m.kv_heads = c.query_groups();
+  m.head_size = c.head_size();
+  m.ffn = c.ffn_size();
+  m.gated = model::is_gated(c.activation);
+  const std::int64_t multiple = c.make_vocab_size_divisible_by;
+  m.vocabulary = (vocabulary + multiple - 1) / multiple * multiple;
+  m.sequence = c.encoder_seq_length;
+  m.tied = c.share_embeddings_and_output_weights;
+  m.positions = c.position_embedding_type == model::PositionEmbedding::kLearnedAbsolute;
+  m.dropout = std::max(c.hidden_dropout, c.attention_dropout);
+  m.biases = c.bias == model::BiasKind::kAll;
+  m.window = c.window_size;
+  if (c.moe.num_moe_experts) {
+    m.experts = *c.moe.num_moe_experts;
+    m.top_k = c.moe.moe_router_topk;
+    m.expert_ffn = c.moe_ffn_size();
+    m.shared_ffn = c.moe.moe_shared_expert_intermediate_size.value_or(0);
+    for (std::int64_t layer = 0; layer < m.layers; ++layer) m.expert_layers += c.moe.has_experts(layer);
+  }
+  return m;
+}
+
+Workload workload_of(const model::ModelConfig& config, const run::Layout& layout, std::int64_t vocabulary,
+                     std::int64_t micro_batch, std::int64_t global_batch, Format format) {
+  Workload w;
+  w.model = shape_of(config, vocabulary);
+  w.tp = layout.grid.degree(grid::Axis::kTensor);
+  w.pp = layout.grid.degree(grid::Axis::kPipeline);
+  w.cp = layout.grid.degree(grid::Axis::kContext);
+  w.ep = layout.grid.degree(grid::Axis::kExpert);
+  w.dp = layout.data_ranks();
+  w.schedule = layout.schedule;
+  const auto chunks = run::place_chunks(layout, config.num_layers);
+  w.vpp = static_cast<std::int64_t>(chunks.size()) / w.pp;
+  for (const auto& chunk : chunks) w.chunk_layers.push_back(chunk.layers);
+  w.micro_batch = micro_batch;
+  w.global_batch = global_batch;
+  w.sequence_parallel = layout.sequence_parallel;
+  w.zero_stage = layout.zero_stage;
+  w.format = format;
+  w.software.overlap_gradients = layout.overlap_grad_reduce;
+  switch (config.recompute.granularity) {
+    case model::RecomputeGranularity::kNone:
+      break;
+    case model::RecomputeGranularity::kSelective:
+      w.recompute = Recompute::kSelective;
+      break;
+    case model::RecomputeGranularity::kFull:
+      w.recompute = Recompute::kFull;
+      if (config.recompute.method == model::RecomputeMethod::kBlock && config.recompute.num_layers) {
+        std::int64_t again = 0;
+        for (const auto layers : w.chunk_layers) again += std::min(layers, *config.recompute.num_layers);
+        w.recomputed_share = static_cast<double>(again) / static_cast<double>(w.model.layers);
+      }
+      break;
+  }
+  return w;
+}
+
+double model_flops(const Workload& w) {
+  const ModelShape& m = w.model;
+  const double layers = static_cast<double>(m.expert_layers) * m.active_layer_parameters(true) +
+                        static_cast<double>(m.layers - m.expert_layers) * m.active_layer_parameters(false) -
+                        static_cast<double>(m.layers) * small_parameters(m);
+  const double head = static_cast<double>(m.vocabulary * m.hidden);
+  const double attention = static_cast<double>(m.layers * m.heads * m.head_size * m.sequence);
+  return w.tokens() * 6 * (layers + head + attention);
+}
+
+double hardware_flops(const Workload& w) {
+  const ModelShape& m = w.model;
+  const double layers = static_cast<double>(m.expert_layers) * m.active_layer_parameters(true) +
+                        static_cast<double>(m.layers - m.expert_layers) * m.active_layer_parameters(false) -
+                        static_cast<double>(m.layers) * small_parameters(m);
+  const double attention = static_cast<double>(m.layers * m.heads * m.head_size * m.sequence);
+  double again = 0;
+  if (w.recompute == Recompute::kSelective) again = attention;
+  if (w.recompute == Recompute::kOperators) again = 0.5 * layers;
+  if (w.recompute == Recompute::kFull) again = layers + attention;
+  return model_flops(w) + w.tokens() * 2 * again * w.recomputed_share;
+}
+
+}  // namespace stoa::plan

@@ -1,0 +1,85 @@
+// What is trained and how it is spread: everything the time model wants to know. Built from a configuration
+// (cli/plan_workload), from a row of published measurements (plan/rows) or by a search.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+#include "plan/cluster.h"
+#include "plan/software.h"
+#include "run/layout.h"
+
+namespace stoa::plan {
+
+// Sizes of a decoder; names of the papers: L layers, h hidden, a heads, V vocabulary, s sequence.
+struct ModelShape {
+  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0;
+  std::int64_t ffn = 0;  // of a dense layer
+  bool gated = false;    // two input projections
+  std::int64_t vocabulary = 0, sequence = 0;
+  bool tied = true;       // embedding and head are one tensor
+  bool positions = true;  // learned absolute positions
+  double dropout = 0;     // hidden and attention
+  bool biases = true;
+  std::int64_t experts = 0, top_k = 0, expert_ffn = 0, shared_ffn = 0;
+  std::int64_t expert_layers = 0;  // layers that have experts
+  std::optional<std::int64_t> window;
+
+  double layer_parameters(bool with_experts) const;         // all experts
+  double active_layer_parameters(bool with_experts) const;  // that a token meets
+  double embedding_parameters() const;                      // without the head
+  double parameters() const;
+};
+
+enum class Recompute {
+  kNone,
+  kSelective,
+  kOperators,
+  kFull
+};  // kOperators: about half of the products again
+
+// A point of the space that a search walks. tp x cp x pp x dp devices; ep divides dp x cp.
+struct Workload {
+  ModelShape model;
+  std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
+  std::int64_t vpp = 1;        // chunks per pipeline rank
+  std::int64_t expert_tp = 0;  // 0: as tp
+  std::string schedule;        // of schedule::schedule_names(); empty: 1f1b, or interleaved where vpp > 1
+  std::vector<std::int64_t> chunk_layers;  // of every chunk in model order; empty: even, see even_split()
+  std::int64_t micro_batch = 1, global_batch = 1;
+  bool sequence_parallel = false;
+  Recompute recompute = Recompute::kNone;
+  double recomputed_share = 1;    // of the layers to which `recompute` applies
+  int zero_stage = 0;             // 3: parameters are gathered per layer and microbatch (FSDP)
+  std::int64_t shard_ranks = 0;   // ranks over which ZeRO shards; 0: all of dp x cp
+  bool reshard = true;            // stage 3: gathered again for the backward pass
+  Format format = Format::kBf16;  // of the linear layers; the rest is in 16 bit below fp32
+  double imbalance = 1;           // tokens of the busiest expert over the mean
+  Software software;              // what executes it
+
+  std::int64_t devices() const { return tp * pp * dp * cp; }
+  std::int64_t microbatches() const { return global_batch / (dp * micro_batch); }
+  double tokens() const { return static_cast<double>(global_batch * model.sequence); }
+  // Layers of every chunk: as given, else L / (pp vpp), the remainder spread over the middle chunks.
+  std::vector<std::int64_t> split() const;
+  std::string text() const;  // "TP8 PP16 VPP6 DP4 SP, microbatch 1, full recompute"
+};
+
+// ConfigError where degrees contradict each other or the model; says the rule, the values, the nearest
+// choice.
+void validate(const Workload& w);
+
+ModelShape shape_of(const model::ModelConfig& config, std::int64_t vocabulary);
+// Of the layout of a run. `global_batch` in samples.
+Workload workload_of(const model::ModelConfig& config, const run::Layout& layout, std::int64_t vocabulary,
+                     std::int64_t micro_batch, std::int64_t global_batch, Format format);
+
+// FLOPs of a step over all devices. Model: forward and backward of what a token meets, causal attention at
+// half (COMMANDS.md's convention is docs/planner.md's); hardware: with what is computed again.
+double model_flops(const Workload& w);
+double hardware_flops(const Workload& w);
+
+}  // namespace stoa::plan
