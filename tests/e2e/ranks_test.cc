@@ -193,9 +193,9 @@ TEST_F(Ranks, AKilledProcessEndsTheJobAndAnotherLayoutGoesOn) {
   EXPECT_THAT(resumed.err, HasSubstr("RESUMED step-" + std::to_string(step)));
 }
 
-TEST(Collectives, AreTimedOnThreads) {
-  const Outcome outcome = stoa({"bench", "collectives", "--ranks", "2", "--smallest", "1024", "--largest", "4096",
-                                "--seconds", "0.01"});
+TEST_F(Ranks, TimeTheirCollectives) {
+  const Outcome outcome = stoa({"bench", "collectives", "--ranks", "2", "--smallest", "1024", "--largest",
+                                "4096", "--seconds", "0.01"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text();
   for (const char* name : {"all_reduce", "all_gather", "reduce_scatter"})
     EXPECT_THAT(outcome.out, HasSubstr(name));
