@@ -75,8 +75,9 @@ void bench_collectives(const BenchCollectivesArguments& arguments) {
                        arguments.smallest, arguments.largest);
   train::Launch launch;
   const int ranks = static_cast<int>(launch.agreed_ranks(arguments.ranks).value_or(2));
+  const std::string kind = launch.processes() ? "mpi" : "threads";
   const grid::RankGrid grid({1, 1, 1, ranks, 1});
-  std::vector<Figure> figures;
+  std::vector<Figure> figures;  // of the first rank
   launch.run(grid, {}, [&](train::Seat& seat) {
     MachineOptions options;
     options.threads = 1;
@@ -89,8 +90,6 @@ void bench_collectives(const BenchCollectivesArguments& arguments) {
         if (seat.first()) figures.push_back({name, bytes, seconds * 1e6});
       }
   });
-  if (!launch.first_process()) return;
-  const std::string kind = launch.processes() ? "mpi" : "threads";
   for (const Figure& f : figures) {
     const double rate = static_cast<double>(f.bytes) / f.microseconds * 1e-3;
     if (arguments.json)
