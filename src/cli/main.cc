@@ -1,5 +1,7 @@
 // `stoa <command>`: results on standard output, everything else on standard error.
 // Exit: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -33,16 +35,23 @@ int report(const std::exception& error, int code) {
   return code;
 }
 
-// A command that does not exist: the nearest one is named.
+// A command that does not exist, at any depth (`stoa eval perplexty`): the nearest one is named.
 void require_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    if (command->check_name(argv[1])) return;
-    names.push_back(command->get_name());
+  const CLI::App* parent = &app;
+  std::string called = app.get_name();
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const CLI::App* found = nullptr;
+    std::vector<std::string> names;
+    for (const CLI::App* command : parent->get_subcommands(nullptr)) {
+      if (command->check_name(argv[i])) found = command;
+      names.push_back(command->get_name());
+    }
+    if (names.empty()) return;  // its arguments begin
+    stoa::require<stoa::UsageError>(found, "'{}' is no command of {}{}: {} --help lists them", argv[i],
+                                    called, stoa::did_you_mean(argv[i], names), called);
+    parent = found;
+    called += fmt::format(" {}", argv[i]);
   }
-  stoa::fail<stoa::UsageError>("'{}' is no command{}: stoa --help lists them", argv[1],
-                               stoa::did_you_mean(argv[1], names));
 }
 
 }  // namespace

@@ -76,6 +76,8 @@ TEST_F(BadInput, WrongUsage) {
        {Arguments{}, Arguments{"trian"}, Arguments{"train"}, Arguments{"generate", "x", "--promt", "y"},
         Arguments{"tokenizer", "train", "text.txt"}})
     EXPECT_EQ(stoa(arguments).exit_code, 2) << ::testing::PrintToString(arguments);
+  refuse({"trian"}, {"'trian' is no command of stoa", "'train'"}, "", 2);
+  refuse({"eval", "perplexty", "run"}, {"'perplexty' is no command of stoa eval", "'perplexity'"}, "", 2);
   for (const Arguments& command : {Arguments{"train"}, Arguments{"compare"}, Arguments{"tokenizer", "encode"},
                                    Arguments{"data", "prepare"}}) {
     const Outcome help = stoa(command + Arguments{"--help"});
@@ -247,6 +249,14 @@ TEST_F(BadInput, TensorsOfModels) {
         header.erase(name);
       },
       {name, name + "s", "missing"});
+  edited(
+      [&](nlohmann::ordered_json& header) {  // whole, and one more, of no bytes
+        std::uint64_t end = 0;
+        for (const auto& [key, entry] : header.items())
+          if (key != "__metadata__") end = std::max(end, entry["data_offsets"][1].get<std::uint64_t>());
+        header["transformer.h.0.extra"] = {{"dtype", "F32"}, {"shape", {0}}, {"data_offsets", {end, end}}};
+      },
+      {"unexpected", "transformer.h.0.extra"});
   edited([&](auto& header) { header[name]["shape"] = {96, 32}; }, {name, "[96, 32]", "[32, 96]"});
   edited([&](auto& header) { header[name]["shape"] = {32, 95}; }, {name, "model.safetensors"});
   edited([&](auto& header) { header[name]["dtype"] = "I32"; }, {name});

@@ -18,6 +18,7 @@ for file in /etc/resolv.conf /etc/hosts; do cp "$file" "$target$file"; done
 mountpoint -q "$target/proc" || mount -t proc proc "$target/proc"
 mountpoint -q "$target/dev" || mount --bind /dev "$target/dev"
 trap 'umount "$target/dev" "$target/proc"' EXIT
-mkdir -p "$target/stoa"
+rm -rf "$target/stoa"  # an earlier build may be newer than the times of the files that the archive gives
+mkdir "$target/stoa"
 git -C "$root" archive HEAD | tar -x -C "$target/stoa"
 chroot "$target" /bin/bash -c 'cd /stoa && export HOME=/root LANG=C.UTF-8 && exec "$@"' bash "$@"
