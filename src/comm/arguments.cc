@@ -16,10 +16,12 @@ bool overlap(const TensorView& a, const TensorView& b) {
 }  // namespace
 
 void check_host_view(const Caller& caller, const TensorView& view, const char* operation) {
-  require<ShapeError>(view.device == DeviceKind::kHost, "{}: {} of {}: this communicator moves host memory",
-                      caller.label, operation, view.text());
-  require<ShapeError>(view.contiguous(), "{}: {} of {}: the rows must be contiguous, their stride is {}",
-                      caller.label, operation, view.text(), view.stride0);
+  if (view.device != DeviceKind::kHost)
+    fail<ShapeError>("{}: {} of {}: this communicator moves host memory", caller.label, operation,
+                     view.text());
+  if (!view.contiguous())
+    fail<ShapeError>("{}: {} of {}: the rows must be contiguous, their stride is {}", caller.label, operation,
+                     view.text(), view.stride0);
 }
 
 void check_peer(const Caller& caller, int peer, const char* operation) {
@@ -31,9 +33,9 @@ void check_peer(const Caller& caller, int peer, const char* operation) {
 void check_all_gather(const Caller& caller, const TensorView& in, const TensorView& out) {
   check_host_view(caller, in, "all_gather");
   check_host_view(caller, out, "all_gather");
-  require<ShapeError>(out.dtype == in.dtype && out.elements() == in.elements() * caller.size,
-                      "{}: all_gather of {} from {} ranks does not fit {}", caller.label, in.text(),
-                      caller.size, out.text());
+  if (!(out.dtype == in.dtype && out.elements() == in.elements() * caller.size))
+    fail<ShapeError>("{}: all_gather of {} from {} ranks does not fit {}", caller.label, in.text(),
+                     caller.size, out.text());
   require<ShapeError>(!overlap(in, out) || in.data == out.byte_offset(in.elements() * caller.member),
                       "{}: all_gather: the input may lie in the output only at this rank's place",
                       caller.label);
@@ -42,9 +44,9 @@ void check_all_gather(const Caller& caller, const TensorView& in, const TensorVi
 void check_reduce_scatter(const Caller& caller, const TensorView& in, const TensorView& out) {
   check_host_view(caller, in, "reduce_scatter");
   check_host_view(caller, out, "reduce_scatter");
-  require<ShapeError>(out.dtype == in.dtype && in.elements() == out.elements() * caller.size,
-                      "{}: reduce_scatter of {} to {} ranks does not fit {}", caller.label, in.text(),
-                      caller.size, out.text());
+  if (!(out.dtype == in.dtype && in.elements() == out.elements() * caller.size))
+    fail<ShapeError>("{}: reduce_scatter of {} to {} ranks does not fit {}", caller.label, in.text(),
+                     caller.size, out.text());
   require<ShapeError>(!overlap(in, out) || out.data == in.byte_offset(out.elements() * caller.member),
                       "{}: reduce_scatter: the output may lie in the input only at this rank's place",
                       caller.label);
@@ -53,10 +55,9 @@ void check_reduce_scatter(const Caller& caller, const TensorView& in, const Tens
 void check_all_to_all(const Caller& caller, const TensorView& in, const TensorView& out) {
   check_host_view(caller, in, "all_to_all");
   check_host_view(caller, out, "all_to_all");
-  require<ShapeError>(
-      out.dtype == in.dtype && in.elements() == out.elements() && in.elements() % caller.size == 0,
-      "{}: all_to_all of {} among {} ranks does not fit {}", caller.label, in.text(), caller.size,
-      out.text());
+  if (!(out.dtype == in.dtype && in.elements() == out.elements() && in.elements() % caller.size == 0))
+    fail<ShapeError>("{}: all_to_all of {} among {} ranks does not fit {}", caller.label, in.text(),
+                     caller.size, out.text());
   require<ShapeError>(!overlap(in, out), "{}: all_to_all: input and output overlap", caller.label);
 }
 
@@ -72,10 +73,10 @@ void check_all_to_all_v(const Caller& caller, const TensorView& in, std::span<co
     }
     return static_cast<int>(rows.size()) == caller.size;
   };
-  require<ShapeError>(in.dtype == out.dtype && in.shape.inner() == out.shape.inner() && fits(in, send_rows) &&
-                          fits(out, receive_rows),
-                      "{}: all_to_all_v: the rows per peer do not fit {} and {}", caller.label, in.text(),
-                      out.text());
+  if (!(in.dtype == out.dtype && in.shape.inner() == out.shape.inner() && fits(in, send_rows) &&
+        fits(out, receive_rows)))
+    fail<ShapeError>("{}: all_to_all_v: the rows per peer do not fit {} and {}", caller.label, in.text(),
+                     out.text());
   require<ShapeError>(!overlap(in, out), "{}: all_to_all_v: input and output overlap", caller.label);
 }
 
