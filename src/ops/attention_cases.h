@@ -21,7 +21,7 @@ struct AttentionCase {
   std::int32_t key_gap = 0;  // unused rows of k and v between segments (a cache)
   double softcap = 0;
   std::int64_t first_offset = 0, offsets = 0;  // of a relative bias; 0 offsets: none
-  std::int32_t behind = -1;  // of segment i: i more than this; -1: no tensor
+  std::int32_t behind = -1;                    // of segment i: i more than this; -1: no tensor
 };
 
 inline std::vector<AttentionCase> attention_cases() {

@@ -192,7 +192,7 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
 
 void CpuBackend::execute(const AttentionMerge& op, Resources resources) {
   if (op.part.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
-  const AttentionForwardKernels& kernels = STOA_KERNELS(isa_, attention_forward_kernels);
+  const AttentionForwardKernels& kernels = forward_kernels(isa_);
   const std::int64_t rows = op.lse.elements(), d = op.part.shape[2];
   const auto rows_of_heads = [&](const TensorView& tensor) {
     return Rows{tensor.data, element_of(tensor.dtype), d, 1, d};

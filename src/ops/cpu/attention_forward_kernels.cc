@@ -284,7 +284,7 @@ void forward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment
 }  // namespace
 
 const AttentionForwardKernels& attention_forward_tile_kernels() {
-  static constexpr AttentionForwardKernels kTable{forward_on_tiles, decode, forward_bytes};
+  static constexpr AttentionForwardKernels kTable{forward_on_tiles, decode, forward_bytes, merge};
   return kTable;
 }
 #endif

@@ -36,7 +36,7 @@ struct AttentionSegment {
   std::int64_t q_row = 0, queries = 0, k_row = 0, keys = 0;
   std::int64_t sample = 0, position = 0;
   float* bias_gradient = nullptr;  // [heads, offsets] of this segment alone, set by backward; or null
-  std::int64_t behind = 0;  // positions of the last key before the last query
+  std::int64_t behind = 0;         // positions of the last key before the last query
 };
 
 struct AttentionMergeArgs {
