@@ -147,7 +147,6 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.optim.overlap_param_gather", kOverlap},
     {"model.optim.contiguous_grad_buffer", kMemory},
     {"model.optim.contiguous_param_buffer", kMemory},
-    {"model.optim.grad_sync_dtype", "gradients are added in fp32", "fp32,null"},
     // data
     {"model.data.data_impl", "data is Megatron's memory-mapped .bin and .idx", "mmap,null"},
     {"model.data.num_workers", "one thread reads ahead: a batch costs far less than a step"},

@@ -279,6 +279,17 @@ void declare(Section<ModelConfig>& s) {
       .range(0, 1)
       .below(1)
       .help("Dropout after the embedding.");
+  s.field("label_smoothing", &C::label_smoothing)
+      .range(0, 1)
+      .below(1)
+      .help(
+          "Share of every target that is spread evenly over the vocabulary, in the loss that is trained. "
+          "Validation reports the plain loss.");
+  s.field("z_loss_coeff", &C::z_loss_coeff)
+      .range(0, 1)
+      .help(
+          "Weight of the squared logarithm of the softmax's denominator, added to the loss that is trained "
+          "(PaLM: 1e-4): keeps logits small.");
   s.field("fp32_residual_connection", &C::fp32_residual_connection)
       .nemo_default("false")
       .help(

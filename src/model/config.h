@@ -86,6 +86,10 @@ struct ModelConfig {
   double attention_dropout = 0.0;
   double embedding_dropout = 0.0;
 
+  // Of the loss that is trained (ops/loss.h); validation reports the plain one.
+  double label_smoothing = 0.0;
+  double z_loss_coeff = 0.0;
+
   bool fp32_residual_connection = true;  // the residual stream in fp32 whatever the precision
 
   double init_method_std = 0.02;

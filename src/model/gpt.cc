@@ -115,7 +115,9 @@ nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const pa
           .norm = norm_options(c),
           .deviation = c.init_method_std,
           .precision = precision,
-          .place = place};
+          .place = place,
+          .smoothing = c.label_smoothing,
+          .z_weight = c.z_loss_coeff};
 }
 
 std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {

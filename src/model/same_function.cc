@@ -7,10 +7,12 @@
 namespace stoa::model {
 namespace {
 
-constexpr std::array<std::string_view, 19> kTrainingOnly{
+constexpr std::array<std::string_view, 21> kTrainingOnly{
     "hidden_dropout",
     "attention_dropout",
     "embedding_dropout",
+    "label_smoothing",
+    "z_loss_coeff",
     "fp32_residual_connection",
     "init_method_std",
     "use_scaled_init_method",

@@ -224,11 +224,13 @@ TEST_P(ContextParallel, IsTheModelOfOneRank) {
   for (const Ways& ways :
        {Ways{{0, 2, ContextKind::kAllGather}, {}}, Ways{{0, 3, ContextKind::kAllGather}, {}},
         Ways{{0, 2, ContextKind::kAllToAll}, {}}, Ways{{0, 4, ContextKind::kAllToAll}, {}},
-        Ways{{0, 2, ContextKind::kAllGather}, {0, 3, true}},
+        Ways{{0, 2, ContextKind::kRing}, {}}, Ways{{0, 3, ContextKind::kRing}, {}},
+        Ways{{0, 6, ContextKind::kRing}, {}}, Ways{{0, 6, ContextKind::kHierarchical, 2}, {}},
+        Ways{{0, 2, ContextKind::kAllGather}, {0, 3, true}}, Ways{{0, 2, ContextKind::kRing}, {0, 3, true}},
         Ways{{0, 2, ContextKind::kAllToAll}, {0, 2, true}}}) {
     const auto& context = ways.context;
-    if (context.kind == ContextKind::kAllToAll &&
-        GetParam().config.query_groups() % (context.size * ways.place.size) != 0)
+    if (GetParam().config.query_groups() % (context.exchanging() * ways.place.size) != 0 &&
+        context.exchanging() > 1)
       continue;
     if (kLength % (2 * context.size) != 0) continue;
     SCOPED_TRACE(fmt::format("{} context ranks, kind {}, {} tensor ranks", context.size,

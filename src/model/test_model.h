@@ -28,8 +28,8 @@ struct Batch {
 
   // Of a rank of a context-parallel group.
   parallel::ContextPlace context;
-  std::vector<std::int32_t> to_sequence, to_ranks;
-  std::array<parallel::ContextSegments, 2> parts;
+  parallel::ContextOrder order;
+  std::vector<parallel::ContextSegments> parts;
 
   // `documents`: lengths of the documents of every row (one document when empty).
   Batch(std::int64_t rows_, std::vector<std::int32_t> tokens_, std::vector<std::int32_t> labels_,
@@ -63,16 +63,15 @@ struct Batch {
   void cut(const parallel::ContextPlace& place) {
     valid = std::accumulate(mask.begin(), mask.end(), 0.0);
     context = place;
-    const auto order = parallel::context_order(place.size, rows, length);
-    to_sequence = order.to_sequence;
-    to_ranks = order.to_ranks;
+    order = parallel::context_order(place, rows, length);
     std::vector<std::int32_t> boundaries;  // the same in every row
     for (std::size_t i = 0; i < k_begin.size() && sample[i] == sample[0]; ++i)
       boundaries.push_back(position[i]);
     boundaries.push_back(static_cast<std::int32_t>(length));
-    parts = parallel::context_segments(place, rows, length, first_sample, [&](std::int64_t) {
-      return std::span<const std::int32_t>(boundaries);
-    });
+    parts.clear();
+    for (const auto& block : parallel::context_blocks(place, length))
+      parts.emplace_back().fill(block, rows, first_sample,
+                                [&](std::int64_t) { return std::span<const std::int32_t>(boundaries); });
     const auto kept = parallel::local_tokens(place, rows, length);
     const auto keep = [&](auto& values) {
       auto all = values;
@@ -104,14 +103,12 @@ struct Batch {
     out.segments.longest_q = out.segments.longest_k = longest;
     if (!context.split()) return out;
     out.context = context;
-    out.to_sequence = of(to_sequence);
-    out.to_ranks = of(to_ranks);
-    for (std::size_t p = 0; p < 2; ++p) {
-      auto& s = out.context_segments[p];
-      s = {of(parts[p].q_begin), of(parts[p].k_begin),  of(parts[p].k_count),
-           of(parts[p].sample),  of(parts[p].position), static_cast<std::int64_t>(parts[p].k_begin.size()),
-           parts[p].longest_q,   parts[p].longest_k};
-    }
+    out.to_attention = of(order.to_attention);
+    out.to_ranks = of(order.to_ranks);
+    for (auto& p : parts)
+      out.context_segments.push_back({of(p.q_begin), of(p.k_begin), of(p.k_count), of(p.sample),
+                                      of(p.position), of(p.behind),
+                                      static_cast<std::int64_t>(p.k_begin.size()), p.longest_q, p.longest_k});
     return out;
   }
 };

@@ -4,7 +4,11 @@
 // All-gather: keys and values of the whole sequence are gathered in forward and again in backward, where
 // their gradients are added and scattered (Dubey et al. 2024, section 3.3.2). Each chunk of queries is a
 // segment whose keys end with its last query, so documents, windows and dropout are those of one rank.
-// All-to-all: for the time of the core, every rank has all tokens of some heads.
+// All-to-all: for the time of the core, every rank has all tokens of some heads (Jacobs et al. 2023).
+// Ring: keys and values go from rank to rank while each computes with what it has; outputs are merged by
+// their log-sum-exp (Liu et al. 2023). In backward the gradients of keys and values travel with them, added
+// in the accumulation type.
+// Hierarchical: all-to-all among neighbours, a ring among their groups (Fang, Zhao 2024, "USP").
 #pragma once
 
 #include "nn/pass.h"

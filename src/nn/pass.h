@@ -1,9 +1,9 @@
 // What a forward or backward pass carries through the modules.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "nn/param.h"
 #include "nn/probe.h"
@@ -22,12 +22,13 @@ struct BatchView {
   TensorView labels;                // int32 [T]; none in inference
   TensorView loss_mask;             // fp32 [T]
   TensorView positions;             // int32 [T]
-  ops::AttentionSegments segments;  // of all tokens: one per row, or one per document
+  ops::AttentionSegments segments;  // one per row, or one per document
 
   // Context parallelism; none otherwise.
   parallel::ContextPlace context;
-  TensorView to_sequence, to_ranks;                        // parallel::ContextOrder, int32 [rows * length]
-  std::array<ops::AttentionSegments, 2> context_segments;  // of the early and the late chunks
+  TensorView to_attention, to_ranks;  // parallel::ContextOrder, int32
+  // Of the blocks of parallel::context_blocks(context), where there are several.
+  std::vector<ops::AttentionSegments> context_segments;
 };
 
 // Keys and values of one layer during generation.

@@ -17,13 +17,14 @@ namespace stoa::ops {
 template <class... Ops>
 struct OpList {};
 
-using AllOps = OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
-                      AttentionForward, AttentionBackward, Rotary, ActivationForward, ActivationBackward,
-                      EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge,
-                      SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, CopyRows, FillZero, RouterForward,
-                      RouterBackward, GroupByExpert, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
-                      GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight,
-                      BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate>;
+using AllOps =
+    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
+           AttentionForward, AttentionBackward, AttentionMerge, Rotary, ActivationForward, ActivationBackward,
+           EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
+           Cast, ResidualAdd, DropoutBackward, AddTo, CopyRows, FillZero, RouterForward, RouterBackward,
+           GroupByExpert, GatherRows, SumRows, ScaleRows, ScaleRowsBackward, GroupedLinearForward,
+           GroupedLinearBackwardInput, GroupedLinearBackwardWeight, BeginStep, SumSquares, AddSquares,
+           PrepareUpdate, AdamUpdate, SgdUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -33,6 +34,7 @@ void check(const NormForward&);
 void check(const NormBackward&);
 void check(const AttentionForward&);
 void check(const AttentionBackward&);
+void check(const AttentionMerge&);
 void check(const Rotary&);
 void check(const ActivationForward&);
 void check(const ActivationBackward&);

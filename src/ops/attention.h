@@ -3,10 +3,11 @@
 //
 // Tokens of all segments lie back to back. Query head h reads key/value head h / (H / G). Key j is visible to
 // query i of the same segment when j <= i (causal) and j > i - window. Where a segment has more keys than
-// queries (a KV cache), the last query is aligned with the last key. Softmax and sums in the accumulation
-// type. The score of a pair is c·tanh(scale q·k / c) with a cap c (Gemma team 2024, section 2), scale q·k
-// without, plus a bias that depends on the head and on key position - query position: ALiBi (Press et al.
-// 2022) as a constant, T5's (Raffel et al. 2020, section 2.1) as a trained table.
+// queries (a KV cache), the last query is aligned with the last key; where its keys end before its queries
+// (context parallelism), that many positions after it. Softmax and sums in the accumulation type. The score
+// of a pair is c·tanh(scale q·k / c) with a cap c (Gemma team 2024, section 2), scale q·k without, plus a
+// bias that depends on the head and on key position - query position: ALiBi (Press et al. 2022) as a
+// constant, T5's (Raffel et al. 2020, section 2.1) as a trained table.
 #pragma once
 
 #include "base/philox.h"
@@ -22,6 +23,7 @@ struct AttentionSegments {
   TensorView sample;   // int64 [n] global sample index, for dropout; none without dropout
   TensorView
       position;  // int32 [n] position in its sample of the segment's first key, for dropout; none without
+  TensorView behind;  // int32 [n] how many positions the last key lies before the last query; none: 0
   std::int64_t count = 0;
   std::int64_t longest_q = 0, longest_k = 0;  // upper bounds, known to the host
 
@@ -32,6 +34,7 @@ struct AttentionSegments {
     f("k_count", a.k_count, Access::kRead);
     f("sample", a.sample, Access::kRead);
     f("position", a.position, Access::kRead);
+    f("behind", a.behind, Access::kRead);
   }
 };
 
@@ -105,6 +108,24 @@ struct AttentionBackward {
     f("dv", a.dv, Access::kWrite);
     f("relative_bias", a.relative_bias, Access::kRead);
     f("drelative_bias", a.drelative_bias, Access::kReadWrite);
+  }
+};
+
+// Attention to some keys and attention to others become attention to both, of the same queries: the sum of
+// both outputs weighted by their shares of the exponentials (Liu et al. 2023, ring attention).
+struct AttentionMerge {
+  static constexpr const char* kName = "attention merge";
+  TensorView part;      // [T, H, d]
+  TensorView part_lse;  // [T, H] accumulation type; -inf where a query saw no key
+  TensorView o;         // [T, H, d] accumulation type
+  TensorView lse;       // [T, H] accumulation type
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("part", a.part, Access::kRead);
+    f("part_lse", a.part_lse, Access::kRead);
+    f("o", a.o, Access::kReadWrite);
+    f("lse", a.lse, Access::kReadWrite);
   }
 };
 

@@ -21,6 +21,7 @@ struct AttentionCase {
   std::int32_t key_gap = 0;  // unused rows of k and v between segments (a cache)
   double softcap = 0;
   std::int64_t first_offset = 0, offsets = 0;  // of a relative bias; 0 offsets: none
+  std::int32_t behind = -1;                    // of segment i: i more than this; -1: no tensor
 };
 
 inline std::vector<AttentionCase> attention_cases() {
@@ -60,11 +61,15 @@ inline std::vector<AttentionCase> attention_cases() {
        1.5,
        -30,
        31},
+      {"keys of earlier ranks", 4, 2, 16, {{70, 40}, {5, 0}, {3, 90}}, true, 0, 0, 0, 0, 0, 0, 0, 0},
+      {"keys of earlier ranks, window", 2, 2, 16, {{70, 70}, {66, 80}}, true, 90, 0, 0, 0, 0, 0, 0, 20},
+      {"keys of earlier ranks, dropout", 2, 1, 8, {{20, 30}, {9, 9}}, true, 25, 0.3F, 0, 0, 0, 0, 0, 11},
+      {"keys of earlier ranks, bias and cap", 2, 2, 16, {{70, 66}}, true, 0, 0, 0, 0, 2.0, -90, 60, 40},
   };
 }
 
 inline AttentionForward make_attention(Tensors& t, const AttentionCase& c, DType type, double scale = 1) {
-  std::vector<std::int32_t> q_begin{0}, k_begin, k_count, position;
+  std::vector<std::int32_t> q_begin{0}, k_begin, k_count, position, behind;
   std::vector<std::int64_t> sample;
   std::int32_t rows = 0;
   AttentionForward op;
@@ -75,6 +80,7 @@ inline AttentionForward make_attention(Tensors& t, const AttentionCase& c, DType
     rows += s.keys + c.key_gap;
     sample.push_back(1000 + static_cast<std::int64_t>(sample.size()));
     position.push_back(static_cast<std::int32_t>(13 * position.size()));
+    behind.push_back(c.behind + static_cast<std::int32_t>(behind.size()));
     op.segments.longest_q = std::max<std::int64_t>(op.segments.longest_q, s.queries);
     op.segments.longest_k = std::max<std::int64_t>(op.segments.longest_k, s.keys);
   }
@@ -82,6 +88,7 @@ inline AttentionForward make_attention(Tensors& t, const AttentionCase& c, DType
   op.segments.q_begin = t.int32(q_begin);
   op.segments.k_begin = t.int32(k_begin);
   op.segments.k_count = t.int32(k_count);
+  if (c.behind >= 0) op.segments.behind = t.int32(behind);
   op.options.causal = c.causal;
   op.options.window = c.window;
   op.options.scale = scale / std::sqrt(static_cast<double>(c.d));

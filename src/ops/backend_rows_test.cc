@@ -1,4 +1,6 @@
-// Rows copied between places: every backend that has the operation, against the reference.
+// Rows copied between places, and attention of parts merged: every backend that has the operations, against
+// the reference.
+#include "ops/attention_cases.h"
 #include "ops/backend_suite.h"
 #include "ops/op_test_util.h"
 
@@ -23,6 +25,45 @@ TEST_P(BackendTest, CopyRows) {
       }
     }
   }
+}
+
+TEST_P(BackendTest, AttentionMerge) {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const std::int64_t d : {1, 16, 70}) {
+      SCOPED_TRACE(fmt::format("{} heads of {}", name_of(type), d));
+      Tensors t;
+      const double nothing = -std::numeric_limits<double>::infinity();
+      // Neither, one or both have seen keys; shares from half to next to nothing.
+      const TensorView part_lse = t.of(DType::kF32, {3, 2}, {nothing, 0.5, nothing, 1, -2, 90}),
+                       lse = t.of(DType::kF32, {3, 2}, {nothing, nothing, 2, 1.25, 30, -3});
+      expect_like_reference(backend(), AttentionMerge{t.random(type, {3, 2, d}), part_lse,
+                                                      t.random(DType::kF32, {3, 2, d}), lse});
+      t.expect_guards();
+    }
+  }
+}
+
+// The definition: attention to all keys at once.
+TEST(AttentionMergeOp, IsAttentionToAllKeys) {
+  Tensors t;
+  const AttentionForward all = make_attention(t, {"all", 4, 2, 8, {{6, 20}}}, DType::kF64);
+  run_reference(all);
+  const auto some = [&](std::int64_t first, std::int64_t count) {
+    AttentionForward op = all;
+    op.k = all.k.slice(first, count);
+    op.v = all.v.slice(first, count);
+    op.segments.k_count = t.int32({static_cast<std::int32_t>(count)});
+    op.segments.behind = t.int32({static_cast<std::int32_t>(20 - first - count)});
+    op.o = t.empty(DType::kF64, all.o.shape);
+    op.lse = t.empty(DType::kF64, all.lse.shape);
+    run_reference(op);
+    return op;
+  };
+  const AttentionForward late = some(12, 8), early = some(0, 12);
+  run_reference(AttentionMerge{early.o, early.lse, late.o, late.lse});
+  const Values o = load(all.o), lse = load(all.lse), merged = load(late.o), merged_lse = load(late.lse);
+  for (std::size_t i = 0; i < o.size(); ++i) EXPECT_NEAR(merged[i], o[i], 1e-14);
+  for (std::size_t i = 0; i < lse.size(); ++i) EXPECT_NEAR(merged_lse[i], lse[i], 1e-14);
 }
 
 }  // namespace stoa::ops::testing

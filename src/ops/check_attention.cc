@@ -34,6 +34,7 @@ void check_common(const Checker& c, const Op& op) {
   check_segment_tensor(c, "q_begin", s.q_begin, DType::kI32, s.count + 1);
   check_segment_tensor(c, "k_begin", s.k_begin, DType::kI32, s.count);
   check_segment_tensor(c, "k_count", s.k_count, DType::kI32, s.count);
+  if (is_given(s.behind)) check_segment_tensor(c, "behind", s.behind, DType::kI32, s.count);
   c.that(s.count == 0 || (s.longest_q > 0 && s.longest_k > 0),
          "longest segment is {} queries, {} keys: expected bounds above 0", s.longest_q, s.longest_k);
 
@@ -85,6 +86,17 @@ void check(const AttentionBackward& op) {
     c.apart(name, gradient, "v", op.v);
     c.apart(name, gradient, "dout", op.dout);
   }
+}
+
+void check(const AttentionMerge& op) {
+  const Checker c(op);
+  c.tensor("part", op.part, TypeSet::any_float(), "[T, H, d]", {-1, -1, -1});
+  const DType sums = accumulation_type(op.part.dtype);
+  const Shape lse{op.part.shape[0], op.part.shape[1]};
+  c.tensor("part_lse", op.part_lse, sums, "[T, H]", lse);
+  c.tensor("o", op.o, sums, "shape of part", op.part.shape);
+  c.tensor("lse", op.lse, sums, "[T, H]", lse);
+  c.apart("o", op.o, "part", op.part);
 }
 
 void check(const Rotary& op) {

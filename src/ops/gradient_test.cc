@@ -125,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                       AttentionCase{"packed", 2, 1, 3, {{3, 3}, {1, 1}, {4, 4}}},
                       AttentionCase{"window", 2, 2, 3, {{8, 8}}, true, 3},
                       AttentionCase{"full", 2, 1, 3, {{4, 4}}, false},
+                      AttentionCase{"earlier_keys", 2, 1, 3, {{4, 5}, {3, 2}}, true, 7, 0, 0, 0, 0, 0, 0, 1},
                       AttentionCase{"cache", 2, 1, 3, {{2, 7}, {1, 4}}, true, 0, 0, 0, 2},
                       AttentionCase{"strided", 2, 1, 3, {{5, 5}}, true, 0, 0, 5},
                       AttentionCase{"few keys", 1, 1, 3, {{5, 2}}},

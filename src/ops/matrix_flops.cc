@@ -25,7 +25,7 @@ double visible_pairs(const Op& op) {
   const double tokens = static_cast<double>(op.q.shape[0]);
   const double q = static_cast<double>(std::max<std::int64_t>(1, op.segments.longest_q));
   const double k = static_cast<double>(std::max<std::int64_t>(1, op.segments.longest_k));
-  if (!op.options.causal) return tokens * k;
+  if (!op.options.causal || op.segments.behind) return tokens * k;  // all keys lie before the queries
   const double window = static_cast<double>(op.options.window);
   return tokens / q * (triangle(k, window) - triangle(std::max(0.0, k - q), window));
 }

@@ -5,7 +5,6 @@
 // microbatch are the early chunks of its rows, then the late ones.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -16,17 +15,31 @@ namespace stoa::parallel {
 
 // How attention sees keys of other ranks.
 enum class ContextKind : std::uint8_t {
-  kAllGather,  // keys and values of the whole sequence are gathered
-  kAllToAll    // tokens are exchanged for heads (Jacobs et al. 2023, "Ulysses"): heads must divide evenly
+  kAllGather,    // keys and values of the whole sequence are gathered
+  kAllToAll,     // tokens are exchanged for heads (Jacobs et al. 2023, "Ulysses"): heads must divide evenly
+  kRing,         // keys and values go around, a rank's at a time (Liu et al. 2023)
+  kHierarchical  // neighbours exchange tokens for heads; keys and values go around among their groups
 };
-
-std::string_view name_of(ContextKind kind);  // by Megatron's names: "all_gather", "a2a"
+std::string_view name_of(ContextKind kind);  // by Megatron's names: "all_gather", "a2a", "p2p", "a2a+p2p"
 
 struct ContextPlace {
   int rank = 0, size = 1;
   ContextKind kind = ContextKind::kAllGather;
+  int neighbours = 1;  // kHierarchical: consecutive ranks that exchange tokens for heads
 
   bool split() const { return size > 1; }
+  // Consecutive ranks that exchange tokens for heads: for the time of attention each has all tokens of these
+  // ranks, of some heads.
+  int exchanging() const {
+    if (!split()) return 1;
+    return kind == ContextKind::kAllToAll ? size : kind == ContextKind::kHierarchical ? neighbours : 1;
+  }
+  // Such a group among the groups. What its ranks hold together are the chunks of one rank of a smaller
+  // group.
+  ContextPlace outer() const {
+    const ContextKind rest = kind == ContextKind::kAllGather ? kind : ContextKind::kRing;
+    return {rank / exchanging(), size / exchanging(), rest, 1};
+  }
   // Tokens of a chunk of sequences of `length`.
   std::int64_t chunk(std::int64_t length) const { return length / (2 * size); }
   // First position of this rank's early (0) and late (1) chunk.
@@ -49,27 +62,43 @@ void for_each_run(const ContextPlace& place, std::int64_t rows, std::int64_t len
 // Global token of every local token.
 std::vector<std::int32_t> local_tokens(const ContextPlace& place, std::int64_t rows, std::int64_t length);
 
-// Between the order of the sequence and that of gathered tokens (those of rank 0, then of rank 1 ...).
+// Between tokens as they are received from several ranks (those of the lowest rank first) and as attention
+// wants them: in the order of the sequence; with kHierarchical in the local order of outer().
 struct ContextOrder {
-  std::vector<std::int32_t> to_sequence;  // gathered token of every global token
-  std::vector<std::int32_t> to_ranks;     // global token of every gathered token
+  std::vector<std::int32_t> to_attention;  // received token of every token of attention
+  std::vector<std::int32_t> to_ranks;      // and the other way
 };
-ContextOrder context_order(int size, std::int64_t rows, std::int64_t length);
+// Nothing with kRing.
+ContextOrder context_order(const ContextPlace& place, std::int64_t rows, std::int64_t length);
 
-// Segments of attention (ops/attention.h) of one of this rank's chunks in all rows: queries are its local
-// tokens, keys those of the whole sequence in its order.
-struct ContextSegments {
-  std::vector<std::int32_t> q_begin, k_begin, k_count, position;
-  std::vector<std::int64_t> sample;
-  std::int64_t longest_q = 0, longest_k = 0;
+// Queries and keys that meet in one operation of attention: positions [q_begin, q_begin + q_count) of every
+// row with keys [k_begin, k_begin + k_count).
+struct ContextBlock {
+  int step = 0;                  // ring: how many ranks back the keys come from
+  int q_chunk = 0, k_chunk = 0;  // early or late
+  std::int64_t q_begin = 0, q_count = 0, k_begin = 0, k_count = 0;
+
+  bool keys_before() const { return k_begin + k_count <= q_begin; }  // all of them
 };
-// `boundaries`: of the documents of a row, 0 ... length.
-std::array<ContextSegments, 2> context_segments(
-    const ContextPlace& place, std::int64_t rows, std::int64_t length, std::int64_t first_sample,
-    const std::function<std::span<const std::int32_t>(std::int64_t row)>& boundaries);
+// In the order in which their keys arrive at the rank; those that causal attention cannot see are left out.
+// kAllGather: the early and the late chunk with the whole sequence. kRing: chunk by chunk, its own first, as
+// many blocks on every rank. No split, or all heads exchanged: one block.
+std::vector<ContextBlock> context_blocks(const ContextPlace& place, std::int64_t length);
+
+// Segments of attention (ops/attention.h) of a block in all rows.
+struct ContextSegments {
+  std::vector<std::int32_t> q_begin, k_begin, k_count, position, behind;
+  std::vector<std::int64_t> sample;
+  std::int64_t longest_q = 0, longest_k = 0;  // no key is visible: 0
+
+  // `boundaries`: of the documents of a row, 0 ... length. Queries and keys of row i begin with their tokens
+  // i * q_count and i * k_count. The memory of the vectors is kept.
+  void fill(const ContextBlock& block, std::int64_t rows, std::int64_t first_sample,
+            const std::function<std::span<const std::int32_t>(std::int64_t row)>& boundaries);
+};
 
 // ConfigError: sequences that cannot be cut into chunks; heads or groups (on a rank of the tensor-parallel
-// group) that all-to-all cannot deal out evenly.
+// group) that an exchange cannot deal out evenly; neighbours that do not divide the ranks.
 void check_context(const ContextPlace& place, std::int64_t length, std::int64_t heads, std::int64_t groups);
 
 }  // namespace stoa::parallel

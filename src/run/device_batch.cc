@@ -1,13 +1,15 @@
 #include "run/device_batch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
 namespace stoa::run {
 
 DeviceSegments::DeviceSegments(Arena& arena, const std::string& name, std::int64_t capacity,
-                               std::int64_t longest_q, std::int64_t longest_k)
-    : arena_(&arena), capacity_(capacity), longest_q_(longest_q), longest_k_(longest_k) {
+                               const parallel::ContextBlock& block)
+    : arena_(&arena), capacity_(capacity), longest_q_(block.q_count), longest_k_(block.k_count) {
   const auto declare = [&](const char* what, DType type, std::int64_t count) {
     return arena.declare(MemoryCategory::kBatch, {"batch." + name + "." + what, type, Shape{count}});
   };
@@ -16,6 +18,7 @@ DeviceSegments::DeviceSegments(Arena& arena, const std::string& name, std::int64
   k_count_ = declare("k_count", DType::kI32, capacity);
   sample_ = declare("sample", DType::kI64, capacity);
   position_ = declare("position", DType::kI32, capacity);
+  if (block.keys_before()) behind_ = declare("behind", DType::kI32, capacity);
 }
 
 ops::AttentionSegments DeviceSegments::dry() const {
@@ -28,6 +31,7 @@ ops::AttentionSegments DeviceSegments::dry() const {
   s.k_count = arena_->view(k_count_);
   s.sample = arena_->view(sample_);
   s.position = arena_->view(position_);
+  if (behind_) s.behind = arena_->view(behind_);
   return s;
 }
 
@@ -44,6 +48,7 @@ ops::AttentionSegments DeviceSegments::stage(const parallel::ContextSegments& ho
   copy(s.k_count, host.k_count);
   copy(s.sample, host.sample);
   copy(s.position, host.position);
+  if (behind_) copy(s.behind, host.behind);
   s.count = count;
   s.longest_q = host.longest_q;
   s.longest_k = host.longest_k;
@@ -52,28 +57,29 @@ ops::AttentionSegments DeviceSegments::stage(const parallel::ContextSegments& ho
 
 DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
                          const parallel::ContextPlace& context)
-    : arena_(&arena), rows_(rows), length_(length), context_(context) {
-  const std::int64_t all = rows * length;
-  const auto declare = [&](const char* name, DType type, std::int64_t count) {
-    return arena.declare(MemoryCategory::kBatch, {std::string("batch.") + name, type, Shape{count}});
+    : arena_(&arena),
+      rows_(rows),
+      length_(length),
+      context_(context),
+      blocks_(parallel::context_blocks(context, length)) {
+  const auto declare = [&](const std::string& name, DType type, std::int64_t count) {
+    return arena.declare(MemoryCategory::kBatch, {"batch." + name, type, Shape{count}});
   };
   if (context.split()) kept_ = parallel::local_tokens(context, rows, length);
-  const std::int64_t tokens = all / context.size;
+  const std::int64_t tokens = rows * length / context.size;
   tokens_ = declare("tokens", DType::kI32, tokens);
   labels_ = declare("labels", DType::kI32, tokens);
   mask_ = declare("loss_mask", DType::kF32, tokens);
   positions_ = declare("positions", DType::kI32, tokens);
-  if (context.split() && context.kind != parallel::ContextKind::kAllToAll) {
-    const std::int64_t chunk = context.chunk(length), capacity = packed ? rows * chunk : rows;
-    segments_.emplace_back(arena, "early segments", capacity, chunk, length);
-    segments_.emplace_back(arena, "late segments", capacity, chunk, length);
-  } else {
-    segments_.emplace_back(arena, "segments", packed ? all : rows, length, length);
-  }
+  for (std::size_t b = 0; b < blocks_.size(); ++b)
+    segments_.emplace_back(arena, blocks_.size() == 1 ? "segments" : fmt::format("segments {}", b),
+                           packed ? rows * blocks_[b].q_count : rows, blocks_[b]);
   if (!context.split()) return;
-  order_ = parallel::context_order(context.size, rows, length);
-  to_sequence_ = declare("to_sequence", DType::kI32, all);
-  to_ranks_ = declare("to_ranks", DType::kI32, all);
+  order_ = parallel::context_order(context, rows, length);
+  if (order_.to_ranks.empty()) return;
+  const auto count = static_cast<std::int64_t>(order_.to_ranks.size());
+  to_attention_ = declare("to_attention", DType::kI32, count);
+  to_ranks_ = declare("to_ranks", DType::kI32, count);
 }
 
 void DeviceBatch::bind() {
@@ -86,8 +92,9 @@ void DeviceBatch::bind() {
   view_.loss_mask = arena_->view(mask_);
   view_.positions = arena_->view(positions_);
   view_.context = context_;
-  if (!context_.split()) return;
-  view_.to_sequence = arena_->view(to_sequence_);
+  if (segments_.size() > 1) view_.context_segments.resize(segments_.size());
+  if (order_.to_ranks.empty()) return;
+  view_.to_attention = arena_->view(to_attention_);
   view_.to_ranks = arena_->view(to_ranks_);
 }
 
@@ -96,7 +103,7 @@ const nn::BatchView& DeviceBatch::dry() {
   if (segments_.size() == 1) {
     view_.segments = segments_[0].dry();
   } else {
-    for (std::size_t part = 0; part < 2; ++part) view_.context_segments[part] = segments_[part].dry();
+    for (std::size_t b = 0; b < segments_.size(); ++b) view_.context_segments[b] = segments_[b].dry();
   }
   return view_;
 }
@@ -123,11 +130,11 @@ const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t f
   copy(view_.loss_mask, batch.loss_mask.data() + at, host_floats_);
   copy(view_.positions, batch.position_ids.data() + at, host_ints_);
   stage_segments(batch, first, first_sample, stream);
-  if (context_.split() && !ordered_) {
+  if (!order_.to_ranks.empty() && !ordered_) {
     const auto put = [&](TensorView to, const std::vector<std::int32_t>& from) {
       arena_->device().copy_from_host(to.data, from.data(), to.bytes(), stream);
     };
-    put(view_.to_sequence, order_.to_sequence);
+    put(view_.to_attention, order_.to_attention);
     put(view_.to_ranks, order_.to_ranks);
     ordered_ = true;
   }
@@ -136,35 +143,18 @@ const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t f
 
 void DeviceBatch::stage_segments(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
                                  Stream& stream) {
-  if (segments_.size() == 2) {
-    const auto parts = parallel::context_segments(
-        context_, rows_, length_, first_sample,
-        [&](std::int64_t row) { return std::span<const std::int32_t>(batch.boundaries(first + row)); });
-    for (std::size_t part = 0; part < 2; ++part)
-      view_.context_segments[part] = segments_[part].stage(parts[part], stream);
-    stream.synchronize();
-    return;
-  }
-  host_.q_begin.clear();
-  host_.k_begin.clear();
-  host_.k_count.clear();
-  host_.position.clear();
-  host_.sample.clear();
-  host_.longest_q = host_.longest_k = 0;
-  for (std::int64_t r = 0; r < rows_; ++r) {
-    const auto boundaries = batch.boundaries(first + r);
-    for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
-      const std::int32_t begin = boundaries[i], count = boundaries[i + 1] - boundaries[i];
-      host_.q_begin.push_back(static_cast<std::int32_t>(r * length_) + begin);
-      host_.k_begin.push_back(host_.q_begin.back());
-      host_.k_count.push_back(count);
-      host_.sample.push_back(first_sample + r);
-      host_.position.push_back(begin);
-      host_.longest_q = host_.longest_k = std::max<std::int64_t>(host_.longest_k, count);
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    host_.fill(blocks_[b], rows_, first_sample, [&](std::int64_t row) {
+      return std::span<const std::int32_t>(batch.boundaries(first + row));
+    });
+    const ops::AttentionSegments staged = segments_[b].stage(host_, stream);
+    if (blocks_.size() == 1) {
+      view_.segments = staged;
+      return;
     }
+    view_.context_segments[b] = staged;
+    stream.synchronize();  // the host's copy is used again
   }
-  host_.q_begin.push_back(static_cast<std::int32_t>(rows_ * length_));
-  view_.segments = segments_[0].stage(host_, stream);
 }
 
 }  // namespace stoa::run

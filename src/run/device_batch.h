@@ -12,9 +12,9 @@ namespace stoa::run {
 // Segments of attention in device memory.
 class DeviceSegments {
  public:
-  // Room for so many; keys and queries of at most `longest_k`, `longest_q` tokens.
-  DeviceSegments(Arena& arena, const std::string& name, std::int64_t capacity, std::int64_t longest_q,
-                 std::int64_t longest_k);
+  // Room for `capacity` segments of a block.
+  DeviceSegments(Arena& arena, const std::string& name, std::int64_t capacity,
+                 const parallel::ContextBlock& block);
 
   // Shapes alone, for a dry run: as many as there is room for.
   ops::AttentionSegments dry() const;
@@ -23,7 +23,7 @@ class DeviceSegments {
  private:
   Arena* arena_;
   std::int64_t capacity_, longest_q_, longest_k_;
-  Arena::Id q_begin_, k_begin_, k_count_, sample_, position_;
+  Arena::Id q_begin_, k_begin_, k_count_, sample_, position_, behind_;
 };
 
 class DeviceBatch {
@@ -51,10 +51,11 @@ class DeviceBatch {
   Arena* arena_;
   std::int64_t rows_, length_;
   const parallel::ContextPlace context_;
-  std::vector<std::int32_t> kept_;        // tokens of the microbatch that this rank holds
-  parallel::ContextOrder order_;          // with context parallelism
-  std::vector<DeviceSegments> segments_;  // of the rows; or of the early and the late chunks
-  Arena::Id tokens_, labels_, mask_, positions_, to_sequence_, to_ranks_;
+  std::vector<std::int32_t> kept_;  // tokens of the microbatch that this rank holds
+  parallel::ContextOrder order_;    // with context parallelism
+  const std::vector<parallel::ContextBlock> blocks_;
+  std::vector<DeviceSegments> segments_;  // by block
+  Arena::Id tokens_, labels_, mask_, positions_, to_attention_, to_ranks_;
   nn::BatchView view_;
   bool bound_ = false, ordered_ = false;
   parallel::ContextSegments host_;

@@ -17,6 +17,7 @@ struct Layout {
   grid::RankGrid grid = grid::RankGrid::single();
   bool sequence_parallel = false;
   parallel::ContextKind context_kind = parallel::ContextKind::kAllGather;
+  int context_neighbours = 1;  // kHierarchical: ranks that exchange tokens for heads
 
   // Pipeline.
   std::string schedule = "1f1b";     // of schedule::schedule_names()
@@ -36,7 +37,8 @@ struct Layout {
   std::optional<DType> grad_reduce_type;  // in which gradients travel; default: as they are held
 
   parallel::ContextPlace context_place(int rank) const {
-    return {grid.coordinate(rank, grid::Axis::kContext), grid.degree(grid::Axis::kContext), context_kind};
+    return {grid.coordinate(rank, grid::Axis::kContext), grid.degree(grid::Axis::kContext), context_kind,
+            context_neighbours};
   }
   int pipeline_ranks() const { return grid.degree(grid::Axis::kPipeline); }
   // Ranks that see different samples, and which of them a rank is.

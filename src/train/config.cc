@@ -122,7 +122,14 @@ void declare(Section<TrainerConfig>& s) {
   s.field("gradient_clip_val", &C::gradient_clip_val)
       .range(0, 1e12)
       .help("Largest global gradient norm; 0 or null: no clipping.");
-  s.field("trace_steps", &C::trace_steps).range(0, kMaxCount).help("Steps that trace.json shows.");
+  s.field("trace_steps", &C::trace_steps)
+      .range(0, kMaxCount)
+      .help("Steps that trace.json shows, of all ranks.");
+  s.field("check_weight_hash_across_dp_replicas_interval", &C::check_weight_hash_across_dp_replicas_interval)
+      .range(1, kMaxCount)
+      .derived("at every validation and save")
+      .unit("steps")
+      .help("How often data-parallel ranks compare a hash of their weights; a rank that drifts is named.");
   s.field("devices", &C::devices)
       .range(1, kMaxRanks)
       .derived("so many that each parameter is held once: tensor x pipeline x context sizes")

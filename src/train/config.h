@@ -31,10 +31,12 @@ struct TrainerConfig {
   std::optional<Duration> max_time;
   Precision precision = Precision::kBf16;
   std::int64_t log_every_n_steps = 10;
-  std::int64_t val_check_interval = 0;             // steps; 0: no validation
-  std::int64_t limit_val_batches = 50;             // global batches per validation
-  std::optional<double> gradient_clip_val = 1.0;   // global norm; null or 0: no clipping
-  std::vector<std::int64_t> trace_steps;           // steps that trace.json shows
+  std::int64_t val_check_interval = 0;            // steps; 0: no validation
+  std::int64_t limit_val_batches = 50;            // global batches per validation
+  std::optional<double> gradient_clip_val = 1.0;  // global norm; null or 0: no clipping
+  std::vector<std::int64_t> trace_steps;          // steps that trace.json shows
+  // Steps between two comparisons of what data-parallel ranks hold; null: at validations and saves.
+  std::optional<std::int64_t> check_weight_hash_across_dp_replicas_interval;
   std::optional<std::int64_t> devices, num_nodes;  // must equal the ranks that run
   Duration communication_timeout{600};             // of one wait
   std::optional<std::int64_t> num_threads;         // null: one per core, divided among the ranks of a host

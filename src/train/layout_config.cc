@@ -14,7 +14,16 @@ using config::Section;
 
 std::span<const EnumName<ContextCommunication>> enum_names(ContextCommunication) {
   static constexpr EnumName<ContextCommunication> kNames[] = {
-      {"all_gather", ContextCommunication::kAllGather}, {"a2a", ContextCommunication::kA2a}};
+      {"p2p", ContextCommunication::kP2p},
+      {"all_gather", ContextCommunication::kAllGather},
+      {"a2a", ContextCommunication::kA2a},
+      {"a2a+p2p", ContextCommunication::kA2aP2p}};
+  return kNames;
+}
+
+std::span<const EnumName<GradReduceType>> enum_names(GradReduceType) {
+  static constexpr EnumName<GradReduceType> kNames[] = {{"fp32", GradReduceType::kFp32},
+                                                        {"bf16", GradReduceType::kBf16}};
   return kNames;
 }
 
@@ -46,8 +55,29 @@ void declare(Section<LayoutConfig>& s) {
           "divide the sequence length.");
   s.field("cp_comm_type", &C::cp_comm_type)
       .help(
-          "How attention sees the keys of the other ranks of a sequence: all_gather brings all keys to every "
-          "rank, a2a exchanges tokens for heads.");
+          "How attention sees the keys of the other ranks of a sequence: p2p sends them around in a ring, "
+          "all_gather brings all keys to every rank, a2a exchanges tokens for heads, a2a+p2p does that among "
+          "neighbours and sends keys around among their groups.");
+  s.field("hierarchical_context_parallel_sizes", &C::hierarchical_context_parallel_sizes)
+      .length(2)
+      .range(1, kMaxRanks)
+      .help(
+          "With cp_comm_type a2a+p2p: ranks that exchange tokens for heads, and how many such groups there "
+          "are. Their product is context_parallel_size.");
+  s.validate({"cp_comm_type", "hierarchical_context_parallel_sizes", "context_parallel_size"},
+             [](const C& c) {
+               const bool hierarchical = c.cp_comm_type == ContextCommunication::kA2aP2p;
+               const auto& sizes = c.hierarchical_context_parallel_sizes;
+               require<ConfigError>(
+                   hierarchical == sizes.has_value(),
+                   "hierarchical_context_parallel_sizes goes with cp_comm_type a2a+p2p, and that with "
+                   "it: give both or neither");
+               require<ConfigError>(!sizes || (*sizes)[0] * (*sizes)[1] == c.context_parallel_size,
+                                    "hierarchical_context_parallel_sizes {} have the product {}, expected "
+                                    "context_parallel_size {}",
+                                    fmt::join(sizes.value_or(std::vector<std::int64_t>()), " x "),
+                                    sizes ? (*sizes)[0] * (*sizes)[1] : 0, c.context_parallel_size);
+             });
   s.field("expert_model_parallel_size", &C::expert_model_parallel_size)
       .check([](const std::int64_t& n) { return n == 1 ? "" : "1: experts are not split over ranks yet"; })
       .help("Ranks that share the experts. Not built yet: 1.");
@@ -94,6 +124,14 @@ void declare(Section<ShardingConfig>& s) {
   s.field("overlap_grad_sync", &C::overlap_grad_sync)
       .alias("overlap_grad_reduce")
       .help("Add gradients over ranks while the backward pass goes on. It never changes results.");
+  s.field("reduce_each_microbatch", &C::reduce_each_microbatch)
+      .help(
+          "zero_stage 2 and 3: add gradients over ranks after every microbatch, so that a rank holds but its "
+          "part of them. The sums are the same up to rounding.");
+  s.field("grad_reduce_type", &C::grad_reduce_type)
+      .alias("grad_sync_dtype")
+      .derived("fp32, in which they are held")
+      .help("In which numbers gradients travel between ranks: bf16 halves what is sent and rounds it.");
 }
 
 }  // namespace stoa::train

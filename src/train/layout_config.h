@@ -12,14 +12,15 @@
 namespace stoa::train {
 
 // How attention sees keys of other ranks of its sequence (parallel::ContextKind), by Megatron's names.
-enum class ContextCommunication { kAllGather, kA2a };
+enum class ContextCommunication { kP2p, kAllGather, kA2a, kA2aP2p };
 std::span<const config::EnumName<ContextCommunication>> enum_names(ContextCommunication);
 
 struct LayoutConfig {  // model.*
   std::int64_t tensor_model_parallel_size = 1;
   std::int64_t pipeline_model_parallel_size = 1;
   std::int64_t context_parallel_size = 1;
-  ContextCommunication cp_comm_type = ContextCommunication::kAllGather;
+  ContextCommunication cp_comm_type = ContextCommunication::kP2p;
+  std::optional<std::vector<std::int64_t>> hierarchical_context_parallel_sizes;
   std::int64_t expert_model_parallel_size = 1;
   bool sequence_parallel = false;
   std::optional<std::int64_t> virtual_pipeline_model_parallel_size;  // chunks per stage
@@ -31,9 +32,14 @@ struct LayoutConfig {  // model.*
   std::int64_t zero_stage = 0;
 };
 
+enum class GradReduceType { kFp32, kBf16 };
+std::span<const config::EnumName<GradReduceType>> enum_names(GradReduceType);
+
 struct ShardingConfig {  // model.optim.*
   double bucket_cap_mb = 160;
   bool overlap_grad_sync = false;
+  bool reduce_each_microbatch = false;
+  std::optional<GradReduceType> grad_reduce_type;  // null: as gradients are held
 };
 
 void declare(config::Section<LayoutConfig>& s);

@@ -73,8 +73,17 @@ void check_tensor(const RunConfig& config, Problems& problems) {
 }
 
 parallel::ContextKind context_kind(const LayoutConfig& l) {
-  return l.cp_comm_type == ContextCommunication::kA2a ? parallel::ContextKind::kAllToAll
-                                                      : parallel::ContextKind::kAllGather;
+  switch (l.cp_comm_type) {
+    case ContextCommunication::kP2p:
+      return parallel::ContextKind::kRing;
+    case ContextCommunication::kAllGather:
+      return parallel::ContextKind::kAllGather;
+    case ContextCommunication::kA2a:
+      return parallel::ContextKind::kAllToAll;
+    case ContextCommunication::kA2aP2p:
+      return parallel::ContextKind::kHierarchical;
+  }
+  fail<InternalError>("unknown cp_comm_type");
 }
 
 void check_context(const RunConfig& config, const run::Layout& layout, Problems& problems) {
@@ -122,6 +131,8 @@ run::Layout plan_layout(const RunConfig& config) {
 
   run::Layout layout;
   layout.context_kind = context_kind(l);
+  if (l.hierarchical_context_parallel_sizes)
+    layout.context_neighbours = static_cast<int>(l.hierarchical_context_parallel_sizes->front());
   const std::int64_t dp = std::max<std::int64_t>(1, ranks / model);
   layout.grid = grid::RankGrid(
       {static_cast<int>(tp), static_cast<int>(cp), 1, static_cast<int>(dp), static_cast<int>(pp)});
@@ -136,6 +147,8 @@ run::Layout plan_layout(const RunConfig& config) {
   layout.zero_stage = static_cast<int>(l.zero_stage);
   layout.bucket_bytes = static_cast<std::int64_t>(config.sharding.bucket_cap_mb * (1 << 20));
   layout.overlap_grad_reduce = config.sharding.overlap_grad_sync;
+  layout.reduce_each_microbatch = config.sharding.reduce_each_microbatch;
+  if (config.sharding.grad_reduce_type == GradReduceType::kBf16) layout.grad_reduce_type = DType::kBF16;
 
   const std::int64_t granule = config.batch.micro_batch_size * dp, batch = config.batch.global();
   problems.unless(

@@ -1,20 +1,19 @@
 #include "train/trainer.h"
 
-#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <numbers>
 #include <numeric>
 #include <utility>
 
 #include "base/checksum.h"
+#include "run/gather_texts.h"
 #include "run/gemm_rate.h"
 #include "run/generate.h"
-#include "run/host_window.h"
+#include "run/replicas.h"
 #include "train/layout_plan.h"
 #include "train/step_flops.h"
 #include "train/tokenizer_choice.h"
@@ -301,9 +300,11 @@ void Trainer::loop(RunFinish& finish) {
     }
     batch->valid_tokens = all.tokens;
     train_step(*batch, data_seconds);
+    if (due(config_.trainer.check_weight_hash_across_dp_replicas_interval.value_or(0)))
+      run::compare_replicas(*rank_, step_);
     if (due(config_.trainer.val_check_interval) ||
         (step_ == plan_->steps && config_.trainer.val_check_interval > 0)) {
-      compare_replicas();
+      run::compare_replicas(*rank_, step_);
       validate();
     }
     const std::int64_t every =
@@ -320,13 +321,13 @@ void Trainer::train_step(const data::Batch& batch, double data_seconds) {
   const auto begin = Clock::now();
   const auto& traced = config_.trainer.trace_steps;
   const auto dump = dump_of_step(batch.rows);
-  if (std::find(traced.begin(), traced.end(), step_ + 1) != traced.end()) {
-    run::TraceRecorder trace;
-    rank_->step(batch, samples_, &trace, dump.get());
-    if (first()) write_trace(trace);
-  } else {
-    rank_->step(batch, samples_, nullptr, dump.get());
+  const bool trace = std::find(traced.begin(), traced.end(), step_ + 1) != traced.end();
+  if (trace && !trace_) {  // the ranks' clocks begin together
+    rank_->parallel().along(parallel::Group::kWorld).barrier();
+    trace_ = std::make_unique<run::TraceRecorder>();
   }
+  rank_->step(batch, samples_, trace ? trace_.get() : nullptr, dump.get());
+  if (trace) write_trace();
   ++step_;
   const std::int64_t rows = batch.rows * plan_->options.layout.data_ranks();
   samples_ += rows;
@@ -466,7 +467,7 @@ void Trainer::save(bool wait) {
   if (validation_loss_) state.metrics["val_loss"] = *validation_loss_;
   if (best_loss_) state.metrics["best_val_loss"] = *best_loss_;
   finish_checkpoint();  // the snapshot before this one is written: at most one is in memory
-  compare_replicas();
+  run::compare_replicas(*rank_, step_);
   if (plan_->options.layout.grid.size() > 1) {
     run::save_scalars(*rank_, state);
     save_part(state);
@@ -525,38 +526,6 @@ void Trainer::finish_checkpoint() {
   if (checkpoints_) checkpoints_->wait();
 }
 
-void Trainer::compare_replicas() {
-  comm::Communicator& replicas = rank_->parallel().along(parallel::Group::kDataContext);
-  if (replicas.size() == 1 || plan_->options.layout.zero_stage == 3) return;
-  std::uint64_t own = 0;
-  for (std::size_t p = 0; p < rank_->parameters().specs().size(); ++p)
-    run::read_tensor(*machine_, rank_->parameters().get({static_cast<int>(p)}), [&](TensorView host) {
-      own = own * 0x9E3779B97F4A7C15u +
-            checksum(std::string_view(static_cast<const char*>(host.data), host.bytes()));
-    });
-  auto mine = static_cast<std::int64_t>(own);
-  std::vector<std::int64_t> hashes(static_cast<std::size_t>(replicas.size()));
-  replicas
-      .all_gather(TensorView(&mine, DType::kI64, {1}),
-                  TensorView(hashes.data(), DType::kI64, {replicas.size()}), *machine_->stream)
-      ->wait();
-  std::vector<int> odd;
-  const auto members =
-      parallel::members(plan_->options.layout.grid, parts_.seat.rank, parallel::Group::kDataContext);
-  std::map<std::int64_t, int> votes;
-  for (const std::int64_t hash : hashes) ++votes[hash];
-  if (votes.size() == 1) return;
-  const auto most = std::max_element(votes.begin(), votes.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  for (std::size_t m = 0; m < hashes.size(); ++m)
-    if (hashes[m] != most->first || most->second == 1) odd.push_back(members[m]);
-  fail<NumericsError>(
-      "after step {} the weights of data-parallel copies differ: rank {} {} from the others of ranks {}. "
-      "Memory of that "
-      "machine may be faulty; the newest checkpoint is from before",
-      step_, fmt::join(odd, ", "), odd.size() == 1 ? "differs" : "differ", fmt::join(members, ", "));
-}
-
 std::unique_ptr<run::StepDump> Trainer::dump_of_step(std::int64_t rows) {
   const auto& dump = parts_.dump;
   if (std::find(dump.steps.begin(), dump.steps.end(), step_ + 1) == dump.steps.end()) return nullptr;
@@ -578,8 +547,12 @@ std::unique_ptr<run::StepDump> Trainer::dump_of_step(std::int64_t rows) {
                           dump.only});
 }
 
-void Trainer::write_trace(const run::TraceRecorder& trace) {
-  write_text(directory_ / "trace.json", trace.json(0));
+void Trainer::write_trace() {
+  const parallel::ParallelContext& parallel = rank_->parallel();
+  const std::vector<std::string> traces = run::gather_texts(
+      parallel.along(parallel::Group::kWorld),
+      trace_->json(parallel.rank(), run::rank_name(parallel.grid(), parallel.rank())), *machine_->stream);
+  if (first()) write_text(directory_ / "trace.json", run::TraceRecorder::join(traces));
 }
 
 }  // namespace stoa::train

@@ -85,9 +85,8 @@ class Trainer {
   void save_part(const ckpt::TrainingState& state);
   void commit_parts();
   void finish_checkpoint();  // the one under way, on all ranks
-  void compare_replicas();
   bool first() const { return parts_.seat.first(); }
-  void write_trace(const run::TraceRecorder& trace);
+  void write_trace();
   std::unique_ptr<run::StepDump> dump_of_step(std::int64_t rows);  // none: this step is not dumped
   bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
 
@@ -109,6 +108,7 @@ class Trainer {
   run::ModelTextFiles tokenizer_files_;
   data::Batch validation_batch_;  // its memory is kept
   std::unique_ptr<ckpt::DumpWriter> dump_;
+  std::unique_ptr<run::TraceRecorder> trace_;  // of the traced steps so far
 
   std::int64_t step_ = 0, samples_ = 0, tokens_ = 0;  // done
   std::int64_t first_step_ = 0, saved_step_ = -1;

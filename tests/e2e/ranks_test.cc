@@ -33,7 +33,12 @@ const std::vector<TestLayout>& layouts() {
       {"dp2 zero3", {"--ranks", "2", "model.zero_stage=3", "model.optim.bucket_cap_mb=0.05"}},
       {"cp2", {"--ranks", "2", "model.context_parallel_size=2"}},
       {"cp2 a2a zero2",
-       {"--ranks", "2", "model.context_parallel_size=2", "model.cp_comm_type=a2a", "model.zero_stage=2"}},
+       {"--ranks", "2", "model.context_parallel_size=2", "model.cp_comm_type=a2a", "model.zero_stage=2",
+        "model.optim.reduce_each_microbatch=true"}},
+      {"cp2 gathered", {"--ranks", "2", "model.context_parallel_size=2", "model.cp_comm_type=all_gather"}},
+      {"cp4 hierarchical",
+       {"--ranks", "4", "model.context_parallel_size=4", "model.cp_comm_type=a2a+p2p",
+        "model.hierarchical_context_parallel_sizes=[2,2]"}},
       {"tp2 cp2 pp2 zero1",
        {"--ranks", "8", "model.tensor_model_parallel_size=2", "model.sequence_parallel=true",
         "model.context_parallel_size=2", "model.pipeline_model_parallel_size=2", "model.zero_stage=1"}}};
@@ -126,6 +131,63 @@ TEST_F(Ranks, WeightsOfAModelReachEveryLayout) {
   for (const auto& layout : layouts())
     EXPECT_TRUE(read_text(path(layout.name) / "checkpoints/step-0000000/model/model.safetensors") == model)
         << layout.name;
+}
+
+TEST_F(Ranks, GradientsThatTravelInBf16AreRoundedButNear) {
+  stoa_ok(train("plain", with({"--ranks", "2"})));
+  stoa_ok(train("rounded", with({"--ranks", "2", "model.optim.grad_reduce_type=bf16"})));
+  expect_near_runs("plain", "rounded", 1e-3);
+  EXPECT_NE(metrics("plain").rbegin()->second["loss"], metrics("rounded").rbegin()->second["loss"]);
+}
+
+TEST_F(Ranks, OneTraceShowsAllRanks) {
+  for (const bool processes : {false, true}) {
+    if (processes && !have_mpi()) continue;
+    const Arguments more{"model.pipeline_model_parallel_size=2", "trainer.max_steps=3",
+                         "trainer.trace_steps=[2,3]", "trainer.num_threads=1"};
+    if (processes)
+      ASSERT_EQ(mpi(2, train("traced-mpi", more)).wait().exit_code, 0);
+    else
+      stoa_ok(train("traced", more + Arguments{"--ranks", "2"}));
+    const auto trace =
+        nlohmann::json::parse(read_text(path(processes ? "traced-mpi" : "traced") / "trace.json"));
+    std::map<int, std::string> names;
+    std::map<int, int> forwards;
+    std::map<int, double> first, last;
+    for (const auto& event : trace["traceEvents"]) {
+      const int rank = event["pid"];
+      if (event["ph"] == "M") {
+        names[rank] = event["args"]["name"];
+        continue;
+      }
+      forwards[rank] += event["name"].get<std::string>().starts_with("forward") ? 1 : 0;
+      first.try_emplace(rank, event["ts"]);
+      last[rank] = std::max(last[rank], event["ts"].get<double>());
+    }
+    EXPECT_EQ(names, (std::map<int, std::string>{{0, "rank 0 (pp 0)"}, {1, "rank 1 (pp 1)"}}));
+    EXPECT_EQ(forwards[0], forwards[1]);
+    EXPECT_GE(forwards[0], 4) << "two microbatches in each of two steps";
+    EXPECT_LT(first[1], last[0]) << "one clock";
+  }
+}
+
+// A token that no vocabulary has, in what the second rank reads first: all end, with the rank's name.
+TEST_F(Ranks, AnErrorOfOneRankEndsAllWithItsMessage) {
+  std::string bytes = read_text(path("data.bin"));
+  for (std::size_t i = bytes.size() / 2; i + 1 < bytes.size(); i += 2) bytes[i] = bytes[i + 1] = '\x7f';
+  write_text(path("spoilt.bin"), bytes);
+  fs::copy_file(path("data.idx"), path("spoilt.idx"));
+  const Arguments more{"model.data=spoilt", "trainer.num_threads=1"};
+  for (const bool processes : {false, true}) {
+    if (processes && !have_mpi()) continue;
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome outcome = processes ? mpi(2, train("ended-mpi", more)).wait()
+                                      : stoa(train("ended", more + Arguments{"--ranks", "2"}));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_THAT(outcome.err,
+                ::testing::ContainsRegex("ERROR rank [01].*token .* but the vocabulary has 300"));
+  }
 }
 
 TEST_F(Ranks, TerminationSavesOnce) {

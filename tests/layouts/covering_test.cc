@@ -31,7 +31,8 @@ enum Factor {
   kDropout,
   kSamples,
   kKind,
-  kZero
+  kZero,
+  kContext
 };
 
 const std::vector<Choice>& choices() {
@@ -44,11 +45,12 @@ const std::vector<Choice>& choices() {
       {"recompute", {"none", "selective", "uniform", "block"}},
       {"microbatch", {"1", "2"}},
       {"head", {"tied", "untied"}},
-      {"groups", {"4", "2"}},
+      {"groups", {"8", "2"}},
       {"dropout", {"off", "on"}},
       {"samples", {"whole", "packed", "one without tokens"}},
       {"kind", {"gpt2", "llama"}},
-      {"zero", {"0", "1", "2 overlapped", "3 overlapped"}}};
+      {"zero", {"0", "1", "2 overlapped", "3 overlapped"}},
+      {"cp", {"1", "2 p2p", "2 all_gather", "2 a2a", "4 p2p", "4 a2a+p2p"}}};
   return all;
 }
 
@@ -97,11 +99,14 @@ TestRun run_of(const Row& row) {
   TestRun run = tiny_run();
   model::ModelConfig& c = run.config;
   c.num_layers = 8;
+  c.hidden_size = 32;
+  c.num_attention_heads = 8;  // for exchanges among the heads of a tensor-parallel rank
+  c.encoder_seq_length = 16;
   run.rows = 16;
   run.steps = 20;
   run.micro_batch = row[kMicro] + 1;
   c.share_embeddings_and_output_weights = row[kHead] == 0;
-  c.num_query_groups = row[kGroups] == 0 ? 4 : 2;
+  c.num_query_groups = row[kGroups] == 0 ? 8 : 2;
   if (row[kDropout] == 0) c.hidden_dropout = c.attention_dropout = c.embedding_dropout = 0;
   run.packed = row[kSamples] == 1;
   run.masked_rows = row[kSamples] == 2 ? 2 : 0;
@@ -138,7 +143,22 @@ run::Layout layout_of(const Row& row, bool plain) {
       {"zb-h1", 2, 0}, {"zb-v", 2, 0}, {"dualpipev", 2, 0}, {"interleaved-zb", 2, 2}, {"1f1b", 2, 0}};
   const Pipeline& p = kPipelines[plain ? 0 : row[kPipeline]];
   constexpr int kTensorRanks[] = {1, 2, 2, 4};
-  run::Layout layout = layouts::layout_of(kTensorRanks[row[kTensor]], 1, 1, row[kData] + 1, p.ranks);
+  struct Context {
+    int ranks;
+    parallel::ContextKind kind;
+    int neighbours = 1;
+  };
+  using enum parallel::ContextKind;
+  constexpr Context kContexts[] = {{1, kRing},     {2, kRing}, {2, kAllGather},
+                                   {2, kAllToAll}, {4, kRing}, {4, kHierarchical, 2}};
+  const Context& context = kContexts[row[kContext]];
+  run::Layout layout =
+      layouts::layout_of(kTensorRanks[row[kTensor]], context.ranks, 1, row[kData] + 1, p.ranks);
+  layout.context_kind = context.kind;
+  layout.context_neighbours = context.neighbours;
+  // Two groups of heads on several tensor-parallel ranks leave one for an exchange.
+  if (layout.context_place(0).exchanging() > 1 && row[kGroups] == 1 && row[kTensor] > 0)
+    layout.context_kind = kRing;
   layout.sequence_parallel = row[kTensor] >= 2;
   layout.schedule = p.schedule;
   layout.chunks = p.chunks;
@@ -165,7 +185,7 @@ TEST(Covering, EveryPair) {
     TestRun run = run_of(row);
     if (!all) run.steps = 4;
     Row model = row, flat = row;
-    model[kTensor] = model[kData] = 0;
+    model[kTensor] = model[kData] = model[kContext] = 0;
     for (Row* r : {&model, &flat}) (*r)[kPipeline] = (*r)[kRecompute] = (*r)[kZero] = 0;
     for (const Row& r : {model, flat})
       if (!plain.contains(name_of(r))) plain[name_of(r)] = run_layout(run, layout_of(r, true));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "layout_run.h"
+#include "run/replicas.h"
 
 namespace stoa::layouts {
 namespace {
@@ -29,6 +30,29 @@ TEST(DataParallel, ReplicasWithoutValidTokens) {
   run.masked_rows = 1;  // all that the first of four replicas sees
   EXPECT_THAT(differences(run_layout(run, data_parallel(1)), run_layout(run, data_parallel(4)), kRounding),
               IsEmpty());
+}
+
+// A flipped bit of one copy, in the weights that are computed with.
+TEST(Replicas, TheOneThatDriftsIsNamed) {
+  for (const bool spoilt : {false, true}) {
+    TestRun run = tiny_run();
+    run.steps = 1;
+    run.before = [&](int number, run::TrainingRank& rank) {
+      if (spoilt && number == 3) rank.parameters().get({2}).as<double>()[1] += 1e-15;
+      run::compare_replicas(rank, 7);
+    };
+    if (!spoilt) {
+      EXPECT_NO_THROW(run_layout(run, layout_of(1, 2, 1, 2, 1)));
+      continue;
+    }
+    try {
+      run_layout(run, layout_of(1, 2, 1, 2, 1));
+      ADD_FAILURE() << "nothing was said";
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("after step 7 the weights of data-parallel copies differ: "
+                                                   "rank 3 differs from the others of ranks 0, 1, 2, 3"));
+    }
+  }
 }
 
 TEST(OneRank, RecomputationChangesNoBit) {

@@ -20,11 +20,15 @@ struct Row {
   int data = 1, pipeline = 1;
   const char* schedule = "1f1b";
   int chunks = 0;
+  int neighbours = 1;
+  int zero = 0;
 
   run::Layout layout() const {
     run::Layout layout = layout_of(tensor, context, 1, data, pipeline);
     layout.sequence_parallel = sequence;
     layout.context_kind = kind;
+    layout.context_neighbours = neighbours;
+    layout.zero_stage = zero;
     layout.schedule = schedule;
     layout.chunks = chunks;
     return layout;
@@ -32,8 +36,8 @@ struct Row {
 };
 
 void PrintTo(const Row& row, std::ostream* out) {
-  *out << "tp " << row.tensor << (row.sequence ? " sequence parallel" : "") << ", cp " << row.context
-       << " kind " << static_cast<int>(row.kind) << ", dp " << row.data << ", pp " << row.pipeline << " "
+  *out << "tp " << row.tensor << (row.sequence ? " sequence parallel" : "") << ", cp " << row.context << " "
+       << name_of(row.kind) << ", zero " << row.zero << ", dp " << row.data << ", pp " << row.pipeline << " "
        << row.schedule;
 }
 
@@ -101,21 +105,64 @@ TEST(TensorParallel, BesideDataAndPipeline) {
                                   {2, true, 1, gather, 2, 2, "zb-v", 2}});
 }
 
-TEST(ContextParallel, GatheredKeysAndExchangedHeads) {
-  const auto gather = parallel::ContextKind::kAllGather, exchange = parallel::ContextKind::kAllToAll;
+// Twelve tokens, so that groups of two, three and six have chunks; four heads in two groups.
+TEST(ContextParallel, EveryKindBesideEveryAxis) {
+  using enum parallel::ContextKind;
   for (const bool packed : {false, true}) {
     TestRun run = packed ? llama() : short_run();
     run.packed = packed;
     run.micro_batch = packed ? 2 : 1;
     if (packed) run.config.window_size = 5;
     run.steps = 3;
-    expect_rows_close(run, {{1, false, 2, gather},
-                            {1, false, 3, gather},
-                            {1, false, 2, exchange},
-                            {2, true, 2, gather},
-                            {3, true, 2, gather, 2, 1},
-                            {1, false, 2, exchange, 2, 2},
-                            {2, true, 2, gather, 1, 2, "zb-h1"}});
+    expect_rows_close(run, {{1, false, 2, kAllGather},
+                            {1, false, 3, kAllGather},
+                            {1, false, 2, kAllToAll},
+                            {1, false, 2, kRing},
+                            {1, false, 3, kRing},
+                            {1, false, 6, kRing},
+                            {1, false, 6, kHierarchical, 1, 1, "1f1b", 0, 2},
+                            {2, true, 2, kAllGather},
+                            {2, true, 2, kRing},
+                            {3, true, 2, kAllGather, 2, 1},
+                            {3, true, 2, kRing, 2, 1, "1f1b", 0, 1, 1},
+                            {1, false, 2, kAllToAll, 2, 2, "1f1b", 0, 1, 2},
+                            {1, false, 3, kRing, 2, 1, "1f1b", 0, 1, 3},
+                            {2, true, 2, kAllGather, 1, 2, "zb-h1"},
+                            {2, true, 3, kRing, 1, 2, "interleaved", 2},
+                            {1, false, 2, kRing, 2, 2, "zb-v", 2, 1, 2}});
+  }
+}
+
+TEST(ContextParallel, SmoothedLossOfTokensWithoutLabels) {
+  using enum parallel::ContextKind;
+  TestRun run = short_run();
+  run.masked_rows = 3;
+  run.config.label_smoothing = 0.1;
+  run.config.z_loss_coeff = 1e-2;
+  expect_rows_close(run, {{2, true, 1}, {3, false, 1}, {1, false, 3, kRing}, {2, true, 2, kRing, 1, 2}});
+}
+
+// ZeRO's stages, schedules and recomputation change no bit of a layout with context parallelism.
+TEST(ContextParallel, StagesSchedulesAndRecomputationChangeNoBit) {
+  using enum parallel::ContextKind;
+  for (const Row& row : {Row{1, false, 2, kRing, 2}, Row{1, false, 6, kHierarchical, 1, 1, "1f1b", 0, 2},
+                         Row{2, true, 2, kAllToAll}}) {
+    SCOPED_TRACE(testing::PrintToString(row));
+    TestRun run = short_run();
+    run.steps = 3;
+    run.config.num_query_groups = 4;
+    const RunResult plain = run_layout(run, row.layout());
+    for (const int stage : {1, 2, 3}) {
+      Row other = row;
+      other.zero = stage;
+      other.pipeline = stage == 2 ? 2 : 1;
+      run::Layout layout = other.layout();
+      layout.overlap_grad_reduce = stage == 3;
+      layout.bucket_bytes = 20000;
+      EXPECT_THAT(differences(plain, run_layout(run, layout), 0), IsEmpty()) << "stage " << stage;
+    }
+    run.config.recompute = {model::RecomputeGranularity::kFull, model::RecomputeMethod::kUniform, 1};
+    EXPECT_THAT(differences(plain, run_layout(run, row.layout()), 0), IsEmpty());
   }
 }
 

@@ -36,6 +36,14 @@ MUTATIONS = [
      "parallel::Axis::kTensor) == axes.end()) return;", "parallel::Axis::kTensor) == axes.end() || true) return;", "Covering.*:Tensor*"),
     ("data rank and microbatch change places", "src/run/training_rank.cc", "(microbatch * ranks + own) * options_.micro_batch",
      "(own * (options_.microbatches) + microbatch) * options_.micro_batch", "DataParallel.*"),
+    ("keys of an earlier chunk are taken for the nearest ones", "src/parallel/context_place.cc", "static_cast<std::int32_t>(last - to)", "0 * static_cast<std::int32_t>(last - to)",
+     "ContextParallel.*"),
+    ("parts of a ring are merged by the wrong log-sum-exp", "src/nn/context_ring.cc", "AttentionMerge{part, part_lse, to, to_lse}",
+     "AttentionMerge{part, to_lse, to, to_lse}", "ContextParallel.*"),
+    ("gradients of a ring's late keys go to the early ones", "src/nn/context_ring.cc", ".y = chunk_of(gradient.both, block.k_chunk)",
+     ".y = chunk_of(gradient.both, block.k_chunk * 0)", "ContextParallel.*"),
+    ("neighbours take each other's heads", "src/nn/context_attention.cc", "options.first_head += place_.rank % ranks_ * (q.shape[1] / ranks_);",
+     "options.first_head += place_.rank / ranks_ * (q.shape[1] / ranks_);", "ContextParallel.*"),
 ]
 
 

@@ -69,6 +69,7 @@ AttentionSegment segment_of(const Op& op, std::int64_t i) {
   segment.queries = q[i + 1] - q[i];
   segment.k_row = s.k_begin.template as<std::int32_t>()[i];
   segment.keys = s.k_count.template as<std::int32_t>()[i];
+  if (s.behind) segment.behind = s.behind.template as<std::int32_t>()[i];
   if (op.options.dropout != 0) {
     segment.sample = s.sample.template as<std::int64_t>()[i];
     segment.position = s.position.template as<std::int32_t>()[i];
@@ -187,6 +188,19 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
       kernels.forward(args, segment, head, begin, end, memory);
     }
   });
+}
+
+void CpuBackend::execute(const AttentionMerge& op, Resources resources) {
+  if (op.part.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  const AttentionForwardKernels& kernels = forward_kernels(isa_);
+  const std::int64_t rows = op.lse.elements(), d = op.part.shape[2];
+  const auto rows_of_heads = [&](const TensorView& tensor) {
+    return Rows{tensor.data, element_of(tensor.dtype), d, 1, d};
+  };
+  const AttentionMergeArgs args{rows_of_heads(op.part), rows_of_heads(op.o), op.part_lse.as<float>(),
+                                op.lse.as<float>()};
+  run_pieces(pool_, rows, rows_per_task(d),
+             [&](std::int64_t begin, std::int64_t end) { kernels.merge(args, begin, end); });
 }
 
 std::size_t CpuBackend::workspace_bytes(const AttentionBackward& op) const {

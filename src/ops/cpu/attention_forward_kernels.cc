@@ -249,6 +249,25 @@ void decode(const AttentionArgs& args, const AttentionSegment& segment, std::int
   });
 }
 
+void merge(const AttentionMergeArgs& args, std::int64_t begin, std::int64_t end) {
+  with_type(args.part.type, [&](auto tag) {
+    using E = decltype(tag);
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float own = args.lse[row], other = args.part_lse[row];
+      const float top = own > other ? own : other;
+      if (top == -kInfinity) continue;  // no key in either
+      const float a = __builtin_expf(own - top), b = __builtin_expf(other - top), sum = a + b;
+      const auto* part = static_cast<const typename E::Storage*>(args.part.data) + row * args.part.stride;
+      float* o = static_cast<float*>(args.o.data) + row * args.o.stride;
+      for_vectors(args.part.columns, [&](std::int64_t i, auto piece) {
+        F32::put(o + i, fma(E::get(part + i, piece), splat(b / sum), F32::get(o + i, piece) * (a / sum)),
+                 piece);
+      });
+      args.lse[row] = top + __builtin_logf(sum);
+    }
+  });
+}
+
 }  // namespace
 
 #if STOA_ISA_LEVEL >= 3
@@ -265,13 +284,13 @@ void forward_on_tiles(const AttentionArgs& args, const AttentionSegment& segment
 }  // namespace
 
 const AttentionForwardKernels& attention_forward_tile_kernels() {
-  static constexpr AttentionForwardKernels kTable{forward_on_tiles, decode, forward_bytes};
+  static constexpr AttentionForwardKernels kTable{forward_on_tiles, decode, forward_bytes, merge};
   return kTable;
 }
 #endif
 
 const AttentionForwardKernels& attention_forward_kernels() {
-  static constexpr AttentionForwardKernels kTable{forward, decode, forward_bytes};
+  static constexpr AttentionForwardKernels kTable{forward, decode, forward_bytes, merge};
   return kTable;
 }
 

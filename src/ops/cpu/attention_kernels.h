@@ -36,6 +36,13 @@ struct AttentionSegment {
   std::int64_t q_row = 0, queries = 0, k_row = 0, keys = 0;
   std::int64_t sample = 0, position = 0;
   float* bias_gradient = nullptr;  // [heads, offsets] of this segment alone, set by backward; or null
+  std::int64_t behind = 0;         // positions of the last key before the last query
+};
+
+struct AttentionMergeArgs {
+  Rows part, o;  // [tokens * heads, d]
+  const float* part_lse = nullptr;
+  float* lse = nullptr;
 };
 
 struct AttentionForwardKernels {
@@ -46,6 +53,8 @@ struct AttentionForwardKernels {
   void (*decode)(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
                  std::int64_t query, void* memory);
   std::size_t (*forward_bytes)(Element type, std::int64_t d);
+  // Rows [begin, end) of tokens * heads.
+  void (*merge)(const AttentionMergeArgs& args, std::int64_t begin, std::int64_t end);
 };
 struct AttentionBackwardKernels {
   // All query heads of key head `group`.

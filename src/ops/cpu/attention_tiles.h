@@ -345,7 +345,7 @@ STOA_INLINE I lane_numbers() {
   return lane;
 }
 
-// Which keys of a segment its queries see. Query i stands at key position keys - queries + i.
+// Which keys of a segment its queries see. Query i stands at key position keys + behind - queries + i.
 struct Visible {
   const AttentionArgs& args;
   const AttentionSegment& segment;
@@ -353,7 +353,7 @@ struct Visible {
     return x < 0 ? 0 : x > high ? high : x;
   }
   [[gnu::always_inline]] std::int64_t at(std::int64_t query) const {
-    return segment.keys - segment.queries + query;
+    return segment.keys + segment.behind - segment.queries + query;
   }
   [[gnu::always_inline]] std::int64_t first(std::int64_t query) const {
     return args.window > 0 ? clamp(at(query) - args.window + 1, segment.keys) : 0;

@@ -27,6 +27,7 @@ class CpuBackend final : public ReferenceBackend {
   // attention.cc
   void execute(const AttentionForward& op, Resources resources) override;
   void execute(const AttentionBackward& op, Resources resources) override;
+  void execute(const AttentionMerge& op, Resources resources) override;
   std::size_t workspace_bytes(const AttentionForward& op) const override;
   std::size_t workspace_bytes(const AttentionBackward& op) const override;
   // norm.cc, activation.cc, rotary.cc, embedding.cc, loss.cc, elementwise.cc, optimizer.cc

@@ -29,6 +29,7 @@ AttentionArgs args_of(const Op& op) {
   a.q_begin = s.q_begin.template as<std::int32_t>();
   a.k_begin = s.k_begin.template as<std::int32_t>();
   a.k_count = s.k_count.template as<std::int32_t>();
+  a.behind = s.behind ? s.behind.template as<std::int32_t>() : nullptr;
   a.segments = s.count, a.longest_q = s.longest_q, a.longest_k = s.longest_k;
   const AttentionOptions& o = op.options;
   a.causal = o.causal;
@@ -61,7 +62,8 @@ DenseAttention dense(const Op& op) {
   const bool is_dense = s.count > 0 && s.longest_q > 1 && s.longest_q == s.longest_k &&
                         rows == op.k.shape[0] && s.count * s.longest_q == rows;
   const bool small = op.q.dtype == DType::kBF16 || op.q.dtype == DType::kF16;
-  if (!is_dense || !small || op.options.dropout > 0 || op.options.softcap > 0 || op.relative_bias) return out;
+  const bool plain = !s.behind && op.options.dropout == 0 && op.options.softcap == 0 && !op.relative_bias;
+  if (!is_dense || !small || !plain) return out;
   out.type = op.q.dtype;
   out.batch = s.count, out.length = s.longest_q;
   out.heads = op.q.shape[1], out.groups = op.k.shape[1], out.d = op.q.shape[2];

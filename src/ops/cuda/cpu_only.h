@@ -5,9 +5,9 @@
 
 namespace stoa::ops::cuda {
 
-using CpuOnlyOps =
-    OpList<CopyRows, RouterForward, RouterBackward, GroupByExpert, GatherRows, SumRows, ScaleRows,
-           ScaleRowsBackward, GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight>;
+using CpuOnlyOps = OpList<CopyRows, AttentionMerge, RouterForward, RouterBackward, GroupByExpert, GatherRows,
+                          SumRows, ScaleRows, ScaleRowsBackward, GroupedLinearForward,
+                          GroupedLinearBackwardInput, GroupedLinearBackwardWeight>;
 
 class CpuOnly : public ForwardOps<CpuOnly, Backend, CpuOnlyOps> {
  public:

@@ -23,6 +23,7 @@ class Geometry {
         k_count_(load_integers(op.segments.k_count)),
         sample_(load_integers(op.segments.sample)),
         position_(load_integers(op.segments.position)),
+        behind_(load_integers(op.segments.behind)),
         bias_(load(op.relative_bias)) {}
 
   const std::int64_t heads, groups, d;
@@ -38,7 +39,8 @@ class Geometry {
                          "attention segment {}: queries [{}, {}) of {}, keys [{}, {}) of {}", s, q_begin_[s],
                          q_begin_[s + 1], op_.q.shape[0], k_begin_[s], k_begin_[s] + keys, op_.k.shape[0]);
       for (std::int64_t i = 0; i < queries; ++i) {
-        const std::int64_t at = keys - queries + i;  // the last query is aligned with the last key
+        // The last query is aligned with the last key, or stands so many positions after it.
+        const std::int64_t at = keys - queries + i + (behind_.empty() ? 0 : behind_[s]);
         std::int64_t first = 0, last = keys;
         if (op_.options.causal) last = std::clamp<std::int64_t>(at + 1, 0, keys);
         if (op_.options.window > 0) first = std::max<std::int64_t>(0, at - op_.options.window + 1);
@@ -87,7 +89,7 @@ class Geometry {
 
  private:
   const Op& op_;
-  std::vector<std::int64_t> q_begin_, k_begin_, k_count_, sample_, position_;
+  std::vector<std::int64_t> q_begin_, k_begin_, k_count_, sample_, position_, behind_;
   Values bias_;
 };
 
@@ -152,6 +154,21 @@ void ReferenceBackend::execute(const AttentionBackward& op, Resources) {
   store(dk, op.dk);
   store(dv, op.dv);
   store(dbias, op.drelative_bias);
+}
+
+void ReferenceBackend::execute(const AttentionMerge& op, Resources) {
+  const Values part = load(op.part), part_lse = load(op.part_lse);
+  Values o = load(op.o), lse = load(op.lse);
+  const std::size_t d = static_cast<std::size_t>(op.part.shape[2]);
+  for (std::size_t r = 0; r < lse.size(); ++r) {
+    const double top = std::max(lse[r], part_lse[r]);
+    if (top == -std::numeric_limits<double>::infinity()) continue;  // no key in either
+    const double own = std::exp(lse[r] - top), other = std::exp(part_lse[r] - top), sum = own + other;
+    for (std::size_t i = r * d; i < (r + 1) * d; ++i) o[i] = (o[i] * own + part[i] * other) / sum;
+    lse[r] = top + std::log(sum);
+  }
+  store(o, op.o);
+  store(lse, op.lse);
 }
 
 void ReferenceBackend::execute(const Rotary& op, Resources) {

@@ -20,6 +20,7 @@ class ReferenceBackend : public Backend {
   void execute(const NormBackward& op, Resources resources) override;
   void execute(const AttentionForward& op, Resources resources) override;
   void execute(const AttentionBackward& op, Resources resources) override;
+  void execute(const AttentionMerge& op, Resources resources) override;
   void execute(const Rotary& op, Resources resources) override;
   void execute(const ActivationForward& op, Resources resources) override;
   void execute(const ActivationBackward& op, Resources resources) override;

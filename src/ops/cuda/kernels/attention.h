@@ -23,6 +23,7 @@ struct AttentionArgs {
   const std::int32_t* k_count = nullptr;
   const std::int64_t* sample = nullptr;
   const std::int32_t* position = nullptr;
+  const std::int32_t* behind = nullptr;  // null: 0
   std::int64_t segments = 0, longest_q = 0, longest_k = 0;
   bool causal = true;
   std::int64_t window = 0;

@@ -8,7 +8,7 @@ namespace stoa::ops::cuda {
 
 struct Segment {
   std::int64_t q_begin, k_begin;
-  int queries, keys;
+  int queries, keys, behind;
   std::uint32_t sample, position;
 
   STOA_DEVICE Segment(const AttentionArgs& a, std::int64_t s)
@@ -16,11 +16,12 @@ struct Segment {
         k_begin(a.k_begin[s]),
         queries(a.q_begin[s + 1] - a.q_begin[s]),
         keys(a.k_count[s]),
+        behind(a.behind ? a.behind[s] : 0),
         sample(a.dropout > 0 ? static_cast<std::uint32_t>(a.sample[s]) : 0),
         position(a.dropout > 0 ? static_cast<std::uint32_t>(a.position[s]) : 0) {}
 
-  // The last query is aligned with the last key.
-  STOA_DEVICE int at(int query) const { return keys - queries + query; }
+  // The last query is aligned with the last key, or stands so many positions after it.
+  STOA_DEVICE int at(int query) const { return keys + behind - queries + query; }
 
   STOA_DEVICE bool visible(const AttentionArgs& a, int query, int key) const {
     if (query >= queries || key >= keys) return false;
@@ -40,7 +41,7 @@ struct Segment {
     return r;
   }
   STOA_DEVICE Range queries_of(const AttentionArgs& a, int first, int last) const {
-    const int shift = keys - queries;
+    const int shift = at(0);
     Range r{0, queries};
     if (a.causal && first - shift > 0) r.begin = first - shift;
     if (a.window > 0 && last + a.window - shift < r.end) r.end = static_cast<int>(last + a.window - shift);
