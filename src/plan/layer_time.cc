@@ -133,9 +133,8 @@ LayerTime LayerModel::layer(bool experts) const {
       experts ? 8 * h * n * real(m.top_k) / (w_.sequence_parallel ? t : 1) + 4 * h * expert_tokens : 0;
   const double chain = s.compiled ? 0.7 : s.fused ? 1 : 1.8;
   const double casts = w_.format == Format::kFp8 ? 3 * cast : 0;
-  const double dropped = m.dropout > 0 ? 1.1 : 1;
-  out.forward.elementwise = bytes((outside + inside) * chain * dropped + permuted + casts);
-  out.backward_input.elementwise = bytes(1.6 * ((outside + inside) * chain * dropped + permuted) + casts);
+  out.forward.elementwise = bytes((outside + inside) * chain + permuted + casts);
+  out.backward_input.elementwise = bytes(1.6 * ((outside + inside) * chain + permuted) + casts);
 
   // Host: launches of a small layer take longer than the layer.
   const double host = k_[Constant::kHostLayer] * 1e-3 * (s.compiled ? 0.4 : 1) * (experts ? 2 : 1);
