@@ -94,7 +94,7 @@ LayerTime LayerModel::layer(bool experts) const {
   out.forward.linear = forward;
   out.backward_input.linear = data;
   out.backward_weight.linear = weight;
-  out.backward_weight.elementwise = bytes(8 * weights);  // gradients add up in fp32 over microbatches
+  out.backward_weight.elementwise = bytes(k_[Constant::kAccumulate] * weights);
 
   // Attention core. Fused kernels skip what a causal mask hides and compute scores again in the backward pass
   // (2.5 times the forward FLOPs, 2307.08691 section 3.1.2).
@@ -104,7 +104,8 @@ LayerTime LayerModel::layer(bool experts) const {
   if (s.attention == AttentionKernel::kUnfused) {
     const double copies = real(w_.micro_batch) * real(m.heads) / t;
     const double rows = real(m.sequence) / real(w_.cp);
-    const double unaligned = m.head_size % 8 == 0 ? 1 : k_[Constant::kUnaligned];
+    // Head sizes that are no multiple of 8 leave the tensor cores.
+    const double unaligned = m.head_size % 8 == 0 ? 1 : 8;
     const double products =
         copies * (product(rows, real(m.sequence), d, plain_) + product(rows, d, real(m.sequence), plain_)) *
         unaligned;
