@@ -5,6 +5,8 @@
 
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
+#include "cli/plan_calibrate_command.h"
+#include "cli/plan_predict_command.h"
 #include "cli/schema.h"
 #include "plan/memory_plan.h"
 #include "train/layout_plan.h"
@@ -55,6 +57,8 @@ void add_plan_command(CLI::App& app, Context& context) {
                      "Plan for another instruction set");
   memory->add_flag("--json", arguments->json, "One JSON object");
   memory->callback([arguments, &context] { plan_memory(*arguments, context); });
+  add_plan_predict_command(*plan, context);
+  add_plan_calibrate_command(*plan, context);
 }
 
 }  // namespace stoa::cli

@@ -1,4 +1,4 @@
-// `stoa plan memory CONFIG`.
+// `stoa plan memory CONFIG`, and the other commands of the planner.
 #pragma once
 
 #include <CLI/CLI.hpp>

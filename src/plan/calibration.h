@@ -29,7 +29,7 @@ enum class Constant {
   kHostStep,         // fixed time of a step
   kLogit,            // bytes moved per logit, forward and backward
   kScore,            // bytes moved per score of unfused attention, forward
-  kUnaligned,        // factor on unfused attention of head sizes that are no multiple of 8
+  kAccumulate,       // bytes moved per weight and microbatch to add up its gradient
   kOptimizer,        // bytes per parameter of the optimizer's shard
   kStraggler,        // growth of the step per doubling of nodes
   kCount

@@ -94,7 +94,7 @@ LayerTime LayerModel::layer(bool experts) const {
   out.forward.linear = forward;
   out.backward_input.linear = data;
   out.backward_weight.linear = weight;
-  out.backward_weight.elementwise = bytes(8 * weights);  // gradients add up in fp32 over microbatches
+  out.backward_weight.elementwise = bytes(k_[Constant::kAccumulate] * weights);
 
   // Attention core. Fused kernels skip what a causal mask hides and compute scores again in the backward pass
   // (2.5 times the forward FLOPs, 2307.08691 section 3.1.2).
@@ -104,7 +104,8 @@ LayerTime LayerModel::layer(bool experts) const {
   if (s.attention == AttentionKernel::kUnfused) {
     const double copies = real(w_.micro_batch) * real(m.heads) / t;
     const double rows = real(m.sequence) / real(w_.cp);
-    const double unaligned = m.head_size % 8 == 0 ? 1 : k_[Constant::kUnaligned];
+    // Head sizes that are no multiple of 8 leave the tensor cores.
+    const double unaligned = m.head_size % 8 == 0 ? 1 : 8;
     const double products =
         copies * (product(rows, real(m.sequence), d, plain_) + product(rows, d, real(m.sequence), plain_)) *
         unaligned;
@@ -133,9 +134,8 @@ LayerTime LayerModel::layer(bool experts) const {
       experts ? 8 * h * n * real(m.top_k) / (w_.sequence_parallel ? t : 1) + 4 * h * expert_tokens : 0;
   const double chain = s.compiled ? 0.7 : s.fused ? 1 : 1.8;
   const double casts = w_.format == Format::kFp8 ? 3 * cast : 0;
-  const double dropped = m.dropout > 0 ? 1.1 : 1;
-  out.forward.elementwise = bytes((outside + inside) * chain * dropped + permuted + casts);
-  out.backward_input.elementwise = bytes(1.6 * ((outside + inside) * chain * dropped + permuted) + casts);
+  out.forward.elementwise = bytes((outside + inside) * chain + permuted + casts);
+  out.backward_input.elementwise = bytes(1.6 * ((outside + inside) * chain + permuted) + casts);
 
   // Host: launches of a small layer take longer than the layer.
   const double host = k_[Constant::kHostLayer] * 1e-3 * (s.compiled ? 0.4 : 1) * (experts ? 2 : 1);

@@ -91,7 +91,7 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   out.weights = cut(3, full ? 4 : 2);
   // Data-parallel programs that keep their model in fp32 (FSDP) gather it in 16 bit.
   out.gradients = cut(w.zero_stage >= 3 ? 3 : 2, w.zero_stage >= 3 ? 4 : w.software.gradient_bytes);
-  out.optimizer = cut(1, full ? 8 : 12);
+  out.optimizer = cut(1, full ? 8 : w.software.optimizer_bytes);
   if (w.zero_stage >= 3) out.weights = 0;  // the fp32 master is the parameter
 
   const double per_layer = (1 - with_experts) * activation_bytes(w, false) +
@@ -102,13 +102,14 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   out.activations = per_layer * layers * flying;
   if (first) out.activations += (m.dropout > 0 ? 1 : 0) * n * h * flying / (w.sequence_parallel ? t : 1);
 
-  if (last) out.logits = n * real(m.vocabulary) / t * 8 + 4 * n * h;
+  if (last) out.logits = n * real(m.vocabulary) / t * (w.software.compiled ? 8 : 10) + 4 * n * h;
   Workload kept = w;
   kept.recompute = Recompute::kNone;
   if (w.recompute == Recompute::kFull || w.recompute == Recompute::kSelective)
     out.working =
         activation_bytes(kept, with_experts > 0) - (w.recompute == Recompute::kSelective ? per_layer : 0);
   out.working += 4 * n * h;  // gradient of the residual stream, in and out
+  out.overhead = w.software.memory_context_gb * 1e9 + w.software.memory_fragmentation * out.activations;
   if (w.zero_stage >= 3) out.working += 2 * 3 * m.layer_parameters(with_experts > 0) / t;
   return out;
 }

@@ -87,7 +87,7 @@ double microbatches_in_flight(const std::string& schedule, std::int64_t stages, 
   if (schedule == "gpipe") return m;
   if (schedule == "interleaved" && chunks > 1)  // warm-up of 2 (p - r - 1) + (v - 1) p chunks, and one
     return std::min(m, ((v - 1) * p + 2 * (p - r - 1) + 1) / v);
-  if (schedule == "zb-h2") return std::min(m, 2 * (p - r) - 1);
+  if (schedule == "zb-h2") return std::min(m, 2 * p - 1);
   if (schedule == "zb-h1") return std::min(m, p);
   return std::min(m, p - r);
 }

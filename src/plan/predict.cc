@@ -39,7 +39,7 @@ double data_seconds(const Workload& w, const Constants& k, const CollectiveTime&
   const CommGroup group{replicas, w.tp};
   const CommGroup experts{std::max<std::int64_t>(1, replicas / w.ep), w.tp * w.ep};
   const double exposed = k[Constant::kDataExposed];
-  const double dense = n.dense + n.vocabulary, g = s.gradient_bytes;
+  const double dense = n.dense + n.vocabulary, g = std::min(4.0, s.gradient_bytes);
   const auto hidden = [&](bool overlap, double time, double work) {
     return overlap ? exposed * time + std::max(0.0, (1 - exposed) * time - work) : time;
   };

@@ -65,6 +65,8 @@ void read_model(const Fields& f, const SoftwareProfiles& profiles, const std::st
   m.ffn = f.count("ffn_hidden", 4 * m.hidden, "taken as 4 x hidden");
   m.vocabulary = static_cast<std::int64_t>(f.number("vocab").value_or(0));
   profiles.describe(row.model, text, m);
+  // Programs before fused attention trained with dropout by default.
+  if (row.workload.software.attention == AttentionKernel::kUnfused) m.dropout = 0.1;
   m.kv_heads = std::min(m.kv_heads, m.heads);
   if (m.vocabulary == 0) {
     m.vocabulary = 51200;

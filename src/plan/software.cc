@@ -28,6 +28,17 @@ void declare(config::Section<Software>& s) {
   s.field("gradient_bytes", &Software::gradient_bytes)
       .range(1, 8)
       .help("Bytes per element in which gradients travel.");
+  s.field("optimizer_bytes", &Software::optimizer_bytes)
+      .range(0, 24)
+      .help("Bytes of optimizer state per parameter.");
+  s.field("memory_context_gb", &Software::memory_context_gb)
+      .range(0, 30)
+      .unit("10^9 bytes")
+      .help("Context and buffers within figures of used memory.");
+  s.field("memory_fragmentation", &Software::memory_fragmentation)
+      .range(0, 1)
+      .unit("share of the activations")
+      .help("Blocks that a caching allocator keeps.");
   s.field("balanced_context", &Software::balanced_context)
       .help("Every rank of a context-parallel group has as many visible keys.");
 }

@@ -1,6 +1,6 @@
 // Programs as data: which kernels and overlaps a release has. Stoa's own entry describes this program; the
 // others exist to judge published figures, and every flag is what a source states
-// (configs/software_profiles.yaml).
+// (configs/planner/software_profiles.yaml).
 #pragma once
 
 #include <span>
@@ -26,7 +26,13 @@ struct Software {
   bool overlap_pipeline = false;    // stage-to-stage transfers run beside computation
   bool fused = true;                // element-wise chains are one kernel
   bool compiled = false;            // whole layers are compiled or captured: little host time
-  double gradient_bytes = 4;        // in which gradients travel
+  double gradient_bytes = 4;        // in which gradients are held; they travel in at most 4
+  double optimizer_bytes = 12;      // per parameter: master weight and two moments, with what a step adds
+  // What a figure of memory counts beside tensors. 0 for peak-allocated figures and for this program, whose
+  // arena is planned; for used memory of the device: its context and buffers, and blocks that a caching
+  // allocator keeps.
+  double memory_context_gb = 0;
+  double memory_fragmentation = 0;  // share of the activations
   bool balanced_context = true;     // every context rank has as many visible keys
 };
 

@@ -1,5 +1,5 @@
 // What sources of measurements state about the programs, machines and models behind their rows: a committed
-// table (configs/software_profiles.yaml), read as data.
+// table (configs/planner/software_profiles.yaml), read as data.
 #pragma once
 
 #include <string>

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# How accurate the planner's time model is on measured training runs: fits the constants, leaves whole sources out, prints the
+# table and keeps it.  bench/planner/run.sh ROWS.csv [STOA]
+# Writes bench/results/planner-accuracy.md and configs/planner/calibration.yaml, the calibration that ships.
+set -euo pipefail
+[ $# -ge 1 ] || { sed -n 2,4p "$0" >&2; exit 2; }
+cd "$(dirname "$0")/../.."
+rows=$1 stoa=${2:-build/release/src/stoa}
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+"$stoa" plan calibrate --rows "$rows" --output "$work/calibration.yaml" --report "$work/accuracy.md"
+{
+  echo "# Constants of the time model, fitted to published rows of grades A and B by bench/planner/run.sh."
+  cat "$work/calibration.yaml"
+} > configs/planner/calibration.yaml
+cp "$work/accuracy.md" bench/results/planner-accuracy.md

@@ -1,0 +1,160 @@
+#include "cli/plan_predict_command.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/config_command.h"
+#include "cli/schema.h"
+#include "plan/predict_text.h"
+#include "plan/rows.h"
+#include "schedule/draw.h"
+#include "train/layout_plan.h"
+#include "train/tokenizer_choice.h"
+
+namespace stoa::cli {
+namespace {
+
+struct PredictArguments {
+  ConfigArguments config;
+  std::string cluster, calibration, rows, output, timeline, precision;
+  std::optional<std::int64_t> ranks;
+  bool json = false;
+};
+
+plan::Calibration calibration_of(const std::string& file) {
+  if (file == "none") return {};
+  return plan::load_calibration(file.empty() ? default_calibration() : fs::path(file));
+}
+
+void write_timeline(const std::string& path, const plan::StepTimeline& timeline) {
+  const std::string kind = fs::path(path).extension().string();
+  if (kind == ".html") return write_text(path, schedule::to_html(timeline.schedule, timeline.durations));
+  if (kind == ".svg") return write_text(path, schedule::to_svg(timeline.schedule, timeline.durations));
+  if (kind == ".json") return write_text(path, plan::to_chrome_trace(timeline));
+  fail<UsageError>("--timeline {}: expected a file that ends in .html, .svg or .json (a Chrome trace)", path);
+}
+
+void predict_config(const PredictArguments& arguments, Context& context) {
+  require<UsageError>(!arguments.cluster.empty(),
+                      "--cluster is missing: a cluster file, or the name of one in {}",
+                      clusters_directory().string());
+  const auto config = load_run_config(arguments.config.config, arguments.config.all_overrides(),
+                                      context.console, nullptr, arguments.ranks);
+  const plan::Cluster cluster = plan::load_cluster(arguments.cluster, clusters_directory());
+  plan::Workload workload = workload_of(config);
+  if (!arguments.precision.empty())
+    workload.format = config::Codec<plan::Format>::parse(config::Node::text(arguments.precision));
+  const plan::Prediction prediction = plan::predict(workload, cluster, calibration_of(arguments.calibration));
+  if (!arguments.timeline.empty())
+    write_timeline(arguments.timeline, plan::timeline_of(prediction, workload));
+  std::cout << (arguments.json
+                    ? plan::to_json(prediction, workload, cluster) + "\n"
+                    : plan::to_text(prediction, workload, cluster, config.name + " on " + cluster.name));
+}
+
+std::string joined(const std::vector<std::string>& notes) {
+  return fmt::format("{}", fmt::join(notes, "; "));
+}
+
+void predict_rows(const PredictArguments& arguments) {
+  require<UsageError>(!arguments.output.empty(), "--output is missing: the CSV file to write");
+  plan::CsvTable table = plan::read_csv(arguments.rows);
+  const auto clusters = plan::load_clusters(clusters_directory());
+  const auto rows = plan::read_rows(table, clusters, plan::SoftwareProfiles::load(software_profiles()));
+  const plan::Calibration calibration = calibration_of(arguments.calibration);
+  std::vector<double> errors;
+  int unpredicted = 0;
+  for (const char* name : {"predicted_seconds", "predicted_memory_gb", "fits", "error_percent", "notes"})
+    table.header.emplace_back(name);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const plan::Row& row = rows[i];
+    auto& cells = table.rows[i];
+    if (!row.problem.empty()) {
+      cells.insert(cells.end(), {"", "", "", "", "not predicted: " + row.problem});
+      ++unpredicted;
+      continue;
+    }
+    const plan::Prediction prediction = plan::predict(row.workload, row.cluster, calibration);
+    std::vector<std::string> notes = row.notes;
+    notes.insert(notes.end(), prediction.notes.begin(), prediction.notes.end());
+    std::string error;
+    if (row.seconds) {
+      error = fmt::format("{:.2f}", 100 * (prediction.seconds / *row.seconds - 1));
+      errors.push_back(std::abs(prediction.seconds / *row.seconds - 1));
+    }
+    cells.insert(cells.end(), {fmt::format("{:.6g}", prediction.seconds),
+                               fmt::format("{:.3f}", prediction.memory.sum() / 1e9),
+                               prediction.fits ? "yes" : "no", error, joined(notes)});
+  }
+  write_text(arguments.output, plan::write_csv(table));
+  std::cout << fmt::format("{} rows", rows.size());
+  if (unpredicted) std::cout << fmt::format(", {} not predicted (see their notes)", unpredicted);
+  if (!errors.empty()) {
+    std::sort(errors.begin(), errors.end());
+    double sum = 0;
+    for (const double error : errors) sum += error;
+    std::cout << fmt::format(
+        "; absolute error of {} measured: median {:.1f} %, mean {:.1f} %, 90th percentile {:.1f} %",
+        errors.size(), 100 * errors[errors.size() / 2], 100 * sum / static_cast<double>(errors.size()),
+        100 * errors[errors.size() * 9 / 10]);
+  }
+  std::cout << "\n";
+}
+
+fs::path planner_file(const char* name) {
+  const fs::path file = presets_directory() / name;
+  require<ConfigError>(fs::exists(file), "{} does not exist: the program's presets were expected in {}", name,
+                       presets_directory().string());
+  return file;
+}
+
+}  // namespace
+
+fs::path clusters_directory() { return planner_file("clusters"); }
+fs::path default_calibration() { return planner_file("planner/calibration.yaml"); }
+fs::path software_profiles() { return planner_file("planner/software_profiles.yaml"); }
+
+plan::Workload workload_of(const train::RunConfig& config) {
+  const auto tokenizer = train::load_tokenizer(config.tokenizer);
+  const std::int64_t vocabulary = config.model.vocab_size.value_or(
+      tokenizer ? static_cast<std::int64_t>(tokenizer->vocab_size()) : model::kVocabWithoutTokenizer);
+  const plan::Format format = config.trainer.precision == train::Precision::kFp32   ? plan::Format::kFp32
+                              : config.trainer.precision == train::Precision::kFp16 ? plan::Format::kFp16
+                                                                                    : plan::Format::kBf16;
+  return plan::workload_of(config.model, train::plan_layout(config), vocabulary,
+                           config.batch.micro_batch_size, config.batch.global(), format);
+}
+
+void add_plan_predict_command(CLI::App& plan, Context& context) {
+  auto arguments = std::make_shared<PredictArguments>();
+  CLI::App* command = plan.add_subcommand("predict",
+                                          "Seconds and bytes of a step on a cluster. Example: stoa plan "
+                                          "predict gpt-175b --cluster dgx-h100 --ranks 1024");
+  command->add_option("CONFIG", arguments->config.config, "configuration file, or the name of a preset");
+  command->add_option("OVERRIDES", arguments->config.overrides, "key=value changes, ~key removals");
+  command->add_option("--cluster", arguments->cluster, "Cluster file, or the name of one that ships");
+  command->add_option("--ranks", arguments->ranks, "Ranks that train together");
+  command
+      ->add_option("--precision", arguments->precision,
+                   "fp32, bf16, fp16 or fp8 instead of trainer.precision")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}));
+  command->add_option("--calibration", arguments->calibration,
+                      "Calibration file; 'none': datasheet only (default: the one that ships)");
+  command->add_option("--timeline", arguments->timeline,
+                      "Drawing of the step: .html, .svg, or .json (Chrome trace)");
+  command->add_option("--rows", arguments->rows, "Predict the rows of a CSV file of measurements instead");
+  command->add_option("--output", arguments->output, "With --rows: the CSV file with predictions");
+  command->add_flag("--json", arguments->json, "One JSON object");
+  command->callback([arguments, &context] {
+    require<UsageError>(arguments->rows.empty() != arguments->config.config.empty(),
+                        "give either CONFIG or --rows ROWS.csv");
+    if (arguments->rows.empty())
+      predict_config(*arguments, context);
+    else
+      predict_rows(*arguments);
+  });
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,22 @@
+// `stoa plan predict CONFIG --cluster C` and `stoa plan predict --rows ROWS.csv`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "plan/workload.h"
+#include "train/run_config.h"
+
+namespace stoa::cli {
+
+void add_plan_predict_command(CLI::App& plan, Context& context);
+
+// What a configuration trains, as the time model wants it.
+plan::Workload workload_of(const train::RunConfig& config);
+
+// Directories and files of the planner beside the presets. ConfigError where there are none.
+fs::path clusters_directory();
+fs::path default_calibration();
+fs::path software_profiles();
+
+}  // namespace stoa::cli

@@ -1,0 +1,271 @@
+#include "plan/predict.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "plan/layer_time.h"
+#include "plan/pipeline_time.h"
+#include "plan/predict_text.h"
+#include "schedule/generators.h"
+
+namespace stoa::plan {
+namespace {
+
+const fs::path kConfigs = fs::path(STOA_SOURCE_DIR) / "configs";
+
+Cluster cluster(const std::string& name) { return load_cluster(name, kConfigs / "clusters"); }
+
+ModelShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  ModelShape m;
+  m.layers = layers;
+  m.hidden = hidden;
+  m.heads = m.kv_heads = heads;
+  m.head_size = hidden / heads;
+  m.ffn = 4 * hidden;
+  m.vocabulary = 51200;
+  m.sequence = 2048;
+  return m;
+}
+
+Workload workload_175b() {
+  Workload w;
+  w.model = gpt(96, 12288, 96);
+  w.tp = 8;
+  w.pp = 8;
+  w.vpp = 3;
+  w.global_batch = 64;
+  w.sequence_parallel = true;
+  w.recompute = Recompute::kSelective;
+  w.software.attention = AttentionKernel::kUnfused;
+  return w;
+}
+
+template <class F>
+std::string error_text(F&& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Clusters, AllThatShipAreCompleteAndFound) {
+  const auto all = load_clusters(kConfigs / "clusters");
+  EXPECT_GE(all.size(), 18u);
+  for (const Cluster& c : all) {
+    EXPECT_FALSE(c.source.empty()) << c.name;
+    EXPECT_GT(c.peak(c.device.bf16_tflops > 0 ? Format::kBf16 : Format::kFp16), 1e11) << c.name;
+  }
+  std::string note;
+  EXPECT_EQ(find_device(all, "A100-SXM-80GB (Jean Zay)", &note).name, "jean-zay-a100");
+  EXPECT_EQ(find_device(all, "H100-SXM-80GB (somewhere)", &note).name, "dgx-h100");
+  EXPECT_EQ(note, "");
+  EXPECT_EQ(find_device(all, "MI300Y", &note).device.family, "MI300X");
+  EXPECT_NE(note.find("taken as MI300X"), std::string::npos) << note;
+  EXPECT_NE(error_text([&] { find_device(all, "abacus", nullptr); }).find("known are"), std::string::npos);
+}
+
+TEST(Clusters, WhatIsMissingIsNamed) {
+  Cluster c = cluster("dgx-a100-80gb");
+  c.links.network_bandwidth_gbs.reset();
+  Workload w = workload_175b();
+  EXPECT_NE(error_text([&] { predict(w, c, {}); }).find("no link between its nodes"), std::string::npos);
+  w.format = Format::kFp8;
+  EXPECT_NE(error_text([&] {
+              predict(w, cluster("dgx-a100-80gb"), {});
+            }).find("has no fp8; it has fp32, bf16, fp16"),
+            std::string::npos);
+}
+
+TEST(Workloads, ContradictionsNameTheNearestChoice) {
+  Workload w = workload_175b();
+  w.tp = 7;
+  EXPECT_NE(error_text([&] { validate(w); }).find("must divide"), std::string::npos);
+  w = workload_175b();
+  w.dp = 3;
+  EXPECT_NE(error_text([&] { validate(w); }).find("the nearest is 63"), std::string::npos);
+  w = workload_175b();
+  w.pp = 64;
+  EXPECT_NE(error_text([&] { validate(w); }).find("fewer than"), std::string::npos);
+}
+
+TEST(Workloads, FlopsOfThePaper) {  // 2205.05198, equation of model FLOPs, whose attention is not causal
+  const Workload w = workload_175b();
+  const double b = 64, l = 96, s = 2048, h = 12288, v = 51200;
+  const double paper = 72 * b * l * s * h * h * (1 + s / (6 * h) + v / (12 * h * l));
+  const double attention = 72 * b * l * s * h * h * s / (6 * h);
+  EXPECT_NEAR(model_flops(w) / (paper - attention / 2), 1, 1e-12);
+}
+
+// 2205.05198, tables 2 and figures 1 and 7: bytes per rank in GiB.
+TEST(Memory, ActivationsOfThePaper) {
+  struct Case {
+    std::int64_t layers, hidden, heads, pp, vpp, micro_batch;
+    double baseline, present;
+  };
+  constexpr double kGiB = 1024.0 * 1024 * 1024;
+  for (const Case& c :
+       {Case{48, 6144, 64, 1, 1, 4, 59.25, 9.5625}, Case{96, 12288, 96, 8, 3, 1, 66.84375, 12.3515625},
+        Case{105, 20480, 128, 35, 3, 1, 114.0234375, 23.076171875},
+        Case{128, 25600, 160, 64, 1, 1, 131.25, 26.5625}}) {
+    Workload w;
+    w.model = gpt(c.layers, c.hidden, c.heads);
+    w.tp = 8;
+    w.pp = c.pp;
+    w.vpp = c.vpp;
+    w.micro_batch = c.micro_batch;
+    const auto layers_only = [&] {
+      const PaperActivations paper = paper_activations(w);
+      return (paper.total - paper.extras) / kGiB;
+    };
+    EXPECT_NEAR(layers_only(), c.baseline, 1e-9) << c.hidden;
+    w.sequence_parallel = true;
+    w.recompute = Recompute::kSelective;
+    EXPECT_NEAR(layers_only(), c.present, 1e-9) << c.hidden;
+  }
+}
+
+TEST(Pipeline, ClosedFormsFollowTheSimulator) {
+  struct Case {
+    const char* schedule;
+    int stages, chunks, microbatches;
+    double tolerance;
+  };
+  for (const Case& c :
+       {Case{"1f1b", 4, 1, 8, 1e-9}, Case{"1f1b", 8, 1, 3, 1e-9}, Case{"1f1b", 16, 1, 64, 1e-9},
+        Case{"gpipe", 4, 1, 8, 1e-9}, Case{"interleaved", 4, 2, 8, 1e-9}, Case{"interleaved", 8, 3, 32, 1e-9},
+        Case{"zb-h1", 4, 1, 8, 0.02}, Case{"zb-h1", 8, 1, 32, 0.02}, Case{"zb-h2", 8, 1, 32, 0.12}}) {
+    const StageWork work{1, 1, 1, 0};
+    const std::vector<StageWork> stages(static_cast<std::size_t>(c.stages), work);
+    const auto lists = schedule::generate(
+        {.name = c.schedule, .stages = c.stages, .chunks = c.chunks, .microbatches = c.microbatches});
+    schedule::Durations durations;
+    const double share = 1.0 / c.chunks;
+    durations.forward = durations.backward_input = durations.backward_weight = share;
+    const auto times = schedule::simulate(lists, durations);
+    const bool own_steps = std::string(c.schedule) == "zb-h2";  // ranks take the optimizer step on their own
+    const double simulated = own_steps ? times.span : times.makespan;
+    EXPECT_NEAR(pipeline_seconds(c.schedule, stages, c.microbatches, c.chunks) / simulated, 1, c.tolerance)
+        << c.schedule << " " << c.stages << " x " << c.microbatches;
+  }
+}
+
+TEST(Pipeline, TheSlowestStageSetsThePace) {
+  std::vector<StageWork> stages(4, {1, 1, 1, 0});
+  stages.back() = {1.5, 1.5, 1.5, 0};  // with the head
+  const auto lists = schedule::one_forward_one_backward(4, 16);
+  schedule::Durations durations;
+  durations.chunk_weight = {1, 1, 1, 1.5};
+  EXPECT_NEAR(pipeline_seconds("1f1b", stages, 16, 1), schedule::simulate(lists, durations).makespan, 1e-9);
+}
+
+TEST(Predict, PartsAddUp) {
+  const Prediction p = predict(workload_175b(), cluster("dgx-a100-80gb"), {});
+  EXPECT_NEAR(p.time.sum(), p.seconds, 1e-9 * p.seconds);
+  for (const auto& [name, seconds] : p.time.parts()) EXPECT_GE(seconds, 0) << name;
+  EXPECT_EQ(p.stages.size(), 8u);
+  EXPECT_GT(p.high, p.seconds);
+  EXPECT_LT(p.low, p.seconds);
+}
+
+// What must hold whatever the constants are.
+TEST(Predict, MovesTheRightWay) {
+  const Cluster c = cluster("dgx-h100");
+  const Constants k;
+  const auto seconds = [&](const Workload& w) { return predict_time(w, c, k).sum(); };
+  Workload w = workload_175b();
+  w.software.attention = AttentionKernel::kFlash;
+  const double base = seconds(w);
+  Workload more = w;
+  more.global_batch *= 2;
+  EXPECT_GT(seconds(more), 1.5 * base);
+  more = w;
+  more.recompute = Recompute::kFull;
+  EXPECT_GT(seconds(more), 1.15 * base);
+  more = w;
+  more.dp = 2;
+  more.global_batch *= 2;
+  EXPECT_GE(seconds(more), base);  // gradients travel
+  more = w;
+  more.format = Format::kFp8;
+  EXPECT_LT(seconds(more), base);
+  more = w;
+  more.vpp = 1;
+  EXPECT_GT(seconds(more), base);  // the bubble
+  more = w;
+  more.model.sequence *= 2;
+  EXPECT_GT(seconds(more), 2 * base);
+}
+
+// Sequence parallelism with selective recomputation is worth about 30 % over full recomputation (2205.05198,
+// table 5: 29.0 to 32.1 %), and interleaving about 10 % (2104.04473, section 5.3.2).
+TEST(Predict, GainsThatPapersState) {
+  const Cluster c = cluster("dgx-a100-80gb");
+  const Calibration calibration = load_calibration(kConfigs / "planner/calibration.yaml");
+  Workload w = workload_175b();
+  w.software.release = "megatron-2022";
+  const double present = predict(w, c, calibration).seconds;
+  Workload full = w;
+  full.recompute = Recompute::kFull;
+  full.sequence_parallel = false;
+  EXPECT_NEAR(predict(full, c, calibration).seconds / present, 1.30, 0.08);
+  Workload plain = w;
+  plain.vpp = 1;
+  EXPECT_NEAR(predict(plain, c, calibration).seconds / present, 1.08, 0.05);
+}
+
+TEST(Predict, TextAndTraces) {
+  const Workload w = workload_175b();
+  const Cluster c = cluster("dgx-a100-80gb");
+  const Prediction p = predict(w, c, {});
+  const std::string text = to_text(p, w, c, "a title");
+  for (const char* part : {"a title", "64 devices", "where the time goes", "bubble", "not calibrated"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  const StepTimeline timeline = timeline_of(p, w);
+  EXPECT_NEAR(schedule::simulate(timeline.schedule, timeline.durations).makespan, p.seconds,
+              0.15 * p.seconds);
+  EXPECT_NE(to_chrome_trace(timeline).find("\"ph\":\"X\""), std::string::npos);
+  EXPECT_NE(to_json(p, w, c).find("\"step_seconds\""), std::string::npos);
+}
+
+TEST(Calibrations, RoundTripAndRefuse) {
+  Calibration calibration;
+  Calibration::Entry entry;
+  entry.constants[Constant::kGemm] = 0.8125;
+  entry.fitted = {Constant::kGemm};
+  entry.rows = 12;
+  calibration.families["A100"] = entry;
+  entry.constants[Constant::kIsland] = 0.5;
+  entry.fitted = {Constant::kIsland};
+  calibration.releases[{"A100", "nemo-22"}] = entry;
+  const fs::path file = fs::path(::testing::TempDir()) / "calibration.yaml";
+  write_text(file, write_calibration(calibration));
+  const Calibration back = load_calibration(file);
+  std::string why;
+  EXPECT_EQ(back.find("A100", "nemo-22", &why).constants[Constant::kIsland], 0.5);
+  EXPECT_EQ(back.find("A100", "nemo-22").constants[Constant::kGemm], 0.8125)
+      << "what a release lacks is its family's";
+  EXPECT_EQ(back.find("A100", "other", &why).rows, 12);
+  EXPECT_NE(back.find("V100", "other", &why).rows, 12);
+  EXPECT_NE(why.find("not calibrated"), std::string::npos);
+  const auto refused = [&](const std::string& constants) {
+    write_text(file, "families: {A100: {constants: {" + constants + "}}}\n");
+    return error_text([&] { load_calibration(file); });
+  };
+  EXPECT_NE(refused("gem: 0.8").find("did you mean 'gemm'"), std::string::npos);
+  EXPECT_NE(refused("gemm: 1.3").find("outside its physical bounds"), std::string::npos);
+}
+
+TEST(Calibrations, TheOneThatShipsIsWithinTheRules) {
+  const Calibration calibration = load_calibration(kConfigs / "planner/calibration.yaml");
+  EXPECT_LE(kConstants, 18);
+  EXPECT_FALSE(calibration.families.empty());
+  for (const auto& [name, entry] : calibration.releases)
+    EXPECT_LE(entry.fitted.size(), static_cast<std::size_t>(std::max(1, entry.rows) * 2)) << name.second;
+}
+
+}  // namespace
+}  // namespace stoa::plan

@@ -1,0 +1,79 @@
+// The planner's times, as a user asks for them.
+#include <fstream>
+#include <sstream>
+
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+class PlanPredict : public Workplace {};
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream out;
+  out << std::ifstream(path).rdbuf();
+  return out.str();
+}
+
+TEST_F(PlanPredict, OfAConfiguration) {
+  const Arguments command{"plan",
+                          "predict",
+                          "gpt-20b",
+                          "--cluster",
+                          "dgx-a100-80gb",
+                          "--ranks",
+                          "64",
+                          "model.pipeline_model_parallel_size=4",
+                          "model.tensor_model_parallel_size=2",
+                          "model.global_batch_size=256"};
+  const auto plan = json_of(command + Arguments{"--json"});
+  EXPECT_EQ(plan["devices"], 64);
+  EXPECT_GT(plan["step_seconds"].get<double>(), plan["low_seconds"].get<double>());
+  EXPECT_GT(plan["share_of_peak"].get<double>(), 0.2);
+  EXPECT_LT(plan["share_of_peak"].get<double>(), 0.7);
+  double sum = 0;
+  for (const auto& [name, seconds] : plan["seconds"].items()) sum += seconds.get<double>();
+  EXPECT_NEAR(sum / plan["step_seconds"].get<double>(), 1, 1e-6);
+  for (const char* kind : {"html", "svg", "json"}) {
+    const Outcome drawn = stoa(command + Arguments{"--timeline", std::string("step.") + kind});
+    EXPECT_EQ(drawn.exit_code, 0) << drawn.text();
+    EXPECT_GT(fs::file_size(directory() / (std::string("step.") + kind)), 1000u);
+  }
+}
+
+TEST_F(PlanPredict, OfRows) {
+  const fs::path rows = fs::path(STOA_SOURCE_DIR) / "tests/fixtures/planner/published_rows.csv";
+  const Outcome done = stoa({"plan", "predict", "--rows", rows.string(), "--output", "out.csv"});
+  ASSERT_EQ(done.exit_code, 0) << done.text();
+  EXPECT_NE(done.out.find("absolute error of 41 measured"), std::string::npos) << done.out;
+  const std::string out = text_of(directory() / "out.csv");
+  EXPECT_NE(out.find(",note,predicted_seconds,predicted_memory_gb,fits,error_percent,notes\n"),
+            std::string::npos);
+  const Outcome fitted = stoa({"plan", "calibrate", "--rows", rows.string(), "--output", "own.yaml"});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.text();
+  const Outcome again =
+      stoa({"plan", "predict", "--rows", rows.string(), "--output", "out.csv", "--calibration", "own.yaml"});
+  EXPECT_EQ(again.exit_code, 0) << again.text();
+}
+
+TEST_F(PlanPredict, BadInputIsNamed) {
+  const auto refused = [&](const Arguments& arguments) {
+    const Outcome outcome = stoa(arguments);
+    EXPECT_NE(outcome.exit_code, 0);
+    return outcome.err;
+  };
+  EXPECT_NE(refused({"plan", "predict", "gpt-5b"}).find("--cluster is missing"), std::string::npos);
+  EXPECT_NE(refused({"plan", "predict", "gpt-5b", "--cluster", "dgx-h10"}).find("dgx-h10"),
+            std::string::npos);
+  EXPECT_NE(refused({"plan", "predict"}).find("either CONFIG or --rows"), std::string::npos);
+  EXPECT_NE(refused({"plan", "predict", "gpt-5b", "--cluster", "dgx-a100-80gb", "--precision", "fp8"})
+                .find("has no fp8; it has"),
+            std::string::npos);
+  std::ofstream(directory() / "rows.csv") << "source,model,layers\na,b,1\n";
+  EXPECT_NE(
+      refused({"plan", "predict", "--rows", "rows.csv", "--output", "out.csv"}).find("no column hidden"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace stoa::e2e
