@@ -42,6 +42,7 @@ class Architecture {
   virtual std::unique_ptr<nn::Embedding> embedding() const = 0;
   // `layer`: its number in the whole model.
   virtual std::unique_ptr<nn::Block> block(std::int64_t layer) const = 0;
+  // None: the model has none.
   virtual std::unique_ptr<nn::Head> head() const = 0;
 };
 

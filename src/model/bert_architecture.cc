@@ -28,6 +28,7 @@ std::unique_ptr<nn::Block> BertArchitecture::block(std::int64_t layer) const {
 }
 
 std::unique_ptr<nn::Head> BertArchitecture::head() const {
+  if (!gpt_.config.bert.lm_head) return nullptr;
   nn::LmHeadOptions o = head_options(gpt_, options_.precision, options_.place);
   o.output.bias = true;
   return std::make_unique<nn::MaskedLmHead>(

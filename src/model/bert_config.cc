@@ -7,6 +7,8 @@ void declare_bert(config::Section<BertConfig>& s) {
   s.field("num_token_types", &C::num_token_types)
       .range(0, 65536)
       .help("Types of tokens, which tell the segments of a pair apart (0: none).");
+  s.field("lm_head", &C::lm_head)
+      .help("The head that predicts masked tokens; without it the model can but embed.");
   s.field("binary_head", &C::binary_head)
       .help("Train the question whether the second segment follows the first.");
   s.field("first_position", &C::first_position)

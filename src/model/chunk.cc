@@ -30,9 +30,9 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
     table.resolve(nn::recompute_policy(decision.level), decision.keep_input, o.split_backward);
   }
-  if (o.head) {
+  if (o.head) head_ = parts->head();
+  if (head_) {
     params_->begin_unit(false);
-    head_ = parts->head();
     if (embedding_) tied = embedding_->tokens();
     if (!gpt.config.share_embeddings_and_output_weights)
       head_->declare(*params_, {});

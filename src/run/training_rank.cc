@@ -159,6 +159,8 @@ void TrainingRank::make_chunks() {
     chunks_.push_back(std::make_unique<model::Chunk>(options_.model, chunk, &params_, embedding));
     if (place.embedding) embedding = chunks_.back()->token_embedding();
   }
+  require<ConfigError>(config.kind != model::ModelKind::kBert || config.bert.lm_head,
+                       "a bare encoder has no head to train: set model.bert.lm_head to true");
   require<ConfigError>(options_.sample_context == 0 || config.kind == model::ModelKind::kGpt,
                        "encoders do not continue text: leave out trainer.sample_prompts");
   require<ConfigError>(
