@@ -26,7 +26,7 @@ struct BenchTrainArguments {
   MachineOptions machine;
   std::int64_t steps = 6, warmup = 2;
   std::optional<std::int64_t> ranks;
-  bool json = false;
+  bool json = false, natural = false;
 };
 
 // Steps of the schedules where the configuration says nothing: their end is out of sight.
@@ -52,10 +52,15 @@ Measured measure(const BenchTrainArguments& arguments, const MachineOptions& opt
   measured.planned = rank.arena().total_bytes();
   const run::Layout& layout = plan.options.layout;
   const std::int64_t rows = plan.batch.largest();
+  const bool masked = plan.options.model.config.kind == model::ModelKind::kBert;
   data::Batch batch =
-      random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
-                   static_cast<std::uint64_t>(layout.data_rank(seat.rank)));
-  batch.valid_tokens = rows * plan.options.length;
+      masked ? random_masked_batch(rows / layout.data_ranks(), plan.options.length,
+                                   plan.options.model.vocabulary,
+                                   static_cast<std::uint64_t>(layout.data_rank(seat.rank)), arguments.natural)
+             : random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
+                            static_cast<std::uint64_t>(layout.data_rank(seat.rank)));
+  // Of a masked batch each rank counts its own: the seed of backward is not what is measured.
+  if (!masked) batch.valid_tokens = rows * plan.options.length;
   for (std::int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     rank.step(batch, step * rows);
@@ -141,6 +146,8 @@ void add_bench_train(CLI::App& bench, Context& context) {
                                            "gpt2-124m model.micro_batch_size=4 --steps 6 --json");
   arguments->config.add_to(*command);
   command->add_option("--steps", arguments->steps, "Steps that count")->capture_default_str();
+  command->add_flag("--natural-lengths", arguments->natural,
+                    "Encoders: rows end early, after an eighth to all of the sequence");
   command->add_option("--warmup", arguments->warmup, "Steps before them")->capture_default_str();
   command->add_option("--ranks", arguments->ranks, "Ranks, as in 'stoa train'");
   command->add_option("--threads", arguments->machine.threads,

@@ -68,10 +68,16 @@ void run_prepare(const PrepareArguments& a, Context& context) {
   const auto& p = result.provenance;
   if (result.empty_documents > 0)
     context.console.warn(fmt::format("{} documents are empty", result.empty_documents));
+  if (result.single_documents > 0)
+    context.console.warn(
+        fmt::format("{} of {} documents have one sentence only (no . ! ? within): samples of two segments "
+                    "leave them out",
+                    result.single_documents, p.documents));
   const double mb_per_s = static_cast<double>(result.text_bytes) / 1e6 / result.seconds;
   if (a.json) {
     print(dump({{"prefix", a.output},
                 {"documents", p.documents},
+                {"sequences", p.sequences},
                 {"tokens", p.tokens},
                 {"dtype", data::token_dtype_name(result.dtype)},
                 {"empty_documents", result.empty_documents},
@@ -119,6 +125,9 @@ void add_prepare(CLI::App& data, Context& context) {
       ->capture_default_str();
   c->add_flag("--append-eod,!--no-append-eod", a->options.append_eod,
               "end every document with the end-of-document token (default)");
+  c->add_flag("--split-sentences", a->options.split_sentences,
+              "store every sentence as a sequence of its document, as samples of kind bert need them; no "
+              "end-of-document tokens unless --append-eod is given");
   c->add_flag("--plain", a->encode.plain, "special tokens written in the text are text");
   c->add_option("--workers", a->options.workers, "encoding threads; the result does not depend on them")
       ->check(CLI::Range(1, 1024))
@@ -135,7 +144,10 @@ void add_prepare(CLI::App& data, Context& context) {
   c->add_flag("--measure-encoder", a->measure_encoder,
               "only time the encoder, one thread, on the documents in memory; writes nothing");
   c->add_flag("--json", a->json, "print the result as JSON");
-  c->callback([a, &context] { run_prepare(*a, context); });
+  c->callback([a, c, &context] {
+    if (a->options.split_sentences && c->count("--append-eod") == 0) a->options.append_eod = false;
+    run_prepare(*a, context);
+  });
 }
 
 void add_inspect(CLI::App& data, Context& context) {

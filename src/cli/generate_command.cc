@@ -5,7 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/model_argument.h"
+#include "cli/fill_mask.h"
 
 namespace stoa::cli {
 namespace {
@@ -15,12 +15,15 @@ struct GenerateArguments {
   run::GenerateOptions options;
   std::string prompt;
   bool echo = false, json = false;
+  std::int64_t best = 5;
 };
 
 void generate(const GenerateArguments& arguments, Context& context) {
   run::validate(arguments.options.sampling);
   require<ConfigError>(arguments.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
                        arguments.options.max_tokens);
+  if (is_encoder(arguments.model))
+    return fill_masks(arguments.model, arguments.prompt, arguments.json, arguments.best);
   LoadedModel loaded = load_model(arguments.model, {});
   run::GenerateOptions options = arguments.options;
   for (const auto id : loaded.special.eos) options.end_tokens.push_back(static_cast<std::int32_t>(id));
@@ -74,12 +77,16 @@ void add_sampling_options(CLI::App& command, run::GenerateOptions& options) {
 
 void add_generate_command(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand(
-      "generate",
-      "Continue a text. Example: stoa generate runs/shakespeare --prompt 'To be, or' --max-tokens 100");
+  CLI::App* command = app.add_subcommand("generate",
+                                         "Continue a text; with an encoder, fill its masks. Example: stoa "
+                                         "generate runs/shakespeare --prompt 'To be, "
+                                         "or' --max-tokens 100");
   arguments->model.add_to(*command);
   command->add_option("--prompt", arguments->prompt, "The text to continue")->required();
   add_sampling_options(*command, arguments->options);
+  command->add_option("--best", arguments->best, "Encoders with --json: so many tokens for every mask")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_flag("--echo", arguments->echo, "Print the prompt before the answer");
   command->add_flag("--json", arguments->json, "One JSON object with text, ids and rates");
   command->callback([arguments, &context] { generate(*arguments, context); });

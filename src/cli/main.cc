@@ -19,6 +19,7 @@
 #include "cli/compare_command.h"
 #include "cli/config_command.h"
 #include "cli/data_command.h"
+#include "cli/embed_command.h"
 #include "cli/eval_command.h"
 #include "cli/generate_command.h"
 #include "cli/plan_command.h"
@@ -68,6 +69,7 @@ int main(int argc, char** argv) {
   stoa::cli::add_chat_command(app, context);
   stoa::cli::add_generate_command(app, context);
   stoa::cli::add_score_command(app, context);
+  stoa::cli::add_embed_command(app, context);
   stoa::cli::add_eval_command(app, context);
   stoa::cli::add_checkpoint_command(app, context);
   stoa::cli::add_plan_command(app, context);

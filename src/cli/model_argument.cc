@@ -23,6 +23,11 @@ LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& optio
   LoadedModel loaded;
   loaded.directory = found.model;
   loaded.model = files.model();
+  require<ConfigError>(
+      loaded.model.config.kind == model::ModelKind::kGpt,
+      "{}: an encoder does not continue text; use 'stoa embed', or 'stoa generate' with masks in "
+      "the prompt",
+      found.model.string());
   loaded.special = files.description().special;
   if (options.tokenizer) loaded.tokenizer = token::Tokenizer::load(found.model);
   if (loaded.tokenizer)

@@ -11,4 +11,9 @@ namespace stoa::cli {
 data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,
                          std::uint64_t part = 0);
 
+// For a masked language model: 15 % of the tokens are to be predicted. `natural`: rows end early, after an
+// eighth to all of `length` tokens; else all are full.
+data::Batch random_masked_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,
+                                std::uint64_t part, bool natural);
+
 }  // namespace stoa::cli

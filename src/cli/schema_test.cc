@@ -8,6 +8,7 @@
 #include "cli/config_command.h"
 #include "cli/nemo_keys.h"
 #include "cli/preset_changes.h"
+#include "model/gpt.h"
 
 namespace stoa::cli {
 namespace {
@@ -358,6 +359,16 @@ TEST(Presets, HaveTheSizesOfTheirNames) {
     EXPECT_NEAR(static_cast<double>(m.num_layers) * layer + positions + tables + norm, expected,
                 expected * 0.003)
         << name;
+  }
+}
+
+TEST(Presets, EncodersHaveTheSizesOfTheirNames) {
+  Console console(Console::Level::kQuiet);
+  for (const auto& [name, expected] : {std::pair{"bert-110m", 109.5e6}, std::pair{"bert-4b", 3.86e9},
+                                       std::pair{"bert-20b", 21.95e9}, std::pair{"bert-100b", 98.2e9}}) {
+    const auto path = fs::path(STOA_SOURCE_DIR) / "configs" / (std::string(name) + ".yaml");
+    const auto gpt = model::resolve_gpt(load_run_config(path.string(), {}, console).model);
+    EXPECT_NEAR(static_cast<double>(model::parameter_count(gpt)), expected, expected * 0.005) << name;
   }
 }
 

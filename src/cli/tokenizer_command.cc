@@ -124,8 +124,9 @@ class Texts {
 };
 
 struct TrainArguments {
-  std::vector<std::string> files, special = {"<|endoftext|>"};
-  std::string output, split = "gpt2", unit = "lines", json_key = "text";
+  std::vector<std::string> files, special;
+  bool cased = false;
+  std::string output, kind = "bpe", split = "gpt2", unit = "lines", json_key = "text";
   token::TrainOptions options;
   int workers = available_cores();
   bool json = false;
@@ -133,7 +134,14 @@ struct TrainArguments {
 
 void train(const TrainArguments& a, Context& context) {
   token::TrainOptions options = a.options;
+  const bool wordpiece = a.kind == "wordpiece";
   options.special_tokens = a.special;
+  if (a.special.empty())
+    options.special_tokens = wordpiece
+                                 ? std::vector<std::string>{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+                                 : std::vector<std::string>{"<|endoftext|>"};
+  require<ConfigError>(wordpiece || !a.cased, "--cased counts only with --kind wordpiece");
+  options.wordpiece.lowercase = !a.cased;
   options.split = token::split_pattern_named(a.split).value();
   Texts texts(a.files, a.unit, a.json_key);
   const double total = texts.total_bytes();
@@ -142,18 +150,19 @@ void train(const TrainArguments& a, Context& context) {
   std::unique_ptr<Progress> bar = std::make_unique<Progress>(context.console, "counting words", total, "B");
   bool merging = false;
   token::TrainSummary summary;
+  const auto train_tokenizer = wordpiece ? token::train_wordpiece : token::train_bpe;
   const auto spec =
-      token::train_bpe([&](std::string& text) { return texts.next(text); }, options, pool,
-                       [&](const token::TrainProgress& p) {
-                         if (p.stage == token::TrainProgress::Stage::kMerging && !merging) {
-                           merging = true;
-                           bar->finish();
-                           bar = std::make_unique<Progress>(context.console, "merging",
-                                                            static_cast<double>(p.total), "tokens");
-                         }
-                         bar->update(static_cast<double>(p.done));
-                       },
-                       &summary);
+      train_tokenizer([&](std::string& text) { return texts.next(text); }, options, pool,
+                      [&](const token::TrainProgress& p) {
+                        if (p.stage == token::TrainProgress::Stage::kMerging && !merging) {
+                          merging = true;
+                          bar->finish();
+                          bar = std::make_unique<Progress>(context.console, "merging",
+                                                           static_cast<double>(p.total), "tokens");
+                        }
+                        bar->update(static_cast<double>(p.done));
+                      },
+                      &summary);
   bar->finish();
   const double seconds = seconds_since(start);
   const token::Tokenizer tokenizer(spec);
@@ -259,7 +268,9 @@ void info(const CodeArguments& a) {
   print(Json({{"vocab_size", t.vocab_size()},
               {"merges", t.spec().merges.size()},
               {"split", token::name(t.spec().split)},
-              {"normalizer", t.spec().nfc ? "NFC" : "none"},
+              {"normalizer", t.spec().form == token::SymbolForm::kWordPiece ? "BERT"
+                             : t.spec().nfc                                 ? "NFC"
+                                                                            : "none"},
               {"fingerprint", t.fingerprint()},
               {"bos_id", id(t.bos_id())},
               {"eos_id", id(t.eos_id())},
@@ -316,7 +327,8 @@ void add_tokenizer_option(CLI::App* command, CodeArguments& a) {
 }  // namespace
 
 void add_tokenizer_command(CLI::App& app, Context& context) {
-  CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train, use and inspect byte-level BPE tokenizers");
+  CLI::App* tokenizer =
+      app.add_subcommand("tokenizer", "Train, use and inspect tokenizers: byte-level BPE, WordPiece");
   tokenizer->require_subcommand(1);
 
   auto t = std::make_shared<TrainArguments>();
@@ -326,10 +338,15 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   c->add_option("--vocab-size", t->options.vocab_size, "tokens, special ones and the 256 bytes included")
       ->required();
   c->add_option("--output,-o", t->output, "directory for tokenizer.json, vocab.json, merges.txt")->required();
-  c->add_option("--special", t->special,
-                "special tokens, ids from 0; one per use of the option; ids from 0, the first ends documents")
-      ->allow_extra_args(false)
+  c->add_option(
+       "--special", t->special,
+       "special tokens, ids from 0; one per use of the option; of BPE the first ends documents. Default: "
+       "<|endoftext|>; of WordPiece [PAD] [UNK] [CLS] [SEP] [MASK]")
+      ->allow_extra_args(false);
+  c->add_option("--kind", t->kind, "byte-level BPE, or WordPiece as BERT uses it")
+      ->check(CLI::IsMember({"bpe", "wordpiece"}))
       ->capture_default_str();
+  c->add_flag("--cased", t->cased, "WordPiece: keep capital letters and accents");
   c->add_option("--min-frequency", t->options.min_frequency, "merge only pairs seen so often")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -13,22 +13,28 @@ struct BatchRow {
   std::span<std::int32_t> tokens, labels, position_ids;
   std::span<float> loss_mask;
   std::vector<std::int32_t>* cu_seqlens;  // the row's boundaries are appended: 0, …, s
+  // Of a masked language model; else none. Its last boundary may be below s: what follows is padding.
+  std::span<std::int32_t> token_types;
+  std::int32_t* sentence_label = nullptr;
 };
 
 struct Batch {
-  std::int64_t rows = 0;                     // b
-  std::int64_t sequence_length = 0;          // s
-  std::vector<std::int32_t> tokens, labels;  // [b, s]
-  std::vector<std::int32_t> position_ids;    // [b, s]
-  std::vector<float> loss_mask;              // [b, s], 0 or 1
+  std::int64_t rows = 0;                      // b
+  std::int64_t sequence_length = 0;           // s
+  std::vector<std::int32_t> tokens, labels;   // [b, s]
+  std::vector<std::int32_t> position_ids;     // [b, s]
+  std::vector<float> loss_mask;               // [b, s], 0 or 1
+  bool masked = false;                        // of a masked language model: the two that follow are there
+  std::vector<std::int32_t> token_types;      // [b, s]
+  std::vector<std::int32_t> sentence_labels;  // [b]: 1 where the second segment came first in the text
   // Attention boundaries: those of row r are cu_seqlens[cu_offsets[r]] … cu_seqlens[cu_offsets[r + 1] - 1],
-  // rising from 0 to s. A query at position i sees keys from the largest boundary <= i on. Without attention
-  // reset: {0, s}.
+  // rising from 0 to s, or to the row's end where rows are padded. A query at position i sees keys from the
+  // largest boundary <= i on. Without attention reset: {0, s}.
   std::vector<std::int32_t> cu_seqlens, cu_offsets;
   std::vector<std::int64_t> samples;  // [b] index of each row in its data set
   std::int64_t valid_tokens = 0;      // N: positions with loss mask 1
 
-  void resize(std::int64_t b, std::int64_t s) {
+  void resize(std::int64_t b, std::int64_t s, bool masked_language_model = false) {
     rows = b;
     sequence_length = s;
     const auto n = static_cast<std::size_t>(b * s);
@@ -37,6 +43,9 @@ struct Batch {
     position_ids.resize(n);
     loss_mask.resize(n);
     samples.resize(static_cast<std::size_t>(b));
+    masked = masked_language_model;
+    token_types.resize(masked ? n : 0);
+    sentence_labels.resize(masked ? static_cast<std::size_t>(b) : 0);
     cu_seqlens.clear();
     cu_offsets.assign(1, 0);
     valid_tokens = 0;
@@ -44,8 +53,17 @@ struct Batch {
 
   BatchRow row(std::int64_t r) {
     const auto s = static_cast<std::size_t>(sequence_length), at = static_cast<std::size_t>(r) * s;
-    return {std::span(tokens).subspan(at, s), std::span(labels).subspan(at, s),
-            std::span(position_ids).subspan(at, s), std::span(loss_mask).subspan(at, s), &cu_seqlens};
+    BatchRow out{std::span(tokens).subspan(at, s),
+                 std::span(labels).subspan(at, s),
+                 std::span(position_ids).subspan(at, s),
+                 std::span(loss_mask).subspan(at, s),
+                 &cu_seqlens,
+                 {}};
+    if (masked) {
+      out.token_types = std::span(token_types).subspan(at, s);
+      out.sentence_label = &sentence_labels[static_cast<std::size_t>(r)];
+    }
+    return out;
   }
 
   std::span<const std::int32_t> boundaries(std::int64_t r) const {

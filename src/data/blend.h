@@ -38,6 +38,7 @@ class BlendedDataset final : public Dataset {
 
   std::int64_t size() const override { return index_.dataset.rows(); }
   std::int64_t sequence_length() const override { return parts_.front()->sequence_length(); }
+  bool masked() const override { return parts_.front()->masked(); }
   void read(std::int64_t k, BatchRow row) const override;
   std::vector<Piece> pieces(std::int64_t k) const override;
   const BlendIndex& index() const { return index_; }

@@ -104,7 +104,7 @@ class BuilderTest : public testing::Test {
 
 TEST_F(BuilderTest, SplitsDoNotShareDocuments) {
   options_.data_prefix = {path("a")};
-  const auto sets = build_gpt_datasets(options_);
+  const auto sets = build_datasets(options_);
   ASSERT_TRUE(sets.train && sets.validation);
   EXPECT_EQ(sets.test, nullptr);  // no samples were asked for
   EXPECT_GE(sets.train->size(), 40);
@@ -120,7 +120,7 @@ TEST_F(BuilderTest, SplitsDoNotShareDocuments) {
 
 TEST_F(BuilderTest, WeightedBlendTakesItsShares) {
   options_.data_prefix = {"3", path("a"), "7", path("b")};
-  const auto sets = build_gpt_datasets(options_);
+  const auto sets = build_datasets(options_);
   ASSERT_EQ(sets.train->size(), 40);
   int from_b = 0;
   Batch batch;
@@ -134,25 +134,25 @@ TEST_F(BuilderTest, WeightedBlendTakesItsShares) {
 
 TEST_F(BuilderTest, UnweightedBlendIsOneEpochOfAll) {
   options_.data_prefix = {path("a"), path("b")};
-  const auto sets = build_gpt_datasets(options_);
+  const auto sets = build_datasets(options_);
   EXPECT_EQ(sets.train->size(), 2 * 59);  // (80 * 3 - 1) / 4
 }
 
 TEST_F(BuilderTest, OneListPerSplit) {
   options_.split_prefix = {std::vector{path("a")}, std::vector{path("b")}, {}};
-  const auto sets = build_gpt_datasets(options_);
+  const auto sets = build_datasets(options_);
   Batch batch;
   fill_batch(*sets.validation, std::vector<std::int64_t>{0}, batch);
   EXPECT_GE(batch.tokens[0], 300);
   options_.data_prefix = {path("a")};
-  EXPECT_THROW(build_gpt_datasets(options_), ConfigError);
+  EXPECT_THROW(build_datasets(options_), ConfigError);
 }
 
 TEST_F(BuilderTest, SaysWhenASplitIsEmpty) {
   options_.data_prefix = {path("a")};
   options_.splits_string = "999,1,0";
   try {
-    build_gpt_datasets(options_);
+    build_datasets(options_);
     FAIL();
   } catch (const DataError& e) {
     EXPECT_THAT(e.what(), HasSubstr("valid split"));
@@ -168,12 +168,12 @@ TEST_F(BuilderTest, RefusesAnotherTokenizersData) {
   options_.data_prefix = {path("c")};
   options_.splits_string = "1";
   options_.tokenizer_fingerprint = "bbbb";
-  EXPECT_THROW(build_gpt_datasets(options_), DataError);
+  EXPECT_THROW(build_datasets(options_), DataError);
   options_.tokenizer_fingerprint = "aaaa";
-  EXPECT_NO_THROW(build_gpt_datasets(options_));
+  EXPECT_NO_THROW(build_datasets(options_));
   options_.data_prefix = {path("a")};  // says nothing about its tokenizer
   int notices = 0;
-  build_gpt_datasets(options_, [&](std::string_view) { ++notices; });
+  build_datasets(options_, [&](std::string_view) { ++notices; });
   EXPECT_EQ(notices, 1);
 }
 

@@ -75,12 +75,16 @@ class Builder {
   std::shared_ptr<const Dataset> part(const fs::path& prefix, const SplitFractions& fractions,
                                       std::size_t split, std::optional<std::int64_t> samples) {
     const auto data = open(prefix);
-    const auto [first, last] = split_ranges(fractions, data->sequences())[split];
+    const std::int64_t documents = options_.bert ? data->documents() : data->sequences();
+    const auto [first, last] = split_ranges(fractions, documents)[split];
     require<DataError>(
         first < last,
         "the {} split of '{}' is empty: {} documents, of which it gets {:.3g} %; change splits_string or "
         "prepare the text as more documents",
-        kSplitNames[split], prefix.string(), data->sequences(), 100 * fractions[split]);
+        kSplitNames[split], prefix.string(), documents, 100 * fractions[split]);
+    if (options_.bert)
+      return std::make_shared<BertDataset>(data, first, last, samples, *options_.bert, kSplitNames[split],
+                                           cache_);
     return std::make_shared<GptDataset>(data, first, last, samples, options_.gpt, kSplitNames[split], cache_);
   }
 
@@ -126,7 +130,7 @@ Blend parse_data_prefix(const std::vector<std::string>& items) {
   return blend;
 }
 
-DatasetTriple build_gpt_datasets(const BuildOptions& options, const Notice& notice) {
+DatasetTriple build_datasets(const BuildOptions& options, const Notice& notice) {
   const bool apart = std::any_of(options.split_prefix.begin(), options.split_prefix.end(),
                                  [](const auto& list) { return !list.empty(); });
   require<ConfigError>(apart != !options.data_prefix.empty(),

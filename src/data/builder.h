@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/bert_dataset.h"
 #include "data/dataset.h"
 #include "data/gpt_dataset.h"
 #include "data/index_cache.h"
@@ -31,6 +32,7 @@ struct BuildOptions {
   std::optional<fs::path> cache_folder;  // unset: `cache` beside the first prefix
   std::string tokenizer_fingerprint;     // "" = not known; else compared with the data's
   GptOptions gpt;
+  std::optional<BertOptions> bert;  // samples of BERT instead; documents are split, not sequences
 };
 
 // A data set is null when its share or its number of samples is 0.
@@ -39,7 +41,7 @@ struct DatasetTriple {
 };
 
 // ConfigError, IoError, DataError (a tokenizer that is not the data's, an empty split that was asked for).
-DatasetTriple build_gpt_datasets(const BuildOptions& options, const Notice& notice = {});
+DatasetTriple build_datasets(const BuildOptions& options, const Notice& notice = {});
 
 // How many samples a run needs: train = steps * batch; validation = (steps / interval + 1) * eval_steps *
 // batch; test = eval_steps * batch (Megatron's get_train_valid_test_num_samples). An interval of 0 validates

@@ -147,6 +147,13 @@ void declare(Section<DataConfig>& s) {
   s.field("reset_position_ids", &C::reset_position_ids)
       .help("Positions begin anew after an end of document.");
   s.field("reset_attention_mask", &C::reset_attention_mask).help("Tokens attend only within their document.");
+  s.field("masked_lm_prob", &C::masked_lm_prob)
+      .above(0)
+      .range(0, 1)
+      .help("Kind bert: share of the tokens of a sample that are to be predicted.");
+  s.field("short_seq_prob", &C::short_seq_prob)
+      .range(0, 1)
+      .help("Kind bert: share of samples that are made shorter than they could be.");
   s.field("index_mapping_dir", &C::index_mapping_dir)
       .derived("beside the data")
       .help("Directory for the cached sample and shuffle indices.");

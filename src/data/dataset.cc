@@ -3,7 +3,7 @@
 namespace stoa::data {
 
 void fill_batch(const Dataset& dataset, std::span<const std::int64_t> samples, Batch& batch) {
-  batch.resize(static_cast<std::int64_t>(samples.size()), dataset.sequence_length());
+  batch.resize(static_cast<std::int64_t>(samples.size()), dataset.sequence_length(), dataset.masked());
   for (std::size_t r = 0; r < samples.size(); ++r) {
     const BatchRow row = batch.row(static_cast<std::int64_t>(r));
     dataset.read(samples[r], row);

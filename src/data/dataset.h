@@ -22,6 +22,9 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;  // samples
   virtual std::int64_t sequence_length() const = 0;
+  // Samples are those of a masked language model: rows have token types and a sentence label, and may end
+  // early.
+  virtual bool masked() const { return false; }
   // Fills one row with sample k in [0, size()). Const and safe from several threads. DataError on corrupt
   // content.
   virtual void read(std::int64_t k, BatchRow row) const = 0;

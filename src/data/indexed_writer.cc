@@ -95,6 +95,21 @@ void IndexedWriter::add_documents(std::span<const std::byte> stored,
   }
 }
 
+void IndexedWriter::add_documents(std::span<const std::byte> stored, std::span<const std::int32_t> lengths,
+                                  std::span<const std::int32_t> counts) {
+  const auto sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}),
+             sequences_in = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  require<InternalError>(static_cast<std::size_t>(sum) * token_dtype_bytes(dtype_) == stored.size() &&
+                             sequences_in == static_cast<std::int64_t>(lengths.size()),
+                         "{} bytes in {} sequences of {} tokens in all, {} of them in documents",
+                         stored.size(), lengths.size(), sum, sequences_in);
+  write_bin(stored);
+  const std::int64_t before = sequences();
+  lengths_.insert(lengths_.end(), lengths.begin(), lengths.end());
+  std::int64_t next = before;
+  for (const std::int32_t n : counts) starts_.push_back(next += n);
+}
+
 void IndexedWriter::append(const IndexedDataset& other) {
   require<DataError>(other.dtype() == dtype_,
                      "'{}' stores {}, but the output stores {}; only equal types can be merged",

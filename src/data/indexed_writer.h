@@ -32,6 +32,10 @@ class IndexedWriter {
   void add_document(std::span<const std::int32_t> ids, std::span<const std::int32_t> lengths);
   // Many documents in stored form; a length of 0 is a document without sequences.
   void add_documents(std::span<const std::byte> stored, std::span<const std::int32_t> document_lengths);
+  // Many documents of several sequences each: `counts` sequences per document, whose lengths follow one
+  // another.
+  void add_documents(std::span<const std::byte> stored, std::span<const std::int32_t> lengths,
+                     std::span<const std::int32_t> counts);
   // All documents of another data set of the same dtype (tools/merge_datasets.py). DataError when the types
   // differ.
   void append(const IndexedDataset& other);

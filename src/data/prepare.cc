@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/indexed_writer.h"
 #include "data/ordered_pipeline.h"
+#include "data/sentences.h"
 
 namespace stoa::data {
 namespace {
@@ -36,7 +37,8 @@ std::vector<TextInput> describe_inputs(const PrepareOptions& options) {
 
 struct Encoded {
   std::vector<std::byte> stored;
-  std::vector<std::int32_t> document_lengths;
+  std::vector<std::int32_t> lengths;  // of sequences
+  std::vector<std::int32_t> counts;   // of sequences per document
   std::uint64_t text_bytes = 0, position = 0;
   double cpu_seconds = 0;
 };
@@ -48,24 +50,32 @@ class Encode {
       : session_(encoder.session()),
         json_(options.json_key),
         eod_(options.append_eod ? encoder.eod_id() : -1),
+        split_(options.split_sentences),
         vocabulary_(encoder.vocabulary()),
         dtype_(dtype) {}
 
   void operator()(const Block& block, Encoded& out) {
     const double start = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
     out.stored.clear();
-    out.document_lengths.clear();
+    out.lengths.clear();
+    out.counts.clear();
     out.text_bytes = 0;
     // A document at a time, so that its ids are still in the cache when they are checked and stored.
     each_document(block, json_, [&](std::string_view text) {
+      const std::size_t before = out.lengths.size();
       ids_.clear();
-      session_->encode(text, ids_);
-      if (eod_ >= 0 && !ids_.empty()) ids_.push_back(eod_);
+      if (!split_) add_sequence(text, out);
+      for (const std::string_view sentence : split_ ? split_sentences(text) : std::vector<std::string_view>())
+        add_sequence(sentence, out);
+      if (eod_ >= 0 && !ids_.empty()) {
+        ids_.push_back(eod_);
+        ++out.lengths.back();
+      }
       require<DataError>(ids_.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
                          "'{}': a document of {} tokens is longer than the .idx format can say",
                          block.input->path.string(), ids_.size());
       store(out.stored);
-      out.document_lengths.push_back(static_cast<std::int32_t>(ids_.size()));
+      out.counts.push_back(static_cast<std::int32_t>(out.lengths.size() - before));
       out.text_bytes += text.size();
     });
     out.position = block.position;
@@ -73,6 +83,12 @@ class Encode {
   }
 
  private:
+  // The tokens of a text to ids_; a text without any is no sequence.
+  void add_sequence(std::string_view text, Encoded& out) {
+    const std::size_t before = ids_.size();
+    session_->encode(text, ids_);
+    if (ids_.size() > before) out.lengths.push_back(static_cast<std::int32_t>(ids_.size() - before));
+  }
   void store(std::vector<std::byte>& to) const {
     std::uint32_t highest = 0;  // a negative id is a high unsigned one
     for (const std::int32_t id : ids_) highest = std::max(highest, static_cast<std::uint32_t>(id));
@@ -86,6 +102,7 @@ class Encode {
   std::unique_ptr<DocumentEncoder::Session> session_;
   JsonLines json_;
   const std::int32_t eod_;
+  const bool split_;
   const std::int64_t vocabulary_;
   const TokenDtype dtype_;
   std::vector<std::int32_t> ids_;
@@ -130,10 +147,12 @@ PrepareResult prepare(const PrepareOptions& options, const DocumentEncoder& enco
       [&](int worker, Block& block, Encoded& out) { encoders[static_cast<std::size_t>(worker)](block, out); },
       [&](Encoded& out) {
         require<Interrupted>(!stop.stop_requested(), "interrupted; nothing was written");
-        writer.add_documents(out.stored, out.document_lengths);
+        writer.add_documents(out.stored, out.lengths, out.counts);
         result.text_bytes += out.text_bytes;
         result.worker_cpu_seconds += out.cpu_seconds;
-        result.empty_documents += std::count(out.document_lengths.begin(), out.document_lengths.end(), 0);
+        result.empty_documents += std::count(out.counts.begin(), out.counts.end(), 0);
+        if (options.split_sentences)
+          result.single_documents += std::count(out.counts.begin(), out.counts.end(), 1);
         progress.update(static_cast<double>(out.position));
       });
   require<DataError>(writer.tokens() > 0, "the corpus is empty: {} files, {} documents, no tokens",

@@ -36,6 +36,7 @@ struct PrepareOptions {
   fs::path output;  // PREFIX
   std::string json_key = "text";
   bool append_eod = true;
+  bool split_sentences = false;  // every sentence is a sequence of its document
   int workers = 1;
   ReadOptions read;
 };
@@ -45,6 +46,7 @@ struct PrepareResult {
   TokenDtype dtype = TokenDtype::kUint16;
   std::uint64_t text_bytes = 0;  // encoded, without JSON around it
   std::int64_t empty_documents = 0;
+  std::int64_t single_documents = 0;  // of one sentence, with split_sentences
   double seconds = 0;
   double cpu_seconds = 0;         // of all threads together
   double worker_cpu_seconds = 0;  // of the workers: parsing, encoding, narrowing

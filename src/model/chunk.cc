@@ -2,28 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "device/arena.h"
 #include "ops/elementwise.h"
 
 namespace stoa::model {
-
-std::vector<std::byte> Constant::bytes(std::int64_t sequence) const {
-  const std::vector<double> source = values(sequence);
-  std::vector<std::byte> out(tensor.bytes());
-  dispatch_float(tensor.dtype, [&]<class T>() {
-    for (std::size_t i = 0; i < source.size(); ++i) {
-      T value;
-      if constexpr (std::is_same_v<T, double>)
-        value = source[i];
-      else
-        value = T(static_cast<float>(source[i]));
-      std::memcpy(out.data() + i * sizeof(T), &value, sizeof(T));
-    }
-  });
-  return out;
-}
 
 Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::ParamId tied)
     : options_(std::move(options)), hidden_(gpt.config.hidden_size), params_(shared ? shared : &own_params_) {
@@ -32,30 +14,25 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
       o.first_layer >= 0 && o.layers >= 0 && o.first_layer + o.layers <= gpt.config.num_layers,
       "layers [{}, {}) of {}", o.first_layer, o.first_layer + o.layers, gpt.config.num_layers);
   parallel::check_split(o.place, tensor_split(gpt, o.tokens));
-  if (const auto rope = rope_options(gpt.config); rope && o.layers > 0) {
-    const std::int64_t positions = o.positions > 0 ? o.positions : gpt.config.max_positions();
-    constants_.push_back(
-        {{"rotary table", o.precision.vectors(), {positions, 2, rope->size / 2}},
-         [rope, positions](std::int64_t sequence) { return nn::rope_table(*rope, positions, sequence); }});
-  }
+  const auto parts = make_architecture(gpt, o);
+  constants_ = parts->constants();
   if (o.embedding) {
     params_->begin_unit(false);
-    embedding_ = std::make_unique<nn::Embedding>(embedding_options(gpt, o.place));
+    embedding_ = parts->embedding();
     embedding_->declare(*params_, o.tied_apart);
   }
   decisions_ = nn::decide_recompute(o.recompute, o.layers);
   for (std::int64_t i = 0; i < o.layers; ++i) {
-    blocks_.push_back(std::make_unique<nn::TransformerBlock>(
-        block_options(gpt, o.first_layer + i, o.precision, constants_.empty() ? -1 : 0, o.place)));
+    blocks_.push_back(parts->block(o.first_layer + i));
     nn::ActivationTable& table = tables_.emplace_back();
     params_->begin_unit(true);
     blocks_.back()->declare(*params_, table, o.tokens);
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
     table.resolve(nn::recompute_policy(decision.level), decision.keep_input, o.split_backward);
   }
-  if (o.head) {
+  if (o.head) head_ = parts->head();
+  if (head_) {
     params_->begin_unit(false);
-    head_ = std::make_unique<nn::LmHead>(head_options(gpt, o.precision, o.place));
     if (embedding_) tied = embedding_->tokens();
     if (!gpt.config.share_embeddings_and_output_weights)
       head_->declare(*params_, {});
@@ -69,6 +46,10 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
 TensorSpec Chunk::boundary() const {
   return {
       "residual stream", options_.precision.residual, {options_.place.stream_rows(options_.tokens), hidden_}};
+}
+
+TensorView Chunk::rows_of(const nn::BatchView& batch, TensorView boundary) const {
+  return boundary ? boundary.slice(0, options_.place.stream_rows(batch.tokens.rows())) : boundary;
 }
 
 std::size_t Chunk::saved_bytes() const {
@@ -127,10 +108,6 @@ void Chunk::set_stash(Slot& slot, TensorView stash) const {
   }
 }
 
-TensorView Chunk::input(const Slot& slot) const {
-  return blocks_.empty() ? slot.head_ : slot.blocks_[0].input_slot(blocks_[0]->input());
-}
-
 std::string Chunk::stream_maker() const {
   return embedding_ ? "embedding" : fmt::format("layers.{}", options_.first_layer - 1);
 }
@@ -143,12 +120,15 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
   require<InternalError>(pass.training, "forward() is training's; infer() saves nothing");
   pass.constants = bound_;
   Scratch::Frame frame(pass.ops.scratch);
+  const std::int64_t rows = options_.place.stream_rows(pass.batch.tokens.rows());
+  for (auto& saved : slot.blocks_) saved.begin_forward(rows);
+  slot.rows_ = rows;
   // Streams that are not kept are overwritten by the next: a block may write its output over its input.
   TensorView passing;
   for (const auto& decision : decisions_)
-    if (!decision.keep_input && !passing) passing = stream(pass, options_.place.stream_rows(options_.tokens));
+    if (!decision.keep_input && !passing) passing = stream(pass, rows);
   const auto place = [&](std::size_t i) {
-    if (i == blocks_.size()) return head_ ? slot.head_ : out;
+    if (i == blocks_.size()) return head_ ? slot.head_.slice(0, rows) : out;
     return decisions_[i].keep_input ? slot.blocks_[i].input_slot(blocks_[i]->input()) : passing;
   };
   if (embedding_)
@@ -159,16 +139,15 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
     nn::Saved& saved = slot.blocks_[i];
-    saved.begin_forward();
-    saved.set(blocks_[i]->input(), place(i));
+    saved.set(pass, blocks_[i]->input(), place(i));
     blocks_[i]->forward(pass, saved, place(i + 1));
   }
-  if (head_) head_->train(pass, slot.head_);
+  if (head_) head_->train(pass, place(blocks_.size()));
 }
 
 void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dout, TensorView din) const {
   pass.constants = bound_;
-  TensorView gradient = head_ ? slot.head_ : dout;
+  TensorView gradient = head_ ? slot.head_.slice(0, slot.rows_) : dout;
   const TensorView target = din ? din : gradient;  // in place where nobody waits for it
   for (std::size_t end = blocks_.size(); end > 0;) {
     // Blocks [begin, end) share one kept input; the streams between them are made again.
@@ -178,18 +157,18 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
     std::vector<TensorView> inputs{slot.blocks_[begin].input_slot(blocks_[begin]->input())};
     if (which != nn::Which::kWeight)
       for (std::size_t i = begin; i + 1 < end; ++i) {
-        inputs.push_back(stream(pass, options_.place.stream_rows(options_.tokens)));
+        inputs.push_back(stream(pass, slot.rows_));
         Scratch::Frame block_frame(pass.ops.scratch);
         nn::Saved& saved = slot.blocks_[i];
-        saved.begin_forward();
-        saved.set(blocks_[i]->input(), inputs[i - begin]);
+        saved.begin_forward(slot.rows_);
+        saved.set(pass, blocks_[i]->input(), inputs[i - begin]);
         blocks_[i]->forward(pass, saved, inputs.back());
       }
     for (std::size_t i = end; i-- > begin;) {
       Scratch::Frame block_frame(pass.ops.scratch);
       nn::Saved& saved = slot.blocks_[i];
       saved.begin_backward(which);
-      if (which != nn::Which::kWeight) saved.set(blocks_[i]->input(), inputs[i - begin]);
+      if (which != nn::Which::kWeight) saved.set(pass, blocks_[i]->input(), inputs[i - begin]);
       blocks_[i]->backward(pass, saved, which, gradient, target);
       gradient = target;
     }
@@ -216,7 +195,7 @@ void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
     nn::Saved saved(tables_[i], rows);
-    saved.set(blocks_[i]->input(), x);
+    saved.set(pass, blocks_[i]->input(), x);
     blocks_[i]->forward(pass, saved, x);
   }
   if (outputs.stream) ops::run(pass.ops, ops::Cast{.x = x, .y = outputs.stream});

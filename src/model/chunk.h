@@ -5,31 +5,9 @@
 #include <memory>
 #include <span>
 
-#include "model/gpt.h"
+#include "model/architecture.h"
 
 namespace stoa::model {
-
-struct ChunkOptions {
-  std::int64_t first_layer = 0, layers = 0;
-  bool embedding = true, head = true;  // the chunk starts, ends the model
-  bool tied_apart = false;             // embedding and tied head are on different pipeline ranks
-  nn::Precision precision;
-  parallel::TensorPlace place;  // in the tensor-parallel group
-  std::int64_t tokens = 1;      // T of a training microbatch
-  std::int64_t positions =
-      0;  // rows of the rotary table: the longest sequence of this use; 0: the model's maximum
-  bool split_backward = false;  // backward comes as kInput and kWeight: there is a stash
-  nn::RecomputeOptions recompute;
-};
-
-// Values that layers read but do not train: tables of the rotary embedding.
-struct Constant {
-  TensorSpec tensor;
-  // `sequence`: the longest sequence of this use (the rotary scalings dynamic and longrope depend on it).
-  std::function<std::vector<double>(std::int64_t sequence)> values;
-  // The same as the tensor's bytes.
-  std::vector<std::byte> bytes(std::int64_t sequence) const;
-};
 
 class Chunk {
  public:
@@ -48,8 +26,11 @@ class Chunk {
   // Declared memory of one microbatch in flight, in bytes.
   std::size_t saved_bytes() const;
   std::size_t stash_bytes() const;
-  // Residual stream between chunks, this rank's rows of it: [T, hidden].
+  // Residual stream between chunks, this rank's rows of it: [T, hidden]. A microbatch whose rows end early
+  // has fewer.
   TensorSpec boundary() const;
+  // The rows of a boundary that a microbatch has; none of none.
+  TensorView rows_of(const nn::BatchView& batch, TensorView boundary) const;
 
   const std::vector<Constant>& constants() const { return constants_; }
   // Memory of the constants, filled by the caller, before the first pass.
@@ -59,14 +40,13 @@ class Chunk {
   class Slot {
     friend class Chunk;
     std::vector<nn::Saved> blocks_;
-    TensorView head_;  // input of the head; after forward its gradient
+    TensorView head_;        // input of the head; after forward its gradient
+    std::int64_t rows_ = 0;  // of the stream in this microbatch
   };
   // `memory`: saved_bytes() bytes; `stash`: stash_bytes() bytes, or none.
   Slot make_slot(TensorView memory, TensorView stash = {}) const;
   // Another stash for the backward pass that is about to come.
   void set_stash(Slot& slot, TensorView stash) const;
-  // Where the input of a chunk without embedding belongs: a receive may write there.
-  TensorView input(const Slot& slot) const;
 
   // Training. `in`: the stream from the chunk before (none with embedding); `out`: the stream to the next
   // (none with head). With head, the loss is added to pass.state and the gradients of head and final norm are
@@ -101,7 +81,7 @@ class Chunk {
   std::unique_ptr<nn::Embedding> embedding_;
   std::vector<std::unique_ptr<nn::Block>> blocks_;
   std::vector<nn::ActivationTable> tables_;
-  std::unique_ptr<nn::LmHead> head_;
+  std::unique_ptr<nn::Head> head_;
 };
 
 }  // namespace stoa::model

@@ -9,6 +9,14 @@ namespace stoa::model {
 using config::EnumName;
 using config::Section;
 
+std::span<const EnumName<ModelKind>> enum_names(ModelKind) {
+  static constexpr std::array<EnumName<ModelKind>, 2> kNames{{
+      {"gpt", ModelKind::kGpt},
+      {"bert", ModelKind::kBert},
+  }};
+  return kNames;
+}
+
 std::span<const EnumName<PositionEmbedding>> enum_names(PositionEmbedding) {
   static constexpr std::array<EnumName<PositionEmbedding>, 3> kNames{{
       {"learned_absolute", PositionEmbedding::kLearnedAbsolute},
@@ -211,6 +219,7 @@ void declare_recompute(Section<RecomputeConfig>& s) {
 
 void declare(Section<ModelConfig>& s) {
   using C = ModelConfig;
+  s.field("kind", &C::kind).help("Kind of model: decoders of the GPT family, or encoders (BERT, RoBERTa).");
   s.field("num_layers", &C::num_layers).range(1, kMaxLayers).help("Transformer layers.");
   s.field("hidden_size", &C::hidden_size).range(1, kMaxSize).help("Width of the residual stream.");
   s.field("ffn_hidden_size", &C::ffn_hidden_size)
@@ -308,6 +317,7 @@ void declare(Section<ModelConfig>& s) {
   s.field("seed", &C::seed)
       .range(0, 9007199254740992.0)
       .help("Seed of initial weights, data order and dropout.");
+  s.section("bert", &C::bert, declare_bert, "Of models of kind bert.");
   s.section("", &C::moe, declare_moe);
   s.section("", &C::recompute, declare_recompute);
 
@@ -322,6 +332,23 @@ void declare(Section<ModelConfig>& s) {
               "encoder_seq_length", "max_position_embeddings"},
              [](const C& c) { validate(c); });
 }
+
+namespace {
+
+// Options of decoders that encoders do not have.
+void validate_bert(const ModelConfig& c) {
+  require<ConfigError>(c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
+                       "kind bert has learned positions: leave out position_embedding_type");
+  require<ConfigError>(c.bias == BiasKind::kAll,
+                       "kind bert has biases in every linear layer: leave out bias");
+  require<ConfigError>(c.share_embeddings_and_output_weights,
+                       "the head of kind bert is tied to the token embedding: leave out "
+                       "share_embeddings_and_output_weights");
+  require<ConfigError>(!c.window_size, "kind bert has no sliding window: leave out window_size");
+  require<ConfigError>(!c.moe.num_moe_experts, "kind bert has no experts: leave out num_moe_experts");
+}
+
+}  // namespace
 
 void validate(const ModelConfig& c) {
   require<ConfigError>(
@@ -354,6 +381,7 @@ void validate(const ModelConfig& c) {
     require<ConfigError>(c.rope_scaling.type == RopeScaling::kDefault,
                          "rope_scaling counts only with position_embedding_type rope");
   }
+  if (c.kind == ModelKind::kBert) validate_bert(c);
   validate(c.moe, c.num_layers);
   require<ConfigError>(!c.moe.num_moe_experts || c.bias != BiasKind::kAll,
                        "experts have no biases: give bias none or qkv with num_moe_experts");

@@ -1,4 +1,4 @@
-// Configuration of the GPT family: the keys of NeMo and Megatron under `model`.
+// Configuration of a model: the keys of NeMo and Megatron under `model`.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "config/schema.h"
+#include "model/bert_config.h"
 #include "model/moe_config.h"
 
 namespace stoa::model {
 
+enum class ModelKind { kGpt, kBert };
 enum class PositionEmbedding { kLearnedAbsolute, kRope, kNone };
 enum class Normalization { kLayerNorm, kRmsNorm };
 // kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last three are gated: act(gate) *
@@ -22,6 +24,7 @@ enum class RopeScaling { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongrope 
 enum class RecomputeGranularity { kNone, kSelective, kFull };
 enum class RecomputeMethod { kUniform, kBlock };
 
+std::span<const config::EnumName<ModelKind>> enum_names(ModelKind);
 std::span<const config::EnumName<PositionEmbedding>> enum_names(PositionEmbedding);
 std::span<const config::EnumName<Normalization>> enum_names(Normalization);
 std::span<const config::EnumName<Activation>> enum_names(Activation);
@@ -58,6 +61,7 @@ struct RecomputeConfig {
 inline constexpr std::int64_t kVocabWithoutTokenizer = 50257;
 
 struct ModelConfig {
+  ModelKind kind = ModelKind::kGpt;
   std::int64_t num_layers = 12;
   std::int64_t hidden_size = 768;
   std::optional<std::int64_t> ffn_hidden_size;  // see ffn_size()
@@ -98,6 +102,7 @@ struct ModelConfig {
   std::int64_t make_vocab_size_divisible_by = 128;  // padding in memory only, never in files or results
   std::int64_t seed = 1234;
 
+  BertConfig bert;  // kind bert
   MoeConfig moe;
   RecomputeConfig recompute;
 

@@ -12,7 +12,7 @@ namespace {
 using testing::Batch;
 using testing::Model;
 
-enum Kind { kGpt2, kLlama, kExperts };
+enum Kind { kGpt2, kLlama, kExperts, kBert, kBertNoDropout };
 
 ModelConfig config_of(int kind) {
   ModelConfig c;
@@ -26,7 +26,9 @@ ModelConfig config_of(int kind) {
   c.hidden_dropout = 0.1;
   c.attention_dropout = 0.1;
   c.embedding_dropout = 0.1;
-  if (kind == kGpt2) return c;
+  if (kind == kBert || kind == kBertNoDropout) c.kind = ModelKind::kBert;
+  if (kind == kBertNoDropout) c.hidden_dropout = c.embedding_dropout = 0;
+  if (kind == kGpt2 || kind == kBert || kind == kBertNoDropout) return c;
   c.position_embedding_type = PositionEmbedding::kRope;
   c.normalization = Normalization::kRmsNorm;
   c.activation = Activation::kSwiglu;
@@ -72,6 +74,12 @@ constexpr Setting kSettings[] = {{"fp64", {DType::kF64, DType::kF64}},
                                  {"cpu_fp16", {DType::kF16, DType::kF16}, true},
                                  {"cpu_bf16_fp32_stream", {DType::kBF16, DType::kF32}, true}};
 
+// Two rows of 8 tokens for the kind of model.
+Batch rows_for(const ModelConfig& config, std::uint64_t seed) {
+  if (config.kind == ModelKind::kBert) return Batch::masked({8, 8}, 8, 19, seed);
+  return Batch(2, testing::ids(16, 19, seed), testing::ids(16, 19, seed + 1));
+}
+
 Outcome run(const ModelConfig& config, const Setting& setting, const Way& way) {
   ChunkOptions o;
   o.layers = config.num_layers;
@@ -83,8 +91,7 @@ Outcome run(const ModelConfig& config, const Setting& setting, const Way& way) {
   model.initialize_all(way.seed);
   std::vector<Batch> batches;
   for (std::uint64_t i = 0; i < 3; ++i) {
-    batches.emplace_back(2, testing::ids(16, 19, way.seed + 10 * i),
-                         testing::ids(16, 19, way.seed + 10 * i + 1));
+    batches.push_back(rows_for(config, way.seed + 10 * i));
     batches.back().first_sample = static_cast<std::int64_t>(2 * i);
   }
   Outcome out;
@@ -167,7 +174,7 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
     o.recompute.level = level;
     Model model(gpt, o, setting().machine());
     model.initialize_all(3);
-    Batch batch(2, testing::ids(16, 19, 1), testing::ids(16, 19, 2));
+    Batch batch = rows_for(c, 1);
     model.step(batch);
     const auto expected = model.gradient_bytes();
     const auto& table = model.chunk.tables()[0];
@@ -196,12 +203,61 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
 }
 
 std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, int>>& test) {
-  static constexpr const char* kKinds[] = {"gpt2_", "llama_", "experts_"};
+  static constexpr const char* kKinds[] = {"gpt2_", "llama_", "experts_", "bert_", "bert_no_dropout_"};
   return std::string(kKinds[std::get<0>(test.param)]) + kSettings[std::get<1>(test.param)].name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Equality,
-                         ::testing::Combine(::testing::Range(0, 3), ::testing::Range(0, 8)), name_of_case);
+                         ::testing::Combine(::testing::Range(0, 5), ::testing::Range(0, 8)), name_of_case);
+
+// Rows that end early: a microbatch of fewer tokens than memory was declared for is the same microbatch.
+TEST(Padding, RoomForMoreTokensChangesNoBit) {
+  const Gpt gpt = resolve_gpt(config_of(kBert));
+  std::vector<std::vector<std::vector<std::byte>>> gradients;
+  for (const std::int64_t room : {11, 16}) {
+    ChunkOptions o;
+    o.layers = 5;
+    o.precision = {DType::kBF16, DType::kF32};
+    o.tokens = room;
+    Model model(gpt, o, testing::cpu());
+    model.initialize_all(3);
+    Batch batch = Batch::masked({8, 3}, 8, 19, 1);
+    ASSERT_TRUE(std::isfinite(model.step(batch)));
+    gradients.push_back(model.gradient_bytes());
+  }
+  EXPECT_EQ(gradients[0], gradients[1]);
+}
+
+// Dropout follows the place of a token in its row, not in the microbatch.
+TEST(Padding, RowsAreWhatTheyAreAlone) {
+  ModelConfig config = config_of(kBert);
+  config.bert.binary_head = false;
+  const Gpt gpt = resolve_gpt(config);
+  ChunkOptions o;
+  o.layers = 5;
+  o.precision = testing::fp64();
+  o.tokens = 16;
+  Model together(gpt, o, testing::reference()), apart(gpt, o, testing::reference());
+  Batch both = Batch::masked({3, 6}, 8, 19, 1);
+  std::vector<Batch> rows;
+  for (std::int64_t r = 0; r < 2; ++r) {
+    const std::int32_t begin = both.row_begin[static_cast<std::size_t>(r)],
+                       end = both.row_begin[static_cast<std::size_t>(r) + 1];
+    Batch row = Batch::masked({end - begin}, 8, 19, 1);
+    row.first_sample = row.sample[0] = r;
+    std::copy(both.tokens.begin() + begin, both.tokens.begin() + end, row.tokens.begin());
+    std::copy(both.types.begin() + begin, both.types.begin() + end, row.types.begin());
+    std::copy(both.labels.begin() + begin, both.labels.begin() + end, row.labels.begin());
+    for (std::size_t i = 0; i < row.masked_labels.size(); ++i)
+      row.masked_labels[i] = row.labels[static_cast<std::size_t>(row.masked_rows[i])];
+    rows.push_back(row);
+  }
+  together.initialize_all(3), apart.initialize_all(3);
+  EXPECT_NEAR(together.step(both), apart.step(rows), 1e-13);
+  const auto a = together.canonical("layers.0.attention.q.weight", true),
+             b = apart.canonical("layers.0.attention.q.weight", true);
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-13);
+}
 
 // Two chunks of a pipeline give the loss of one, and the same gradients.
 TEST(Pipeline, TwoChunksAreOneModel) {

@@ -6,7 +6,6 @@
 #include "model/chunk.h"
 
 namespace stoa::model {
-namespace {
 
 nn::NormOptions norm_options(const ModelConfig& c) {
   return {c.normalization == Normalization::kRmsNorm ? ops::NormKind::kRmsNorm : ops::NormKind::kLayerNorm,
@@ -33,6 +32,8 @@ ops::ActivationKind activation_kind(Activation activation) {
   }
   fail<InternalError>("unknown activation");
 }
+
+namespace {
 
 nn::RopeKind rope_kind(RopeScaling scaling) {
   switch (scaling) {
@@ -95,29 +96,33 @@ Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
   return gpt;
 }
 
-nn::EmbeddingOptions embedding_options(const Gpt& gpt, const parallel::TensorPlace& place) {
+nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
+                                       const parallel::TensorPlace& place) {
   const ModelConfig& c = gpt.config;
   return {
       .vocabulary = gpt.vocabulary,
       .padded_vocabulary = gpt.padded_vocabulary,
       .hidden = c.hidden_size,
       .positions = c.position_embedding_type == PositionEmbedding::kLearnedAbsolute ? c.max_positions() : 0,
+      .first_position = 0,
+      .token_types = 0,
+      .norm = {},
       .dropout = static_cast<float>(c.embedding_dropout),
       .deviation = c.init_method_std,
+      .precision = precision,
       .place = place};
 }
 
 nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const parallel::TensorPlace& place) {
   const ModelConfig& c = gpt.config;
-  return {.vocabulary = gpt.vocabulary,
-          .padded_vocabulary = gpt.padded_vocabulary,
-          .hidden = c.hidden_size,
-          .norm = norm_options(c),
-          .deviation = c.init_method_std,
-          .precision = precision,
-          .place = place,
-          .smoothing = c.label_smoothing,
-          .z_weight = c.z_loss_coeff};
+  return {.output = {.vocabulary = gpt.vocabulary,
+                     .padded_vocabulary = gpt.padded_vocabulary,
+                     .hidden = c.hidden_size,
+                     .bias = false,
+                     .deviation = c.init_method_std,
+                     .precision = precision,
+                     .place = place},
+          .norm = norm_options(c)};
 }
 
 std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {

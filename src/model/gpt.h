@@ -22,13 +22,16 @@ struct Gpt {
 Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary = 0);
 
 // `place`: where this rank stands in its tensor-parallel group.
-nn::EmbeddingOptions embedding_options(const Gpt& gpt, const parallel::TensorPlace& place);
+nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
+                                       const parallel::TensorPlace& place);
 nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const parallel::TensorPlace& place);
 // `rope_table`: index of the chunk's constant, -1 without rotary embedding.
 nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
                                           int rope_table, const parallel::TensorPlace& place);
 // What a tensor-parallel group splits, for parallel::check_split; `tokens` of a microbatch, 0 when not known.
 parallel::TensorSplit tensor_split(const Gpt& gpt, std::int64_t tokens);
+nn::NormOptions norm_options(const ModelConfig& config);
+ops::ActivationKind activation_kind(Activation activation);
 // None unless position_embedding_type is rope.
 std::optional<nn::RopeOptions> rope_options(const ModelConfig& config);
 // Keys visible to a query of this layer; 0: all before it.

@@ -34,6 +34,14 @@ ModelConfig llama() {
   return c;
 }
 
+ModelConfig bert() {
+  ModelConfig c = tiny();
+  c.kind = ModelKind::kBert;
+  c.activation = Activation::kGelu;
+  c.layernorm_epsilon = 1e-12;
+  return c;
+}
+
 ChunkOptions options_for(const ModelConfig& c, std::int64_t rows) {
   ChunkOptions o;
   o.layers = c.num_layers;
@@ -100,6 +108,15 @@ std::vector<Case> cases() {
   c.config.moe.moe_shared_expert_intermediate_size = 5;
   c.config.moe.moe_dense_layers = {0};
   out.push_back(c);
+  out.push_back({"bert", bert()});
+  c = {"bert_dropout_no_sentences", bert()};
+  c.config.bert.binary_head = false;
+  c.config.bert.num_token_types = 0;
+  c.config.bert.first_position = 2;
+  c.config.hidden_dropout = 0.2;
+  c.config.attention_dropout = 0.3;
+  c.config.embedding_dropout = 0.1;
+  out.push_back(c);
   c = {"packed", llama()};
   c.documents = {2, 3, 1};
   out.push_back(c);
@@ -121,8 +138,10 @@ TEST_P(Gradient, EqualsCentralDifferences) {
     for (std::int64_t i = 0; i < view.elements(); ++i)
       view.as<double>()[i] += 0.2 * philox_normal(key, static_cast<std::uint64_t>(i));
   }
-  Batch batch(2, testing::ids(12, 11, 1), testing::ids(12, 11, 2), GetParam().documents);
-  batch.mask[3] = batch.mask[8] = 0;
+  const bool masked = config.kind == ModelKind::kBert;
+  Batch batch = masked ? Batch::masked({6, 4}, 6, 11, 1)
+                       : Batch(2, testing::ids(12, 11, 1), testing::ids(12, 11, 2), GetParam().documents);
+  if (!masked) batch.mask[3] = batch.mask[8] = 0;
   const double loss = model.step(batch);
   ASSERT_TRUE(std::isfinite(loss));
   // Gradients first: the steps of the differences overwrite them.
@@ -134,8 +153,8 @@ TEST_P(Gradient, EqualsCentralDifferences) {
     const auto& gradient = analytic[tensor.name];
     double norm = 0;
     for (const double g : gradient) norm += g * g;
-    EXPECT_TRUE(norm > 0 || tensor.name.ends_with("k.bias"))
-        << tensor.name;  // softmax does not see a bias of k
+    // Softmax does not see a bias of k.
+    EXPECT_TRUE(norm > 0 || tensor.name.ends_with("k.bias")) << tensor.name;
     const std::int64_t stride = std::max<std::int64_t>(1, view.elements() / 5);
     for (std::int64_t i = 0; i < view.elements(); i += stride) {
       constexpr double kStep = 1e-5;
@@ -166,13 +185,15 @@ struct MixedCase {
 class MixedGradient : public ::testing::TestWithParam<MixedCase> {};
 
 TEST_P(MixedGradient, PredictsTheChangeOfTheLoss) {
-  for (const ModelConfig& config : {tiny(), llama()}) {
+  for (const ModelConfig& config : {tiny(), llama(), bert()}) {
     const Gpt gpt = resolve_gpt(config);
     ChunkOptions options = options_for(config, 2);
     options.precision = GetParam().precision;
     Model model(gpt, options, GetParam().cpu ? testing::cpu() : testing::reference());
     model.initialize_all(5);
-    Batch batch(2, testing::ids(12, 11, 1), testing::ids(12, 11, 2));
+    Batch batch = config.kind == ModelKind::kBert
+                      ? Batch::masked({6, 4}, 6, 11, 1)
+                      : Batch(2, testing::ids(12, 11, 1), testing::ids(12, 11, 2));
     ASSERT_TRUE(std::isfinite(model.step(batch)));
     const auto tensors = canonical_tensors(gpt);
     std::map<std::string, std::vector<double>> gradient;

@@ -59,6 +59,13 @@ std::vector<Case> cases() {
   c.config.qk_layernorm = true;
   c.config.num_query_groups = 2;
   out.push_back(c);
+  for (const double dropout : {0.0, 0.2}) {
+    c = {dropout > 0 ? "bert_dropout" : "bert", gpt2()};
+    c.config.kind = ModelKind::kBert;
+    c.config.bert.first_position = dropout > 0 ? 2 : 0;
+    c.config.hidden_dropout = c.config.attention_dropout = c.config.embedding_dropout = dropout;
+    out.push_back(c);
+  }
   c = {"packed_window_untied", llama(2)};
   c.config.window_size = 2;
   c.config.qk_layernorm = true;
@@ -131,16 +138,21 @@ Outcome run(const Case& what, const Setting& setting) {
         for (std::int64_t i = 0; i < view.elements(); ++i)
           view.as<double>()[i] += 0.2 * philox_normal(key, static_cast<std::uint64_t>(piece.begin + i));
       }
+    const bool masked = what.config.kind == ModelKind::kBert;
     std::vector<Batch> batches;
     for (std::uint64_t i = 0; i < 2; ++i) {
-      batches.emplace_back(kRows, testing::ids(kRows * kLength, 19, 10 * i + 1),
-                           testing::ids(kRows * kLength, 19, 10 * i + 2), what.documents);
+      batches.push_back(masked ? Batch::masked({7, 5}, kLength, 19, 10 * i + 1)
+                               : Batch(kRows, testing::ids(kRows * kLength, 19, 10 * i + 1),
+                                       testing::ids(kRows * kLength, 19, 10 * i + 2), what.documents));
       batches.back().first_sample = static_cast<std::int64_t>(i) * kRows;
       for (auto& s : batches.back().sample) s += batches.back().first_sample;
     }
-    batches[0].mask[3] = batches[1].mask[8] = 0;
-    batches[0].labels[3] = -100;
-    for (auto& batch : batches) batch.cut(context);
+    if (!masked) {
+      batches[0].mask[3] = batches[1].mask[8] = 0;
+      batches[0].labels[3] = -100;
+    }
+    if (!masked)
+      for (auto& batch : batches) batch.cut(context);
     double loss = model.step(batches, setting.split);
     auto& group = contexts[static_cast<std::size_t>(rank)].along(parallel::Axis::kContext);
     InlineStream stream;
@@ -157,8 +169,9 @@ Outcome run(const Case& what, const Setting& setting) {
     model.chunk.infer(pass, {}, outputs);
 
     const std::lock_guard lock(mutex);
-    out.token_losses.resize(kRows * kLength, std::nan(""));
-    const auto tokens = parallel::local_tokens(context, kRows, kLength);
+    auto tokens = parallel::local_tokens(context, kRows, kLength);
+    if (masked) tokens.resize(batches[1].masked_labels.size());  // losses are those of the masked ones
+    out.token_losses.resize(masked ? tokens.size() : kRows * kLength, std::nan(""));
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       double& to = out.token_losses[static_cast<std::size_t>(tokens[i])];
       const double from = outputs.losses.as<double>()[i];
@@ -216,6 +229,7 @@ class ContextParallel : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ContextParallel, IsTheModelOfOneRank) {
   using parallel::ContextKind;
+  if (GetParam().config.kind == ModelKind::kBert) GTEST_SKIP() << "refused: rows end early";
   const Outcome one = run(GetParam(), {});
   struct Ways {
     parallel::ContextPlace context;

@@ -17,6 +17,16 @@
 
 namespace stoa::model::testing {
 
+// Pseudo-random ids below `vocabulary`.
+inline std::vector<std::int32_t> ids(std::int64_t count, std::int64_t vocabulary, std::uint64_t seed) {
+  const PhiloxKey key = philox_key(seed, RandomPurpose::kTest, "ids");
+  std::vector<std::int32_t> out;
+  for (std::int64_t i = 0; i < count; ++i)
+    out.push_back(static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i)) %
+                                            static_cast<std::uint32_t>(vocabulary)));
+  return out;
+}
+
 // Rows of tokens with labels; documents of a row attend to themselves alone.
 struct Batch {
   std::int64_t rows = 1, length = 0, first_sample = 0;
@@ -25,6 +35,10 @@ struct Batch {
   std::vector<std::int64_t> sample;
   std::int64_t longest = 0;
   double valid = -1;  // tokens of the global batch; -1: those of the mask
+
+  // Of a masked language model.
+  std::vector<std::int32_t> types, row_begin, masked_rows, places, masked_labels, sentence_labels;
+  std::vector<float> masked_mask, sentence_weights;
 
   // Of a rank of a context-parallel group.
   parallel::ContextPlace context;
@@ -58,6 +72,11 @@ struct Batch {
     }
     q_begin.push_back(at);
   }
+
+  // Rows for a masked language model: of so many tokens each, padding removed; two of every five tokens are
+  // to be predicted, never the first of a row.
+  static Batch masked(const std::vector<std::int64_t>& lengths, std::int64_t length, std::int64_t vocabulary,
+                      std::uint64_t seed);
 
   // Keeps the tokens of one rank.
   void cut(const parallel::ContextPlace& place) {
@@ -101,6 +120,12 @@ struct Batch {
     out.segments.position = of(position);
     out.segments.count = static_cast<std::int64_t>(k_begin.size());
     out.segments.longest_q = out.segments.longest_k = longest;
+    if (!types.empty()) {
+      out.token_types = of(types);
+      out.row_begin = row_begin;
+      out.masked = {of(masked_rows), of(places),          of(masked_labels),
+                    of(masked_mask), of(sentence_labels), of(sentence_weights)};
+    }
     if (!context.split()) return out;
     out.context = context;
     out.to_attention = of(order.to_attention);
@@ -112,6 +137,41 @@ struct Batch {
     return out;
   }
 };
+
+inline Batch Batch::masked(const std::vector<std::int64_t>& lengths, std::int64_t length,
+                           std::int64_t vocabulary, std::uint64_t seed) {
+  const std::int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  Batch out(1, ids(tokens, vocabulary, seed), ids(tokens, vocabulary, seed + 1), lengths);
+  out.rows = static_cast<std::int64_t>(lengths.size());
+  out.length = length;
+  out.row_begin = out.q_begin;
+  out.types = ids(tokens, 2, seed + 2);
+  out.places.assign(static_cast<std::size_t>(tokens), -1);
+  std::fill(out.mask.begin(), out.mask.end(), 0.0f);
+  for (std::size_t r = 0; r < lengths.size(); ++r) {
+    out.sample[r] = out.first_sample + static_cast<std::int64_t>(r);
+    out.position[r] = 0;
+    for (std::int32_t t = out.row_begin[r] + 1; t < out.row_begin[r + 1]; ++t) {
+      if ((t - out.row_begin[r]) % 5 > 1) continue;
+      out.places[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(out.masked_rows.size());
+      out.masked_rows.push_back(t);
+      out.masked_labels.push_back(out.labels[static_cast<std::size_t>(t)]);
+      out.masked_mask.push_back(1);
+      out.mask[static_cast<std::size_t>(t)] = 1;
+    }
+  }
+  for (std::size_t r = 0; r < lengths.size(); ++r) {
+    out.places[static_cast<std::size_t>(out.row_begin[r])] =
+        static_cast<std::int32_t>(out.masked_rows.size());
+    out.masked_rows.push_back(out.row_begin[r]);
+    out.sentence_labels.push_back(static_cast<std::int32_t>((seed + r) % 2));
+  }
+  for (auto& place : out.places)
+    if (place < 0) place = static_cast<std::int32_t>(out.masked_rows.size());
+  out.sentence_weights.assign(
+      lengths.size(), static_cast<float>(out.masked_labels.size()) / static_cast<float>(lengths.size()));
+  return out;
+}
 
 // A backend and the workers that it runs on.
 struct Machine {
@@ -341,15 +401,5 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
 };
 
 inline nn::Precision fp64() { return {DType::kF64, DType::kF64}; }
-
-// Pseudo-random ids below `vocabulary`.
-inline std::vector<std::int32_t> ids(std::int64_t count, std::int64_t vocabulary, std::uint64_t seed) {
-  const PhiloxKey key = philox_key(seed, RandomPurpose::kTest, "ids");
-  std::vector<std::int32_t> out;
-  for (std::int64_t i = 0; i < count; ++i)
-    out.push_back(static_cast<std::int32_t>(philox_word(key, static_cast<std::uint64_t>(i)) %
-                                            static_cast<std::uint32_t>(vocabulary)));
-  return out;
-}
 
 }  // namespace stoa::model::testing

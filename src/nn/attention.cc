@@ -145,6 +145,7 @@ void SelfAttention::append(Pass& pass, TensorView rows, TensorView cache) const 
 
 ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
   ops::AttentionOptions out;
+  out.causal = options_.causal;
   out.window = options_.window;
   out.scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
   out.first_head = part_.heads.begin;

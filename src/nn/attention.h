@@ -1,4 +1,4 @@
-// Causal self-attention: fused q, k, v projection; norm of q and k per head (optional); rotary embedding
+// Self-attention: fused q, k, v projection; norm of q and k per head (optional); rotary embedding
 // (optional); core attention; output projection. With a KV cache in the pass, new keys and values are
 // appended and the cache is attended.
 #pragma once
@@ -18,6 +18,7 @@ struct SelfAttentionOptions {
   std::int64_t hidden = 0, heads = 0, groups = 0, head_size = 0;
   bool bias = true, output_bias = true;
   std::optional<NormOptions> qk_norm;
+  bool causal = true;       // a query sees no later keys
   int rope_table = -1;      // index in Pass::constants; -1: no rotary embedding
   std::int64_t window = 0;  // keys visible to a query, itself included; 0: all
   float dropout = 0;

@@ -10,7 +10,7 @@
 namespace stoa::nn {
 
 // Dropout of rows of this microbatch. Where a rank holds several runs of consecutive tokens (context
-// parallelism), an operation is run on each of them.
+// parallelism, rows of different lengths), an operation is run on each of them.
 struct DropoutRows {
   ops::Dropout dropout;              // of the first token of the batch; p = 0: none
   const BatchView* batch = nullptr;  // where there is dropout
@@ -19,20 +19,23 @@ struct DropoutRows {
   // Calls f(first row, rows, dropout) for every run of `rows` rows.
   template <class F>
   void each(std::int64_t rows, F&& f) const {
-    if (dropout.p == 0 || !batch->context.split()) {
+    if (dropout.p == 0 || (!batch->context.split() && batch->row_begin.empty())) {
       ops::Dropout run = dropout;
       run.first_token += first_row;
       return f(std::int64_t{0}, rows, run);
     }
-    parallel::for_each_run(batch->context, batch->rows, batch->length,
-                           [&](std::int64_t begin, std::int64_t count, std::int64_t global) {
-                             const std::int64_t first = std::max(begin, first_row),
-                                                end = std::min(begin + count, first_row + rows);
-                             if (first >= end) return;
-                             ops::Dropout run = dropout;
-                             run.first_token += global + first - begin;
-                             f(first - first_row, end - first, run);
-                           });
+    const auto piece = [&](std::int64_t begin, std::int64_t count, std::int64_t global) {
+      const std::int64_t first = std::max(begin, first_row), end = std::min(begin + count, first_row + rows);
+      if (first >= end) return;
+      ops::Dropout run = dropout;
+      run.first_token += global + first - begin;
+      f(first - first_row, end - first, run);
+    };
+    if (batch->context.split())
+      return parallel::for_each_run(batch->context, batch->rows, batch->length, piece);
+    for (std::size_t r = 0; r + 1 < batch->row_begin.size(); ++r)
+      piece(batch->row_begin[r], batch->row_begin[r + 1] - batch->row_begin[r],
+            static_cast<std::int64_t>(r) * batch->length);
   }
 };
 

@@ -24,7 +24,19 @@ ParamSpec vocabulary_matrix(std::string name, std::int64_t vocabulary, std::int6
 
 Embedding::Embedding(const EmbeddingOptions& options)
     : options_(options),
-      part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)) {}
+      part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)) {
+  require<InternalError>(options.token_types == 0 || options.norm, "types of tokens are added by the norm");
+  if (options.norm)
+    norm_.emplace("embedding.norm", *options.norm, options.hidden, options.place,
+                  options.place.splits_stream());
+}
+
+ParamSpec Embedding::whole_table(const char* name, std::int64_t rows) const {
+  ParamSpec spec = vocabulary_matrix(name, rows, rows, options_.hidden, options_.deviation, {});
+  spec.shard.pieces[0].shared = options_.place.split();
+  spec.shard.pieces[0].first_copy = options_.place.rank == 0;
+  return spec;
+}
 
 void Embedding::declare(ParamList& params, bool tied_apart) {
   const auto& o = options_;
@@ -32,24 +44,44 @@ void Embedding::declare(ParamList& params, bool tied_apart) {
                                        o.deviation, o.place);
   if (tied_apart) tokens.grad_partial_over.push_back(parallel::Axis::kPipeline);
   tokens_ = params.add(std::move(tokens));
-  if (o.positions == 0) return;
-  ParamSpec positions =
-      vocabulary_matrix("embedding.positions.weight", o.positions, o.positions, o.hidden, o.deviation, {});
-  positions.shard.pieces[0].shared = o.place.split();  // every rank sees every position: gradients are whole
-  positions.shard.pieces[0].first_copy = o.place.rank == 0;
-  positions_ = params.add(std::move(positions));
+  // Every rank sees every position: gradients are whole. Of types it sees those of its rows of the stream.
+  if (o.positions > 0) positions_ = params.add(whole_table("embedding.positions.weight", o.positions));
+  if (o.token_types > 0) {
+    ParamSpec types = whole_table("embedding.types.weight", o.token_types);
+    if (o.place.splits_stream()) types.grad_partial_over.push_back(parallel::Axis::kTensor);
+    types_ = params.add(std::move(types));
+  }
+  if (norm_) norm_->declare(params);
 }
 
 TensorView Embedding::ids_of(TensorView table) const {
   return options_.place.split() ? table.slice(0, part_.ids.count) : table;
 }
 
+TensorView Embedding::positions_of(TensorView table) const {
+  return table.slice(options_.first_position, options_.positions - options_.first_position);
+}
+
+TensorView Embedding::types_of(const Pass& pass, std::int64_t rows) const {
+  return pass.batch.token_types.slice(options_.place.first_row(pass.batch.tokens.rows()), rows);
+}
+
 DropoutRows Embedding::dropout(const Pass& pass) const {
-  return dropout_of(pass, options_.dropout, RandomPurpose::kEmbeddingDropout, "embedding");
+  return dropout_of(pass, norm_ ? 0 : options_.dropout, RandomPurpose::kEmbeddingDropout, "embedding");
+}
+
+DropoutRows Embedding::normed_dropout(const Pass& pass) const {
+  return dropout_of(pass, options_.dropout, RandomPurpose::kEmbeddingDropout, "embedding", options_.place);
+}
+
+TensorView Embedding::target(Pass& pass, GradId id) const {
+  const GradTarget out = pass.grads->target(id);
+  if (!out.accumulate) ops::run(pass.ops, ops::FillZero{.y = out.tensor});
+  return out.tensor;
 }
 
 // Of every token one rank has the row: the sum over the ranks adds nothing but zeros to it.
-void Embedding::forward(Pass& pass, TensorView out) const {
+void Embedding::add_tables(Pass& pass, TensorView out) const {
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView partial = partial_rows(pass, options_.place, out);
   dropout(pass).each(partial.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
@@ -61,7 +93,7 @@ void Embedding::forward(Pass& pass, TensorView out) const {
                              .y = partial.slice(begin, count)};
     if (positions_) {
       op.positions = pass.batch.positions.slice(begin, count);
-      op.position_table = pass.params.get(positions_.value);
+      op.position_table = positions_of(pass.params.get(positions_.value));
     }
     if (options_.place.split()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary;
     ops::run(pass.ops, op);
@@ -69,16 +101,73 @@ void Embedding::forward(Pass& pass, TensorView out) const {
   add_rows(pass, options_.place, partial, out).wait();
 }
 
+void Embedding::norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const {
+  add_tables(pass, sum);
+  if (!types_) return norm_->forward(pass, sum, normed, stats);
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView table = pass.params.get(types_.value),
+                   types = pass.ops.scratch.allocate(table.dtype, sum.shape);
+  ops::run(pass.ops, ops::EmbeddingForward{.tokens = types_of(pass, sum.rows()),
+                                           .table = table,
+                                           .positions = {},
+                                           .position_table = {},
+                                           .dropout = {},
+                                           .y = types});
+  norm_->add_forward(pass, sum, types, {}, sum, normed, stats);
+}
+
+void Embedding::forward(Pass& pass, TensorView out) const {
+  if (!norm_) return add_tables(pass, out);
+  Scratch::Frame frame(pass.ops.scratch);
+  const DropoutRows dropout = normed_dropout(pass);
+  const TensorView sum = pass.ops.scratch.allocate(out.dtype, out.shape);
+  norm(pass, sum, out, {});
+  if (dropout.dropout.p == 0) return;
+  // Dropout is linear: backward of the mask is the mask.
+  dropout.each(out.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+    ops::run(pass.ops,
+             ops::DropoutBackward{
+                 .dy = out.slice(begin, count), .dropout = run, .dbranch = sum.slice(begin, count)});
+  });
+  ops::run(pass.ops, ops::Cast{.x = sum, .y = out});
+}
+
 void Embedding::backward(Pass& pass, TensorView dout) const {
   Scratch::Frame frame(pass.ops.scratch);
-  // The operation adds single rows: before the first microbatch of a step the others must be zero.
-  const auto target = [&](GradId id) {
-    const GradTarget out = pass.grads->target(id);
-    if (!out.accumulate) ops::run(pass.ops, ops::FillZero{.y = out.tensor});
-    return out.tensor;
-  };
-  const TensorView dy = gather_rows(pass, options_.place, dout).wait(), dtable = ids_of(target(tokens_.grad)),
-                   dpositions = positions_ ? target(positions_.grad) : TensorView();
+  TensorView dstream = dout;
+  if (norm_) {
+    Scratch& scratch = pass.ops.scratch;
+    dstream = scratch.allocate(dout.dtype, dout.shape);
+    Scratch::Frame inner(scratch);
+    const TensorView sum = scratch.allocate(dout.dtype, dout.shape),
+                     stats = scratch.allocate(options_.precision.vectors(), {dout.rows(), 2});
+    norm(pass, sum, dstream, stats);  // the normed rows are not wanted again
+    TensorView dnormed = dout;
+    if (const DropoutRows dropout = normed_dropout(pass); dropout.dropout.p > 0) {
+      dnormed = dstream;
+      dropout.each(dout.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+        ops::run(pass.ops,
+                 ops::DropoutBackward{
+                     .dy = dout.slice(begin, count), .dropout = run, .dbranch = dnormed.slice(begin, count)});
+      });
+    }
+    norm_->backward(
+        pass,
+        {.x = sum, .stats = stats, .dy = dnormed, .dresidual = {}, .dx = sum, .dropout = {}, .dbranch = {}});
+    ops::run(pass.ops, ops::Cast{.x = sum, .y = dstream});
+    if (types_) {
+      ops::run(pass.ops, ops::EmbeddingBackward{.tokens = types_of(pass, dstream.rows()),
+                                                .positions = {},
+                                                .dropout = {},
+                                                .dy = dstream,
+                                                .dtable = target(pass, types_.grad),
+                                                .dposition_table = {}});
+      pass.grads->notify(types_.grad);
+    }
+  }
+  const TensorView dy = gather_rows(pass, options_.place, dstream).wait(),
+                   dtable = ids_of(target(pass, tokens_.grad)),
+                   dpositions = positions_ ? positions_of(target(pass, positions_.grad)) : TensorView();
   dropout(pass).each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
     ops::EmbeddingBackward op{.tokens = pass.batch.tokens.slice(begin, count),
                               .positions = {},

@@ -1,8 +1,13 @@
-// Token embedding with learned positions (optional) and dropout: the start of the residual stream.
+// Token embedding: words, learned positions (optional), types of tokens (optional), norm of their sum
+// (optional), dropout: the start of the residual stream. The sum is made again in the backward pass of the
+// norm.
 #pragma once
+
+#include <optional>
 
 #include "nn/dropout.h"
 #include "nn/module.h"
+#include "nn/norm.h"
 
 namespace stoa::nn {
 
@@ -10,9 +15,13 @@ struct EmbeddingOptions {
   std::int64_t vocabulary = 0;         // without padding
   std::int64_t padded_vocabulary = 0;  // rows in memory; those beyond the vocabulary are zero
   std::int64_t hidden = 0;
-  std::int64_t positions = 0;  // learned positions; 0: none
+  std::int64_t positions = 0;       // rows of the table of learned positions; 0: none
+  std::int64_t first_position = 0;  // row of position 0
+  std::int64_t token_types = 0;     // 0: none
+  std::optional<NormOptions> norm;
   float dropout = 0;
   double deviation = 0.02;
+  Precision precision;
   parallel::TensorPlace place;  // ids are split among the ranks of a tensor-parallel group
 };
 
@@ -41,13 +50,27 @@ class Embedding {
   void backward(Pass& pass, TensorView dout) const;
 
  private:
+  // A table that every rank of a tensor-parallel group holds.
+  ParamSpec whole_table(const char* name, std::int64_t rows) const;
   // The rows of ids, without padding where the table is split.
   TensorView ids_of(TensorView table) const;
+  TensorView positions_of(TensorView table) const;
+  // Dropout of all tokens, before the ranks' parts are added: without a norm.
   DropoutRows dropout(const Pass& pass) const;
+  // Dropout of the normed rows of this rank.
+  DropoutRows normed_dropout(const Pass& pass) const;
+  // Sum of words and positions to `out`, this rank's rows of the stream.
+  void add_tables(Pass& pass, TensorView out) const;
+  // That, with types added, and its norm (none: not wanted).
+  void norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const;
+  TensorView types_of(const Pass& pass, std::int64_t rows) const;
+  // The operation adds single rows: before the first microbatch of a step the others must be zero.
+  TensorView target(Pass& pass, GradId id) const;
 
   EmbeddingOptions options_;
   VocabularyPart part_;
-  Param tokens_, positions_;
+  std::optional<Norm> norm_;
+  Param tokens_, positions_, types_;
 };
 
 }  // namespace stoa::nn

@@ -2,91 +2,28 @@
 
 #include <algorithm>
 
-#include "nn/tensor_rows.h"
 #include "ops/loss.h"
 
 namespace stoa::nn {
 
-LmHead::LmHead(LmHeadOptions options)
-    : options_(options),
-      part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)),
-      norm_("final_norm", options.norm, options.hidden, options.place, options.place.splits_stream()) {}
-
-ParamSpec LmHead::matrix(std::string name) const {
-  const auto& o = options_;
-  return vocabulary_matrix(std::move(name), o.vocabulary, o.padded_vocabulary, o.hidden, o.deviation,
-                           o.place);
-}
+LmHead::LmHead(const LmHeadOptions& options)
+    : options_(options.output),
+      norm_("final_norm", options.norm, options_.hidden, options_.place, options_.place.splits_stream()),
+      output_(options_) {}
 
 void LmHead::declare(ParamList& params, ParamId tied) {
   norm_.declare(params);
-  weight_ = tied ? params.tie(tied) : params.add(matrix("head.weight"));
+  output_.declare(params, tied);
 }
 
 void LmHead::declare_tied_copy(ParamList& params) {
   norm_.declare(params);
-  ParamSpec spec = matrix("embedding.tokens.weight");
-  spec.grad_partial_over.push_back(parallel::Axis::kPipeline);
-  weight_ = params.add(std::move(spec));
-}
-
-std::int64_t LmHead::largest_piece(DType type) const {
-  const std::int64_t row = part_.rows * static_cast<std::int64_t>(size_of(type));
-  return std::max<std::int64_t>(64, kLogitsBytes / row);
-}
-
-std::int64_t LmHead::piece(std::int64_t tokens, DType type) const {
-  const std::int64_t most = largest_piece(type);
-  const std::int64_t pieces = std::max<std::int64_t>(1, (tokens + most - 1) / most);
-  return (tokens + pieces - 1) / pieces;
-}
-
-void LmHead::loss(Pass& pass, TensorView logits, std::int64_t begin, TensorView losses, bool train) const {
-  const auto& o = options_;
-  const std::int64_t count = logits.rows();
-  const TensorView labels = pass.batch.labels.slice(begin, count),
-                   mask = pass.batch.loss_mask.slice(begin, count), out = losses.slice(begin, count);
-  const TensorView state = train ? pass.state : TensorView();
-  const double smoothing = train ? o.smoothing : 0, z_weight = train ? o.z_weight : 0;
-  if (!o.place.split()) {
-    ops::run(pass.ops, ops::CrossEntropy{.logits = logits,
-                                         .labels = labels,
-                                         .loss_mask = mask,
-                                         .vocabulary = o.vocabulary,
-                                         .gradient = train,
-                                         .state = state,
-                                         .losses = out,
-                                         .smoothing = smoothing,
-                                         .z_weight = z_weight});
-    return;
-  }
-  Scratch::Frame frame(pass.ops.scratch);
-  const TensorView parts = pass.ops.scratch.allocate(out.dtype, {o.place.size, count, 4});
-  const TensorView own = parts.slice(o.place.rank, 1).reshape({count, 4});
-  ops::run(pass.ops, ops::CrossEntropyPart{.logits = logits,
-                                           .labels = labels,
-                                           .first_column = part_.ids.begin,
-                                           .columns = part_.ids.count,
-                                           .part = own});
-  pass.parallel.along(parallel::Axis::kTensor).all_gather(own, parts, pass.ops.stream)->wait();
-  ops::run(pass.ops, ops::CrossEntropyMerge{.logits = train ? logits : TensorView(),
-                                            .labels = labels,
-                                            .loss_mask = mask,
-                                            .parts = parts,
-                                            .first_column = part_.ids.begin,
-                                            .columns = part_.ids.count,
-                                            .vocabulary = o.vocabulary,
-                                            .state = state,
-                                            .losses = out,
-                                            .smoothing = smoothing,
-                                            .z_weight = z_weight});
+  output_.declare_tied_copy(params);
 }
 
 void LmHead::train(Pass& pass, TensorView x) const {
   const auto& o = options_;
   const DType compute = o.precision.compute, vectors = o.precision.vectors();
-  const TensorView w = pass.params.get(weight_.value);
-  const GradTarget target = pass.grads->target(weight_.grad);
   Scratch::Frame frame(pass.ops.scratch);
   Scratch& scratch = pass.ops.scratch;
   const TensorView normed = scratch.allocate(compute, x.shape),
@@ -94,35 +31,13 @@ void LmHead::train(Pass& pass, TensorView x) const {
   norm_.forward(pass, x, normed, stats);
   pass.show("final_norm", ".output", normed);
   const TensorView all = gather_rows(pass, o.place, normed).wait();
-  const std::int64_t tokens = all.rows(), step = piece(tokens, compute);
-  const TensorView losses = scratch.allocate(vectors, {tokens});
-  std::vector<InFlight> sums;
-  {
-    Scratch::Frame inner(scratch);
-    const TensorView block = scratch.allocate(compute, {step, part_.rows});
-    for (std::int64_t begin = 0; begin < tokens; begin += step) {
-      const std::int64_t count = std::min(step, tokens - begin);
-      const TensorView h = all.slice(begin, count), logits = block.slice(0, count);
-      ops::run(pass.ops, ops::LinearForward{.x = h, .w = w, .bias = {}, .y = logits});
-      if (pass.probe) pass.probe->logits(logits, begin, o.vocabulary);
-      loss(pass, logits, begin, losses, true);
-      ops::run(pass.ops, ops::LinearBackwardWeight{.x = h,
-                                                   .dy = logits,
-                                                   .dw = target.tensor,
-                                                   .dbias = {},
-                                                   .accumulate = target.accumulate || begin > 0});
-      // The normed rows of this piece have been read for the last time: their gradient takes their place.
-      ops::run(pass.ops, ops::LinearBackwardInput{.dy = logits, .w = w, .dx = h});
-      // Its sum over the ranks is under way while the next piece is computed.
-      if (o.place.split() && !o.place.splits_stream()) sums.push_back(add_rows(pass, o.place, h, h));
-    }
-  }
-  pass.grads->notify(weight_.grad);
-  if (o.place.splits_stream()) sums.push_back(add_rows(pass, o.place, all, normed));
+  const TensorView losses = scratch.allocate(vectors, {all.rows()});
+  output_.train(pass, all, {pass.batch.labels, pass.batch.loss_mask, losses}, true);
+  InFlight sum = o.place.splits_stream() ? add_rows(pass, o.place, all, normed) : InFlight(normed, nullptr);
   pass.show("head", ".losses", losses);
   ops::run(pass.ops,
            ops::SumLosses{.losses = losses, .loss_mask = pass.batch.loss_mask, .state = pass.state});
-  for (auto& sum : sums) sum.wait();
+  sum.wait();
   pass.show_gradient("final_norm", ".output", normed);
   norm_.backward(
       pass, {.x = x, .stats = stats, .dy = normed, .dresidual = {}, .dx = x, .dropout = {}, .dbranch = {}});
@@ -131,7 +46,6 @@ void LmHead::train(Pass& pass, TensorView x) const {
 void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
   const auto& o = options_;
   const DType type = o.precision.vectors();  // logits in full precision: nothing is saved by less
-  const TensorView w = pass.params.get(weight_.value);
   {
     Scratch::Frame frame(pass.ops.scratch);
     Scratch& scratch = pass.ops.scratch;
@@ -141,18 +55,17 @@ void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
       norm_.forward(pass, x, rows, {});
       all = gather_rows(pass, o.place, rows).wait();
     }
-    // Not piece(): fewer tokens may mean larger pieces there, but memory is measured for the most tokens of a
-    // pass.
-    const std::int64_t tokens = losses.rows(), step = std::min(tokens, largest_piece(type));
+    // Fewer tokens must not mean larger pieces: memory is measured for the most tokens of a pass.
+    const std::int64_t tokens = losses.rows(), step = std::min(tokens, output_.largest_piece(type));
     const TensorView normed = all ? TensorView() : scratch.allocate(o.precision.compute, {step, o.hidden});
-    const TensorView block = scratch.allocate(type, {step, part_.rows});
+    const TensorView block = scratch.allocate(type, {step, output_.columns()});
     for (std::int64_t begin = 0; begin < tokens; begin += step) {
       const std::int64_t count = std::min(step, tokens - begin);
       const TensorView h = all ? all.slice(begin, count) : normed.slice(0, count),
                        logits = block.slice(0, count);
       if (!all) norm_.forward(pass, x.slice(begin, count), h, {});
-      ops::run(pass.ops, ops::LinearForward{.x = h, .w = w, .bias = {}, .y = logits});
-      loss(pass, logits, begin, losses, false);
+      output_.project(pass, h, logits);
+      output_.loss(pass, logits, {pass.batch.labels, pass.batch.loss_mask, losses}, begin, false);
     }
   }
   if (pass.state)
@@ -174,8 +87,7 @@ void LmHead::logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows
     norm_.forward(pass, x.slice(rows[i], length), normed.slice(static_cast<std::int64_t>(i), length), {});
     i = end;
   }
-  ops::run(pass.ops,
-           ops::LinearForward{.x = normed, .w = pass.params.get(weight_.value), .bias = {}, .y = logits});
+  output_.project(pass, normed, logits);
 }
 
 }  // namespace stoa::nn

@@ -13,16 +13,32 @@
 
 namespace stoa::nn {
 
-// One microbatch on the device: T = rows * length tokens, row after row; or those of them that this rank of a
-// context-parallel group holds (parallel/context_place.h).
+// What the head of a masked language model reads of a microbatch: M tokens that are to be predicted, and the
+// first token of each of its rows.
+struct MaskedTargets {
+  TensorView rows;              // int32 [M + rows]: local tokens
+  TensorView places;            // int32 [T]: where a token stands in `rows`; M + rows: nowhere
+  TensorView labels;            // int32 [M]
+  TensorView mask;              // fp32 [M]
+  TensorView sentence_labels;   // int32 [rows]
+  TensorView sentence_weights;  // fp32 [rows]: valid tokens per sample of the global batch
+};
+
+// One microbatch on the device: the tokens of its rows, one row after the other; or those of them that this
+// rank of a context-parallel group holds (parallel/context_place.h). T = rows * length, or fewer where rows
+// end early: padding does not reach the device.
 struct BatchView {
   std::int64_t rows = 0, length = 0;
-  std::int64_t first_sample = 0;    // global index of row 0; row i is sample first_sample + i
-  TensorView tokens;                // int32 [T]
-  TensorView labels;                // int32 [T]; none in inference
-  TensorView loss_mask;             // fp32 [T]
-  TensorView positions;             // int32 [T]
-  ops::AttentionSegments segments;  // one per row, or one per document
+  std::int64_t first_sample = 0;  // global index of row 0; row i is sample first_sample + i
+  TensorView tokens;              // int32 [T]
+  TensorView labels;              // int32 [T]; none in inference
+  TensorView loss_mask;           // fp32 [T]
+  TensorView positions;           // int32 [T]
+  TensorView token_types;         // int32 [T]; of models that have types
+  MaskedTargets masked;           // of masked language models
+  // First token of every row, and T; of the host, ascending. None: every row has `length` tokens.
+  std::span<const std::int32_t> row_begin;
+  ops::AttentionSegments segments;  // of all tokens: one per row, or one per document
 
   // Context parallelism; none otherwise.
   parallel::ContextPlace context;

@@ -19,6 +19,7 @@ std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std
 
 std::function<Keep(const ActivationSpec&)> recompute_policy(RecomputeLevel level) {
   return [level](const ActivationSpec& spec) {
+    if (spec.producer == Producer::kCast) return Keep::kRecompute;
     switch (level) {
       case RecomputeLevel::kNone:
         return spec.producer == Producer::kBranch ? Keep::kRecompute : Keep::kSave;

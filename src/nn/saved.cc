@@ -1,11 +1,13 @@
 #include "nn/saved.h"
 
+#include "ops/all.h"
+
 namespace stoa::nn {
 namespace {
 
-TensorView view_at(TensorView block, std::size_t offset, const TensorSpec& spec) {
+TensorView view_at(TensorView block, std::size_t offset, DType type, const Shape& shape) {
   void* data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(block.data) + offset);
-  return TensorView(data, spec.dtype, spec.shape, block.device);
+  return TensorView(data, type, shape, block.device);
 }
 
 }  // namespace
@@ -56,6 +58,7 @@ std::size_t ActivationTable::stash_bytes() const {
 
 Saved::Saved(const ActivationTable& table, TensorView slot, TensorView stash)
     : table_(&table),
+      tokens_(table.activations()[0].tensor.shape[0]),
       slot_(slot),
       stash_(stash),
       made_(table.activations().size()),
@@ -72,15 +75,14 @@ bool Saved::in_place(int activation) const {
 Shape Saved::shape_of(const TensorSpec& spec) const {
   Shape shape = spec.shape;
   // Dimension 0 counts tokens: all of them, or this rank's rows of the stream, as the block's input does.
-  if (tokens_ >= 0) {
-    const std::int64_t declared = table_->activations()[0].tensor.shape[0];
-    shape.set(0, declared == shape[0] ? tokens_ : tokens_ * (shape[0] / declared));
-  }
+  const std::int64_t declared = table_->activations()[0].tensor.shape[0];
+  if (tokens_ != declared) shape.set(0, declared == shape[0] ? tokens_ : tokens_ * (shape[0] / declared));
   return shape;
 }
 
 TensorView Saved::in_slot(int activation) const {
-  return view_at(slot_, table_->offset(activation), table_->activations()[activation].tensor);
+  const TensorSpec& spec = table_->activations()[activation].tensor;
+  return view_at(slot_, table_->offset(activation), spec.dtype, shape_of(spec));
 }
 
 TensorView Saved::get(Pass& pass, int activation) {
@@ -115,23 +117,33 @@ TensorView Saved::input_slot(int activation) const {
   return in_slot(activation);
 }
 
-void Saved::set(int activation, TensorView view) {
+void Saved::set(Pass& pass, int activation, TensorView view) {
   made_[activation] = view;
+  // An input that weight gradients read outlives the pass that made it again.
+  if (const int stash = table_->stash_of(activation); which_ == Which::kInput && stash >= 0) {
+    made_[activation] = get_stash(stash);
+    ops::run(pass.ops, ops::Cast{.x = view, .y = made_[activation]});
+  }
   if (in_place(activation) && view.data == in_slot(activation).data) written_[activation] = true;
 }
 
 TensorView Saved::put_stash(Pass& pass, Which which, int index) {
   if (which == Which::kInput) return get_stash(index);
   const TensorSpec& spec = table_->stash()[index];
-  return pass.ops.scratch.allocate(spec.dtype, spec.shape);
+  return pass.ops.scratch.allocate(spec.dtype, shape_of(spec));
 }
 
 TensorView Saved::get_stash(int index) const {
   require<InternalError>(static_cast<bool>(stash_), "backward is split but no stash was declared");
-  return view_at(stash_, table_->stash_offset(index), table_->stash()[index]);
+  const TensorSpec& spec = table_->stash()[index];
+  return view_at(stash_, table_->stash_offset(index), spec.dtype, shape_of(spec));
 }
 
-void Saved::begin_forward() {
+void Saved::begin_forward(std::int64_t tokens) {
+  require<InternalError>(tokens <= table_->activations()[0].tensor.shape[0],
+                         "{} tokens in a slot declared for {}", tokens,
+                         table_->activations()[0].tensor.shape[0]);
+  tokens_ = tokens;
   made_.assign(made_.size(), {});
   written_.assign(written_.size(), false);
   which_ = Which::kBoth;

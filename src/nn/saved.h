@@ -27,6 +27,7 @@ enum class Producer : std::uint8_t {
   kBranch,      // dear, and needed for nothing but the sum of kind kSum that is made of it: one of the two is
                 // kept
   kSum,         // cheap: stream + branch, in the type of the stream, which may be wider
+  kCast,        // another activation in another type: never kept
   kSmall        // log-sum-exp: so small that saving is free
 };
 
@@ -90,7 +91,7 @@ class Saved {
   // The block's input arrives in place: the slot is where the previous block writes its output.
   TensorView input_slot(int activation) const;
   // Gives the block's input; it need not be in the slot (inference, inputs that are made again).
-  void set(int activation, TensorView view);
+  void set(Pass& pass, int activation, TensorView view);
 
   // Output gradient of a linear layer: in the stash when backward is split, on the scratch stack otherwise.
   TensorView put_stash(Pass& pass, Which which, int index);
@@ -100,11 +101,9 @@ class Saved {
   void set_stash(TensorView stash) { stash_ = stash; }
 
   // A pass over the block starts: temporaries of earlier passes are gone. Forward also forgets what was
-  // saved.
-  void begin_forward();
+  // saved. `tokens`: rows of the block's input in this microbatch, at most those that were declared.
+  void begin_forward(std::int64_t tokens);
   void begin_backward(Which which);
-
-  std::int64_t tokens() const { return tokens_; }
 
  private:
   TensorView in_slot(int activation) const;
@@ -113,7 +112,7 @@ class Saved {
   Shape shape_of(const TensorSpec& spec) const;
 
   const ActivationTable* table_;
-  std::int64_t tokens_ = -1;  // rows of temporaries; -1: as declared
+  std::int64_t tokens_ = 0;  // rows of the block's input
   Which which_ = Which::kBoth;
   TensorView slot_, stash_;
   std::vector<TensorView> made_;  // valid views of this pass, saved ones included

@@ -1,13 +1,13 @@
 // Activations of the feed-forward layer, plain (y = f(x)) and gated (y = f(gate) * up, x = [gate | up];
 // Shazeer 2020). Formulas and check values: the table of reference "norms and activations"; gelu_tanh is
-// GPT-2's gelu_new.
+// GPT-2's gelu_new; tanh is that of BERT's pooler.
 #pragma once
 
 #include "ops/access.h"
 
 namespace stoa::ops {
 
-enum class ActivationKind : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu };
+enum class ActivationKind : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu, kTanh };
 
 struct ActivationForward {
   static constexpr const char* kName = "activation forward";

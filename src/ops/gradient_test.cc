@@ -175,7 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
     Kinds, ActivationGradient,
     ::testing::Combine(::testing::Values(ActivationKind::kGelu, ActivationKind::kGeluTanh,
                                          ActivationKind::kQuickGelu, ActivationKind::kSilu,
-                                         ActivationKind::kRelu, ActivationKind::kSquaredRelu),
+                                         ActivationKind::kRelu, ActivationKind::kSquaredRelu,
+                                         ActivationKind::kTanh),
                        ::testing::Bool()));
 
 TEST(Gradient, EmbeddingAddsToEveryRowUsed) {

@@ -56,12 +56,14 @@ ops::AttentionSegments DeviceSegments::stage(const parallel::ContextSegments& ho
 }
 
 DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
-                         const parallel::ContextPlace& context)
+                         const parallel::ContextPlace& context, const MaskedOptions& masked)
     : arena_(&arena),
       rows_(rows),
       length_(length),
       context_(context),
-      blocks_(parallel::context_blocks(context, length)) {
+      blocks_(parallel::context_blocks(context, length)),
+      masked_(masked) {
+  const std::int64_t all = rows * length;
   const auto declare = [&](const std::string& name, DType type, std::int64_t count) {
     return arena.declare(MemoryCategory::kBatch, {"batch." + name, type, Shape{count}});
   };
@@ -71,9 +73,18 @@ DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, b
   labels_ = declare("labels", DType::kI32, tokens);
   mask_ = declare("loss_mask", DType::kF32, tokens);
   positions_ = declare("positions", DType::kI32, tokens);
+  // A masked batch may have a segment of filling tokens.
+  const std::int64_t segments = masked.used ? rows + 1 : rows;
   for (std::size_t b = 0; b < blocks_.size(); ++b)
     segments_.emplace_back(arena, blocks_.size() == 1 ? "segments" : fmt::format("segments {}", b),
-                           packed ? rows * blocks_[b].q_count : rows, blocks_[b]);
+                           packed ? rows * blocks_[b].q_count : segments, blocks_[b]);
+  if (masked.used) {
+    types_ = declare("token_types", DType::kI32, all);
+    rows_id_ = declare("masked.rows", DType::kI32, all + rows);
+    places_ = declare("masked.places", DType::kI32, all);
+    sentence_labels_ = declare("masked.sentence_labels", DType::kI32, rows);
+    sentence_weights_ = declare("masked.sentence_weights", DType::kF32, rows);
+  }
   if (!context.split()) return;
   order_ = parallel::context_order(context, rows, length);
   if (order_.to_ranks.empty()) return;
@@ -92,6 +103,11 @@ void DeviceBatch::bind() {
   view_.loss_mask = arena_->view(mask_);
   view_.positions = arena_->view(positions_);
   view_.context = context_;
+  if (masked_.used) {
+    view_.token_types = arena_->view(types_);
+    view_.masked = {arena_->view(rows_id_), arena_->view(places_),          view_.labels,
+                    view_.loss_mask,        arena_->view(sentence_labels_), arena_->view(sentence_weights_)};
+  }
   if (segments_.size() > 1) view_.context_segments.resize(segments_.size());
   if (order_.to_ranks.empty()) return;
   view_.to_attention = arena_->view(to_attention_);
@@ -109,12 +125,14 @@ const nn::BatchView& DeviceBatch::dry() {
 }
 
 const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t first,
-                                        std::int64_t first_sample, Stream& stream) {
+                                        std::int64_t first_sample, Stream& stream, double sentence_weight) {
   require<InternalError>(batch.sequence_length == length_ && first + rows_ <= batch.rows,
                          "rows [{}, {}) of length {} are staged from a batch of {} rows of length {}", first,
                          first + rows_, length_, batch.rows, batch.sequence_length);
   bind();
   view_.first_sample = first_sample;
+  require<InternalError>(batch.masked == masked_.used, "a batch of another kind of model");
+  if (masked_.used) return stage_masked(batch, first, stream, sentence_weight);
   const std::int64_t at = first * length_;
   const auto copy = [&](TensorView to, const auto* from, auto& kept) {
     if (context_.split()) {
@@ -138,6 +156,93 @@ const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t f
     put(view_.to_ranks, order_.to_ranks);
     ordered_ = true;
   }
+  return view_;
+}
+
+const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::int64_t first, Stream& stream,
+                                               double sentence_weight) {
+  HostMasked& h = host_masked_;
+  h.row_begin.assign(1, 0);
+  for (auto* values : {&h.tokens, &h.positions, &h.types, &h.rows, &h.places, &h.labels, &h.sentence_labels})
+    values->clear();
+  h.mask.clear();
+  for (auto* values : {&host_.q_begin, &host_.k_begin, &host_.k_count, &host_.position}) values->clear();
+  host_.sample.clear();
+  host_.longest_q = 0;
+  constexpr std::int32_t kNowhere = -1;
+  for (std::int64_t r = 0; r < rows_; ++r) {
+    const std::int32_t length = batch.boundaries(first + r).back();
+    const auto at = static_cast<std::size_t>((first + r) * length_);
+    host_.q_begin.push_back(h.row_begin.back());
+    host_.k_begin.push_back(h.row_begin.back());
+    host_.k_count.push_back(length);
+    host_.position.push_back(0);
+    host_.sample.push_back(view_.first_sample + r);
+    host_.longest_q = std::max<std::int64_t>(host_.longest_q, length);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(length); ++i) {
+      const bool predicted = batch.loss_mask[at + i] != 0;
+      h.places.push_back(predicted ? static_cast<std::int32_t>(h.rows.size()) : kNowhere);
+      if (predicted) {
+        h.rows.push_back(static_cast<std::int32_t>(h.tokens.size()));
+        h.labels.push_back(batch.labels[at + i]);
+        h.mask.push_back(batch.loss_mask[at + i]);
+      }
+      h.tokens.push_back(batch.tokens[at + i]);
+      h.positions.push_back(batch.position_ids[at + i]);
+      h.types.push_back(batch.token_types[at + i]);
+    }
+    h.row_begin.push_back(static_cast<std::int32_t>(h.tokens.size()));
+  }
+  if (h.labels.empty()) {  // operations have at least one row
+    h.rows.push_back(0);
+    h.labels.push_back(0);
+    h.mask.push_back(0);
+  }
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows_); ++r) {
+    if (masked_.sentences)
+      h.places[static_cast<std::size_t>(h.row_begin[r])] = static_cast<std::int32_t>(h.rows.size());
+    h.rows.push_back(h.row_begin[r]);
+    h.sentence_labels.push_back(batch.sentence_labels[static_cast<std::size_t>(first) + r]);
+  }
+  for (std::int32_t& place : h.places)
+    if (place == kNowhere) place = static_cast<std::int32_t>(h.rows.size());
+  h.sentence_weights.assign(static_cast<std::size_t>(rows_), static_cast<float>(sentence_weight));
+  // Tokens that fill up to a multiple: a segment of their own, without loss.
+  const auto filling = static_cast<std::int32_t>(
+      (masked_.multiple - static_cast<std::int64_t>(h.tokens.size()) % masked_.multiple) % masked_.multiple);
+  if (filling > 0) {
+    host_.q_begin.push_back(h.row_begin.back());
+    host_.k_begin.push_back(h.row_begin.back());
+    host_.k_count.push_back(filling);
+    host_.position.push_back(0);
+    host_.sample.push_back(view_.first_sample);
+    for (auto* values : {&h.tokens, &h.positions, &h.types})
+      values->resize(values->size() + static_cast<std::size_t>(filling), 0);
+    h.places.resize(h.tokens.size(), static_cast<std::int32_t>(h.rows.size()));
+    h.row_begin.back() += filling;
+  }
+  host_.q_begin.push_back(h.row_begin.back());
+  host_.longest_k = host_.longest_q;
+
+  const auto put = [&](Arena::Id id, const auto& from) {
+    const TensorView to = arena_->view(id).slice(0, static_cast<std::int64_t>(from.size()));
+    arena_->device().copy_from_host(to.data, from.data(), to.bytes(), stream);
+    return to;
+  };
+  view_.tokens = put(tokens_, h.tokens);
+  view_.positions = put(positions_, h.positions);
+  view_.token_types = put(types_, h.types);
+  view_.row_begin = h.row_begin;
+  view_.masked = {put(rows_id_, h.rows),
+                  put(places_, h.places),
+                  put(labels_, h.labels),
+                  put(mask_, h.mask),
+                  put(sentence_labels_, h.sentence_labels),
+                  put(sentence_weights_, h.sentence_weights)};
+  view_.labels = view_.masked.labels;
+  view_.loss_mask = view_.masked.mask;
+  view_.segments = segments_[0].stage(host_, stream);
+  stream.synchronize();  // the host's copies are used again
   return view_;
 }
 

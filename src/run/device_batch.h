@@ -26,17 +26,24 @@ class DeviceSegments {
   Arena::Id q_begin_, k_begin_, k_count_, sample_, position_, behind_;
 };
 
+// Of a masked language model: rows end early, and what is beyond their end does not reach the device.
+struct MaskedOptions {
+  bool used = false;
+  bool sentences = false;     // rows have a sentence label
+  std::int64_t multiple = 1;  // of which the number of tokens is one: ranks that split the stream
+};
+
 class DeviceBatch {
  public:
   // `packed`: attention stops at document ends, so that there may be as many segments as tokens. `context`:
   // which tokens of every row this rank holds.
   DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
-              const parallel::ContextPlace& context = {});
+              const parallel::ContextPlace& context = {}, const MaskedOptions& masked = {});
 
   // Copies rows [first, first + rows) of a host batch to the device. `first_sample`: global index of row
-  // `first` in the run.
+  // `first` in the run; `sentence_weight`: of a row's sentence loss (nn::MaskedTargets).
   const nn::BatchView& stage(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
-                             Stream& stream);
+                             Stream& stream, double sentence_weight = 0);
   // Shapes alone, for a dry run: one segment per row.
   const nn::BatchView& dry();
 
@@ -45,6 +52,9 @@ class DeviceBatch {
 
  private:
   void bind();  // views of the arena's tensors
+  // Rows without their padding, and what the head reads of them.
+  const nn::BatchView& stage_masked(const data::Batch& batch, std::int64_t first, Stream& stream,
+                                    double sentence_weight);
   void stage_segments(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
                       Stream& stream);
 
@@ -55,7 +65,14 @@ class DeviceBatch {
   parallel::ContextOrder order_;    // with context parallelism
   const std::vector<parallel::ContextBlock> blocks_;
   std::vector<DeviceSegments> segments_;  // by block
+  const MaskedOptions masked_;
   Arena::Id tokens_, labels_, mask_, positions_, to_attention_, to_ranks_;
+  Arena::Id types_, rows_id_, places_, sentence_labels_, sentence_weights_;
+  // The host's side of a masked batch.
+  struct HostMasked {
+    std::vector<std::int32_t> tokens, positions, types, row_begin, rows, places, labels, sentence_labels;
+    std::vector<float> mask, sentence_weights;
+  } host_masked_;
   nn::BatchView view_;
   bool bound_ = false, ordered_ = false;
   parallel::ContextSegments host_;

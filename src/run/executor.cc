@@ -172,8 +172,9 @@ TensorView Executor::await(const Action& action, Inbox box) {
 void Executor::forward(const Action& action, const nn::BatchView& batch) {
   LocalChunk& own = local(action.chunk);
   const int m = action.microbatch;
-  const TensorView out = destination(action, Inbox::kInput);
-  const TensorView in = action.chunk > 0 ? await(action, Inbox::kInput) : TensorView();
+  const TensorView out = own.chunk().rows_of(batch, destination(action, Inbox::kInput));
+  const TensorView in =
+      own.chunk().rows_of(batch, action.chunk > 0 ? await(action, Inbox::kInput) : TensorView());
   nn::Pass step = pass(batch, true);
   if (parts_.dump) parts_.dump->begin_pass(ckpt::DumpPhase::kForward, m, batch, action.chunk == 0);
   own.chunk().forward(step, own.take_slot(m), in, out);
@@ -184,9 +185,10 @@ void Executor::infer(const Action& action, const nn::BatchView& batch) {
   LocalChunk& own = local(action.chunk);
   const int m = action.microbatch;
   model::Chunk::Outputs outputs;
-  outputs.stream = destination(action, Inbox::kInput);
-  if (is_last(action.chunk)) outputs.losses = losses_;
-  const TensorView in = action.chunk > 0 ? await(action, Inbox::kInput) : TensorView();
+  outputs.stream = own.chunk().rows_of(batch, destination(action, Inbox::kInput));
+  if (is_last(action.chunk)) outputs.losses = losses_.slice(0, batch.tokens.rows());
+  const TensorView in =
+      own.chunk().rows_of(batch, action.chunk > 0 ? await(action, Inbox::kInput) : TensorView());
   nn::Pass step = pass(batch, false);
   own.chunk().infer(step, in, outputs);
   if (in) own.release(Inbox::kInput, m);
@@ -202,8 +204,9 @@ void Executor::backward(const Action& action, nn::Which which, const nn::BatchVi
     own.chunk().backward(step, slot, which, {}, {});
     own.release_stash(m);
   } else {
-    const TensorView din = destination(action, Inbox::kGradient);
-    const TensorView dout = is_last(action.chunk) ? TensorView() : await(action, Inbox::kGradient);
+    const TensorView din = own.chunk().rows_of(batch, destination(action, Inbox::kGradient));
+    const TensorView dout =
+        own.chunk().rows_of(batch, is_last(action.chunk) ? TensorView() : await(action, Inbox::kGradient));
     if (which == nn::Which::kInput) own.chunk().set_stash(slot, own.take_stash(m));
     own.chunk().backward(step, slot, which, dout, din);
     if (dout) own.release(Inbox::kGradient, m);

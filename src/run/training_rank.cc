@@ -35,6 +35,12 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
   return chunk;
 }
 
+MaskedOptions masked_options(const TrainingOptions& o) {
+  const model::ModelConfig& c = o.model.config;
+  return {c.kind == model::ModelKind::kBert, c.bert.binary_head,
+          o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
+}
+
 // An evaluation walks so many microbatches at a time.
 std::int64_t evaluation_round(const Layout& layout) {
   return layout.pipeline_ranks() == 1 ? 1 : 4 * layout.pipeline_ranks();
@@ -101,7 +107,7 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
       local_.emplace_back(arena_, static_cast<int>(c), *chunks_[own++], holdings_);
   for (int place = 0; place < holdings_.batches; ++place)
     batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed,
-                          options_.layout.context_place(parallel_.rank()));
+                          options_.layout.context_place(parallel_.rank()), masked_options(options_));
   outbox_ = std::make_unique<Outbox>(arena_, chunks_.front()->boundary(), holdings_.sends);
   state_ = arena_.declare(MemoryCategory::kScalars, {"step state", DType::kF64, Shape{kSlots}});
   if (options_.evaluation) {
@@ -133,6 +139,12 @@ void TrainingRank::make_chunks() {
                                      parallel_.degree(parallel::Axis::kTensor)};
   const parallel::HeadPart heads =
       parallel::head_part(config.num_attention_heads, config.query_groups(), tensor);
+  require<ConfigError>(
+      config.kind != model::ModelKind::kBert || options_.layout.grid.degree(parallel::Axis::kContext) == 1,
+      "context_parallel_size {} with kind bert: rows end early, so that their tokens cannot be dealt to "
+      "ranks "
+      "evenly; give 1",
+      options_.layout.grid.degree(parallel::Axis::kContext));
   parallel::check_context(options_.layout.context_place(parallel_.rank()), options_.length, heads.heads.count,
                           heads.groups.count);
   holdings_ = most_held();
@@ -147,6 +159,10 @@ void TrainingRank::make_chunks() {
     chunks_.push_back(std::make_unique<model::Chunk>(options_.model, chunk, &params_, embedding));
     if (place.embedding) embedding = chunks_.back()->token_embedding();
   }
+  require<ConfigError>(config.kind != model::ModelKind::kBert || config.bert.lm_head,
+                       "a bare encoder has no head to train: set model.bert.lm_head to true");
+  require<ConfigError>(options_.sample_context == 0 || config.kind == model::ModelKind::kGpt,
+                       "encoders do not continue text: leave out trainer.sample_prompts");
   require<ConfigError>(
       options_.sample_context == 0 || placed.size() == 1,
       "text is sampled during training on one pipeline stage of one chunk only, the layout has "
@@ -213,7 +229,7 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
       [&](int microbatch, int place) -> const nn::BatchView& {
         const std::int64_t global = (microbatch * ranks + own) * options_.micro_batch;
         return batches_[place].stage(batch, microbatch * options_.micro_batch, first_sample + global,
-                                     *machine_.stream);
+                                     *machine_.stream, sentence_weight(batch));
       },
       trace, dump);
   recording.end();
@@ -221,6 +237,12 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
   const StepScalars scalars = read_scalars();
   dump->end(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens],
             scalars[ops::StepSlot::kLearningRate]);
+}
+
+// batch.valid_tokens is of the global batch, batch.rows of this rank.
+double TrainingRank::sentence_weight(const data::Batch& batch) const {
+  return static_cast<double>(batch.valid_tokens) /
+         static_cast<double>(batch.rows * options_.layout.data_ranks());
 }
 
 const std::vector<schedule::Action>& TrainingRank::step_actions(std::int64_t microbatches) {
@@ -280,7 +302,7 @@ TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch) {
         evaluation_actions(std::min(round, microbatches - first)),
         [&](int microbatch, int place) -> const nn::BatchView& {
           const std::int64_t row = (first + microbatch) * options_.micro_batch;
-          return batches_[place].stage(batch, row, row, *machine_.stream);
+          return batches_[place].stage(batch, row, row, *machine_.stream, sentence_weight(batch));
         },
         evaluation_losses());
   add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));

@@ -97,6 +97,7 @@ class TrainingRank {
   schedule::Holdings most_held() const;
   Executor executor(TensorView state, std::uint64_t seed, TraceRecorder* trace, StepDump* dump = nullptr);
   // The actions of this rank.
+  double sentence_weight(const data::Batch& batch) const;
   const std::vector<schedule::Action>& step_actions(std::int64_t microbatches);
   const std::vector<schedule::Action>& evaluation_actions(std::int64_t microbatches);
   void run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,

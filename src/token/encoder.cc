@@ -125,7 +125,7 @@ void Encoder::encode(std::string_view text, EncodeOptions options, std::vector<T
       continue;
     }
     std::string_view ordinary = piece.text;
-    if (data.spec.nfc) ordinary = normalize_nfc(ordinary, data.splitter.classes(), normalized_);
+    ordinary = data.normalized(ordinary, normalized_);
     if (data.normalized_finder.empty()) {
       encode_piece(ordinary, out);
       continue;
@@ -146,6 +146,7 @@ void Encoder::encode(std::string_view text, EncodeOptions options, std::vector<T
 void Encoder::encode_piece(std::string_view text, std::vector<TokenId>& out) {
   const TokenizerSpec& spec = tokenizer_.data_->spec;
   if (spec.form == SymbolForm::kSentencePiece) return encode_characters(text, out);
+  if (spec.form == SymbolForm::kWordPiece) return encode_pieces(text, out);
   if (spec.add_prefix_space && !text.starts_with(' ')) {
     prefixed_.assign(1, ' ').append(text);
     text = prefixed_;
@@ -184,6 +185,17 @@ void Encoder::encode_characters(std::string_view text, std::vector<TokenId>& out
     p += c.length;
   }
   data.bpe->encode_symbols(symbols_, scratch_, out);
+}
+
+void Encoder::encode_pieces(std::string_view text, std::vector<TokenId>& out) {
+  const WordPiece& pieces = *tokenizer_.data_->wordpiece;
+  for (const char *p = text.data(), *end = p + text.size(); p < end;) {
+    std::size_t skip = 0;
+    const std::size_t n = pieces.next_word(p, end, skip);
+    p += skip;
+    if (n > 0) encode_word({p, n}, out);
+    p += n;
+  }
 }
 
 template <SplitPattern pattern>
@@ -270,6 +282,8 @@ void Encoder::encode_word(std::string_view word, std::vector<TokenId>& out) {
   const auto whole = data.spec.ignore_merges ? data.whole_words.find(word) : data.whole_words.end();
   if (whole != data.whole_words.end()) {
     out.push_back(whole->second);
+  } else if (data.wordpiece) {
+    data.wordpiece->encode_word(word, out);
   } else {
     data.bpe->encode(word, scratch_, out);
   }

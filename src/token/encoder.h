@@ -26,7 +26,8 @@ class Encoder {
 
  private:
   struct WordCache;
-  void encode_piece(std::string_view text, std::vector<TokenId>& out);  // ordinary text between added tokens
+  void encode_piece(std::string_view text, std::vector<TokenId>& out);   // ordinary text between added tokens
+  void encode_pieces(std::string_view text, std::vector<TokenId>& out);  // of WordPiece form
   void encode_characters(std::string_view text, std::vector<TokenId>& out);  // of sentencepiece form
   template <SplitPattern pattern>
   void encode_words(const char* p, const char* end, std::vector<TokenId>& out);

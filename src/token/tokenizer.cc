@@ -36,13 +36,21 @@ std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> ad
   c.add("merges");
   for (const Merge& m : spec.merges) c.add(m.left), c.add(m.right);
   if (spec.form == SymbolForm::kSentencePiece) c.add("sentencepiece");
+  if (spec.form == SymbolForm::kWordPiece) {
+    const WordPieceOptions& w = spec.wordpiece;
+    c.add("wordpiece"), c.add(w.prefix), c.add(w.max_characters);
+    for (const bool flag :
+         {w.clean_text, w.handle_chinese_chars, w.strip_accents.value_or(w.lowercase), w.lowercase})
+      c.add(flag ? 1 : 0);
+  }
   c.add(name(spec.split));
   for (const bool flag : {spec.add_prefix_space, spec.ignore_merges, spec.nfc}) c.add(flag ? 1 : 0);
   std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   for (const AddedToken& t : added) {
     c.add(t.id), c.add(t.content);
     // Without a normalizer `normalized` changes no id, and files written by different programs differ in it.
-    for (const bool flag : {t.special, t.single_word, t.lstrip, t.rstrip, t.normalized && spec.nfc})
+    for (const bool flag : {t.special, t.single_word, t.lstrip, t.rstrip,
+                            t.normalized && (spec.nfc || spec.form == SymbolForm::kWordPiece)})
       c.add(flag ? 1 : 0);
   }
   return c.digest();
@@ -53,6 +61,7 @@ std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> ad
 // As Hugging Face decodes: through the byte alphabet where every character belongs to it.
 std::string Tokenizer::Data::decoded(std::string_view token) const {
   if (spec.form == SymbolForm::kByteLevel) return alphabet.to_bytes(token).value_or(std::string(token));
+  if (wordpiece) return wordpiece->decoded(token, false);
   if (token.size() == 6 && token.starts_with("<0x") && token[5] == '>') {
     unsigned byte = 0;
     const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
@@ -67,6 +76,13 @@ std::string Tokenizer::Data::decoded(std::string_view token) const {
   return out;
 }
 
+std::string_view Tokenizer::Data::normalized(std::string_view text, std::string& storage) const {
+  if (spec.nfc) return normalize_nfc(text, splitter.classes(), storage);
+  if (!wordpiece) return text;
+  wordpiece->normalize(text, storage);
+  return storage;
+}
+
 Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(spec.split) {
   const auto& vocabulary = spec.vocabulary;
   require<DataError>(!vocabulary.empty(), "the vocabulary is empty");
@@ -77,10 +93,17 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
     if (token.empty()) continue;
     const bool fresh = ids.emplace(token, static_cast<TokenId>(id)).second;
     require<DataError>(fresh, "token '{}' stands twice in the vocabulary", token);
-    bytes[id] = decoded(token);
   }
-  byte_ids.resize(256);
-  for (int b = 0; b < 256; ++b) {
+  if (spec.form == SymbolForm::kWordPiece) {
+    const auto unknown = ids.find(spec.unk);
+    require<DataError>(unknown != ids.end(), "the vocabulary has no unknown token '{}'", spec.unk);
+    wordpiece = std::make_unique<const WordPiece>(spec.wordpiece, ids, unknown->second);
+  } else {
+    byte_ids.resize(256);
+  }
+  for (std::size_t id = 0; id < vocabulary.size(); ++id)
+    if (!vocabulary[id].empty()) bytes[id] = decoded(vocabulary[id]);
+  for (int b = 0; b < static_cast<int>(byte_ids.size()); ++b) {
     std::string symbol;
     if (spec.form == SymbolForm::kByteLevel) {
       append_utf8(alphabet.symbol(static_cast<std::uint8_t>(b)), symbol);
@@ -99,7 +122,7 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
                          "a merge names token id {}, which the vocabulary does not have", id);
     }
   }
-  bpe = std::make_unique<const Bpe>(byte_ids, spec.merges);
+  if (!wordpiece) bpe = std::make_unique<const Bpe>(byte_ids, spec.merges);
   if (spec.ignore_merges) {
     for (std::size_t id = 0; id < bytes.size(); ++id) {
       if (!vocabulary[id].empty() && alphabet.to_bytes(vocabulary[id])) {
@@ -124,7 +147,7 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
     const bool fresh = added_ids.emplace(t.content, t.id).second;
     require<DataError>(fresh, "added token '{}' stands twice", t.content);
     std::string_view pattern = t.content;
-    if (t.normalized && spec.nfc) pattern = normalize_nfc(pattern, splitter.classes(), storage);
+    if (t.normalized) pattern = normalized(pattern, storage);
     bytes[id] = decoded(pattern);
     special[id] = t.special;
     (t.normalized ? normalized_finder : raw_finder).add(t, pattern);
@@ -143,6 +166,8 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
   };
   bos = named(spec.bos, "bos token"), eos = named(spec.eos, "eos token");
   pad = named(spec.pad, "pad token"), unk = named(spec.unk, "unk token");
+  cls = named(spec.cls, "cls token"), sep = named(spec.sep, "sep token"),
+  mask = named(spec.mask, "mask token");
   eod = eos;
   for (const char* usual : {"<|endoftext|>", "</s>", "<|end_of_text|>"}) {
     if (!eod) eod = id_of(usual);
@@ -177,7 +202,11 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions option
   std::string out;
   for (const TokenId id : ids) {
     const std::string_view bytes = token_bytes(id);
-    if (!options.skip_special || !is_special(id)) out.append(bytes);
+    if (options.skip_special && is_special(id)) continue;
+    if (data_->wordpiece && out.empty())
+      out = data_->wordpiece->decoded(id_to_token(id), true);
+    else
+      out.append(bytes);
   }
   // The space that encoding put in front.
   if (data_->spec.form == SymbolForm::kSentencePiece && out.starts_with(' ')) out.erase(0, 1);
@@ -209,6 +238,14 @@ std::optional<TokenId> Tokenizer::bos_id() const { return data_->bos; }
 std::optional<TokenId> Tokenizer::eos_id() const { return data_->eos; }
 std::optional<TokenId> Tokenizer::pad_id() const { return data_->pad; }
 std::optional<TokenId> Tokenizer::unk_id() const { return data_->unk; }
+std::optional<TokenId> Tokenizer::cls_id() const { return data_->cls; }
+std::optional<TokenId> Tokenizer::sep_id() const { return data_->sep; }
+std::optional<TokenId> Tokenizer::mask_id() const { return data_->mask; }
+bool Tokenizer::continues_word(TokenId id) const {
+  const auto index = static_cast<std::size_t>(id);
+  return data_->wordpiece && id >= 0 && index < data_->spec.vocabulary.size() &&
+         data_->spec.vocabulary[index].starts_with(data_->spec.wordpiece.prefix);
+}
 std::optional<TokenId> Tokenizer::eod_id() const { return data_->eod; }
 const std::string& Tokenizer::fingerprint() const { return data_->fingerprint; }
 const std::string& Tokenizer::chat_template() const { return data_->spec.chat_template; }

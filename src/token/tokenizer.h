@@ -54,6 +54,10 @@ class Tokenizer {
   std::span<const AddedToken> added_tokens() const;
 
   std::optional<TokenId> bos_id() const, eos_id() const, pad_id() const, unk_id() const;
+  // Of encoders: what begins a text, what ends a segment, what stands for a token that is to be predicted.
+  std::optional<TokenId> cls_id() const, sep_id() const, mask_id() const;
+  // The token goes on with the word of the one before (WordPiece).
+  bool continues_word(TokenId id) const;
   // Ends a document in training data: eos, or <|endoftext|>, </s>, <|end_of_text|> where no eos is named.
   std::optional<TokenId> eod_id() const;
 

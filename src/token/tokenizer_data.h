@@ -10,18 +10,17 @@
 
 namespace stoa::token {
 
-struct StringHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view s) const { return std::hash<std::string_view>{}(s); }
-};
 // U+2581, a space in sentencepiece vocabularies.
 inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
-using IdMap = std::unordered_map<std::string, TokenId, StringHash, std::equal_to<>>;
+using IdMap = WordPiece::Ids;
 
 struct Tokenizer::Data {
   explicit Data(TokenizerSpec given);
   // What a token of the files decodes to.
   std::string decoded(std::string_view token) const;
+  // As the tokenizer's normalizer makes it; `text` itself or a view of `storage`.
+  std::string_view normalized(std::string_view text, std::string& storage) const;
+  bool normalizes() const { return spec.nfc || wordpiece; }
 
   TokenizerSpec spec;
   ByteAlphabet alphabet;
@@ -33,8 +32,9 @@ struct Tokenizer::Data {
   std::unordered_map<std::string_view, TokenId> whole_words;  // by bytes; filled with ignore_merges only
   std::vector<TokenId> byte_ids;
   std::unique_ptr<const Bpe> bpe;
+  std::unique_ptr<const WordPiece> wordpiece;  // of that form
   AddedTokenFinder raw_finder, normalized_finder;
-  std::optional<TokenId> bos, eos, pad, unk, eod;
+  std::optional<TokenId> bos, eos, pad, unk, eod, cls, sep, mask;
   std::string fingerprint;
 };
 

@@ -51,11 +51,14 @@ TokenizerSpec read_spec(const fs::path& path) {
   require<IoError>(fs::exists(path), "no tokenizer at {}: it does not exist", path.string());
   if (fs::is_directory(path)) {
     if (fs::exists(path / "tokenizer.json")) return parse_tokenizer_json(read_text(path / "tokenizer.json"));
+    if (fs::exists(path / "vocab.txt")) return parse_vocab_txt(read_text(path / "vocab.txt"));
     for (const Pair& pair : kPairs) {
       if (fs::exists(path / pair.vocab)) return read_pair(path / pair.vocab, path / pair.merges);
     }
-    fail<IoError>("no tokenizer in {}: expected tokenizer.json, or vocab.json and merges.txt", path.string());
+    fail<IoError>("no tokenizer in {}: expected tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+                  path.string());
   }
+  if (path.filename().string().ends_with("vocab.txt")) return parse_vocab_txt(read_text(path));
   if (const fs::path merges = merges_beside(path); !merges.empty()) return read_pair(path, merges);
   return parse_tokenizer_json(read_text(path));
 }
@@ -80,6 +83,7 @@ Tokenizer Tokenizer::load(const fs::path& path) {
 std::vector<TokenizerText> tokenizer_texts(const Tokenizer& tokenizer) {
   const TokenizerSpec& spec = tokenizer.spec();
   std::vector<TokenizerText> out;
+  if (spec.form == SymbolForm::kWordPiece) out.push_back({"vocab.txt", vocab_txt(spec)});
   if (spec.form == SymbolForm::kByteLevel) {  // the pair of files cannot say that it is of the other form
     out.push_back({"vocab.json", vocab_json(spec)});
     out.push_back({"merges.txt", merges_txt(spec)});

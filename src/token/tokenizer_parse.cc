@@ -109,9 +109,60 @@ void add_merge_line(std::string_view line, const Lookup& lookup, std::string& jo
   add_merge(line.substr(0, space), line.substr(space + 1), lookup, joined, spec);
 }
 
+// BertNormalizer, BertPreTokenizer and their decoder around a WordPiece model.
+void read_wordpiece(json::object root, json::object model, TokenizerSpec& spec) {
+  spec.form = SymbolForm::kWordPiece;
+  spec.split = SplitPattern::kNone;
+  only_keys(model, {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"},
+            "model");
+  const auto part = [&](std::string_view key, std::string_view type) {
+    const auto e = member(root, key);
+    require<DataError>(e.has_value(), "a WordPiece tokenizer.json has no {}: expected {}", key, type);
+    const json::object o = object_of(*e, key);
+    require<DataError>(type_of(o, key) == type, "{} {} with WordPiece is not supported (Stoa has {})", key,
+                       type_of(o, key), type);
+    return o;
+  };
+  WordPieceOptions& w = spec.wordpiece;
+  const json::object normalizer = part("normalizer", "BertNormalizer");
+  only_keys(normalizer, {"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"},
+            "normalizer");
+  w.clean_text = flag(normalizer, "clean_text", true, "normalizer");
+  w.handle_chinese_chars = flag(normalizer, "handle_chinese_chars", true, "normalizer");
+  w.lowercase = flag(normalizer, "lowercase", true, "normalizer");
+  if (member(normalizer, "strip_accents"))
+    w.strip_accents = flag(normalizer, "strip_accents", true, "normalizer");
+  part("pre_tokenizer", "BertPreTokenizer");
+  if (member(root, "decoder")) {
+    const json::object decoder = part("decoder", "WordPiece");
+    only_keys(decoder, {"type", "prefix", "cleanup"}, "decoder");
+    w.cleanup = flag(decoder, "cleanup", true, "decoder");
+  }
+  const auto text = [&](const char* key, std::string otherwise) {
+    const auto e = member(model, key);
+    return e ? text_of(*e, key) : otherwise;
+  };
+  w.prefix = text("continuing_subword_prefix", "##");
+  spec.unk = text("unk_token", "[UNK]");
+  if (const auto e = member(model, "max_input_chars_per_word")) {
+    std::uint64_t most = 0;
+    require<DataError>(!e->get(most) && most <= 1'000'000,
+                       "model.max_input_chars_per_word must be a whole number from 0 to 1000000");
+    w.max_characters = static_cast<std::int64_t>(most);
+  }
+  const auto vocab = member(model, "vocab");
+  require<DataError>(vocab.has_value(), "model.vocab is missing");
+  read_vocabulary(object_of(*vocab, "model.vocab"), "model.vocab", spec);
+  // The usual names, until tokenizer_config.json gives others.
+  for (const auto& [name, role] : {std::pair{"[CLS]", &spec.cls}, std::pair{"[SEP]", &spec.sep},
+                                   std::pair{"[MASK]", &spec.mask}, std::pair{"[PAD]", &spec.pad}})
+    if (std::find(spec.vocabulary.begin(), spec.vocabulary.end(), name) != spec.vocabulary.end())
+      *role = name;
+}
+
 void read_model(json::object model, TokenizerSpec& spec) {
   const std::string type = member(model, "type") ? type_of(model, "model") : "BPE";
-  require<DataError>(type == "BPE", "the tokenizer model is {}: Stoa reads byte-level BPE", type);
+  require<DataError>(type == "BPE", "the tokenizer model is {}: Stoa reads BPE and WordPiece", type);
   only_keys(model,
             {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
              "byte_fallback", "ignore_merges", "vocab", "merges"},
@@ -329,14 +380,21 @@ TokenizerSpec parse_tokenizer_json(std::string_view text) {
     const std::string v = text_of(*version, "version");
     require<DataError>(v == "1.0", "tokenizer.json has version {}, expected 1.0", v);
   }
-  for (const char* key : {"truncation", "padding"}) {
-    require<DataError>(!member(root, key), "tokenizer.json has '{}', which Stoa does not support", key);
-  }
   TokenizerSpec spec;
   const auto model = member(root, "model");
   require<DataError>(model.has_value(), "tokenizer.json has no model");
+  const json::object model_object = object_of(*model, "model");
+  const bool wordpiece = member(model_object, "type") && type_of(model_object, "model") == "WordPiece";
+  // Those of BERT often have both from the program that saved them; transformers applies neither unless it is
+  // asked to.
+  for (const char* key : {"truncation", "padding"}) {
+    require<DataError>(wordpiece || !member(root, key),
+                       "tokenizer.json has '{}', which Stoa does not support", key);
+  }
   const auto pre = member(root, "pre_tokenizer");
-  if (!pre && flag(object_of(*model, "model"), "byte_fallback", false, "model")) {
+  if (wordpiece) {
+    read_wordpiece(root, model_object, spec);
+  } else if (!pre && flag(model_object, "byte_fallback", false, "model")) {
     read_sentencepiece(root, spec);
   } else {
     if (const auto normalizer = member(root, "normalizer"))
@@ -352,7 +410,7 @@ TokenizerSpec parse_tokenizer_json(std::string_view text) {
       require<DataError>(type == "ByteLevel", "decoder {} is not supported (Stoa has ByteLevel)", type);
     }
   }
-  read_model(object_of(*model, "model"), spec);
+  if (!wordpiece) read_model(model_object, spec);
   if (const auto added = member(root, "added_tokens")) {
     json::array list;
     require<DataError>(!added->get(list), "added_tokens must be a list");
@@ -360,7 +418,7 @@ TokenizerSpec parse_tokenizer_json(std::string_view text) {
     for (const json::element e : list) {
       AddedToken t = read_added(object_of(e, "added_tokens"), entries);
       require<DataError>(t.id >= 0, "added token '{}' has no id", t.content);
-      require<DataError>(!t.normalized || spec.form == SymbolForm::kByteLevel,
+      require<DataError>(!t.normalized || spec.form != SymbolForm::kSentencePiece,
                          "added token '{}' is normalized: not supported with byte_fallback", t.content);
       spec.added.push_back(std::move(t));
     }
@@ -392,6 +450,39 @@ TokenizerSpec parse_vocab_merges(std::string_view vocab_text, std::string_view m
   return spec;
 }
 
+TokenizerSpec parse_vocab_txt(std::string_view text) {
+  TokenizerSpec spec;
+  spec.form = SymbolForm::kWordPiece;
+  spec.split = SplitPattern::kNone;
+  Lookup lookup;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const auto id = static_cast<TokenId>(spec.vocabulary.size());
+    if (!line.empty())
+      require<DataError>(lookup.emplace(line, id).second, "vocab.txt has token '{}' twice (line {})", line,
+                         id + 1);
+    spec.vocabulary.emplace_back(line);
+  }
+  const std::pair<const char*, std::string*> usual[] = {{"[PAD]", &spec.pad},
+                                                        {"[UNK]", &spec.unk},
+                                                        {"[CLS]", &spec.cls},
+                                                        {"[SEP]", &spec.sep},
+                                                        {"[MASK]", &spec.mask}};
+  for (const auto& [token, role] : usual) {
+    const auto found = lookup.find(token);
+    if (found == lookup.end()) continue;
+    spec.added.push_back({.id = found->second, .content = token});
+    *role = token;
+  }
+  require<DataError>(!spec.unk.empty(), "vocab.txt has no [UNK]: some words would have no token");
+  if (!spec.cls.empty() && !spec.sep.empty())
+    spec.before = {lookup.at("[CLS]")}, spec.after = {lookup.at("[SEP]")};
+  return spec;
+}
+
 void apply_tokenizer_config(std::string_view text, TokenizerSpec& spec) {
   json::parser parser;
   const json::object root = object_of(parse(parser, text, "tokenizer_config.json"), "tokenizer_config.json");
@@ -420,7 +511,8 @@ void apply_tokenizer_config(std::string_view text, TokenizerSpec& spec) {
     }
   }
   const std::pair<const char*, std::string*> roles[] = {
-      {"bos_token", &spec.bos}, {"eos_token", &spec.eos}, {"pad_token", &spec.pad}, {"unk_token", &spec.unk}};
+      {"bos_token", &spec.bos}, {"eos_token", &spec.eos}, {"pad_token", &spec.pad},  {"unk_token", &spec.unk},
+      {"cls_token", &spec.cls}, {"sep_token", &spec.sep}, {"mask_token", &spec.mask}};
   for (const auto& [key, target] : roles) {
     const auto e = member(root, key);
     if (!e) continue;
@@ -431,6 +523,13 @@ void apply_tokenizer_config(std::string_view text, TokenizerSpec& spec) {
     } else {
       *target = text_of(*e, key);
     }
+  }
+  if (spec.form == SymbolForm::kWordPiece) {
+    WordPieceOptions& w = spec.wordpiece;
+    w.lowercase = flag(root, "do_lower_case", w.lowercase, "tokenizer_config");
+    w.handle_chinese_chars = flag(root, "tokenize_chinese_chars", w.handle_chinese_chars, "tokenizer_config");
+    if (member(root, "strip_accents"))
+      w.strip_accents = flag(root, "strip_accents", true, "tokenizer_config");
   }
   if (const auto e = member(root, "add_bos_token"))
     spec.add_bos = flag(root, "add_bos_token", false, "tokenizer_config");

@@ -33,11 +33,21 @@ Json normalizer(const TokenizerSpec& spec) {
     const Json prepend = {{"type", "Prepend"}, {"prepend", "▁"}};
     return {{"type", "Sequence"}, {"normalizers", Json::array({prepend, replace(" ", "▁")})}};
   }
+  if (spec.form == SymbolForm::kWordPiece) {
+    const WordPieceOptions& w = spec.wordpiece;
+    return {{"type", "BertNormalizer"},
+            {"clean_text", w.clean_text},
+            {"handle_chinese_chars", w.handle_chinese_chars},
+            {"strip_accents", w.strip_accents ? Json(*w.strip_accents) : Json(nullptr)},
+            {"lowercase", w.lowercase}};
+  }
   return spec.nfc ? Json{{"type", "NFC"}} : Json(nullptr);
 }
 
 Json decoder(const TokenizerSpec& spec) {
   if (spec.form == SymbolForm::kByteLevel) return byte_level(spec.add_prefix_space, spec.trim_offsets, true);
+  if (spec.form == SymbolForm::kWordPiece)
+    return {{"type", "WordPiece"}, {"prefix", spec.wordpiece.prefix}, {"cleanup", spec.wordpiece.cleanup}};
   const Json strip = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
   return {
       {"type", "Sequence"},
@@ -46,6 +56,7 @@ Json decoder(const TokenizerSpec& spec) {
 
 Json pre_tokenizer(const TokenizerSpec& spec) {
   if (spec.form == SymbolForm::kSentencePiece) return nullptr;
+  if (spec.form == SymbolForm::kWordPiece) return {{"type", "BertPreTokenizer"}};
   const bool plain = spec.split == SplitPattern::kGpt2 || spec.split == SplitPattern::kNone;
   const Json last = byte_level(spec.add_prefix_space, spec.trim_offsets, spec.split == SplitPattern::kGpt2);
   if (plain) return last;
@@ -82,7 +93,12 @@ Json post_processor(const TokenizerSpec& spec) {
     return list;
   };
   Json pair = around(0, "A");
-  for (const auto& part : around(1, "B")) pair.push_back(part);
+  for (const auto& part : around(1, "B")) {
+    // The second segment of BERT has no [CLS] of its own.
+    const bool begins = spec.form == SymbolForm::kWordPiece && part.contains("SpecialToken") &&
+                        part["SpecialToken"]["id"] == spec.cls;
+    if (!begins) pair.push_back(part);
+  }
   Json special = Json::object();
   for (const auto& side : {spec.before, spec.after}) {
     for (const TokenId id : side) {
@@ -115,6 +131,9 @@ Json named_tokens(const TokenizerSpec& spec) {
   if (!spec.eos.empty()) out["eos_token"] = spec.eos;
   if (!spec.pad.empty()) out["pad_token"] = spec.pad;
   if (!spec.unk.empty()) out["unk_token"] = spec.unk;
+  if (!spec.cls.empty()) out["cls_token"] = spec.cls;
+  if (!spec.sep.empty()) out["sep_token"] = spec.sep;
+  if (!spec.mask.empty()) out["mask_token"] = spec.mask;
   return out;
 }
 
@@ -147,6 +166,14 @@ std::string tokenizer_json(const TokenizerSpec& spec) {
   part("pre_tokenizer", pre_tokenizer(spec));
   part("post_processor", post_processor(spec));
   part("decoder", decoder(spec));
+  if (spec.form == SymbolForm::kWordPiece) {
+    const WordPieceOptions& w = spec.wordpiece;
+    return out + fmt::format(
+                     "  \"model\": {{\n    \"type\": \"WordPiece\",\n    \"unk_token\": {},\n"
+                     "    \"continuing_subword_prefix\": {},\n    \"max_input_chars_per_word\": {},\n"
+                     "    \"vocab\": {}\n  }}\n}}\n",
+                     quoted(spec.unk), quoted(w.prefix), w.max_characters, vocabulary_object(spec, "    "));
+  }
   const bool characters = spec.form == SymbolForm::kSentencePiece;
   const Json unk = characters && !spec.unk.empty() ? Json(spec.unk) : Json(nullptr);
   out += fmt::format(
@@ -176,12 +203,27 @@ std::string merges_txt(const TokenizerSpec& spec) {
   return out;
 }
 
+std::string vocab_txt(const TokenizerSpec& spec) {
+  std::string out;
+  for (const std::string& token : spec.vocabulary) out += token + '\n';
+  return out;
+}
+
 std::string special_tokens_map_json(const TokenizerSpec& spec) { return named_tokens(spec).dump(2) + "\n"; }
 
 std::string tokenizer_config_json(const TokenizerSpec& spec) {
-  Json out = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+  const bool wordpiece = spec.form == SymbolForm::kWordPiece;
+  Json out = {{"tokenizer_class", wordpiece ? "BertTokenizer" : "PreTrainedTokenizerFast"},
+              {"clean_up_tokenization_spaces", wordpiece && spec.wordpiece.cleanup}};
   out.update(named_tokens(spec));
-  out["add_prefix_space"] = spec.add_prefix_space;
+  if (wordpiece) {
+    const WordPieceOptions& w = spec.wordpiece;
+    out["do_lower_case"] = w.lowercase;
+    out["tokenize_chinese_chars"] = w.handle_chinese_chars;
+    out["strip_accents"] = w.strip_accents ? Json(*w.strip_accents) : Json(nullptr);
+  } else {
+    out["add_prefix_space"] = spec.add_prefix_space;
+  }
   if (spec.add_bos) out["add_bos_token"] = *spec.add_bos;
   if (spec.model_max_length) out["model_max_length"] = *spec.model_max_length;
   if (!spec.chat_template.empty()) out["chat_template"] = spec.chat_template;

@@ -1,5 +1,5 @@
-// Trains a byte-level BPE vocabulary. The result is that of Hugging Face's BpeTrainer for the same texts and
-// settings.
+// Trains vocabularies of byte-level BPE and WordPiece. The result of BPE is that of Hugging Face's BpeTrainer
+// for the same texts and settings.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ struct TrainOptions {
   std::int64_t vocab_size = 32768;  // special tokens, 256 bytes and merges together
   std::int64_t min_frequency = 0;   // a pair seen less often is not merged
   std::vector<std::string> special_tokens = {"<|endoftext|>"};  // ids from 0, in this order
-  SplitPattern split = SplitPattern::kGpt2;
+  SplitPattern split = SplitPattern::kGpt2;                     // of BPE
+  WordPieceOptions wordpiece;                                   // of WordPiece
 };
 
 // Puts the next text into its argument; false at the end. Texts are split one by one: no word crosses two of
@@ -39,5 +40,13 @@ struct TrainSummary {
 TokenizerSpec train_bpe(const TextSource& source, const TrainOptions& options, WorkerPool& pool,
                         const std::function<void(const TrainProgress&)>& progress = {},
                         TrainSummary* summary = nullptr);
+
+// The same for WordPiece: pieces by BPE over the characters of words, as Hugging Face's WordPieceTrainer.
+// There the ids of the alphabet's continuing characters, which break ties, follow the order of a hash table;
+// here they follow the code points. ConfigError unless [PAD], [UNK], [CLS], [SEP] and [MASK] are among the
+// special tokens.
+TokenizerSpec train_wordpiece(const TextSource& source, const TrainOptions& options, WorkerPool& pool,
+                              const std::function<void(const TrainProgress&)>& progress = {},
+                              TrainSummary* summary = nullptr);
 
 }  // namespace stoa::token

@@ -17,6 +17,27 @@ std::vector<std::string> list_form(const std::vector<data::WeightedPrefix>& blen
   return list;
 }
 
+data::BertOptions bert_options(const RunConfig& config, const TrainingPlan& plan,
+                               const token::Tokenizer* tokenizer) {
+  require<ConfigError>(tokenizer != nullptr,
+                       "samples of kind bert are made with the tokenizer's [CLS], [SEP] and [MASK]: give "
+                       "model.tokenizer");
+  data::BertOptions out;
+  out.sequence_length = plan.options.length;
+  out.seed = static_cast<std::uint32_t>(config.model.seed);
+  out.sentence_pairs = config.model.bert.binary_head;
+  out.short_probability = config.data.short_seq_prob;
+  out.masking.probability = config.data.masked_lm_prob;
+  out.tokens.cls = tokenizer->cls_id().value_or(-1);
+  out.tokens.sep = tokenizer->sep_id().value_or(-1);
+  out.tokens.mask = tokenizer->mask_id().value_or(-1);
+  out.tokens.pad = tokenizer->pad_id().value_or(0);
+  out.tokens.vocabulary = tokenizer->vocab_size();
+  for (std::int64_t id = 0; id < tokenizer->vocab_size(); ++id)
+    out.tokens.continues.push_back(tokenizer->continues_word(static_cast<token::TokenId>(id)));
+  return out;
+}
+
 enum class Extent : std::uint8_t { kEpoch, kRun };  // samples of one epoch, or of all steps
 
 // ConfigError when the configuration names no data.
@@ -46,7 +67,8 @@ data::DatasetTriple build_training_data(const RunConfig& config, const TrainingP
   options.gpt.reset_attention_mask = d.reset_attention_mask;
   options.gpt.eod_id = tokenizer ? tokenizer->eod_id().value_or(-1) : -1;
   options.gpt.vocabulary = plan.options.model.vocabulary;
-  return data::build_gpt_datasets(options, notice);
+  if (config.model.kind == model::ModelKind::kBert) options.bert = bert_options(config, plan, tokenizer);
+  return data::build_datasets(options, notice);
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ struct TestRun {
   double max_norm = 0.5;  // some steps are clipped
   DType type = DType::kF64;
   bool packed = false;
-  int masked_rows = 0;               // so many first rows have no valid token
+  bool full_rows = false;  // kind bert: every token is real and to be predicted, as memory is planned for
+  int masked_rows = 0;     // so many first rows have no valid token
   std::int64_t evaluation_rows = 0;  // 0: as many as a step
   std::int64_t sample_context = 0;
   bool trace = false;          // of the last step

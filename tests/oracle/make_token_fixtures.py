@@ -7,6 +7,7 @@
   samples.json    texts with ids: as they are, with special tokens as text, with special tokens added; decoded text
   gpt2-full.json  ids of the same texts with GPT-2's own vocabulary (--gpt2; the vocabulary itself is not committed)
   stories260k.json the same for a real tokenizer of Llama-2's form (--llama2)
+  wordpiece.json  the same for bert/ and bert-cased/ (WordPiece), with one checksum per normalizer over all of Unicode
   unicode.json    one checksum per pattern over the words of a probe text for every code point of Unicode; NFC; \\w
 --many N adds N random texts to samples.json (not committed). Needs: pip install tokenizers
 """
@@ -101,6 +102,39 @@ def train_llama2(lines):
     return Tokenizer.from_str(json.dumps(data))
 
 
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def train_wordpiece(lines, cased):
+    tok = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tok.normalizer = normalizers.BertNormalizer(lowercase=not cased)
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.decoder = decoders.WordPiece()
+    tok.train_from_iterator(lines, trainers.WordPieceTrainer(vocab_size=800, special_tokens=SPECIAL, show_progress=False))
+    # The trainer numbers the alphabet's continuing characters in the order of a hash table.
+    data = json.loads(tok.to_str())
+    names = sorted(data["model"]["vocab"], key=lambda t: (SPECIAL.index(t) if t in SPECIAL else len(SPECIAL), len(t), t))
+    data["model"]["vocab"] = {t: i for i, t in enumerate(names)}
+    tok = Tokenizer.from_str(json.dumps(data))
+    tok.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+                                                       special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return tok
+
+
+WORDPIECE_TEXTS = ["Héllo, WÖRLD! naïve café", "[CLS] a [MASK] b[SEP]", "don't do not . , ! ? ' n't 'm 's 've 're", "x" * 101 + " " + "y" * 100,
+                   "\uac00\ud7a3 \u0130stanbul \u1e9e \uf900\u4e2dz", "a\u200bb\u00adc\ufeffd\u2028e\u0085f", "[unk] [Mask] unaffable 1234 $5.00 ~`^|"]
+
+
+def wordpiece_checksum(tok):
+    h = 0xCBF29CE484222325
+    for c in range(0x110000):
+        if 0xD800 <= c < 0xE000:
+            continue
+        for word, _ in tok.pre_tokenizer.pre_tokenize_str(tok.normalizer.normalize_str(f"a{chr(c)}1{chr(c)} {chr(c)}B")):
+            h = fnv(h, word.encode() + b"|")
+    return f"{h:016x}"
+
+
 def cases(tok, texts):
     out = []
     for text in texts:
@@ -171,6 +205,13 @@ def main():
         samples[name] = cases(tok, texts)
     dump = lambda file, data: open(os.path.join(a.directory, file), "w").write(json.dumps(data, ensure_ascii=True, separators=(",", ":")) + "\n")
     dump("samples.json", samples)
+    wordpiece = {}
+    for name in ["bert", "bert-cased"]:
+        tok = train_wordpiece(lines, name == "bert-cased")
+        os.makedirs(os.path.join(a.directory, name), exist_ok=True)
+        tok.save(os.path.join(a.directory, name, "tokenizer.json"))
+        wordpiece[name] = {"cases": cases(tok, texts + WORDPIECE_TEXTS), "checksum": wordpiece_checksum(tok)}
+    dump("wordpiece.json", wordpiece)
     if a.gpt2:
         tok = Tokenizer(models.BPE.from_file(*a.gpt2))
         tok.pre_tokenizer, tok.decoder = PRE["gpt2"], decoders.ByteLevel()

@@ -19,6 +19,8 @@ Curve curve_of(ActivationKind kind) {
       return Curve::kRelu;
     case ActivationKind::kSquaredRelu:
       return Curve::kSquaredRelu;
+    case ActivationKind::kTanh:
+      return Curve::kTanh;
   }
   fail<InternalError>("unknown activation {}", static_cast<int>(kind));
 }

@@ -5,8 +5,8 @@
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
 
-// Every curve is x * share(x), and slope() is its derivative. tanh is written as a sigmoid, which keeps small
-// results of large negative x exact to rounding: (1 + tanh u) / 2 = sigmoid(2u).
+// slope() is the derivative of value(). Within the gelu curves tanh is written as a sigmoid, which keeps
+// small results of large negative x exact to rounding: (1 + tanh u) / 2 = sigmoid(2u).
 struct Gelu {
   STOA_INLINE F value(F x) { return x * normal_cdf(x); }
   STOA_INLINE F slope(F x) { return fma(x * 0.39894228f, exp(x * x * -0.5f), normal_cdf(x)); }
@@ -41,6 +41,16 @@ struct Relu {
 struct SquaredRelu {
   STOA_INLINE F value(F x) { return select(x < 0.0f, F{}, x * x); }
   STOA_INLINE F slope(F x) { return select(x > 0.0f, x + x, F{}); }
+};
+// The sigmoid form cancels near zero; there the first terms of the series are exact to rounding.
+struct Tanh {
+  STOA_INLINE F value(F x) {
+    const F s = x * x;
+    const F series =
+        fma(s, fma(s, fma(s, splat(62.0f / 2835), splat(-17.0f / 315)), splat(2.0f / 15)), splat(-1.0f / 3));
+    return select(s < 0.1225f, fma(x * s, series, x), 2.0f * sigmoid(x + x) - 1.0f);
+  }
+  STOA_INLINE F slope(F x) { return 4.0f * sigmoid(x + x) * sigmoid(x * -2.0f); }
 };
 
 template <class C, class E>
@@ -95,6 +105,9 @@ STOA_INLINE void with_curve(Curve curve, Body body) {
       break;
     case Curve::kSquaredRelu:
       body(SquaredRelu{});
+      break;
+    case Curve::kTanh:
+      body(Tanh{});
       break;
   }
 }

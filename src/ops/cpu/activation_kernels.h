@@ -6,7 +6,7 @@
 
 namespace stoa::ops::cpu {
 
-enum class Curve : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu };
+enum class Curve : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu, kTanh };
 
 struct ActivationArgs {
   Curve curve = Curve::kGelu;

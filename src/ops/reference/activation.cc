@@ -39,6 +39,10 @@ Point activation(ActivationKind kind, double x) {
       return x <= 0 ? Point{0, 0} : Point{x, x == x ? 1 : x};
     case ActivationKind::kSquaredRelu:
       return x <= 0 ? Point{0, 0} : Point{x * x, 2 * x};
+    case ActivationKind::kTanh: {
+      const double t = std::tanh(x);
+      return {t, 1 - t * t};
+    }
   }
   fail<InternalError>("activation kind {}", static_cast<int>(kind));
 }

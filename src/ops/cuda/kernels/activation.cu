@@ -40,6 +40,10 @@ STOA_DEVICE Point activation(ActivationCode kind, float x) {
       return x <= 0 ? Point{0, 0} : Point{x, x == x ? 1.0f : x};
     case ActivationCode::kSquaredRelu:
       return x <= 0 ? Point{0, 0} : Point{x * x, 2 * x};
+    case ActivationCode::kTanh: {
+      const float t = tanhf(x);
+      return {t, 1 - t * t};
+    }
   }
   return {x, 1};
 }

@@ -5,7 +5,7 @@
 
 namespace stoa::ops::cuda {
 
-enum class ActivationCode : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu };
+enum class ActivationCode : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu, kTanh };
 
 struct ActivationArgs {
   ActivationCode kind = ActivationCode::kGelu;

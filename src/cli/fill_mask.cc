@@ -1,0 +1,63 @@
+#include "cli/fill_mask.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace stoa::cli {
+
+void fill_masks(const ModelArguments& model, const std::string& prompt, bool json, std::int64_t best) {
+  constexpr std::int64_t kMostMasks = 64;
+  LoadedEncoder loaded = load_encoder(model, kMostMasks);
+  const token::Tokenizer& tokenizer = *loaded.tokenizer;
+  const auto mask = tokenizer.mask_id();
+  require<ConfigError>(
+      mask.has_value(),
+      "{}: the tokenizer has no mask token; name one in its tokenizer_config.json (mask_token)",
+      loaded.directory.string());
+  std::vector<token::TokenId> ids = tokenizer.encode(prompt, {.plain = false, .add_special = true});
+  const std::int64_t longest = loaded.rank->options().longest;
+  require<DataError>(static_cast<std::int64_t>(ids.size()) <= longest,
+                     "the prompt has {} tokens, the model reads at most {}", ids.size(), longest);
+  std::vector<std::int32_t> rows;
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] == *mask) rows.push_back(static_cast<std::int32_t>(i));
+  require<DataError>(!rows.empty(), "an encoder fills masks: write {} in the prompt where a word is wanted",
+                     tokenizer.id_to_token(*mask));
+  require<DataError>(static_cast<std::int64_t>(rows.size()) <= kMostMasks,
+                     "{} masks in the prompt, at most {}", rows.size(), kMostMasks);
+  const std::span<const float> logits = loaded.rank->predict(ids, rows);
+  const auto vocabulary = static_cast<std::size_t>(loaded.rank->options().model.vocabulary);
+  const auto count = std::min(static_cast<std::size_t>(best), vocabulary);
+  nlohmann::ordered_json masks = nlohmann::ordered_json::array();
+  for (std::size_t m = 0; m < rows.size(); ++m) {
+    const auto row = logits.subspan(m * vocabulary, vocabulary);
+    const double highest = *std::max_element(row.begin(), row.end());
+    double sum = 0;
+    for (const float x : row) sum += std::exp(x - highest);
+    std::vector<token::TokenId> order(vocabulary);
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                      [&](token::TokenId a, token::TokenId b) {
+                        const float x = row[static_cast<std::size_t>(a)],
+                                    y = row[static_cast<std::size_t>(b)];
+                        return x != y ? x > y : a < b;
+                      });
+    nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
+    for (std::size_t i = 0; i < count; ++i)
+      tokens.push_back({{"id", order[i]},
+                        {"token", tokenizer.id_to_token(order[i])},
+                        {"probability", std::exp(row[static_cast<std::size_t>(order[i])] - highest) / sum}});
+    masks.push_back({{"position", rows[m]}, {"tokens", tokens}});
+    ids[static_cast<std::size_t>(rows[m])] = order[0];
+  }
+  const std::string text = tokenizer.decode(ids, {.skip_special = true});
+  if (json)
+    std::cout << nlohmann::ordered_json{{"prompt", prompt}, {"text", text}, {"masks", masks}}.dump() << "\n";
+  else
+    std::cout << text << "\n";
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,36 @@
+#include "model/architecture.h"
+
+#include <cstring>
+
+#include "model/bert_architecture.h"
+#include "model/gpt_architecture.h"
+
+namespace stoa::model {
+
+std::vector<std::byte> Constant::bytes(std::int64_t sequence) const {
+  const std::vector<double> source = values(sequence);
+  std::vector<std::byte> out(tensor.bytes());
+  dispatch_float(tensor.dtype, [&]<class T>() {
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      T value;
+      if constexpr (std::is_same_v<T, double>)
+        value = source[i];
+      else
+        value = T(static_cast<float>(source[i]));
+      std::memcpy(out.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  });
+  return out;
+}
+
+std::unique_ptr<Architecture> make_architecture(const Gpt& gpt, const ChunkOptions& options) {
+  switch (gpt.config.kind) {
+    case ModelKind::kGpt:
+      return std::make_unique<GptArchitecture>(gpt, options);
+    case ModelKind::kBert:
+      return std::make_unique<BertArchitecture>(gpt, options);
+  }
+  fail<InternalError>("unknown kind of model");
+}
+
+}  // namespace stoa::model

@@ -1,0 +1,52 @@
+// What a kind of model is made of. A chunk asks here for its parts, and what stands above this folder asks a
+// chunk: nowhere else is one kind told from another. A new kind is a new derived class.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "model/gpt.h"
+#include "nn/head.h"
+
+namespace stoa::model {
+
+struct ChunkOptions {
+  std::int64_t first_layer = 0, layers = 0;
+  bool embedding = true, head = true;  // the chunk starts, ends the model
+  bool tied_apart = false;             // embedding and tied head are on different pipeline ranks
+  nn::Precision precision;
+  parallel::TensorPlace place;  // in the tensor-parallel group
+  std::int64_t tokens = 1;      // T of a training microbatch, at most
+  std::int64_t positions =
+      0;  // rows of the rotary table: the longest sequence of this use; 0: the model's maximum
+  bool split_backward = false;  // backward comes as kInput and kWeight: there is a stash
+  nn::RecomputeOptions recompute;
+};
+
+// Values that layers read but do not train: tables of the rotary embedding.
+struct Constant {
+  TensorSpec tensor;
+  // `sequence`: the longest sequence of this use (the rotary scalings dynamic and longrope depend on it).
+  std::function<std::vector<double>(std::int64_t sequence)> values;
+  // The same as the tensor's bytes.
+  std::vector<std::byte> bytes(std::int64_t sequence) const;
+};
+
+class Architecture {
+ public:
+  virtual ~Architecture() = default;
+
+  // What the chunk's layers find in Pass::constants.
+  virtual std::vector<Constant> constants() const { return {}; }
+  virtual std::unique_ptr<nn::Embedding> embedding() const = 0;
+  // `layer`: its number in the whole model.
+  virtual std::unique_ptr<nn::Block> block(std::int64_t layer) const = 0;
+  // None: the model has none.
+  virtual std::unique_ptr<nn::Head> head() const = 0;
+};
+
+// The architecture of gpt.config.kind, for the parts of one chunk.
+std::unique_ptr<Architecture> make_architecture(const Gpt& gpt, const ChunkOptions& options);
+
+}  // namespace stoa::model

@@ -1,0 +1,41 @@
+#include "model/bert_architecture.h"
+
+#include "nn/masked_lm_head.h"
+#include "nn/post_norm_block.h"
+
+namespace stoa::model {
+
+std::unique_ptr<nn::Embedding> BertArchitecture::embedding() const {
+  const ModelConfig& c = gpt_.config;
+  nn::EmbeddingOptions o = embedding_options(gpt_, options_.precision, options_.place);
+  o.positions = c.max_positions() + c.bert.first_position;
+  o.first_position = c.bert.first_position;
+  o.token_types = c.bert.num_token_types;
+  o.norm = norm_options(c);
+  return std::make_unique<nn::Embedding>(o);
+}
+
+std::unique_ptr<nn::Block> BertArchitecture::block(std::int64_t layer) const {
+  const nn::TransformerBlockOptions o = block_options(gpt_, layer, options_.precision, -1, options_.place);
+  nn::PostNormBlockOptions out{.name = o.name,
+                               .norm = o.norm,
+                               .attention = o.attention,
+                               .mlp = o.mlp,
+                               .dropout = o.dropout,
+                               .precision = o.precision};
+  out.attention.causal = false;
+  return std::make_unique<nn::PostNormBlock>(out);
+}
+
+std::unique_ptr<nn::Head> BertArchitecture::head() const {
+  if (!gpt_.config.bert.lm_head) return nullptr;
+  nn::LmHeadOptions o = head_options(gpt_, options_.precision, options_.place);
+  o.output.bias = true;
+  return std::make_unique<nn::MaskedLmHead>(
+      nn::MaskedLmHeadOptions{.output = o.output,
+                              .norm = o.norm,
+                              .activation = activation_kind(gpt_.config.activation),
+                              .binary = gpt_.config.bert.binary_head});
+}
+
+}  // namespace stoa::model

@@ -1,0 +1,22 @@
+// Decoders of the GPT family: pre-norm blocks, causal attention, a language model head.
+#pragma once
+
+#include "model/architecture.h"
+
+namespace stoa::model {
+
+class GptArchitecture final : public Architecture {
+ public:
+  GptArchitecture(const Gpt& gpt, const ChunkOptions& options) : gpt_(gpt), options_(options) {}
+
+  std::vector<Constant> constants() const override;
+  std::unique_ptr<nn::Embedding> embedding() const override;
+  std::unique_ptr<nn::Block> block(std::int64_t layer) const override;
+  std::unique_ptr<nn::Head> head() const override;
+
+ private:
+  const Gpt& gpt_;
+  const ChunkOptions& options_;
+};
+
+}  // namespace stoa::model

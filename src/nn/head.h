@@ -1,0 +1,31 @@
+// The end of a model: what the residual stream becomes after the last block.
+#pragma once
+
+#include <span>
+
+#include "nn/module.h"
+
+namespace stoa::nn {
+
+class Head {
+ public:
+  virtual ~Head() = default;
+
+  // `tied`: the token embedding of the same chunk, for a head that is tied to it; none: a matrix of its own.
+  virtual void declare(ParamList& params, ParamId tied) = 0;
+  // The embedding is on another pipeline stage: the same canonical tensor, held here too.
+  virtual void declare_tied_copy(ParamList& params) = 0;
+
+  // Adds the loss of the microbatch to state[kLossSum]; replaces x, this rank's rows of the stream
+  // [T, hidden], by its gradient; adds to the gradients of the head's parameters.
+  virtual void train(Pass& pass, TensorView x) const = 0;
+  // Plain losses (not masked) to `losses` [T], those of the tokens that count added to state[kLossSum] where
+  // the pass has a state.
+  virtual void evaluate(Pass& pass, TensorView x, TensorView losses) const = 0;
+  // Logits [rows.size(), padded vocabulary] of chosen tokens, in ascending order; columns beyond the
+  // vocabulary have no meaning. ConfigError where the vocabulary is split.
+  virtual void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows,
+                      TensorView logits) const = 0;
+};
+
+}  // namespace stoa::nn

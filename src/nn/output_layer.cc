@@ -1,0 +1,134 @@
+#include "nn/output_layer.h"
+
+#include <algorithm>
+
+#include "ops/loss.h"
+
+namespace stoa::nn {
+
+OutputLayer::OutputLayer(const OutputLayerOptions& options)
+    : options_(options),
+      part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)) {}
+
+ParamSpec OutputLayer::matrix(std::string name) const {
+  const auto& o = options_;
+  return vocabulary_matrix(std::move(name), o.vocabulary, o.padded_vocabulary, o.hidden, o.deviation,
+                           o.place);
+}
+
+void OutputLayer::declare_bias(ParamList& params) {
+  if (!options_.bias) return;
+  ParamSpec spec;
+  spec.name = "head.bias";
+  spec.shard = ShardSpec::whole(spec.name, Shape{options_.vocabulary});
+  spec.shard.local = Shape{part_.rows};
+  spec.shard.pieces[0].begin = part_.ids.begin;
+  spec.shard.pieces[0].count = part_.ids.count;
+  spec.init = {InitKind::kZeros, 0};
+  spec.decay = false;
+  bias_ = params.add(std::move(spec));
+}
+
+void OutputLayer::declare(ParamList& params, ParamId tied) {
+  weight_ = tied ? params.tie(tied) : params.add(matrix("head.weight"));
+  declare_bias(params);
+}
+
+void OutputLayer::declare_tied_copy(ParamList& params) {
+  ParamSpec spec = matrix("embedding.tokens.weight");
+  spec.grad_partial_over.push_back(parallel::Axis::kPipeline);
+  weight_ = params.add(std::move(spec));
+  declare_bias(params);
+}
+
+std::int64_t OutputLayer::largest_piece(DType type) const {
+  const std::int64_t row = part_.rows * static_cast<std::int64_t>(size_of(type));
+  return std::max<std::int64_t>(64, kLogitsBytes / row);
+}
+
+std::int64_t OutputLayer::piece(std::int64_t rows, DType type) const {
+  const std::int64_t most = largest_piece(type);
+  const std::int64_t pieces = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  return (rows + pieces - 1) / pieces;
+}
+
+void OutputLayer::project(Pass& pass, TensorView x, TensorView logits) const {
+  ops::run(pass.ops,
+           ops::LinearForward{.x = x, .w = pass.params.get(weight_.value), .bias = bias(pass), .y = logits});
+}
+
+void OutputLayer::loss(Pass& pass, TensorView logits, const Targets& targets, std::int64_t begin,
+                       bool train) const {
+  const auto& o = options_;
+  const std::int64_t count = logits.rows();
+  const TensorView labels = targets.labels.slice(begin, count), mask = targets.mask.slice(begin, count),
+                   out = targets.losses.slice(begin, count);
+  const TensorView state = train ? pass.state : TensorView();
+  const double smoothing = train ? o.smoothing : 0, z_weight = train ? o.z_weight : 0;
+  if (!o.place.split()) {
+    ops::run(pass.ops, ops::CrossEntropy{.logits = logits,
+                                         .labels = labels,
+                                         .loss_mask = mask,
+                                         .vocabulary = o.vocabulary,
+                                         .gradient = train,
+                                         .state = state,
+                                         .losses = out,
+                                         .smoothing = smoothing,
+                                         .z_weight = z_weight});
+    return;
+  }
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView parts = pass.ops.scratch.allocate(out.dtype, {o.place.size, count, 4});
+  const TensorView own = parts.slice(o.place.rank, 1).reshape({count, 4});
+  ops::run(pass.ops, ops::CrossEntropyPart{.logits = logits,
+                                           .labels = labels,
+                                           .first_column = part_.ids.begin,
+                                           .columns = part_.ids.count,
+                                           .part = own});
+  pass.parallel.along(parallel::Axis::kTensor).all_gather(own, parts, pass.ops.stream)->wait();
+  ops::run(pass.ops, ops::CrossEntropyMerge{.logits = train ? logits : TensorView(),
+                                            .labels = labels,
+                                            .loss_mask = mask,
+                                            .parts = parts,
+                                            .first_column = part_.ids.begin,
+                                            .columns = part_.ids.count,
+                                            .vocabulary = o.vocabulary,
+                                            .state = state,
+                                            .losses = out,
+                                            .smoothing = smoothing,
+                                            .z_weight = z_weight});
+}
+
+void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool probe) const {
+  const auto& o = options_;
+  const DType compute = o.precision.compute;
+  const TensorView w = pass.params.get(weight_.value);
+  const GradTarget target = pass.grads->target(weight_.grad);
+  GradTarget bias_target{{}, target.accumulate};
+  if (bias_) bias_target = pass.grads->target(bias_.grad);
+  Scratch::Frame frame(pass.ops.scratch);
+  const std::int64_t rows = x.rows(), step = piece(rows, compute);
+  const TensorView block = pass.ops.scratch.allocate(compute, {step, part_.rows});
+  std::vector<InFlight> sums;
+  for (std::int64_t begin = 0; begin < rows; begin += step) {
+    const std::int64_t count = std::min(step, rows - begin);
+    const TensorView h = x.slice(begin, count), logits = block.slice(0, count);
+    project(pass, h, logits);
+    if (probe && pass.probe) pass.probe->logits(logits, begin, o.vocabulary);
+    loss(pass, logits, targets, begin, true);
+    ops::run(pass.ops, ops::LinearBackwardWeight{.x = h,
+                                                 .dy = logits,
+                                                 .dw = target.tensor,
+                                                 .dbias = bias_target.tensor,
+                                                 .accumulate = target.accumulate || begin > 0});
+    // The rows of this piece have been read for the last time: their gradient takes their place.
+    ops::run(pass.ops, ops::LinearBackwardInput{.dy = logits, .w = w, .dx = h});
+    // Its sum over the ranks is under way while the next piece is computed.
+    if (o.place.split() && !o.place.splits_stream()) sums.push_back(add_rows(pass, o.place, h, h));
+  }
+  pass.grads->notify(weight_.grad);
+  if (bias_) pass.grads->notify(bias_.grad);
+  for (auto& sum : sums) sum.wait();
+}
+
+}  // namespace stoa::nn

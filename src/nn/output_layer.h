@@ -1,0 +1,68 @@
+// Projection of normed rows to the vocabulary and the loss of what it predicts: the last step of every head.
+//
+// The seed of backward (loss_scale / N) is known before the step, so training's forward pass also does the
+// whole backward pass, a piece of the rows at a time: logits of the piece -> their gradient in place -> that
+// of the rows and of the weights. No [all rows, vocabulary] tensor exists and logits are never computed
+// twice.
+//
+// Among the ranks of a tensor-parallel group the vocabulary is split: every rank has the logits of its ids,
+// and ranks exchange four numbers per row, from which each makes the loss and its own part of the gradient.
+#pragma once
+
+#include "nn/embedding.h"
+#include "nn/tensor_rows.h"
+
+namespace stoa::nn {
+
+struct OutputLayerOptions {
+  std::int64_t vocabulary = 0, padded_vocabulary = 0, hidden = 0;
+  bool bias = false;  // a number per id, "head.bias"
+  double deviation = 0.02;
+  Precision precision;
+  parallel::TensorPlace place;
+  double smoothing = 0, z_weight = 0;  // of the loss that is trained (ops/loss.h)
+};
+
+class OutputLayer {
+ public:
+  explicit OutputLayer(const OutputLayerOptions& options);
+
+  // As in Head.
+  void declare(ParamList& params, ParamId tied);
+  void declare_tied_copy(ParamList& params);
+
+  // What rows are to predict. Row i of the rows is row i here.
+  struct Targets {
+    TensorView labels;  // int32 [rows]
+    TensorView mask;    // fp32 [rows]
+    TensorView losses;  // [rows] accumulation type: written
+  };
+  // Losses of all rows; x [rows, hidden], whole on every rank, is replaced by its gradient. Where ranks have
+  // parts of that as sums, they are added, unless the stream is split (then the caller scatters them).
+  // `probe`: rows are the tokens of the microbatch, and logits are shown.
+  void train(Pass& pass, TensorView x, const Targets& targets, bool probe) const;
+  // Logits [rows, rows of the matrix here] of x.
+  void project(Pass& pass, TensorView x, TensorView logits) const;
+  // Losses of rows [begin, begin + logits.rows()) from their logits, which become their gradient in place
+  // when `train`.
+  void loss(Pass& pass, TensorView logits, const Targets& targets, std::int64_t begin, bool train) const;
+
+  // Columns of logits on this rank.
+  std::int64_t columns() const { return part_.rows; }
+  // Most rows of a piece: kLogitsBytes of logits, but at least 64 rows.
+  std::int64_t largest_piece(DType type) const;
+  static constexpr std::int64_t kLogitsBytes = 128 << 20;
+
+ private:
+  // Rows of a piece: pieces are as even as possible.
+  std::int64_t piece(std::int64_t rows, DType type) const;
+  ParamSpec matrix(std::string name) const;
+  void declare_bias(ParamList& params);
+  TensorView bias(Pass& pass) const { return bias_ ? pass.params.get(bias_.value) : TensorView(); }
+
+  OutputLayerOptions options_;
+  VocabularyPart part_;
+  Param weight_, bias_;
+};
+
+}  // namespace stoa::nn

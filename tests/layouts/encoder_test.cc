@@ -1,0 +1,120 @@
+// Encoders (kind bert) over every axis, against one rank: rows end early, and the work follows their tokens.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "layout_run.h"
+
+namespace stoa::layouts {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr double kRounding = 1e-9;
+
+TestRun bert() {
+  TestRun run = tiny_run();
+  run.config.kind = model::ModelKind::kBert;
+  run.config.num_query_groups.reset();
+  run.config.activation = model::Activation::kGelu;
+  run.steps = 4;
+  return run;
+}
+
+// RoBERTa's: no sentence head, positions from 2 on.
+TestRun roberta() {
+  TestRun run = bert();
+  run.config.bert.binary_head = false;
+  run.config.bert.first_position = 2;
+  run.micro_batch = 2;
+  return run;
+}
+
+run::Layout tensor(int ranks, bool sequence, int data = 1, int pipeline = 1) {
+  run::Layout layout = layout_of(ranks, 1, 1, data, pipeline);
+  layout.sequence_parallel = sequence;
+  return layout;
+}
+
+TEST(Encoders, TensorAndSequenceParallelism) {
+  for (const TestRun& run : {bert(), roberta()}) {
+    const RunResult one = run_layout(run, data_parallel(1));
+    ASSERT_THAT(one.faults, IsEmpty());
+    for (const int ranks : {2, 3, 4})
+      for (const bool sequence : {false, true}) {
+        SCOPED_TRACE(std::to_string(ranks) + (sequence ? " sequence parallel" : ""));
+        EXPECT_THAT(differences(one, run_layout(run, tensor(ranks, sequence)), kRounding), IsEmpty());
+      }
+  }
+}
+
+TEST(Encoders, DataParallelismAndSharding) {
+  const TestRun run = bert();
+  const RunResult one = run_layout(run, data_parallel(1));
+  for (const int ranks : {2, 4}) {
+    const RunResult many = run_layout(run, data_parallel(ranks));
+    EXPECT_THAT(differences(one, many, kRounding), IsEmpty());
+    for (const int stage : {1, 2, 3}) {
+      run::Layout layout = data_parallel(ranks);
+      layout.zero_stage = stage;
+      EXPECT_THAT(differences(many, run_layout(run, layout), 0), IsEmpty()) << "stage " << stage;
+    }
+  }
+}
+
+TEST(Encoders, PipelinesChangeNoBit) {
+  for (const TestRun& run : {bert(), roberta()}) {
+    const RunResult one = run_layout(run, data_parallel(1));
+    for (const run::Layout& layout :
+         {pipeline(2), pipeline(4), pipeline(2, "interleaved", 2), pipeline(2, "zb-h1"), pipeline(2, "zb-v")})
+      EXPECT_THAT(differences(one, run_layout(run, layout), 0), IsEmpty()) << layout.schedule;
+  }
+}
+
+TEST(Encoders, RecomputationChangesNoBit) {
+  TestRun run = bert();
+  const RunResult one = run_layout(run, data_parallel(1));
+  using model::RecomputeGranularity;
+  run.config.recompute.granularity = RecomputeGranularity::kSelective;
+  EXPECT_THAT(differences(one, run_layout(run, data_parallel(1)), 0), IsEmpty());
+  run.config.recompute.granularity = RecomputeGranularity::kFull;
+  for (const auto method : {model::RecomputeMethod::kUniform, model::RecomputeMethod::kBlock}) {
+    run.config.recompute.method = method;
+    run.config.recompute.num_layers = 2;
+    EXPECT_THAT(differences(one, run_layout(run, data_parallel(1)), 0), IsEmpty());
+    EXPECT_THAT(differences(one, run_layout(run, pipeline(2, "zb-h1")), 0), IsEmpty());
+  }
+}
+
+TEST(Encoders, AxesTogether) {
+  for (const TestRun& run : {bert(), roberta()}) {
+    const RunResult one = run_layout(run, data_parallel(1));
+    run::Layout layout = tensor(2, true, 2, 2);
+    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
+    layout.zero_stage = 2;
+    layout.overlap_grad_reduce = true;
+    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
+  }
+}
+
+// Where every token is real and to be predicted, what is planned is what is used.
+TEST(Encoders, MemoryIsPlannedForFullRows) {
+  TestRun run = roberta();
+  run.full_rows = true;
+  run.steps = 2;
+  for (const run::Layout& layout : {data_parallel(1), tensor(2, true), pipeline(2), tensor(2, false, 2)})
+    EXPECT_THAT(run_layout(run, layout).faults, IsEmpty());
+}
+
+TEST(Encoders, ContextParallelismIsRefused) {
+  try {
+    run_layout(bert(), layout_of(1, 2, 1, 1, 1));
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("context_parallel_size 2"));
+  }
+}
+
+}  // namespace
+}  // namespace stoa::layouts
