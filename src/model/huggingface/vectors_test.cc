@@ -169,13 +169,13 @@ void check_vector(const Vector& expected, nn::Precision precision, double tolera
   o.positions = 12;
   Model model(gpt, o, std::move(machine), 12);
   model.initialize_all(1);  // padding rows
-  const auto all = tensors(gpt, description.family);
+  const auto all = tensors(gpt, *description.family);
   EXPECT_EQ(all.size(), expected.tensors);
   std::int64_t elements = 0;
   for (const auto& tensor : all) elements += tensor.shape.elements();
   EXPECT_EQ(elements, expected.elements);
   EXPECT_EQ(parameter_count(gpt), expected.elements);
-  load_formula(model, gpt, description.family);
+  load_formula(model, gpt, *description.family);
 
   const std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
   std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());

@@ -1,6 +1,7 @@
-#include "model/huggingface/stoa_config.h"
-
+// The keys of Stoa's own configuration, and canonical names: for combinations of options that no family has.
 #include "base/nearest.h"
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/json_keys.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -27,9 +28,7 @@ void read_enum(JsonKeys& keys, const char* key, E& field) {
   if (const auto text = keys.text(key)) field = from_name<E>(*text, key);
 }
 
-}  // namespace
-
-void read_stoa(JsonKeys& keys, ModelConfig& c) {
+void read(JsonKeys& keys, ModelConfig& c) {
   const auto need = [&](const char* key) {
     const auto value = keys.integer(key, 1);
     require<ConfigError>(value.has_value(), "config.json: {} is missing", key);
@@ -90,7 +89,7 @@ void read_stoa(JsonKeys& keys, ModelConfig& c) {
   rope.finish("rope scaling");
 }
 
-void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
+void write(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   json["vocab_size"] = gpt.vocabulary;
   json["num_layers"] = c.num_layers;
@@ -133,7 +132,7 @@ void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
   }
   const RopeScalingConfig& s = c.rope_scaling;
   if (s.type == RopeScaling::kDefault) return;
-  nlohmann::ordered_json rope;
+  Json rope;
   rope["type"] = to_name(s.type);
   if (s.factor) rope["factor"] = *s.factor;
   if (s.original_max_position_embeddings)
@@ -150,5 +149,12 @@ void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
   if (!s.long_factor.empty()) rope["long_factor"] = s.long_factor;
   json["rope_scaling"] = rope;
 }
+
+// No rules: canonical names.
+NameMap names() { return {.prefix = "", .rules = {}}; }
+
+}  // namespace
+
+const Family kStoaGpt{"stoa_gpt", "StoaGpt", read, write, names};
 
 }  // namespace stoa::model::huggingface
