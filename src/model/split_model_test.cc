@@ -59,6 +59,17 @@ std::vector<Case> cases() {
   c.config.qk_layernorm = true;
   c.config.num_query_groups = 2;
   out.push_back(c);
+  c = {"parallel_residual_dropout", gpt2()};
+  c.config.use_parallel_residual = true;
+  c.config.hidden_dropout = 0.2;
+  out.push_back(c);
+  c = {"norms_after", llama(2)};
+  c.config.norm_placement = NormPlacement::kAfter;
+  out.push_back(c);
+  c = {"norms_before_and_after_dropout", llama(2)};
+  c.config.norm_placement = NormPlacement::kBoth;
+  c.config.hidden_dropout = 0.2;
+  out.push_back(c);
   c = {"packed_window_untied", llama(2)};
   c.config.window_size = 2;
   c.config.qk_layernorm = true;

@@ -72,7 +72,7 @@ void read_rope(JsonKeys& keys, ModelConfig& c, const RopeDefaults& defaults) {
   rope.finish("rope scaling");
   if (s.type == RopeScaling::kYarn && !s.short_factor.empty())
     s.type = RopeScaling::kLongrope;  // what early Phi-3 files called it
-  if (s.type == RopeScaling::kDefault) s.factor.reset();
+  if (s.type == RopeScaling::kDefault) s = {};
   if (!s.factor && s.type == RopeScaling::kYarn && s.original_max_position_embeddings)
     s.factor =
         static_cast<double>(c.max_positions()) / static_cast<double>(*s.original_max_position_embeddings);
