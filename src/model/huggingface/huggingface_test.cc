@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "model/huggingface/config_json.h"
@@ -102,6 +103,16 @@ TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {
   EXPECT_EQ(again.config.window_size, 77);
   EXPECT_EQ(again.config.rope_scaling.factor, 3);
   EXPECT_EQ(tensors(gpt, stoa_family()).size(), canonical_tensors(gpt).size());
+}
+
+TEST(Docs, TheWorkedExampleIsTheFile) {
+  const auto text = [](const char* path) {
+    std::ifstream file(std::string(STOA_SOURCE_DIR "/") + path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string example = text("src/model/huggingface/families/olmo2.cc");
+  EXPECT_THAT(text("docs/add-a-model.md"), HasSubstr("```cpp\n" + example + "```\n"));
+  EXPECT_LT(std::count(example.begin(), example.end(), '\n'), 150);
 }
 
 struct MatchTest : ::testing::Test {
