@@ -93,8 +93,8 @@ TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {
   c.rope_scaling.factor = 3;
   std::string why;
   EXPECT_EQ(&choose_family(c, &why), &stoa_family());
-  EXPECT_THAT(why, HasSubstr("the nearest family, gpt2, has another"));
-  EXPECT_THAT(why, HasSubstr("position_embedding_type (learned_absolute, here rope)"));
+  EXPECT_THAT(why, HasSubstr("the nearest family, gpt_neox, has another qk_layernorm (false, here true);"));
+  EXPECT_THAT(why, HasSubstr("window_size"));
   const Gpt gpt = resolve_gpt(c);
   const std::string text = write_config(gpt, stoa_family(), DType::kF32, {});
   const auto again = read_config(text);
