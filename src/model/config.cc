@@ -36,6 +36,15 @@ std::span<const EnumName<Normalization>> enum_names(Normalization) {
   return kNames;
 }
 
+std::span<const EnumName<NormPlacement>> enum_names(NormPlacement) {
+  static constexpr std::array<EnumName<NormPlacement>, 3> kNames{{
+      {"before", NormPlacement::kBefore},
+      {"after", NormPlacement::kAfter},
+      {"both", NormPlacement::kBoth},
+  }};
+  return kNames;
+}
+
 std::span<const EnumName<Activation>> enum_names(Activation) {
   static constexpr std::array<EnumName<Activation>, 17> kNames{{
       {"gelu", Activation::kGelu},
@@ -257,6 +266,12 @@ void declare(Section<ModelConfig>& s) {
   s.field("normalization", &C::normalization)
       .help("Normalisation before attention, before the MLP, and at the end.");
   s.field("layernorm_epsilon", &C::layernorm_epsilon).above(0).range(0, 1).help("Added to the variance.");
+  s.field("norm_placement", &C::norm_placement)
+      .help(
+          "Where attention and MLP are normalised: what they read (before), what they add to the residual "
+          "stream (after: OLMo 2), or both (Gemma 2).");
+  s.field("use_parallel_residual", &C::use_parallel_residual)
+      .help("Attention and MLP of a layer read the same stream (GPT-NeoX); with norm_placement before.");
   s.field("activation", &C::activation)
       .nemo_default("gelu")
       .help(
@@ -267,6 +282,8 @@ void declare(Section<ModelConfig>& s) {
   s.field("share_embeddings_and_output_weights", &C::share_embeddings_and_output_weights)
       .help("Output head = token embedding (tied).");
   s.field("qk_layernorm", &C::qk_layernorm).help("Normalise q and k per head before positions are applied.");
+  s.field("qk_layernorm_all_heads", &C::qk_layernorm_all_heads)
+      .help("That norm goes over all heads of a token together (OLMo 2).");
   s.field("window_size", &C::window_size)
       .range(1, kMaxSequence)
       .unit("tokens")
@@ -385,6 +402,11 @@ void validate(const ModelConfig& c) {
   validate(c.moe, c.num_layers);
   require<ConfigError>(!c.moe.num_moe_experts || c.bias != BiasKind::kAll,
                        "experts have no biases: give bias none or qkv with num_moe_experts");
+  require<ConfigError>(!c.use_parallel_residual || c.norm_placement == NormPlacement::kBefore,
+                       "use_parallel_residual with norm_placement {}: expected before",
+                       c.norm_placement == NormPlacement::kAfter ? "after" : "both");
+  require<ConfigError>(c.qk_layernorm || !c.qk_layernorm_all_heads,
+                       "qk_layernorm_all_heads counts only with qk_layernorm");
   require<ConfigError>(c.window_size || !c.window_first_layer,
                        "window_first_layer counts only with window_size");
   require<ConfigError>(c.recompute.num_layers.value_or(0) <= c.num_layers,

@@ -19,7 +19,8 @@ enum class Normalization { kLayerNorm, kRmsNorm };
 // kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last three are gated: act(gate) *
 // up.
 enum class Activation { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu, kSwiglu, kGeglu, kReglu };
-enum class BiasKind { kAll, kQkv, kNone };  // which linear layers have a bias
+enum class NormPlacement { kBefore, kAfter, kBoth };  // of the branches of a layer
+enum class BiasKind { kAll, kQkv, kNone };            // which linear layers have a bias
 enum class RopeScaling { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongrope };
 enum class RecomputeGranularity { kNone, kSelective, kFull };
 enum class RecomputeMethod { kUniform, kBlock };
@@ -27,6 +28,7 @@ enum class RecomputeMethod { kUniform, kBlock };
 std::span<const config::EnumName<ModelKind>> enum_names(ModelKind);
 std::span<const config::EnumName<PositionEmbedding>> enum_names(PositionEmbedding);
 std::span<const config::EnumName<Normalization>> enum_names(Normalization);
+std::span<const config::EnumName<NormPlacement>> enum_names(NormPlacement);
 std::span<const config::EnumName<Activation>> enum_names(Activation);
 std::span<const config::EnumName<BiasKind>> enum_names(BiasKind);
 std::span<const config::EnumName<RopeScaling>> enum_names(RopeScaling);
@@ -78,10 +80,13 @@ struct ModelConfig {
 
   Normalization normalization = Normalization::kLayerNorm;
   double layernorm_epsilon = 1e-5;
+  NormPlacement norm_placement = NormPlacement::kBefore;
+  bool use_parallel_residual = false;  // attention and MLP read the same stream
   Activation activation = Activation::kGeluTanh;
   BiasKind bias = BiasKind::kAll;
   bool share_embeddings_and_output_weights = true;
-  bool qk_layernorm = false;                // norm of q and k per head, before rope
+  bool qk_layernorm = false;                // norm of q and k, before rope: per head, or
+  bool qk_layernorm_all_heads = false;      // over all heads of a token together
   std::optional<std::int64_t> window_size;  // keys seen by a query, itself included; null: all before it
   std::optional<std::int64_t>
       window_first_layer;  // layers below it see all (qwen2: max_window_layers); null: 0

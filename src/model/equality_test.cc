@@ -12,7 +12,7 @@ namespace {
 using testing::Batch;
 using testing::Model;
 
-enum Kind { kGpt2, kLlama, kExperts, kBert, kBertNoDropout };
+enum Kind { kGpt2, kLlama, kExperts, kBert, kBertNoDropout, kParallel, kNormsAfter, kNormsBoth, kKinds };
 
 ModelConfig config_of(int kind) {
   ModelConfig c;
@@ -26,17 +26,24 @@ ModelConfig config_of(int kind) {
   c.hidden_dropout = 0.1;
   c.attention_dropout = 0.1;
   c.embedding_dropout = 0.1;
+  c.use_parallel_residual = kind == kParallel;
   if (kind == kBert || kind == kBertNoDropout) c.kind = ModelKind::kBert;
   if (kind == kBertNoDropout) c.hidden_dropout = c.embedding_dropout = 0;
-  if (kind == kGpt2 || kind == kBert || kind == kBertNoDropout) return c;
+  if (kind == kGpt2 || kind == kBert || kind == kBertNoDropout || kind == kParallel) return c;
   c.position_embedding_type = PositionEmbedding::kRope;
   c.normalization = Normalization::kRmsNorm;
   c.activation = Activation::kSwiglu;
   c.bias = BiasKind::kNone;
   c.num_query_groups = 2;
   c.qk_layernorm = true;
+  if (kind == kNormsAfter) {
+    c.norm_placement = NormPlacement::kAfter;
+    c.qk_layernorm_all_heads = true;
+    return c;
+  }
   c.hidden_dropout = 0;  // the other path through the block
-  if (kind == kLlama) return c;
+  if (kind == kNormsBoth) c.norm_placement = NormPlacement::kBoth;
+  if (kind == kLlama || kind == kNormsBoth) return c;
   c.moe.num_moe_experts = 4;
   c.moe.moe_ffn_hidden_size = 12;
   c.moe.moe_shared_expert_intermediate_size = 8;
@@ -203,12 +210,15 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
 }
 
 std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, int>>& test) {
-  static constexpr const char* kKinds[] = {"gpt2_", "llama_", "experts_", "bert_", "bert_no_dropout_"};
+  static constexpr const char* kKinds[] = {
+      "gpt2_", "llama_", "experts_", "bert_", "bert_no_dropout_", "parallel_", "norms_after_", "norms_both_"};
   return std::string(kKinds[std::get<0>(test.param)]) + kSettings[std::get<1>(test.param)].name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Equality,
-                         ::testing::Combine(::testing::Range(0, 5), ::testing::Range(0, 8)), name_of_case);
+                         ::testing::Combine(::testing::Range(0, static_cast<int>(kKinds)),
+                                            ::testing::Range(0, 8)),
+                         name_of_case);
 
 // Rows that end early: a microbatch of fewer tokens than memory was declared for is the same microbatch.
 TEST(Padding, RoomForMoreTokensChangesNoBit) {
@@ -306,8 +316,9 @@ TEST(Pipeline, TwoChunksAreOneModel) {
 
 // Token by token through a cache whose rows lie in any order = all at once.
 TEST(Generation, CacheGivesTheSameLogits) {
-  for (const bool llama : {false, true}) {
-    const ModelConfig config = config_of(llama);
+  for (const Kind kind : {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth}) {
+    SCOPED_TRACE(kind);
+    const ModelConfig config = config_of(kind);
     ChunkOptions o;
     o.layers = config.num_layers;
     o.precision = testing::fp64();

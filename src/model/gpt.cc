@@ -35,6 +35,18 @@ ops::ActivationKind activation_kind(Activation activation) {
 
 namespace {
 
+nn::NormPlacement norm_placement(NormPlacement placement) {
+  switch (placement) {
+    case NormPlacement::kBefore:
+      return nn::NormPlacement::kBefore;
+    case NormPlacement::kAfter:
+      return nn::NormPlacement::kAfter;
+    case NormPlacement::kBoth:
+      return nn::NormPlacement::kBoth;
+  }
+  fail<InternalError>("unknown norm placement");
+}
+
 nn::RopeKind rope_kind(RopeScaling scaling) {
   switch (scaling) {
     case RopeScaling::kDefault:
@@ -138,6 +150,8 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
                                       : c.init_method_std;
   nn::TransformerBlockOptions out;
   out.name = name;
+  out.norm_placement = norm_placement(c.norm_placement);
+  out.parallel = c.use_parallel_residual;
   out.norm = norm_options(c);
   out.attention = {.name = name + ".attention",
                    .layer = layer,
@@ -148,6 +162,7 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
                    .bias = c.bias != BiasKind::kNone,
                    .output_bias = c.bias == BiasKind::kAll,
                    .qk_norm = c.qk_layernorm ? std::optional(norm_options(c)) : std::nullopt,
+                   .qk_norm_whole = c.qk_layernorm_all_heads,
                    .rope_table = rope_table,
                    .window = layer_window(c, layer),
                    .dropout = static_cast<float>(c.attention_dropout),

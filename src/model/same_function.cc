@@ -7,7 +7,7 @@
 namespace stoa::model {
 namespace {
 
-constexpr std::array<std::string_view, 21> kTrainingOnly{
+constexpr std::array<std::string_view, 24> kTrainingOnly{
     "hidden_dropout",
     "attention_dropout",
     "embedding_dropout",
@@ -29,6 +29,9 @@ constexpr std::array<std::string_view, 21> kTrainingOnly{
     "expert_model_parallel_size",
     "virtual_pipeline_model_parallel_size",
     "sequence_parallel",
+    "moe_router_load_balancing_type",
+    "moe_aux_loss_coeff",
+    "moe_z_loss_coeff",
 };
 
 bool is_training_only(std::string_view path) {
@@ -37,6 +40,21 @@ bool is_training_only(std::string_view path) {
 
 bool may_change_at_start(std::string_view path) {
   return path == "rotary_base" || path.starts_with("rope_scaling.") || path.starts_with("window_");
+}
+
+// Dense layers as a list, whichever way they were given; without experts, no word about them.
+void spell_out(MoeConfig& m, const ModelConfig& c) {
+  if (!m.num_moe_experts) {
+    m = {};
+    return;
+  }
+  std::vector<std::int64_t> dense;
+  for (std::int64_t l = 0; l < c.num_layers; ++l)
+    if (!m.has_experts(l)) dense.push_back(l);
+  m.moe_dense_layers = std::move(dense);
+  m.moe_layer_freq = 1;
+  m.moe_ffn_hidden_size = c.moe_ffn_size();
+  m.moe_router_topk_scaling_factor = m.moe_router_topk_scaling_factor.value_or(1);
 }
 
 // Values that follow from others written out, so that a default and the same value given are equal.
@@ -48,6 +66,11 @@ ModelConfig spelled_out(ModelConfig c) {
     c.window_first_layer = c.window_first_layer.value_or(0);
   else
     c.window_first_layer.reset();
+  spell_out(c.moe, c);
+  RopeScalingConfig& s = c.rope_scaling;
+  if (s.type == RopeScaling::kDefault) s = {};
+  if (s.type == RopeScaling::kLlama3 || s.type == RopeScaling::kYarn || s.type == RopeScaling::kLongrope)
+    s.original_max_position_embeddings = s.original_max_position_embeddings.value_or(c.max_positions());
   if (c.position_embedding_type != PositionEmbedding::kRope) {
     const ModelConfig defaults;
     c.rotary_percentage = defaults.rotary_percentage;

@@ -66,6 +66,17 @@ std::vector<Case> cases() {
     c.config.hidden_dropout = c.config.attention_dropout = c.config.embedding_dropout = dropout;
     out.push_back(c);
   }
+  c = {"parallel_residual_dropout", gpt2()};
+  c.config.use_parallel_residual = true;
+  c.config.hidden_dropout = 0.2;
+  out.push_back(c);
+  c = {"norms_after", llama(2)};
+  c.config.norm_placement = NormPlacement::kAfter;
+  out.push_back(c);
+  c = {"norms_before_and_after_dropout", llama(2)};
+  c.config.norm_placement = NormPlacement::kBoth;
+  c.config.hidden_dropout = 0.2;
+  out.push_back(c);
   c = {"packed_window_untied", llama(2)};
   c.config.window_size = 2;
   c.config.qk_layernorm = true;

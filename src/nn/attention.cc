@@ -45,8 +45,13 @@ SelfAttention::SelfAttention(const SelfAttentionOptions& o)
                .place = o.place,
                .columns = columns_of(part_.heads, o.head_size)}) {
   if (!o.qk_norm) return;
-  q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.head_size, o.place, true);
-  k_norm_.emplace(o.name + ".k_norm", *o.qk_norm, o.head_size, o.place, true);
+  require<ConfigError>(
+      !o.qk_norm_whole || !o.place.split(),
+      "a norm of q and k over all heads cannot be split by heads: tensor_model_parallel_size "
+      "is {}, expected 1 with qk_layernorm_all_heads",
+      o.place.size);
+  q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.heads / norms(o.heads) * o.head_size, o.place, true);
+  k_norm_.emplace(o.name + ".k_norm", *o.qk_norm, o.groups / norms(o.groups) * o.head_size, o.place, true);
 }
 
 void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int64_t tokens,
@@ -69,9 +74,9 @@ void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int6
     qk_ = activation("qk", precision.compute, {tokens, (heads_ + groups_) * o.head_size}, Producer::kNorm,
                      &SelfAttention::make_qk);
     // Statistics are [T, heads * 2], row by row, so that dimension 0 of every activation is the token.
-    q_stats_ = activation("q statistics", precision.vectors(), {tokens, heads_ * 2}, Producer::kNorm,
+    q_stats_ = activation("q statistics", precision.vectors(), {tokens, norms(heads_) * 2}, Producer::kNorm,
                           &SelfAttention::make_qk);
-    k_stats_ = activation("k statistics", precision.vectors(), {tokens, groups_ * 2}, Producer::kNorm,
+    k_stats_ = activation("k statistics", precision.vectors(), {tokens, norms(groups_) * 2}, Producer::kNorm,
                           &SelfAttention::make_qk);
   }
   context_ = activation("context", precision.compute, {tokens, heads_ * o.head_size}, Producer::kAttention,
@@ -87,6 +92,11 @@ SelfAttention::Heads SelfAttention::split(TensorView qkv) const {
   const std::int64_t tokens = qkv.rows(), d = options_.head_size, q = heads_ * d, k = groups_ * d;
   return {qkv.columns(0, q).reshape({tokens, heads_, d}), qkv.columns(q, k).reshape({tokens, groups_, d}),
           qkv.columns(q + k, k).reshape({tokens, groups_, d})};
+}
+
+TensorView SelfAttention::norm_rows(TensorView x) const {
+  const std::int64_t heads = norms(x.shape[1]);
+  return x.reshape({x.rows(), heads, x.shape[1] / heads * x.shape[2]});
 }
 
 void SelfAttention::rotate(Pass& pass, TensorView x, bool inverse) const {
@@ -113,13 +123,13 @@ void SelfAttention::make_qk(Pass& pass, Saved& saved) const {
   const std::int64_t tokens = qk.rows(), q = heads_ * o.head_size;
   TensorView q_stats, k_stats;
   if (pass.training) {
-    q_stats = saved.put(pass, q_stats_).reshape({tokens * heads_, 2});
-    k_stats = saved.put(pass, k_stats_).reshape({tokens * groups_, 2});
+    q_stats = saved.put(pass, q_stats_).reshape({tokens * norms(heads_), 2});
+    k_stats = saved.put(pass, k_stats_).reshape({tokens * norms(groups_), 2});
   }
   const TensorView q_out = qk.columns(0, q).reshape({tokens, heads_, o.head_size});
   const TensorView k_out = qk.columns(q, groups_ * o.head_size).reshape({tokens, groups_, o.head_size});
-  q_norm_->forward(pass, raw.q, q_out, q_stats);
-  k_norm_->forward(pass, raw.k, k_out, k_stats);
+  q_norm_->forward(pass, norm_rows(raw.q), norm_rows(q_out), q_stats);
+  k_norm_->forward(pass, norm_rows(raw.k), norm_rows(k_out), k_stats);
   rotate(pass, q_out, false);
   rotate(pass, k_out, false);
 }
@@ -240,18 +250,18 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
     rotate(pass, dcore.k, true);
     if (q_norm_) {
       const Heads raw = split(qkv);
-      q_norm_->backward(pass, {.x = raw.q,
-                               .stats = q_stats.reshape({tokens * heads_, 2}),
-                               .dy = dcore.q,
+      q_norm_->backward(pass, {.x = norm_rows(raw.q),
+                               .stats = q_stats.reshape({tokens * norms(heads_), 2}),
+                               .dy = norm_rows(dcore.q),
                                .dresidual = {},
-                               .dx = draw.q,
+                               .dx = norm_rows(draw.q),
                                .dropout = {},
                                .dbranch = {}});
-      k_norm_->backward(pass, {.x = raw.k,
-                               .stats = k_stats.reshape({tokens * groups_, 2}),
-                               .dy = dcore.k,
+      k_norm_->backward(pass, {.x = norm_rows(raw.k),
+                               .stats = k_stats.reshape({tokens * norms(groups_), 2}),
+                               .dy = norm_rows(dcore.k),
                                .dresidual = {},
-                               .dx = draw.k,
+                               .dx = norm_rows(draw.k),
                                .dropout = {},
                                .dbranch = {}});
     }

@@ -1,6 +1,6 @@
-// Self-attention: fused q, k, v projection; norm of q and k per head (optional); rotary embedding
-// (optional); core attention; output projection. With a KV cache in the pass, new keys and values are
-// appended and the cache is attended.
+// Self-attention: fused q, k, v projection; norm of q and k (optional); rotary embedding (optional);
+// core attention; output projection. With a KV cache in the pass, new keys and values are appended and the
+// cache is attended.
 #pragma once
 
 #include <optional>
@@ -18,9 +18,10 @@ struct SelfAttentionOptions {
   std::int64_t hidden = 0, heads = 0, groups = 0, head_size = 0;
   bool bias = true, output_bias = true;
   std::optional<NormOptions> qk_norm;
-  bool causal = true;       // a query sees no later keys
-  int rope_table = -1;      // index in Pass::constants; -1: no rotary embedding
-  std::int64_t window = 0;  // keys visible to a query, itself included; 0: all
+  bool causal = true;          // a query sees no later keys
+  bool qk_norm_whole = false;  // over all heads of a token together (OLMo 2); false: over each head
+  int rope_table = -1;         // index in Pass::constants; -1: no rotary embedding
+  std::int64_t window = 0;     // keys visible to a query, itself included; 0: all
   float dropout = 0;
   double deviation = 0.02, output_deviation = 0.02;
   parallel::TensorPlace place;  // heads are split among the ranks of a tensor-parallel group
@@ -49,6 +50,9 @@ class SelfAttention final : public Sublayer {
   void make_qkv(Pass& pass, Saved& saved) const;
   void make_qk(Pass& pass, Saved& saved) const;
   void make_context(Pass& pass, Saved& saved) const;
+  // [T, heads, d] as the rows that q/k norm takes apart, and their number per token.
+  TensorView norm_rows(TensorView heads) const;
+  std::int64_t norms(std::int64_t heads) const { return options_.qk_norm_whole ? 1 : heads; }
   void append(Pass& pass, TensorView rows, TensorView cache) const;
   void rotate(Pass& pass, TensorView x, bool inverse) const;
   ops::AttentionOptions core(const Pass& pass) const;

@@ -4,6 +4,11 @@
 
 namespace stoa::nn {
 
+std::unique_ptr<Sublayer> make_mlp(const TransformerBlockOptions& o) {
+  if (o.moe) return std::make_unique<Moe>(*o.moe);
+  return std::make_unique<Mlp>(o.mlp);
+}
+
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options)
     : options_(options),
       norm1_(options.name + ".norm1", options.norm, options.attention.hidden, options.attention.place,
@@ -11,8 +16,7 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options)
       norm2_(options.name + ".norm2", options.norm, options.attention.hidden, options.attention.place,
              options.attention.place.splits_stream()),
       attention_(options.attention),
-      mlp_(options.moe ? std::unique_ptr<Sublayer>(std::make_unique<Moe>(*options.moe))
-                       : std::make_unique<Mlp>(options.mlp)) {}
+      mlp_(make_mlp(options)) {}
 
 DropoutRows TransformerBlock::dropout(const Pass& pass, const char* branch) const {
   return dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name + branch,

@@ -8,8 +8,18 @@
 
 namespace stoa::nn {
 
+// Where the branches of a block are normalised.
+enum class NormPlacement : std::uint8_t {
+  kBefore,  // what they read
+  kAfter,   // what they add to the stream (OLMo 2)
+  kBoth     // Gemma 2
+};
+
+// Of every kind of block (nn/blocks.h).
 struct TransformerBlockOptions {
   std::string name;  // "layers.0"
+  NormPlacement norm_placement = NormPlacement::kBefore;
+  bool parallel = false;  // both branches read the block's input (nn/parallel_block.h); norms before alone
   NormOptions norm;
   SelfAttentionOptions attention;
   MlpOptions mlp;
@@ -17,6 +27,9 @@ struct TransformerBlockOptions {
   float dropout = 0;              // of both branches
   Precision precision;
 };
+
+// The second branch of a block.
+std::unique_ptr<Sublayer> make_mlp(const TransformerBlockOptions& options);
 
 class TransformerBlock final : public Block {
  public:

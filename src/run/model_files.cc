@@ -56,12 +56,11 @@ ModelFiles::ModelFiles(const fs::path& directory)
       description_(describe(directory)),
       model_(resolve(description_, directory)),
       tensors_(directory),
-      wanted_(hf::tensors(model_, description_.family)) {
+      wanted_(hf::tensors(model_, *description_.family)) {
   std::vector<hf::FileTensor> offered;
   for (const auto* tensor : tensors_.tensors())
     offered.push_back({tensor->entry.name, shape_of(tensor->entry.shape, tensor->entry.name)});
-  match_ =
-      hf::match(wanted_, offered, description_.family, model_.config.share_embeddings_and_output_weights);
+  match_ = hf::match(wanted_, offered, *description_.family, model_.config);
   for (const auto& name : match_.names) {
     const DType type = tensors_.at(name).dtype();
     require<DataError>(is_float(type), "{}: tensor '{}' is {}, weights are floating-point",
@@ -182,14 +181,14 @@ void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<Tens
   }
 }
 
-std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, hf::Family family, DType type) {
+std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, const hf::Family& family, DType type) {
   std::vector<ckpt::TensorEntry> entries;
   for (const auto& tensor : hf::tensors(gpt, family))
     entries.push_back(ckpt::entry_of({tensor.name, type, tensor.shape}));
   return entries;
 }
 
-void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, hf::Family family, DType type,
+void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const hf::Family& family, DType type,
                  const std::function<TensorView(const std::string&)>& source) {
   std::vector<std::byte> file, part_bytes;
   for (const auto& tensor : hf::tensors(gpt, family)) {

@@ -48,10 +48,10 @@ class ModelFiles {
 };
 
 // Entries and bytes of a model directory to be written: all weights as `type`.
-std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, model::huggingface::Family family,
+std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, const model::huggingface::Family& family,
                                              DType type);
 // `source(canonical)`: host view of a canonical tensor, any floating-point type.
-void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, model::huggingface::Family family,
+void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const model::huggingface::Family& family,
                  DType type, const std::function<TensorView(const std::string& canonical)>& source);
 
 }  // namespace stoa::run

@@ -104,7 +104,7 @@ class RankSnapshot final : public ckpt::Snapshot {
   const model::Gpt gpt_;
   const DType type_;
   const CanonicalIndex index_;
-  const hf::Family family_;
+  const hf::Family& family_;
   ModelTextFiles files_;
   std::vector<std::pair<std::string, std::vector<HostCopy>>> sets_;  // prefix, tensors by parameter
 };
@@ -151,7 +151,7 @@ class StateModel final : public ckpt::Snapshot {
  private:
   const model::Gpt gpt_;
   const DType type_;
-  const hf::Family family_;
+  const hf::Family& family_;
   ModelTextFiles files_;
   const std::filesystem::path directory_;
 };

@@ -48,7 +48,7 @@ const std::vector<Choice>& choices() {
       {"groups", {"8", "2"}},
       {"dropout", {"off", "on"}},
       {"samples", {"whole", "packed", "one without tokens"}},
-      {"kind", {"gpt2", "llama"}},
+      {"kind", {"gpt2", "llama", "parallel residual", "norms after", "norms before and after"}},
       {"zero", {"0", "1", "2 overlapped", "3 overlapped"}},
       {"cp", {"1", "2 p2p", "2 all_gather", "2 a2a", "4 p2p", "4 a2a+p2p"}}};
   return all;
@@ -110,6 +110,9 @@ TestRun run_of(const Row& row) {
   if (row[kDropout] == 0) c.hidden_dropout = c.attention_dropout = c.embedding_dropout = 0;
   run.packed = row[kSamples] == 1;
   run.masked_rows = row[kSamples] == 2 ? 2 : 0;
+  c.use_parallel_residual = row[kKind] == 2;
+  if (row[kKind] == 3) c.norm_placement = model::NormPlacement::kAfter;
+  if (row[kKind] == 4) c.norm_placement = model::NormPlacement::kBoth;
   if (row[kKind] == 1) {
     c.position_embedding_type = model::PositionEmbedding::kRope;
     c.normalization = model::Normalization::kRmsNorm;

@@ -96,6 +96,20 @@ TEST(TensorParallel, PackedDocumentsWindowAllHeads) {
   expect_rows_close(run, tensor_rows());
 }
 
+TEST(TensorParallel, ParallelResidual) {
+  TestRun run = short_run();
+  run.config.use_parallel_residual = true;
+  expect_rows_close(run, tensor_rows());
+}
+
+TEST(TensorParallel, NormsAfterBranches) {
+  TestRun run = short_run();
+  for (const auto placement : {model::NormPlacement::kAfter, model::NormPlacement::kBoth}) {
+    run.config.norm_placement = placement;
+    expect_rows_close(run, tensor_rows());
+  }
+}
+
 TEST(TensorParallel, BesideDataAndPipeline) {
   const auto gather = parallel::ContextKind::kAllGather;
   expect_rows_close(short_run(), {{2, true, 1, gather, 2, 1},
@@ -190,6 +204,9 @@ TEST(TensorParallel, WhatCannotBeSplitIsRefused) {
   TestRun run = short_run();
   run.config.encoder_seq_length = 11;
   EXPECT_THROW(run_layout(run, Row{2, true}.layout()), ConfigError);
+  run = llama();
+  run.config.qk_layernorm_all_heads = true;
+  EXPECT_THROW(run_layout(run, Row{2, false}.layout()), ConfigError);
   run = short_run();
   run.config.num_query_groups = 1;
   EXPECT_THROW(run_layout(run, (Row{1, false, 2, parallel::ContextKind::kAllToAll}).layout()), ConfigError);

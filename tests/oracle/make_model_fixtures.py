@@ -17,6 +17,8 @@ BASE = dict(vocab_size=41, hidden_size=24, intermediate_size=40, num_hidden_laye
             num_key_value_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=None)
 GPT2 = dict(vocab_size=41, n_embd=24, n_layer=3, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2,
             resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+NEOX = dict(vocab_size=41, hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4,
+            max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
 THETA = dict(rope_type="default", rope_theta=1e6)
 CASES = {
     "gpt2": ("gpt2", GPT2),
@@ -42,6 +44,17 @@ CASES = {
                                     norm_topk_prob=True, mlp_only_layers=[1])),
     "qwen3_moe_raw": ("qwen3_moe", dict(BASE, head_dim=8, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=12,
                                         norm_topk_prob=False, decoder_sparse_step=2)),
+    "gpt_neox": ("gpt_neox", dict(NEOX, rotary_pct=0.67)),
+    "gpt_neox_serial": ("gpt_neox", dict(NEOX, num_attention_heads=3, use_parallel_residual=False, hidden_act="relu",
+                                         tie_word_embeddings=True)),
+    "phi3": ("phi3", dict(BASE, sliding_window=6, rope_parameters=dict(
+        rope_type="default", rope_theta=1e4, partial_rotary_factor=0.7))),
+    "phi3_longrope_short": ("phi3", dict(BASE, original_max_position_embeddings=32, rope_parameters=dict(
+        rope_type="longrope", rope_theta=1e4, short_factor=[1.0, 1.5, 2.0], long_factor=[2.0, 3.0, 5.0]))),
+    "phi3_longrope_long": ("phi3", dict(BASE, original_max_position_embeddings=8, tie_word_embeddings=True,
+                                        rope_parameters=dict(rope_type="longrope", rope_theta=1e4, short_factor=[1.0, 1.5, 2.0],
+                                                             long_factor=[2.0, 3.0, 5.0]))),
+    "olmo2": ("olmo2", dict(BASE, rope_parameters=dict(rope_type="default", rope_theta=5e5))),
 }
 ROWS, LENGTH = 2, 20
 SHOWN = [4, 19, 26, 39]  # tokens whose logits are kept
@@ -64,10 +77,12 @@ def numbers(values):
 
 
 def file_tensors(model, model_type):
-    """Name in files -> function from a parameter-like tensor to its part. transformers 5 packs experts in memory, not in files."""
+    """Name in files -> function from a parameter-like tensor to its part. transformers 5
+    packs experts in memory, not in files, and has names of its own for some others."""
     tensors = {}
     for name, p in model.named_parameters():  # tied ones once, under the embedding's name
         name = name.replace(".mlp.gate.", ".block_sparse_moe.gate.") if model_type == "mixtral" else name
+        name = name.replace("lm_head", "embed_out") if model_type == "gpt_neox" else name
         if ".mlp.experts." not in name:
             tensors[name] = (p, lambda x: x)
             continue

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "model/gpt.h"
 #include "model/huggingface/family.h"
 
 namespace stoa::model::huggingface {
@@ -18,8 +17,8 @@ struct SpecialTokens {
 };
 
 struct ModelDescription {
-  Family family = Family::kGpt2;
-  ModelConfig config;  // vocab_size is set
+  const Family* family = nullptr;  // of the table: never null after reading
+  ModelConfig config;              // vocab_size is set
   SpecialTokens special;
   std::optional<std::string> dtype;  // "bfloat16", where the file says
 };
@@ -30,6 +29,6 @@ ModelDescription read_config(std::string_view json);
 
 // What is written loads right in transformers 4.x and 5.x: both spellings stand side by side. `dtype`: of the
 // weights.
-std::string write_config(const Gpt& gpt, Family family, DType dtype, const SpecialTokens& special);
+std::string write_config(const Gpt& gpt, const Family& family, DType dtype, const SpecialTokens& special);
 
 }  // namespace stoa::model::huggingface

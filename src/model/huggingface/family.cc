@@ -1,100 +1,67 @@
 #include "model/huggingface/family.h"
 
+#include <fmt/format.h>
+
 #include <array>
-#include <vector>
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "model/huggingface/config_json.h"
+#include "model/huggingface/families/families.h"
+#include "model/same_function.h"
 
 namespace stoa::model::huggingface {
 namespace {
 
-struct Names {
-  Family family;
-  std::string_view type, architecture;
-};
-constexpr std::array<Names, 8> kFamilies{{{Family::kGpt2, "gpt2", "GPT2LMHeadModel"},
-                                          {Family::kLlama, "llama", "LlamaForCausalLM"},
-                                          {Family::kMistral, "mistral", "MistralForCausalLM"},
-                                          {Family::kQwen2, "qwen2", "Qwen2ForCausalLM"},
-                                          {Family::kQwen3, "qwen3", "Qwen3ForCausalLM"},
-                                          {Family::kMixtral, "mixtral", "MixtralForCausalLM"},
-                                          {Family::kQwen3Moe, "qwen3_moe", "Qwen3MoeForCausalLM"},
-                                          {Family::kStoa, "stoa_gpt", "StoaGpt"}}};
+// A configuration that several families can say is written as the first of them.
+constexpr std::array<const Family*, 11> kFamilies{&kGpt2,  &kLlama,   &kMistral,  &kQwen2,
+                                                  &kQwen3, &kMixtral, &kQwen3Moe, &kGptNeox,
+                                                  &kPhi3,  &kOlmo2,   &kStoaGpt};
 
-const Names& names_of(Family family) { return kFamilies[static_cast<std::size_t>(family)]; }
-
-bool gpt2_fits(const ModelConfig& c, std::string& why) {
-  if (c.position_embedding_type != PositionEmbedding::kLearnedAbsolute)
-    why = "LayerNorm without learned positions";
-  else if (is_gated(c.activation))
-    why = "LayerNorm with a gated activation";
-  else if (c.bias != BiasKind::kAll)
-    why = "LayerNorm without biases in every linear layer";
-  else if (c.query_groups() != c.num_attention_heads)
-    why = "LayerNorm with grouped-query attention";
-  else if (c.head_size() * c.num_attention_heads != c.hidden_size)
-    why = "LayerNorm with kv_channels of its own";
-  else if (c.qk_layernorm)
-    why = "LayerNorm with qk_layernorm";
-  else if (c.window_size)
-    why = "LayerNorm with a sliding window";
-  else if (c.moe.num_moe_experts)
-    why = "LayerNorm with experts";
-  else
-    return true;
-  return false;
+// What the configuration loses on its way through the family's file; none: the file does not read back.
+std::optional<std::vector<config::Difference>> lost(const Family& family, const Gpt& gpt) {
+  const std::string text = write_config(gpt, family, DType::kF32, {});
+  try {
+    return function_differences(read_config(text).config, gpt.config, Purpose::kResume);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
 
-std::string_view model_type(Family family) { return names_of(family).type; }
-std::string_view architecture(Family family) { return names_of(family).architecture; }
+std::span<const Family* const> families() { return kFamilies; }
+const Family& stoa_family() { return kStoaGpt; }
 
-Family family_from_model_type(std::string_view type) {
+const Family& family_from_model_type(std::string_view type) {
   std::vector<std::string> known;
-  for (const auto& names : kFamilies) {
-    if (names.type == type) return names.family;
-    known.emplace_back(names.type);
+  for (const Family* family : kFamilies) {
+    if (family->type == type) return *family;
+    known.emplace_back(family->type);
   }
-  fail<ConfigError>(
-      "config.json: model_type '{}' is not known{}; known: gpt2, llama, mistral, qwen2, qwen3, mixtral, "
-      "qwen3_moe, stoa_gpt",
-      type, did_you_mean(type, known));
+  fail<ConfigError>("config.json: model_type '{}' is not known{}; known: {}", type, did_you_mean(type, known),
+                    fmt::join(known, ", "));
 }
 
-Family choose_family(const ModelConfig& c, std::string* why_not) {
-  std::string why;
-  const auto own = [&](std::string reason) {
-    if (why_not) *why_not = std::move(reason);
-    return Family::kStoa;
-  };
-  if (c.normalization == Normalization::kLayerNorm) return gpt2_fits(c, why) ? Family::kGpt2 : own(why);
-  if (c.position_embedding_type != PositionEmbedding::kRope) return own("RMSNorm without rotary positions");
-  if (c.rotary_size() != c.head_size()) return own("RMSNorm with rotary_percentage below 1");
-  if (!is_gated(c.activation)) return own("RMSNorm with an activation that is not gated");
-  if (c.moe.num_moe_experts) {
-    const MoeConfig& m = c.moe;
-    if (c.bias != BiasKind::kNone) return own("experts with biases");
-    if (m.moe_router_score_function != RouterScoreFunction::kSoftmax)
-      return own("experts with sigmoid scores");
-    if (m.moe_shared_expert_intermediate_size) return own("shared experts");
-    if (m.moe_router_num_groups || m.moe_router_topk_scaling_factor.value_or(1) != 1)
-      return own("a router with groups or a scaling factor");
-    if (c.qk_layernorm) return Family::kQwen3Moe;
-    if (m.moe_router_pre_softmax) return own("moe_router_pre_softmax without qk_layernorm");
-    for (std::int64_t l = 0; l < c.num_layers; ++l)
-      if (!m.has_experts(l)) return own("dense layers among those with experts, without qk_layernorm");
-    if (c.window_first_layer.value_or(0) != 0) return own("window_first_layer with experts");
-    return Family::kMixtral;
+const Family& choose_family(const ModelConfig& config, std::string* why_not) {
+  Gpt gpt{config, config.vocab_size.value_or(kVocabWithoutTokenizer), 0};
+  gpt.config.vocab_size = gpt.vocabulary;
+  std::vector<config::Difference> fewest;
+  const Family* nearest = nullptr;
+  for (const Family* family : kFamilies) {
+    if (family == &kStoaGpt) continue;
+    auto differences = lost(*family, gpt);
+    if (!differences || (nearest && differences->size() >= fewest.size())) continue;
+    if (differences->empty()) return *family;
+    nearest = family;
+    fewest = *std::move(differences);
   }
-  if (c.qk_layernorm) return c.bias == BiasKind::kNone ? Family::kQwen3 : own("qk_layernorm with biases");
-  if (c.bias == BiasKind::kQkv) return Family::kQwen2;
-  if (!c.window_size) return Family::kLlama;
-  if (c.bias != BiasKind::kNone) return own("a sliding window with biases in every linear layer");
-  if (c.window_first_layer.value_or(0) != 0)
-    return own("window_first_layer without biases of q, k, v or qk_layernorm");
-  return Family::kMistral;
+  if (why_not && nearest) {
+    *why_not = fmt::format("the nearest family, {}, has another", nearest->type);
+    for (const auto& d : fewest) *why_not += fmt::format(" {} ({}, here {});", d.path, d.from, d.to);
+    why_not->pop_back();
+  }
+  return kStoaGpt;
 }
 
 }  // namespace stoa::model::huggingface

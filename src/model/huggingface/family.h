@@ -1,25 +1,44 @@
-// Hugging Face model families that Stoa reads and writes.
+// Hugging Face model families that Stoa reads and writes: one file each under families/, one table in
+// family.cc.
 #pragma once
 
-#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "model/config.h"
+#include "model/gpt.h"
+#include "model/huggingface/name_map.h"
 
 namespace stoa::model::huggingface {
 
-// kStoa: a combination of options that none of the families has, under names of our own; transformers cannot
-// load it.
-enum class Family : std::uint8_t { kGpt2, kLlama, kMistral, kQwen2, kQwen3, kMixtral, kQwen3Moe, kStoa };
+class JsonKeys;
+using Json = nlohmann::ordered_json;
 
-std::string_view model_type(Family family);    // "gpt2"
-std::string_view architecture(Family family);  // "GPT2LMHeadModel"
+// What a family's config.json and tensors mean. Which configurations are of a family is not said apart: those
+// that its file can say, so that they come back as the same function (choose_family).
+struct Family {
+  std::string_view type;          // model_type: "gpt2"
+  std::string_view architecture;  // "GPT2LMHeadModel"
+  // The keys of config.json but those of every family (read_config.cc). ConfigError: a value whose maths Stoa
+  // does not have.
+  void (*read)(JsonKeys& keys, ModelConfig& config);
+  // Both spellings, of transformers 4.x and 5.x. A configuration that is not of this family is written as far
+  // as the keys go.
+  void (*write)(const Gpt& gpt, Json& json);
+  NameMap (*names)();
+};
+
+std::span<const Family* const> families();
+
 // ConfigError names the nearest known type.
-Family family_from_model_type(std::string_view type);
+const Family& family_from_model_type(std::string_view type);
+// A combination of options that none of the families has, under names of our own; transformers cannot load
+// it.
+const Family& stoa_family();
 
-// The family whose maths are those of the configuration. `why_not`: for kStoa, which option no family has.
-Family choose_family(const ModelConfig& config, std::string* why_not = nullptr);
+// The first family whose file can say the configuration. `why_not`: for stoa_family(), what the nearest
+// family does not have.
+const Family& choose_family(const ModelConfig& config, std::string* why_not = nullptr);
 
 }  // namespace stoa::model::huggingface

@@ -21,7 +21,7 @@ inline double formula(std::uint32_t t, std::uint32_t i) {
   return (static_cast<double>(h >> 8) - 8388608.0) / 16777216.0;
 }
 
-inline std::vector<Tensor> sorted_tensors(const Gpt& gpt, Family family) {
+inline std::vector<Tensor> sorted_tensors(const Gpt& gpt, const Family& family) {
   auto all = tensors(gpt, family);
   std::sort(all.begin(), all.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
   return all;
@@ -42,7 +42,7 @@ std::vector<double> file_tensor(const Tensor& tensor, Source source) {
 }
 
 // Norm weights are 1 + v/2, all else v.
-inline void load_formula(Model& model, const Gpt& gpt, Family family) {
+inline void load_formula(Model& model, const Gpt& gpt, const Family& family) {
   const auto all = sorted_tensors(gpt, family);
   for (std::size_t t = 0; t < all.size(); ++t) {
     std::vector<double> file(static_cast<std::size_t>(all[t].shape.elements()));

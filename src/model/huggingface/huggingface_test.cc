@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "model/huggingface/config_json.h"
@@ -81,7 +82,7 @@ TEST(ReadConfig, FillsDefaultsOfTheFamily) {
 TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {
   ModelConfig c;
   c.vocab_size = 100;
-  EXPECT_EQ(choose_family(c), Family::kGpt2);
+  EXPECT_EQ(choose_family(c).type, "gpt2");
   c.position_embedding_type = PositionEmbedding::kRope;
   c.rotary_percentage = 0.25;
   c.hidden_size = 64;
@@ -91,29 +92,42 @@ TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {
   c.rope_scaling.type = RopeScaling::kLinear;
   c.rope_scaling.factor = 3;
   std::string why;
-  EXPECT_EQ(choose_family(c, &why), Family::kStoa);
-  EXPECT_THAT(why, HasSubstr("learned positions"));
+  EXPECT_EQ(&choose_family(c, &why), &stoa_family());
+  EXPECT_THAT(why, HasSubstr("the nearest family, gpt_neox, has another qk_layernorm (false, here true);"));
+  EXPECT_THAT(why, HasSubstr("window_size"));
   const Gpt gpt = resolve_gpt(c);
-  const std::string text = write_config(gpt, Family::kStoa, DType::kF32, {});
+  const std::string text = write_config(gpt, stoa_family(), DType::kF32, {});
   const auto again = read_config(text);
-  EXPECT_EQ(again.family, Family::kStoa);
-  EXPECT_EQ(write_config(resolve_gpt(again.config), Family::kStoa, DType::kF32, {}), text);
+  EXPECT_EQ(again.family, &stoa_family());
+  EXPECT_EQ(write_config(resolve_gpt(again.config), stoa_family(), DType::kF32, {}), text);
   EXPECT_EQ(again.config.window_size, 77);
   EXPECT_EQ(again.config.rope_scaling.factor, 3);
-  EXPECT_EQ(tensors(gpt, Family::kStoa).size(), canonical_tensors(gpt).size());
+  EXPECT_EQ(tensors(gpt, stoa_family()).size(), canonical_tensors(gpt).size());
+}
+
+TEST(Docs, TheWorkedExampleIsTheFile) {
+  const auto text = [](const char* path) {
+    std::ifstream file(std::string(STOA_SOURCE_DIR "/") + path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string example = text("src/model/huggingface/families/olmo2.cc");
+  EXPECT_THAT(text("docs/add-a-model.md"), HasSubstr("```cpp\n" + example + "```\n"));
+  EXPECT_LT(std::count(example.begin(), example.end(), '\n'), 150);
 }
 
 struct MatchTest : ::testing::Test {
   ModelDescription description = read_config(
       R"({"model_type":"gpt2","vocab_size":9,"n_embd":8,"n_layer":1,"n_head":2,"n_positions":4})");
-  std::vector<Tensor> wanted = tensors(resolve_gpt(description.config), Family::kGpt2);
+  std::vector<Tensor> wanted = tensors(resolve_gpt(description.config), *description.family);
   std::vector<FileTensor> file;
   void SetUp() override {
     for (const auto& tensor : wanted) file.push_back({tensor.name, tensor.shape});
   }
   std::string refusal(bool tied = true) {
     try {
-      match(wanted, file, Family::kGpt2, tied);
+      ModelConfig config = description.config;
+      config.share_embeddings_and_output_weights = tied;
+      match(wanted, file, *description.family, config);
     } catch (const DataError& error) {
       return error.what();
     }
@@ -125,7 +139,7 @@ TEST_F(MatchTest, PrefixesAndOldBuffersDoNotMatter) {
   for (auto& tensor : file) tensor.name = tensor.name.substr(std::string("transformer.").size());
   file.push_back({"h.0.attn.bias", {1, 1, 4, 4}});
   file.push_back({"h.0.attn.masked_bias", {}});
-  const Match found = match(wanted, file, Family::kGpt2, true);
+  const Match found = match(wanted, file, *description.family, description.config);
   EXPECT_EQ(found.names[0], "wte.weight");
   EXPECT_EQ(found.ignored.size(), 2u);
   EXPECT_FALSE(found.head_beside_tied);
@@ -138,19 +152,19 @@ TEST_F(MatchTest, PrefixesAndOldBuffersDoNotMatter) {
 
 TEST_F(MatchTest, TiedModelTakesEitherNameAndTellsOfBoth) {
   file.push_back({"lm_head.weight", {9, 8}});
-  EXPECT_EQ(match(wanted, file, Family::kGpt2, true).head_beside_tied, "lm_head.weight");
+  EXPECT_EQ(match(wanted, file, *description.family, description.config).head_beside_tied, "lm_head.weight");
   EXPECT_THAT(refusal(false), HasSubstr("unexpected: lm_head.weight"));
   file.erase(file.begin());
-  EXPECT_EQ(match(wanted, file, Family::kGpt2, true).names[0], "lm_head.weight");
+  EXPECT_EQ(match(wanted, file, *description.family, description.config).names[0], "lm_head.weight");
 }
 
 TEST_F(MatchTest, ListsWhatIsMissingUnexpectedOrMisshapen) {
   file[1].shape = {5, 8};
-  file[2].name = "transformer.ln_g.weight";
+  file[2].name = "transformer.h.0.ln_g.weight";
   const std::string message = refusal();
-  EXPECT_THAT(message, HasSubstr("missing: transformer.ln_f.weight."));
+  EXPECT_THAT(message, HasSubstr("missing: transformer.h.0.ln_1.weight."));
   EXPECT_THAT(message, HasSubstr("transformer.wpe.weight [5, 8] (expected [4, 8])"));
-  EXPECT_THAT(message, HasSubstr("unexpected: transformer.ln_g.weight."));
+  EXPECT_THAT(message, HasSubstr("unexpected: transformer.h.0.ln_g.weight."));
   file.clear();
   EXPECT_THAT(refusal(), HasSubstr("and 12 more"));
 }

@@ -8,22 +8,21 @@
 #include <span>
 #include <vector>
 
-#include "model/gpt.h"
 #include "model/huggingface/family.h"
 
 namespace stoa::model::huggingface {
 
-// Canonical tensors stacked along dimension 0 in this order; `transposed`: the file holds the transpose of
-// the stack (gpt2's Conv1D).
 struct Tensor {
   std::string name;
   Shape shape;  // in the file
   std::vector<CanonicalTensor> parts;
+  std::vector<RowRun> runs;  // of the file, of its transpose where it is transposed
   bool transposed = false;
+  std::string also;  // another name in files, or empty
 };
 
 // Every tensor that a file of this model holds, in the order of layers. A tied head is not among them.
-std::vector<Tensor> tensors(const Gpt& gpt, Family family);
+std::vector<Tensor> tensors(const Gpt& gpt, const Family& family);
 
 // Moves rows between canonical tensors (dense, row-major) and the file's layout; `element`: bytes per
 // element.
@@ -42,10 +41,11 @@ struct Match {
   // The model is tied, and the file holds a head beside the embedding: where the two differ, transformers 5
   // keeps both.
   std::optional<std::string> head_beside_tied;
-  std::vector<std::string> ignored;  // buffers that older versions wrote
+  std::vector<std::string> ignored;  // tensors that nobody needs (NameMap::needless)
 };
 // Finds every wanted tensor, with or without the family's prefix. DataError lists what is missing, unexpected
-// or of another shape. `tied`: the embedding may be given under the head's name.
-Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, Family family, bool tied);
+// or of another shape. Where the model is tied, the embedding may be given under the head's name.
+Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, const Family& family,
+            const ModelConfig& config);
 
 }  // namespace stoa::model::huggingface

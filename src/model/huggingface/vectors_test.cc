@@ -34,7 +34,16 @@ std::string base(const std::string& type, const std::string& more) {
          more + "}";
 }
 
+std::string neox(const std::string& more) {
+  return "{\"model_type\":\"gpt_neox\",\"vocab_size\":32,\"hidden_size\":16,\"intermediate_size\":24,"
+         "\"num_hidden_layers\":2" +
+         more + "}";
+}
+
 std::vector<Vector> vectors() {
+  const std::string longrope =
+      ",\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1.1,1.3,1.7],\"long_factor\":[1.5,2,4,8]"
+      "}";
   const std::string h16 = ",\"hidden_size\":16", h32 = ",\"hidden_size\":32";
   const std::string eight =
       "{\"model_type\":\"llama\",\"vocab_size\":32,\"hidden_size\":16,\"intermediate_size\":24,\"num_hidden_"
@@ -150,6 +159,60 @@ std::vector<Vector> vectors() {
        {-.1151729, -.1669449, -.005818},
        25,
        5736},
+      {"neox",
+       neox(",\"num_attention_heads\":2,\"rotary_pct\":0.5"),
+       {-2.185081, .2410405, 1.750554, 1.021346},
+       5.670595,
+       3.794791,
+       2.512914,
+       {-.103551, .1623083, .1083543},
+       28,
+       4976},
+      {"neox_serial",
+       neox(",\"num_attention_heads\":1,\"rotary_pct\":0.25,\"use_parallel_residual\":false"),
+       {-1.326083, .08000325, 1.484223, .9020616},
+       -94.90314,
+       4.344097,
+       3.06192,
+       {-.075052, -.0185234, .0731293},
+       28,
+       4976},
+      {"phi3",
+       base("phi3", h32 + ",\"partial_rotary_factor\":0.5,\"sliding_window\":6"),
+       {-2.046503, 1.185665, 1.057068, .9748414},
+       -20.15403,
+       3.649651,
+       14.31309,
+       {.2444074, -.4407054, -.00108},
+       15,
+       12960},
+      {"phi3_short",
+       base("phi3", h32 + longrope + ",\"original_max_position_embeddings\":16"),
+       {-.8663462, -1.065954, -.1496146, .06042394},
+       11.31997,
+       3.849287,
+       9.293236,
+       {.0075015, .1055497, -.16651},
+       15,
+       12960},
+      {"phi3_long",
+       base("phi3", h32 + longrope + ",\"original_max_position_embeddings\":8"),
+       {-1.87573, -.1910509, 1.632921, -.6946985},
+       4.91465,
+       3.85425,
+       14.19422,
+       {.174802, -.3057851, 1.365115},
+       15,
+       12960},
+      {"olmo2",
+       base("olmo2", h16 + ",\"rope_theta\":500000.0"),
+       {-.8060786, .9701433, -.8424287, 1.509357},
+       79.39788,
+       3.784873,
+       4.275487,
+       {.050594, .0079905, .1207632},
+       25,
+       4992},
   };
 }
 
@@ -169,13 +232,13 @@ void check_vector(const Vector& expected, nn::Precision precision, double tolera
   o.positions = 12;
   Model model(gpt, o, std::move(machine), 12);
   model.initialize_all(1);  // padding rows
-  const auto all = tensors(gpt, description.family);
+  const auto all = tensors(gpt, *description.family);
   EXPECT_EQ(all.size(), expected.tensors);
   std::int64_t elements = 0;
   for (const auto& tensor : all) elements += tensor.shape.elements();
   EXPECT_EQ(elements, expected.elements);
   EXPECT_EQ(parameter_count(gpt), expected.elements);
-  load_formula(model, gpt, description.family);
+  load_formula(model, gpt, *description.family);
 
   const std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
   std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());

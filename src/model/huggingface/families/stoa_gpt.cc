@@ -1,6 +1,7 @@
-#include "model/huggingface/stoa_config.h"
-
+// The keys of Stoa's own configuration, and canonical names: for combinations of options that no family has.
 #include "base/nearest.h"
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/json_keys.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -27,9 +28,7 @@ void read_enum(JsonKeys& keys, const char* key, E& field) {
   if (const auto text = keys.text(key)) field = from_name<E>(*text, key);
 }
 
-}  // namespace
-
-void read_stoa(JsonKeys& keys, ModelConfig& c) {
+void read(JsonKeys& keys, ModelConfig& c) {
   const auto need = [&](const char* key) {
     const auto value = keys.integer(key, 1);
     require<ConfigError>(value.has_value(), "config.json: {} is missing", key);
@@ -45,6 +44,8 @@ void read_stoa(JsonKeys& keys, ModelConfig& c) {
   c.max_position_embeddings = need("max_position_embeddings");
   read_enum(keys, "position_embedding_type", c.position_embedding_type);
   read_enum(keys, "normalization", c.normalization);
+  read_enum(keys, "norm_placement", c.norm_placement);
+  c.use_parallel_residual = keys.boolean("use_parallel_residual").value_or(false);
   read_enum(keys, "activation", c.activation);
   read_enum(keys, "bias", c.bias);
   c.rotary_percentage = keys.number("rotary_percentage").value_or(1);
@@ -52,6 +53,7 @@ void read_stoa(JsonKeys& keys, ModelConfig& c) {
   c.layernorm_epsilon = keys.number("layernorm_epsilon").value_or(1e-5);
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(true);
   c.qk_layernorm = keys.boolean("qk_layernorm").value_or(false);
+  c.qk_layernorm_all_heads = keys.boolean("qk_layernorm_all_heads").value_or(false);
   c.window_size = keys.integer("window_size", 1);
   c.window_first_layer = keys.integer("window_first_layer");
   c.hidden_dropout = keys.number("hidden_dropout").value_or(0);
@@ -90,7 +92,7 @@ void read_stoa(JsonKeys& keys, ModelConfig& c) {
   rope.finish("rope scaling");
 }
 
-void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
+void write(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   json["vocab_size"] = gpt.vocabulary;
   json["num_layers"] = c.num_layers;
@@ -102,6 +104,8 @@ void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
   json["max_position_embeddings"] = c.max_positions();
   json["position_embedding_type"] = to_name(c.position_embedding_type);
   json["normalization"] = to_name(c.normalization);
+  json["norm_placement"] = to_name(c.norm_placement);
+  json["use_parallel_residual"] = c.use_parallel_residual;
   json["activation"] = to_name(c.activation);
   json["bias"] = to_name(c.bias);
   json["rotary_percentage"] = c.rotary_percentage;
@@ -109,6 +113,7 @@ void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
   json["layernorm_epsilon"] = c.layernorm_epsilon;
   json["tie_word_embeddings"] = c.share_embeddings_and_output_weights;
   json["qk_layernorm"] = c.qk_layernorm;
+  json["qk_layernorm_all_heads"] = c.qk_layernorm_all_heads;
   if (c.window_size) json["window_size"] = *c.window_size;
   if (c.window_first_layer) json["window_first_layer"] = *c.window_first_layer;
   json["hidden_dropout"] = c.hidden_dropout;
@@ -133,7 +138,7 @@ void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
   }
   const RopeScalingConfig& s = c.rope_scaling;
   if (s.type == RopeScaling::kDefault) return;
-  nlohmann::ordered_json rope;
+  Json rope;
   rope["type"] = to_name(s.type);
   if (s.factor) rope["factor"] = *s.factor;
   if (s.original_max_position_embeddings)
@@ -150,5 +155,12 @@ void write_stoa(const Gpt& gpt, nlohmann::ordered_json& json) {
   if (!s.long_factor.empty()) rope["long_factor"] = s.long_factor;
   json["rope_scaling"] = rope;
 }
+
+// No rules: canonical names.
+NameMap names() { return {.prefix = "", .rules = {}}; }
+
+}  // namespace
+
+const Family kStoaGpt{"stoa_gpt", "StoaGpt", read, write, names};
 
 }  // namespace stoa::model::huggingface

@@ -1,0 +1,12 @@
+// The families, each in a file of its own: what stands in the table of family.cc.
+#pragma once
+
+#include "model/huggingface/family.h"
+
+namespace stoa::model::huggingface {
+
+extern const Family kGpt2, kLlama, kMistral, kQwen2, kQwen3, kMixtral, kQwen3Moe, kGptNeox, kPhi3, kOlmo2;
+// Stoa's own configuration, for combinations of options that no family has.
+extern const Family kStoaGpt;
+
+}  // namespace stoa::model::huggingface

@@ -1,0 +1,34 @@
+// OLMo 2 (2501.00656): llama with norms after the branches, and one over all heads of q, of k.
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/json_keys.h"
+#include "model/huggingface/llama_keys.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+void read(JsonKeys& keys, ModelConfig& c) {
+  read_llama_keys(keys, c, {.vocabulary = 50304, .epsilon = 1e-5});
+  keys.only("attention_bias", false);
+  c.norm_placement = NormPlacement::kAfter;
+  c.qk_layernorm = c.qk_layernorm_all_heads = true;
+}
+
+void write(const Gpt& gpt, Json& json) {
+  write_llama_keys(gpt, json);
+  json["attention_bias"] = false;
+}
+
+NameMap names() {
+  NameMap out = llama_names();
+  const std::vector<NameRule> norms{
+      {"model.layers.{}.post_attention_layernorm", {"layers.{}.attention_norm"}},
+      {"model.layers.{}.post_feedforward_layernorm", {"layers.{}.mlp_norm"}}};
+  out.rules.insert(out.rules.end(), norms.begin(), norms.end());
+  return out;
+}
+
+}  // namespace
+
+const Family kOlmo2{"olmo2", "Olmo2ForCausalLM", read, write, names};
+
+}  // namespace stoa::model::huggingface

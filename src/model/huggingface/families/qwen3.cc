@@ -1,0 +1,28 @@
+// Qwen 3 (2505.09388): llama with a norm of q and k per head, and a window from some layer on.
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/json_keys.h"
+#include "model/huggingface/llama_keys.h"
+#include "model/huggingface/window_keys.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+void read(JsonKeys& keys, ModelConfig& c) {
+  read_llama_keys(keys, c,
+                  {.vocabulary = 151936, .ffn = 22016, .groups = 32, .head_size = 128, .positions = 32768});
+  c.qk_layernorm = true;
+  keys.only("attention_bias", false);
+  read_qwen_window(keys, c);
+}
+
+void write(const Gpt& gpt, Json& json) {
+  write_llama_keys(gpt, json);
+  json["attention_bias"] = false;
+  write_qwen_window(gpt.config, json);
+}
+
+}  // namespace
+
+const Family kQwen3{"qwen3", "Qwen3ForCausalLM", read, write, llama_names};
+
+}  // namespace stoa::model::huggingface

@@ -1,0 +1,56 @@
+// Qwen 3 with experts (2505.09388), some layers of which may be dense.
+#include <algorithm>
+
+#include "model/huggingface/expert_keys.h"
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/json_keys.h"
+#include "model/huggingface/llama_keys.h"
+#include "model/huggingface/window_keys.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+void read(JsonKeys& keys, ModelConfig& c) {
+  read_llama_keys(keys, c, {.vocabulary = 151936, .ffn = 6144, .groups = 4, .positions = 32768});
+  c.qk_layernorm = true;
+  keys.only("attention_bias", false);
+  read_qwen_window(keys, c);
+  read_experts(keys, c, 128, 8);
+  c.moe.moe_ffn_hidden_size = keys.integer("moe_intermediate_size", 1).value_or(768);
+  c.moe.moe_router_pre_softmax = !keys.boolean("norm_topk_prob").value_or(false);
+  const std::int64_t step = keys.integer("decoder_sparse_step", 1).value_or(1);
+  const auto dense = keys.integers("mlp_only_layers");
+  for (std::int64_t l = 0; l < c.num_layers; ++l)
+    if ((l + 1) % step != 0 || std::find(dense.begin(), dense.end(), l) != dense.end())
+      c.moe.moe_dense_layers.push_back(l);
+}
+
+void write(const Gpt& gpt, Json& json) {
+  const ModelConfig& c = gpt.config;
+  write_llama_keys(gpt, json);
+  json["attention_bias"] = false;
+  write_qwen_window(c, json);
+  write_experts(c, json);
+  json["num_experts"] = c.moe.num_moe_experts.value_or(0);  // 4.x reads this one
+  json["moe_intermediate_size"] = c.moe_ffn_size();
+  json["norm_topk_prob"] = !c.moe.moe_router_pre_softmax;
+  json["decoder_sparse_step"] = 1;
+  json["mlp_only_layers"] = dense_layers(c);
+}
+
+NameMap names() {
+  NameMap out = llama_names();
+  const std::vector<NameRule> experts{
+      {"model.layers.{}.mlp.gate", {"layers.{}.moe.router"}},
+      {"model.layers.{}.mlp.experts.{}.gate_proj", {"layers.{}.moe.experts.{}.gate"}},
+      {"model.layers.{}.mlp.experts.{}.up_proj", {"layers.{}.moe.experts.{}.up"}},
+      {"model.layers.{}.mlp.experts.{}.down_proj", {"layers.{}.moe.experts.{}.down"}}};
+  out.rules.insert(out.rules.end(), experts.begin(), experts.end());
+  return out;
+}
+
+}  // namespace
+
+const Family kQwen3Moe{"qwen3_moe", "Qwen3MoeForCausalLM", read, write, names};
+
+}  // namespace stoa::model::huggingface

@@ -1,0 +1,109 @@
+#include "model/huggingface/llama_keys.h"
+
+#include "model/huggingface/json_keys.h"
+
+namespace stoa::model::huggingface {
+
+Activation plain_activation(const std::string& name) {
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::kGeluTanh;
+  if (name == "quick_gelu") return Activation::kQuickGelu;
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "relu2") return Activation::kSquaredRelu;
+  fail<ConfigError>(
+      "config.json: activation_function '{}' is not known; known: gelu, gelu_new, quick_gelu, silu, relu, "
+      "relu2",
+      name);
+}
+
+Activation gated_activation(const std::string& name) {
+  if (name == "silu" || name == "swish") return Activation::kSwiglu;
+  if (name == "gelu") return Activation::kGeglu;
+  if (name == "relu") return Activation::kReglu;
+  fail<ConfigError>("config.json: hidden_act '{}' is not known for a gated layer; known: silu, gelu, relu",
+                    name);
+}
+
+const char* activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::kGelu:
+    case Activation::kGeglu:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu_new";
+    case Activation::kQuickGelu:
+      return "quick_gelu";
+    case Activation::kSilu:
+    case Activation::kSwiglu:
+      return "silu";
+    case Activation::kRelu:
+    case Activation::kReglu:
+      return "relu";
+    case Activation::kSquaredRelu:
+      return "relu2";
+  }
+  fail<InternalError>("unknown activation");
+}
+
+void read_llama_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defaults) {
+  c.vocab_size = keys.integer("vocab_size", 1).value_or(defaults.vocabulary);
+  c.hidden_size = keys.integer("hidden_size", 1).value_or(4096);
+  c.ffn_hidden_size = keys.integer("intermediate_size", 1).value_or(defaults.ffn);
+  c.num_layers = keys.integer("num_hidden_layers", 1).value_or(32);
+  c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(32);
+  // Absent: the family's default; null: as many as heads.
+  c.num_query_groups = keys.integer("num_key_value_heads", 1);
+  if (!keys.contains("num_key_value_heads")) c.num_query_groups = defaults.groups;
+  if (!c.num_query_groups) c.num_query_groups = c.num_attention_heads;
+  c.kv_channels = keys.integer("head_dim", 1);
+  if (!c.kv_channels) c.kv_channels = defaults.head_size;
+  c.max_position_embeddings = keys.integer("max_position_embeddings", 1).value_or(defaults.positions);
+  c.position_embedding_type = PositionEmbedding::kRope;
+  c.normalization = Normalization::kRmsNorm;
+  c.layernorm_epsilon = keys.number("rms_norm_eps").value_or(defaults.epsilon);
+  c.activation = gated_activation(keys.text("hidden_act").value_or("silu"));
+  c.bias = BiasKind::kNone;
+  c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
+  c.attention_dropout = keys.number("attention_dropout").value_or(0);
+  read_rope(keys, c, defaults.rope);
+}
+
+void write_llama_keys(const Gpt& gpt, Json& json) {
+  const ModelConfig& c = gpt.config;
+  json["vocab_size"] = gpt.vocabulary;
+  json["hidden_size"] = c.hidden_size;
+  json["intermediate_size"] = c.ffn_size();
+  json["num_hidden_layers"] = c.num_layers;
+  json["num_attention_heads"] = c.num_attention_heads;
+  json["num_key_value_heads"] = c.query_groups();
+  json["head_dim"] = c.head_size();
+  json["max_position_embeddings"] = c.max_positions();
+  json["hidden_act"] = activation_name(c.activation);
+  json["rms_norm_eps"] = c.layernorm_epsilon;
+  json["attention_dropout"] = c.attention_dropout;
+  write_rope(c, json);
+}
+
+NameMap llama_names() {
+  return {.prefix = "model.",
+          .rules = {{"model.embed_tokens", {"embedding.tokens"}},
+                    {"model.norm", {"final_norm"}},
+                    {"lm_head", {"head"}},
+                    {"model.layers.{}.input_layernorm", {"layers.{}.norm1"}},
+                    {"model.layers.{}.self_attn.q_proj", {"layers.{}.attention.q"}},
+                    {"model.layers.{}.self_attn.k_proj", {"layers.{}.attention.k"}},
+                    {"model.layers.{}.self_attn.v_proj", {"layers.{}.attention.v"}},
+                    {"model.layers.{}.self_attn.q_norm", {"layers.{}.attention.q_norm"}},
+                    {"model.layers.{}.self_attn.k_norm", {"layers.{}.attention.k_norm"}},
+                    {"model.layers.{}.self_attn.o_proj", {"layers.{}.attention.out"}},
+                    {"model.layers.{}.post_attention_layernorm", {"layers.{}.norm2"}},
+                    {"model.layers.{}.mlp.gate_proj", {"layers.{}.mlp.gate"}},
+                    {"model.layers.{}.mlp.up_proj", {"layers.{}.mlp.up"}},
+                    {"model.layers.{}.mlp.down_proj", {"layers.{}.mlp.down"}}},
+          .needless = [](std::string_view name, const ModelConfig&) {
+            return name.ends_with("rotary_emb.inv_freq");
+          }};
+}
+
+}  // namespace stoa::model::huggingface

@@ -1,0 +1,30 @@
+// What llama and its descendants share: keys, names, the spelling of activations. Each family's file says
+// what is its own.
+#pragma once
+
+#include "model/huggingface/rope_keys.h"
+
+namespace stoa::model::huggingface {
+
+// Values of keys that a file may leave out.
+struct LlamaDefaults {
+  std::int64_t vocabulary = 32000;
+  std::int64_t ffn = 11008;
+  std::optional<std::int64_t> groups = {};     // none: as many as heads
+  std::optional<std::int64_t> head_size = {};  // none: hidden_size / num_attention_heads
+  std::int64_t positions = 2048;
+  double epsilon = 1e-6;
+  RopeDefaults rope = {};
+};
+
+// Sizes, RMSNorm, gated activation without biases, rotary positions.
+void read_llama_keys(JsonKeys& keys, ModelConfig& config, const LlamaDefaults& defaults);
+void write_llama_keys(const Gpt& gpt, Json& json);
+NameMap llama_names();
+
+// hidden_act of a gated layer, activation_function of a plain one: ConfigError names the known ones.
+Activation gated_activation(const std::string& name);
+Activation plain_activation(const std::string& name);
+const char* activation_name(Activation activation);
+
+}  // namespace stoa::model::huggingface

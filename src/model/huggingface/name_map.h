@@ -1,0 +1,41 @@
+// How a family's files name and arrange tensors: pure data.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/gpt.h"
+
+namespace stoa::model::huggingface {
+
+// Rows [file_row, file_row + rows) of a file's tensor are rows [row, row + rows) of a part.
+struct RowRun {
+  std::size_t part = 0;
+  std::int64_t file_row = 0, row = 0, rows = 0;
+};
+using Arrangement = std::vector<RowRun> (*)(const ModelConfig& config,
+                                            const std::vector<CanonicalTensor>& parts);
+// One part below the other.
+std::vector<RowRun> stacked(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
+// Head by head: the rows of head 0 of every part, then those of head 1.
+std::vector<RowRun> by_head(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
+
+// Names stand without ".weight" or ".bias", which both sides share; {} stands for a number (layer, expert).
+struct NameRule {
+  std::string_view file;                // "transformer.h.{}.attn.c_attn"
+  std::vector<std::string_view> parts;  // canonical: "layers.{}.attention.q", ...
+  Arrangement arrange = stacked;
+  bool transposed = false;     // the file holds the transpose of the rows (gpt2's Conv1D)
+  std::string_view also = {};  // another name that files may use
+};
+
+struct NameMap {
+  std::string_view prefix;  // of names; files of a model without head lack it
+  std::vector<NameRule> rules;
+  // Tensors that files may hold and nobody needs: buffers of older versions, whose content follows from the
+  // configuration. `name` is without prefix.
+  bool (*needless)(std::string_view name, const ModelConfig& config) = nullptr;
+};
+
+}  // namespace stoa::model::huggingface

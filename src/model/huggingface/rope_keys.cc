@@ -1,0 +1,121 @@
+#include "model/huggingface/rope_keys.h"
+
+#include <array>
+
+#include "base/nearest.h"
+#include "model/huggingface/json_keys.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, RopeScaling>, 6> kTypes{
+    {{"default", RopeScaling::kDefault},
+     {"linear", RopeScaling::kLinear},
+     {"dynamic", RopeScaling::kDynamic},
+     {"llama3", RopeScaling::kLlama3},
+     {"yarn", RopeScaling::kYarn},
+     {"longrope", RopeScaling::kLongrope}}};
+
+RopeScaling type_of(const std::string& name) {
+  if (name == "su") return RopeScaling::kLongrope;
+  std::vector<std::string> known;
+  for (const auto& [own, value] : kTypes) {
+    if (own == name) return value;
+    known.emplace_back(own);
+  }
+  fail<ConfigError>(
+      "config.json: rope type '{}' is not known{}; known: default, linear, dynamic, llama3, yarn, longrope",
+      name, did_you_mean(name, known));
+}
+
+std::string name_of(RopeScaling type) {
+  for (const auto& [name, value] : kTypes)
+    if (value == type) return std::string(name);
+  fail<InternalError>("a rope scaling without name");
+}
+
+}  // namespace
+
+void read_rope(JsonKeys& keys, ModelConfig& c, const RopeDefaults& defaults) {
+  c.rotary_base = keys.number("rope_theta").value_or(defaults.base);
+  c.rotary_percentage = defaults.share.value_or(1);
+  const auto* scaling = keys.object("rope_scaling");
+  if (const auto* parameters = keys.object("rope_parameters")) scaling = parameters;
+  const auto read_share = [&](JsonKeys& from) {
+    c.rotary_percentage = from.number("partial_rotary_factor").value_or(c.rotary_percentage);
+    require<ConfigError>(
+        defaults.share || c.rotary_percentage == 1,
+        "config.json: partial_rotary_factor other than 1 is not supported for this model_type");
+  };
+  read_share(keys);
+  const auto original = keys.integer("original_max_position_embeddings", 1);
+  if (!scaling) return;
+  JsonKeys rope(*scaling, "rope_parameters.");
+  read_share(rope);
+  RopeScalingConfig& s = c.rope_scaling;
+  const auto old_name = rope.text("type");
+  s.type = type_of(rope.text("rope_type").value_or(old_name.value_or("default")));
+  c.rotary_base = rope.number("rope_theta").value_or(c.rotary_base);
+  s.factor = rope.number("factor");
+  s.original_max_position_embeddings = rope.integer("original_max_position_embeddings", 1);
+  if (original) s.original_max_position_embeddings = original;
+  s.low_freq_factor = rope.number("low_freq_factor").value_or(1);
+  s.high_freq_factor = rope.number("high_freq_factor").value_or(4);
+  s.beta_fast = rope.number("beta_fast").value_or(32);
+  s.beta_slow = rope.number("beta_slow").value_or(1);
+  s.mscale = rope.number("mscale");
+  s.mscale_all_dim = rope.number("mscale_all_dim");
+  s.attention_factor = rope.number("attention_factor");
+  s.truncate = rope.boolean("truncate").value_or(true);
+  s.short_factor = rope.numbers("short_factor").value_or(std::vector<double>());
+  s.long_factor = rope.numbers("long_factor").value_or(std::vector<double>());
+  rope.finish("rope scaling");
+  if (s.type == RopeScaling::kYarn && !s.short_factor.empty())
+    s.type = RopeScaling::kLongrope;  // what early Phi-3 files called it
+  if (s.type == RopeScaling::kDefault) s = {};
+  if (!s.factor && s.type == RopeScaling::kYarn && s.original_max_position_embeddings)
+    s.factor =
+        static_cast<double>(c.max_positions()) / static_cast<double>(*s.original_max_position_embeddings);
+}
+
+void write_rope(const ModelConfig& c, Json& json) {
+  const RopeScalingConfig& s = c.rope_scaling;
+  Json rope;
+  const auto set = [&](const char* key, const auto& optional) {
+    if (optional) rope[key] = *optional;
+  };
+  rope["rope_type"] = name_of(s.type);
+  if (s.type != RopeScaling::kDefault) {
+    set("factor", s.factor);
+    set("original_max_position_embeddings", s.original_max_position_embeddings);
+    set("attention_factor", s.attention_factor);
+  }
+  if (s.type == RopeScaling::kLlama3) {
+    rope["low_freq_factor"] = s.low_freq_factor;
+    rope["high_freq_factor"] = s.high_freq_factor;
+    if (!s.original_max_position_embeddings) rope["original_max_position_embeddings"] = c.max_positions();
+  }
+  if (s.type == RopeScaling::kYarn) {
+    rope["beta_fast"] = s.beta_fast;
+    rope["beta_slow"] = s.beta_slow;
+    set("mscale", s.mscale);
+    set("mscale_all_dim", s.mscale_all_dim);
+    if (!s.truncate) rope["truncate"] = false;
+  }
+  if (s.type == RopeScaling::kLongrope) {
+    rope["short_factor"] = s.short_factor;
+    rope["long_factor"] = s.long_factor;
+  }
+  if (c.rotary_percentage != 1) {
+    rope["partial_rotary_factor"] = c.rotary_percentage;
+    json["partial_rotary_factor"] = c.rotary_percentage;
+  }
+  json["rope_theta"] = c.rotary_base;
+  json["rope_scaling"] = s.type == RopeScaling::kDefault ? Json() : rope;
+  rope["rope_theta"] = c.rotary_base;
+  json["rope_parameters"] = rope;
+  if (s.type == RopeScaling::kLongrope && s.original_max_position_embeddings)
+    json["original_max_position_embeddings"] = *s.original_max_position_embeddings;
+}
+
+}  // namespace stoa::model::huggingface

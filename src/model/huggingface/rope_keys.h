@@ -1,0 +1,16 @@
+// Keys of the rotary embedding: rope_theta and rope_scaling of transformers 4.x, rope_parameters of 5.x.
+#pragma once
+
+#include "model/huggingface/family.h"
+
+namespace stoa::model::huggingface {
+
+// Values of keys that a file may leave out.
+struct RopeDefaults {
+  double base = 10000;
+  std::optional<double> share = {};  // of a head that rotates; none: the family knows but whole heads
+};
+void read_rope(JsonKeys& keys, ModelConfig& config, const RopeDefaults& defaults);
+void write_rope(const ModelConfig& config, Json& json);
+
+}  // namespace stoa::model::huggingface
