@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "cli/machine_factory.h"
+#include "cli/plan_advise_command.h"
 #include "cli/plan_config.h"
+#include "cli/plan_inference_command.h"
 #include "cli/plan_search_command.h"
 #include "cli/plan_size_command.h"
 #include "cli/schema.h"
@@ -56,6 +58,8 @@ void add_plan_command(CLI::App& app, Context& context) {
   memory->add_flag("--json", arguments->json, "One JSON object");
   memory->callback([arguments, &context] { plan_memory(*arguments, context); });
   add_plan_search_command(*plan, context);
+  add_plan_advise_command(*plan, context);
+  add_plan_inference_command(*plan, context);
   add_plan_size_command(*plan, context);
   add_plan_base_config_command(*plan, context);
 }

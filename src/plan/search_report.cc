@@ -172,7 +172,7 @@ std::string to_text(const SearchReport& report, const SearchRun& run) {
       out += fmt::format(", {:.0f} at {:g} per hour", days * 24 * devices_of(best) *
                                                           *report.cluster.economy.price_per_device_hour,
                          *report.cluster.economy.price_per_device_hour);
-    out += " ('stoa plan cost' adds failures, checkpoints, power)\n";
+    out += " ('stoa plan advise' adds failures, checkpoints, power)\n";
   }
   if (!run.neighbours.empty()) {
     out += "\nwhy not its neighbours:\n";
