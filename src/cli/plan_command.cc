@@ -3,10 +3,14 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/config_command.h"
 #include "cli/machine_factory.h"
+#include "cli/plan_advise_command.h"
 #include "cli/plan_calibrate_command.h"
+#include "cli/plan_config.h"
+#include "cli/plan_inference_command.h"
 #include "cli/plan_predict_command.h"
+#include "cli/plan_search_command.h"
+#include "cli/plan_size_command.h"
 #include "cli/schema.h"
 #include "plan/memory_plan.h"
 #include "train/layout_plan.h"
@@ -17,16 +21,14 @@ namespace stoa::cli {
 namespace {
 
 struct PlanArguments {
-  ConfigArguments config;
+  PlanConfigArguments config;
   MachineOptions machine;
   std::optional<std::int64_t> ranks;
   bool json = false;
 };
 
 void plan_memory(const PlanArguments& arguments, Context& context) {
-  const auto overrides = arguments.config.all_overrides();
-  train::RunConfig config =
-      load_run_config(arguments.config.config, overrides, context.console, nullptr, arguments.ranks);
+  train::RunConfig config = load_plan_config(arguments.config, context.console, arguments.ranks);
   MachineOptions options = arguments.machine;
   if (!options.threads) options.threads = config.trainer.num_threads;
   options.ranks = train::ranks_of(config) / static_cast<int>(config.trainer.num_nodes.value_or(1));
@@ -59,6 +61,11 @@ void add_plan_command(CLI::App& app, Context& context) {
   memory->callback([arguments, &context] { plan_memory(*arguments, context); });
   add_plan_predict_command(*plan, context);
   add_plan_calibrate_command(*plan, context);
+  add_plan_search_command(*plan, context);
+  add_plan_advise_command(*plan, context);
+  add_plan_inference_command(*plan, context);
+  add_plan_size_command(*plan, context);
+  add_plan_base_config_command(*plan, context);
 }
 
 }  // namespace stoa::cli

@@ -7,6 +7,7 @@
 
 #include "base/console.h"
 #include "parallel/meta_contexts.h"
+#include "plan/memory_model.h"
 
 namespace stoa::plan {
 
@@ -31,19 +32,23 @@ std::vector<int> telling_ranks(const run::Layout& layout) {
   return ranks;
 }
 
-RankMemory plan_rank(run::Machine& meta, const run::TrainingOptions& options, int rank) {
+// All of a rank wired: where text is sampled, which the quick way does not know.
+RankBytes wire_rank(run::Machine& meta, const run::TrainingOptions& options, int rank) {
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, rank);
   run::TrainingRank wired(meta, options, parallel::make_meta_context(options.layout.grid, rank, *meta.device),
                           scratch);
-  const grid::RankGrid& grid = options.layout.grid;
+  return {wired.arena().declared(), wired.arena().total_bytes(), rank};
+}
+
+RankMemory described(const RankBytes& bytes, const grid::RankGrid& grid) {
   RankMemory memory;
-  memory.rank = rank;
-  memory.tensor = grid.coordinate(rank, Axis::kTensor);
-  memory.context = grid.coordinate(rank, Axis::kContext);
-  memory.data = grid.coordinate(rank, Axis::kData);
-  memory.stage = grid.coordinate(rank, Axis::kPipeline);
-  memory.categories = wired.arena().declared();
-  memory.total = wired.arena().total_bytes();
+  memory.rank = bytes.rank;
+  memory.tensor = grid.coordinate(bytes.rank, Axis::kTensor);
+  memory.context = grid.coordinate(bytes.rank, Axis::kContext);
+  memory.data = grid.coordinate(bytes.rank, Axis::kData);
+  memory.stage = grid.coordinate(bytes.rank, Axis::kPipeline);
+  memory.categories = bytes.categories;
+  memory.total = bytes.total;
   return memory;
 }
 
@@ -74,8 +79,14 @@ MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options, 
       begin = end + 1;
     }
   }
+  run::TrainingOptions base = options;
+  base.sample_context = 0;
+  MemoryModel quick(meta, base);
+  const MemoryPoint point{options.layout, options.micro_batch, options.microbatches,
+                          options.model.config.recompute};
   for (const int rank : telling_ranks(options.layout)) {
-    plan.table.push_back(plan_rank(meta, options, rank));
+    plan.table.push_back(described(
+        options.sample_context > 0 ? wire_rank(meta, options, rank) : quick.rank(point, rank), options.layout.grid));
     if (!stages.empty()) plan.table.back().layers = stages[static_cast<std::size_t>(plan.table.back().stage)];
   }
   const auto worst = std::max_element(plan.table.begin(), plan.table.end(),

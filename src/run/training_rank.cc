@@ -147,7 +147,7 @@ void TrainingRank::make_chunks() {
       options_.layout.grid.degree(parallel::Axis::kContext));
   parallel::check_context(options_.layout.context_place(parallel_.rank()), options_.length, heads.heads.count,
                           heads.groups.count);
-  holdings_ = most_held();
+  holdings_ = most_held(options_)[static_cast<std::size_t>(stage())];
   nn::ParamId embedding;
   for (const PlacedChunk& place : placed) {
     placement_.rank_of_chunk.push_back(place.rank);
@@ -170,12 +170,16 @@ void TrainingRank::make_chunks() {
       placed.size());
 }
 
-schedule::Holdings TrainingRank::most_held() const {
-  schedule::Holdings most =
-      schedule::holdings_of(step_schedule(options_.layout, options_.microbatches), stage());
-  if (options_.evaluation)
-    for (std::int64_t m = 1; m <= evaluation_round(options_.layout); ++m)
-      most.enlarge(schedule::holdings_of(evaluation_schedule(options_.layout, m), stage()));
+std::vector<schedule::Holdings> most_held(const TrainingOptions& options) {
+  const int stages = options.layout.pipeline_ranks();
+  const schedule::Schedule step = step_schedule(options.layout, options.microbatches);
+  std::vector<schedule::Holdings> most;
+  for (int stage = 0; stage < stages; ++stage) most.push_back(schedule::holdings_of(step, stage));
+  if (!options.evaluation) return most;
+  // A full round holds no less than a shorter one (schedule/holdings_test.cc).
+  const schedule::Schedule round = evaluation_schedule(options.layout, evaluation_round(options.layout));
+  for (int stage = 0; stage < stages; ++stage)
+    most[static_cast<std::size_t>(stage)].enlarge(schedule::holdings_of(round, stage));
   return most;
 }
 
@@ -184,11 +188,12 @@ std::size_t TrainingRank::measure_scratch(Machine& meta, const TrainingOptions& 
   TrainingRank rank(meta, options,
                     parallel::make_meta_context(options.layout.grid, rank_number, *meta.device),
                     std::nullopt);
-  rank.dry_run();
-  return rank.scratch_->high_water();
+  return rank.measure_scratch();
 }
 
-void TrainingRank::dry_run() {
+std::size_t TrainingRank::measure_scratch() {
+  require<InternalError>(machine_.device->kind() == DeviceKind::kMeta && !scratch_memory_,
+                         "scratch is measured on a meta machine, before any is declared");
   optimizer_->reset(*ops_);
   const StageMicrobatch stage = [&](int, int place) -> const nn::BatchView& { return batches_[place].dry(); };
   run_step(of_first_microbatch(step_actions(options_.microbatches)), 1, 1, stage, nullptr);
@@ -196,6 +201,7 @@ void TrainingRank::dry_run() {
     executor(arena_.view(evaluation_state_), 0, nullptr)
         .evaluate(of_first_microbatch(evaluation_actions(1)), stage, evaluation_losses());
   if (decoder_) decoder_->dry_run(decoder_parts());
+  return scratch_->high_water();
 }
 
 void TrainingRank::initialize() {

@@ -44,6 +44,10 @@ struct StepScalars {
   double operator[](ops::StepSlot slot) const { return slots[static_cast<std::size_t>(slot)]; }
 };
 
+// What a stage holds at once in training and evaluation, whatever the number of microbatches up to
+// options.microbatches: the buffers that are declared. By stage.
+std::vector<schedule::Holdings> most_held(const TrainingOptions& options);
+
 class TrainingRank {
  public:
   // Declares and commits all memory. `scratch_bytes`: what a dry run found (measure_scratch); none on a meta
@@ -54,6 +58,8 @@ class TrainingRank {
 
   // Scratch that training and evaluation need on a rank of the layout: both are walked on the meta machine.
   static std::size_t measure_scratch(Machine& meta, const TrainingOptions& options, int rank = 0);
+  // The same for a rank that was wired on a meta machine without scratch.
+  std::size_t measure_scratch();
 
   // Fresh weights from the seed, zero moments and counters.
   void initialize();
@@ -92,9 +98,7 @@ class TrainingRank {
   Scratch& scratch() { return *scratch_; }
 
  private:
-  void dry_run();
   void make_chunks();
-  schedule::Holdings most_held() const;
   Executor executor(TensorView state, std::uint64_t seed, TraceRecorder* trace, StepDump* dump = nullptr);
   // The actions of this rank.
   double sentence_weight(const data::Batch& batch) const;

@@ -85,5 +85,34 @@ TEST(PlacementOf, KnowsWhichSchedulesAreV) {
   }
 }
 
+// Memory plans and runs look at one round of an evaluation, and at no more microbatches than this of a step.
+TEST(Holdings, GrowNoMoreAfterTwiceTheStages) {
+  for (const auto& name : schedule_names()) {
+    if (name == "gpipe" || name == "bfs") continue;  // all microbatches at once
+    for (const int stages : {2, 3, 5})
+      for (const int microbatches : {3 * stages, 4 * stages, 7 * stages}) {
+        const Schedule less = lower(generate({.name = name, .stages = stages, .microbatches = 2 * stages})),
+                       more = lower(generate({.name = name, .stages = stages, .microbatches = microbatches}));
+        for (int rank = 0; rank < stages; ++rank) {
+          const Holdings a = holdings_of(less, rank), b = holdings_of(more, rank);
+          EXPECT_TRUE(a.covers(b) && b.covers(a)) << name << " " << stages << " x " << microbatches;
+        }
+      }
+  }
+}
+
+TEST(Holdings, AFullRoundOfAnEvaluationHoldsMost) {
+  for (const int stages : {2, 3, 4})
+    for (const Placement& placement : {Placement::one_chunk_per_rank(stages), Placement::interleaved(stages, 3),
+                                       Placement::v_shaped(stages)}) {
+      const Schedule full = lower(forward_only(placement, 4 * stages));
+      for (int microbatches = 1; microbatches < 4 * stages; ++microbatches) {
+        const Schedule part = lower(forward_only(placement, microbatches));
+        for (int rank = 0; rank < stages; ++rank)
+          EXPECT_TRUE(holdings_of(full, rank).covers(holdings_of(part, rank))) << stages << " " << microbatches;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace stoa::schedule

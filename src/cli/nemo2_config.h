@@ -1,0 +1,21 @@
+// Training recipes of NeMo 2.x as YAML (`nemo llm pretrain --factory … --to-yaml`): a tree of Python classes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/node.h"
+
+namespace stoa::cli {
+
+bool is_nemo2(const config::Node& root);
+
+struct Nemo2Config {
+  std::vector<std::string> overrides;  // key=value of Stoa's configuration
+  std::vector<std::string> ignored;    // keys that change nothing here, each with its reason
+  std::vector<std::string> notes;
+};
+// ConfigError: no shape, because the model's class is not known and its sizes are not given.
+Nemo2Config read_nemo2(const config::Node& root);
+
+}  // namespace stoa::cli

@@ -1,0 +1,117 @@
+#include "cli/plan_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "cli/megatron_arguments.h"
+#include "cli/nemo2_config.h"
+#include "cli/schema.h"
+#include "config/yaml.h"
+#include "model/huggingface/config_json.h"
+
+namespace stoa::cli {
+namespace {
+
+// Samples of a plan of a model directory that says only how long its positions reach.
+constexpr std::int64_t kSampleTokens = 4096;
+
+void keep(PlanConfig& plan, config::Report& report) {
+  std::move(report.ignored.begin(), report.ignored.end(), std::back_inserter(plan.ignored));
+  std::move(report.notes.begin(), report.notes.end(), std::back_inserter(plan.notes));
+}
+
+PlanConfig from_overrides(std::vector<std::string> overrides, const std::vector<std::string>& own,
+                          std::string_view base, std::optional<std::int64_t> ranks) {
+  overrides.insert(overrides.end(), own.begin(), own.end());
+  PlanConfig plan;
+  config::Report report;
+  plan.run = parse_run_config(base, overrides, &report, ranks);
+  keep(plan, report);
+  return plan;
+}
+
+PlanConfig from_huggingface(const fs::path& file, const std::vector<std::string>& overrides,
+                            std::optional<std::int64_t> ranks) {
+  train::RunConfig run;
+  run.model = model::huggingface::read_config(read_text(file)).config;
+  const std::int64_t positions = run.model.max_positions();
+  run.model.encoder_seq_length = run.data.seq_length = std::min(positions, kSampleTokens);
+  run.name = fs::absolute(file).parent_path().filename().string();
+  PlanConfig plan = from_overrides({}, overrides, show_run_config(run), ranks);
+  const bool given = std::any_of(overrides.begin(), overrides.end(), [](const std::string& o) {
+    return o.find("encoder_seq_length=") != std::string::npos || o.find("data.seq_length=") != std::string::npos;
+  });
+  if (!given && positions > kSampleTokens)
+    plan.notes.push_back(fmt::format("samples of {} tokens are planned, the model's positions reach to {}: "
+                                     "model.encoder_seq_length=N says otherwise",
+                                     kSampleTokens, positions));
+  return plan;
+}
+
+}  // namespace
+
+void PlanConfigArguments::add_to(CLI::App& command) {
+  command.add_option("config", config,
+                     "YAML of Stoa or NeMo, a preset, a Hugging Face config.json or the directory of one");
+  command.add_option("overrides", overrides, "key=value …");
+  command.add_option("--from-megatron", from_megatron, "The arguments of Megatron-LM, in quotes, instead of CONFIG");
+  command.add_flag("--list-ignored", all_ignored, "Name every key that changes nothing, with its reason");
+}
+
+PlanConfig read_plan_config(const PlanConfigArguments& a, std::optional<std::int64_t> ranks) {
+  if (!a.from_megatron.empty()) {
+    std::vector<std::string> own = a.overrides;
+    if (!a.config.empty()) {
+      require<UsageError>(a.config.find('=') != std::string::npos,
+                          "CONFIG '{}' and --from-megatron are both given: give one", a.config);
+      own.insert(own.begin(), a.config);  // the first override
+    }
+    MegatronArguments megatron = read_megatron_arguments(a.from_megatron);
+    PlanConfig plan = from_overrides(megatron.overrides, own, "name: megatron\n", ranks);
+    plan.ignored.insert(plan.ignored.begin(), megatron.ignored.begin(), megatron.ignored.end());
+    plan.notes.insert(plan.notes.begin(), megatron.notes.begin(), megatron.notes.end());
+    return plan;
+  }
+  require<UsageError>(!a.config.empty(), "no CONFIG: give a file, a preset, or --from-megatron \"ARGS\"");
+  const fs::path path = a.config;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    require<ConfigError>(fs::exists(path / "config.json", error), "{} is a directory without config.json", a.config);
+    return from_huggingface(path / "config.json", a.overrides, ranks);
+  }
+  if (path.extension() == ".json") return from_huggingface(path, a.overrides, ranks);
+  if (fs::is_regular_file(path, error)) {
+    const config::Node root = config::read_yaml(path);
+    if (is_nemo2(root)) {
+      Nemo2Config nemo = read_nemo2(root);
+      PlanConfig plan = from_overrides(nemo.overrides, a.overrides, "name: nemo\n", ranks);
+      plan.ignored.insert(plan.ignored.begin(), nemo.ignored.begin(), nemo.ignored.end());
+      plan.notes.insert(plan.notes.begin(), nemo.notes.begin(), nemo.notes.end());
+      return plan;
+    }
+  }
+  PlanConfig plan;
+  config::Report report;
+  Console quiet(Console::Level::kQuiet);
+  plan.run = load_run_config(a.config, a.overrides, quiet, &report, ranks);
+  keep(plan, report);
+  return plan;
+}
+
+train::RunConfig load_plan_config(const PlanConfigArguments& a, Console& console, std::optional<std::int64_t> ranks) {
+  PlanConfig plan = read_plan_config(a, ranks);
+  for (const auto& note : plan.notes) console.line(note);
+  if (a.all_ignored) {
+    for (const auto& line : plan.ignored) console.line("changes nothing here: " + line);
+  } else if (!plan.ignored.empty()) {
+    std::string names;
+    for (const auto& line : plan.ignored) names += (names.empty() ? "" : ", ") + line.substr(0, line.find(' '));
+    console.line(fmt::format("{} keys change nothing in the plan (--list-ignored says why): {}", plan.ignored.size(),
+                             names));
+  }
+  return std::move(plan.run);
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,283 @@
+#include "cli/plan_search_command.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <memory>
+
+#include "base/file.h"
+#include "cli/plan_arguments.h"
+#include "cli/plan_subject.h"
+#include "cli/schema.h"
+#include "config/value.h"
+#include "plan/emit.h"
+#include "plan/search_report.h"
+
+namespace stoa::cli {
+namespace {
+
+struct SearchArguments {
+  PlanSubjectArguments subject;
+  std::vector<std::int64_t> gpus;
+  std::string objective = "step-time", target = "stoa", emit, output, beside;
+  std::size_t top = 10;
+  double batch_tolerance = 0;
+  plan::SearchSpace space;
+  bool json = false;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Degrees that this program's trainer takes: what its configuration refuses is not in the space.
+void limit_to_program(plan::SearchSpace& space, const plan::SearchTarget target) {
+  if (target != plan::SearchTarget::kStoa) return;
+  const auto takes = [](const char* key) {
+    const std::vector<std::string> overrides{std::string(key) + "=2"};
+    try {
+      parse_run_config("trainer: {devices: 2}\nmodel: {num_moe_experts: 2, global_batch_size: 2}\n", overrides);
+      return true;
+    } catch (const ConfigError&) {
+      return false;
+    }
+  };
+  if (space.context.empty() && !takes("model.context_parallel_size")) space.context = {1};
+  if (space.expert.empty() && !takes("model.expert_model_parallel_size")) space.expert = {1};
+}
+
+std::vector<std::int64_t> device_counts(const SearchArguments& a, const PlanSubject& s) {
+  if (!a.gpus.empty()) return a.gpus;
+  const auto& t = s.config.trainer;
+  if (t.devices || t.num_nodes) return {t.devices.value_or(1) * t.num_nodes.value_or(1)};
+  if (s.cluster.nodes) return {*s.cluster.nodes * s.cluster.links.devices_per_node};
+  fail<UsageError>("how many devices? Give --gpus N (or a list: --gpus 64,128,256), trainer.devices and num_nodes, or a "
+                   "cluster file with nodes");
+}
+
+plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSubject& s, plan::SearchRequest request,
+                          std::vector<std::string>& notes) {
+  const auto begin = std::chrono::steady_clock::now();
+  require<UsageError>(devices >= 1 && devices <= (1 << 20), "--gpus {}: expected 1 to {}", devices, 1 << 20);
+  request.devices = devices;
+  const auto once = [&] { return plan::search(*s.memory_model, request, s.cluster, s.constants->constants); };
+  plan::SearchRun run;
+  run.devices = devices;
+  run.result = once();
+  // Nothing: a batch that cannot be dealt out, or sizes that share no divisor with the number of devices.
+  if (run.result.best.empty() && a.batch_tolerance == 0) {
+    request.batch_tolerance = 0.05;
+    run.result = once();
+    if (!run.result.best.empty())
+      notes.push_back(fmt::format("{} devices: a global batch of {} samples fits no layout; those within 5 % of it were "
+                                  "searched",
+                                  devices, request.workload.global_batch));
+  }
+  for (std::int64_t fewer = devices - 1; run.result.best.empty() && fewer >= devices - devices / 8 && fewer > 0; --fewer) {
+    request.devices = fewer;
+    request.batch_tolerance = a.batch_tolerance;
+    if (plan::layouts(request, s.cluster).empty()) continue;
+    plan::SearchResult result = once();
+    if (result.best.empty()) continue;
+    notes.push_back(fmt::format("{} devices: no layout of all of them fits; {} are used, {} stay idle", devices, fewer,
+                                devices - fewer));
+    run.result = std::move(result);
+  }
+  if (!run.result.best.empty()) {
+    request.devices = run.result.best.front().workload.devices();
+    run.neighbours =
+        plan::neighbours(*s.memory_model, request, s.cluster, s.constants->constants, run.result.best.front());
+  }
+  run.seconds = seconds_since(begin);
+  return run;
+}
+
+[[noreturn]] void nothing_fits(const plan::SearchReport& report) {
+  std::string nearest;
+  for (const plan::SearchRun& run : report.runs)
+    if (run.result.nearest)
+      nearest = fmt::format("; the nearest on {} devices, {}, needs {:.1f} GB of each: {:.1f} GB too much", run.devices,
+                            plan::describe(*run.result.nearest),
+                            static_cast<double>(run.result.nearest->memory.total) / 1e9,
+                            (static_cast<double>(run.result.nearest->memory.total) - report.memory) / 1e9);
+  fail<ConfigError>("no layout of {} fits into {:.1f} GB per device ({}){}. Take more devices, devices with more memory, "
+                    "or a smaller model.",
+                    report.model_name, report.memory / 1e9, report.cluster.device.name, nearest);
+}
+
+std::string command_of(plan::SearchTarget target, const plan::Found& found, const plan::EmitModel& model,
+                       std::int64_t per_node, std::vector<std::string>& notes) {
+  if (target == plan::SearchTarget::kStoa) return "srun stoa train plan.yaml";
+  const bool megatron = target == plan::SearchTarget::kMegatron;
+  const auto list =
+      megatron ? plan::megatron_arguments(found, model) : plan::torchtitan_arguments(found, model, notes);
+  return fmt::format("srun torchrun --nnodes=$SLURM_NNODES --nproc-per-node={} --rdzv-backend=c10d "
+                     "--rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT \\\n  {} \\\n  {}",
+                     per_node, megatron ? "pretrain_gpt.py" : "-m torchtitan.train", fmt::join(list, " \\\n  "));
+}
+
+// The configured layout beside the best.
+std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found& best, Console& console) {
+  PlanSubjectArguments other = a.subject;
+  for (const auto& part : CLI::detail::split_up(a.beside)) other.config.overrides.push_back(part);
+  const auto beside = load_plan_subject(other, console, best.workload.devices());
+  const auto& o = beside->training.options;
+  plan::Workload w = beside->workload;
+  w.software = s.workload.software;
+  const plan::RankBytes bytes = beside->memory_model->worst({o.layout, o.micro_batch, o.microbatches, o.model.config.recompute});
+  const plan::TimeSplit time = plan::predict_time(w, s.cluster, s.constants->constants);
+  const double ratio = time.sum() / w.tokens() / (best.seconds / best.workload.tokens());
+  const double free = (s.memory - static_cast<double>(bytes.total)) / 1e9;
+  std::string out = fmt::format("\nbeside it: {}\n  {:.3f} s per step, {:.1f} GB ({})\n  the best is {:.1f} % {}", w.text(),
+                                time.sum(), static_cast<double>(bytes.total) / 1e9,
+                                free >= 0 ? fmt::format("{:.1f} free", free) : fmt::format("{:.1f} too much", -free),
+                                100 * std::abs(ratio - 1), ratio >= 1 ? "faster" : "slower");
+  return out + fmt::format("; what the other has more of: {}\n", plan::largest_growth(best.time, time));
+}
+
+void write_files(const SearchArguments& a, const PlanSubject& s, const plan::SearchReport& report,
+                 const plan::SearchRun& chosen, plan::SearchTarget target, Console& console) {
+  const fs::path directory = a.output;
+  fs::create_directories(directory);
+  const plan::Found& best = chosen.result.best.front();
+  const std::int64_t per_node = std::min(best.workload.devices(), s.cluster.links.devices_per_node);
+  const std::int64_t nodes = (best.workload.devices() + per_node - 1) / per_node;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    write_text(directory / name, text);
+    console.line(fmt::format("wrote {}", (directory / name).string()));
+  };
+  write(fmt::format("final_summary_{}nodes.csv", nodes), plan::to_csv(report));
+  write("report.html", plan::to_html(report, chosen));
+  write("plan.yaml", show_run_config(with_plan(s.config, best, s.cluster.links.devices_per_node)));
+  const plan::EmitModel model{s.training.options.model, s.config.name, s.workload.format,
+                              s.config.trainer.max_steps.value_or(0)};
+  std::vector<std::string> notes;
+  const std::string command = command_of(target, best, model, per_node, notes);
+  write("plan.sbatch", plan::sbatch_script(s.config.name, best.workload, s.cluster, command,
+                                           target == plan::SearchTarget::kStoa));
+  for (const auto& note : notes) console.line(note);
+}
+
+void search(const SearchArguments& a, Context& context) {
+  // The emitted program is the one that is searched for.
+  const auto target = choice<plan::SearchTarget>(a.emit.empty() ? a.target : a.emit, a.emit.empty() ? "--target" : "--emit");
+  const auto objective = choice<plan::SearchReport::Objective>(a.objective, "--objective");
+  require<UsageError>(a.batch_tolerance >= 0 && a.batch_tolerance <= 0.5, "--batch-tolerance {}: expected 0 to 0.5",
+                      a.batch_tolerance);
+  const auto subject = load_plan_subject(a.subject, context.console);
+  PlanSubject& s = *subject;
+  plan::SearchRequest request;
+  request.workload = s.workload;
+  request.memory = s.memory;
+  request.space = a.space;
+  request.target = target;
+  request.top = a.top;
+  request.batch_tolerance = a.batch_tolerance;
+  limit_to_program(request.space, target);
+  plan::SearchReport report;
+  report.model_name = s.config.name;
+  report.parameters = static_cast<double>(model::parameter_count(s.training.options.model));
+  report.cluster = s.cluster;
+  report.memory = s.memory;
+  report.steps = s.config.trainer.max_steps.value_or(0);
+  report.low = s.constants->low;
+  report.high = s.constants->high;
+  report.calibration = s.calibration_text;
+  if (objective == plan::SearchReport::Objective::kEnergy && s.cluster.device.power_watts <= 0)
+    fail<ConfigError>("--objective tokens-per-joule: the cluster '{}' does not say power_watts of its device",
+                      s.cluster.name);
+  for (const std::int64_t devices : device_counts(a, s))
+    report.runs.push_back(search_on(devices, a, s, request, report.notes));
+  const plan::SearchRun* chosen = report.chosen(objective);
+  if (!chosen) nothing_fits(report);
+  const plan::Found& best = chosen->result.best.front();
+  if (!a.output.empty()) write_files(a, s, report, *chosen, target, context.console);
+  if (!a.emit.empty() && a.output.empty()) {
+    const plan::EmitModel model{s.training.options.model, s.config.name, s.workload.format,
+                                s.config.trainer.max_steps.value_or(0)};
+    std::vector<std::string> notes;
+    if (target == plan::SearchTarget::kStoa) {
+      std::cout << show_run_config(with_plan(s.config, best, s.cluster.links.devices_per_node));
+    } else {
+      const auto list = target == plan::SearchTarget::kMegatron ? plan::megatron_arguments(best, model)
+                                                                : plan::torchtitan_arguments(best, model, notes);
+      for (const auto& line : list) std::cout << line << "\n";
+    }
+    for (const auto& note : notes) context.console.line(note);
+    return;
+  }
+  if (a.json) {
+    std::cout << plan::to_json(report, *chosen) << "\n";
+    return;
+  }
+  std::cout << plan::to_text(report, *chosen);
+  if (!a.beside.empty()) std::cout << compare(a, s, best, context.console);
+}
+
+}  // namespace
+
+train::RunConfig with_plan(train::RunConfig config, const plan::Found& found, std::int64_t devices_per_node) {
+  const plan::Workload& w = found.workload;
+  const run::Layout& layout = found.point.layout;
+  train::LayoutConfig& l = config.layout;
+  l.tensor_model_parallel_size = w.tp;
+  l.pipeline_model_parallel_size = w.pp;
+  l.context_parallel_size = w.cp;
+  l.expert_model_parallel_size = w.ep;
+  l.sequence_parallel = layout.sequence_parallel;
+  l.virtual_pipeline_model_parallel_size = std::nullopt;
+  if (layout.chunks > 1) l.virtual_pipeline_model_parallel_size = layout.chunks;
+  l.pipeline_schedule = layout.schedule;
+  l.microbatch_group_size_per_vp_stage = std::nullopt;
+  l.account_for_embedding_in_pipeline_split = l.account_for_loss_in_pipeline_split = false;
+  l.pipeline_layers = std::nullopt;
+  if (!layout.layers.empty()) l.pipeline_layers = layout.layers;
+  l.zero_stage = layout.zero_stage;
+  config.sharding.overlap_grad_sync = layout.overlap_grad_reduce;
+  config.batch.micro_batch_size = w.micro_batch;
+  config.batch.global_batch_size = w.global_batch;
+  config.model.recompute = found.point.recompute;
+  config.trainer.devices = std::min(w.devices(), devices_per_node);
+  config.trainer.num_nodes = w.devices() / *config.trainer.devices;
+  if (*config.trainer.devices * *config.trainer.num_nodes != w.devices()) {
+    config.trainer.devices = w.devices();
+    config.trainer.num_nodes = std::nullopt;
+  }
+  return config;
+}
+
+void add_plan_search_command(CLI::App& plan, Context& context) {
+  auto a = std::make_shared<SearchArguments>();
+  CLI::App* command = plan.add_subcommand(
+      "search",
+      "The fastest layouts that fit: every degree, schedule, microbatch, sharding and recomputation. Example: stoa plan "
+      "search gpt-175b --cluster dgx-a100-80gb --gpus 1024");
+  a->subject.add_to(*command);
+  command->add_option("--gpus", a->gpus, "Devices, or a list of numbers of them")->delimiter(',');
+  command->add_option("--objective", a->objective, "step-time, cost or tokens-per-joule: which of several --gpus is best")
+      ->capture_default_str();
+  command->add_option("--target", a->target, "The program that will train: stoa, megatron, torchtitan")
+      ->capture_default_str();
+  command->add_option("--emit", a->emit, "Print the best as a configuration of stoa, or arguments of megatron or torchtitan");
+  command->add_option("--output", a->output, "Directory for plan.yaml, plan.sbatch, final_summary_*.csv, report.html");
+  command->add_option("--beside", a->beside, "key=value …: a layout to hold against the best");
+  command->add_option("--top", a->top, "Layouts to show")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--batch-tolerance", a->batch_tolerance, "Share by which the global batch may differ");
+  plan::SearchSpace& space = a->space;
+  command->add_option("--tp", space.tensor, "Tensor-parallel sizes (default: all that divide)")->delimiter(',');
+  command->add_option("--pp", space.pipeline, "Pipeline sizes")->delimiter(',');
+  command->add_option("--cp", space.context, "Context-parallel sizes")->delimiter(',');
+  command->add_option("--ep", space.expert, "Expert-parallel sizes")->delimiter(',');
+  command->add_option("--vpp", space.virtual_stages, "Chunks per pipeline rank")->delimiter(',');
+  command->add_option("--micro-batch", space.micro_batches, "Microbatch sizes")->delimiter(',');
+  command->add_option("--zero", space.zero_stages, "ZeRO stages")->delimiter(',');
+  command->add_option("--schedule", space.schedules, "Pipeline schedules")->delimiter(',');
+  command->add_option("--recompute", space.recompute, "none, selective, block, full")->delimiter(',');
+  command->add_flag("--json", a->json, "One JSON object");
+  command->callback([a, &context] { search(*a, context); });
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,80 @@
+#include "cli/plan_subject.h"
+
+#include <fmt/format.h>
+
+#include "cli/plan_arguments.h"
+#include "cli/schema.h"
+#include "train/tokenizer_choice.h"
+
+namespace stoa::cli {
+namespace {
+
+// Of a GPU, beside what Stoa allocates: context, libraries, buffers of the communication library.
+constexpr double kReserveGb = 4;
+
+plan::Format format_of(train::Precision precision) {
+  switch (precision) {
+    case train::Precision::kFp32:
+      return plan::Format::kFp32;
+    case train::Precision::kBf16:
+      return plan::Format::kBf16;
+    case train::Precision::kFp16:
+      return plan::Format::kFp16;
+  }
+  fail<InternalError>("unknown precision");
+}
+
+plan::Calibration calibration_of(const std::string& file) {
+  if (!file.empty()) return plan::load_calibration(file);
+  const fs::path shipped = presets_directory() / "calibration.yaml";
+  std::error_code error;
+  return fs::exists(shipped, error) ? plan::load_calibration(shipped) : plan::Calibration{};
+}
+
+}  // namespace
+
+void PlanSubjectArguments::add_to(CLI::App& command) {
+  config.add_to(command);
+  command.add_option("--cluster", cluster, "Cluster file, or the name of one of configs/clusters")->required();
+  command.add_option("--calibration", calibration, "Calibration file (default: the one that ships)");
+  command.add_option("--precision", precision, "Of the linear layers: fp32, bf16, fp16, fp8 (default: the configuration's)");
+  command.add_option("--memory-gb", memory_gb, "GB of a device (default: the cluster's)");
+  command.add_option("--reserve-gb", reserve_gb,
+                     "GB of a device that are not for the plan: context, libraries, communication (default: 4 on GPUs)");
+}
+
+std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Console& console,
+                                               std::optional<std::int64_t> ranks) {
+  train::RunConfig config = load_plan_config(a.config, console, ranks);
+  const auto tokenizer = train::load_tokenizer(config.tokenizer);
+  if (!tokenizer && !config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
+  train::TrainingPlan training = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0,
+                                                      config.trainer.max_steps.value_or(1000000));
+  training.options.sample_context = 0;
+  MachineOptions options;
+  options.threads = config.trainer.num_threads.value_or(1);
+  auto subject = std::make_unique<PlanSubject>(PlanSubject{std::move(config), std::move(training), find_cluster(a.cluster),
+                                                           calibration_of(a.calibration), nullptr, {}, {}, 0,
+                                                           make_planning_machine(options), nullptr});
+  PlanSubject& s = *subject;
+  const bool gpu = s.cluster.device.family.find("CPU") == std::string::npos &&
+                   s.cluster.device.name.find("CPU") == std::string::npos;
+  const double memory = a.memory_gb.value_or(s.cluster.device.memory_gb),
+               reserve = a.reserve_gb.value_or(gpu ? kReserveGb : 0);
+  require<UsageError>(memory > reserve && reserve >= 0,
+                      "{} GB of a device, of which {} GB are reserved: nothing is left for a plan; give --memory-gb or a "
+                      "smaller --reserve-gb",
+                      memory, reserve);
+  s.memory = (memory - reserve) * 1e9;
+  const plan::Format format =
+      a.precision.empty() ? format_of(s.config.trainer.precision) : choice<plan::Format>(a.precision, "--precision");
+  s.cluster.peak(format);  // the device has it
+  const auto& o = s.training.options;
+  s.workload = plan::workload_of(o.model.config, o.layout, o.model.vocabulary, o.micro_batch, s.training.batch.largest(),
+                                 format);
+  s.constants = &s.calibration.find(s.cluster.device.family, s.workload.software.release, &s.calibration_text);
+  s.memory_model = std::make_unique<plan::MemoryModel>(s.machine, o);
+  return subject;
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,45 @@
+// What plan commands ask about: a configuration on a cluster, with what counts its memory and its time.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/console.h"
+#include "cli/machine_factory.h"
+#include "cli/plan_config.h"
+#include "plan/calibration.h"
+#include "plan/cluster.h"
+#include "plan/memory_model.h"
+#include "plan/workload.h"
+#include "train/training_plan.h"
+
+namespace stoa::cli {
+
+struct PlanSubjectArguments {
+  PlanConfigArguments config;
+  std::string cluster, calibration, precision;
+  std::optional<double> memory_gb, reserve_gb;
+
+  void add_to(CLI::App& command);
+};
+
+struct PlanSubject {
+  train::RunConfig config;
+  train::TrainingPlan training;  // of the configuration as it stands
+  plan::Cluster cluster;
+  plan::Calibration calibration;
+  const plan::Calibration::Entry* constants = nullptr;
+  std::string calibration_text;
+  plan::Workload workload;  // of the configuration as it stands
+  double memory = 0;        // bytes of a device that a plan may fill
+  run::Machine machine;     // counts
+  std::unique_ptr<plan::MemoryModel> memory_model;
+};
+
+// ConfigError, UsageError: what cannot be read or contradicts itself. `ranks`: as in load_plan_config.
+std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& arguments, Console& console,
+                                               std::optional<std::int64_t> ranks = {});
+
+}  // namespace stoa::cli

@@ -1,0 +1,184 @@
+#include "plan/emit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace stoa::plan {
+namespace {
+
+using model::RecomputeGranularity;
+using model::RecomputeMethod;
+
+class Arguments {
+ public:
+  void flag(bool on, const char* name) {
+    if (on) list_.push_back(fmt::format("--{}", name));
+  }
+  template <class T>
+  void value(const char* name, const T& v) {
+    list_.push_back(fmt::format("--{} {}", name, v));
+  }
+  std::vector<std::string> take() { return std::move(list_); }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+void shape(Arguments& a, const EmitModel& model) {
+  const model::ModelConfig& m = model.gpt.config;
+  a.flag(true, "use-mcore-models");
+  a.value("num-layers", m.num_layers);
+  a.value("hidden-size", m.hidden_size);
+  a.value("ffn-hidden-size", m.ffn_size());
+  a.value("num-attention-heads", m.num_attention_heads);
+  if (m.kv_channels) a.value("kv-channels", *m.kv_channels);
+  if (m.query_groups() != m.num_attention_heads) {
+    a.flag(true, "group-query-attention");
+    a.value("num-query-groups", m.query_groups());
+  }
+  a.value("seq-length", m.encoder_seq_length);
+  a.value("max-position-embeddings", m.max_positions());
+  const bool rope = m.position_embedding_type == model::PositionEmbedding::kRope;
+  a.value("position-embedding-type", rope                                                                 ? "rope"
+                                     : m.position_embedding_type == model::PositionEmbedding::kNone ? "none"
+                                                                                                          : "learned_absolute");
+  if (rope) a.value("rotary-base", static_cast<std::int64_t>(m.rotary_base));
+  a.value("normalization", m.normalization == model::Normalization::kRmsNorm ? "RMSNorm" : "LayerNorm");
+  a.value("norm-epsilon", m.layernorm_epsilon);
+  a.flag(m.activation == model::Activation::kSwiglu, "swiglu");
+  a.flag(m.activation == model::Activation::kSquaredRelu, "squared-relu");
+  a.flag(m.bias != model::BiasKind::kAll, "disable-bias-linear");
+  a.flag(m.bias == model::BiasKind::kQkv, "add-qkv-bias");
+  a.flag(!m.share_embeddings_and_output_weights, "untie-embeddings-and-output-weights");
+  a.flag(m.qk_layernorm, "qk-layernorm");
+  a.value("hidden-dropout", m.hidden_dropout);
+  a.value("attention-dropout", m.attention_dropout);
+  a.value("vocab-size", model.gpt.vocabulary);
+  if (!m.moe.num_moe_experts) return;
+  a.value("num-experts", *m.moe.num_moe_experts);
+  a.value("moe-router-topk", m.moe.moe_router_topk);
+  a.value("moe-ffn-hidden-size", m.moe_ffn_size());
+  a.value("moe-token-dispatcher-type", "alltoall");
+  a.flag(true, "moe-grouped-gemm");
+}
+
+}  // namespace
+
+std::vector<std::string> megatron_arguments(const Found& found, const EmitModel& model) {
+  const Workload& w = found.workload;
+  Arguments a;
+  shape(a, model);
+  a.value("micro-batch-size", w.micro_batch);
+  a.value("global-batch-size", w.global_batch);
+  if (model.steps > 0) a.value("train-iters", model.steps);
+  a.value("tensor-model-parallel-size", w.tp);
+  a.value("pipeline-model-parallel-size", w.pp);
+  if (w.vpp > 1) a.value("num-virtual-stages-per-pipeline-rank", w.vpp);
+  if (w.cp > 1) a.value("context-parallel-size", w.cp);
+  if (w.ep > 1) a.value("expert-model-parallel-size", w.ep);
+  a.flag(w.sequence_parallel && w.tp > 1, "sequence-parallel");
+  const std::vector<std::int64_t> split = w.split();
+  if (std::adjacent_find(split.begin(), split.end(), std::not_equal_to<>()) != split.end()) {
+    // Its layout string: E embedding, t a layer, L loss; stages are parted by bars.
+    std::string layout = "E";
+    for (std::size_t i = 0; i < split.size(); ++i)
+      layout += (i > 0 ? "|" : "") + (split[i] > 0 ? fmt::format("t*{}", split[i]) : std::string());
+    a.value("pipeline-model-parallel-layout", "\"" + layout + "L\"");
+  }
+  a.flag(w.zero_stage >= 1, "use-distributed-optimizer");
+  a.flag(w.dp * w.cp > 1, "overlap-grad-reduce");
+  a.flag(w.zero_stage >= 1, "overlap-param-gather");
+  switch (found.point.recompute.granularity) {
+    case RecomputeGranularity::kNone:
+      break;
+    case RecomputeGranularity::kSelective:
+      a.value("recompute-granularity", "selective");
+      a.value("recompute-modules", "core_attn layernorm");
+      break;
+    case RecomputeGranularity::kFull:
+      a.value("recompute-granularity", "full");
+      a.value("recompute-method", found.point.recompute.method == RecomputeMethod::kBlock ? "block" : "uniform");
+      a.value("recompute-num-layers", found.point.recompute.num_layers.value_or(1));
+      break;
+  }
+  a.flag(model.format == Format::kBf16 || model.format == Format::kFp8, "bf16");
+  a.flag(model.format == Format::kFp16, "fp16");
+  if (model.format == Format::kFp8) a.value("fp8-format", "hybrid");
+  return a.take();
+}
+
+std::vector<std::string> torchtitan_arguments(const Found& found, const EmitModel& model,
+                                              std::vector<std::string>& notes) {
+  const Workload& w = found.workload;
+  Arguments a;
+  a.value("training.seq_len", w.model.sequence);
+  a.value("training.local_batch_size", w.global_batch / (w.dp));
+  a.value("training.global_batch_size", w.global_batch);
+  if (model.steps > 0) a.value("training.steps", model.steps);
+  a.value("parallelism.tensor_parallel_degree", w.tp);
+  a.value("parallelism.context_parallel_degree", w.cp);
+  a.value("parallelism.pipeline_parallel_degree", w.pp);
+  if (w.pp > 1) {
+    a.value("parallelism.pipeline_parallel_microbatch_size", w.micro_batch);
+    a.value("parallelism.pipeline_parallel_schedule", w.schedule == "interleaved" ? "Interleaved1F1B"
+                                                      : w.schedule == "zb-v"      ? "ZBVZeroBubble"
+                                                                                  : "1F1B");
+    if (w.vpp > 1) a.value("parallelism.pipeline_parallel_layers_per_stage", w.model.layers / (w.pp * w.vpp));
+  } else if (w.microbatches() > 1) {
+    notes.push_back(fmt::format("without a pipeline torchtitan takes its microbatch from local_batch_size {}: set it to "
+                                "{} and accumulate to the global batch",
+                                w.global_batch / w.dp, w.micro_batch));
+  }
+  if (w.ep > 1) a.value("parallelism.expert_parallel_degree", w.ep);
+  const bool shards = w.zero_stage >= 1;
+  a.value("parallelism.data_parallel_replicate_degree", shards ? 1 : w.dp);
+  a.value("parallelism.data_parallel_shard_degree", shards ? w.dp : 1);
+  if (w.zero_stage == 1 || w.zero_stage == 2)
+    a.value("parallelism.fsdp_reshard_after_forward", "never");  // the nearest to sharded optimizer state alone
+  if (w.zero_stage == 1)
+    notes.push_back("torchtitan shards weights too (FSDP2 that does not reshard): less memory than planned, and gathers "
+                    "once per step");
+  switch (found.point.recompute.granularity) {
+    case RecomputeGranularity::kNone:
+      a.value("activation_checkpoint.mode", "none");
+      break;
+    case RecomputeGranularity::kSelective:
+      a.value("activation_checkpoint.mode", "selective");
+      a.value("activation_checkpoint.selective_ac_option", "op");
+      break;
+    case RecomputeGranularity::kFull: {
+      const auto every = w.recomputed_share > 0 ? static_cast<std::int64_t>(1 / w.recomputed_share) : 1;
+      if (w.recomputed_share >= 1) {
+        a.value("activation_checkpoint.mode", "full");
+      } else {
+        a.value("activation_checkpoint.mode", "selective");
+        a.value("activation_checkpoint.selective_ac_option", std::max<std::int64_t>(1, every));
+        notes.push_back(fmt::format("torchtitan recomputes every {}th layer, the plan {:.0f} % of them",
+                                    std::max<std::int64_t>(1, every), 100 * w.recomputed_share));
+      }
+      break;
+    }
+  }
+  if (model.format == Format::kFp8) a.value("model.converters", "float8");
+  notes.push_back("name the model's flavour (--model.name, --model.flavor) and the data yourself");
+  return a.take();
+}
+
+std::string sbatch_script(const std::string& name, const Workload& w, const Cluster& cluster, const std::string& command,
+                          bool per_device) {
+  const std::int64_t per_node = std::min(w.devices(), cluster.links.devices_per_node);
+  const std::int64_t nodes = (w.devices() + per_node - 1) / per_node;
+  std::string out = "#!/bin/bash\n";
+  out += fmt::format("#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n", name, nodes,
+                     per_device ? per_node : 1);
+  out += fmt::format("#SBATCH --gpus-per-node={}\n#SBATCH --exclusive\n#SBATCH --output=%x-%j.log\n\n", per_node);
+  out += "set -euo pipefail\n";
+  if (!per_device)
+    out += "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\nexport MASTER_PORT=29500\n";
+  return out + command + "\n";
+}
+
+}  // namespace stoa::plan

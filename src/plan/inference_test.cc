@@ -1,0 +1,103 @@
+#include "plan/inference.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace stoa::plan {
+namespace {
+
+Cluster dgx_a100() {
+  Cluster c;
+  c.name = "dgx-a100";
+  c.device.name = "A100";
+  c.device.bf16_tflops = c.device.fp16_tflops = 312;
+  c.device.fp32_tflops = 156;
+  c.device.memory_gb = 80;
+  c.device.memory_bandwidth_gbs = 2039;
+  c.links.island_bandwidth_gbs = 300;
+  c.links.network_bandwidth_gbs = 25;
+  return c;
+}
+
+ModelShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  ModelShape m;
+  m.layers = layers;
+  m.hidden = hidden;
+  m.heads = m.kv_heads = heads;
+  m.head_size = hidden / heads;
+  m.ffn = 4 * hidden;
+  m.vocabulary = 51200;
+  m.sequence = 2048;
+  return m;
+}
+
+// NVIDIA NeMo Megatron launcher, README 22.06 section 7.1.3 and later: FasterTransformer on DGX A100, milliseconds.
+struct Row {
+  std::int64_t layers, hidden, heads, tp, pp, batch, input, output;
+  double ms;
+};
+constexpr Row kRows[] = {
+    {24, 4096, 32, 1, 1, 1, 60, 20, 172},       {24, 4096, 32, 1, 1, 256, 200, 200, 9048},
+    {24, 4096, 32, 1, 1, 1, 200, 200, 1623},    {24, 4096, 32, 2, 1, 1, 200, 200, 1219},
+    {24, 4096, 32, 4, 1, 256, 200, 200, 3939},  {24, 4096, 32, 8, 1, 256, 60, 20, 436},
+    {24, 4096, 32, 8, 1, 1, 60, 20, 115},       {24, 4096, 32, 8, 2, 1, 60, 20, 101},
+    {24, 4096, 32, 8, 2, 256, 60, 20, 327},     {44, 6144, 48, 1, 1, 1, 60, 20, 560},
+    {44, 6144, 48, 2, 1, 256, 60, 20, 2429},    {44, 6144, 48, 2, 1, 1, 200, 200, 3548},
+    {44, 6144, 48, 8, 3, 1, 200, 200, 2123},    {44, 6144, 48, 8, 1, 1, 200, 200, 2230},
+    {40, 5120, 40, 4, 1, 1, 60, 20, 189},       {96, 12288, 96, 8, 1, 1, 60, 20, 923},
+    {96, 12288, 96, 8, 1, 64, 200, 200, 16181}, {64, 20480, 128, 8, 1, 1, 60, 20, 1354},
+    {105, 20480, 128, 8, 3, 1, 200, 200, 21034}};
+
+TEST(Inference, IsNearPublishedLatencies) {
+  double sum = 0, worst = 0;
+  for (const Row& row : kRows) {
+    const auto a = predict_inference(gpt(row.layers, row.hidden, row.heads), row.input, row.output,
+                                     {row.tp, row.pp, row.batch}, dgx_a100(), 80e9);
+    const double error = std::abs(a.latency * 1e3 / row.ms - 1);
+    sum += error;
+    worst = std::max(worst, error);
+  }
+  EXPECT_LT(sum / std::size(kRows), 0.11);
+  EXPECT_LT(worst, 0.30);
+}
+
+TEST(Inference, FindsTheFrontAndTheBestWithinALatency) {
+  InferenceRequest request;
+  request.model = gpt(24, 4096, 32);
+  request.batches = {1, 4, 16, 64, 256};
+  request.memory = 76e9;
+  const InferenceResult all = plan_inference(request, dgx_a100());
+  ASSERT_TRUE(all.best);
+  for (std::size_t i = 1; i < all.front.size(); ++i) {
+    EXPECT_GT(all.front[i].latency, all.front[i - 1].latency);
+    EXPECT_GT(all.front[i].sequences_per_second, all.front[i - 1].sequences_per_second);
+  }
+  request.most_latency = 0.3;
+  const InferenceResult quick = plan_inference(request, dgx_a100());
+  ASSERT_TRUE(quick.best);
+  EXPECT_LE(quick.best->latency, 0.3);
+  for (const auto& a : quick.grid)
+    if (a.fits && a.latency <= 0.3) EXPECT_LE(a.sequences_per_second, quick.best->sequences_per_second);
+  request.most_latency = 1e-3;
+  EXPECT_FALSE(plan_inference(request, dgx_a100()).best);
+}
+
+TEST(Inference, WeightsThatDoNotFitSaySo) {
+  const auto a = predict_inference(gpt(96, 12288, 96), 60, 20, {1, 1, 1}, dgx_a100(), 80e9);
+  EXPECT_FALSE(a.fits);
+  EXPECT_NEAR(a.weight_bytes, 349e9, 3e9);
+  // Keys and values: 2 x layers x hidden x 2 bytes x tokens.
+  EXPECT_NEAR(a.cache_bytes, 2.0 * 96 * 12288 * 2 * 80, 1);
+}
+
+TEST(Inference, RefusesDegreesThatDoNotDivide) {
+  EXPECT_THROW(predict_inference(gpt(24, 4096, 32), 60, 20, {3, 1, 1}, dgx_a100(), 80e9), ConfigError);
+  EXPECT_THROW(predict_inference(gpt(24, 4096, 32), 60, 20, {1, 25, 1}, dgx_a100(), 80e9), ConfigError);
+  EXPECT_THROW(predict_inference(gpt(24, 4096, 32), 0, 20, {1, 1, 1}, dgx_a100(), 80e9), ConfigError);
+}
+
+}  // namespace
+}  // namespace stoa::plan

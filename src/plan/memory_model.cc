@@ -1,0 +1,225 @@
+#include "plan/memory_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "parallel/meta_contexts.h"
+
+namespace stoa::plan {
+namespace {
+
+using grid::Axis;
+
+std::size_t& of(MemoryTable& table, MemoryCategory category) { return table[static_cast<std::size_t>(category)]; }
+
+// All that a schedule makes a rank hold is held within so many microbatches, or grows for ever
+// (schedule/holdings_test.cc).
+std::int64_t enough_microbatches(const run::Layout& layout, std::int64_t microbatches) {
+  if (layout.schedule == "gpipe" || layout.schedule == "bfs") return microbatches;
+  return std::min<std::int64_t>(microbatches, 2 * std::max(layout.pipeline_ranks(), layout.microbatch_group));
+}
+
+// Few microbatches with which the same memory is declared per buffer, and which the schedule can run.
+std::int64_t fewest_microbatches(const run::Layout& layout, std::int64_t microbatches) {
+  const bool free = layout.schedule == "1f1b" || layout.schedule == "gpipe" || layout.schedule.starts_with("zb-h");
+  if (free || layout.pipeline_ranks() == 1) return std::min<std::int64_t>(microbatches, 2);
+  return std::min<std::int64_t>(microbatches, 2 * std::max(layout.pipeline_ranks(), layout.microbatch_group));
+}
+
+bool splits(const schedule::Holdings& holdings) {
+  return std::any_of(holdings.stashes.begin(), holdings.stashes.end(), [](int n) { return n > 0; });
+}
+
+// Local chunks of a stage in model order.
+std::vector<run::PlacedChunk> chunks_of(const std::vector<run::PlacedChunk>& placed, int stage) {
+  std::vector<run::PlacedChunk> own;
+  std::copy_if(placed.begin(), placed.end(), std::back_inserter(own),
+               [&](const run::PlacedChunk& chunk) { return chunk.rank == stage; });
+  return own;
+}
+
+std::size_t buffers(const schedule::Holdings& h, const std::vector<run::PlacedChunk>& own) {
+  std::size_t count = static_cast<std::size_t>(h.sends);
+  for (const run::PlacedChunk& chunk : own)
+    count += static_cast<std::size_t>(h.inputs[static_cast<std::size_t>(chunk.chunk)] +
+                                      h.gradients[static_cast<std::size_t>(chunk.chunk)]);
+  return count;
+}
+
+}  // namespace
+
+MemoryModel::MemoryModel(run::Machine& meta, run::TrainingOptions base) : meta_(meta), base_(std::move(base)) {
+  require<InternalError>(base_.sample_context == 0, "samples of text are not planned for here");
+  const model::ModelConfig& config = base_.model.config;
+  for (std::int64_t layer = 1; layer < config.num_layers; ++layer)
+    uniform_ = uniform_ && config.moe.has_experts(layer) == config.moe.has_experts(0);
+}
+
+run::TrainingOptions MemoryModel::options(const MemoryPoint& point) const {
+  run::TrainingOptions o = base_;
+  o.layout = point.layout;
+  o.micro_batch = point.micro_batch;
+  o.microbatches = point.microbatches;
+  o.model.config.recompute = point.recompute;
+  return o;
+}
+
+MemoryModel::Keys MemoryModel::keys(const run::TrainingOptions& o, const std::vector<run::PlacedChunk>& placed,
+                                    int rank, bool split) const {
+  const run::Layout& l = o.layout;
+  const grid::RankGrid& g = l.grid;
+  std::string chunks;
+  bool any_layers = false;
+  for (const run::PlacedChunk& chunk : chunks_of(placed, g.coordinate(rank, Axis::kPipeline))) {
+    chunks += fmt::format("{}{}{}", chunk.embedding ? "e" : "", chunk.layers, chunk.head ? "h" : "");
+    chunks += uniform_ ? "," : fmt::format("@{},", chunk.first_layer);
+    any_layers = any_layers || chunk.layers > 0;
+  }
+  const bool tied_apart = placed.front().rank != placed.back().rank;
+  const bool at_ends = l.zero_stage > 0;  // data ranks differ in the blocks of the norm that they cut
+  const int data = g.coordinate(rank, Axis::kData);
+  const std::string place = fmt::format("t{}/{} c{} ", g.coordinate(rank, Axis::kTensor), g.degree(Axis::kTensor),
+                                        g.coordinate(rank, Axis::kContext));
+  const std::string shards =
+      fmt::format("d{}x{}x{} z{} {} ", g.degree(Axis::kContext), g.degree(Axis::kExpert), g.degree(Axis::kData),
+                  l.zero_stage, at_ends ? (data == 0 ? "first" : data + 1 == g.degree(Axis::kData) ? "last" : "mid")
+                                        : "");
+  const bool each = (l.reduce_each_microbatch || o.microbatches == 1) && !split;
+  const model::RecomputeConfig& r = o.model.config.recompute;
+  const std::string pass = fmt::format("m{} c{}{} {}{} r{}{}{} ", o.micro_batch, static_cast<int>(l.context_kind),
+                                       l.sequence_parallel ? "s" : "", split ? "w" : "", g.degree(Axis::kContext),
+                                       static_cast<int>(r.granularity), r.method ? static_cast<int>(*r.method) : -1,
+                                       r.num_layers ? fmt::format("n{}", *r.num_layers) : "");
+  Keys out;
+  out.stores = place + shards + (each ? "each " : "") + (tied_apart ? "apart " : "") +
+               (g.degree(Axis::kPipeline) > 1 ? "p " : "") + (l.overlap_grad_reduce ? "o " : "") +
+               fmt::format("b{} ", l.bucket_bytes) +
+               (l.grad_reduce_type ? fmt::format("g{} ", static_cast<int>(*l.grad_reduce_type)) : "") + chunks;
+  out.slots = place + pass + chunks;
+  // Temporaries are of one block at a time, so that the number of blocks does not matter; with uniform recomputation
+  // it does, as far as blocks share an input.
+  out.scratch = place + pass + shards + (each ? "each " : "") + (tied_apart ? "apart " : "") +
+                (l.overlap_grad_reduce ? "o " : "") + fmt::format("b{} ", l.bucket_bytes) +
+                (g.degree(Axis::kPipeline) > 1 ? "p " : "");
+  if (uniform_ && !r.num_layers) {
+    const auto own = chunks_of(placed, g.coordinate(rank, Axis::kPipeline));
+    out.scratch += fmt::format("{}{}{}", own.front().embedding ? "e" : "", any_layers ? "l" : "",
+                               own.back().head ? "h" : "");
+  } else {
+    out.scratch += chunks;
+  }
+  return out;
+}
+
+void MemoryModel::wire(const run::TrainingOptions& o, int rank, const Keys& keys) {
+  run::TrainingOptions few = o;
+  few.microbatches = fewest_microbatches(o.layout, o.microbatches);
+  run::TrainingRank wired(meta_, few, parallel::make_meta_context(o.layout.grid, rank, *meta_.device), std::nullopt);
+  ++wired_;
+  const std::size_t scratch = wired.measure_scratch();
+  const int stage = o.layout.grid.coordinate(rank, Axis::kPipeline);
+  const auto placed = run::place_chunks(o.layout, o.model.config.num_layers);
+  const auto own = chunks_of(placed, stage);
+  const schedule::Holdings held = run::most_held(few)[static_cast<std::size_t>(stage)];
+
+  Slots slots;
+  for (const auto& chunk : wired.chunks()) {
+    slots.activations.push_back(aligned_bytes(chunk->saved_bytes()));
+    slots.stashes.push_back(aligned_bytes(chunk->stash_bytes()));
+  }
+  slots.boundary = aligned_bytes(wired.chunks().front()->boundary().bytes());
+  Stores stores;
+  stores.categories = wired.arena().declared();
+  slots.batch = of(stores.categories, MemoryCategory::kBatch) / static_cast<std::size_t>(std::max(held.batches, 1));
+  if (o.evaluation && placed.back().rank == stage)
+    slots.losses = aligned_bytes(static_cast<std::size_t>(o.micro_batch * o.length /
+                                                          o.layout.grid.degree(Axis::kContext)) *
+                                 size_of(o.precision.vectors()));
+  of(stores.categories, MemoryCategory::kActivations) = 0;
+  of(stores.categories, MemoryCategory::kStash) = 0;
+  of(stores.categories, MemoryCategory::kBatch) = 0;
+  of(stores.categories, MemoryCategory::kScalars) -= slots.losses;
+  of(stores.categories, MemoryCategory::kCommunication) -= buffers(held, own) * slots.boundary;
+  stores_.emplace(keys.stores, stores);
+  slots_.emplace(keys.slots, std::move(slots));
+  scratch_.emplace(keys.scratch, aligned_bytes(scratch));
+}
+
+std::shared_ptr<const MemoryModel::HoldingsOfStages> MemoryModel::holdings(const run::TrainingOptions& o) {
+  run::TrainingOptions enough;  // most_held() looks at the layout alone
+  enough.layout = o.layout;
+  enough.evaluation = o.evaluation;
+  enough.microbatches = enough_microbatches(o.layout, o.microbatches);
+  const run::Layout& l = o.layout;
+  const std::string key =
+      fmt::format("{} {} {} {} {}", l.schedule, l.pipeline_ranks(), l.chunks, l.microbatch_group, enough.microbatches);
+  auto& held = holdings_[key];
+  if (!held) {
+    // What the schedule refuses, it refuses for the number that is asked for, not for the one that is looked at.
+    if (enough.microbatches != o.microbatches) {
+      try {
+        held = std::make_shared<const HoldingsOfStages>(run::most_held(enough));
+      } catch (const ConfigError&) {
+        enough.microbatches = o.microbatches;
+      }
+    }
+    if (!held) held = std::make_shared<const HoldingsOfStages>(run::most_held(enough));
+  }
+  return held;
+}
+
+RankBytes MemoryModel::rank(const run::TrainingOptions& o, const std::vector<run::PlacedChunk>& placed,
+                            const HoldingsOfStages& holdings, int rank) {
+  const int stage = o.layout.grid.coordinate(rank, Axis::kPipeline);
+  const schedule::Holdings& held = holdings[static_cast<std::size_t>(stage)];
+  const auto own = chunks_of(placed, stage);
+  const Keys k = keys(o, placed, rank, splits(held));
+  auto stores = stores_.find(k.stores);
+  auto slots = slots_.find(k.slots);
+  auto scratch = scratch_.find(k.scratch);
+  if (stores == stores_.end() || slots == slots_.end() || scratch == scratch_.end()) {
+    wire(o, rank, k);
+    stores = stores_.find(k.stores);
+    slots = slots_.find(k.slots);
+    scratch = scratch_.find(k.scratch);
+  }
+  RankBytes bytes;
+  bytes.rank = rank;
+  bytes.categories = stores->second.categories;
+  const Slots& s = slots->second;
+  for (std::size_t c = 0; c < own.size(); ++c) {
+    const auto chunk = static_cast<std::size_t>(own[c].chunk);
+    of(bytes.categories, MemoryCategory::kActivations) +=
+        static_cast<std::size_t>(held.activations[chunk]) * s.activations[c];
+    of(bytes.categories, MemoryCategory::kStash) += static_cast<std::size_t>(held.stashes[chunk]) * s.stashes[c];
+  }
+  of(bytes.categories, MemoryCategory::kCommunication) += buffers(held, own) * s.boundary;
+  of(bytes.categories, MemoryCategory::kBatch) += static_cast<std::size_t>(held.batches) * s.batch;
+  of(bytes.categories, MemoryCategory::kScalars) += s.losses;
+  of(bytes.categories, MemoryCategory::kScratch) += scratch->second;
+  for (const std::size_t category : bytes.categories) bytes.total += category;
+  return bytes;
+}
+
+RankBytes MemoryModel::rank(const MemoryPoint& point, int number) {
+  const run::TrainingOptions o = options(point);
+  return rank(o, run::place_chunks(o.layout, o.model.config.num_layers), *holdings(o), number);
+}
+
+RankBytes MemoryModel::worst(const MemoryPoint& point) {
+  const run::TrainingOptions o = options(point);
+  const auto placed = run::place_chunks(o.layout, o.model.config.num_layers);
+  const auto held = holdings(o);
+  const int stages = o.layout.pipeline_ranks();
+  const int per_stage = o.layout.grid.size() / stages;  // pipeline is the slowest axis
+  RankBytes most;
+  for (int stage = 0; stage < stages; ++stage) {
+    RankBytes bytes = rank(o, placed, *held, stage * per_stage);
+    if (bytes.total > most.total) most = bytes;
+  }
+  return most;
+}
+
+}  // namespace stoa::plan

@@ -1,0 +1,72 @@
+// Exact bytes of any rank of any layout, fast: ranks that differ in nothing but what a schedule makes them hold are
+// wired once on the meta machine, with few microbatches; the rest is counting. Nothing here knows how large a tensor
+// is: every size is read from a wired rank.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "run/training_rank.h"
+#include "schedule/holdings.h"
+
+namespace stoa::plan {
+
+// What a search varies.
+struct MemoryPoint {
+  run::Layout layout;
+  std::int64_t micro_batch = 1, microbatches = 1;
+  model::RecomputeConfig recompute;
+};
+
+struct RankBytes {
+  MemoryTable categories{};
+  std::size_t total = 0;
+  int rank = 0;
+};
+
+class MemoryModel {
+ public:
+  // `base`: all but what a point says; samples of text are not planned for (sample_context 0). `meta` outlives this.
+  MemoryModel(run::Machine& meta, run::TrainingOptions base);
+
+  // ConfigError where the point cannot run.
+  RankBytes rank(const MemoryPoint& point, int rank);
+  // The rank that needs most, of the first tensor- and data-parallel ones: parts are dealt out longest first.
+  RankBytes worst(const MemoryPoint& point);
+  run::TrainingOptions options(const MemoryPoint& point) const;
+  std::size_t wired() const { return wired_; }  // ranks, so far
+
+ private:
+  // Of a rank, whatever it holds at once.
+  struct Stores {  // weights, gradients, optimizer: independent of the microbatch and of recomputation
+    MemoryTable categories{};
+  };
+  struct Slots {  // of one microbatch and one buffer
+    std::vector<std::size_t> activations, stashes;  // by local chunk
+    std::size_t boundary = 0, batch = 0, losses = 0;
+  };
+  struct Keys {
+    std::string stores, slots, scratch;
+  };
+  using HoldingsOfStages = std::vector<schedule::Holdings>;
+
+  Keys keys(const run::TrainingOptions& o, const std::vector<run::PlacedChunk>& placed, int rank, bool split) const;
+  void wire(const run::TrainingOptions& o, int rank, const Keys& keys);
+  RankBytes rank(const run::TrainingOptions& o, const std::vector<run::PlacedChunk>& placed,
+                 const HoldingsOfStages& holdings, int rank);
+  // Of schedules of many microbatches: those of fewer, from where they hold no more.
+  std::shared_ptr<const HoldingsOfStages> holdings(const run::TrainingOptions& o);
+
+  run::Machine& meta_;
+  const run::TrainingOptions base_;
+  bool uniform_ = true;  // layers need equal memory
+  std::map<std::string, Stores> stores_;
+  std::map<std::string, Slots> slots_;
+  std::map<std::string, std::size_t> scratch_;
+  std::map<std::string, std::shared_ptr<const HoldingsOfStages>> holdings_;
+  std::size_t wired_ = 0;
+};
+
+}  // namespace stoa::plan

@@ -1,0 +1,144 @@
+#include "plan/memory_model.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "device/host/host_device.h"
+#include "device/meta/meta_device.h"
+#include "ops/cpu/cpu_backend.h"
+#include "ops/meta/meta_backend.h"
+#include "parallel/meta_contexts.h"
+
+namespace stoa::plan {
+namespace {
+
+using grid::RankGrid;
+
+struct Counting {
+  WorkerPool pool{1};
+  ops::cpu::CpuBackend cpu{pool};
+  run::Machine machine;
+  Counting() {
+    machine.device = std::make_unique<MetaDevice>();
+    machine.backend = std::make_unique<ops::MetaBackend>(cpu);
+    machine.stream = machine.device->create_stream();
+  }
+};
+
+run::TrainingOptions small_options() {
+  run::TrainingOptions o;
+  model::ModelConfig config;
+  config.num_layers = 12;
+  config.hidden_size = 64;
+  config.num_attention_heads = 4;
+  config.encoder_seq_length = 32;
+  config.vocab_size = 256;
+  o.model = model::resolve_gpt(config);
+  o.precision = {DType::kBF16, DType::kBF16};
+  o.length = 32;
+  return o;
+}
+
+// The same by wiring the rank as training does.
+std::size_t wired_bytes(run::Machine& meta, const run::TrainingOptions& options, int rank) {
+  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, rank);
+  run::TrainingRank wired(meta, options, parallel::make_meta_context(options.layout.grid, rank, *meta.device),
+                          scratch);
+  return wired.arena().total_bytes();
+}
+
+void expect_equal(MemoryModel& model, run::Machine& meta, const MemoryPoint& point) {
+  const run::TrainingOptions options = model.options(point);
+  std::size_t most = 0;
+  for (int rank = 0; rank < point.layout.grid.size(); ++rank) {
+    const std::size_t wired = wired_bytes(meta, options, rank);
+    most = std::max(most, wired);
+    const RankBytes quick = model.rank(point, rank);
+    EXPECT_EQ(quick.total, wired) << "rank " << rank << " schedule " << point.layout.schedule;
+  }
+  EXPECT_EQ(model.worst(point).total, most);
+}
+
+MemoryPoint point_of(std::array<int, 5> degrees, const char* schedule, int chunks, std::int64_t microbatches) {
+  MemoryPoint point;
+  point.layout.grid = RankGrid(degrees);
+  point.layout.schedule = schedule;
+  point.layout.chunks = chunks;
+  point.microbatches = microbatches;
+  return point;
+}
+
+TEST(MemoryModel, EqualsWiredRanks) {
+  Counting counting;
+  run::TrainingOptions base = small_options();
+  for (const bool evaluation : {true, false}) {
+    base.evaluation = evaluation;
+    MemoryModel model(counting.machine, base);
+    for (const int zero : {0, 1, 2, 3})
+      for (MemoryPoint point : {point_of({1, 1, 1, 1, 1}, "1f1b", 0, 3), point_of({2, 1, 1, 2, 2}, "1f1b", 0, 9),
+                                point_of({1, 1, 1, 1, 3}, "1f1b", 0, 1), point_of({1, 1, 1, 2, 2}, "interleaved", 3, 8),
+                                point_of({1, 1, 1, 3, 2}, "zb-h1", 0, 11), point_of({2, 1, 1, 1, 2}, "zb-v", 2, 9),
+                                point_of({1, 1, 1, 2, 3}, "dualpipev", 2, 7), point_of({1, 1, 1, 1, 2}, "gpipe", 0, 5),
+                                point_of({4, 1, 1, 1, 4}, "interleaved", 3, 16)}) {
+        point.layout.zero_stage = zero;
+        point.layout.sequence_parallel = true;
+        expect_equal(model, counting.machine, point);
+      }
+  }
+}
+
+TEST(MemoryModel, EqualsWiredRanksWithRecomputation) {
+  Counting counting;
+  MemoryModel model(counting.machine, small_options());
+  using G = model::RecomputeGranularity;
+  using M = model::RecomputeMethod;
+  for (const model::RecomputeConfig& recompute :
+       {model::RecomputeConfig{G::kSelective, {}, {}}, {G::kFull, M::kUniform, 1}, {G::kFull, M::kUniform, 2},
+        {G::kFull, M::kBlock, 1}, {G::kFull, M::kBlock, 3}})
+    for (MemoryPoint point : {point_of({1, 1, 1, 2, 1}, "1f1b", 0, 2), point_of({2, 1, 1, 1, 3}, "1f1b", 0, 7),
+                              point_of({1, 1, 1, 1, 2}, "interleaved", 2, 6), point_of({1, 1, 1, 1, 2}, "zb-v", 2, 6)}) {
+      point.recompute = recompute;
+      point.micro_batch = 2;
+      expect_equal(model, counting.machine, point);
+    }
+}
+
+TEST(MemoryModel, EqualsWiredRanksOfUnevenStages) {
+  Counting counting;
+  MemoryModel model(counting.machine, small_options());
+  MemoryPoint point = point_of({1, 1, 1, 2, 4}, "1f1b", 0, 6);
+  point.layout.layers = {2, 4, 4, 2};
+  expect_equal(model, counting.machine, point);
+  point.layout.layers = {0, 5, 7, 0};
+  expect_equal(model, counting.machine, point);
+}
+
+TEST(MemoryModel, EqualsWiredRanksOfExperts) {
+  Counting counting;
+  run::TrainingOptions base = small_options();
+  model::ModelConfig config = base.model.config;
+  config.moe.num_moe_experts = 4;
+  config.moe.moe_layer_freq = 2;
+  base.model = model::resolve_gpt(config);
+  MemoryModel model(counting.machine, base);
+  expect_equal(model, counting.machine, point_of({1, 1, 1, 2, 3}, "1f1b", 0, 4));
+  expect_equal(model, counting.machine, point_of({1, 1, 1, 1, 2}, "interleaved", 3, 4));
+}
+
+TEST(MemoryModel, WiresFewRanks) {
+  Counting counting;
+  MemoryModel model(counting.machine, small_options());
+  MemoryPoint point = point_of({1, 1, 1, 2, 12}, "1f1b", 0, 400);
+  model.worst(point);
+  EXPECT_LE(model.wired(), 3u);  // first, last and one between
+}
+
+TEST(MemoryModel, RefusesWhatCannotRun) {
+  Counting counting;
+  MemoryModel model(counting.machine, small_options());
+  EXPECT_THROW(model.worst(point_of({1, 1, 1, 1, 5}, "1f1b", 0, 4)), ConfigError);        // 12 layers on 5 stages
+  EXPECT_THROW(model.worst(point_of({1, 1, 1, 1, 3}, "dualpipev", 2, 3)), ConfigError);   // too few microbatches
+}
+
+}  // namespace
+}  // namespace stoa::plan

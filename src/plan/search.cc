@@ -1,0 +1,519 @@
+#include "plan/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <queue>
+#include <set>
+
+#include "base/error.h"
+
+namespace stoa::plan {
+
+std::span<const config::EnumName<SearchTarget>> enum_names(SearchTarget) {
+  static constexpr std::array<config::EnumName<SearchTarget>, 3> kNames{{{"stoa", SearchTarget::kStoa},
+                                                                         {"megatron", SearchTarget::kMegatron},
+                                                                         {"torchtitan", SearchTarget::kTorchtitan}}};
+  return kNames;
+}
+
+namespace {
+
+using Granularity = model::RecomputeGranularity;
+using Method = model::RecomputeMethod;
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    out.push_back(d);
+    if (d * d != n) out.push_back(n / d);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+template <class T>
+bool allowed(const std::vector<T>& list, const T& value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// Schedules with two chunks per rank placed as a V.
+bool is_v(const std::string& schedule) {
+  return schedule == "zb-v" || schedule == "dualpipev" || schedule == "v-half" || schedule == "v-min";
+}
+
+// What each program can run.
+std::vector<std::string> schedules_of(SearchTarget target) {
+  switch (target) {
+    case SearchTarget::kStoa:
+      return {"1f1b", "interleaved", "zb-h1", "zb-h2", "interleaved-zb", "zb-v", "dualpipev", "v-half", "v-min"};
+    case SearchTarget::kMegatron:
+      return {"1f1b", "interleaved"};
+    case SearchTarget::kTorchtitan:
+      return {"1f1b", "interleaved", "zb-v"};
+  }
+  fail<InternalError>("unknown target");
+}
+
+bool takes_chunks(const std::string& schedule) {
+  return schedule == "interleaved" || schedule == "interleaved-zb" || schedule == "bfs";
+}
+
+// Whether the generator takes so many microbatches.
+bool runs(const std::string& schedule, std::int64_t stages, std::int64_t microbatches) {
+  if (schedule == "interleaved" || schedule == "interleaved-zb") return microbatches % stages == 0;
+  if (schedule == "dualpipev") return microbatches >= 2 * stages;
+  return true;
+}
+
+class Layouts {
+ public:
+  Layouts(const SearchRequest& request, const Cluster& cluster) : r_(request), cluster_(cluster) {}
+
+  std::vector<Workload> list() {
+    const ModelShape& m = r_.workload.model;
+    for (const std::int64_t tp : divisors(r_.devices)) {
+      if (m.heads % tp != 0 || !allowed(r_.space.tensor, tp)) continue;
+      if (r_.space.tensor.empty() && tp > std::max<std::int64_t>(8, cluster_.links.devices_per_island)) continue;
+      for (const std::int64_t cp : divisors(r_.devices / tp)) {
+        if (m.sequence % (2 * cp) != 0 && cp > 1) continue;
+        if (!allowed(r_.space.context, cp)) continue;
+        if (r_.space.context.empty() && cp > 1 && m.sequence / cp < 2048) continue;
+        for (const std::int64_t pp : divisors(r_.devices / tp / cp))
+          if (pp <= m.layers && allowed(r_.space.pipeline, pp)) stages(tp, cp, pp);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void stages(std::int64_t tp, std::int64_t cp, std::int64_t pp) {
+    const ModelShape& m = r_.workload.model;
+    Workload w = r_.workload;
+    w.tp = tp;
+    w.cp = cp;
+    w.pp = pp;
+    w.dp = r_.devices / (tp * cp * pp);
+    for (const std::int64_t ep : divisors(std::max<std::int64_t>(1, m.experts))) {
+      if (w.dp % ep != 0 || !allowed(r_.space.expert, ep)) continue;
+      w.ep = ep;
+      const std::int64_t wanted = r_.workload.global_batch;
+      const std::int64_t share = std::max<std::int64_t>(1, (wanted + w.dp / 2) / w.dp);
+      const double off = std::abs(static_cast<double>(share * w.dp - wanted)) / static_cast<double>(wanted);
+      if (off > r_.batch_tolerance) continue;
+      w.global_batch = share * w.dp;
+      for (const std::int64_t micro : divisors(share)) {
+        if (!allowed(r_.space.micro_batches, micro) || (r_.space.micro_batches.empty() && micro > 32)) continue;
+        w.micro_batch = micro;
+        w.sequence_parallel = tp > 1 && micro * m.sequence / cp % tp == 0;
+        schedules(w);
+      }
+    }
+  }
+
+  void schedules(Workload w) {
+    const std::int64_t microbatches = w.microbatches();
+    if (w.pp == 1) {
+      w.schedule = "1f1b";
+      w.vpp = 1;
+      if (allowed(r_.space.schedules, w.schedule) && allowed<std::int64_t>(r_.space.virtual_stages, 1)) shards(w);
+      return;
+    }
+    for (const std::string& schedule : schedules_of(r_.target)) {
+      if (!allowed(r_.space.schedules, schedule) || !runs(schedule, w.pp, microbatches)) continue;
+      w.schedule = schedule;
+      if (!takes_chunks(schedule)) {
+        w.vpp = is_v(schedule) ? 2 : 1;
+        if (w.pp * w.vpp <= w.model.layers && allowed(r_.space.virtual_stages, w.vpp)) splits(w);
+        continue;
+      }
+      const std::int64_t most = w.model.layers / w.pp;
+      for (std::int64_t v = 2; v <= most; ++v) {
+        if (!allowed(r_.space.virtual_stages, v)) continue;
+        if (r_.space.virtual_stages.empty() && v > 16) break;
+        // Megatron and torchtitan deal layers out evenly where there are several chunks.
+        if (w.model.layers % (w.pp * v) != 0 && r_.target != SearchTarget::kStoa) continue;
+        // Uneven chunks of an interleaved pipeline wait for the longest: those that divide come near any other.
+        if (w.model.layers % (w.pp * v) != 0 && r_.space.virtual_stages.empty() && v != most) continue;
+        w.vpp = v;
+        splits(w);
+      }
+    }
+  }
+
+  // Layers of the chunks: even, or as even as can be; embedding and head counted as layers where that comes out.
+  void splits(Workload w) {
+    const std::int64_t chunks = w.pp * w.vpp, layers = w.model.layers;
+    w.chunk_layers.clear();
+    w.chunk_layers = w.split();
+    shards(w);
+    if (chunks < 3 || is_v(w.schedule)) return;
+    for (const auto& [first, last] : {std::pair(0, 1), std::pair(1, 1)}) {
+      if ((layers + first + last) % chunks != 0) continue;
+      w.chunk_layers.assign(static_cast<std::size_t>(chunks), (layers + first + last) / chunks);
+      w.chunk_layers.front() -= first;
+      w.chunk_layers.back() -= last;
+      if (w.chunk_layers.back() >= 0) shards(w);
+    }
+  }
+
+  void shards(Workload w) {
+    const bool alone = w.dp * w.cp == 1;
+    for (std::int64_t stage = 0; stage <= 3; ++stage) {
+      if (!allowed(r_.space.zero_stages, stage) || (alone && stage > 0)) continue;
+      // Between 1 and 3: whole gradients are held all the same where they are added up over microbatches.
+      if (stage == 2 && w.microbatches() > 1 && r_.space.zero_stages.empty()) continue;
+      if (stage == 2 && r_.target != SearchTarget::kStoa) continue;
+      if (stage == 3 && r_.target == SearchTarget::kMegatron) continue;
+      w.zero_stage = static_cast<int>(stage);
+      out_.push_back(w);
+    }
+  }
+
+  const SearchRequest& r_;
+  const Cluster& cluster_;
+  std::vector<Workload> out_;
+};
+
+// No plan needs less: whole weights, gradients and moments of an average rank. Bytes.
+double least_bytes(const Workload& w, const nn::Precision& precision) {
+  const double parameters = w.model.parameters(), ranks = static_cast<double>(w.tp * w.pp);
+  const double experts = static_cast<double>(w.model.expert_layers * w.model.experts * w.model.hidden *
+                                             w.model.expert_ffn * (w.model.gated ? 3 : 2));
+  const double held = ((parameters - experts) + experts / static_cast<double>(w.ep)) / ranks;
+  const double shards = static_cast<double>(w.dp * w.cp), split = w.zero_stage >= 1 ? shards : 1;
+  const auto value = static_cast<double>(size_of(precision.compute));
+  const double weights = value / (w.zero_stage >= 3 ? shards : 1), gradients = w.zero_stage >= 2 ? 0 : 4;
+  return 0.9 * held * (weights + gradients + (8 + (value < 4 ? 4 : 0)) / split);
+}
+
+struct Entry {
+  double per_token = 0;  // seconds
+  std::size_t layout = 0;
+  bool bound = true;  // without recomputation, memory not yet looked at
+  model::RecomputeConfig recompute;
+  bool operator<(const Entry& other) const {  // for a queue whose top is the fastest
+    return per_token != other.per_token ? per_token > other.per_token : layout > other.layout;
+  }
+};
+
+class Search {
+ public:
+  Search(MemoryModel& memory, const SearchRequest& request, const Cluster& cluster, const Constants& constants)
+      : memory_(memory), r_(request), cluster_(cluster), constants_(constants) {}
+
+  SearchResult run() {
+    all_ = layouts(r_, cluster_);
+    result_.layouts = all_.size();
+    const nn::Precision precision = memory_.options({}).precision;
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      if (least_bytes(all_[i], precision) <= r_.memory)
+        queue_.push({seconds_of(all_[i]) / all_[i].tokens(), i, true, {}});
+    while (!queue_.empty() && result_.looked_at < r_.most_looked_at) {
+      const Entry entry = queue_.top();
+      if (result_.best.size() >= r_.top && entry.per_token > r_.front_within * best_per_token()) break;
+      queue_.pop();
+      look_at(entry);
+    }
+    result_.bounded = queue_.size();
+    if (result_.best.empty()) find_nearest();
+    make_front();
+    if (result_.best.size() > r_.top) result_.best.resize(r_.top);
+    result_.wired = memory_.wired();
+    return std::move(result_);
+  }
+
+ private:
+  double seconds_of(const Workload& w) const { return predict_time(w, cluster_, constants_).sum(); }
+  double best_per_token() const { return result_.best.front().seconds / result_.best.front().workload.tokens(); }
+
+  RankBytes bytes_of(const Workload& w, const model::RecomputeConfig& recompute) {
+    ++result_.looked_at;
+    return memory_.worst(memory_point(w, recompute));
+  }
+
+  void accept(const Entry& entry, RankBytes bytes) {
+    Found found;
+    found.workload = with_recompute(all_[entry.layout], entry.recompute);
+    found.point = memory_point(all_[entry.layout], entry.recompute);
+    found.time = predict_time(found.workload, cluster_, constants_);
+    found.seconds = found.time.sum();
+    found.memory = std::move(bytes);
+    result_.best.push_back(std::move(found));
+  }
+
+  void look_at(const Entry& entry) {
+    const Workload& w = all_[entry.layout];
+    RankBytes bytes;
+    try {
+      bytes = bytes_of(w, entry.recompute);
+    } catch (const ConfigError&) {
+      return;  // sizes that the program does not cut so
+    }
+    const bool fits = static_cast<double>(bytes.total) <= r_.memory;
+    remember_nearest(entry, bytes);
+    if (fits && (!entry.bound || allowed<std::string>(r_.space.recompute, "none"))) return accept(entry, bytes);
+    if (entry.bound) recompute(entry);
+  }
+
+  void push(std::size_t layout, const model::RecomputeConfig& recompute) {
+    const Workload w = with_recompute(all_[layout], recompute);
+    queue_.push({seconds_of(w) / w.tokens(), layout, false, recompute});
+  }
+
+  // What a layout can become that needs less memory: cheap operations again; so few layers again that it fits; all.
+  void recompute(const Entry& entry) {
+    const Workload& w = all_[entry.layout];
+    const auto may = [&](const char* kind) { return allowed<std::string>(r_.space.recompute, kind); };
+    if (may("selective")) push(entry.layout, {Granularity::kSelective, {}, {}});
+    const std::vector<std::int64_t> split = w.split();
+    const std::int64_t longest = *std::max_element(split.begin(), split.end());
+    const auto fits = [&](const model::RecomputeConfig& config) {
+      return static_cast<double>(bytes_of(w, config).total) <= r_.memory;
+    };
+    const auto block = [](std::int64_t layers) {
+      return model::RecomputeConfig{Granularity::kFull, Method::kBlock, layers};
+    };
+    if (!may("block") && !may("full")) return;
+    if (fits(block(longest))) {
+      // More layers again need no more memory and take more time: the fewest that fit are the best.
+      std::int64_t low = may("block") ? 1 : longest, high = longest;
+      while (low < high) {
+        const std::int64_t middle = (low + high) / 2;
+        if (fits(block(middle)))
+          high = middle;
+        else
+          low = middle + 1;
+      }
+      push(entry.layout, block(high));
+    } else if (may("full")) {
+      for (std::int64_t kept = 2; kept <= longest; kept *= 2)
+        push(entry.layout, {Granularity::kFull, Method::kUniform, kept});
+    }
+  }
+
+  void remember_nearest(const Entry& entry, const RankBytes& bytes) {
+    if (nearest_ && nearest_bytes_.total <= bytes.total) return;
+    nearest_ = entry;
+    nearest_bytes_ = bytes;
+  }
+
+  // Layouts that were refused by their least bytes too.
+  void find_nearest() {
+    if (!nearest_) {
+      const nn::Precision precision = memory_.options({}).precision;
+      std::vector<std::size_t> order(all_.size());
+      for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return least_bytes(all_[a], precision) < least_bytes(all_[b], precision);
+      });
+      const model::RecomputeConfig full{Granularity::kFull, Method::kUniform, 1};
+      for (std::size_t i = 0; i < std::min<std::size_t>(order.size(), 20); ++i) {
+        try {
+          remember_nearest({0, order[i], false, full}, bytes_of(all_[order[i]], full));
+        } catch (const ConfigError&) {
+        }
+      }
+    }
+    if (!nearest_) return;
+    accept(*nearest_, nearest_bytes_);
+    result_.nearest = std::move(result_.best.back());
+    result_.best.pop_back();
+  }
+
+  void make_front() {
+    std::size_t least = SIZE_MAX;
+    for (const Found& found : result_.best) {
+      if (found.memory.total >= least) continue;
+      least = found.memory.total;
+      result_.front.push_back(found);
+    }
+  }
+
+  MemoryModel& memory_;
+  const SearchRequest& r_;
+  const Cluster& cluster_;
+  const Constants& constants_;
+  std::vector<Workload> all_;
+  std::priority_queue<Entry> queue_;
+  std::optional<Entry> nearest_;
+  RankBytes nearest_bytes_;
+  SearchResult result_;
+};
+
+}  // namespace
+
+std::vector<Workload> layouts(const SearchRequest& request, const Cluster& cluster) {
+  return Layouts(request, cluster).list();
+}
+
+MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recompute) {
+  MemoryPoint point;
+  run::Layout& l = point.layout;
+  l.grid = grid::RankGrid({static_cast<int>(w.tp), static_cast<int>(w.cp), static_cast<int>(w.ep),
+                           static_cast<int>(w.dp / w.ep), static_cast<int>(w.pp)});
+  l.sequence_parallel = w.sequence_parallel;
+  l.schedule = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
+  l.chunks = w.vpp > 1 ? static_cast<int>(w.vpp) : 0;
+  const std::vector<std::int64_t> split = w.split();
+  if (std::adjacent_find(split.begin(), split.end(), std::not_equal_to<>()) != split.end()) l.layers = split;
+  l.zero_stage = w.zero_stage;
+  l.overlap_grad_reduce = w.software.overlap_gradients;
+  point.micro_batch = w.micro_batch;
+  point.microbatches = w.microbatches();
+  point.recompute = recompute;
+  return point;
+}
+
+Workload with_recompute(Workload w, const model::RecomputeConfig& recompute) {
+  w.recomputed_share = 1;
+  switch (recompute.granularity) {
+    case Granularity::kNone:
+      w.recompute = Recompute::kNone;
+      break;
+    case Granularity::kSelective:
+      w.recompute = Recompute::kSelective;
+      break;
+    case Granularity::kFull: {
+      w.recompute = Recompute::kFull;
+      const std::int64_t number = recompute.num_layers.value_or(1);
+      if (recompute.method == Method::kBlock) {
+        std::int64_t again = 0;
+        for (const std::int64_t layers : w.split()) again += std::min(layers, number);
+        w.recomputed_share = static_cast<double>(again) / static_cast<double>(w.model.layers);
+      } else {
+        // Layers that share a kept input run forward once more to make the inputs between them.
+        w.recomputed_share = 1 + static_cast<double>(number - 1) / static_cast<double>(number);
+      }
+      break;
+    }
+  }
+  return w;
+}
+
+SearchResult search(MemoryModel& memory, const SearchRequest& request, const Cluster& cluster,
+                    const Constants& constants) {
+  return Search(memory, request, cluster, constants).run();
+}
+
+std::string largest_growth(const TimeSplit& from, const TimeSplit& to) {
+  std::string_view item;
+  double most = 0;
+  for (const auto& [name, seconds] : to.parts())
+    for (const auto& [other, before] : from.parts())
+      if (name == other && seconds - before > most) {
+        most = seconds - before;
+        item = name;
+      }
+  return item.empty() ? "nothing grew" : fmt::format("{} +{:.3g} s", item, most);
+}
+
+std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& request, const Cluster& cluster,
+                                  const Constants& constants, const Found& found) {
+  std::vector<Neighbour> out;
+  const auto consider = [&](std::string change, Workload w, const model::RecomputeConfig& recompute) {
+    Neighbour n;
+    n.change = std::move(change);
+    try {
+      w = with_recompute(std::move(w), recompute);
+      validate(w);
+      const std::int64_t microbatches = w.microbatches();
+      require<ConfigError>(w.pp == 1 || runs(w.schedule, w.pp, microbatches),
+                           "{} microbatches do not suit the schedule {} of {} stages", microbatches, w.schedule, w.pp);
+      n.bytes = static_cast<double>(memory.worst(memory_point(w, recompute)).total);
+      const TimeSplit time = predict_time(w, cluster, constants);
+      n.seconds = time.sum();
+      n.fits = n.bytes <= request.memory;
+      const double ratio = n.seconds / found.seconds * found.workload.tokens() / w.tokens();
+      const std::string speed = ratio >= 1 ? fmt::format("{:.1f} % slower: {}", 100 * (ratio - 1),
+                                                         largest_growth(found.time, time))
+                                           : fmt::format("{:.1f} % faster", 100 * (1 - ratio));
+      n.verdict = n.fits ? speed
+                         : fmt::format("does not fit: {:.1f} GB too much ({})", (n.bytes - request.memory) / 1e9, speed);
+    } catch (const ConfigError& error) {
+      n.verdict = fmt::format("cannot run: {}", error.what());
+    }
+    out.push_back(std::move(n));
+  };
+  const Workload& w = found.workload;
+  const model::RecomputeConfig& now = found.point.recompute;
+  const std::int64_t devices = w.devices();
+  // Degrees: the data-parallel degree follows.
+  struct Degree {
+    const char* name;
+    std::int64_t Workload::*value;
+  };
+  for (const Degree& d : {Degree{"TP", &Workload::tp}, {"PP", &Workload::pp}, {"CP", &Workload::cp}}) {
+    const std::int64_t value = w.*d.value;
+    std::int64_t below = value - 1, above = value + 1;
+    while (below > 1 && (devices % below != 0 || (d.value == &Workload::tp && w.model.heads % below != 0))) --below;
+    while (above <= devices && (devices % above != 0 || (d.value == &Workload::tp && w.model.heads % above != 0)))
+      ++above;
+    for (const std::int64_t other : {below, above}) {
+      if (other < 1 || other > devices) continue;
+      if (d.value == &Workload::cp && other > 1 && w.model.sequence % (2 * other) != 0) continue;
+      Workload changed = w;
+      changed.*d.value = other;
+      const std::int64_t model = changed.tp * changed.pp * changed.cp;
+      if (devices % model != 0) continue;
+      changed.dp = devices / model;
+      if (changed.ep > 1 && changed.dp % changed.ep != 0) continue;
+      changed.chunk_layers.clear();
+      changed.sequence_parallel = changed.tp > 1;
+      if (changed.pp == 1) changed.schedule = "1f1b", changed.vpp = 1;
+      if (changed.dp * changed.cp == 1) changed.zero_stage = 0;
+      if (changed.pp * changed.vpp > changed.model.layers) changed.vpp = 1, changed.schedule = "1f1b";
+      if (changed.global_batch % (changed.dp * changed.micro_batch) != 0 && changed.global_batch % changed.dp == 0)
+        changed.micro_batch = 1;
+      consider(fmt::format("{} {} -> {}", d.name, value, other), changed, now);
+    }
+  }
+  const std::int64_t share = w.global_batch / w.dp;
+  const std::vector<std::int64_t> micro = divisors(share);
+  const auto at = std::find(micro.begin(), micro.end(), w.micro_batch);
+  for (const int step : {-1, 1}) {
+    if ((step < 0 && at == micro.begin()) || (step > 0 && (at == micro.end() || at + 1 == micro.end()))) continue;
+    Workload changed = w;
+    changed.micro_batch = *(at + step);
+    consider(fmt::format("microbatch {} -> {}", w.micro_batch, changed.micro_batch), changed, now);
+  }
+  if (w.pp > 1) {
+    for (const std::string& schedule : schedules_of(request.target)) {
+      if (schedule == w.schedule || takes_chunks(schedule)) continue;
+      Workload changed = w;
+      changed.schedule = schedule;
+      changed.vpp = is_v(schedule) ? 2 : 1;
+      changed.chunk_layers.clear();
+      if (changed.pp * changed.vpp > w.model.layers) continue;
+      consider(fmt::format("schedule {} -> {}", w.schedule, schedule), changed, now);
+    }
+    std::set<std::int64_t> virtual_stages;
+    for (const std::int64_t v : divisors(std::max<std::int64_t>(1, w.model.layers / w.pp)))
+      if (v > 1 && w.model.layers % (w.pp * v) == 0) virtual_stages.insert(v);
+    for (const std::int64_t v : virtual_stages) {
+      if (takes_chunks(w.schedule) && v == w.vpp) continue;
+      Workload changed = w;
+      changed.schedule = w.schedule == "interleaved-zb" ? w.schedule : "interleaved";
+      changed.vpp = v;
+      changed.chunk_layers.clear();
+      consider(fmt::format("{} {} -> interleaved {}", w.schedule, w.vpp, v), changed, now);
+    }
+  }
+  for (const int stage : {0, 1, 3}) {
+    if (stage == w.zero_stage || w.dp * w.cp == 1) continue;
+    if (stage == 3 && request.target == SearchTarget::kMegatron) continue;
+    Workload changed = w;
+    changed.zero_stage = stage;
+    consider(fmt::format("ZeRO {} -> {}", w.zero_stage, stage), changed, now);
+  }
+  if (now.granularity != Granularity::kNone) consider("no recomputation", w, {});
+  if (now.granularity != Granularity::kSelective)
+    consider("selective recomputation", w, {Granularity::kSelective, {}, {}});
+  if (now.granularity != Granularity::kFull) consider("full recomputation", w, {Granularity::kFull, Method::kUniform, 1});
+  return out;
+}
+
+}  // namespace stoa::plan
