@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "token/encoder.h"
+#include "token/sentencepiece.h"
 #include "token/tokenizer.h"
 #include "token/trainer.h"
 
@@ -128,11 +129,43 @@ struct TrainArguments {
   bool cased = false;
   std::string output, kind = "bpe", split = "gpt2", unit = "lines", json_key = "text";
   token::TrainOptions options;
+  token::SentencePieceTraining pieces;
+  std::int64_t sentinels = 100;
   int workers = available_cores();
   bool json = false;
 };
 
+void train_pieces(const TrainArguments& a, Context& context) {
+  require<ConfigError>(a.special.empty() && !a.cased,
+                       "--special and --cased do not count with --kind {}: its special tokens are <pad>, </s>, <unk>",
+                       a.kind);
+  token::SentencePieceTraining options = a.pieces;
+  options.kind = a.kind == "unigram" ? token::SentencePieceKind::kUnigram : token::SentencePieceKind::kBpe;
+  options.vocab_size = a.options.vocab_size;
+  options.workers = a.workers;
+  Texts texts(a.files, a.unit, a.json_key);
+  texts.total_bytes();  // that all are there
+  context.console.line("training a SentencePiece vocabulary");
+  const auto start = Clock::now();
+  auto spec = token::sentencepiece_spec(std::make_shared<const token::SentencePiece>(
+      token::train_sentencepiece([&](std::string& text) { return texts.next(text); }, options)));
+  token::add_sentinels(a.sentinels, spec);
+  const token::Tokenizer tokenizer(spec);
+  tokenizer.save(a.output);
+  if (a.json)
+    print(Json({{"output", a.output},
+                {"vocab_size", tokenizer.vocab_size()},
+                {"fingerprint", tokenizer.fingerprint()},
+                {"seconds", seconds_since(start)}})
+              .dump() +
+          "\n");
+  else
+    print(fmt::format("{}: {} tokens, {} of them sentinels, fingerprint {}\n", a.output,
+                      tokenizer.vocab_size(), a.sentinels, tokenizer.fingerprint()));
+}
+
 void train(const TrainArguments& a, Context& context) {
+  if (a.kind == "unigram" || a.kind == "sentencepiece-bpe") return train_pieces(a, context);
   token::TrainOptions options = a.options;
   const bool wordpiece = a.kind == "wordpiece";
   options.special_tokens = a.special;
@@ -269,6 +302,7 @@ void info(const CodeArguments& a) {
               {"merges", t.spec().merges.size()},
               {"split", token::name(t.spec().split)},
               {"normalizer", t.spec().form == token::SymbolForm::kWordPiece ? "BERT"
+                             : t.spec().model                               ? "SentencePiece"
                              : t.spec().nfc                                 ? "NFC"
                                                                             : "none"},
               {"fingerprint", t.fingerprint()},
@@ -276,6 +310,7 @@ void info(const CodeArguments& a) {
               {"eos_id", id(t.eos_id())},
               {"pad_id", id(t.pad_id())},
               {"eod_id", id(t.eod_id())},
+              {"sentinels", t.sentinel_ids().size()},
               {"chat_template", !t.chat_template().empty()},
               {"added_tokens", special}})
             .dump(2) +
@@ -320,15 +355,15 @@ void bench(const CodeArguments& a) {
 void add_tokenizer_option(CLI::App* command, CodeArguments& a) {
   command
       ->add_option("--tokenizer,-t", a.tokenizer,
-                   "directory, tokenizer.json, or vocab.json beside merges.txt")
+                   "directory, tokenizer.json, spiece.model, or vocab.json beside merges.txt")
       ->required();
 }
 
 }  // namespace
 
 void add_tokenizer_command(CLI::App& app, Context& context) {
-  CLI::App* tokenizer =
-      app.add_subcommand("tokenizer", "Train, use and inspect tokenizers: byte-level BPE, WordPiece");
+  CLI::App* tokenizer = app.add_subcommand(
+      "tokenizer", "Train, use and inspect tokenizers: byte-level BPE, WordPiece, SentencePiece");
   tokenizer->require_subcommand(1);
 
   auto t = std::make_shared<TrainArguments>();
@@ -337,14 +372,28 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   c->add_option("FILES", t->files, "text files; .jsonl: one object per line")->required();
   c->add_option("--vocab-size", t->options.vocab_size, "tokens, special ones and the 256 bytes included")
       ->required();
-  c->add_option("--output,-o", t->output, "directory for tokenizer.json, vocab.json, merges.txt")->required();
+  c->add_option("--output,-o", t->output,
+                "directory for tokenizer.json, vocab.json, merges.txt, or for spiece.model")
+      ->required();
   c->add_option(
        "--special", t->special,
        "special tokens, ids from 0; one per use of the option; of BPE the first ends documents. Default: "
        "<|endoftext|>; of WordPiece [PAD] [UNK] [CLS] [SEP] [MASK]")
       ->allow_extra_args(false);
-  c->add_option("--kind", t->kind, "byte-level BPE, or WordPiece as BERT uses it")
-      ->check(CLI::IsMember({"bpe", "wordpiece"}))
+  c->add_option("--sentinels", t->sentinels,
+                "SentencePiece: tokens <extra_id_0>, <extra_id_1> ... after the vocabulary")
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
+  c->add_option("--character-coverage", t->pieces.character_coverage,
+                "SentencePiece: share of the text's characters that get a piece")
+      ->check(CLI::Range(0.9, 1.0))
+      ->capture_default_str();
+  c->add_flag("--byte-fallback", t->pieces.byte_fallback,
+              "SentencePiece: what has no piece becomes bytes and not <unk>");
+  c->add_option("--kind", t->kind,
+                "byte-level BPE; WordPiece as BERT uses it; unigram or sentencepiece-bpe: a SentencePiece model, as "
+                "for T5")
+      ->check(CLI::IsMember({"bpe", "wordpiece", "unigram", "sentencepiece-bpe"}))
       ->capture_default_str();
   c->add_flag("--cased", t->cased, "WordPiece: keep capital letters and accents");
   c->add_option("--min-frequency", t->options.min_frequency, "merge only pairs seen so often")

@@ -85,9 +85,10 @@ using config::EnumName;
 using config::Section;
 
 std::span<const EnumName<TokenizerLibrary>> enum_names(TokenizerLibrary) {
-  static constexpr std::array<EnumName<TokenizerLibrary>, 2> kNames{{
+  static constexpr std::array<EnumName<TokenizerLibrary>, 3> kNames{{
       {"huggingface", TokenizerLibrary::kHuggingface},
       {"megatron", TokenizerLibrary::kMegatron},
+      {"sentencepiece", TokenizerLibrary::kSentencepiece},
   }};
   return kNames;
 }
@@ -175,7 +176,16 @@ void declare(Section<TokenizerConfig>& s) {
   s.field("type", &C::type).help("huggingface: the directory; megatron: GPT2BPETokenizer.");
   s.field("vocab_file", &C::vocab_file).help("megatron: vocab.json.");
   s.field("merge_file", &C::merge_file).help("megatron: merges.txt.");
+  s.field("model", &C::model).help("sentencepiece: the .model file.");
+  s.field("num_sentinel_tokens", &C::num_sentinel_tokens)
+      .range(0, 100'000)
+      .help("sentencepiece: tokens <extra_id_0>, <extra_id_1> ... after the vocabulary (T5: 100).");
   s.validate({"library", "type", "vocab_file", "merge_file"}, [](const C& c) {
+    const bool sentencepiece = c.library == TokenizerLibrary::kSentencepiece;
+    require<ConfigError>(sentencepiece || (!c.model && c.num_sentinel_tokens == 0),
+                         "tokenizer.model and num_sentinel_tokens belong to library sentencepiece");
+    require<ConfigError>(!sentencepiece || c.model,
+                         "library sentencepiece: give tokenizer.model, the .model file");
     const bool megatron = c.library == TokenizerLibrary::kMegatron;
     require<ConfigError>(!megatron || c.type.value_or("GPT2BPETokenizer") == "GPT2BPETokenizer",
                          "library megatron: type '{}' is not offered; expected GPT2BPETokenizer",

@@ -40,7 +40,7 @@ struct DataConfig {
   std::vector<double> splits() const;
 };
 
-enum class TokenizerLibrary { kHuggingface, kMegatron };
+enum class TokenizerLibrary { kHuggingface, kMegatron, kSentencepiece };
 std::span<const config::EnumName<TokenizerLibrary>> enum_names(TokenizerLibrary);
 
 struct TokenizerConfig {
@@ -49,6 +49,8 @@ struct TokenizerConfig {
       type;  // huggingface: a directory with tokenizer.json; megatron: GPT2BPETokenizer
   std::optional<std::string> vocab_file;  // megatron
   std::optional<std::string> merge_file;  // megatron
+  std::optional<std::string> model;       // sentencepiece: the .model file
+  std::int64_t num_sentinel_tokens = 0;   // sentencepiece
 };
 
 void declare(config::Section<DataConfig>& s);

@@ -7,6 +7,7 @@
 #endif
 
 #include "base/checksum.h"
+#include "token/sentencepiece.h"
 #include "token/tokenizer_data.h"
 
 namespace stoa::token {
@@ -145,6 +146,7 @@ void Encoder::encode(std::string_view text, EncodeOptions options, std::vector<T
 
 void Encoder::encode_piece(std::string_view text, std::vector<TokenId>& out) {
   const TokenizerSpec& spec = tokenizer_.data_->spec;
+  if (spec.form == SymbolForm::kModel) return spec.model->encode(text, out);
   if (spec.form == SymbolForm::kSentencePiece) return encode_characters(text, out);
   if (spec.form == SymbolForm::kWordPiece) return encode_pieces(text, out);
   if (spec.add_prefix_space && !text.starts_with(' ')) {

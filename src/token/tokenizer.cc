@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "token/encoder.h"
+#include "token/sentencepiece.h"
 #include "token/tokenizer_data.h"
 
 namespace stoa::token {
@@ -43,6 +44,7 @@ std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> ad
          {w.clean_text, w.handle_chinese_chars, w.strip_accents.value_or(w.lowercase), w.lowercase})
       c.add(flag ? 1 : 0);
   }
+  if (spec.form == SymbolForm::kModel) c.add(spec.model->model());
   c.add(name(spec.split));
   for (const bool flag : {spec.add_prefix_space, spec.ignore_merges, spec.nfc}) c.add(flag ? 1 : 0);
   std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
@@ -98,7 +100,7 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
     const auto unknown = ids.find(spec.unk);
     require<DataError>(unknown != ids.end(), "the vocabulary has no unknown token '{}'", spec.unk);
     wordpiece = std::make_unique<const WordPiece>(spec.wordpiece, ids, unknown->second);
-  } else {
+  } else if (spec.form != SymbolForm::kModel) {
     byte_ids.resize(256);
   }
   for (std::size_t id = 0; id < vocabulary.size(); ++id)
@@ -122,7 +124,7 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
                          "a merge names token id {}, which the vocabulary does not have", id);
     }
   }
-  if (!wordpiece) bpe = std::make_unique<const Bpe>(byte_ids, spec.merges);
+  if (!byte_ids.empty()) bpe = std::make_unique<const Bpe>(byte_ids, spec.merges);
   if (spec.ignore_merges) {
     for (std::size_t id = 0; id < bytes.size(); ++id) {
       if (!vocabulary[id].empty() && alphabet.to_bytes(vocabulary[id])) {
@@ -209,7 +211,8 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions option
       out.append(bytes);
   }
   // The space that encoding put in front.
-  if (data_->spec.form == SymbolForm::kSentencePiece && out.starts_with(' ')) out.erase(0, 1);
+  const bool spaces = data_->spec.form == SymbolForm::kSentencePiece || data_->spec.form == SymbolForm::kModel;
+  if (spaces && out.starts_with(' ')) out.erase(0, 1);
   return out;
 }
 
@@ -227,6 +230,12 @@ std::string Tokenizer::id_to_token(TokenId id) const {
   }
   const auto index = static_cast<std::size_t>(id);
   return id >= 0 && index < data_->spec.vocabulary.size() ? data_->spec.vocabulary[index] : std::string();
+}
+
+std::vector<TokenId> Tokenizer::sentinel_ids() const {
+  std::vector<TokenId> out;
+  while (const auto id = token_to_id(fmt::format("<extra_id_{}>", out.size()))) out.push_back(*id);
+  return out;
 }
 
 bool Tokenizer::is_special(TokenId id) const {

@@ -1,4 +1,5 @@
-// Byte-level BPE tokenizer: the files of Hugging Face and GPT-2, encoding to the same ids, exact decoding.
+// Tokenizers: byte-level BPE from the files of Hugging Face and GPT-2, encoding to the same ids, exact
+// decoding; and SentencePiece models.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +30,18 @@ struct DecodeOptions {
 // tokenizer normalizes.
 class Tokenizer {
  public:
-  // A directory with tokenizer.json, or vocab.json + merges.txt, or encoder.json + vocab.bpe; a
-  // tokenizer.json; or one of vocab.json / encoder.json beside its merges. tokenizer_config.json,
-  // special_tokens_map.json and chat_template.jinja beside them are read. IoError when missing; DataError
-  // names what is wrong or unsupported.
+  // A directory with spiece.model, tokenizer.json, tokenizer.model, vocab.json + merges.txt, or encoder.json
+  // + vocab.bpe (the first that is there counts); a .model; a tokenizer.json; or one of vocab.json /
+  // encoder.json beside its merges. tokenizer_config.json, special_tokens_map.json and chat_template.jinja
+  // beside them are read. IoError when missing; DataError names what is wrong or unsupported.
   static Tokenizer load(const fs::path& path);
+  // A .model alone, with so many sentinels after its pieces (token/sentencepiece.h).
+  static Tokenizer load_sentencepiece(const fs::path& model, std::int64_t sentinels);
   static Tokenizer from_json(std::string_view tokenizer_json);
   explicit Tokenizer(TokenizerSpec spec);  // DataError when the parts contradict each other
 
-  // Writes tokenizer.json, vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json, each
-  // atomically.
+  // Writes tokenizer.json, vocab.json, merges.txt (or spiece.model), tokenizer_config.json,
+  // special_tokens_map.json, each atomically.
   void save(const fs::path& directory) const;
 
   // One text, without a word cache: for a prompt. Encoder is for much text.
@@ -58,6 +61,8 @@ class Tokenizer {
   std::optional<TokenId> cls_id() const, sep_id() const, mask_id() const;
   // The token goes on with the word of the one before (WordPiece).
   bool continues_word(TokenId id) const;
+  // <extra_id_0>, <extra_id_1> and so on: what stands for a span of text that T5 is to fill in.
+  std::vector<TokenId> sentinel_ids() const;
   // Ends a document in training data: eos, or <|endoftext|>, </s>, <|end_of_text|> where no eos is named.
   std::optional<TokenId> eod_id() const;
 

@@ -1,9 +1,11 @@
 // Finds and writes the files of a tokenizer.
+#include <algorithm>
 #include <memory>
 #include <string>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "token/sentencepiece.h"
 #include "token/tokenizer_texts.h"
 
 namespace stoa::token {
@@ -47,20 +49,37 @@ void read_beside(const fs::path& directory, TokenizerSpec& spec) {
     spec.chat_template = read_text(path);
 }
 
+TokenizerSpec read_model(const fs::path& path) {
+  return sentencepiece_spec(std::make_shared<const SentencePiece>(read_text(path)));
+}
+
 TokenizerSpec read_spec(const fs::path& path) {
   require<IoError>(fs::exists(path), "no tokenizer at {}: it does not exist", path.string());
   if (fs::is_directory(path)) {
+    // T5's tokenizer.json says less than the model beside it; Llama-2's says all that its tokenizer.model
+    // does.
+    if (fs::exists(path / "spiece.model")) return read_model(path / "spiece.model");
     if (fs::exists(path / "tokenizer.json")) return parse_tokenizer_json(read_text(path / "tokenizer.json"));
+    if (fs::exists(path / "tokenizer.model")) return read_model(path / "tokenizer.model");
     if (fs::exists(path / "vocab.txt")) return parse_vocab_txt(read_text(path / "vocab.txt"));
     for (const Pair& pair : kPairs) {
       if (fs::exists(path / pair.vocab)) return read_pair(path / pair.vocab, path / pair.merges);
     }
-    fail<IoError>("no tokenizer in {}: expected tokenizer.json, vocab.txt, or vocab.json and merges.txt",
-                  path.string());
+    fail<IoError>(
+        "no tokenizer in {}: expected tokenizer.json, spiece.model, vocab.txt, or vocab.json and merges.txt",
+        path.string());
   }
   if (path.filename().string().ends_with("vocab.txt")) return parse_vocab_txt(read_text(path));
+  if (path.extension() == ".model") return read_model(path);
   if (const fs::path merges = merges_beside(path); !merges.empty()) return read_pair(path, merges);
   return parse_tokenizer_json(read_text(path));
+}
+
+bool has_sentinels(const TokenizerSpec& spec) {
+  const auto is_first = [](const std::string& token) { return token == "<extra_id_0>"; };
+  return std::any_of(spec.vocabulary.begin(), spec.vocabulary.end(), is_first) ||
+         std::any_of(spec.added.begin(), spec.added.end(),
+                     [&](const AddedToken& token) { return is_first(token.content); });
 }
 
 }  // namespace
@@ -69,6 +88,8 @@ Tokenizer Tokenizer::load(const fs::path& path) {
   try {
     TokenizerSpec spec = read_spec(path);
     read_beside(fs::is_directory(path) ? path : path.parent_path(), spec);
+    if (spec.sentinels && spec.form == SymbolForm::kModel && !has_sentinels(spec))
+      add_sentinels(*spec.sentinels, spec);
     // A post-processor says what surrounds a text; only where there is none does add_bos_token.
     if (spec.add_bos == true && !spec.bos.empty() && spec.before.empty() && spec.after.empty()) {
       Tokenizer plain(spec);
@@ -80,10 +101,30 @@ Tokenizer Tokenizer::load(const fs::path& path) {
   }
 }
 
+Tokenizer Tokenizer::load_sentencepiece(const fs::path& model, std::int64_t sentinels) {
+  require<IoError>(fs::is_regular_file(model), "no SentencePiece model at {}: no such file", model.string());
+  try {
+    TokenizerSpec spec = read_model(model);
+    require<DataError>(sentinels == 0 || !has_sentinels(spec),
+                       "the model has sentinels of its own: num_sentinel_tokens is {}, expected 0",
+                       sentinels);
+    if (sentinels > 0) add_sentinels(sentinels, spec);
+    return Tokenizer(std::move(spec));
+  } catch (const DataError& e) {
+    fail<DataError>("{}: {}", model.string(), e.what());
+  }
+}
+
 std::vector<TokenizerText> tokenizer_texts(const Tokenizer& tokenizer) {
   const TokenizerSpec& spec = tokenizer.spec();
   std::vector<TokenizerText> out;
   if (spec.form == SymbolForm::kWordPiece) out.push_back({"vocab.txt", vocab_txt(spec)});
+  if (spec.form == SymbolForm::kModel) {
+    out.push_back({"spiece.model", spec.model->model()});
+    out.push_back({"special_tokens_map.json", special_tokens_map_json(spec)});
+    out.push_back({"tokenizer_config.json", tokenizer_config_json(spec)});
+    return out;
+  }
   if (spec.form == SymbolForm::kByteLevel) {  // the pair of files cannot say that it is of the other form
     out.push_back({"vocab.json", vocab_json(spec)});
     out.push_back({"merges.txt", merges_txt(spec)});

@@ -531,6 +531,12 @@ void apply_tokenizer_config(std::string_view text, TokenizerSpec& spec) {
     if (member(root, "strip_accents"))
       w.strip_accents = flag(root, "strip_accents", true, "tokenizer_config");
   }
+  if (const auto e = member(root, "extra_ids")) {
+    std::uint64_t count = 0;
+    require<DataError>(!e->get(count) && count <= 100'000,
+                       "extra_ids must be a whole number from 0 to 100000");
+    spec.sentinels = static_cast<std::int64_t>(count);
+  }
   if (const auto e = member(root, "add_bos_token"))
     spec.add_bos = flag(root, "add_bos_token", false, "tokenizer_config");
   if (const auto e = member(root, "chat_template")) {

@@ -1,8 +1,9 @@
-// Everything that defines a byte-level BPE tokenizer, as plain data: what files are parsed into and written
+// Everything that defines a tokenizer, as plain data: what files are parsed into and written
 // from.
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 namespace stoa::token {
 
 namespace fs = std::filesystem;
+class SentencePiece;
 
 // How text becomes the symbols that are merged.
 enum class SymbolForm : std::uint8_t {
@@ -24,14 +26,16 @@ enum class SymbolForm : std::uint8_t {
   kSentencePiece,  // characters, spaces as U+2581 and one in front, bytes <0xNN> for what has no token
                    // (Llama-2, Mistral)
   kWordPiece,      // words of normalized text, cut into the longest pieces (BERT)
+  kModel,          // what a SentencePiece model makes of a text (T5, mT5)
 };
 
-// For sentencepiece form the fields split, add_prefix_space, trim_offsets and nfc have no meaning.
+// For sentencepiece form and models the fields split, add_prefix_space, trim_offsets and nfc have no meaning.
 struct TokenizerSpec {
   SymbolForm form = SymbolForm::kByteLevel;
-  std::vector<std::string> vocabulary;  // by id, as written in files; "" where an id has no token
-  std::vector<Merge> merges;            // by rank
-  WordPieceOptions wordpiece;           // of form kWordPiece
+  std::vector<std::string> vocabulary;         // by id, as written in files; "" where an id has no token
+  std::vector<Merge> merges;                   // by rank
+  WordPieceOptions wordpiece;                  // of form kWordPiece
+  std::shared_ptr<const SentencePiece> model;  // of form kModel
   SplitPattern split = SplitPattern::kGpt2;
   bool add_prefix_space = false;  // a space before a text that begins with none
   bool trim_offsets = true;       // kept for saving: Stoa has no offsets
@@ -44,6 +48,7 @@ struct TokenizerSpec {
   std::optional<bool> add_bos;         // tokenizer_config.json
   std::string chat_template;           // Jinja text, "" where there is none
   std::optional<std::int64_t> model_max_length;
+  std::optional<std::int64_t> sentinels;  // tokenizer_config.json of T5: extra_ids
 };
 
 // A tokenizer.json. DataError names what is malformed or what Stoa does not do; nothing is ignored.

@@ -12,7 +12,7 @@ struct TokenizerText {
   std::string name, text;  // "tokenizer.json"
 };
 
-// What Tokenizer::save() writes; tokenizer.json is the last.
+// What Tokenizer::save() writes; tokenizer.json, where there is one, is the last.
 std::vector<TokenizerText> tokenizer_texts(const Tokenizer& tokenizer);
 
 }  // namespace stoa::token

@@ -212,8 +212,12 @@ std::string vocab_txt(const TokenizerSpec& spec) {
 std::string special_tokens_map_json(const TokenizerSpec& spec) { return named_tokens(spec).dump(2) + "\n"; }
 
 std::string tokenizer_config_json(const TokenizerSpec& spec) {
-  const bool wordpiece = spec.form == SymbolForm::kWordPiece;
-  Json out = {{"tokenizer_class", wordpiece ? "BertTokenizer" : "PreTrainedTokenizerFast"},
+  const bool wordpiece = spec.form == SymbolForm::kWordPiece, model = spec.form == SymbolForm::kModel;
+  const char* type = wordpiece            ? "BertTokenizer"
+                     : !model             ? "PreTrainedTokenizerFast"
+                     : spec.after.empty() ? "LlamaTokenizer"
+                                          : "T5Tokenizer";
+  Json out = {{"tokenizer_class", type},
               {"clean_up_tokenization_spaces", wordpiece && spec.wordpiece.cleanup}};
   out.update(named_tokens(spec));
   if (wordpiece) {
@@ -221,9 +225,10 @@ std::string tokenizer_config_json(const TokenizerSpec& spec) {
     out["do_lower_case"] = w.lowercase;
     out["tokenize_chinese_chars"] = w.handle_chinese_chars;
     out["strip_accents"] = w.strip_accents ? Json(*w.strip_accents) : Json(nullptr);
-  } else {
+  } else if (!model) {
     out["add_prefix_space"] = spec.add_prefix_space;
   }
+  if (spec.sentinels) out["extra_ids"] = *spec.sentinels;
   if (spec.add_bos) out["add_bos_token"] = *spec.add_bos;
   if (spec.model_max_length) out["model_max_length"] = *spec.model_max_length;
   if (!spec.chat_template.empty()) out["chat_template"] = spec.chat_template;

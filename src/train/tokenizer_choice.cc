@@ -11,6 +11,8 @@ std::optional<token::Tokenizer> load_tokenizer(const data::TokenizerConfig& conf
         "model.tokenizer.library is megatron: give model.tokenizer.vocab_file (merges lie beside it)");
     return token::Tokenizer::load(*config.vocab_file);
   }
+  if (config.library == data::TokenizerLibrary::kSentencepiece)
+    return token::Tokenizer::load_sentencepiece(*config.model, config.num_sentinel_tokens);
   if (!config.type) return std::nullopt;
   return token::Tokenizer::load(*config.type);
 }

@@ -1,0 +1,123 @@
+#include "token/sentencepiece.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "token/test_support.h"
+#include "token/tokenizer_texts.h"
+
+namespace stoa::token {
+namespace {
+
+using test::fixture;
+using testing::HasSubstr;
+using Ids = std::vector<TokenId>;
+
+void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases) {
+  for (const auto& c : cases) {
+    const auto text = c["text"].get<std::string>();
+    const auto ids = c["ids"].get<Ids>();
+    EXPECT_EQ(tokenizer.encode(text), ids) << c["text"];
+    if (!c.contains("special")) continue;
+    const auto special = c["special"].get<Ids>();
+    EXPECT_EQ(tokenizer.encode(text, {.add_special = true}), special) << c["text"];
+    EXPECT_EQ(tokenizer.decode(special), c["decoded"].get<std::string>()) << c["text"];
+    EXPECT_EQ(tokenizer.decode(special, {.skip_special = true}), c["skipped"].get<std::string>())
+        << c["text"];
+  }
+}
+
+TEST(SentencePiece, SameIdsAndTextsAsHuggingFacesT5) {
+  const auto samples = test::read_json(fixture("sentencepiece.json"));
+  const auto tokenizer = Tokenizer::load(fixture("t5"));
+  expect_cases(tokenizer, samples["t5"]);
+  const Ids sentinels = tokenizer.sentinel_ids();
+  ASSERT_EQ(sentinels.size(), 10U);
+  EXPECT_EQ(sentinels[0], samples["t5_first_sentinel"].get<TokenId>());
+  EXPECT_EQ(sentinels[9], sentinels[0] - 9);
+  EXPECT_EQ(tokenizer.vocab_size(), sentinels[0] + 1);
+  EXPECT_EQ(tokenizer.eos_id(), 1);
+  EXPECT_EQ(tokenizer.pad_id(), 0);
+  EXPECT_FALSE(tokenizer.bos_id());
+}
+
+TEST(SentencePiece, BpeWithBytes) {
+  const auto tokenizer = Tokenizer::load(fixture("llama-spm"));
+  expect_cases(tokenizer, test::read_json(fixture("sentencepiece.json"))["llama-spm"]);
+  EXPECT_EQ(tokenizer.encode("a", {.add_special = true}).front(), tokenizer.bos_id());
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("🙂 \xEF\xBC\xA6 e\u0301")), "🙂 \xEF\xBC\xA6 e\u0301");
+}
+
+TEST(SentencePiece, SavedFilesGiveTheSameTokenizer) {
+  for (const char* name : {"t5", "llama-spm"}) {
+    const auto tokenizer = Tokenizer::load(fixture(name));
+    const test::TemporaryDirectory directory;
+    tokenizer.save(directory.path());
+    const auto again = Tokenizer::load(directory.path());
+    EXPECT_EQ(again.fingerprint(), tokenizer.fingerprint());
+    EXPECT_EQ(again.sentinel_ids(), tokenizer.sentinel_ids());
+    EXPECT_EQ(again.encode("The harbour", {.add_special = true}),
+              tokenizer.encode("The harbour", {.add_special = true}));
+    EXPECT_NE(tokenizer.fingerprint(), Tokenizer::load(fixture("gpt2")).fingerprint());
+  }
+  EXPECT_NE(Tokenizer::load(fixture("t5")).fingerprint(),
+            Tokenizer::load(fixture("llama-spm")).fingerprint());
+}
+
+TextSource texts_of(std::vector<std::string> texts) {
+  return [texts = std::move(texts), at = std::size_t{0}](std::string& text) mutable {
+    if (at == texts.size()) return false;
+    text = texts[at++];
+    return true;
+  };
+}
+
+std::vector<std::string> corpus() {
+  std::vector<std::string> lines{""};
+  for (const char c : read_text(fixture("corpus.txt"))) {
+    lines.back().push_back(c);
+    if (c == '\n') lines.emplace_back();
+  }
+  return lines;
+}
+
+TEST(SentencePiece, Trains) {
+  for (const auto kind : {SentencePieceKind::kUnigram, SentencePieceKind::kBpe}) {
+    const std::string model = train_sentencepiece(texts_of(corpus()), {.kind = kind, .vocab_size = 400});
+    EXPECT_EQ(model, train_sentencepiece(texts_of(corpus()), {.kind = kind, .vocab_size = 400}));
+    TokenizerSpec spec = sentencepiece_spec(std::make_shared<const SentencePiece>(model));
+    add_sentinels(3, spec);
+    const Tokenizer tokenizer(spec);
+    EXPECT_EQ(tokenizer.vocab_size(), 403);
+    EXPECT_EQ(tokenizer.sentinel_ids(), (Ids{402, 401, 400}));
+    EXPECT_EQ(tokenizer.token_to_id("<pad>"), 0);
+    EXPECT_EQ(tokenizer.token_to_id("</s>"), 1);
+    EXPECT_EQ(tokenizer.token_to_id("<unk>"), 2);
+    const std::string text = "The harbour was quiet again.";
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+  }
+}
+
+template <class E, class Body>
+std::string refusal(Body&& body) {
+  try {
+    body();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SentencePiece, RefusesWhatItCannotDo) {
+  EXPECT_THAT(refusal<DataError>([] { SentencePiece("no model"); }), HasSubstr("not a SentencePiece model"));
+  EXPECT_THAT(refusal<DataError>([] {
+                train_sentencepiece(texts_of({"\n", "  "}), {});
+              }),
+              HasSubstr("no text to train on"));
+  EXPECT_THAT(refusal<ConfigError>([] { train_sentencepiece(texts_of(corpus()), {.vocab_size = 100000}); }),
+              HasSubstr("Please set it to a value <="));
+}
+
+}  // namespace
+}  // namespace stoa::token

@@ -1,0 +1,45 @@
+// Tokenizers of the SentencePiece library through the commands.
+#include <fstream>
+
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+class SentencePiece : public Workplace {};
+
+TEST_F(SentencePiece, TrainsEncodesDecodesAndFeedsTraining) {
+  for (const char* kind : {"unigram", "sentencepiece-bpe"}) {
+    const auto trained = json_of({"tokenizer", "train", "text.jsonl", "--kind", kind, "--vocab-size", "120",
+                                  "--sentinels", "5", "--output", "pieces", "--json"});
+    EXPECT_EQ(trained["vocab_size"], 125) << kind;
+    const auto info = json_of({"tokenizer", "info", "--tokenizer", "pieces"});
+    EXPECT_EQ(info["sentinels"], 5);
+    EXPECT_EQ(info["eos_id"], 1);
+    EXPECT_EQ(info["normalizer"], "SentencePiece");
+  }
+  std::ofstream(path("line.txt")) << "<extra_id_0> and <extra_id_4>\n";
+  const Outcome ids = stoa_ok({"tokenizer", "encode", "--tokenizer", "pieces", "--add-special", "line.txt"});
+  EXPECT_EQ(ids.out.substr(0, 4), "124 ");
+  EXPECT_TRUE(ids.out.ends_with(" 120 1\n")) << ids.out;
+  std::ofstream(path("ids.txt")) << ids.out;
+  EXPECT_EQ(stoa_ok({"tokenizer", "decode", "--tokenizer", "pieces", "--skip-special", "ids.txt"}).out,
+            "and\n");
+  stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "pieces", "--output", "piece_data"});
+  stoa_ok(train("run", {"model.data=piece_data", "trainer.max_steps=2",
+                        "model.tokenizer.library=sentencepiece", "model.tokenizer.model=pieces/spiece.model",
+                        "model.tokenizer.num_sentinel_tokens=5", "model.tokenizer.type=null"}));
+  EXPECT_TRUE(fs::exists(path("run/checkpoints/latest/model/spiece.model")));
+}
+
+TEST_F(SentencePiece, RefusesAVocabularyThatTheTextCannotFill) {
+  const Outcome refused = stoa(
+      {"tokenizer", "train", "text.jsonl", "--kind", "unigram", "--vocab-size", "90000", "--output", "x"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.err.find("cannot train a vocabulary of 90000"), std::string::npos) << refused.text();
+  const Outcome both = stoa(train("run", {"model.tokenizer.num_sentinel_tokens=5"}));
+  EXPECT_NE(both.err.find("belong to library sentencepiece"), std::string::npos) << both.text();
+}
+
+}  // namespace
+}  // namespace stoa::e2e
