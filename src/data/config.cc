@@ -171,7 +171,9 @@ void declare(Section<TokenizerConfig>& s) {
   s.short_form("", "type");
   s.field("library", &C::library)
       .help(
-          "huggingface: a directory with tokenizer.json (or vocab.json and merges.txt); megatron: GPT-2's "
+          "huggingface: a directory with tokenizer.json (or spiece.model, or vocab.json and merges.txt); "
+          "sentencepiece: a "
+          ".model file; megatron: GPT-2's "
           "two files.");
   s.field("type", &C::type).help("huggingface: the directory; megatron: GPT2BPETokenizer.");
   s.field("vocab_file", &C::vocab_file).help("megatron: vocab.json.");
