@@ -46,7 +46,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
   decisions_ = nn::decide_recompute(o.recompute, o.layers);
   for (std::int64_t i = 0; i < o.layers; ++i) {
     blocks_.push_back(std::make_unique<nn::TransformerBlock>(
-        block_options(gpt, o.first_layer + i, o.precision, constants_.empty() ? -1 : 0, o.place)));
+        block_options(gpt, o.first_layer + i, o.precision, constants_.empty() ? -1 : 0, o.place, o.experts)));
     nn::ActivationTable& table = tables_.emplace_back();
     params_->begin_unit(true);
     blocks_.back()->declare(*params_, table, o.tokens);

@@ -526,14 +526,22 @@ void Trainer::finish_checkpoint() {
 }
 
 void Trainer::compare_replicas() {
-  comm::Communicator& replicas = rank_->parallel().along(parallel::Group::kDataContext);
-  if (replicas.size() == 1 || plan_->options.layout.zero_stage == 3) return;
+  if (plan_->options.layout.zero_stage == 3) return;
+  for (const auto copies : {parallel::Group::kDataContext, parallel::Group::kExpertData})
+    compare_replicas(copies);
+}
+
+void Trainer::compare_replicas(parallel::Group copies) {
+  comm::Communicator& replicas = rank_->parallel().along(copies);
+  if (replicas.size() == 1) return;
   std::uint64_t own = 0;
-  for (std::size_t p = 0; p < rank_->parameters().specs().size(); ++p)
+  for (std::size_t p = 0; p < rank_->parameters().specs().size(); ++p) {
+    if (rank_->parameters().specs()[p].copies != copies) continue;
     run::read_tensor(*machine_, rank_->parameters().get({static_cast<int>(p)}), [&](TensorView host) {
       own = own * 0x9E3779B97F4A7C15u +
             checksum(std::string_view(static_cast<const char*>(host.data), host.bytes()));
     });
+  }
   auto mine = static_cast<std::int64_t>(own);
   std::vector<std::int64_t> hashes(static_cast<std::size_t>(replicas.size()));
   replicas
@@ -541,8 +549,7 @@ void Trainer::compare_replicas() {
                   TensorView(hashes.data(), DType::kI64, {replicas.size()}), *machine_->stream)
       ->wait();
   std::vector<int> odd;
-  const auto members =
-      parallel::members(plan_->options.layout.grid, parts_.seat.rank, parallel::Group::kDataContext);
+  const auto members = parallel::members(plan_->options.layout.grid, parts_.seat.rank, copies);
   std::map<std::int64_t, int> votes;
   for (const std::int64_t hash : hashes) ++votes[hash];
   if (votes.size() == 1) return;

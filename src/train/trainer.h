@@ -86,6 +86,7 @@ class Trainer {
   void commit_parts();
   void finish_checkpoint();  // the one under way, on all ranks
   void compare_replicas();
+  void compare_replicas(parallel::Group copies);
   bool first() const { return parts_.seat.first(); }
   void write_trace(const run::TraceRecorder& trace);
   std::unique_ptr<run::StepDump> dump_of_step(std::int64_t rows);  // none: this step is not dumped
