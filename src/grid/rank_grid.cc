@@ -11,12 +11,25 @@ std::string_view name_of(Axis axis) {
   return names[static_cast<int>(axis)];
 }
 
-RankGrid::RankGrid(std::array<int, kAxes> degrees) : degrees_(degrees) {
+RankGrid::RankGrid(std::array<int, kAxes> degrees, ExpertDegrees experts)
+    : degrees_(degrees), experts_(experts) {
   for (int a = 0; a < kAxes; ++a) {
     require<ConfigError>(degrees[a] >= 1, "the degree of {} must be at least 1, got {}",
                          name_of(static_cast<Axis>(a)), degrees[a]);
     size_ *= degrees[a];
   }
+  if (experts_.tensor == 0) experts_.tensor = degree(Axis::kTensor);
+  const int stage = size_ / degree(Axis::kPipeline);
+  require<ConfigError>(
+      experts_.tensor >= 1 && experts_.expert >= 1 && stage % (experts_.tensor * experts_.expert) == 0,
+      "expert tensor parallelism {} x expert parallelism {} must divide the {} ranks of a "
+      "pipeline stage",
+      experts_.tensor, experts_.expert, stage);
+}
+
+RankGrid RankGrid::experts() const {
+  const int stage = size_ / degree(Axis::kPipeline), stages = degree(Axis::kPipeline);
+  return RankGrid({experts_.tensor, 1, experts_.expert, stage / (experts_.tensor * experts_.expert), stages});
 }
 
 int RankGrid::coordinate(int rank, Axis axis) const {

@@ -13,14 +13,26 @@ enum class Axis : std::uint8_t { kTensor, kContext, kExpert, kData, kPipeline, k
 constexpr int kAxes = static_cast<int>(Axis::kCount);
 std::string_view name_of(Axis axis);  // "tp", "cp", "ep", "dp", "pp"
 
+// How the experts of a layer are spread, apart from everything else: every expert is cut into `tensor` parts
+// (0: as many as there are tensor-parallel ranks), and the experts are dealt to `expert` groups of such
+// ranks.
+struct ExpertDegrees {
+  int tensor = 0, expert = 1;
+};
+
 class RankGrid {
  public:
-  // `degrees[axis]` >= 1. ConfigError when one is not.
-  explicit RankGrid(std::array<int, kAxes> degrees);
+  // `degrees[axis]` >= 1. ConfigError when one is not, or when the experts' degrees do not divide the ranks
+  // of a pipeline stage.
+  explicit RankGrid(std::array<int, kAxes> degrees, ExpertDegrees experts = {});
   static RankGrid single() { return RankGrid({1, 1, 1, 1, 1}); }
 
   int size() const { return size_; }
   int degree(Axis axis) const { return degrees_[static_cast<int>(axis)]; }
+  // The same ranks as the experts see them, in Megatron's order: parts of an expert (tp), experts (ep),
+  // copies (dp), stages. There tp x ep x dp is what tp x cp x dp is here: the experts may be spread over
+  // ranks of any of these axes.
+  RankGrid experts() const;
   // Coordinate of a rank along an axis.
   int coordinate(int rank, Axis axis) const;
   // Ranks that share every coordinate with `rank` but those of `axes`, in ascending order.
@@ -28,6 +40,7 @@ class RankGrid {
 
  private:
   std::array<int, kAxes> degrees_;
+  ExpertDegrees experts_;
   int size_ = 1;
 };
 

@@ -16,8 +16,9 @@ struct ChunkOptions {
   bool embedding = true, head = true;  // the chunk starts, ends the model
   bool tied_apart = false;             // embedding and tied head are on different pipeline ranks
   nn::Precision precision;
-  parallel::TensorPlace place;  // in the tensor-parallel group
-  std::int64_t tokens = 1;      // T of a training microbatch, at most
+  parallel::TensorPlace place;    // in the tensor-parallel group
+  parallel::ExpertPlace experts;  // among the ranks that share the experts
+  std::int64_t tokens = 1;        // T of a training microbatch, at most
   std::int64_t positions =
       0;  // rows of the rotary table: the longest sequence of this use; 0: the model's maximum
   bool split_backward = false;  // backward comes as kInput and kWeight: there is a stash

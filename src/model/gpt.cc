@@ -65,11 +65,9 @@ nn::RopeKind rope_kind(RopeScaling scaling) {
   fail<InternalError>("unknown rope scaling");
 }
 
-nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, const std::string& layer) {
+nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, const std::string& layer,
+                           const parallel::ExpertPlace& experts) {
   const MoeConfig& m = c.moe;
-  require<ConfigError>(!dense.place.split(),
-                       "experts are not split over tensor-parallel ranks in this version: give "
-                       "tensor_model_parallel_size 1 with num_moe_experts");
   const bool balance = m.moe_router_load_balancing_type == LoadBalancing::kSequence;
   return {.name = layer + ".moe",
           .hidden = c.hidden_size,
@@ -83,13 +81,16 @@ nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, co
                      .scale = m.moe_router_topk_scaling_factor.value_or(1),
                      .groups = m.moe_router_num_groups.value_or(1),
                      .chosen_groups = m.moe_router_group_topk.value_or(1)},
+          .bias_rate = m.moe_router_enable_expert_bias ? m.moe_router_bias_update_rate : 0,
           .balance = balance ? m.moe_aux_loss_coeff : 0,
           .z = m.moe_z_loss_coeff,
           .shared_ffn = m.moe_shared_expert_intermediate_size.value_or(0),
           .activation = dense.activation,
           .gated = dense.gated,
           .deviation = dense.deviation,
-          .output_deviation = dense.output_deviation};
+          .output_deviation = dense.output_deviation,
+          .place = dense.place,
+          .experts_place = experts};
 }
 
 }  // namespace
@@ -142,7 +143,8 @@ std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {
 }
 
 nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
-                                          int rope_table, const parallel::TensorPlace& place) {
+                                          int rope_table, const parallel::TensorPlace& place,
+                                          const parallel::ExpertPlace& experts) {
   const ModelConfig& c = gpt.config;
   const std::string name = "layers." + std::to_string(layer);
   const double output_deviation = c.use_scaled_init_method
@@ -178,7 +180,7 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
              .deviation = c.init_method_std,
              .output_deviation = output_deviation,
              .place = place};
-  if (c.moe.has_experts(layer)) out.moe = moe_options(c, out.mlp, name);
+  if (c.moe.has_experts(layer)) out.moe = moe_options(c, out.mlp, name, experts);
   out.dropout = static_cast<float>(c.hidden_dropout);
   out.precision = precision;
   return out;
@@ -245,13 +247,11 @@ std::int64_t parameter_count(const Gpt& gpt) {
 }
 
 std::int64_t active_parameter_count(const Gpt& gpt) {
-  const ModelConfig& c = gpt.config;
-  std::int64_t total = parameter_count(gpt);
-  if (!c.moe.num_moe_experts) return total;
-  const std::int64_t expert = (is_gated(c.activation) ? 3 : 2) * c.hidden_size * c.moe_ffn_size();
-  for (std::int64_t l = 0; l < c.num_layers; ++l)
-    if (c.moe.has_experts(l)) total -= (*c.moe.num_moe_experts - c.moe.moe_router_topk) * expert;
-  return total;
+  const MoeConfig& moe = gpt.config.moe;
+  std::int64_t always = 0, of_experts = 0;
+  for (const auto& tensor : canonical_tensors(gpt))
+    (tensor.name.find(".experts.") == std::string::npos ? always : of_experts) += tensor.shape.elements();
+  return of_experts == 0 ? always : always + of_experts / *moe.num_moe_experts * moe.moe_router_topk;
 }
 
 }  // namespace stoa::model

@@ -27,7 +27,8 @@ nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
 nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const parallel::TensorPlace& place);
 // `rope_table`: index of the chunk's constant, -1 without rotary embedding.
 nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
-                                          int rope_table, const parallel::TensorPlace& place);
+                                          int rope_table, const parallel::TensorPlace& place,
+                                          const parallel::ExpertPlace& experts);
 // What a tensor-parallel group splits, for parallel::check_split; `tokens` of a microbatch, 0 when not known.
 parallel::TensorSplit tensor_split(const Gpt& gpt, std::int64_t tokens);
 nn::NormOptions norm_options(const ModelConfig& config);

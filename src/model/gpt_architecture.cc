@@ -19,7 +19,7 @@ std::unique_ptr<nn::Embedding> GptArchitecture::embedding() const {
 
 std::unique_ptr<nn::Block> GptArchitecture::block(std::int64_t layer) const {
   const int rope_table = rope_options(gpt_.config) ? 0 : -1;
-  return nn::make_block(block_options(gpt_, layer, options_.precision, rope_table, options_.place));
+  return nn::make_block(block_options(gpt_, layer, options_.precision, rope_table, options_.place, options_.experts));
 }
 
 std::unique_ptr<nn::Head> GptArchitecture::head() const {

@@ -59,6 +59,14 @@ void declare_moe(Section<MoeConfig>& s) {
   s.field("moe_router_group_topk", &C::moe_router_group_topk)
       .range(1, 65536)
       .help("Groups from which a token's experts are chosen.");
+  s.field("moe_router_enable_expert_bias", &C::moe_router_enable_expert_bias)
+      .help(
+          "A bias of the choice alone, moved after every step against the experts' load in the global batch "
+          "(balancing without a loss). Sigmoid scores only.");
+  s.field("moe_router_bias_update_rate", &C::moe_router_bias_update_rate)
+      .above(0)
+      .range(0, 1)
+      .help("How far that bias moves per step.");
   s.field("moe_router_load_balancing_type", &C::moe_router_load_balancing_type)
       .help(
           "seq_aux_loss: a loss per sequence that evens out the experts' load. Losses that pool a "
@@ -85,6 +93,9 @@ void validate(const MoeConfig& c, std::int64_t layers) {
   for (const std::int64_t layer : c.moe_dense_layers)
     require<ConfigError>(layer >= 0 && layer < layers, "moe_dense_layers names layer {}, there are 0 to {}",
                          layer, layers - 1);
+  require<ConfigError>(
+      !c.moe_router_enable_expert_bias || c.moe_router_score_function == RouterScoreFunction::kSigmoid,
+      "moe_router_enable_expert_bias needs moe_router_score_function sigmoid");
   require<ConfigError>(c.moe_router_num_groups.has_value() == c.moe_router_group_topk.has_value(),
                        "moe_router_num_groups and moe_router_group_topk count only together");
   if (!c.moe_router_num_groups) return;

@@ -27,6 +27,8 @@ struct MoeConfig {
   bool moe_router_pre_softmax = false;  // weights are the scores themselves, not divided by their sum
   std::optional<double> moe_router_topk_scaling_factor;
   std::optional<std::int64_t> moe_router_num_groups, moe_router_group_topk;
+  bool moe_router_enable_expert_bias = false;
+  double moe_router_bias_update_rate = 1e-3;
   LoadBalancing moe_router_load_balancing_type = LoadBalancing::kSequence;
   double moe_aux_loss_coeff = 0.0;
   double moe_z_loss_coeff = 0.0;

@@ -5,8 +5,24 @@
 #include "ops/elementwise.h"
 
 namespace stoa::nn {
+namespace {
 
-Moe::Moe(const MoeOptions& o) : options_(o), raw_width_(o.gated ? 2 * o.ffn : o.ffn) {
+// The router's arithmetic is in the accumulation type: x as such, in scratch where it is of another.
+TensorView widened(Pass& pass, TensorView x, DType type) {
+  if (x.dtype == type) return x;
+  const TensorView wide = pass.ops.scratch.allocate(type, x.shape);
+  ops::run(pass.ops, ops::Cast{.x = x, .y = wide});
+  return wide;
+}
+
+}  // namespace
+
+Moe::Moe(const MoeOptions& o)
+    : options_(o),
+      columns_(o.experts_place.columns(o.ffn)),
+      raw_width_(o.gated ? 2 * columns_.count : columns_.count),
+      exchange_(o.name, o.experts, o.chosen, o.experts_place) {
+  parallel::check_experts(o.experts_place, o.experts, o.ffn);
   if (o.shared_ffn == 0) return;
   shared_ = std::make_unique<Mlp>(MlpOptions{.name = o.name + ".shared",
                                              .hidden = o.hidden,
@@ -16,7 +32,34 @@ Moe::Moe(const MoeOptions& o) : options_(o), raw_width_(o.gated ? 2 * o.ffn : o.
                                              .bias = false,
                                              .deviation = o.deviation,
                                              .output_deviation = o.output_deviation,
-                                             .place = {}});
+                                             .place = o.place});
+}
+
+// One matrix holds those of all experts of this rank, one below the other; of each the inner columns that
+// this rank has: rows of the up projections, columns of the down projection.
+ParamSpec Moe::stacked(const char* name, const std::vector<std::string>& parts, bool down) const {
+  const auto& o = options_;
+  ParamSpec spec;
+  spec.name = o.name + ".experts." + name + ".weight";
+  spec.init = {InitKind::kNormal, down ? o.output_deviation : o.deviation};
+  spec.copies = parallel::Group::kExpertData;
+  const parallel::Part held = o.experts_place.experts(o.experts);
+  std::int64_t row = 0;
+  for (std::int64_t e = held.begin; e < held.end(); ++e)
+    for (const auto& part : parts) {
+      ShardPiece piece;
+      piece.name = fmt::format("{}.experts.{}.{}.weight", o.name, e, part);
+      piece.global = down ? Shape{o.hidden, o.ffn} : Shape{o.ffn, o.hidden};
+      piece.begin = down ? 0 : columns_.begin;
+      piece.count = down ? o.hidden : columns_.count;
+      piece.memory_row = row;
+      piece.column_begin = down ? columns_.begin : 0;
+      piece.column_count = down ? columns_.count : o.hidden;
+      row += piece.count;
+      spec.shard.pieces.push_back(std::move(piece));
+    }
+  spec.shard.local = {row, down ? columns_.count : o.hidden};
+  return spec;
 }
 
 void Moe::declare_params(ParamList& params) {
@@ -24,33 +67,49 @@ void Moe::declare_params(ParamList& params) {
   ParamSpec router;
   router.name = o.name + ".router.weight";
   router.shard = ShardSpec::whole(router.name, {o.experts, o.hidden});
+  router.shard.pieces[0].shared = o.place.split();
+  router.shard.pieces[0].first_copy = o.place.rank == 0;
+  if (o.place.split()) router.grad_partial_over.push_back(parallel::Axis::kTensor);
   router.init = {InitKind::kNormal, o.deviation};
   router.full_precision = true;
   router_ = params.add(std::move(router));
-  // One matrix holds those of all experts, one below the other.
-  const auto stacked = [&](const char* name, std::vector<std::string> parts, std::int64_t rows,
-                           std::int64_t columns, double deviation) {
-    ParamSpec spec;
-    spec.name = o.name + ".experts." + name + ".weight";
-    spec.init = {InitKind::kNormal, deviation};
-    std::int64_t row = 0;
-    for (std::int64_t e = 0; e < o.experts; ++e)
-      for (const auto& part : parts) {
-        ShardPiece piece;
-        piece.name = fmt::format("{}.experts.{}.{}.weight", o.name, e, part);
-        piece.global = {rows, columns};
-        piece.count = rows;
-        piece.memory_row = row;
-        piece.column_count = columns;
-        row += rows;
-        spec.shard.pieces.push_back(std::move(piece));
-      }
-    spec.shard.local = {row, columns};
-    return params.add(std::move(spec));
-  };
-  up_ = o.gated ? stacked("gate_up", {"gate", "up"}, o.ffn, o.hidden, o.deviation)
-                : stacked("up", {"up"}, o.ffn, o.hidden, o.deviation);
-  down_ = stacked("down", {"down"}, o.hidden, o.ffn, o.output_deviation);
+  if (o.bias_rate > 0) {
+    ParamSpec bias;
+    bias.name = o.name + ".router.expert_bias";
+    bias.shard = ShardSpec::whole(bias.name, {o.experts});
+    bias.shard.pieces[0].shared = o.place.split();
+    bias.shard.pieces[0].first_copy = o.place.rank == 0;
+    if (o.place.split()) bias.grad_partial_over.push_back(parallel::Axis::kTensor);
+    bias.init = {InitKind::kZeros, 0};
+    bias.decay = false;
+    bias.update = UpdateRule::kExpertLoad;
+    bias.update_rate = o.bias_rate;
+    bias_ = params.add(std::move(bias));
+  }
+  up_ = params.add(o.gated ? stacked("gate_up", {"gate", "up"}, false) : stacked("up", {"up"}, false));
+  down_ = params.add(stacked("down", {"down"}, true));
+}
+
+parallel::Part Moe::own_rows(std::int64_t stream_rows) const {
+  const auto& place = options_.place;
+  return stream_is_whole() ? parallel::part_of(stream_rows, place.size, place.rank)
+                           : parallel::Part{0, stream_rows};
+}
+
+TensorView Moe::own(TensorView stream) const {
+  const parallel::Part rows = own_rows(stream.rows());
+  return stream.slice(rows.begin, rows.count);
+}
+
+void Moe::zero_others(Pass& pass, TensorView stream) const {
+  if (stream_is_whole()) ops::run(pass.ops, ops::FillZero{stream});
+}
+
+void Moe::add_others(Pass& pass, TensorView stream) const {
+  if (!stream_is_whole()) return;
+  pass.parallel.along(parallel::Axis::kTensor)
+      .all_reduce(stream, comm::ReduceOp::kSum, pass.ops.stream)
+      ->wait();
 }
 
 void Moe::declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
@@ -58,103 +117,96 @@ void Moe::declare(ParamList& params, ActivationTable& table, std::int64_t tokens
   const auto& o = options_;
   declare_params(params);
   input_ = input;
-  const auto activation = [&](const char* name, DType type, std::int64_t columns, Producer producer,
+  const std::int64_t stream = o.place.stream_rows(tokens), own = own_rows(stream).count,
+                     most = stream_is_whole() ? parallel::part_of(stream, o.place.size, 0).count : stream;
+  require<ConfigError>(
+      own > 0,
+      "a microbatch of {} tokens among {} tensor-parallel ranks leaves some without a token: "
+      "give longer sequences or fewer ranks",
+      tokens, o.place.size);
+  const auto activation = [&](const char* name, DType type, Shape shape, Producer producer,
                               void (Moe::*make)(Pass&, Saved&) const, bool weight_input = false) {
-    return table.declare({.tensor = {o.name + "." + name, type, {tokens, columns}},
+    return table.declare({.tensor = {o.name + "." + name, type, shape},
                           .producer = producer,
                           .make = [this, make](Pass& pass, Saved& saved) { (this->*make)(pass, saved); },
                           .weight_input = weight_input});
   };
-  logits_ = activation("logits", precision.vectors(), o.experts, Producer::kSmall, &Moe::make_logits);
-  experts_ = activation("experts", DType::kI32, o.chosen, Producer::kSmall, &Moe::make_choice);
-  weights_ = activation("weights", precision.vectors(), o.chosen, Producer::kSmall, &Moe::make_choice);
-  order_ = activation("order", DType::kI32, o.chosen, Producer::kSmall, &Moe::make_groups, true);
-  place_ = activation("place", DType::kI32, o.chosen, Producer::kSmall, &Moe::make_groups);
-  sorted_ = activation("sorted experts", DType::kI32, o.chosen, Producer::kSmall, &Moe::make_groups, true);
-  gathered_ = activation("gathered", precision.compute, o.chosen * o.hidden, Producer::kActivation,
+  logits_ = activation("logits", precision.vectors(), {own, o.experts}, Producer::kSmall, &Moe::make_logits);
+  experts_ = activation("experts", DType::kI32, {own, o.chosen}, Producer::kSmall, &Moe::make_choice);
+  weights_ = activation("weights", precision.vectors(), {own, o.chosen}, Producer::kSmall, &Moe::make_choice);
+  exchange_.declare(table, own, most, precision.vectors(), experts_, weights_);
+  const std::int64_t rows = exchange_.rows();
+  gathered_ = activation("gathered", precision.compute, {rows, o.hidden}, Producer::kActivation,
                          &Moe::make_gathered, true);
-  raw_ = activation("raw", precision.compute, o.chosen * raw_width_, Producer::kLinear, &Moe::make_raw);
+  raw_ = activation("raw", precision.compute, {rows, raw_width_}, Producer::kLinear, &Moe::make_raw);
   if (shared_) shared_->declare(params, table, tokens, precision, input);
-  scaled_ = activation("scaled", precision.compute, o.chosen * o.ffn, Producer::kActivation,
+  scaled_ = activation("scaled", precision.compute, {rows, columns_.count}, Producer::kActivation,
                        &Moe::make_scaled, true);
   output_gradient_ =
-      table.declare_stash({o.name + ".output gradient", precision.compute, {tokens, o.hidden}});
-  raw_gradient_ =
-      table.declare_stash({o.name + ".raw gradient", precision.compute, {tokens, o.chosen * raw_width_}});
+      table.declare_stash({o.name + ".output gradient", precision.compute, {stream, o.hidden}});
+  raw_gradient_ = table.declare_stash({o.name + ".raw gradient", precision.compute, {rows, raw_width_}});
   logits_gradient_ =
-      table.declare_stash({o.name + ".logits gradient", precision.vectors(), {tokens, o.experts}});
-}
-
-TensorView Moe::rows(TensorView by_token) const {
-  return by_token.reshape({by_token.shape[0] * options_.chosen, by_token.shape[1] / options_.chosen});
+      table.declare_stash({o.name + ".logits gradient", precision.vectors(), {own, o.experts}});
 }
 
 void Moe::make_logits(Pass& pass, Saved& saved) const {
-  const TensorView x = saved.get(pass, input_), logits = saved.put(pass, logits_);
+  const TensorView x = own(saved.get(pass, input_)), logits = saved.put(pass, logits_);
   Scratch::Frame frame(pass.ops.scratch);
-  TensorView wide = x;
-  if (x.dtype != logits.dtype) {
-    wide = pass.ops.scratch.allocate(logits.dtype, x.shape);
-    ops::run(pass.ops, ops::Cast{.x = x, .y = wide});
-  }
-  ops::run(pass.ops,
-           ops::LinearForward{.x = wide, .w = pass.params.get(router_.value), .bias = {}, .y = logits});
+  ops::run(
+      pass.ops,
+      ops::LinearForward{
+          .x = widened(pass, x, logits.dtype), .w = pass.params.get(router_.value), .bias = {}, .y = logits});
 }
 
 void Moe::make_choice(Pass& pass, Saved& saved) const {
   const TensorView logits = saved.get(pass, logits_), experts = saved.put(pass, experts_),
                    weights = saved.put(pass, weights_);
-  ops::run(
-      pass.ops,
-      ops::RouterForward{
-          .options = options_.router, .logits = logits, .bias = {}, .experts = experts, .weights = weights});
-}
-
-void Moe::make_groups(Pass& pass, Saved& saved) const {
-  const TensorView experts = saved.get(pass, experts_), order = saved.put(pass, order_),
-                   place = saved.put(pass, place_), sorted = saved.put(pass, sorted_);
-  ops::run(pass.ops, ops::GroupByExpert{.expert_count = options_.experts,
+  ops::run(pass.ops, ops::RouterForward{.options = options_.router,
+                                        .logits = logits,
+                                        .bias = bias_ ? pass.params.get(bias_.value) : TensorView(),
                                         .experts = experts,
-                                        .order = order,
-                                        .place = place,
-                                        .sorted_experts = sorted});
+                                        .weights = weights});
 }
 
 void Moe::make_gathered(Pass& pass, Saved& saved) const {
-  const TensorView x = saved.get(pass, input_), order = saved.get(pass, order_);
-  ops::run(pass.ops, ops::GatherRows{.x = x, .order = order, .y = rows(saved.put(pass, gathered_))});
+  const TensorView x = saved.get(pass, input_);
+  exchange_.prepare(pass, saved);
+  exchange_.send(pass, saved, own(x), saved.put(pass, gathered_));
 }
 
 void Moe::make_raw(Pass& pass, Saved& saved) const {
-  const TensorView x = rows(saved.get(pass, gathered_)), sorted = saved.get(pass, sorted_);
-  ops::run(pass.ops, ops::GroupedLinearForward{.x = x,
-                                               .w = pass.params.get(up_.value),
-                                               .sorted_experts = sorted,
-                                               .y = rows(saved.put(pass, raw_))});
+  const TensorView x = saved.get(pass, gathered_), sorted = exchange_.sorted_experts(pass, saved);
+  ops::run(
+      pass.ops,
+      ops::GroupedLinearForward{
+          .x = x, .w = pass.params.get(up_.value), .sorted_experts = sorted, .y = saved.put(pass, raw_)});
 }
 
 void Moe::make_scaled(Pass& pass, Saved& saved) const {
-  const TensorView raw = rows(saved.get(pass, raw_)), order = saved.get(pass, order_),
-                   weights = saved.get(pass, weights_);
-  saved.get(pass, place_);  // forward() reads them inside a frame of temporaries
-  saved.get(pass, sorted_);
+  const TensorView raw = saved.get(pass, raw_);
+  exchange_.prepare(pass, saved);  // for forward(), which reads it inside a frame of temporaries
+  const ExpertExchange::Weights weights = exchange_.weights(pass, saved);
   if (shared_) saved.get(pass, shared_->last());
-  const TensorView scaled = rows(saved.put(pass, scaled_));
-  ops::run(pass.ops, ops::ActivationForward{
-                         .kind = options_.activation, .gated = options_.gated, .x = raw, .y = scaled});
-  ops::run(pass.ops, ops::ScaleRows{.x = scaled, .order = order, .weights = weights, .y = scaled});
+  const TensorView scaled = exchange_.came(pass, saved, saved.put(pass, scaled_));
+  ops::run(pass.ops, ops::ActivationForward{.kind = options_.activation,
+                                            .gated = options_.gated,
+                                            .x = exchange_.came(pass, saved, raw),
+                                            .y = scaled});
+  ops::run(pass.ops,
+           ops::ScaleRows{.x = scaled, .order = weights.order, .weights = weights.weights, .y = scaled});
 }
 
 void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
-  const TensorView scaled = rows(saved.get(pass, scaled_)), place = saved.get(pass, place_),
-                   sorted = saved.get(pass, sorted_);
+  const TensorView scaled = saved.get(pass, scaled_), sorted = exchange_.sorted_experts(pass, saved);
   {
     Scratch::Frame frame(pass.ops.scratch);
     const TensorView out = pass.ops.scratch.allocate(y.dtype, {scaled.rows(), options_.hidden});
     ops::run(pass.ops,
              ops::GroupedLinearForward{
                  .x = scaled, .w = pass.params.get(down_.value), .sorted_experts = sorted, .y = out});
-    ops::run(pass.ops, ops::SumRows{.x = out, .place = place, .y = y});
+    zero_others(pass, y);
+    exchange_.bring_back(pass, saved, out, own(y));
+    add_others(pass, y);
   }
   if (!shared_) return;
   Scratch::Frame frame(pass.ops.scratch);
@@ -166,135 +218,171 @@ void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
 void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
   const auto& o = options_;
   // Whatever is made again is made before the gradients' temporaries.
-  const TensorView scaled = rows(saved.get(pass, scaled_)), raw = rows(saved.get(pass, raw_)),
-                   gathered = rows(saved.get(pass, gathered_)), input = saved.get(pass, input_);
-  const TensorView logits = saved.get(pass, logits_), experts = saved.get(pass, experts_),
-                   weights = saved.get(pass, weights_), order = saved.get(pass, order_),
-                   place = saved.get(pass, place_), sorted = saved.get(pass, sorted_);
+  const TensorView scaled = saved.get(pass, scaled_), raw = saved.get(pass, raw_),
+                   gathered = saved.get(pass, gathered_), input = saved.get(pass, input_),
+                   logits = saved.get(pass, logits_), sorted = exchange_.sorted_experts(pass, saved);
+  exchange_.prepare(pass, saved);
+  const ExpertExchange::Weights weights = exchange_.weights(pass, saved);
   if (shared_) saved.get(pass, shared_->last());
-  const TensorView draw = rows(saved.put_stash(pass, which, raw_gradient_)),
+  const TensorView draw = saved.put_stash(pass, which, raw_gradient_),
                    dlogits = saved.put_stash(pass, which, logits_gradient_);
+  const auto came = [&](TensorView rows) { return exchange_.came(pass, saved, rows); };
   Scratch& scratch = pass.ops.scratch;
-  const auto shared_backward = [&](TensorView target) {
-    if (!shared_) return;
-    TensorView gradient = dy;
-    if (which == Which::kInput) {
-      gradient = saved.put_stash(pass, which, shared_->output_gradient());
-      ops::run(pass.ops, ops::Cast{.x = dy, .y = gradient});
-    }
-    shared_->backward(pass, saved, which, gradient, target);
-  };
   {
     Scratch::Frame frame(scratch);
-    const TensorView dweights = scratch.allocate(weights.dtype, weights.shape);
+    const TensorView dweights = scratch.allocate(logits.dtype, {logits.rows(), o.chosen});
     {
       Scratch::Frame inner(scratch);
       const TensorView dactivated = scratch.allocate(scaled.dtype, scaled.shape);
       {
         Scratch::Frame innermost(scratch);
         const TensorView drows = scratch.allocate(dy.dtype, {scaled.rows(), o.hidden});
-        ops::run(pass.ops, ops::GatherRows{.x = dy, .order = order, .y = drows});
-        if (which == Which::kBoth) down_weight_gradient(pass, scaled, drows, sorted);
+        exchange_.send(pass, saved, own(dy), drows);
+        if (which == Which::kBoth) weight_gradient(pass, down_, scaled, drows, sorted);
         ops::run(
             pass.ops,
             ops::GroupedLinearBackwardInput{
                 .dy = drows, .w = pass.params.get(down_.value), .sorted_experts = sorted, .dx = dactivated});
       }
       const TensorView activated = scratch.allocate(scaled.dtype, scaled.shape);
-      ops::run(pass.ops,
-               ops::ActivationForward{.kind = o.activation, .gated = o.gated, .x = raw, .y = activated});
-      ops::run(pass.ops, ops::ScaleRowsBackward{.x = activated,
-                                                .dy = dactivated,
-                                                .order = order,
-                                                .weights = weights,
-                                                .dx = dactivated,
-                                                .dweights = dweights});
-      ops::run(pass.ops, ops::ActivationBackward{
-                             .kind = o.activation, .gated = o.gated, .x = raw, .dy = dactivated, .dx = draw});
+      ops::run(pass.ops, ops::ActivationForward{
+                             .kind = o.activation, .gated = o.gated, .x = came(raw), .y = came(activated)});
+      exchange_.weight_gradient(pass, saved, dweights, [&](TensorView gradient) {
+        ops::run(pass.ops, ops::ScaleRowsBackward{.x = came(activated),
+                                                  .dy = came(dactivated),
+                                                  .order = weights.order,
+                                                  .weights = weights.weights,
+                                                  .dx = came(dactivated),
+                                                  .dweights = gradient});
+      });
+      ops::run(pass.ops, ops::ActivationBackward{.kind = o.activation,
+                                                 .gated = o.gated,
+                                                 .x = came(raw),
+                                                 .dy = came(dactivated),
+                                                 .dx = came(draw)});
     }
-    const bool losses = o.balance != 0 || o.z != 0;
-    ops::run(pass.ops, ops::RouterBackward{.options = o.router,
-                                           .logits = logits,
-                                           .experts = experts,
-                                           .dweights = dweights,
-                                           .balance = o.balance,
-                                           .z = o.z,
-                                           .length = losses ? pass.batch.length : 0,
-                                           .state = losses ? pass.state : TensorView(),
-                                           .dlogits = dlogits});
+    router_backward(pass, saved, dweights, dlogits);
   }
+  zero_others(pass, dx);
   {
     Scratch::Frame frame(scratch);
     const TensorView dgathered = scratch.allocate(gathered.dtype, gathered.shape);
     ops::run(pass.ops,
              ops::GroupedLinearBackwardInput{
                  .dy = draw, .w = pass.params.get(up_.value), .sorted_experts = sorted, .dx = dgathered});
-    ops::run(pass.ops, ops::SumRows{.x = dgathered, .place = place, .y = dx});
+    exchange_.bring_back(pass, saved, dgathered, own(dx));
   }
   {
     Scratch::Frame frame(scratch);
-    const TensorView wide = scratch.allocate(logits.dtype, dx.shape);
+    const TensorView wide = scratch.allocate(logits.dtype, own(dx).shape);
     ops::run(pass.ops,
              ops::LinearBackwardInput{.dy = dlogits, .w = pass.params.get(router_.value), .dx = wide});
-    ops::run(pass.ops, ops::AddTo{wide, dx});
+    ops::run(pass.ops, ops::AddTo{wide, own(dx)});
   }
-  if (shared_) {
-    Scratch::Frame frame(scratch);
-    const TensorView dshared = scratch.allocate(dx.dtype, dx.shape);
-    shared_backward(dshared);
-    ops::run(pass.ops, ops::AddTo{dshared, dx});
-  }
+  add_others(pass, dx);
+  if (bias_) add_excess(pass, saved.get(pass, experts_));
+  if (shared_) shared_backward(pass, saved, which, dy, dx);
   if (which != Which::kBoth) return;
-  up_weight_gradient(pass, gathered, draw, sorted);
-  router_weight_gradient(pass, input, dlogits);
+  weight_gradient(pass, up_, gathered, draw, sorted);
+  router_weight_gradient(pass, own(input), dlogits);
 }
 
-void Moe::down_weight_gradient(Pass& pass, TensorView scaled, TensorView drows, TensorView sorted) const {
-  const GradTarget target = pass.grads->target(down_.grad);
-  ops::run(pass.ops, ops::GroupedLinearBackwardWeight{.x = scaled,
-                                                      .dy = drows,
-                                                      .sorted_experts = sorted,
-                                                      .dw = target.tensor,
-                                                      .accumulate = target.accumulate});
-  pass.grads->notify(down_.grad);
+// The balance loss counts assignments of whole sequences, wherever their tokens are.
+void Moe::router_backward(Pass& pass, Saved& saved, TensorView dweights, TensorView dlogits) const {
+  const auto& o = options_;
+  const TensorView logits = saved.get(pass, logits_), experts = saved.get(pass, experts_);
+  ops::RouterBackward op{.options = o.router,
+                         .logits = logits,
+                         .experts = experts,
+                         .dweights = dweights,
+                         .balance = o.balance,
+                         .z = o.z,
+                         .length = pass.batch.length,
+                         .sequences = {},
+                         .counts = {},
+                         .state = o.balance != 0 || o.z != 0 ? pass.state : TensorView(),
+                         .dlogits = dlogits};
+  Scratch::Frame frame(pass.ops.scratch);
+  if (o.balance != 0) {
+    const auto& batch = pass.batch;
+    const std::int64_t run = batch.context.split() ? batch.context.chunk(batch.length) : batch.length,
+                       tokens = batch.tokens.rows();
+    const std::int64_t first = stream_is_whole() ? own_rows(tokens).begin : o.place.first_row(tokens);
+    op.sequences = {batch.rows, run, first};
+    op.counts = pass.ops.scratch.allocate(logits.dtype, {batch.rows, o.experts});
+    ops::run(pass.ops,
+             ops::CountAssignments{.sequences = op.sequences, .experts = experts, .counts = op.counts});
+    for (const auto axis : {parallel::Axis::kTensor, parallel::Axis::kContext})
+      pass.parallel.along(axis).all_reduce(op.counts, comm::ReduceOp::kSum, pass.ops.stream)->wait();
+  }
+  ops::run(pass.ops, op);
 }
 
-void Moe::up_weight_gradient(Pass& pass, TensorView gathered, TensorView draw, TensorView sorted) const {
-  const GradTarget target = pass.grads->target(up_.grad);
-  ops::run(pass.ops, ops::GroupedLinearBackwardWeight{.x = gathered,
-                                                      .dy = draw,
-                                                      .sorted_experts = sorted,
-                                                      .dw = target.tensor,
-                                                      .accumulate = target.accumulate});
-  pass.grads->notify(up_.grad);
+// E times what the experts got beyond their share, T k / E: whole numbers, so that any order of summing gives
+// the same.
+void Moe::add_excess(Pass& pass, TensorView experts) const {
+  const std::int64_t count = options_.experts, tokens = experts.rows();
+  const GradTarget target = pass.grads->target(bias_.grad);
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView excess = pass.ops.scratch.allocate(target.tensor.dtype, {1, count});
+  ops::run(pass.ops, ops::CountAssignments{.sequences = {1, tokens, 0},
+                                           .experts = experts,
+                                           .counts = excess,
+                                           .scale = static_cast<double>(count),
+                                           .offset = -static_cast<double>(experts.elements())});
+  const TensorView row = excess.reshape({count});
+  if (target.accumulate)
+    ops::run(pass.ops, ops::AddTo{.x = row, .y = target.tensor});
+  else
+    ops::run(pass.ops, ops::Cast{.x = row, .y = target.tensor});
+  pass.grads->notify(bias_.grad);
+}
+
+void Moe::shared_backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView dshared = pass.ops.scratch.allocate(dx.dtype, dx.shape);
+  TensorView gradient = dy;
+  if (which == Which::kInput) {
+    gradient = saved.put_stash(pass, which, shared_->output_gradient());
+    ops::run(pass.ops, ops::Cast{.x = dy, .y = gradient});
+  }
+  shared_->backward(pass, saved, which, gradient, dshared);
+  ops::run(pass.ops, ops::AddTo{dshared, dx});
+}
+
+void Moe::weight_gradient(Pass& pass, const Param& param, TensorView x, TensorView dy,
+                          TensorView sorted) const {
+  const GradTarget target = pass.grads->target(param.grad);
+  ops::run(
+      pass.ops,
+      ops::GroupedLinearBackwardWeight{
+          .x = x, .dy = dy, .sorted_experts = sorted, .dw = target.tensor, .accumulate = target.accumulate});
+  pass.grads->notify(param.grad);
 }
 
 void Moe::router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) const {
   const GradTarget target = pass.grads->target(router_.grad);
   Scratch::Frame frame(pass.ops.scratch);
-  TensorView wide = x;
-  if (x.dtype != dlogits.dtype) {
-    wide = pass.ops.scratch.allocate(dlogits.dtype, x.shape);
-    ops::run(pass.ops, ops::Cast{.x = x, .y = wide});
-  }
-  ops::run(pass.ops,
-           ops::LinearBackwardWeight{
-               .x = wide, .dy = dlogits, .dw = target.tensor, .dbias = {}, .accumulate = target.accumulate});
+  ops::run(pass.ops, ops::LinearBackwardWeight{.x = widened(pass, x, dlogits.dtype),
+                                               .dy = dlogits,
+                                               .dw = target.tensor,
+                                               .dbias = {},
+                                               .accumulate = target.accumulate});
   pass.grads->notify(router_.grad);
 }
 
 void Moe::backward_weight(Pass& pass, Saved& saved) const {
-  const TensorView scaled = rows(saved.get(pass, scaled_)), gathered = rows(saved.get(pass, gathered_)),
-                   order = saved.get(pass, order_), sorted = saved.get(pass, sorted_);
+  const TensorView scaled = saved.get(pass, scaled_), gathered = saved.get(pass, gathered_),
+                   sorted = exchange_.sorted_experts(pass, saved);
   {
     Scratch::Frame frame(pass.ops.scratch);
     const TensorView dy = saved.get_stash(output_gradient_);
     const TensorView drows = pass.ops.scratch.allocate(dy.dtype, {scaled.rows(), options_.hidden});
-    ops::run(pass.ops, ops::GatherRows{.x = dy, .order = order, .y = drows});
-    down_weight_gradient(pass, scaled, drows, sorted);
+    exchange_.send(pass, saved, own(dy), drows);  // again, rather than kept
+    weight_gradient(pass, down_, scaled, drows, sorted);
   }
-  up_weight_gradient(pass, gathered, rows(saved.get_stash(raw_gradient_)), sorted);
-  router_weight_gradient(pass, saved.get(pass, input_), saved.get_stash(logits_gradient_));
+  weight_gradient(pass, up_, gathered, saved.get_stash(raw_gradient_), sorted);
+  router_weight_gradient(pass, own(saved.get(pass, input_)), saved.get_stash(logits_gradient_));
   if (shared_) shared_->backward_weight(pass, saved);
 }
 

@@ -1,6 +1,11 @@
 // Mixture of experts in place of a feed-forward layer: a router, k of E experts per token, and shared experts
 // that see every token (Mixtral 2401.04088; DeepSeekMoE 2401.06066). Nothing is dropped: a microbatch of T
-// tokens has T k rows among its experts, whatever the router decides, so memory is known before.
+// tokens has T k rows among its experts, whatever the router decides.
+//
+// The experts may be spread over ranks (nn/expert_exchange.h). Every rank routes tokens of its own: among the
+// ranks of a tensor-parallel group, those rows of the residual stream that it holds or, where all hold all
+// rows, its part of them. So a router sees some of the tokens on each of them, and its gradient is summed
+// over them.
 //
 // The router runs in the accumulation type, and its weight is held in it: choices must not depend on the
 // rounding of logits. A row is multiplied by its router weight before the down projection, so that the
@@ -9,8 +14,8 @@
 
 #include <memory>
 
+#include "nn/expert_exchange.h"
 #include "nn/mlp.h"
-#include "ops/moe.h"
 
 namespace stoa::nn {
 
@@ -19,11 +24,14 @@ struct MoeOptions {
   std::int64_t hidden = 0, ffn = 0;
   std::int64_t experts = 0, chosen = 0;
   ops::RouterOptions router;
+  double bias_rate = 0;         // the choice has a bias that is moved by so much per step; 0: it has none
   double balance = 0, z = 0;    // coefficients of the router's losses (ops::RouterBackward)
   std::int64_t shared_ffn = 0;  // width of the shared experts together; 0: none
   ops::ActivationKind activation = ops::ActivationKind::kSilu;
   bool gated = true;
   double deviation = 0.02, output_deviation = 0.02;
+  parallel::TensorPlace place;          // of the stream, and of the shared experts
+  parallel::ExpertPlace experts_place;  // of the others
 };
 
 class Moe final : public Sublayer {
@@ -40,24 +48,33 @@ class Moe final : public Sublayer {
 
  private:
   void declare_params(ParamList& params);
+  ParamSpec stacked(const char* name, const std::vector<std::string>& parts, bool down) const;
   void make_logits(Pass& pass, Saved& saved) const;
   void make_choice(Pass& pass, Saved& saved) const;
-  void make_groups(Pass& pass, Saved& saved) const;
   void make_gathered(Pass& pass, Saved& saved) const;
   void make_raw(Pass& pass, Saved& saved) const;
   void make_scaled(Pass& pass, Saved& saved) const;
+  void router_backward(Pass& pass, Saved& saved, TensorView dweights, TensorView dlogits) const;
+  void shared_backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const;
+  void add_excess(Pass& pass, TensorView experts) const;
   void router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) const;
-  void down_weight_gradient(Pass& pass, TensorView scaled, TensorView drows, TensorView sorted) const;
-  void up_weight_gradient(Pass& pass, TensorView gathered, TensorView draw, TensorView sorted) const;
-  // An activation of k rows per token, as [T k, columns].
-  TensorView rows(TensorView by_token) const;
+  void weight_gradient(Pass& pass, const Param& param, TensorView x, TensorView dy, TensorView sorted) const;
+  // All ranks of the tensor-parallel group hold the whole stream.
+  bool stream_is_whole() const { return options_.place.split() && !options_.place.sequence; }
+  // The rows that this rank routes, of those of the stream that it holds.
+  parallel::Part own_rows(std::int64_t stream_rows) const;
+  TensorView own(TensorView stream) const;
+  void zero_others(Pass& pass, TensorView stream) const;  // before own(stream) is written
+  void add_others(Pass& pass, TensorView stream) const;   // afterwards
 
   MoeOptions options_;
-  std::int64_t raw_width_ = 0;  // columns of the up projection
-  Param router_, up_, down_;
+  parallel::Part columns_;  // held of every expert's inner width
+  std::int64_t raw_width_;  // columns of the up projection
+  ExpertExchange exchange_;
+  Param router_, bias_, up_, down_;
   std::unique_ptr<Mlp> shared_;
-  int input_ = -1, logits_ = -1, experts_ = -1, weights_ = -1, order_ = -1, place_ = -1, sorted_ = -1,
-      gathered_ = -1, raw_ = -1, scaled_ = -1;                           // activations
+  int input_ = -1, logits_ = -1, experts_ = -1, weights_ = -1, gathered_ = -1, raw_ = -1,
+      scaled_ = -1;                                                      // activations
   int output_gradient_ = -1, raw_gradient_ = -1, logits_gradient_ = -1;  // stash
 };
 

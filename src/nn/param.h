@@ -21,6 +21,12 @@ struct ParamInit {
   double deviation = 0.02;
 };
 
+// What moves a parameter at the end of a step.
+enum class UpdateRule : std::uint8_t {
+  kGradient,   // the optimizer
+  kExpertLoad  // its "gradient" is an excess of load (ops::ExpertBiasUpdate): it is in no norm
+};
+
 struct ParamSpec {
   std::string name;  // of the tensor in memory: "layers.3.attention.qkv.weight"
   ShardSpec shard;   // its canonical parts; shard.local is the shape in memory
@@ -29,7 +35,13 @@ struct ParamSpec {
   // Gradients are to be summed over the ranks of these axes that hold the same elements; over the tensor axis
   // that is the pieces marked `shared`.
   std::vector<parallel::Axis> grad_partial_over;
+  // Ranks that hold the same elements (kDataContext, kExpertData): gradients are summed over them, state is
+  // sharded among them.
+  parallel::Group copies = parallel::Group::kDataContext;
   int unit = 0;  // which part of the chunk it belongs to (embedding, a block, head); set by ParamList
+
+  UpdateRule update = UpdateRule::kGradient;
+  double update_rate = 0;  // of kExpertLoad
 
   bool full_precision = false;  // a matrix held in the accumulation type (a router's)
 

@@ -74,9 +74,9 @@ bool Saved::in_place(int activation) const {
 
 Shape Saved::shape_of(const TensorSpec& spec) const {
   Shape shape = spec.shape;
-  // Dimension 0 counts tokens: all of them, or this rank's rows of the stream, as the block's input does.
+  // Dimension 0 counts tokens, or grows with them: the block's input has this rank's rows of the stream.
   const std::int64_t declared = table_->activations()[0].tensor.shape[0];
-  if (tokens_ != declared) shape.set(0, declared == shape[0] ? tokens_ : tokens_ * (shape[0] / declared));
+  if (tokens_ != declared) shape.set(0, (shape[0] * tokens_ + declared - 1) / declared);
   return shape;
 }
 

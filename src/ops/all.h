@@ -8,6 +8,7 @@
 #include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/moe.h"
+#include "ops/muon.h"
 #include "ops/norm.h"
 #include "ops/optimizer.h"
 #include "ops/step_state.h"
@@ -21,10 +22,11 @@ using AllOps =
     OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
            AttentionForward, AttentionBackward, AttentionMerge, Rotary, ActivationForward, ActivationBackward,
            EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
-           Cast, ResidualAdd, DropoutBackward, AddTo, CopyRows, FillZero, RouterForward, RouterBackward,
-           GroupByExpert, GatherRows, SumRows, ScaleRows, ScaleRowsBackward, GroupedLinearForward,
-           GroupedLinearBackwardInput, GroupedLinearBackwardWeight, BeginStep, SumSquares, AddSquares,
-           PrepareUpdate, AdamUpdate, SgdUpdate>;
+           Cast, ResidualAdd, DropoutBackward, AddTo, CopyRows, FillZero, RouterForward, CountAssignments,
+           RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
+           GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBiasUpdate,
+           BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm,
+           Combine, MuonUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -51,8 +53,10 @@ void check(const AddTo&);
 void check(const CopyRows&);
 void check(const FillZero&);
 void check(const RouterForward&);
+void check(const CountAssignments&);
 void check(const RouterBackward&);
 void check(const GroupByExpert&);
+void check(const GroupArrivals&);
 void check(const GatherRows&);
 void check(const SumRows&);
 void check(const ScaleRows&);
@@ -60,12 +64,17 @@ void check(const ScaleRowsBackward&);
 void check(const GroupedLinearForward&);
 void check(const GroupedLinearBackwardInput&);
 void check(const GroupedLinearBackwardWeight&);
+void check(const ExpertBiasUpdate&);
 void check(const BeginStep&);
 void check(const SumSquares&);
 void check(const AddSquares&);
 void check(const PrepareUpdate&);
 void check(const AdamUpdate&);
 void check(const SgdUpdate&);
+void check(const MuonMomentum&);
+void check(const UnitNorm&);
+void check(const Combine&);
+void check(const MuonUpdate&);
 
 // Floating-point operations of the matrix products in an operation (causal attention counted at half); 0 for
 // the others.

@@ -41,11 +41,15 @@ TEST_P(BackendTest, Router) {
                                                        experts, t.empty(DType::kF32, {s.tokens, s.k})});
         const TensorView state = t.state(4);
         run_reference(BeginStep{state, 3});
+        const TokenSequences sequences{2, (s.tokens + 1) / 2, 0};
+        const TensorView counts = t.empty(DType::kF32, {2, s.experts});
+        expect_like_reference(backend(), CountAssignments{sequences, experts, counts});
+        run_reference(CountAssignments{sequences, experts, counts});
         for (const double coefficient : {0.0, 0.3})
           expect_like_reference(
-              backend(),
-              RouterBackward{options, logits, experts, t.random(DType::kF32, {s.tokens, s.k}), coefficient,
-                             coefficient, s.tokens, state, t.empty(DType::kF32, logits.shape)});
+              backend(), RouterBackward{options, logits, experts, t.random(DType::kF32, {s.tokens, s.k}),
+                                        coefficient, coefficient, s.tokens, sequences, counts, state,
+                                        t.empty(DType::kF32, logits.shape)});
         t.expect_guards();
       }
 }
@@ -61,6 +65,18 @@ TEST_P(BackendTest, RowsOfExperts) {
         const std::int64_t rows = s.tokens * s.k;
         expect_like_reference(backend(),
                               GroupByExpert{s.experts, g.experts, ids(t, s), ids(t, s), ids(t, s)});
+        const ExpertMembers members{2 * s.experts, 2, 1};
+        const TensorView counts = t.empty(DType::kI32, {members.members, 1});
+        expect_like_reference(backend(), GroupByExpert{s.experts,
+                                                       g.experts,
+                                                       t.empty(DType::kI32, {s.tokens, 2 * s.k}),
+                                                       t.empty(DType::kI32, {s.tokens, 2 * s.k}),
+                                                       {},
+                                                       members,
+                                                       counts});
+        expect_like_reference(
+            backend(), GroupArrivals{1, t.int32({1, 0, 0, 1}).reshape({2, 2}), t.empty(DType::kI32, {3, 1}),
+                                     t.empty(DType::kI32, {3, 1}), t.empty(DType::kI32, {3, 1})});
         expect_like_reference(backend(),
                               GatherRows{t.random(type, {s.tokens, d}), g.order, t.empty(type, {rows, d})});
         expect_like_reference(backend(),

@@ -22,6 +22,11 @@ void check_router(const Checker& c, const RouterOptions& o, std::int64_t experts
          o.chosen_groups, experts / o.groups);
 }
 
+void check_sequences(const Checker& c, const TokenSequences& s) {
+  c.that(s.count > 0 && s.run > 0 && s.first >= 0, "tokens from {} in runs of {} of {} sequences", s.first,
+         s.run, s.count);
+}
+
 }  // namespace
 
 void check(const RouterForward& op) {
@@ -34,6 +39,13 @@ void check(const RouterForward& op) {
   check_router(c, op.options, experts, op.experts.shape[1]);
 }
 
+void check(const CountAssignments& op) {
+  const Checker c(op);
+  c.tensor("experts", op.experts, DType::kI32, "[T, k]", {-1, -1});
+  c.tensor("counts", op.counts, TypeSet(DType::kF32) | DType::kF64, "[S, E]", {op.sequences.count, -1});
+  check_sequences(c, op.sequences);
+}
+
 void check(const RouterBackward& op) {
   const Checker c(op);
   c.tensor("logits", op.logits, TypeSet(DType::kF32) | DType::kF64, "[T, E]", {-1, -1});
@@ -43,17 +55,38 @@ void check(const RouterBackward& op) {
   c.tensor("dlogits", op.dlogits, op.logits.dtype, "[T, E]", op.logits.shape);
   check_router(c, op.options, op.logits.shape[1], op.experts.shape[1]);
   if (op.balance == 0 && op.z == 0) return;
-  c.that(op.length > 0 && tokens % op.length == 0, "{} tokens in sequences of {}", tokens, op.length);
   c.that(is_given(op.state), "state is none, expected the step scalars where the router has losses");
+  if (op.balance == 0) return;
+  c.that(op.length > 0, "sequences of {} tokens", op.length);
+  check_sequences(c, op.sequences);
+  c.tensor("counts", op.counts, op.logits.dtype, "[S, E]", {op.sequences.count, op.logits.shape[1]});
 }
 
 void check(const GroupByExpert& op) {
   const Checker c(op);
-  c.tensor("experts", op.experts, DType::kI32, "[T, k]", {-1, -1});
-  c.tensor("order", op.order, DType::kI32, "[T, k]", op.experts.shape);
-  c.tensor("place", op.place, DType::kI32, "[T, k]", op.experts.shape);
-  c.tensor("sorted_experts", op.sorted_experts, DType::kI32, "[T, k]", op.experts.shape);
+  const auto& m = op.members;
   c.that(op.expert_count > 0, "{} experts", op.expert_count);
+  c.that(m.copies > 0 && m.members % m.copies == 0 && op.expert_count % (m.members / m.copies) == 0 &&
+             m.self >= 0 && m.self < m.members,
+         "{} experts of which members {} in {} copies have as many each, seen from member {}",
+         op.expert_count, m.members, m.copies, m.self);
+  c.tensor("experts", op.experts, DType::kI32, "[T, k]", {-1, -1});
+  const Shape grouped{op.experts.shape[0], op.experts.shape[1] * m.copies};
+  c.tensor("order", op.order, DType::kI32, "[T, k C]", grouped);
+  c.tensor("place", op.place, DType::kI32, "[T, k C]", grouped);
+  if (m.members == 1)
+    c.tensor("sorted_experts", op.sorted_experts, DType::kI32, "[T, k]", op.experts.shape);
+  else
+    c.tensor("counts", op.counts, DType::kI32, "[members, M]", {m.members, m.experts_each(op.expert_count)});
+}
+
+void check(const GroupArrivals& op) {
+  const Checker c(op);
+  c.tensor("counts", op.counts, DType::kI32, "[members, M]", {-1, -1});
+  c.that(op.self >= 0 && op.self < op.counts.shape[0], "member {} of {}", op.self, op.counts.shape[0]);
+  c.tensor("order", op.order, DType::kI32, "[F, 1]", {-1, 1});
+  c.tensor("place", op.place, DType::kI32, "[F, 1]", op.order.shape);
+  c.tensor("sorted_experts", op.sorted_experts, DType::kI32, "[F, 1]", op.order.shape);
 }
 
 void check(const GatherRows& op) {

@@ -124,4 +124,41 @@ void check(const SgdUpdate& op) {
            op.momentum_factor);
 }
 
+void check(const ExpertBiasUpdate& op) {
+  const Checker c(op);
+  c.tensor("bias", op.bias, TypeSet(DType::kF64) | DType::kF32, "any shape", op.bias.shape);
+  c.tensor("excess", op.excess, op.bias.dtype, "shape of bias", op.bias.shape);
+  check_state(c, op.state);
+}
+
+void check(const MuonMomentum& op) {
+  const Checker c(op);
+  c.tensor("gradient", op.gradient, TypeSet(DType::kF64) | DType::kF32, "any shape", op.gradient.shape);
+  c.tensor("momentum", op.momentum, op.gradient.dtype, "shape of gradient", op.gradient.shape);
+  c.tensor("direction", op.direction, op.gradient.dtype, "shape of gradient", op.gradient.shape);
+  check_state(c, op.state);
+}
+
+void check(const UnitNorm& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet(DType::kF64) | DType::kF32, "any shape", op.x.shape);
+  c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape);
+}
+
+void check(const Combine& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet(DType::kF64) | DType::kF32, "any shape", op.x.shape);
+  c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape);
+}
+
+void check(const MuonUpdate& op) {
+  const Checker c(op);
+  c.tensor("master", op.master, TypeSet(DType::kF64) | DType::kF32, "any shape", op.master.shape);
+  c.tensor("direction", op.direction, op.master.dtype, "shape of master", op.master.shape);
+  c.optional("compute", op.compute, TypeSet::floats_like(op.master.dtype), "shape of master",
+             op.master.shape);
+  c.apart("compute", op.compute, "master", op.master);
+  check_state(c, op.state);
+}
+
 }  // namespace stoa::ops

@@ -42,6 +42,29 @@ struct RouterForward {
   }
 };
 
+// Which of a microbatch's sequences the tokens belong to: token i to sequence ((first + i) / run) % count. A
+// run is a whole sequence; or as many tokens of it as follow each other on a rank of a context-parallel
+// group.
+struct TokenSequences {
+  std::int64_t count = 0, run = 0, first = 0;
+  std::int64_t of(std::int64_t token) const { return (first + token) / run % count; }
+};
+
+// counts[s, e] = scale x assignments of expert e among these tokens of sequence s + offset.
+struct CountAssignments {
+  static constexpr const char* kName = "count assignments";
+  TokenSequences sequences;
+  TensorView experts;  // int32 [T, k]
+  TensorView counts;   // [S, E] accumulation type
+  double scale = 1, offset = 0;
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("experts", a.experts, Access::kRead);
+    f("counts", a.counts, Access::kWrite);
+  }
+};
+
 // dlogits from the gradient of the weights, with the two losses of the router (per sequence, so that no
 // layout shows; both scaled by slot kLossSeed of `state`, as a token's loss is):
 //   balance x E / (k L) x sum over tokens t of a sequence and experts e of p_te (assignments of e in the
@@ -55,30 +78,69 @@ struct RouterBackward {
   TensorView experts;   // int32 [T, k]
   TensorView dweights;  // [T, k] accumulation type
   double balance = 0, z = 0;
-  std::int64_t length = 0;  // L: tokens of a sequence; divides T. 0 without the two losses
-  TensorView state;         // fp64 [StepSlot::kCount]; none without the two losses
-  TensorView dlogits;       // [T, E] accumulation type
+  std::int64_t length = 0;   // L: tokens of a sequence, wherever they are
+  TokenSequences sequences;  // of these tokens; both count where there is a balance loss
+  TensorView counts;         // [S, E] accumulation type: assignments in the whole sequences; none without it
+  TensorView state;          // fp64 [StepSlot::kCount]; none without the two losses
+  TensorView dlogits;        // [T, E] accumulation type
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
     f("logits", a.logits, Access::kRead);
     f("experts", a.experts, Access::kRead);
     f("dweights", a.dweights, Access::kRead);
+    f("counts", a.counts, Access::kRead);
     f("state", a.state, Access::kRead);
     f("dlogits", a.dlogits, Access::kWrite);
   }
 };
 
+// Who holds the experts: each of `members` ranks has M = E copies / members of them, consecutive ones, and
+// `copies` members in a row have parts of the same. One rank that holds all: {}.
+struct ExpertMembers {
+  std::int64_t members = 1, copies = 1, self = 0;
+  std::int64_t experts_each(std::int64_t experts) const { return experts * copies / members; }
+  // First of the members that hold an expert.
+  std::int64_t first_of(std::int64_t expert, std::int64_t experts) const {
+    return expert / experts_each(experts) * copies;
+  }
+};
+
+// Every assignment is grouped once for each member that holds a part of its expert, C = copies times: order
+// and place then speak of assignment a's copy c as a C + c. Rows are grouped by member, `self` first, then by
+// expert.
 struct GroupByExpert {
   static constexpr const char* kName = "group by expert";
   std::int64_t expert_count = 0;  // E: ids are below it
   TensorView experts;             // int32 [T, k]
-  TensorView order, place;        // int32 [T, k], read as [R]
-  TensorView sorted_experts;      // int32 [T, k], read as [R]
+  TensorView order, place;        // int32 [T, k C], read as [R C]
+  TensorView sorted_experts;      // int32 [T, k], read as [R]; none where there are several members
+  ExpertMembers members = {};
+  TensorView counts = {};  // int32 [members, M]: rows for each expert of each member; none of one member
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
     f("experts", a.experts, Access::kRead);
+    f("order", a.order, Access::kWrite);
+    f("place", a.place, Access::kWrite);
+    f("sorted_experts", a.sorted_experts, Access::kWrite);
+    f("counts", a.counts, Access::kWrite);
+  }
+};
+
+// Of the rows that came from the members of a group - member after member, `self` last; from each by expert -
+// the order by expert, then by member. F: most rows that may come. After those that came order and place name
+// themselves, and sorted_experts is -1: rows of nobody.
+struct GroupArrivals {
+  static constexpr const char* kName = "group arrivals";
+  std::int64_t self = 0;
+  TensorView counts;          // int32 [members, M]: rows from each member for each of this rank's experts
+  TensorView order, place;    // int32 [F, 1]
+  TensorView sorted_experts;  // int32 [F, 1]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("counts", a.counts, Access::kRead);
     f("order", a.order, Access::kWrite);
     f("place", a.place, Access::kWrite);
     f("sorted_experts", a.sorted_experts, Access::kWrite);
@@ -154,7 +216,8 @@ struct ScaleRowsBackward {
 };
 
 // The linear layers of ops/linear.h with a matrix per expert, one below the other: rows [e N, (e + 1) N) of w
-// serve the rows i with sorted_experts[i] = e. No biases.
+// serve the rows i with sorted_experts[i] = e. The last rows may be nobody's (-1): they are neither read nor
+// written. No biases.
 struct GroupedLinearForward {
   static constexpr const char* kName = "grouped linear forward";
   TensorView x;               // [R, K]
@@ -205,12 +268,30 @@ struct GroupedLinearBackwardWeight {
   }
 };
 
-// Rows [begin, end) of one expert. For backends whose host can read `sorted_experts`.
+// bias[e] -= rate x sign(excess[e]): experts that got more than their share of the global batch of a step are
+// chosen less (auxiliary-loss-free balancing, 2408.15664 algorithm 1). Nothing is written in a step that is
+// skipped.
+struct ExpertBiasUpdate {
+  static constexpr const char* kName = "expert bias update";
+  TensorView bias, excess;  // accumulation type, one shape
+  TensorView state;
+  double rate = 0;
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("bias", a.bias, Access::kReadWrite);
+    f("excess", a.excess, Access::kRead);
+    f("state", a.state, Access::kRead);
+  }
+};
+
+// Calls body(expert, begin, end): rows [begin, end) are one expert's. For backends whose host can read
+// `sorted_experts`.
 template <class Body>
 void for_each_expert(const TensorView& sorted_experts, const Body& body) {
   const auto* ids = sorted_experts.as<std::int32_t>();
   const std::int64_t rows = sorted_experts.elements();
-  for (std::int64_t begin = 0; begin < rows;) {
+  for (std::int64_t begin = 0; begin < rows && ids[begin] >= 0;) {
     std::int64_t end = begin + 1;
     while (end < rows && ids[end] == ids[begin]) ++end;
     body(std::int64_t{ids[begin]}, begin, end);

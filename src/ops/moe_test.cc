@@ -45,6 +45,53 @@ TEST(Grouping, SortsByExpertAndKeepsTheOrderOfTokens) {
   EXPECT_THROW(run_reference(GroupByExpert{2, experts, order, place, sorted}), DataError);
 }
 
+// Two ranks' tokens of the same two sequences, which context parallelism has cut into two runs each.
+TEST(Assignments, AreCountedBySequence) {
+  Tensors t;
+  const TensorView counts = t.empty(kF64, {2, 3});
+  const auto count = [&](std::int64_t first, const TensorView& experts) {
+    run_reference(CountAssignments{{2, 2, first}, experts, counts});
+    return load(counts);
+  };
+  EXPECT_EQ(count(0, t.int32({0, 1, 2, 2, 0, 0, 1, 1}).reshape({8, 1})), (Values{3, 1, 0, 0, 2, 2}));
+  EXPECT_EQ(count(1, t.int32({0, 1, 1, 2}).reshape({2, 2})), (Values{1, 1, 0, 0, 1, 1}));
+}
+
+// Four experts, two groups of two members; this is member 2.
+TEST(Grouping, SendsToEveryMemberThatHoldsAPart) {
+  Tensors t;
+  const TensorView experts = t.int32({3, 0, 2, 1}).reshape({2, 2}), order = t.empty(DType::kI32, {2, 4}),
+                   place = t.empty(DType::kI32, {2, 4}), counts = t.empty(DType::kI32, {4, 2});
+  run_reference(GroupByExpert{4, experts, order, place, {}, {4, 2, 2}, counts});
+  EXPECT_EQ(load_integers(counts), (std::vector<std::int64_t>{1, 1, 1, 1, 1, 1, 1, 1}));
+  // Member 2 (experts 2, 3), then 0 and 1 (experts 0, 1), then 3.
+  EXPECT_EQ(load_integers(order), (std::vector<std::int64_t>{4, 0, 2, 6, 3, 7, 5, 1}));
+  EXPECT_EQ(load_integers(place), (std::vector<std::int64_t>{1, 7, 2, 4, 0, 6, 3, 5}));
+  EXPECT_THROW(run_reference(GroupByExpert{5, experts, order, place, {}, {4, 2, 2}, counts}), ShapeError);
+}
+
+TEST(Grouping, BringsArrivalsOfAnExpertTogether) {
+  Tensors t;
+  const TensorView counts = t.int32({1, 0, 2, 1, 0, 2}).reshape({3, 2}), order = t.empty(DType::kI32, {8, 1}),
+                   place = t.empty(DType::kI32, {8, 1}), sorted = t.empty(DType::kI32, {8, 1});
+  // From member 0: row 0 of expert 0; from 2: rows 1, 2 of expert 1; from 1 itself: 3, 4 and 5.
+  run_reference(GroupArrivals{1, counts, order, place, sorted});
+  EXPECT_EQ(load_integers(order), (std::vector<std::int64_t>{0, 3, 4, 5, 1, 2, 6, 7}));
+  EXPECT_EQ(load_integers(place), (std::vector<std::int64_t>{0, 4, 5, 1, 2, 3, 6, 7}));
+  EXPECT_EQ(load_integers(sorted), (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, -1, -1}));
+}
+
+// Four experts, eight assignments: the counts are 5, 1, 2, 0.
+TEST(ExpertBias, GoesAgainstTheExcess) {
+  Tensors t;
+  const TensorView excess = t.empty(kF64, {1, 4}), bias = t.of(kF64, {4}, {0.5, 0, 0, 0}), state = t.state(1);
+  run_reference(
+      CountAssignments{{1, 4, 0}, t.int32({0, 0, 2, 0, 1, 0, 2, 0}).reshape({4, 2}), excess, 4, -8});
+  EXPECT_EQ(load(excess), (Values{12, -4, 0, -8}));
+  run_reference(ExpertBiasUpdate{bias, excess.reshape({4}), state, 0.01});
+  EXPECT_EQ(load(bias), (Values{0.49, 0.01, 0, 0.01}));
+}
+
 class RouterGradient : public ::testing::TestWithParam<std::tuple<RouterScore, bool>> {};
 
 // The weights' gradient and the two losses, against differences of their formulas.
@@ -63,15 +110,12 @@ TEST_P(RouterGradient, MatchesDifferences) {
   const TensorView state = t.state(8);
   run_reference(BeginStep{state, 4});
   const double seed = 8.0 / 4;
-  const RouterBackward backward{forward.options,
-                                forward.logits,
-                                forward.experts,
-                                t.random(kF64, {tokens, k}),
-                                balance,
-                                z,
-                                length,
-                                state,
-                                t.empty(kF64, {tokens, experts})};
+  const TokenSequences sequences{tokens / length, length, 0};
+  const TensorView counts = t.empty(kF64, {sequences.count, experts});
+  run_reference(CountAssignments{sequences, forward.experts, counts});
+  const RouterBackward backward{
+      forward.options, forward.logits, forward.experts, t.random(kF64, {tokens, k}),     balance, z, length,
+      sequences,       counts,         state,           t.empty(kF64, {tokens, experts})};
   run_reference(backward);
   // All of the loss in one scalar.
   const Values dweights = load(backward.dweights);

@@ -13,17 +13,19 @@ TensorView elements(const TensorView& flat, FlatRange range) {
 
 BucketReducer::BucketReducer(Arena& arena, const FlatLayout& layout, const DataParallel& parallel, DType type)
     : arena_(&arena), layout_(&layout), parallel_(parallel), scatter_(parallel.sharded(1)) {
-  if (parallel.shards() == 1 || !parallel.reduce_type || *parallel.reduce_type == type) return;
+  if (!parallel.reduce_type || *parallel.reduce_type == type) return;
   std::int64_t largest = 0;
-  for (const FlatBucket& bucket : layout.buckets()) largest = std::max(largest, bucket.elements);
+  for (const FlatBucket& bucket : layout.buckets())
+    if (bucket.shards > 1) largest = std::max(largest, bucket.elements);
+  if (largest == 0) return;
   for (int i = 0; i < (parallel.overlap ? 2 : 1); ++i)
     staging_.push_back(arena.declare(MemoryCategory::kCommunication,
                                      {"gradients on their way", *parallel.reduce_type, Shape{largest}}));
 }
 
 FlatRange BucketReducer::reduced(int bucket) const {
-  return scatter_ ? layout_->range(bucket, parallel_.shard())
-                  : FlatRange{0, layout_->bucket(bucket).elements};
+  const FlatBucket& b = layout_->bucket(bucket);
+  return scatter_ ? layout_->range(bucket, parallel_.shard(b.copies)) : FlatRange{0, b.elements};
 }
 
 bool BucketReducer::under_way(int bucket) const {
@@ -31,7 +33,8 @@ bool BucketReducer::under_way(int bucket) const {
 }
 
 void BucketReducer::start(int bucket, TensorView whole, ops::OpContext& ops) {
-  if (parallel_.shards() == 1) return;
+  const FlatBucket& b = layout_->bucket(bucket);
+  if (b.shards == 1) return;
   Work work{bucket, whole, whole, nullptr};
   if (!staging_.empty()) {
     if (works_.size() >= staging_.size()) {  // the oldest leaves its staging memory
@@ -42,7 +45,7 @@ void BucketReducer::start(int bucket, TensorView whole, ops::OpContext& ops) {
     next_staging_ = (next_staging_ + 1) % staging_.size();
     ops::run(ops, ops::Cast{.x = whole, .y = work.staging});
   }
-  comm::Communicator& group = parallel_.group();
+  comm::Communicator& group = parallel_.parallel.along(b.copies);
   work.event =
       scatter_ ? group.reduce_scatter(work.staging, elements(work.staging, reduced(bucket)), parallel_.stream)
                : group.all_reduce(work.staging, comm::ReduceOp::kSum, parallel_.stream);

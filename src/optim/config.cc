@@ -12,13 +12,31 @@ using config::Section;
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
   // NeMo's fused and distributed Adams are AdamW by default; how they are fused or sharded is not part of the
   // maths.
-  static constexpr std::array<EnumName<OptimizerKind>, 6> kNames{{
+  static constexpr std::array<EnumName<OptimizerKind>, 7> kNames{{
       {"adamw", OptimizerKind::kAdamW},
       {"adam", OptimizerKind::kAdam},
       {"sgd", OptimizerKind::kSgd},
+      {"muon", OptimizerKind::kMuon},
       {"fused_adam", OptimizerKind::kAdamW},
       {"distributed_fused_adam", OptimizerKind::kAdamW},
       {"mcore_distributed_optim", OptimizerKind::kAdamW},
+  }};
+  return kNames;
+}
+
+std::span<const EnumName<MuonScale>> enum_names(MuonScale) {
+  static constexpr std::array<EnumName<MuonScale>, 3> kNames{{
+      {"spectral", MuonScale::kSpectral},
+      {"unit_rms_norm", MuonScale::kUnitRmsNorm},
+      {"shape_scaling", MuonScale::kShapeScaling},
+  }};
+  return kNames;
+}
+
+std::span<const EnumName<MuonCoefficients>> enum_names(MuonCoefficients) {
+  static constexpr std::array<EnumName<MuonCoefficients>, 2> kNames{{
+      {"quintic", MuonCoefficients::kQuintic},
+      {"simple", MuonCoefficients::kSimple},
   }};
   return kNames;
 }
@@ -115,8 +133,10 @@ void declare(Section<OptimConfig>& s) {
   using C = OptimConfig;
   s.field("name", &C::name)
       .help(
-          "adamw: decoupled weight decay; adam: decay added to the gradient; sgd: with momentum. NeMo's "
-          "fused and distributed names mean adamw.");
+          "adamw: decoupled weight decay; adam: decay added to the gradient; sgd: with momentum; muon: "
+          "orthogonalised momentum for the layers' matrices, adamw for the rest. NeMo's fused and "
+          "distributed "
+          "names mean adamw.");
   s.field("lr", &C::lr).range(0, 10).help("Peak learning rate.");
   s.field("weight_decay", &C::weight_decay)
       .range(0, 10)
@@ -129,6 +149,22 @@ void declare(Section<OptimConfig>& s) {
       .help("Decay of the first and second moment (adamw, adam).");
   s.field("eps", &C::eps).above(0).range(0, 1).help("Added to the root of the second moment.");
   s.field("momentum", &C::momentum).range(0, 1).below(1).help("Momentum of sgd.");
+  s.field("muon_momentum", &C::muon_momentum).range(0, 1).below(1).help("Momentum of muon.");
+  s.field("muon_use_nesterov", &C::muon_use_nesterov).help("Muon: Nesterov's form of the momentum.");
+  s.field("muon_num_ns_steps", &C::muon_num_ns_steps)
+      .range(1, 100)
+      .unit("steps")
+      .help("Muon: Newton-Schulz steps that make the momentum nearly orthogonal.");
+  s.field("muon_coefficient_type", &C::muon_coefficient_type)
+      .help("Muon: polynomials of these steps: five that belong together, or one for all.");
+  s.field("muon_scale_mode", &C::muon_scale_mode)
+      .help(
+          "Muon: factor of the learning rate of a matrix [m, n]: the root of max(m, n), of m / n, or of "
+          "max(1, m / n).");
+  s.field("muon_extra_scale_factor", &C::muon_extra_scale_factor)
+      .above(0)
+      .range(0, 1e6)
+      .help("Muon: further factor (0.2 with spectral gives updates as large as Adam's).");
   s.field("start_weight_decay", &C::start_weight_decay)
       .range(0, 10)
       .derived("weight_decay")

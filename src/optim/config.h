@@ -10,12 +10,16 @@
 
 namespace stoa::optim {
 
-enum class OptimizerKind { kAdamW, kAdam, kSgd };
+enum class OptimizerKind { kAdamW, kAdam, kSgd, kMuon };
+enum class MuonScale { kSpectral, kUnitRmsNorm, kShapeScaling };
+enum class MuonCoefficients { kQuintic, kSimple };
 enum class LrDecay { kCosine, kLinear, kConstant, kInverseSquareRoot, kWsd };
 enum class WsdDecay { kExponential, kLinear, kCosine, kMinusSqrt };
 enum class WeightDecayStyle { kConstant, kLinear, kCosine };
 
 std::span<const config::EnumName<OptimizerKind>> enum_names(OptimizerKind);
+std::span<const config::EnumName<MuonScale>> enum_names(MuonScale);
+std::span<const config::EnumName<MuonCoefficients>> enum_names(MuonCoefficients);
 std::span<const config::EnumName<LrDecay>> enum_names(LrDecay);
 std::span<const config::EnumName<WsdDecay>> enum_names(WsdDecay);
 std::span<const config::EnumName<WeightDecayStyle>> enum_names(WeightDecayStyle);
@@ -40,6 +44,13 @@ struct OptimConfig {
   std::vector<double> betas = {0.9, 0.95};
   double eps = 1e-8;
   double momentum = 0.9;  // sgd
+  // Muon; what it does not update, AdamW does.
+  double muon_momentum = 0.95;
+  bool muon_use_nesterov = true;
+  std::int64_t muon_num_ns_steps = 5;
+  MuonCoefficients muon_coefficient_type = MuonCoefficients::kQuintic;
+  MuonScale muon_scale_mode = MuonScale::kSpectral;
+  double muon_extra_scale_factor = 1.0;
   std::optional<double> start_weight_decay, end_weight_decay;
   WeightDecayStyle weight_decay_incr_style = WeightDecayStyle::kConstant;
   SchedConfig sched;

@@ -1,6 +1,7 @@
 // How the ranks that hold the same parameters share the work of a step (Rajbhandari et al. 2020, ZeRO).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -22,11 +23,14 @@ struct DataParallel {
   bool each_microbatch = false;
   std::optional<DType> reduce_type = std::nullopt;  // in which gradients travel; default: as they are held
 
-  comm::Communicator& group() const { return parallel.along(parallel::Group::kDataContext); }
-  int shards() const { return group().size(); }
-  int shard() const { return group().rank(); }
-  // Whether what stage `stage` shards is sharded.
-  bool sharded(int stage) const { return zero_stage >= stage && shards() > 1; }
+  // Of the ranks that hold the same elements (nn::ParamSpec::copies): how many, and which this one is.
+  int shards(parallel::Group copies) const { return parallel.along(copies).size(); }
+  int shard(parallel::Group copies) const { return parallel.along(copies).rank(); }
+  // Whether what stage `stage` shards is sharded; of parameters that one rank alone holds, into one shard.
+  bool sharded(int stage) const {
+    return zero_stage >= stage &&
+           std::max(shards(parallel::Group::kDataContext), shards(parallel::Group::kExpertData)) > 1;
+  }
   bool gradient_shards() const { return sharded(2) && each_microbatch; }
 };
 

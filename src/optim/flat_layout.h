@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/module.h"
+#include "optim/data_parallel.h"
 
 namespace stoa::optim {
 
@@ -23,6 +24,8 @@ struct FlatBucket {
   // gradients are to be summed over further axes.
   bool late = false;
   std::vector<parallel::Axis> partial;
+  parallel::Group copies = parallel::Group::kDataContext;  // of all members
+  int shards = 1;                                          // ranks of that group
 };
 
 class FlatLayout {
@@ -31,7 +34,8 @@ class FlatLayout {
 
   // A bucket ends when the next parameter would make it exceed `bucket_elements`, and with `by_unit` where a
   // unit ends.
-  FlatLayout(const nn::ParamList& params, int shards, std::int64_t bucket_elements, bool by_unit);
+  FlatLayout(const nn::ParamList& params, const DataParallel& parallel, std::int64_t bucket_elements,
+             bool by_unit);
   // Every parameter by itself, in one share.
   explicit FlatLayout(const std::vector<nn::ParamSpec>& specs);
 
@@ -39,9 +43,8 @@ class FlatLayout {
   const FlatBucket& bucket(int b) const { return buckets_[static_cast<std::size_t>(b)]; }
   int bucket_of(int parameter) const { return places_[static_cast<std::size_t>(parameter)].bucket; }
   const FlatMember& member(int parameter) const;
-  std::int64_t share(int b) const { return bucket(b).elements / shards_; }
+  std::int64_t share(int b) const { return bucket(b).elements / bucket(b).shards; }
   FlatRange range(int b, int shard) const { return {shard * share(b), (shard + 1) * share(b)}; }
-  int shards() const { return shards_; }
 
  private:
   void add(FlatBucket& bucket, int b, int parameter, std::int64_t count);
@@ -50,7 +53,6 @@ class FlatLayout {
   struct Place {
     int bucket = -1, member = -1;
   };
-  int shards_;
   std::vector<FlatBucket> buckets_;
   std::vector<Place> places_;  // by parameter
 };

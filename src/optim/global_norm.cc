@@ -38,7 +38,8 @@ GlobalNorm::GlobalNorm(Arena& arena, const ParameterStore& parameters, GradientS
     for (const ShardPiece& piece : specs[p].shard.pieces) {
       const auto begin = begins.find(piece.name);
       require<InternalError>(begin != begins.end(), "'{}' is not a tensor of the model", piece.name);
-      if (parameters.is_first_copy({static_cast<int>(p)}, piece))
+      if (specs[p].update == nn::UpdateRule::kGradient &&
+          parameters.is_first_copy({static_cast<int>(p)}, piece))
         add_piece(specs[p], static_cast<int>(p), piece, begin->second);
     }
   std::sort(shared_.begin(), shared_.end(), [](const SharedBlock& a, const SharedBlock& b) {
@@ -70,7 +71,7 @@ void GlobalNorm::add_part(const Part& part, std::int64_t tensor_begin) {
   probe.x.shape = Shape{part.range.end - part.range.begin};
   probe.cut = part.cut;
   const std::int64_t share = layout_.share(part.bucket);
-  const int self = parallel_.shard();
+  const int self = parallel_.shard(layout_.bucket(part.bucket).copies);
   const auto slice = [&](std::int64_t begin, std::int64_t end) {
     Part cut = part;
     cut.range = {part.range.begin + begin, part.range.begin + end};
@@ -95,7 +96,7 @@ void GlobalNorm::add_part(const Part& part, std::int64_t tensor_begin) {
       SharedBlock& block = shared_.emplace_back();
       block.part = slice(begin, end);
       block.owner = owner;
-      for (int rank = 0; rank < parallel_.shards(); ++rank) {
+      for (int rank = 0; rank < layout_.bucket(part.bucket).shards; ++rank) {
         const FlatRange held = layout_.range(part.bucket, rank);
         const std::int64_t low = std::clamp(held.begin, from, to);
         block.pieces.push_back({low, std::clamp(held.end, low, to)});
@@ -118,15 +119,20 @@ void GlobalNorm::sum(ops::OpContext& ops, const Part& part, TensorView x) {
 }
 
 void GlobalNorm::sum_shared_blocks(ops::OpContext& ops) {
-  comm::Communicator& group = parallel_.group();
-  const int self = parallel_.shard();
+  const auto group_of = [&](const SharedBlock& block) -> comm::Communicator& {
+    return parallel_.parallel.along(layout_.bucket(block.part.bucket).copies);
+  };
   std::vector<std::unique_ptr<Event>> sends;
   for (const SharedBlock& block : shared_) {
+    comm::Communicator& group = group_of(block);
+    const int self = group.rank();
     const FlatRange mine = block.pieces[static_cast<std::size_t>(self)];
     if (block.owner == self || mine.begin == mine.end) continue;
     sends.push_back(group.send(gradients_.reduced(block.part.bucket, mine), block.owner, parallel_.stream));
   }
   for (const SharedBlock& block : shared_) {
+    comm::Communicator& group = group_of(block);
+    const int self = group.rank();
     if (block.owner != self) continue;
     const FlatRange range = block.part.range;
     const TensorView mine =
@@ -134,7 +140,7 @@ void GlobalNorm::sum_shared_blocks(ops::OpContext& ops) {
     Scratch::Frame frame(ops.scratch);
     const TensorView whole = ops.scratch.allocate(mine.dtype, {range.end - range.begin});
     ops::run(ops, ops::Cast{.x = mine, .y = whole.slice(0, mine.elements())});
-    for (int rank = self + 1; rank < parallel_.shards(); ++rank) {
+    for (int rank = self + 1; rank < group.size(); ++rank) {
       const FlatRange piece = block.pieces[static_cast<std::size_t>(rank)];
       if (piece.begin == piece.end) continue;
       group.receive(whole.slice(piece.begin - range.begin, piece.end - piece.begin), rank, parallel_.stream)

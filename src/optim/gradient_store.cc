@@ -32,7 +32,7 @@ GradientStore::GradientStore(Arena& arena, const nn::ParamList& params, nn::Prec
     window_ = std::make_unique<UnitWindow>(
         arena, params, *layout_,
         UnitWindow::Options{"gradients of a microbatch", [type](const FlatBucket&) { return type; },
-                            [](const FlatBucket& bucket) { return !bucket.late; }});
+                            [](const FlatBucket& bucket) { return !bucket.late && bucket.shards > 1; }});
   for (std::size_t b = 0; b < layout_->buckets().size(); ++b) {
     const FlatBucket& bucket = layout_->buckets()[b];
     const std::int64_t count = passes_window(bucket) ? layout_->share(static_cast<int>(b)) : bucket.elements;

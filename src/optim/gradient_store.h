@@ -43,7 +43,7 @@ class GradientStore final : public nn::GradAccess {
   };
   TensorView whole(int bucket);
   TensorView accumulator(nn::GradId id);
-  bool passes_window(const FlatBucket& bucket) const { return window_ && !bucket.late; }
+  bool passes_window(const FlatBucket& bucket) const { return window_ && !bucket.late && bucket.shards > 1; }
   void enter(int unit);
   void send(int bucket);
   void absorb(int bucket);

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 namespace stoa::optim {
+namespace {
+
+constexpr const char* kMuonMomentum = "muon.momentum";
+
+}  // namespace
 
 Optimizer::Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gradients,
                      const OptimConfig& config, nn::Precision precision, std::vector<CanonicalTensor> tensors)
@@ -10,34 +15,46 @@ Optimizer::Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gr
       parameters_(parameters),
       gradients_(gradients),
       config_(config),
-      norm_(arena, parameters, gradients, std::move(tensors)) {
+      norm_(arena, parameters, gradients, std::move(tensors)),
+      muon_(parameters, gradients, config) {
   if (config.name != OptimizerKind::kSgd)
     moment_names_ = {"adam.m", "adam.v"};
   else if (config.momentum != 0)
     moment_names_ = {"sgd.momentum"};
+  if (config.name == OptimizerKind::kMuon) moment_names_.push_back(kMuonMomentum);
   const FlatLayout& layout = parameters.layout();
-  for (const auto& name : moment_names_) {
+  for (std::size_t which = 0; which < moment_names_.size(); ++which) {
     auto& row = moments_.emplace_back();
     for (std::size_t b = 0; b < layout.buckets().size(); ++b) {
       const int bucket = static_cast<int>(b);
       const std::int64_t held = parameters.sharded() ? layout.share(bucket) : layout.bucket(bucket).elements;
-      const int first = layout.bucket(bucket).members.front().parameter;
-      row.push_back(
-          arena.declare(MemoryCategory::kOptimizer,
-                        {fmt::format("{}.{}", name, parameters.specs()[static_cast<std::size_t>(first)].name),
-                         precision.vectors(), Shape{held}}));
+      const nn::ParamSpec& first =
+          parameters.specs()[static_cast<std::size_t>(layout.bucket(bucket).members.front().parameter)];
+      const ShardPiece& piece = first.shard.pieces.front();
+      const bool has = has_moment(static_cast<int>(which), piece.name, piece.global);
+      row.push_back(has ? arena.declare(MemoryCategory::kOptimizer,
+                                        {fmt::format("{}.{}", moment_names_[which], first.name),
+                                         precision.vectors(), Shape{held}})
+                        : Arena::Id{});
     }
   }
 }
 
+bool Optimizer::has_moment(int which, std::string_view canonical_name, const Shape& global) const {
+  return (moment_names_[static_cast<std::size_t>(which)] == kMuonMomentum) ==
+         takes_muon(config_, canonical_name, global);
+}
+
 TensorView Optimizer::moment(int which, nn::ParamId id) {
   const auto bucket = static_cast<std::size_t>(parameters_.layout().bucket_of(id.index));
-  return parameters_.held_part(arena_->view(moments_[static_cast<std::size_t>(which)][bucket]), id);
+  const Arena::Id memory = moments_[static_cast<std::size_t>(which)][bucket];
+  return memory ? parameters_.held_part(arena_->view(memory), id) : TensorView();
 }
 
 void Optimizer::reset(ops::OpContext& ops) {
   for (auto& row : moments_)
-    for (auto id : row) ops::run(ops, ops::FillZero{arena_->view(id)});
+    for (auto id : row)
+      if (id) ops::run(ops, ops::FillZero{arena_->view(id)});
 }
 
 void Optimizer::step(ops::OpContext& ops, const ops::PrepareUpdate& prepare) {
@@ -45,15 +62,25 @@ void Optimizer::step(ops::OpContext& ops, const ops::PrepareUpdate& prepare) {
   ops::run(ops, prepare);
   parameters_.settle();
   for (std::size_t p = 0; p < parameters_.specs().size(); ++p)
-    update(ops, {static_cast<int>(p)}, prepare.state);
+    if (const nn::ParamId id{static_cast<int>(p)}; !muon_.updates(id)) update(ops, id, prepare.state);
+  const int momentum = static_cast<int>(moment_names_.size()) - 1;
+  muon_.step(ops, prepare.state, [&](nn::ParamId id) { return moment(momentum, id); });
   parameters_.publish();
 }
 
 void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
   const FlatRange held = parameters_.held_range(id);
   if (held.begin == held.end) return;
+  const nn::ParamSpec& spec = parameters_.specs()[static_cast<std::size_t>(id.index)];
+  if (spec.update == nn::UpdateRule::kExpertLoad) {
+    ops::run(ops, ops::ExpertBiasUpdate{.bias = parameters_.master(id),
+                                        .excess = gradients_.gradient(id),
+                                        .state = state,
+                                        .rate = spec.update_rate});
+    return;
+  }
   const TensorView compute = parameters_.held_value(id);
-  const double decay_factor = parameters_.specs()[id.index].decay ? 1.0 : 0.0;
+  const double decay_factor = spec.decay ? 1.0 : 0.0;
   if (config_.name == OptimizerKind::kSgd) {
     ops::SgdUpdate sgd;
     sgd.master = parameters_.master(id);
@@ -76,7 +103,7 @@ void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
   adam.beta1 = config_.betas[0];
   adam.beta2 = config_.betas[1];
   adam.epsilon = config_.eps;
-  adam.decoupled = config_.name == OptimizerKind::kAdamW;
+  adam.decoupled = config_.name != OptimizerKind::kAdam;
   adam.decay_factor = decay_factor;
   ops::run(ops, adam);
 }

@@ -8,6 +8,7 @@
 #include "optim/config.h"
 #include "optim/global_norm.h"
 #include "optim/gradient_store.h"
+#include "optim/muon.h"
 #include "optim/parameter_store.h"
 
 namespace stoa::optim {
@@ -25,10 +26,12 @@ class Optimizer {
   // Writes compute values from the masters (after a checkpoint was loaded). Collective.
   void refresh_values(ops::OpContext& ops);
 
-  // Names of the moments ("adam.m", "adam.v"; "sgd.momentum"), as in checkpoints, and their tensors: of what
-  // this rank holds of the parameter (ParameterStore::held), in the shape of its master.
+  // Names of the moments ("adam.m", "adam.v"; "sgd.momentum"; "muon.momentum"), as in checkpoints, and their
+  // tensors: of what this rank holds of the parameter (ParameterStore::held), in the shape of its master.
   const std::vector<std::string>& moment_names() const { return moment_names_; }
   TensorView moment(int which, nn::ParamId id);
+  // Whether a canonical tensor has it: with Muon some have one, others Adam's two.
+  bool has_moment(int which, std::string_view canonical_name, const Shape& global) const;
 
  private:
   void update(ops::OpContext& ops, nn::ParamId id, TensorView state);
@@ -38,8 +41,9 @@ class Optimizer {
   GradientStore& gradients_;
   const OptimConfig config_;
   std::vector<std::string> moment_names_;
-  std::vector<std::vector<Arena::Id>> moments_;  // [which][bucket]: as much as is held of the bucket
+  std::vector<std::vector<Arena::Id>> moments_;  // [which][bucket]: as much as is held of the bucket; none
   GlobalNorm norm_;
+  Muon muon_;
 };
 
 }  // namespace stoa::optim

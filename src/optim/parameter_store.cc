@@ -23,7 +23,7 @@ ParameterStore::ParameterStore(Arena& arena, const nn::ParamList& params, nn::Pr
       specs_(&params.specs()),
       params_(&params),
       parallel_(parallel),
-      layout_(params, parallel.shards(),
+      layout_(params, parallel,
               parallel.bucket_bytes / static_cast<std::int64_t>(size_of(precision.vectors())),
               parallel.sharded(3) || parallel.gradient_shards()) {
   declare(arena, precision, true);
@@ -32,7 +32,7 @@ ParameterStore::ParameterStore(Arena& arena, const nn::ParamList& params, nn::Pr
       arena, params, layout_,
       UnitWindow::Options{"gathered weights",
                           [precision](const FlatBucket& bucket) { return value_type(bucket, precision); },
-                          [](const FlatBucket&) { return true; }});
+                          [](const FlatBucket& bucket) { return bucket.shards > 1; }});
 }
 
 ParameterStore::ParameterStore(Arena& arena, const std::vector<nn::ParamSpec>& specs, nn::Precision precision)
@@ -65,7 +65,8 @@ void ParameterStore::declare(Arena& arena, nn::Precision precision, bool masters
 TensorView ParameterStore::get(nn::ParamId id) {
   const int b = layout_.bucket_of(id.index);
   const int unit = layout_.bucket(b).unit;
-  if (window_) {
+  const bool gathered = window_ && layout_.bucket(b).shards > 1;
+  if (gathered) {
     if (!window_->resident(unit)) gather_unit(unit);
     window_->used(unit);
     if (unit != last_unit_) prefetch(unit);
@@ -75,7 +76,7 @@ TensorView ParameterStore::get(nn::ParamId id) {
     gathers_[static_cast<std::size_t>(b)].reset();
   }
   const FlatMember& member = layout_.member(id.index);
-  const TensorView bucket = window_ ? window_->view(b) : arena_->view(values_[static_cast<std::size_t>(b)]);
+  const TensorView bucket = gathered ? window_->view(b) : arena_->view(values_[static_cast<std::size_t>(b)]);
   return elements(bucket, member.begin, member.count)
       .reshape((*specs_)[static_cast<std::size_t>(id.index)].shard.local);
 }
@@ -83,9 +84,13 @@ TensorView ParameterStore::get(nn::ParamId id) {
 FlatRange ParameterStore::held_range(nn::ParamId id) const {
   const FlatMember& member = layout_.member(id.index);
   if (!sharded()) return {0, member.count};
-  const FlatRange share = layout_.range(layout_.bucket_of(id.index), parallel_->shard());
+  const FlatRange share = own_range(layout_.bucket_of(id.index));
   const std::int64_t begin = std::clamp<std::int64_t>(share.begin - member.begin, 0, member.count);
   return {begin, std::clamp<std::int64_t>(share.end - member.begin, begin, member.count)};
+}
+
+FlatRange ParameterStore::own_range(int bucket) const {
+  return layout_.range(bucket, parallel_->shard(layout_.bucket(bucket).copies));
 }
 
 ShardSpec ParameterStore::held(nn::ParamId id) const {
@@ -104,7 +109,8 @@ bool ParameterStore::is_first_copy(nn::ParamId id, const ShardPiece& piece) cons
 
 ShardSpec ParameterStore::written(nn::ParamId id) const {
   ShardSpec shard = held(id);
-  if (parallel_ && !sharded() && parallel_->shard() > 0) shard.pieces.clear();
+  const parallel::Group copies = (*specs_)[static_cast<std::size_t>(id.index)].copies;
+  if (parallel_ && !sharded() && parallel_->shard(copies) > 0) shard.pieces.clear();
   std::erase_if(shard.pieces, [&](const ShardPiece& piece) { return !is_first_copy(id, piece); });
   return shard;
 }
@@ -126,8 +132,7 @@ TensorView ParameterStore::master(nn::ParamId id) {
 }
 
 TensorView ParameterStore::held_part(TensorView bucket, nn::ParamId id) const {
-  return part(bucket, sharded() ? layout_.range(layout_.bucket_of(id.index), parallel_->shard()).begin : 0,
-              id);
+  return part(bucket, sharded() ? own_range(layout_.bucket_of(id.index)).begin : 0, id);
 }
 
 bool ParameterStore::has_separate_master(nn::ParamId id) const {
@@ -154,10 +159,12 @@ void ParameterStore::settle() {
 void ParameterStore::publish() {
   if (window_ || !sharded()) return;
   for (std::size_t b = 0; b < values_.size(); ++b) {
+    const FlatBucket& bucket = layout_.buckets()[b];
+    if (bucket.shards == 1) continue;
     const TensorView whole = arena_->view(values_[b]);
-    const FlatRange own = layout_.range(static_cast<int>(b), parallel_->shard());
-    gathers_[b] = parallel_->group().all_gather(elements(whole, own.begin, own.end - own.begin), whole,
-                                                parallel_->stream);
+    const FlatRange own = own_range(static_cast<int>(b));
+    gathers_[b] = parallel_->parallel.along(bucket.copies)
+                      .all_gather(elements(whole, own.begin, own.end - own.begin), whole, parallel_->stream);
   }
   if (!parallel_->overlap) settle();
 }
@@ -166,8 +173,10 @@ void ParameterStore::gather_unit(int unit) {
   if (const int old = window_->occupant(unit); old >= 0) wait_unit(old);
   window_->enter(unit);
   for (const int b : window_->buckets_of(unit))
-    gathers_[static_cast<std::size_t>(b)] = parallel_->group().all_gather(
-        arena_->view(values_[static_cast<std::size_t>(b)]), window_->view(b), parallel_->stream);
+    gathers_[static_cast<std::size_t>(b)] =
+        parallel_->parallel.along(layout_.bucket(b).copies)
+            .all_gather(arena_->view(values_[static_cast<std::size_t>(b)]), window_->view(b),
+                        parallel_->stream);
 }
 
 void ParameterStore::wait_unit(int unit) {
@@ -183,7 +192,7 @@ void ParameterStore::prefetch(int unit) {
   const int next = unit + (last_unit_ < unit ? 1 : -1);
   last_unit_ = unit;
   if (!parallel_->overlap || !params_->is_block(unit) || next < 0 || next >= params_->units() ||
-      !params_->is_block(next) || window_->resident(next))
+      !params_->is_block(next) || window_->buckets_of(next).empty() || window_->resident(next))
     return;
   if (window_->occupant(next) != unit) gather_unit(next);
 }

@@ -28,7 +28,8 @@ class ParameterStore final : public nn::ParamAccess {
   // parameters of two other blocks have been asked for.
   TensorView get(nn::ParamId id) override;
 
-  // What this rank updates: the whole parameter, or in stages 1 to 3 its part of it.
+  // What this rank updates: the whole parameter, or in stages 1 to 3 its part of it (all, where it alone has
+  // it).
   bool sharded() const { return parallel_ && parallel_->sharded(1); }
   // The canonical pieces of that part: shard.flat is set where it is a part.
   ShardSpec held(nn::ParamId id) const;
@@ -58,7 +59,8 @@ class ParameterStore final : public nn::ParamAccess {
  private:
   void declare(Arena& arena, nn::Precision precision, bool masters);
   TensorView part(TensorView bucket, std::int64_t origin, nn::ParamId id) const;
-  void gather_unit(int unit);  // posts
+  FlatRange own_range(int bucket) const;  // this rank's share of it
+  void gather_unit(int unit);             // posts
   void wait_unit(int unit);
   void prefetch(int unit);
 

@@ -126,7 +126,7 @@ class Rank {
   }
 
   void step(int step) {
-    const int rank = parameters_->data_parallel()->shard();
+    const int rank = parameters_->data_parallel()->shard(parallel::Group::kDataContext);
     const TensorView state = arena_.view(state_);
     ops::run(ops_, ops::BeginStep{state, setting_.masked ? 0.0 : 64.0});
     if (arena_.device().kind() == DeviceKind::kHost) slot(ops::StepSlot::kLossSum) = 1.5 + rank;

@@ -9,19 +9,25 @@
 namespace stoa::parallel {
 
 std::string_view name_of(Group group) {
-  constexpr std::array<std::string_view, kGroups> names{"tp",    "cp",        "ep",    "dp",   "pp",
-                                                        "dp-cp", "embedding", "model", "world"};
+  constexpr std::array<std::string_view, kGroups> names{
+      "tp", "cp", "ep", "dp", "pp", "dp-cp", "expert dp", "expert tp", "embedding", "model", "world"};
   return names[static_cast<int>(group)];
 }
 
 std::vector<int> members(const grid::RankGrid& grid, int rank, Group group) {
   switch (group) {
+    case Group::kExpert:
+      return grid.experts().group(rank, {Axis::kTensor, Axis::kExpert});
+    case Group::kExpertData:
+      return grid.experts().group(rank, {Axis::kData});
+    case Group::kExpertTensor:
+      return grid.experts().group(rank, {Axis::kTensor});
     case Group::kDataContext:
-      return grid.group(rank, {Axis::kContext, Axis::kExpert, Axis::kData});
+      return grid.group(rank, {Axis::kContext, Axis::kData});
     case Group::kModel:
       return grid.group(rank, {Axis::kTensor, Axis::kPipeline});
     case Group::kWorld:
-      return grid.group(rank, {Axis::kTensor, Axis::kContext, Axis::kExpert, Axis::kData, Axis::kPipeline});
+      return grid.group(rank, {Axis::kTensor, Axis::kContext, Axis::kData, Axis::kPipeline});
     case Group::kEmbedding: {
       const std::vector<int> stages = grid.group(rank, {Axis::kPipeline});
       std::vector<int> ends{stages.front()};

@@ -17,17 +17,20 @@ using grid::Axis;
 enum class Group : std::uint8_t {
   kTensor,
   kContext,
-  kExpert,
+  kExpert,  // ranks that together hold all experts of their layers once: over parts and experts
   kData,
   kPipeline,
-  kDataContext,  // ranks that hold the same dense parameters: over cp, ep and dp
-  kEmbedding,    // first and last pipeline stage, which hold a copy each of a tied embedding
-  kModel,        // tp x pp: together they hold the model once
+  kDataContext,   // ranks that hold the same dense parameters: over cp and dp
+  kExpertData,    // ranks that hold the same parts of the same experts
+  kExpertTensor,  // ranks that hold the parts of the same experts
+  kEmbedding,     // first and last pipeline stage, which hold a copy each of a tied embedding
+  kModel,         // tp x pp: together they hold the model once
   kWorld,
   kCount
 };
 constexpr int kGroups = static_cast<int>(Group::kCount);
-std::string_view name_of(Group group);  // "tp", …, "dp-cp", "embedding", "model", "world"
+std::string_view name_of(
+    Group group);  // "tp", …, "dp-cp", "expert dp", "expert tp", "embedding", "model", "world"
 constexpr Group group_of(Axis axis) { return static_cast<Group>(axis); }
 // World ranks of the group that `rank` belongs to, ascending; empty when it belongs to none (kEmbedding
 // between the ends of a pipeline).

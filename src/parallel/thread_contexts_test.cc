@@ -36,6 +36,12 @@ TEST(ThreadContexts, CombinedGroupsJoinTheRanksOfTheirAxes) {
   EXPECT_EQ(members(grid, 17, Group::kEmbedding), (std::vector<int>{1, 17}));
   EXPECT_EQ(members(grid, 17, Group::kWorld).size(), 24u);
   EXPECT_EQ(members(grid, 17, Group::kTensor), (std::vector<int>{16, 17}));
+  EXPECT_EQ(members(grid, 9, Group::kExpert), (std::vector<int>{8, 9}));  // parts of each expert, as tp
+  EXPECT_EQ(members(grid, 9, Group::kExpertData), (std::vector<int>{9, 11, 13, 15}));
+  const grid::RankGrid experts({2, 2, 1, 2, 3}, {.tensor = 1, .expert = 4});
+  EXPECT_EQ(members(experts, 9, Group::kExpert), (std::vector<int>{8, 9, 10, 11}));
+  EXPECT_EQ(members(experts, 9, Group::kExpertData), (std::vector<int>{9, 13}));
+  EXPECT_EQ(members(experts, 9, Group::kDataContext), (std::vector<int>{9, 11, 13, 15}));
 
   comm::ThreadWorld world(24, std::chrono::seconds(60));
   const std::vector<ParallelContext> contexts = make_contexts(world, grid);

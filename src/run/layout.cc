@@ -64,6 +64,13 @@ std::vector<std::int64_t> layers_of_chunks(const Layout& layout, std::int64_t nu
 
 }  // namespace
 
+parallel::ExpertPlace Layout::expert_place(int rank) const {
+  const grid::RankGrid experts = grid.experts();
+  const auto at = [&](grid::Axis axis) { return experts.coordinate(rank, axis); };
+  return {at(grid::Axis::kExpert), experts.degree(grid::Axis::kExpert), at(grid::Axis::kTensor),
+          experts.degree(grid::Axis::kTensor)};
+}
+
 std::string rank_name(const grid::RankGrid& grid, int rank) {
   std::vector<std::string> places;
   for (int a = 0; a < grid::kAxes; ++a) {
@@ -71,6 +78,9 @@ std::string rank_name(const grid::RankGrid& grid, int rank) {
     if (grid.degree(axis) > 1)
       places.push_back(fmt::format("{} {}", name_of(axis), grid.coordinate(rank, axis)));
   }
+  const grid::RankGrid experts = grid.experts();
+  if (experts.degree(grid::Axis::kExpert) > 1)
+    places.push_back(fmt::format("ep {}", experts.coordinate(rank, grid::Axis::kExpert)));
   return places.empty() ? fmt::format("rank {}", rank)
                         : fmt::format("rank {} ({})", rank, fmt::join(places, ", "));
 }

@@ -8,6 +8,7 @@
 
 #include "grid/rank_grid.h"
 #include "parallel/context_place.h"
+#include "parallel/expert_place.h"
 #include "schedule/action.h"
 #include "tensor/dtype.h"
 
@@ -42,11 +43,10 @@ struct Layout {
   }
   int pipeline_ranks() const { return grid.degree(grid::Axis::kPipeline); }
   // Ranks that see different samples, and which of them a rank is.
-  int data_ranks() const { return grid.degree(grid::Axis::kExpert) * grid.degree(grid::Axis::kData); }
-  int data_rank(int rank) const {
-    return grid.coordinate(rank, grid::Axis::kData) * grid.degree(grid::Axis::kExpert) +
-           grid.coordinate(rank, grid::Axis::kExpert);
-  }
+  int data_ranks() const { return grid.degree(grid::Axis::kData); }
+  int data_rank(int rank) const { return grid.coordinate(rank, grid::Axis::kData); }
+  // The parts of an expert, and its group, that a rank holds.
+  parallel::ExpertPlace expert_place(int rank) const;
 };
 
 // A chunk of the model and where it is.

@@ -88,14 +88,29 @@ TEST(Layout, RanksHaveNames) {
   EXPECT_EQ(rank_name(grid::RankGrid::single(), 0), "rank 0");
 }
 
-TEST(Layout, DataRanksGoOverExpertsToo) {
+TEST(Layout, ExpertsAreSpreadApartFromTheRest) {
   Layout layout;
-  layout.grid = grid::RankGrid({2, 1, 2, 3, 1});
+  layout.grid = grid::RankGrid({2, 1, 1, 6, 1}, {.tensor = 1, .expert = 4});
   EXPECT_EQ(layout.data_ranks(), 6);
-  std::vector<int> seen;
-  for (int rank = 0; rank < 12; rank += 2) seen.push_back(layout.data_rank(rank));
-  EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4, 5));
-  EXPECT_EQ(layout.data_rank(1), 0) << "tensor-parallel ranks see the same samples";
+  std::vector<int> data, experts;
+  for (int rank = 0; rank < 12; ++rank) {
+    data.push_back(layout.data_rank(rank));
+    experts.push_back(layout.expert_place(rank).rank);
+    EXPECT_EQ(layout.expert_place(rank).members(), 4);
+  }
+  EXPECT_THAT(data, ElementsAre(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5));
+  EXPECT_THAT(experts, ElementsAre(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3));
+  EXPECT_EQ(rank_name(layout.grid, 7), "rank 7 (tp 1, dp 3, ep 3)");
+
+  layout.grid = grid::RankGrid({2, 1, 1, 6, 1}, {.tensor = 0, .expert = 3});
+  const parallel::ExpertPlace place = layout.expert_place(9);
+  EXPECT_EQ(place.tensor_rank, 1);
+  EXPECT_EQ(place.rank, 1);
+  EXPECT_EQ(place.member(), 3);
+  EXPECT_THAT(message_of([] {
+                grid::RankGrid({2, 1, 1, 6, 1}, {.tensor = 1, .expert = 5});
+              }),
+              HasSubstr("must divide the 12 ranks"));
 }
 
 }  // namespace

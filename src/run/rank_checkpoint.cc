@@ -40,14 +40,20 @@ std::vector<TensorSpec> canonical_tensors(const TrainingOptions& options) {
 struct StateSet {
   std::string prefix;
   std::function<TensorView(nn::ParamId)> tensor;
+  std::function<bool(const std::string& name, const Shape& shape)> has;  // a canonical tensor
 };
 
 std::vector<StateSet> state_sets(TrainingRank& rank) {
-  std::vector<StateSet> sets{{"master/", [&rank](nn::ParamId id) { return rank.parameters().master(id); }}};
+  std::vector<StateSet> sets{{"master/", [&rank](nn::ParamId id) { return rank.parameters().master(id); },
+                              [](const std::string&, const Shape&) { return true; }}};
   const auto& moments = rank.optimizer().moment_names();
-  for (std::size_t m = 0; m < moments.size(); ++m)
-    sets.push_back({moments[m] + "/",
-                    [&rank, m](nn::ParamId id) { return rank.optimizer().moment(static_cast<int>(m), id); }});
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    const int m = static_cast<int>(i);
+    sets.push_back({moments[i] + "/", [&rank, m](nn::ParamId id) { return rank.optimizer().moment(m, id); },
+                    [&rank, m](const std::string& name, const Shape& shape) {
+                      return rank.optimizer().has_moment(m, name, shape);
+                    }});
+  }
   return sets;
 }
 
@@ -60,17 +66,12 @@ class RankSnapshot final : public ckpt::Snapshot {
         family_(hf::choose_family(gpt_.config)),
         files_(files) {
     files_.push_back({"config.json", hf::write_config(gpt_, family_, type_, special)});
-    auto& sets = sets_;
-    const auto& moments = rank.optimizer().moment_names();
-    sets.resize(1 + moments.size());
-    sets[0].first = "master/";
-    for (std::size_t m = 0; m < moments.size(); ++m) sets[m + 1].first = moments[m] + "/";
-    for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
-      const nn::ParamId id{static_cast<int>(p)};
-      sets[0].second.push_back(copy_to_host(rank.machine(), rank.parameters().master(id)));
-      for (std::size_t m = 0; m < moments.size(); ++m)
-        sets[m + 1].second.push_back(
-            copy_to_host(rank.machine(), rank.optimizer().moment(static_cast<int>(m), id)));
+    for (const StateSet& set : state_sets(rank)) {
+      auto& tensors = sets_.emplace_back(set.prefix, std::vector<HostCopy>()).second;
+      for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
+        const TensorView tensor = set.tensor({static_cast<int>(p)});
+        tensors.push_back(tensor ? copy_to_host(rank.machine(), tensor) : HostCopy());
+      }
     }
   }
 
@@ -89,15 +90,15 @@ class RankSnapshot final : public ckpt::Snapshot {
     std::vector<ckpt::TensorEntry> entries;
     for (const auto& [prefix, tensors] : sets_)
       for (const auto& [name, place] : index_.places())
-        entries.push_back(
-            ckpt::entry_of({prefix + name, tensors[place.parameter.index].view.dtype, place.shape}));
+        if (const TensorView& view = tensors[place.parameter.index].view; view)
+          entries.push_back(ckpt::entry_of({prefix + name, view.dtype, place.shape}));
     return entries;
   }
   void write_state(ckpt::ShardedWriter& writer) override {
     for (const auto& [prefix, tensors] : sets_)
       for (const auto& [name, place] : index_.places())
-        writer.write(prefix + name,
-                     CanonicalIndex::in(place, tensors[place.parameter.index].view).reshape(place.shape));
+        if (const TensorView& view = tensors[place.parameter.index].view; view)
+          writer.write(prefix + name, CanonicalIndex::in(place, view).reshape(place.shape));
   }
 
  private:
@@ -176,7 +177,8 @@ std::vector<TensorSpec> state_tensors(TrainingRank& rank) {
   std::vector<TensorSpec> all;
   const auto canonical = canonical_tensors(rank.options());
   for (const StateSet& set : state_sets(rank))
-    for (const TensorSpec& spec : canonical) all.push_back({set.prefix + spec.name, spec.dtype, spec.shape});
+    for (const TensorSpec& spec : canonical)
+      if (set.has(spec.name, spec.shape)) all.push_back({set.prefix + spec.name, spec.dtype, spec.shape});
   return all;
 }
 

@@ -24,6 +24,7 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
   model::ChunkOptions chunk;
   chunk.place = {parallel.coordinate(parallel::Axis::kTensor), parallel.degree(parallel::Axis::kTensor),
                  o.layout.sequence_parallel};
+  chunk.experts = o.layout.expert_place(parallel.rank());
   chunk.first_layer = placed.first_layer;
   chunk.layers = placed.layers;
   chunk.embedding = placed.embedding;
@@ -58,10 +59,11 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
   return {name, DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
 
-// Of the whole model, where a rank holds but some of its layers.
+// Of the whole model, where a rank holds but some of its layers or experts.
 std::vector<optim::CanonicalTensor> canonical_tensors(const TrainingOptions& o) {
   std::vector<optim::CanonicalTensor> tensors;
-  if (o.layout.grid.degree(parallel::Axis::kPipeline) == 1) return tensors;
+  if (o.layout.grid.degree(parallel::Axis::kPipeline) == 1 && o.layout.expert_place(0).size == 1)
+    return tensors;
   model::ChunkOptions whole;
   whole.layers = o.model.config.num_layers;
   whole.precision = o.precision;

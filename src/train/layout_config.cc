@@ -79,8 +79,15 @@ void declare(Section<LayoutConfig>& s) {
                                     sizes ? (*sizes)[0] * (*sizes)[1] : 0, c.context_parallel_size);
              });
   s.field("expert_model_parallel_size", &C::expert_model_parallel_size)
-      .check([](const std::int64_t& n) { return n == 1 ? "" : "1: experts are not split over ranks yet"; })
-      .help("Ranks that share the experts. Not built yet: 1.");
+      .range(1, kMaxRanks)
+      .help(
+          "Groups of ranks among which the experts of a layer are dealt out. They are ranks that other axes "
+          "have "
+          "already: this changes no number of ranks.");
+  s.field("expert_tensor_parallel_size", &C::expert_tensor_parallel_size)
+      .range(1, kMaxRanks)
+      .derived("tensor_model_parallel_size")
+      .help("Ranks that share every expert: each holds some of its columns.");
   s.field("sequence_parallel", &C::sequence_parallel)
       .help(
           "Between the matrices of a layer, split tokens over the tensor-parallel ranks: less memory, the "

@@ -22,6 +22,7 @@ struct LayoutConfig {  // model.*
   ContextCommunication cp_comm_type = ContextCommunication::kP2p;
   std::optional<std::vector<std::int64_t>> hierarchical_context_parallel_sizes;
   std::int64_t expert_model_parallel_size = 1;
+  std::optional<std::int64_t> expert_tensor_parallel_size;  // null: tensor_model_parallel_size
   bool sequence_parallel = false;
   std::optional<std::int64_t> virtual_pipeline_model_parallel_size;  // chunks per stage
   std::optional<std::string> pipeline_schedule;                      // of schedule::schedule_names()

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -90,10 +91,6 @@ void check_context(const RunConfig& config, const run::Layout& layout, Problems&
   const LayoutConfig& l = config.layout;
   if (l.context_parallel_size == 1) return;
   const auto& m = config.model;
-  problems.unless(!m.moe.num_moe_experts,
-                  "context_parallel_size {} with num_moe_experts: the router's losses pool whole sequences, "
-                  "of which a rank would have a part; use context_parallel_size 1",
-                  l.context_parallel_size);
   const auto tp = static_cast<int>(l.tensor_model_parallel_size);
   if (m.num_attention_heads < tp) return;
   problems.of([&] {
@@ -105,13 +102,42 @@ void check_context(const RunConfig& config, const run::Layout& layout, Problems&
   });
 }
 
+// The experts of a layer are spread over the ranks of a pipeline stage, whatever these are for other layers.
+grid::ExpertDegrees expert_degrees(const RunConfig& config, std::int64_t stage_ranks, Problems& problems) {
+  const LayoutConfig& l = config.layout;
+  const auto& m = config.model;
+  const std::int64_t ep = l.expert_model_parallel_size,
+                     etp = l.expert_tensor_parallel_size.value_or(l.tensor_model_parallel_size);
+  if (!m.moe.num_moe_experts) {
+    problems.unless(
+        ep == 1 && !l.expert_tensor_parallel_size,
+        "expert_model_parallel_size and expert_tensor_parallel_size count only with num_moe_experts");
+    return {};
+  }
+  problems.of([&] {
+    parallel::check_experts({0, static_cast<int>(ep), 0, static_cast<int>(etp)}, *m.moe.num_moe_experts,
+                            m.moe_ffn_size());
+  });
+  if (stage_ranks % (ep * etp) == 0) return {static_cast<int>(etp), static_cast<int>(ep)};
+  problems.unless(
+      false,
+      "expert_tensor_parallel_size {} x expert_model_parallel_size {} = {} must divide the {} ranks of a "
+      "pipeline stage (tensor x context x data): the nearest are {}",
+      etp, ep, etp * ep, stage_ranks, nearest_divisors(stage_ranks, etp * ep));
+  return {};
+}
+
 }  // namespace
 
 int ranks_of(const RunConfig& config) {
   const LayoutConfig& l = config.layout;
-  if (!config.trainer.devices && !config.trainer.num_nodes)
-    return static_cast<int>(l.tensor_model_parallel_size * l.pipeline_model_parallel_size *
-                            l.context_parallel_size);
+  if (!config.trainer.devices && !config.trainer.num_nodes) {
+    const std::int64_t dense = l.tensor_model_parallel_size * l.context_parallel_size,
+                       experts = l.expert_model_parallel_size *
+                                 l.expert_tensor_parallel_size.value_or(l.tensor_model_parallel_size);
+    return static_cast<int>(l.pipeline_model_parallel_size *
+                            (config.model.moe.num_moe_experts ? std::lcm(dense, experts) : dense));
+  }
   return static_cast<int>(config.trainer.devices.value_or(1) * config.trainer.num_nodes.value_or(1));
 }
 
@@ -135,7 +161,8 @@ run::Layout plan_layout(const RunConfig& config) {
     layout.context_neighbours = static_cast<int>(l.hierarchical_context_parallel_sizes->front());
   const std::int64_t dp = std::max<std::int64_t>(1, ranks / model);
   layout.grid = grid::RankGrid(
-      {static_cast<int>(tp), static_cast<int>(cp), 1, static_cast<int>(dp), static_cast<int>(pp)});
+      {static_cast<int>(tp), static_cast<int>(cp), 1, static_cast<int>(dp), static_cast<int>(pp)},
+      expert_degrees(config, tp * cp * dp, problems));
   check_context(config, layout, problems);
   layout.sequence_parallel = l.sequence_parallel && tp > 1;
   layout.chunks = static_cast<int>(l.virtual_pipeline_model_parallel_size.value_or(0));
@@ -172,6 +199,9 @@ std::string layout_text(const run::Layout& layout) {
   if (degree(Axis::kContext) > 1)
     out += fmt::format(" CP{} {}", degree(Axis::kContext), parallel::name_of(layout.context_kind));
   out += fmt::format(" DP{}", degree(Axis::kData));
+  const parallel::ExpertPlace experts = layout.expert_place(0);
+  if (experts.size > 1) out += fmt::format(" EP{}", experts.size);
+  if (experts.tensor_size != degree(Axis::kTensor)) out += fmt::format(" ETP{}", experts.tensor_size);
   if (layout.zero_stage > 0) out += fmt::format(" ZeRO-{}", layout.zero_stage);
   if (degree(Axis::kPipeline) > 1) out += ", " + layout.schedule;
   return out;

@@ -15,7 +15,7 @@ int ranks_of(const RunConfig& config);
 // choices.
 run::Layout plan_layout(const RunConfig& config);
 
-// "4 ranks = TP2 SP PP2 VPP2 DP1 ZeRO-1, interleaved": for people.
+// "4 ranks = TP2 SP PP2 VPP2 DP1 EP2 ZeRO-1, interleaved": for people.
 std::string layout_text(const run::Layout& layout);
 
 }  // namespace stoa::train

@@ -80,7 +80,8 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   o.evaluation = config.trainer.val_check_interval > 0;
   // Samples are drawn at validations, by ranks that hold the whole model.
   const bool whole = layout.grid.degree(grid::Axis::kTensor) == 1 &&
-                     layout.grid.degree(grid::Axis::kPipeline) == 1 && layout.zero_stage < 3;
+                     layout.grid.degree(grid::Axis::kPipeline) == 1 && !layout.expert_place(0).split() &&
+                     layout.zero_stage < 3;
   if (o.evaluation && whole && !config.trainer.sample_prompts.empty()) o.sample_context = o.length;
   return plan;
 }

@@ -235,6 +235,63 @@ TEST_F(Ranks, ProcessesAreTheSameRunAsThreads) {
   }
 }
 
+// Experts over replicas, in parts, over ranks that share the other layers; their state in shards of their
+// own.
+TEST_F(Ranks, ExpertsOverRanksAreTheSameRun) {
+  const Arguments model{"model.num_moe_experts=4",
+                        "model.moe_ffn_hidden_size=48",
+                        "model.moe_shared_expert_intermediate_size=32",
+                        "model.moe_aux_loss_coeff=0.01",
+                        "model.moe_z_loss_coeff=0.001",
+                        "model.bias=none",
+                        "model.activation=swiglu",
+                        "model.hidden_dropout=0.1",
+                        "trainer.num_threads=1"};
+  const std::vector<TestLayout> spread{
+      {"e-one", {}},
+      {"e-ep2", {"--ranks", "2", "model.expert_model_parallel_size=2"}},
+      {"e-etp2", {"--ranks", "2", "model.expert_tensor_parallel_size=2", "model.zero_stage=1"}},
+      {"e-tp2-ep2",
+       {"--ranks", "2", "model.tensor_model_parallel_size=2", "model.sequence_parallel=true",
+        "model.expert_tensor_parallel_size=1", "model.expert_model_parallel_size=2"}},
+      {"e-dp4-ep2-zero3",
+       {"--ranks", "4", "model.expert_model_parallel_size=2", "model.zero_stage=3",
+        "model.optim.overlap_grad_sync=true"}},
+      {"e-pp2-ep2",
+       {"--ranks", "4", "model.pipeline_model_parallel_size=2", "model.expert_model_parallel_size=2"}}};
+  for (const auto& layout : spread)
+    stoa_ok(train(
+        std::string(layout.name) + "-new",
+        layout.arguments + model + Arguments{"trainer.max_steps=0", "model.optim.sched.warmup_steps=0"}));
+  for (const auto& layout : spread)
+    expect_equal_files("e-one-new", std::string(layout.name) + "-new", "step-0000000");
+  const Arguments more =
+      model + Arguments{"trainer.max_steps=6", "trainer.val_check_interval=3", "trainer.limit_val_batches=2",
+                        "exp_manager.checkpoint_callback_params.save_top_k=-1"};
+  for (const auto& layout : spread) stoa_ok(train(layout.name, layout.arguments + more));
+  for (const auto& layout : spread) expect_near_runs("e-one", layout.name, 2e-5);
+  if (have_mpi()) {
+    const Outcome outcome = mpi(2, train("e-mpi", spread[1].arguments + more)).wait();
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.text();
+    expect_same("e-mpi", "e-ep2");
+    expect_equal_files("e-mpi", "e-ep2", "step-0000006");
+  }
+  for (std::size_t i = 0; i < spread.size(); ++i) {
+    const std::string from = spread[i].name;
+    fs::remove_all(path(from) / "checkpoints/step-0000006");
+    fs::remove(path(from) / "checkpoints/latest");
+    const Outcome outcome = stoa_ok(train(from, spread[(i + 1) % spread.size()].arguments + more));
+    EXPECT_THAT(outcome.err, HasSubstr("RESUMED step-3 (verified)")) << from;
+    expect_near_runs("e-one", from, 2e-5);
+  }
+  const Outcome refused =
+      stoa(train("e-none", model + Arguments{"--ranks", "2", "model.expert_model_parallel_size=3"}));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("must divide num_moe_experts 4: the nearest are 2 and 4"));
+  EXPECT_THAT(stoa(train("e-none", {"--ranks", "2", "model.expert_model_parallel_size=2"})).err,
+              HasSubstr("count only with num_moe_experts"));
+}
+
 TEST_F(Ranks, AKilledProcessEndsTheJobAndAnotherLayoutGoesOn) {
   if (!have_mpi()) GTEST_SKIP() << "there is no mpirun here";
   const Arguments more{"trainer.max_steps=100000", "trainer.num_threads=1",

@@ -1,8 +1,9 @@
-// Layers with experts in every layout that does not split the experts themselves. What the router's losses
-// pool is a sequence, so they too are the same in every layout.
+// Layers with experts in every layout, whole or spread over ranks. What the router's losses pool is a
+// sequence, so they too are the same in every layout.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "layout_run.h"
 
 namespace stoa::layouts {
@@ -57,6 +58,174 @@ TEST(Experts, ReplicasAgreeToRoundingAndStagesBitForBit) {
     layout.zero_stage = stage;
     EXPECT_THAT(differences(two, run_layout(experts(), layout), 0), IsEmpty()) << "stage " << stage;
   }
+}
+
+struct Spread {
+  int tensor = 1;
+  bool sequence = false;
+  int context = 1, data = 1, pipeline = 1;
+  grid::ExpertDegrees experts = {};  // parts of an expert, groups of experts
+  const char* schedule = "1f1b";
+  int chunks = 0;
+  parallel::ContextKind kind = parallel::ContextKind::kAllGather;
+
+  run::Layout layout(int zero_stage = 0) const {
+    run::Layout layout;
+    layout.grid = grid::RankGrid({tensor, context, 1, data, pipeline}, experts);
+    layout.sequence_parallel = sequence;
+    layout.context_kind = kind;
+    layout.schedule = schedule;
+    layout.chunks = chunks;
+    layout.zero_stage = zero_stage;
+    layout.bucket_bytes = 20000;
+    return layout;
+  }
+};
+
+void PrintTo(const Spread& row, std::ostream* out) {
+  *out << "tp " << row.tensor << (row.sequence ? " sequence parallel" : "") << ", cp " << row.context
+       << ", dp " << row.data << ", pp " << row.pipeline << ", etp " << row.experts.tensor << ", ep "
+       << row.experts.expert << " " << row.schedule;
+}
+
+void expect_same_run(const TestRun& run, const std::vector<Spread>& rows) {
+  const RunResult one = run_layout(run, data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  for (const Spread& row : rows) {
+    SCOPED_TRACE(testing::PrintToString(row));
+    EXPECT_THAT(differences(one, run_layout(run, row.layout()), 1e-9), IsEmpty());
+  }
+}
+
+TEST(ExpertParallel, OverReplicas) {
+  TestRun run = experts();
+  run.steps = 20;
+  expect_same_run(run, {{.data = 2, .experts = {1, 2}}, {.data = 2, .experts = {2, 1}}});
+  run.steps = 4;
+  expect_same_run(run, {{.data = 4, .experts = {1, 2}},
+                        {.data = 4, .experts = {1, 4}},
+                        {.data = 4, .experts = {2, 2}},
+                        {.data = 4, .experts = {4, 1}},
+                        {.data = 2, .pipeline = 2, .experts = {1, 2}}});
+}
+
+TEST(ExpertParallel, OverTensorRanksWithAndWithoutSequenceParallelism) {
+  TestRun run = experts();
+  run.steps = 4;
+  for (const bool sequence : {false, true})
+    expect_same_run(run, {{.tensor = 2, .sequence = sequence},
+                          {.tensor = 2, .sequence = sequence, .experts = {1, 1}},
+                          {.tensor = 2, .sequence = sequence, .experts = {1, 2}},
+                          {.tensor = 4, .sequence = sequence, .experts = {2, 2}},
+                          {.tensor = 2, .sequence = sequence, .data = 2, .experts = {2, 2}},
+                          {.tensor = 2, .sequence = sequence, .data = 2, .experts = {1, 4}}});
+  run.config.encoder_seq_length = 13;  // 13 tokens on 2 and 4 ranks
+  expect_same_run(run, {{.tensor = 2, .experts = {1, 2}}, {.tensor = 4, .experts = {1, 4}}});
+}
+
+// The sequences whose assignments the balance loss counts are spread over ranks of both axes.
+TEST(ExpertParallel, BesideContextParallelism) {
+  TestRun run = experts();
+  run.steps = 4;
+  run.micro_batch = 2;
+  run.packed = true;
+  expect_same_run(run, {{.context = 2},
+                        {.context = 2, .experts = {1, 2}},
+                        {.context = 2, .data = 2, .experts = {1, 4}},
+                        {.context = 2, .experts = {1, 2}, .kind = parallel::ContextKind::kAllToAll},
+                        {.tensor = 2, .sequence = true, .context = 3, .experts = {1, 2}},
+                        {.tensor = 2, .context = 2, .data = 2, .experts = {2, 4}}});
+}
+
+TEST(ExpertParallel, SigmoidScoresInGroupsBalancedByABias) {
+  TestRun run = experts();
+  run.steps = 4;
+  auto& moe = run.config.moe;
+  moe.num_moe_experts = 8;
+  moe.moe_router_topk = 3;
+  moe.moe_router_score_function = model::RouterScoreFunction::kSigmoid;
+  moe.moe_router_num_groups = 4;
+  moe.moe_router_group_topk = 2;
+  moe.moe_router_topk_scaling_factor = 1.5;
+  moe.moe_router_enable_expert_bias = true;  // counts of a step's global batch move the choices of the next
+  moe.moe_router_bias_update_rate = 0.05;
+  moe.moe_ffn_hidden_size = 11;  // parts of 4, 4, 3
+  expect_same_run(run, {{.data = 4, .experts = {1, 4}},
+                        {.tensor = 3, .sequence = true},
+                        {.tensor = 3, .data = 2, .experts = {3, 2}}});
+}
+
+TEST(ExpertParallel, RanksToWhichNobodySends) {
+  TestRun run = experts();
+  run.steps = 3;
+  run.config.encoder_seq_length = 2;
+  run.config.moe.num_moe_experts = 16;
+  run.config.moe.moe_router_topk = 1;
+  run.config.moe.moe_shared_expert_intermediate_size.reset();
+  expect_same_run(run, {{.data = 4, .experts = {1, 4}}, {.tensor = 2, .data = 2, .experts = {1, 4}}});
+}
+
+TEST(ExpertParallel, SchedulesRecomputationAndStagesChangeNoBit) {
+  TestRun run = experts();
+  run.steps = 4;
+  for (const Spread& row : {Spread{.data = 4, .experts = {1, 2}}, Spread{.data = 2, .experts = {2, 1}},
+                            Spread{.tensor = 2, .sequence = true, .data = 2, .experts = {1, 2}}}) {
+    SCOPED_TRACE(testing::PrintToString(row));
+    run.rows = 8;
+    run.config.recompute = {};
+    const RunResult plain = run_layout(run, row.layout());
+    ASSERT_THAT(plain.faults, IsEmpty());
+    for (const int stage : {1, 2, 3}) {
+      EXPECT_THAT(differences(plain, run_layout(run, row.layout(stage)), 0), IsEmpty()) << "stage " << stage;
+      run::Layout overlapped = row.layout(stage);
+      overlapped.overlap_grad_reduce = true;
+      EXPECT_THAT(differences(plain, run_layout(run, overlapped), 0), IsEmpty()) << "stage " << stage;
+    }
+    for (const auto& [schedule, chunks] :
+         {std::pair{"interleaved", 2}, std::pair{"zb-v", 2}, std::pair{"zb-h1", 0}}) {
+      Spread other = row;
+      other.pipeline = 2;
+      other.schedule = schedule;
+      other.chunks = chunks;
+      EXPECT_THAT(differences(plain, run_layout(run, other.layout(1)), 0), IsEmpty()) << schedule;
+    }
+    for (const auto granularity :
+         {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
+      run.config.recompute = {granularity, {}, {}};
+      EXPECT_THAT(differences(plain, run_layout(run, row.layout()), 0), IsEmpty());
+      Spread split = row;
+      split.pipeline = 2;
+      split.schedule = "zb-h1";
+      EXPECT_THAT(differences(plain, run_layout(run, split.layout(2)), 0), IsEmpty());
+    }
+  }
+}
+
+TEST(ExpertParallel, EveryAxisAtOnce) {
+  TestRun run = experts();
+  run.rows = 8;
+  run.steps = 20;
+  const Spread all{.tensor = 2,
+                   .sequence = true,
+                   .context = 2,
+                   .data = 2,
+                   .pipeline = 2,
+                   .experts = {1, 2},
+                   .schedule = "interleaved",
+                   .chunks = 2};
+  const RunResult one = run_layout(run, data_parallel(1));
+  EXPECT_THAT(differences(one, run_layout(run, all.layout(1)), 1e-9), IsEmpty());
+  Spread parts = all;
+  parts.experts = {2, 4};
+  EXPECT_THAT(differences(one, run_layout(run, parts.layout(1)), 1e-9), IsEmpty());
+}
+
+TEST(ExpertParallel, WhatCannotBeSpreadIsRefused) {
+  EXPECT_THROW(run_layout(experts(), (Spread{.data = 3, .experts = {1, 3}}).layout()), ConfigError);  // of 4
+  EXPECT_THROW((Spread{.data = 2, .experts = {1, 4}}).layout(), ConfigError);
+  TestRun run = experts();
+  run.config.moe.moe_ffn_hidden_size = 1;
+  EXPECT_THROW(run_layout(run, (Spread{.data = 2, .experts = {2, 1}}).layout()), ConfigError);
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ std::vector<parallel::ParallelContext> checked_contexts(comm::ThreadWorld& world
 run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
   run::TrainingOptions o;
   o.model = model::resolve_gpt(run.config);
+  o.optim.name = run.optimizer;
   o.optim.eps = 1e-3;  // small gradients must not become signs
   o.precision = {run.type, run.type};
   o.micro_batch = run.micro_batch;
@@ -222,7 +223,7 @@ TestRun tiny_run() {
 
 run::Layout layout_of(int tensor, int context, int expert, int data, int pipeline) {
   run::Layout layout;
-  layout.grid = grid::RankGrid({tensor, context, expert, data, pipeline});
+  layout.grid = grid::RankGrid({tensor, context, 1, data, pipeline}, {0, expert});
   return layout;
 }
 

@@ -20,6 +20,7 @@ struct TestRun {
   std::int64_t micro_batch = 1;
   std::int64_t steps = 20;
   double max_norm = 0.5;  // some steps are clipped
+  optim::OptimizerKind optimizer = optim::OptimizerKind::kAdamW;
   DType type = DType::kF64;
   bool packed = false;
   bool full_rows = false;  // kind bert: every token is real and to be predicted, as memory is planned for
@@ -54,7 +55,7 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout);
 // bit); empty when nowhere. `norms`: compare these too.
 std::vector<std::string> differences(const RunResult& reference, const RunResult& other, double tolerance);
 
-// "tp 1, cp 1, ep 1, dp 2, pp 4".
+// "tp 1, cp 1, ep 1, dp 2, pp 4"; experts over cp x dp ranks.
 run::Layout layout_of(int tensor, int context, int expert, int data, int pipeline);
 inline run::Layout data_parallel(int data) { return layout_of(1, 1, 1, data, 1); }
 inline run::Layout pipeline(int ranks, std::string schedule = "1f1b", int chunks = 0) {

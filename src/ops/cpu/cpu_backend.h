@@ -52,6 +52,9 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const SumSquares& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;
+  void execute(const MuonMomentum& op, Resources resources) override;
+  void execute(const Combine& op, Resources resources) override;
+  void execute(const MuonUpdate& op, Resources resources) override;
   // moe.cc
   void execute(const RouterForward& op, Resources resources) override;
   void execute(const RouterBackward& op, Resources resources) override;
@@ -65,7 +68,8 @@ class CpuBackend final : public ReferenceBackend {
   std::size_t workspace_bytes(const GroupedLinearForward& op) const override;
   std::size_t workspace_bytes(const GroupedLinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const GroupedLinearBackwardWeight& op) const override;
-  // GroupByExpert, SumLosses, BeginStep, PrepareUpdate: a few scalars; the reference serves.
+  // CountAssignments, GroupByExpert, GroupArrivals, ExpertBiasUpdate, SumLosses, BeginStep, PrepareUpdate: a
+  // few scalars; UnitNorm: its sum; the reference serves.
   using ReferenceBackend::execute;
   using ReferenceBackend::workspace_bytes;
 

@@ -38,9 +38,23 @@ struct Plan {
   std::size_t shared_b, shared_a, sums, worker_a, worker_b, worker_sums, per_worker, total;
 };
 
-Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers) {
+const ProductKernels& product_kernels(const Gemm& g, const MatrixKernels& kernels) {
+  return kernels.bf16 && g.a.matrix.dtype == DType::kBF16 ? *kernels.bf16 : kernels.vectors->floats;
+}
+
+std::int64_t units_of(std::int64_t reduction, const ProductKernels& k) {
+  return round_up(std::max<std::int64_t>(1, ceil_div(reduction, k.pairs ? 2 : 1)), k.group);
+}
+
+// Panels of A that a worker packs at a time.
+std::int64_t panels_at_once(std::int64_t slice_units, const ProductKernels& k) {
+  return std::clamp<std::int64_t>(k.packed_bytes / (slice_units * 4), k.rows, k.most_rows) / k.rows;
+}
+
+// `any_rows`: with room for products of fewer rows, as long as those have B packed ahead too.
+Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_rows = false) {
   Plan p{};
-  p.kernels = kernels.bf16 && g.a.matrix.dtype == DType::kBF16 ? kernels.bf16 : &kernels.vectors->floats;
+  p.kernels = &product_kernels(g, kernels);
   const ProductKernels& k = *p.kernels;
   p.m = g.a.rows();
   p.n = g.b.rows();
@@ -49,7 +63,7 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers) {
   if (p.stream) return p;
 
   const std::int64_t per_unit = k.pairs ? 2 : 1;
-  const std::int64_t units = round_up(std::max<std::int64_t>(1, ceil_div(p.r, per_unit)), k.group);
+  const std::int64_t units = units_of(p.r, k);
   p.slices = ceil_div(units, kReductionUnits);
   p.slice_units = round_up(ceil_div(units, p.slices), 16);
   p.slices = ceil_div(units, p.slice_units);
@@ -65,10 +79,9 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers) {
         ceil_div(column_panels, std::max<std::int64_t>(1, kSharedBytes / panel_bytes));
     p.shared_columns = ceil_div(column_panels, groups) * k.columns;
     const std::int64_t row_panels = ceil_div(p.m, k.rows);
-    const std::int64_t fit =
-        std::clamp<std::int64_t>(k.packed_bytes / (p.slice_units * 4), k.rows, k.most_rows) / k.rows;
+    const std::int64_t fit = panels_at_once(p.slice_units, k);
     p.row_blocks = std::min(row_panels, round_up(ceil_div(row_panels, fit), workers));
-    p.block_rows = ceil_div(row_panels, p.row_blocks) * k.rows;
+    p.block_rows = (any_rows ? std::min(row_panels, fit) : ceil_div(row_panels, p.row_blocks)) * k.rows;
     p.column_blocks = std::clamp<std::int64_t>(ceil_div(kTasksPerWorker * workers, p.row_blocks), 1,
                                                p.shared_columns / k.columns);
   } else {
@@ -281,6 +294,42 @@ MatrixKernels matrix_kernels(InstructionSet isa) {
 std::size_t workspace_bytes(const Gemm& gemm, const MatrixKernels& kernels, int workers) {
   if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
   return plan_of(gemm, kernels, workers).total;
+}
+
+std::size_t workspace_bytes_of_any_rows(const Gemm& gemm, const MatrixKernels& kernels, int workers) {
+  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
+  std::size_t most = plan_of(gemm, kernels, workers, true).total;
+  if (gemm.a.rows() > kFewRows) {
+    Gemm few = gemm;
+    few.a.matrix = gemm.a.matrix.slice(0, kFewRows);
+    few.out = gemm.out.slice(0, kFewRows);
+    most = std::max(most, plan_of(few, kernels, workers).total);
+  }
+  return most;
+}
+
+// Every part of the workspace for itself as large as plan_of() makes it for any reduction: a slice has at
+// most kReductionUnits units, and at least half as many where there are several.
+std::size_t workspace_bytes_of_any_reduction(const Gemm& gemm, const MatrixKernels& kernels, int workers) {
+  if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
+  const ProductKernels& k = product_kernels(gemm, kernels);
+  const std::int64_t units = units_of(gemm.a.reduction(), k), slice = std::min(units, kReductionUnits),
+                     rows = round_up(gemm.a.rows(), k.rows), columns = round_up(gemm.b.rows(), k.columns);
+  std::int64_t sums = 0, shared = 0, worker = rows * k.columns * 4;
+  if (gemm.a.rows() > kFewRows) {
+    shared = std::min(slice * 4 * columns, std::max(kSharedBytes, slice * 4 * k.columns));
+    worker = std::min<std::int64_t>(rows, k.most_rows) * k.columns * 4 +
+             std::min(slice * 4 * rows, std::max<std::int64_t>(k.packed_bytes, slice * 4 * k.rows));
+    if (units > kReductionUnits)
+      sums = rows * 4 *
+             std::min(columns, std::max<std::int64_t>(k.columns, kSharedBytes / (kReductionUnits * 2)));
+  } else {
+    shared = slice * 4 * rows;
+    worker += std::min<std::int64_t>(slice, round_up(k.block, 16)) * k.columns * 4;
+    if (units > kReductionUnits) sums = rows * 4 * columns;
+  }
+  constexpr std::int64_t kLines = 64 * 2;  // each worker's parts begin on lines of the cache
+  return line_up(shared) + line_up(sums) + line_up(worker + kLines) * static_cast<std::size_t>(workers);
 }
 
 void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void* workspace) {

@@ -238,6 +238,39 @@ TEST_P(GemmTest, EmptyReductionGivesBias) {
              pools);
 }
 
+// What is declared for rows that fall to experts in any way is enough for every number of them, and not much
+// more.
+TEST_P(GemmTest, WorkspaceOfAnyNumberOfRows) {
+  alignas(64) std::byte nowhere[64];  // of products that are not run
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+    return TensorView(nowhere, DType::kBF16, {rows, columns});
+  };
+  const MatrixKernels& kernels = GetParam().kernels;
+  for (const int workers : {1, 2, 7})
+    for (const auto& [n, r] :
+         {std::pair<std::int64_t, std::int64_t>{96, 64}, {1408, 512}, {700, 9000}, {33, 40}})
+      for (const std::int64_t rows : {1, 100, 3000, 6000}) {
+        SCOPED_TRACE(fmt::format("{} workers, {} rows, {} x {}", workers, rows, n, r));
+        const auto forward = [&](std::int64_t m) {
+          return Gemm{{matrix(m, r), false}, {matrix(n, r), false}, {}, matrix(m, n), false};
+        };
+        const auto weight = [&](std::int64_t m) {
+          return Gemm{{matrix(m, n), true}, {matrix(m, r), true}, {}, matrix(n, r), true};
+        };
+        std::size_t most_rows = 0, most_reduction = 0;
+        for (std::int64_t m = 1; m <= rows; ++m) {
+          most_rows = std::max(most_rows, workspace_bytes(forward(m), kernels, workers));
+          most_reduction = std::max(most_reduction, workspace_bytes(weight(m), kernels, workers));
+        }
+        const std::size_t any_rows = workspace_bytes_of_any_rows(forward(rows), kernels, workers),
+                          any_reduction = workspace_bytes_of_any_reduction(weight(rows), kernels, workers);
+        EXPECT_GE(any_rows, most_rows);
+        EXPECT_LE(any_rows, most_rows + most_rows / 2);
+        EXPECT_GE(any_reduction, most_reduction);
+        EXPECT_LE(any_reduction, 2 * most_reduction + 4096);
+      }
+}
+
 TEST_P(GemmTest, ColumnSums) {
   Pools pools;
   std::mt19937 random(11);

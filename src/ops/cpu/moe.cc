@@ -1,6 +1,5 @@
 #include "ops/moe.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "ops/cpu/cpu_backend.h"
@@ -12,19 +11,8 @@
 namespace stoa::ops::cpu {
 namespace {
 
-// Tokens of the router per task: a sequence where its losses count assignments, else some.
+// Tokens of the router per task.
 constexpr std::int64_t kRouterTokens = 64;
-
-// Which rows are whose is not known when memory is laid out: the most that any number of rows of one expert
-// needs.
-template <class MakeOp>
-std::size_t largest_workspace(std::int64_t rows, const MatrixKernels& kernels, int workers,
-                              const MakeOp& make) {
-  std::size_t most = 0;
-  for (std::int64_t n = 1; n <= rows; ++n)
-    most = std::max(most, workspace_bytes(gemm_of(make(n)), kernels, workers));
-  return most;
-}
 
 LinearForward of_rows(const GroupedLinearForward& op, std::int64_t expert, std::int64_t begin,
                       std::int64_t count) {
@@ -63,15 +51,15 @@ void CpuBackend::execute(const RouterForward& op, Resources resources) {
 }
 
 void CpuBackend::execute(const RouterBackward& op, Resources resources) {
-  run_pieces(pool_, op.logits.rows(), op.length > 0 ? op.length : kRouterTokens,
-             [&](std::int64_t begin, std::int64_t end) {
-               RouterBackward piece = op;
-               piece.logits = op.logits.slice(begin, end - begin);
-               piece.experts = op.experts.slice(begin, end - begin);
-               piece.dweights = op.dweights.slice(begin, end - begin);
-               piece.dlogits = op.dlogits.slice(begin, end - begin);
-               ReferenceBackend::execute(piece, resources);
-             });
+  run_pieces(pool_, op.logits.rows(), kRouterTokens, [&](std::int64_t begin, std::int64_t end) {
+    RouterBackward piece = op;
+    piece.sequences.first += begin;
+    piece.logits = op.logits.slice(begin, end - begin);
+    piece.experts = op.experts.slice(begin, end - begin);
+    piece.dweights = op.dweights.slice(begin, end - begin);
+    piece.dlogits = op.dlogits.slice(begin, end - begin);
+    ReferenceBackend::execute(piece, resources);
+  });
 }
 
 void CpuBackend::execute(const GatherRows& op, Resources) {
@@ -148,18 +136,15 @@ void CpuBackend::execute(const GroupedLinearBackwardWeight& op, Resources resour
 
 std::size_t CpuBackend::workspace_bytes(const GroupedLinearForward& op) const {
   if (op.x.dtype == DType::kF64) return 0;
-  return largest_workspace(op.x.rows(), products_, pool_.size(),
-                           [&](std::int64_t n) { return of_rows(op, 0, 0, n); });
+  return workspace_bytes_of_any_rows(gemm_of(of_rows(op, 0, 0, op.x.rows())), products_, pool_.size());
 }
 std::size_t CpuBackend::workspace_bytes(const GroupedLinearBackwardInput& op) const {
   if (op.dy.dtype == DType::kF64) return 0;
-  return largest_workspace(op.dy.rows(), products_, pool_.size(),
-                           [&](std::int64_t n) { return of_rows(op, 0, 0, n); });
+  return workspace_bytes_of_any_rows(gemm_of(of_rows(op, 0, 0, op.dy.rows())), products_, pool_.size());
 }
 std::size_t CpuBackend::workspace_bytes(const GroupedLinearBackwardWeight& op) const {
   if (op.x.dtype == DType::kF64) return 0;
-  return largest_workspace(op.x.rows(), products_, pool_.size(),
-                           [&](std::int64_t n) { return of_rows(op, 0, 0, n); });
+  return workspace_bytes_of_any_reduction(gemm_of(of_rows(op, 0, 0, op.x.rows())), products_, pool_.size());
 }
 
 }  // namespace stoa::ops::cpu

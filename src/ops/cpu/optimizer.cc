@@ -1,4 +1,5 @@
 #include <cmath>
+#include <string_view>
 
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/elementwise_kernels.h"
@@ -12,6 +13,16 @@ namespace {
 constexpr std::int64_t kPiece = 16384;  // elements: five streams of 64 KiB
 
 double slot(const TensorView& state, StepSlot which) { return state.as<double>()[static_cast<int>(which)]; }
+
+// Elements [begin, end) of every tensor of an operation that works element by element.
+template <class Op>
+Op piece_of(Op op, std::int64_t begin, std::int64_t end) {
+  Op::visit(op, [&](const char* name, TensorView& tensor, Access) {
+    if (tensor && std::string_view(name) != "state")
+      tensor = tensor.reshape({tensor.elements()}).slice(begin, end - begin);
+  });
+  return op;
+}
 
 // The state is fp64 by definition; the tensors decide.
 bool is_fp32(const TensorView& master, const TensorView& compute) {
@@ -77,6 +88,25 @@ void CpuBackend::execute(const SgdUpdate& op, Resources resources) {
   const OptimizerKernels& kernels = STOA_KERNELS(isa_, optimizer_kernels);
   run_pieces(pool_, op.master.elements(), kPiece,
              [&](std::int64_t begin, std::int64_t end) { kernels.sgd(args, begin, end); });
+}
+
+// Between the products of Newton-Schulz steps, which take many times as long: the reference's, shared out.
+void CpuBackend::execute(const MuonMomentum& op, Resources resources) {
+  run_pieces(pool_, op.gradient.elements(), kPiece, [&](std::int64_t begin, std::int64_t end) {
+    ReferenceBackend::execute(piece_of(op, begin, end), resources);
+  });
+}
+
+void CpuBackend::execute(const Combine& op, Resources resources) {
+  run_pieces(pool_, op.x.elements(), kPiece, [&](std::int64_t begin, std::int64_t end) {
+    ReferenceBackend::execute(piece_of(op, begin, end), resources);
+  });
+}
+
+void CpuBackend::execute(const MuonUpdate& op, Resources resources) {
+  run_pieces(pool_, op.master.elements(), kPiece, [&](std::int64_t begin, std::int64_t end) {
+    ReferenceBackend::execute(piece_of(op, begin, end), resources);
+  });
 }
 
 }  // namespace stoa::ops::cpu

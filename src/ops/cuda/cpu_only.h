@@ -5,15 +5,16 @@
 
 namespace stoa::ops::cuda {
 
-using CpuOnlyOps = OpList<CopyRows, AttentionMerge, RouterForward, RouterBackward, GroupByExpert, GatherRows,
-                          SumRows, ScaleRows, ScaleRowsBackward, GroupedLinearForward,
-                          GroupedLinearBackwardInput, GroupedLinearBackwardWeight>;
+using CpuOnlyOps = OpList<CopyRows, AttentionMerge, RouterForward, CountAssignments, RouterBackward,
+                          GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
+                          GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight,
+                          ExpertBiasUpdate, MuonMomentum, UnitNorm, Combine, MuonUpdate>;
 
 class CpuOnly : public ForwardOps<CpuOnly, Backend, CpuOnlyOps> {
  public:
   template <class Op>
   void apply(const Op&, Resources) {
-    fail<ConfigError>("{}: experts and context parallelism do not run on a GPU yet: use --backend cpu",
+    fail<ConfigError>("{}: experts, context parallelism and Muon do not run on a GPU yet: use --backend cpu",
                       Op::kName);
   }
   template <class Op>

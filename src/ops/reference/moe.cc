@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "ops/reference/reference_backend.h"
 #include "ops/reference/router.h"
@@ -25,19 +25,23 @@ void ReferenceBackend::execute(const RouterForward& op, Resources) {
   store(weights, op.weights);
 }
 
+void ReferenceBackend::execute(const CountAssignments& op, Resources) {
+  const std::int64_t tokens = op.experts.shape[0], k = op.experts.shape[1], experts = op.counts.shape[1];
+  const auto* ids = op.experts.as<std::int32_t>();
+  Values counts(static_cast<std::size_t>(op.counts.elements()), op.offset);
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t j = 0; j < k; ++j)
+      counts[static_cast<std::size_t>(op.sequences.of(t) * experts + ids[t * k + j])] += op.scale;
+  store(counts, op.counts);
+}
+
 void ReferenceBackend::execute(const RouterBackward& op, Resources) {
   const std::int64_t tokens = op.logits.shape[0], experts = op.logits.shape[1], k = op.experts.shape[1];
-  const Values logits = load(op.logits), dweights = load(op.dweights);
+  const Values logits = load(op.logits), dweights = load(op.dweights), counts = load(op.counts);
   const auto* ids = op.experts.as<std::int32_t>();
   const double seed = op.state ? op.state.as<double>()[static_cast<int>(StepSlot::kLossSeed)] : 0;
-  Values dlogits(logits.size()), scores(static_cast<std::size_t>(experts)), dscores(scores.size()),
-      counts(scores.size());
+  Values dlogits(logits.size()), scores(static_cast<std::size_t>(experts)), dscores(scores.size());
   for (std::int64_t t = 0; t < tokens; ++t) {
-    if (op.balance != 0 && t % op.length == 0) {
-      std::fill(counts.begin(), counts.end(), 0.0);
-      for (std::int64_t a = t * k; a < (t + op.length) * k; ++a)
-        counts[static_cast<std::size_t>(ids[a])] += 1;
-    }
     const double* x = logits.data() + t * experts;
     double* dx = dlogits.data() + t * experts;
     router_scores(op.options.score, x, experts, scores.data());
@@ -46,7 +50,8 @@ void ReferenceBackend::execute(const RouterBackward& op, Resources) {
     if (op.balance != 0) {
       const double factor =
           seed * op.balance * static_cast<double>(experts) / static_cast<double>(k * op.length);
-      balance_backward(op.options.score, scores.data(), counts.data(), factor, experts, dscores.data());
+      balance_backward(op.options.score, scores.data(), counts.data() + op.sequences.of(t) * experts, factor,
+                       experts, dscores.data());
     }
     router_scores_backward(op.options.score, scores.data(), dscores.data(), experts, dx);
     if (op.z != 0) {
@@ -61,21 +66,68 @@ void ReferenceBackend::execute(const RouterBackward& op, Resources) {
 }
 
 void ReferenceBackend::execute(const GroupByExpert& op, Resources) {
-  const std::int64_t rows = op.experts.elements();
+  const std::int64_t assignments = op.experts.elements(), experts = op.expert_count;
+  const std::int64_t members = op.members.members, copies = op.members.copies, self = op.members.self;
+  const std::int64_t each = op.members.experts_each(experts);
   const auto* ids = op.experts.as<std::int32_t>();
+  auto *order = op.order.as<std::int32_t>(), *place = op.place.as<std::int32_t>();
+  // Begin of the rows of every expert of every member.
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(members * each));
+  for (std::int64_t a = 0; a < assignments; ++a) {
+    require<DataError>(ids[a] >= 0 && ids[a] < experts, "assignment {} is to expert {} of {}", a, ids[a],
+                       experts);
+    for (std::int64_t c = 0; c < copies; ++c)
+      ++rows[static_cast<std::size_t>((op.members.first_of(ids[a], experts) + c) * each + ids[a] % each)];
+  }
+  if (op.counts) std::copy(rows.begin(), rows.end(), op.counts.as<std::int32_t>());
+  std::int64_t next = 0;
+  const auto begin_member = [&](std::int64_t member) {
+    for (std::int64_t e = 0; e < each; ++e) next += std::exchange(rows[member * each + e], next);
+  };
+  begin_member(self);
+  for (std::int64_t m = 0; m < members; ++m)
+    if (m != self) begin_member(m);
+  for (std::int64_t a = 0; a < assignments; ++a)
+    for (std::int64_t c = 0; c < copies; ++c) {
+      const std::int64_t row =
+          rows[static_cast<std::size_t>((op.members.first_of(ids[a], experts) + c) * each + ids[a] % each)]++;
+      order[row] = static_cast<std::int32_t>(a * copies + c);
+      place[a * copies + c] = static_cast<std::int32_t>(row);
+      if (op.sorted_experts) op.sorted_experts.as<std::int32_t>()[row] = ids[a];
+    }
+}
+
+void ReferenceBackend::execute(const GroupArrivals& op, Resources) {
+  const std::int64_t members = op.counts.shape[0], each = op.counts.shape[1], most = op.order.shape[0];
+  const auto* counts = op.counts.as<std::int32_t>();
   auto *order = op.order.as<std::int32_t>(), *place = op.place.as<std::int32_t>(),
        *sorted = op.sorted_experts.as<std::int32_t>();
-  for (std::int64_t a = 0; a < rows; ++a)
-    require<DataError>(ids[a] >= 0 && ids[a] < op.expert_count, "assignment {} is to expert {} of {}", a,
-                       ids[a], op.expert_count);
-  std::int64_t row = 0;
-  for (std::int32_t e = 0; e < op.expert_count; ++e)
-    for (std::int64_t a = 0; a < rows; ++a) {
-      if (ids[a] != e) continue;
-      order[row] = static_cast<std::int32_t>(a);
-      place[a] = static_cast<std::int32_t>(row);
-      sorted[row++] = e;
+  std::vector<std::int64_t> arrivals(static_cast<std::size_t>(members * each));  // first of each
+  std::int64_t next = 0;
+  const auto begin_member = [&](std::int64_t member) {
+    for (std::int64_t e = 0; e < each; ++e) {
+      arrivals[static_cast<std::size_t>(member * each + e)] = next;
+      next += counts[member * each + e];
     }
+  };
+  for (std::int64_t m = 0; m < members; ++m)
+    if (m != op.self) begin_member(m);
+  begin_member(op.self);
+  require<InternalError>(next <= most, "{} rows arrive where {} were expected at most", next, most);
+  std::int64_t row = 0;
+  for (std::int64_t e = 0; e < each; ++e)
+    for (std::int64_t m = 0; m < members; ++m) {
+      const std::int64_t first = arrivals[static_cast<std::size_t>(m * each + e)];
+      for (std::int64_t i = first; i < first + counts[m * each + e]; ++i, ++row) {
+        order[row] = static_cast<std::int32_t>(i);
+        place[i] = static_cast<std::int32_t>(row);
+        sorted[row] = static_cast<std::int32_t>(e);
+      }
+    }
+  for (; row < most; ++row) {
+    order[row] = place[row] = static_cast<std::int32_t>(row);
+    sorted[row] = -1;
+  }
 }
 
 void ReferenceBackend::execute(const GatherRows& op, Resources) {

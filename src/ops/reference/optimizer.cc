@@ -132,4 +132,56 @@ void ReferenceBackend::execute(const SgdUpdate& op, Resources) {
   store_master(master, op.master, op.compute);
 }
 
+void ReferenceBackend::execute(const ExpertBiasUpdate& op, Resources) {
+  if (State(op.state)[StepSlot::kFoundInf] != 0) return;
+  const Values excess = load(op.excess);
+  Values bias = load(op.bias);
+  for (std::size_t e = 0; e < bias.size(); ++e)
+    bias[e] -= excess[e] > 0 ? op.rate : excess[e] < 0 ? -op.rate : 0;
+  store(bias, op.bias);
+}
+
+void ReferenceBackend::execute(const MuonMomentum& op, Resources) {
+  const State state(op.state);
+  if (state[StepSlot::kFoundInf] != 0) return;
+  const double factor = state[StepSlot::kGradFactor];
+  const Values gradient = load(op.gradient);
+  Values momentum = load(op.momentum), direction(momentum.size());
+  for (std::size_t i = 0; i < momentum.size(); ++i) {
+    const double g = gradient[i] * factor;
+    momentum[i] = op.factor * momentum[i] + (1 - op.factor) * g;
+    direction[i] = op.nesterov ? op.factor * momentum[i] + (1 - op.factor) * g : momentum[i];
+  }
+  store(momentum, op.momentum);
+  store(direction, op.direction);
+}
+
+void ReferenceBackend::execute(const UnitNorm& op, Resources) {
+  Values x = load(op.x);
+  double squares = 0;
+  for (const double value : x) squares += value * value;
+  const double scale = 1 / std::max(std::sqrt(squares), UnitNorm::kLeast);
+  for (double& value : x) value *= scale;
+  store(x, op.y);
+}
+
+void ReferenceBackend::execute(const Combine& op, Resources) {
+  const Values x = load(op.x);
+  Values y = load(op.y);
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = op.a * x[i] + op.b * y[i];
+  store(y, op.y);
+}
+
+void ReferenceBackend::execute(const MuonUpdate& op, Resources) {
+  const State state(op.state);
+  if (state[StepSlot::kFoundInf] != 0) return;
+  const double rate = state[StepSlot::kLearningRate],
+               keep = 1 - rate * state[StepSlot::kWeightDecay] * op.decay_factor;
+  const Values direction = load(op.direction);
+  Values master = load(op.master);
+  for (std::size_t i = 0; i < master.size(); ++i)
+    master[i] = keep * master[i] - rate * op.scale * direction[i];
+  store_master(master, op.master, op.compute);
+}
+
 }  // namespace stoa::ops

@@ -37,8 +37,10 @@ class ReferenceBackend : public Backend {
   void execute(const CopyRows& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
   void execute(const RouterForward& op, Resources resources) override;
+  void execute(const CountAssignments& op, Resources resources) override;
   void execute(const RouterBackward& op, Resources resources) override;
   void execute(const GroupByExpert& op, Resources resources) override;
+  void execute(const GroupArrivals& op, Resources resources) override;
   void execute(const GatherRows& op, Resources resources) override;
   void execute(const SumRows& op, Resources resources) override;
   void execute(const ScaleRows& op, Resources resources) override;
@@ -46,12 +48,17 @@ class ReferenceBackend : public Backend {
   void execute(const GroupedLinearForward& op, Resources resources) override;
   void execute(const GroupedLinearBackwardInput& op, Resources resources) override;
   void execute(const GroupedLinearBackwardWeight& op, Resources resources) override;
+  void execute(const ExpertBiasUpdate& op, Resources resources) override;
   void execute(const BeginStep& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;
   void execute(const AddSquares& op, Resources resources) override;
   void execute(const PrepareUpdate& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;
+  void execute(const MuonMomentum& op, Resources resources) override;
+  void execute(const UnitNorm& op, Resources resources) override;
+  void execute(const Combine& op, Resources resources) override;
+  void execute(const MuonUpdate& op, Resources resources) override;
 };
 
 }  // namespace stoa::ops

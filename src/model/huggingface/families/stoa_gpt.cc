@@ -71,6 +71,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
     m.moe_router_topk_scaling_factor = keys.number("moe_router_topk_scaling_factor");
     m.moe_router_num_groups = keys.integer("moe_router_num_groups", 1);
     m.moe_router_group_topk = keys.integer("moe_router_group_topk", 1);
+    m.moe_router_enable_expert_bias = keys.boolean("moe_router_enable_expert_bias").value_or(false);
   }
   const auto* scaling = keys.object("rope_scaling");
   if (!scaling) return;
@@ -135,6 +136,7 @@ void write(const Gpt& gpt, Json& json) {
       json["moe_router_topk_scaling_factor"] = *m.moe_router_topk_scaling_factor;
     if (m.moe_router_num_groups) json["moe_router_num_groups"] = *m.moe_router_num_groups;
     if (m.moe_router_group_topk) json["moe_router_group_topk"] = *m.moe_router_group_topk;
+    if (m.moe_router_enable_expert_bias) json["moe_router_enable_expert_bias"] = true;
   }
   const RopeScalingConfig& s = c.rope_scaling;
   if (s.type == RopeScaling::kDefault) return;

@@ -1,0 +1,27 @@
+// What a rank holds of the experts of a layer. Arithmetic only.
+#pragma once
+
+#include <cstdint>
+
+#include "parallel/tensor_place.h"
+
+namespace stoa::parallel {
+
+// A rank's place among the ranks that together hold all experts of a layer once: `size` groups hold equally
+// many experts each (expert parallelism, GShard 2006.16668), in which every rank holds one of `tensor_size`
+// parts of every expert (columns of its inner width). Members of Group::kExpert count parts first.
+struct ExpertPlace {
+  int rank = 0, size = 1;
+  int tensor_rank = 0, tensor_size = 1;
+
+  int members() const { return size * tensor_size; }
+  int member() const { return rank * tensor_size + tensor_rank; }
+  bool split() const { return members() > 1; }
+  Part experts(std::int64_t total) const { return part_of(total, size, rank); }
+  Part columns(std::int64_t width) const { return part_of(width, tensor_size, tensor_rank); }
+};
+
+// ConfigError: experts that cannot be dealt out evenly, parts without a column.
+void check_experts(const ExpertPlace& place, std::int64_t experts, std::int64_t width);
+
+}  // namespace stoa::parallel
