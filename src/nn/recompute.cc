@@ -22,11 +22,10 @@ std::function<Keep(const ActivationSpec&)> recompute_policy(RecomputeLevel level
     if (spec.producer == Producer::kCast) return Keep::kRecompute;
     switch (level) {
       case RecomputeLevel::kNone:
-        return spec.producer == Producer::kBranch || spec.producer == Producer::kCast ? Keep::kRecompute
-                                                                                      : Keep::kSave;
+        return spec.producer == Producer::kBranch ? Keep::kRecompute : Keep::kSave;
       case RecomputeLevel::kSelective:
-        return spec.producer == Producer::kNorm || spec.producer == Producer::kCast ||
-                       spec.producer == Producer::kActivation || spec.producer == Producer::kSum
+        return spec.producer == Producer::kNorm || spec.producer == Producer::kActivation ||
+                       spec.producer == Producer::kSum
                    ? Keep::kRecompute
                    : Keep::kSave;
       case RecomputeLevel::kFull:

@@ -21,7 +21,6 @@ enum class Keep : std::uint8_t { kSave, kRecompute };
 enum class Producer : std::uint8_t {
   kInput,       // input of the block: always saved
   kNorm,        // cheap: bandwidth only; a norm's statistics too, which are made with it
-  kCast,        // the input of the block in another type: never kept beside it
   kActivation,  // cheap
   kLinear,      // dear: a matrix product
   kAttention,   // dear: core attention
