@@ -17,7 +17,7 @@ struct TrainOptions {
   std::int64_t min_frequency = 0;   // a pair seen less often is not merged
   std::vector<std::string> special_tokens = {"<|endoftext|>"};  // ids from 0, in this order
   SplitPattern split = SplitPattern::kGpt2;                     // of BPE
-  WordPieceOptions wordpiece;                                   // of WordPiece
+  WordPieceOptions wordpiece = {};                              // of WordPiece
 };
 
 // Puts the next text into its argument; false at the end. Texts are split one by one: no word crosses two of
