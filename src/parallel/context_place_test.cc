@@ -44,7 +44,9 @@ TEST(ContextPlace, BlocksAreAllVisiblePairs) {
       for (int rank = 0; rank < size; ++rank) {
         const ContextPlace place{rank, size, kind};
         const auto blocks = context_blocks(place, 24);
-        if (kind == ContextKind::kRing) EXPECT_EQ(blocks.size(), size == 1 ? 1u : 2u * size + 1u);
+        if (kind == ContextKind::kRing) {
+          EXPECT_EQ(blocks.size(), size == 1 ? 1u : 2u * size + 1u);
+        }
         std::vector<int> met(2 * 24 * 24, 0);
         for (const ContextBlock& block : blocks) {
           EXPECT_TRUE(block.step == 0 || block.keys_before());
@@ -60,8 +62,9 @@ TEST(ContextPlace, BlocksAreAllVisiblePairs) {
             used = s.k_begin[i] + s.k_count[i];
             EXPECT_LE(queries, s.longest_q);
             EXPECT_LE(s.k_count[i], s.longest_k);
-            if (s.k_count[i] > 0)
+            if (s.k_count[i] > 0) {
               EXPECT_EQ(s.k_begin[i], row * block.k_count + s.position[i] - block.k_begin);
+            }
             for (std::int64_t q = 0; q < queries; ++q) {
               const std::int64_t at = s.k_count[i] + s.behind[i] - queries + q;
               EXPECT_EQ(s.position[i] + at, block.q_begin + s.q_begin[i] - row * block.q_count + q);

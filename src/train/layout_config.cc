@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/nearest.h"
 #include "schedule/generators.h"
 
@@ -72,11 +73,12 @@ void declare(Section<LayoutConfig>& s) {
                    hierarchical == sizes.has_value(),
                    "hierarchical_context_parallel_sizes goes with cp_comm_type a2a+p2p, and that with "
                    "it: give both or neither");
-               require<ConfigError>(!sizes || (*sizes)[0] * (*sizes)[1] == c.context_parallel_size,
+               if (!sizes) return;
+               const std::int64_t ranks = sizes->front() * sizes->back();
+               require<ConfigError>(ranks == c.context_parallel_size,
                                     "hierarchical_context_parallel_sizes {} have the product {}, expected "
                                     "context_parallel_size {}",
-                                    fmt::join(sizes.value_or(std::vector<std::int64_t>()), " x "),
-                                    sizes ? (*sizes)[0] * (*sizes)[1] : 0, c.context_parallel_size);
+                                    fmt::join(*sizes, " x "), ranks, c.context_parallel_size);
              });
   s.field("expert_model_parallel_size", &C::expert_model_parallel_size)
       .check([](const std::int64_t& n) { return n == 1 ? "" : "1: experts are not split over ranks yet"; })
