@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -32,7 +33,8 @@ enum Factor {
   kSamples,
   kKind,
   kZero,
-  kContext
+  kContext,
+  kExperts
 };
 
 const std::vector<Choice>& choices() {
@@ -50,7 +52,8 @@ const std::vector<Choice>& choices() {
       {"samples", {"whole", "packed", "one without tokens"}},
       {"kind", {"gpt2", "llama", "parallel residual", "norms after", "norms before and after"}},
       {"zero", {"0", "1", "2 overlapped", "3 overlapped"}},
-      {"cp", {"1", "2 p2p", "2 all_gather", "2 a2a", "4 p2p", "4 a2a+p2p"}}};
+      {"cp", {"1", "2 p2p", "2 all_gather", "2 a2a", "4 p2p", "4 a2a+p2p"}},
+      {"experts", {"none", "whole", "dealt out", "cut"}}};
   return all;
 }
 
@@ -119,7 +122,21 @@ TestRun run_of(const Row& row) {
     c.activation = model::Activation::kSwiglu;
     c.bias = model::BiasKind::kNone;
   }
+  if (row[kExperts] > 0) {
+    c.bias = model::BiasKind::kNone;
+    c.moe.num_moe_experts = 4;
+    c.moe.moe_ffn_hidden_size = 12;
+    c.moe.moe_aux_loss_coeff = 0.02;
+    c.moe.moe_dense_layers = {1, 6};
+  }
   return run;
+}
+
+// Over all ranks of a stage: whole experts on as many as divide them, or each expert on all.
+grid::ExpertDegrees experts_of(const Row& row, int ranks) {
+  if (row[kExperts] == 2) return {1, std::gcd(4, ranks)};
+  if (row[kExperts] == 3) return {std::min(ranks, 8), 1};
+  return {1, 1};
 }
 
 model::RecomputeConfig recompute_of(const Row& row) {
@@ -155,8 +172,10 @@ run::Layout layout_of(const Row& row, bool plain) {
   constexpr Context kContexts[] = {{1, kRing},     {2, kRing}, {2, kAllGather},
                                    {2, kAllToAll}, {4, kRing}, {4, kHierarchical, 2}};
   const Context& context = kContexts[row[kContext]];
-  run::Layout layout =
-      layouts::layout_of(kTensorRanks[row[kTensor]], context.ranks, 1, row[kData] + 1, p.ranks);
+  const int tensor = kTensorRanks[row[kTensor]], data = row[kData] + 1;
+  run::Layout layout;
+  layout.grid = grid::RankGrid({tensor, context.ranks, 1, data, p.ranks},
+                               experts_of(row, tensor * context.ranks * data));
   layout.context_kind = context.kind;
   layout.context_neighbours = context.neighbours;
   // Two groups of heads on several tensor-parallel ranks leave one for an exchange.
@@ -189,6 +208,7 @@ TEST(Covering, EveryPair) {
     if (!all) run.steps = 4;
     Row model = row, flat = row;
     model[kTensor] = model[kData] = model[kContext] = 0;
+    model[kExperts] = std::min(row[kExperts], 1);
     for (Row* r : {&model, &flat}) (*r)[kPipeline] = (*r)[kRecompute] = (*r)[kZero] = 0;
     for (const Row& r : {model, flat})
       if (!plain.contains(name_of(r))) plain[name_of(r)] = run_layout(run, layout_of(r, true));

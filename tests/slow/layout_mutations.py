@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 # What goes wrong, where, the text and what replaces it, the tests that should see it.
 MUTATIONS = [
-    ("gradients are added over the wrong group", "src/optim/data_parallel.h", "Group::kDataContext", "Group::kModel", "DataParallel.*"),
+    ("gradients are added over the wrong group", "src/nn/param.h", "copies = parallel::Group::kDataContext", "copies = parallel::Group::kModel", "DataParallel.*"),
     ("a data rank divides by its own part of N", "src/run/training_rank.cc", "static_cast<double>(batch.valid_tokens),",
      "static_cast<double>(batch.valid_tokens) / static_cast<double>(ranks),", "DataParallel.*"),
     ("replicas draw the same dropout masks", "src/run/training_rank.cc", "first_sample + global,", "first_sample + 0 * global + microbatch * options_.micro_batch,", "DataParallel.*"),
@@ -36,6 +36,7 @@ MUTATIONS = [
      "parallel::Axis::kTensor) == axes.end()) return;", "parallel::Axis::kTensor) == axes.end() || true) return;", "Covering.*:Tensor*"),
     ("data rank and microbatch change places", "src/run/training_rank.cc", "(microbatch * ranks + own) * options_.micro_batch",
      "(own * (options_.microbatches) + microbatch) * options_.micro_batch", "DataParallel.*"),
+<<<<<<< HEAD
     ("keys of an earlier chunk are taken for the nearest ones", "src/parallel/context_place.cc", "static_cast<std::int32_t>(last - to)", "0 * static_cast<std::int32_t>(last - to)",
      "ContextParallel.*"),
     ("parts of a ring are merged by the wrong log-sum-exp", "src/nn/context_ring.cc", "AttentionMerge{part, part_lse, to, to_lse}",
@@ -44,6 +45,20 @@ MUTATIONS = [
      ".y = chunk_of(gradient.both, block.k_chunk * 0)", "ContextParallel.*"),
     ("neighbours take each other's heads", "src/nn/context_attention.cc", "options.first_head += place_.rank % ranks_ * (q.shape[1] / ranks_);",
      "options.first_head += place_.rank / ranks_ * (q.shape[1] / ranks_);", "ContextParallel.*"),
+=======
+    ("gradients of experts are added over ranks that hold others", "src/nn/moe.cc", "spec.copies = parallel::Group::kExpertData;",
+     "spec.copies = parallel::Group::kDataContext;", "ExpertParallel.OverReplicas"),
+    ("rows are grouped as if another member had sent them", "src/nn/expert_exchange.cc", "ops::GroupArrivals{.self = members_.self,",
+     "ops::GroupArrivals{.self = 0,", "ExpertParallel.OverReplicas"),
+    ("the balance loss counts a rank's part of its sequences", "src/nn/moe.cc", "for (const auto axis : {parallel::Axis::kTensor, parallel::Axis::kContext})",
+     "for (const auto axis : {parallel::Axis::kTensor})", "ExpertParallel.BesideContextParallelism"),
+    ("gradients of routers are not added over tensor ranks", "src/nn/moe.cc", "if (o.place.split()) router.grad_partial_over",
+     "if (false && o.place.split()) router.grad_partial_over", "ExpertParallel.OverTensor*"),
+    ("the bias of the choice sees the load of one tensor rank", "src/nn/moe.cc", "if (o.place.split()) bias.grad_partial_over",
+     "if (false && o.place.split()) bias.grad_partial_over", "ExpertParallel.Sigmoid*"),
+    ("Muon works on parts of matrices", "src/optim/muon.cc", "all_reduce(whole, comm::ReduceOp::kSum, ops.stream)",
+     "all_reduce(whole.slice(0, 0), comm::ReduceOp::kSum, ops.stream)", "Muon.*"),
+>>>>>>> 6eabdf3 (Experts in the covering array, mutations of experts and Muon)
 ]
 
 

@@ -248,7 +248,7 @@ TEST_P(GemmTest, WorkspaceOfAnyNumberOfRows) {
   const MatrixKernels& kernels = GetParam().kernels;
   for (const int workers : {1, 2, 7})
     for (const auto& [n, r] :
-         {std::pair<std::int64_t, std::int64_t>{96, 64}, {1408, 512}, {700, 9000}, {33, 40}})
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{96, 64}, {1408, 512}, {700, 9000}, {33, 40}})
       for (const std::int64_t rows : {1, 100, 3000, 6000}) {
         SCOPED_TRACE(fmt::format("{} workers, {} rows, {} x {}", workers, rows, n, r));
         const auto forward = [&](std::int64_t m) {
