@@ -215,7 +215,7 @@ TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
   EXPECT_THAT(error_of(kNemoFile, {"model.fp8=true"}),
               AllOf(HasSubstr("model.fp8"), HasSubstr("cannot be honoured")));
   EXPECT_THAT(error_of(kNemoFile, {"+defaults=[gpt3/5b]"}), HasSubstr("base: FILE"));
-  EXPECT_THAT(error_of(kNemoFile, {"model.position_embedding_type=alibi"}),
+  EXPECT_THAT(error_of(kNemoFile, {"model.position_embedding_type=kerple"}),
               HasSubstr("one of learned_absolute"));
   EXPECT_EQ(error_of(kNemoFile, {"model.ffn_dropout=0.0", "model.transformer_block_type=pre_ln"}),
             "(no error)");
@@ -335,7 +335,8 @@ TEST(Presets, HaveTheSizesOfTheirNames) {
       {"gpt-126m", 125.2e6},  {"gpt-5b", 5.05e9},        {"gpt-20b", 20.2e9},       {"gpt-40b", 39.1e9},
       {"gpt-175b", 174.6e9},  {"gpt-530b", 529.6e9},     {"gpt-1t", 1008e9},        {"llama-1b", 1.2358e9},
       {"llama-7b", 6.738e9},  {"mixtral-8x7b", 46.70e9}, {"pythia-1.4b", 1.4146e9}, {"phi3-mini", 3.821e9},
-      {"olmo2-7b", 7.299e9}};
+      {"olmo2-7b", 7.299e9},  {"gemma2-2b", 2.614e9},    {"gemma3-1b", 0.9999e9},   {"bloom-560m", 559.2e6},
+      {"bloom-176b", 176.2e9}};
   for (const auto& [name, expected] : kExpected) {
     config::Report report;
     const auto m =

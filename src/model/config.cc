@@ -18,9 +18,10 @@ std::span<const EnumName<ModelKind>> enum_names(ModelKind) {
 }
 
 std::span<const EnumName<PositionEmbedding>> enum_names(PositionEmbedding) {
-  static constexpr std::array<EnumName<PositionEmbedding>, 3> kNames{{
+  static constexpr std::array<EnumName<PositionEmbedding>, 4> kNames{{
       {"learned_absolute", PositionEmbedding::kLearnedAbsolute},
       {"rope", PositionEmbedding::kRope},
+      {"alibi", PositionEmbedding::kAlibi},
       {"none", PositionEmbedding::kNone},
   }};
   return kNames;
@@ -46,7 +47,7 @@ std::span<const EnumName<NormPlacement>> enum_names(NormPlacement) {
 }
 
 std::span<const EnumName<Activation>> enum_names(Activation) {
-  static constexpr std::array<EnumName<Activation>, 17> kNames{{
+  static constexpr std::array<EnumName<Activation>, 18> kNames{{
       {"gelu", Activation::kGelu},
       {"gelu_tanh", Activation::kGeluTanh},
       {"quick_gelu", Activation::kQuickGelu},
@@ -55,6 +56,7 @@ std::span<const EnumName<Activation>> enum_names(Activation) {
       {"squared_relu", Activation::kSquaredRelu},
       {"swiglu", Activation::kSwiglu},
       {"geglu", Activation::kGeglu},
+      {"geglu_tanh", Activation::kGegluTanh},
       {"reglu", Activation::kReglu},
       {"gelu_new", Activation::kGeluTanh},
       {"gelu_pytorch_tanh", Activation::kGeluTanh},
@@ -113,7 +115,7 @@ std::span<const EnumName<RecomputeMethod>> enum_names(RecomputeMethod) {
 
 bool is_gated(Activation activation) {
   return activation == Activation::kSwiglu || activation == Activation::kGeglu ||
-         activation == Activation::kReglu;
+         activation == Activation::kGegluTanh || activation == Activation::kReglu;
 }
 
 std::int64_t ModelConfig::ffn_size() const {
@@ -255,12 +257,19 @@ void declare(Section<ModelConfig>& s) {
       .derived("encoder_seq_length")
       .help("Longest sequence that the model takes; at least encoder_seq_length.");
   s.field("position_embedding_type", &C::position_embedding_type)
-      .help("How positions enter: a learned table, rotation of q and k, or not at all.");
+      .help(
+          "How positions enter: a learned table, rotation of q and k, a bias of scores that falls with the "
+          "distance "
+          "(alibi), or not at all.");
   s.field("rotary_percentage", &C::rotary_percentage)
       .above(0)
       .range(0, 1)
       .help("Share of each head that rotates.");
   s.field("rotary_base", &C::rotary_base).above(1).help("Base of the rotary frequencies (theta).");
+  s.field("rope_local_base_freq", &C::rope_local_base_freq)
+      .above(1)
+      .derived("rotary_base, scaled as rope_scaling says")
+      .help("Rotary base of layers with a sliding window, never scaled (Gemma 3).");
   s.section("rope_scaling", &C::rope_scaling, declare_rope_scaling,
             "Scaling of the rotary frequencies (Hugging Face's rope_scaling).");
   s.field("normalization", &C::normalization)
@@ -275,8 +284,8 @@ void declare(Section<ModelConfig>& s) {
   s.field("activation", &C::activation)
       .nemo_default("gelu")
       .help(
-          "Nonlinearity of the MLP. gelu is the erf form, gelu_tanh GPT-2's approximation; swiglu, geglu and "
-          "reglu are gated.");
+          "Nonlinearity of the MLP. gelu is the erf form, gelu_tanh GPT-2's approximation; swiglu, geglu, "
+          "geglu_tanh and reglu are gated.");
   s.field("bias", &C::bias)
       .help("Which linear layers have a bias: all, only q/k/v, none (true and false: all and none).");
   s.field("share_embeddings_and_output_weights", &C::share_embeddings_and_output_weights)
@@ -291,6 +300,22 @@ void declare(Section<ModelConfig>& s) {
   s.field("window_first_layer", &C::window_first_layer)
       .range(0, kMaxLayers)
       .help("Layers below this one see everything. null: every layer has the window.");
+  s.field("window_attn_skip_freq", &C::window_attn_skip_freq)
+      .range(1, kMaxLayers)
+      .help("Every n-th layer sees everything, the others have the window. null: no such layer.");
+  s.field("query_pre_attn_scalar", &C::query_pre_attn_scalar)
+      .above(0)
+      .derived("kv_channels")
+      .help("Attention scores are divided by the root of it.");
+  s.field("attn_logit_softcapping", &C::attn_logit_softcapping)
+      .above(0)
+      .help("Attention scores become cap x tanh(score / cap) (Gemma 2). null: they do not.");
+  s.field("final_logit_softcapping", &C::final_logit_softcapping)
+      .above(0)
+      .help("Logits become cap x tanh(logit / cap) (Gemma 2). null: they do not.");
+  s.field("apply_embedding_scaling", &C::apply_embedding_scaling)
+      .help("Token embeddings are multiplied by the root of hidden_size (Gemma).");
+  s.field("embedding_layernorm", &C::embedding_layernorm).help("Normalise the embeddings (BLOOM).");
   s.field("hidden_dropout", &C::hidden_dropout)
       .range(0, 1)
       .below(1)
@@ -362,6 +387,12 @@ void validate_bert(const ModelConfig& c) {
                        "the head of kind bert is tied to the token embedding: leave out "
                        "share_embeddings_and_output_weights");
   require<ConfigError>(!c.window_size, "kind bert has no sliding window: leave out window_size");
+  require<ConfigError>(!c.use_parallel_residual && c.norm_placement == NormPlacement::kBefore &&
+                           !c.query_pre_attn_scalar && !c.attn_logit_softcapping &&
+                           !c.final_logit_softcapping && !c.apply_embedding_scaling && !c.embedding_layernorm,
+                       "kind bert has one form of layers: leave out use_parallel_residual, norm_placement, "
+                       "query_pre_attn_scalar, attn_logit_softcapping, final_logit_softcapping, "
+                       "apply_embedding_scaling and embedding_layernorm");
   require<ConfigError>(!c.moe.num_moe_experts, "kind bert has no experts: leave out num_moe_experts");
 }
 
@@ -409,6 +440,15 @@ void validate(const ModelConfig& c) {
                        "qk_layernorm_all_heads counts only with qk_layernorm");
   require<ConfigError>(c.window_size || !c.window_first_layer,
                        "window_first_layer counts only with window_size");
+  require<ConfigError>(
+      !c.apply_embedding_scaling || c.position_embedding_type != PositionEmbedding::kLearnedAbsolute,
+      "apply_embedding_scaling goes without learned positions: give position_embedding_type rope, alibi or "
+      "none");
+  require<ConfigError>(c.window_size || !c.window_attn_skip_freq,
+                       "window_attn_skip_freq counts only with window_size");
+  require<ConfigError>(
+      !c.rope_local_base_freq || (c.window_size && c.position_embedding_type == PositionEmbedding::kRope),
+      "rope_local_base_freq counts only with window_size and position_embedding_type rope");
   require<ConfigError>(c.recompute.num_layers.value_or(0) <= c.num_layers,
                        "activations_checkpoint_num_layers {} is more than num_layers {}",
                        c.recompute.num_layers.value_or(0), c.num_layers);

@@ -14,11 +14,22 @@
 namespace stoa::model {
 
 enum class ModelKind { kGpt, kBert };
-enum class PositionEmbedding { kLearnedAbsolute, kRope, kNone };
+enum class PositionEmbedding { kLearnedAbsolute, kRope, kAlibi, kNone };
 enum class Normalization { kLayerNorm, kRmsNorm };
-// kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last three are gated: act(gate) *
+// kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last four are gated: act(gate) *
 // up.
-enum class Activation { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu, kSwiglu, kGeglu, kReglu };
+enum class Activation {
+  kGelu,
+  kGeluTanh,
+  kQuickGelu,
+  kSilu,
+  kRelu,
+  kSquaredRelu,
+  kSwiglu,
+  kGeglu,
+  kGegluTanh,
+  kReglu
+};
 enum class NormPlacement { kBefore, kAfter, kBoth };  // of the branches of a layer
 enum class BiasKind { kAll, kQkv, kNone };            // which linear layers have a bias
 enum class RopeScaling { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongrope };
@@ -35,7 +46,7 @@ std::span<const config::EnumName<RopeScaling>> enum_names(RopeScaling);
 std::span<const config::EnumName<RecomputeGranularity>> enum_names(RecomputeGranularity);
 std::span<const config::EnumName<RecomputeMethod>> enum_names(RecomputeMethod);
 
-bool is_gated(Activation activation);  // swiglu, geglu, reglu: two input projections
+bool is_gated(Activation activation);  // swiglu, geglu, geglu_tanh, reglu: two input projections
 
 // Scaling of the rotary frequencies, with the names of Hugging Face's `rope_scaling`; formulas beside the
 // rotary kernel.
@@ -77,6 +88,7 @@ struct ModelConfig {
   double rotary_percentage = 1.0;  // share of a head that rotates
   double rotary_base = 10000.0;
   RopeScalingConfig rope_scaling;
+  std::optional<double> rope_local_base_freq;  // rotary base of layers with a window, never scaled
 
   Normalization normalization = Normalization::kLayerNorm;
   double layernorm_epsilon = 1e-5;
@@ -90,6 +102,12 @@ struct ModelConfig {
   std::optional<std::int64_t> window_size;  // keys seen by a query, itself included; null: all before it
   std::optional<std::int64_t>
       window_first_layer;  // layers below it see all (qwen2: max_window_layers); null: 0
+  std::optional<std::int64_t> window_attn_skip_freq;  // every n-th layer sees all; null: none does
+  std::optional<double> query_pre_attn_scalar;        // scores are divided by its root; null: head_size()
+  std::optional<double> attn_logit_softcapping;       // scores within (-cap, cap); null: no cap
+  std::optional<double> final_logit_softcapping;      // logits likewise
+  bool apply_embedding_scaling = false;               // token embeddings x sqrt(hidden_size)
+  bool embedding_layernorm = false;                   // norm of the embeddings
 
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;

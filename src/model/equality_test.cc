@@ -12,7 +12,19 @@ namespace {
 using testing::Batch;
 using testing::Model;
 
-enum Kind { kGpt2, kLlama, kExperts, kBert, kBertNoDropout, kParallel, kNormsAfter, kNormsBoth, kKinds };
+enum Kind {
+  kGpt2,
+  kLlama,
+  kExperts,
+  kBert,
+  kBertNoDropout,
+  kParallel,
+  kNormsAfter,
+  kNormsBoth,
+  kGemma,
+  kAlibi,
+  kKinds
+};
 
 ModelConfig config_of(int kind) {
   ModelConfig c;
@@ -29,7 +41,12 @@ ModelConfig config_of(int kind) {
   c.use_parallel_residual = kind == kParallel;
   if (kind == kBert || kind == kBertNoDropout) c.kind = ModelKind::kBert;
   if (kind == kBertNoDropout) c.hidden_dropout = c.embedding_dropout = 0;
-  if (kind == kGpt2 || kind == kBert || kind == kBertNoDropout || kind == kParallel) return c;
+  if (kind == kAlibi) {
+    c.position_embedding_type = PositionEmbedding::kAlibi;
+    c.embedding_layernorm = true;
+  }
+  if (kind == kGpt2 || kind == kBert || kind == kBertNoDropout || kind == kParallel || kind == kAlibi)
+    return c;
   c.position_embedding_type = PositionEmbedding::kRope;
   c.normalization = Normalization::kRmsNorm;
   c.activation = Activation::kSwiglu;
@@ -43,7 +60,18 @@ ModelConfig config_of(int kind) {
   }
   c.hidden_dropout = 0;  // the other path through the block
   if (kind == kNormsBoth) c.norm_placement = NormPlacement::kBoth;
-  if (kind == kLlama || kind == kNormsBoth) return c;
+  if (kind == kGemma) {
+    c.norm_placement = NormPlacement::kBoth;
+    c.activation = Activation::kGegluTanh;
+    c.window_size = 3;
+    c.window_attn_skip_freq = 2;
+    c.rope_local_base_freq = 100;
+    c.query_pre_attn_scalar = 9;
+    c.attn_logit_softcapping = 2;
+    c.final_logit_softcapping = 3;
+    c.apply_embedding_scaling = true;
+  }
+  if (kind == kLlama || kind == kNormsBoth || kind == kGemma) return c;
   c.moe.num_moe_experts = 4;
   c.moe.moe_ffn_hidden_size = 12;
   c.moe.moe_shared_expert_intermediate_size = 8;
@@ -211,7 +239,8 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
 
 std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, int>>& test) {
   static constexpr const char* kKinds[] = {
-      "gpt2_", "llama_", "experts_", "bert_", "bert_no_dropout_", "parallel_", "norms_after_", "norms_both_"};
+      "gpt2_",     "llama_",       "experts_",    "bert_",  "bert_no_dropout_",
+      "parallel_", "norms_after_", "norms_both_", "gemma_", "alibi_"};
   return std::string(kKinds[std::get<0>(test.param)]) + kSettings[std::get<1>(test.param)].name;
 }
 
@@ -316,7 +345,7 @@ TEST(Pipeline, TwoChunksAreOneModel) {
 
 // Token by token through a cache whose rows lie in any order = all at once.
 TEST(Generation, CacheGivesTheSameLogits) {
-  for (const Kind kind : {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth}) {
+  for (const Kind kind : {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth, kGemma, kAlibi}) {
     SCOPED_TRACE(kind);
     const ModelConfig config = config_of(kind);
     ChunkOptions o;

@@ -18,6 +18,7 @@ ops::ActivationKind activation_kind(Activation activation) {
     case Activation::kGeglu:
       return ops::ActivationKind::kGelu;
     case Activation::kGeluTanh:
+    case Activation::kGegluTanh:
       return ops::ActivationKind::kGeluTanh;
     case Activation::kQuickGelu:
       return ops::ActivationKind::kQuickGelu;
@@ -109,6 +110,21 @@ Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
   return gpt;
 }
 
+namespace {
+
+// As transformers has it, rounded to the type of the weights.
+double embedding_scale(const ModelConfig& c, DType compute) {
+  if (!c.apply_embedding_scaling) return 1;
+  double scale = std::sqrt(static_cast<double>(c.hidden_size));
+  dispatch_float(compute, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>)
+      scale = static_cast<double>(static_cast<float>(T(static_cast<float>(scale))));
+  });
+  return scale;
+}
+
+}  // namespace
+
 nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
                                        const parallel::TensorPlace& place) {
   const ModelConfig& c = gpt.config;
@@ -119,7 +135,8 @@ nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
       .positions = c.position_embedding_type == PositionEmbedding::kLearnedAbsolute ? c.max_positions() : 0,
       .first_position = 0,
       .token_types = 0,
-      .norm = {},
+      .scale = embedding_scale(c, precision.compute),
+      .norm = c.embedding_layernorm ? std::optional(norm_options(c)) : std::nullopt,
       .dropout = static_cast<float>(c.embedding_dropout),
       .deviation = c.init_method_std,
       .precision = precision,
@@ -132,6 +149,7 @@ nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const pa
                      .padded_vocabulary = gpt.padded_vocabulary,
                      .hidden = c.hidden_size,
                      .bias = false,
+                     .softcap = c.final_logit_softcapping.value_or(0),
                      .deviation = c.init_method_std,
                      .precision = precision,
                      .place = place},
@@ -139,11 +157,13 @@ nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const pa
 }
 
 std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {
-  return c.window_size && layer >= c.window_first_layer.value_or(0) ? *c.window_size : 0;
+  const bool full = layer < c.window_first_layer.value_or(0) ||
+                    (c.window_attn_skip_freq && (layer + 1) % *c.window_attn_skip_freq == 0);
+  return c.window_size && !full ? *c.window_size : 0;
 }
 
 nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
-                                          int rope_table, const parallel::TensorPlace& place,
+                                          const parallel::TensorPlace& place,
                                           const parallel::ExpertPlace& experts) {
   const ModelConfig& c = gpt.config;
   const std::string name = "layers." + std::to_string(layer);
@@ -165,8 +185,12 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
                    .output_bias = c.bias == BiasKind::kAll,
                    .qk_norm = c.qk_layernorm ? std::optional(norm_options(c)) : std::nullopt,
                    .qk_norm_whole = c.qk_layernorm_all_heads,
-                   .rope_table = rope_table,
+                   .rope_table = position_tables(c, layer).rope,
+                   .alibi_table = position_tables(c, layer).alibi,
                    .window = layer_window(c, layer),
+                   .scale = c.query_pre_attn_scalar ? std::optional(1 / std::sqrt(*c.query_pre_attn_scalar))
+                                                    : std::nullopt,
+                   .softcap = c.attn_logit_softcapping.value_or(0),
                    .dropout = static_cast<float>(c.attention_dropout),
                    .deviation = c.init_method_std,
                    .output_deviation = output_deviation,
@@ -190,25 +214,39 @@ parallel::TensorSplit tensor_split(const Gpt& gpt, std::int64_t tokens) {
   return {gpt.config.num_attention_heads, gpt.config.ffn_size(), gpt.vocabulary, tokens};
 }
 
-std::optional<nn::RopeOptions> rope_options(const ModelConfig& c) {
-  if (c.position_embedding_type != PositionEmbedding::kRope) return std::nullopt;
+std::vector<nn::RopeOptions> rope_tables(const ModelConfig& c) {
+  if (c.position_embedding_type != PositionEmbedding::kRope) return {};
   const RopeScalingConfig& s = c.rope_scaling;
-  return nn::RopeOptions{.kind = rope_kind(s.type),
-                         .size = c.rotary_size(),
-                         .base = c.rotary_base,
-                         .max_positions = c.max_positions(),
-                         .factor = s.factor,
-                         .original_positions = s.original_max_position_embeddings,
-                         .low_frequency = s.low_freq_factor,
-                         .high_frequency = s.high_freq_factor,
-                         .beta_fast = s.beta_fast,
-                         .beta_slow = s.beta_slow,
-                         .mscale = s.mscale,
-                         .mscale_all = s.mscale_all_dim,
-                         .attention_factor = s.attention_factor,
-                         .truncate = s.truncate,
-                         .short_factors = s.short_factor,
-                         .long_factors = s.long_factor};
+  std::vector<nn::RopeOptions> out{{.kind = rope_kind(s.type),
+                                    .size = c.rotary_size(),
+                                    .base = c.rotary_base,
+                                    .max_positions = c.max_positions(),
+                                    .factor = s.factor,
+                                    .original_positions = s.original_max_position_embeddings,
+                                    .low_frequency = s.low_freq_factor,
+                                    .high_frequency = s.high_freq_factor,
+                                    .beta_fast = s.beta_fast,
+                                    .beta_slow = s.beta_slow,
+                                    .mscale = s.mscale,
+                                    .mscale_all = s.mscale_all_dim,
+                                    .attention_factor = s.attention_factor,
+                                    .truncate = s.truncate,
+                                    .short_factors = s.short_factor,
+                                    .long_factors = s.long_factor}};
+  if (c.rope_local_base_freq) {
+    nn::RopeOptions local;
+    local.size = c.rotary_size();
+    local.base = *c.rope_local_base_freq;
+    local.max_positions = c.max_positions();
+    out.push_back(local);
+  }
+  return out;
+}
+
+PositionTables position_tables(const ModelConfig& c, std::int64_t layer) {
+  if (c.position_embedding_type == PositionEmbedding::kAlibi) return {.alibi = 0};
+  if (c.position_embedding_type != PositionEmbedding::kRope) return {};
+  return {.rope = c.rope_local_base_freq && layer_window(c, layer) > 0 ? 1 : 0};
 }
 
 nn::RecomputeOptions recompute_options(const RecomputeConfig& c, std::int64_t layers) {

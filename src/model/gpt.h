@@ -25,16 +25,21 @@ Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary = 0
 nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
                                        const parallel::TensorPlace& place);
 nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const parallel::TensorPlace& place);
-// `rope_table`: index of the chunk's constant, -1 without rotary embedding.
 nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
-                                          int rope_table, const parallel::TensorPlace& place,
+                                          const parallel::TensorPlace& place,
                                           const parallel::ExpertPlace& experts);
 // What a tensor-parallel group splits, for parallel::check_split; `tokens` of a microbatch, 0 when not known.
 parallel::TensorSplit tensor_split(const Gpt& gpt, std::int64_t tokens);
 nn::NormOptions norm_options(const ModelConfig& config);
 ops::ActivationKind activation_kind(Activation activation);
-// None unless position_embedding_type is rope.
-std::optional<nn::RopeOptions> rope_options(const ModelConfig& config);
+// None unless position_embedding_type is rope; the second is that of layers with a window, where they have
+// their own.
+std::vector<nn::RopeOptions> rope_tables(const ModelConfig& config);
+// Indices among the chunk's constants of what a layer reads; -1: none.
+struct PositionTables {
+  int rope = -1, alibi = -1;
+};
+PositionTables position_tables(const ModelConfig& config, std::int64_t layer);
 // Keys visible to a query of this layer; 0: all before it.
 std::int64_t layer_window(const ModelConfig& config, std::int64_t layer);
 nn::RecomputeOptions recompute_options(const RecomputeConfig& config, std::int64_t layers);

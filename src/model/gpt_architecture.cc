@@ -1,16 +1,27 @@
 #include "model/gpt_architecture.h"
 
+#include "nn/alibi.h"
 #include "nn/blocks.h"
 #include "nn/lm_head.h"
 
 namespace stoa::model {
 
 std::vector<Constant> GptArchitecture::constants() const {
-  const auto rope = rope_options(gpt_.config);
-  if (!rope || options_.layers == 0) return {};
-  const std::int64_t positions = options_.positions > 0 ? options_.positions : gpt_.config.max_positions();
-  return {{{"rotary table", options_.precision.vectors(), {positions, 2, rope->size / 2}},
-           [rope, positions](std::int64_t sequence) { return nn::rope_table(*rope, positions, sequence); }}};
+  const ModelConfig& c = gpt_.config;
+  if (options_.layers == 0) return {};
+  const std::int64_t positions = options_.positions > 0 ? options_.positions : c.max_positions();
+  const DType type = options_.precision.vectors();
+  if (c.position_embedding_type == PositionEmbedding::kAlibi)
+    return {{{"biases by distance", type, {positions, c.num_attention_heads}},
+             [heads = c.num_attention_heads, positions](std::int64_t) {
+               return nn::alibi_table(heads, positions);
+             }}};
+  std::vector<Constant> out;
+  for (const nn::RopeOptions& rope : rope_tables(c))
+    out.push_back(
+        {{out.empty() ? "rotary table" : "local rotary table", type, {positions, 2, rope.size / 2}},
+         [rope, positions](std::int64_t sequence) { return nn::rope_table(rope, positions, sequence); }});
+  return out;
 }
 
 std::unique_ptr<nn::Embedding> GptArchitecture::embedding() const {
@@ -18,8 +29,7 @@ std::unique_ptr<nn::Embedding> GptArchitecture::embedding() const {
 }
 
 std::unique_ptr<nn::Block> GptArchitecture::block(std::int64_t layer) const {
-  const int rope_table = rope_options(gpt_.config) ? 0 : -1;
-  return nn::make_block(block_options(gpt_, layer, options_.precision, rope_table, options_.place, options_.experts));
+  return nn::make_block(block_options(gpt_, layer, options_.precision, options_.place, options_.experts));
 }
 
 std::unique_ptr<nn::Head> GptArchitecture::head() const {

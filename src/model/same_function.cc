@@ -66,6 +66,7 @@ ModelConfig spelled_out(ModelConfig c) {
     c.window_first_layer = c.window_first_layer.value_or(0);
   else
     c.window_first_layer.reset();
+  if (!c.window_size || c.window_attn_skip_freq.value_or(0) > c.num_layers) c.window_attn_skip_freq.reset();
   spell_out(c.moe, c);
   RopeScalingConfig& s = c.rope_scaling;
   if (s.type == RopeScaling::kDefault) s = {};

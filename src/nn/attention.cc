@@ -157,7 +157,9 @@ ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
   ops::AttentionOptions out;
   out.causal = options_.causal;
   out.window = options_.window;
-  out.scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
+  out.scale = options_.scale.value_or(1.0 / std::sqrt(static_cast<double>(options_.head_size)));
+  out.softcap = options_.softcap;
+  if (const TensorView table = alibi(pass)) out.first_offset = 1 - table.rows();
   out.first_head = part_.heads.begin;
   out.heads = options_.heads;
   if (pass.training && options_.dropout > 0) {
@@ -165,6 +167,11 @@ ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
     out.dropout_key = philox_key(pass.seed, RandomPurpose::kAttentionDropout, options_.name);
   }
   return out;
+}
+
+TensorView SelfAttention::alibi(const Pass& pass) const {
+  if (options_.alibi_table < 0) return {};
+  return pass.constants[static_cast<std::size_t>(options_.alibi_table)].columns(part_.heads.begin, heads_);
 }
 
 void SelfAttention::make_context(Pass& pass, Saved& saved) const {
@@ -187,7 +194,8 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
                                         .k = in.k,
                                         .v = in.v,
                                         .o = out.reshape({out.rows(), heads_, options_.head_size}),
-                                        .lse = lse};
+                                        .lse = lse,
+                                        .relative_bias = alibi(pass)};
   if (pass.batch.context.split())
     context_attention(pass, attention);
   else
@@ -235,7 +243,8 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
                                              .dout = dcontext.reshape(by_head),
                                              .dq = dcore.q,
                                              .dk = dcore.k,
-                                             .dv = dcore.v};
+                                             .dv = dcore.v,
+                                             .relative_bias = alibi(pass)};
       if (pass.batch.context.split())
         context_attention(pass, attention);
       else

@@ -18,10 +18,13 @@ struct SelfAttentionOptions {
   std::int64_t hidden = 0, heads = 0, groups = 0, head_size = 0;
   bool bias = true, output_bias = true;
   std::optional<NormOptions> qk_norm;
-  bool causal = true;          // a query sees no later keys
-  bool qk_norm_whole = false;  // over all heads of a token together (OLMo 2); false: over each head
-  int rope_table = -1;         // index in Pass::constants; -1: no rotary embedding
-  std::int64_t window = 0;     // keys visible to a query, itself included; 0: all
+  bool causal = true;           // a query sees no later keys
+  bool qk_norm_whole = false;   // over all heads of a token together (OLMo 2); false: over each head
+  int rope_table = -1;          // index in Pass::constants; -1: no rotary embedding
+  int alibi_table = -1;         // index in Pass::constants of the slopes by distance (nn/alibi.h); -1: none
+  std::int64_t window = 0;      // keys visible to a query, itself included; 0: all
+  std::optional<double> scale;  // of scores; none: 1 / sqrt(head_size)
+  double softcap = 0;           // of scores; 0: none
   float dropout = 0;
   double deviation = 0.02, output_deviation = 0.02;
   parallel::TensorPlace place;  // heads are split among the ranks of a tensor-parallel group
@@ -56,6 +59,8 @@ class SelfAttention final : public Sublayer {
   void append(Pass& pass, TensorView rows, TensorView cache) const;
   void rotate(Pass& pass, TensorView x, bool inverse) const;
   ops::AttentionOptions core(const Pass& pass) const;
+  // This rank's heads of the slopes, or none.
+  TensorView alibi(const Pass& pass) const;
   Columns shown(parallel::Part heads, std::int64_t total) const {
     return {heads.begin * options_.head_size, total * options_.head_size};
   }

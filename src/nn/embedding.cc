@@ -1,6 +1,8 @@
 #include "nn/embedding.h"
 
 #include "nn/tensor_rows.h"
+#include "ops/elementwise.h"
+#include "ops/muon.h"
 
 namespace stoa::nn {
 
@@ -26,6 +28,7 @@ Embedding::Embedding(const EmbeddingOptions& options)
     : options_(options),
       part_(vocabulary_part(options.vocabulary, options.padded_vocabulary, options.place)) {
   require<InternalError>(options.token_types == 0 || options.norm, "types of tokens are added by the norm");
+  require<InternalError>(options.scale == 1 || options.positions == 0, "words alone are scaled");
   if (options.norm)
     norm_.emplace("embedding.norm", *options.norm, options.hidden, options.place,
                   options.place.splits_stream());
@@ -99,6 +102,7 @@ void Embedding::add_tables(Pass& pass, TensorView out) const {
     ops::run(pass.ops, op);
   });
   add_rows(pass, options_.place, partial, out).wait();
+  if (options_.scale != 1) ops::run(pass.ops, ops::Combine{.a = options_.scale, .b = 0, .x = out, .y = out});
 }
 
 void Embedding::norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const {
@@ -164,6 +168,12 @@ void Embedding::backward(Pass& pass, TensorView dout) const {
                                                 .dposition_table = {}});
       pass.grads->notify(types_.grad);
     }
+  }
+  if (options_.scale != 1) {
+    const TensorView scaled = pass.ops.scratch.allocate(dstream.dtype, dstream.shape);
+    ops::run(pass.ops, ops::Cast{.x = dstream, .y = scaled});
+    ops::run(pass.ops, ops::Combine{.a = options_.scale, .b = 0, .x = scaled, .y = scaled});
+    dstream = scaled;
   }
   const TensorView dy = gather_rows(pass, options_.place, dstream).wait(),
                    dtable = ids_of(target(pass, tokens_.grad)),

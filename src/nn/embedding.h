@@ -18,6 +18,7 @@ struct EmbeddingOptions {
   std::int64_t positions = 0;       // rows of the table of learned positions; 0: none
   std::int64_t first_position = 0;  // row of position 0
   std::int64_t token_types = 0;     // 0: none
+  double scale = 1;                 // of the words
   std::optional<NormOptions> norm;
   float dropout = 0;
   double deviation = 0.02;

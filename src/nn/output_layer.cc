@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "ops/activation.h"
 #include "ops/loss.h"
+#include "ops/muon.h"
 
 namespace stoa::nn {
 
@@ -52,9 +54,22 @@ std::int64_t OutputLayer::piece(std::int64_t rows, DType type) const {
   return (rows + pieces - 1) / pieces;
 }
 
-void OutputLayer::project(Pass& pass, TensorView x, TensorView logits) const {
+void OutputLayer::project_uncapped(Pass& pass, TensorView x, TensorView logits) const {
   ops::run(pass.ops,
            ops::LinearForward{.x = x, .w = pass.params.get(weight_.value), .bias = bias(pass), .y = logits});
+}
+
+void OutputLayer::cap(Pass& pass, TensorView raw, TensorView logits) const {
+  const double cap = options_.softcap;
+  ops::run(pass.ops, ops::Combine{.a = 1 / cap, .b = 0, .x = raw, .y = raw});
+  ops::run(pass.ops,
+           ops::ActivationForward{.kind = ops::ActivationKind::kTanh, .gated = false, .x = raw, .y = logits});
+  ops::run(pass.ops, ops::Combine{.a = cap, .b = 0, .x = logits, .y = logits});
+}
+
+void OutputLayer::project(Pass& pass, TensorView x, TensorView logits) const {
+  project_uncapped(pass, x, logits);
+  if (options_.softcap > 0) cap(pass, logits, logits);
 }
 
 void OutputLayer::loss(Pass& pass, TensorView logits, const Targets& targets, std::int64_t begin,
@@ -109,13 +124,22 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
   Scratch::Frame frame(pass.ops.scratch);
   const std::int64_t rows = x.rows(), step = piece(rows, compute);
   const TensorView block = pass.ops.scratch.allocate(compute, {step, part_.rows});
+  // Logits before the cap, by the cap: its slope is that of tanh there.
+  const TensorView uncapped =
+      o.softcap > 0 ? pass.ops.scratch.allocate(compute, {step, part_.rows}) : TensorView();
   std::vector<InFlight> sums;
   for (std::int64_t begin = 0; begin < rows; begin += step) {
     const std::int64_t count = std::min(step, rows - begin);
     const TensorView h = x.slice(begin, count), logits = block.slice(0, count);
-    project(pass, h, logits);
+    const TensorView raw = uncapped ? uncapped.slice(0, count) : logits;
+    project_uncapped(pass, h, raw);
+    if (uncapped) cap(pass, raw, logits);
     if (probe && pass.probe) pass.probe->logits(logits, begin, o.vocabulary);
     loss(pass, logits, targets, begin, true);
+    if (uncapped)
+      ops::run(pass.ops,
+               ops::ActivationBackward{
+                   .kind = ops::ActivationKind::kTanh, .gated = false, .x = raw, .dy = logits, .dx = logits});
     ops::run(pass.ops, ops::LinearBackwardWeight{.x = h,
                                                  .dy = logits,
                                                  .dw = target.tensor,

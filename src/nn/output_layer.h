@@ -16,7 +16,8 @@ namespace stoa::nn {
 
 struct OutputLayerOptions {
   std::int64_t vocabulary = 0, padded_vocabulary = 0, hidden = 0;
-  bool bias = false;  // a number per id, "head.bias"
+  bool bias = false;   // a number per id, "head.bias"
+  double softcap = 0;  // logits are cap tanh(logit / cap); 0: they are not
   double deviation = 0.02;
   Precision precision;
   parallel::TensorPlace place;
@@ -41,7 +42,7 @@ class OutputLayer {
   // parts of that as sums, they are added, unless the stream is split (then the caller scatters them).
   // `probe`: rows are the tokens of the microbatch, and logits are shown.
   void train(Pass& pass, TensorView x, const Targets& targets, bool probe) const;
-  // Logits [rows, rows of the matrix here] of x.
+  // Logits [rows, rows of the matrix here] of x, capped.
   void project(Pass& pass, TensorView x, TensorView logits) const;
   // Losses of rows [begin, begin + logits.rows()) from their logits, which become their gradient in place
   // when `train`.
@@ -56,6 +57,9 @@ class OutputLayer {
  private:
   // Rows of a piece: pieces are as even as possible.
   std::int64_t piece(std::int64_t rows, DType type) const;
+  void project_uncapped(Pass& pass, TensorView x, TensorView logits) const;
+  // raw /= cap; logits = cap tanh(raw), which may lie in the place of raw.
+  void cap(Pass& pass, TensorView raw, TensorView logits) const;
   ParamSpec matrix(std::string name) const;
   void declare_bias(ParamList& params);
   TensorView bias(Pass& pass) const { return bias_ ? pass.params.get(bias_.value) : TensorView(); }

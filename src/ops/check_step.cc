@@ -147,7 +147,7 @@ void check(const UnitNorm& op) {
 
 void check(const Combine& op) {
   const Checker c(op);
-  c.tensor("x", op.x, TypeSet(DType::kF64) | DType::kF32, "any shape", op.x.shape);
+  c.tensor("x", op.x, TypeSet::any_float(), "any shape", op.x.shape);
   c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape);
 }
 

@@ -29,6 +29,13 @@ class Arguments {
 
 void shape(Arguments& a, const EmitModel& model) {
   const model::ModelConfig& m = model.gpt.config;
+  require<ConfigError>(
+      m.position_embedding_type != model::PositionEmbedding::kAlibi && !m.embedding_layernorm &&
+          m.norm_placement == model::NormPlacement::kBefore && !m.use_parallel_residual &&
+          !m.qk_layernorm_all_heads && !m.attn_logit_softcapping && !m.final_logit_softcapping &&
+          !m.apply_embedding_scaling,
+      "Megatron-LM has no arguments for alibi, embedding_layernorm, norm_placement, use_parallel_residual, "
+      "qk_layernorm_all_heads, soft caps or scaled embeddings: the layout cannot be written for this model");
   a.flag(true, "use-mcore-models");
   a.value("num-layers", m.num_layers);
   a.value("hidden-size", m.hidden_size);

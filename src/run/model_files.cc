@@ -119,7 +119,7 @@ void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
     const std::int64_t count = tensor.shape.elements();
     converted.resize(static_cast<std::size_t>(count) * size_of(type));
     ckpt::convert_elements(stored.bytes.data(), stored.dtype(), converted.data(), type, count);
-    hf::scatter(tensor, size_of(type), converted.data(), [&](const model::CanonicalTensor& part) {
+    hf::scatter(tensor, type, converted.data(), [&](const model::CanonicalTensor& part) {
       const auto& place = index.at(part.name);
       return static_cast<std::byte*>(CanonicalIndex::in(place, target(place.parameter)).data);
     });
@@ -160,7 +160,7 @@ void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<Tens
     converted.resize(static_cast<std::size_t>(count) * size_of(type));
     ckpt::convert_elements(stored.bytes.data(), stored.dtype(), converted.data(), type, count);
     std::map<std::string, std::vector<std::byte>> whole;
-    hf::scatter(tensor, size_of(type), converted.data(), [&](const model::CanonicalTensor& part) {
+    hf::scatter(tensor, type, converted.data(), [&](const model::CanonicalTensor& part) {
       auto& bytes = whole[part.name];
       bytes.resize(static_cast<std::size_t>(part.shape.elements()) * size_of(type));
       return bytes.data();
@@ -190,22 +190,30 @@ std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, const hf::Fa
 
 void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const hf::Family& family, DType type,
                  const std::function<TensorView(const std::string&)>& source) {
-  std::vector<std::byte> file, part_bytes;
+  std::vector<std::byte> file, wide;
   for (const auto& tensor : hf::tensors(gpt, family)) {
-    file.resize(static_cast<std::size_t>(tensor.shape.elements()) * size_of(type));
+    // What is near 1 before the file's form is made of it keeps its digits until then.
+    const DType through = tensor.zero_centered && size_of(type) < size_of(DType::kF32) ? DType::kF32 : type;
+    const std::int64_t count = tensor.shape.elements();
+    file.resize(static_cast<std::size_t>(count) * size_of(through));
     std::vector<std::vector<std::byte>> parts;  // converted, alive until gathered
     parts.reserve(tensor.parts.size());
     hf::gather(
-        tensor, size_of(type),
+        tensor, through,
         [&](const model::CanonicalTensor& part) -> const std::byte* {
           const TensorView view = source(part.name);
-          if (view.dtype == type) return static_cast<const std::byte*>(view.data);
-          auto& bytes = parts.emplace_back(static_cast<std::size_t>(view.elements()) * size_of(type));
-          ckpt::convert_elements(static_cast<const std::byte*>(view.data), view.dtype, bytes.data(), type,
+          if (view.dtype == through) return static_cast<const std::byte*>(view.data);
+          auto& bytes = parts.emplace_back(static_cast<std::size_t>(view.elements()) * size_of(through));
+          ckpt::convert_elements(static_cast<const std::byte*>(view.data), view.dtype, bytes.data(), through,
                                  view.elements());
           return bytes.data();
         },
         file.data());
+    if (through != type) {
+      wide.swap(file);
+      file.resize(static_cast<std::size_t>(count) * size_of(type));
+      ckpt::convert_elements(wide.data(), through, file.data(), type, count);
+    }
     writer.write_bytes(tensor.name, file);
   }
 }

@@ -110,6 +110,43 @@ TEST(TensorParallel, NormsAfterBranches) {
   }
 }
 
+void make_gemma(model::ModelConfig& c) {
+  c.norm_placement = model::NormPlacement::kBoth;
+  c.activation = model::Activation::kGegluTanh;
+  c.window_size = 4;
+  c.window_attn_skip_freq = 2;
+  c.rope_local_base_freq = 100;
+  c.query_pre_attn_scalar = 9;
+  c.attn_logit_softcapping = 2;
+  c.final_logit_softcapping = 3;
+  c.apply_embedding_scaling = true;
+}
+
+void make_bloom(model::ModelConfig& c) {
+  c.position_embedding_type = model::PositionEmbedding::kAlibi;
+  c.embedding_layernorm = true;
+}
+
+TEST(TensorParallel, CapsLocalRotationAndScaledEmbeddings) {
+  TestRun run = llama();
+  make_gemma(run.config);
+  run.steps = 3;
+  expect_rows_close(run, tensor_rows());
+  const auto gather = parallel::ContextKind::kAllGather;
+  expect_rows_close(run, {{2, true, 1, gather, 2, 2}, {1, false, 1, gather, 1, 2, "zb-h1"}});
+}
+
+TEST(TensorParallel, BiasesByDistanceAndNormedEmbeddings) {
+  TestRun run = short_run();
+  make_bloom(run.config);
+  run.packed = true;
+  run.micro_batch = 2;
+  run.steps = 3;
+  expect_rows_close(run, tensor_rows());
+  const auto gather = parallel::ContextKind::kAllGather, exchange = parallel::ContextKind::kAllToAll;
+  expect_rows_close(run, {{2, true, 1, gather, 2, 2}, {1, false, 2, gather}, {1, false, 2, exchange}});
+}
+
 TEST(TensorParallel, BesideDataAndPipeline) {
   const auto gather = parallel::ContextKind::kAllGather;
   expect_rows_close(short_run(), {{2, true, 1, gather, 2, 1},

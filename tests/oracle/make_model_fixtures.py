@@ -19,6 +19,7 @@ GPT2 = dict(vocab_size=41, n_embd=24, n_layer=3, n_head=4, n_positions=64, bos_t
             resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
 NEOX = dict(vocab_size=41, hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4,
             max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
+GEMMA = dict(BASE, head_dim=8, sliding_window=5, query_pre_attn_scalar=9)
 THETA = dict(rope_type="default", rope_theta=1e6)
 CASES = {
     "gpt2": ("gpt2", GPT2),
@@ -55,6 +56,13 @@ CASES = {
                                         rope_parameters=dict(rope_type="longrope", rope_theta=1e4, short_factor=[1.0, 1.5, 2.0],
                                                              long_factor=[2.0, 3.0, 5.0]))),
     "olmo2": ("olmo2", dict(BASE, rope_parameters=dict(rope_type="default", rope_theta=5e5))),
+    "gemma2": ("gemma2", dict(GEMMA, attn_logit_softcapping=2.0, final_logit_softcapping=3.0)),
+    "gemma2_uncapped": ("gemma2", dict(GEMMA, attn_logit_softcapping=None, final_logit_softcapping=None, num_hidden_layers=2)),
+    "gemma3": ("gemma3_text", dict(GEMMA, num_hidden_layers=4, sliding_window_pattern=2, rope_parameters=dict(
+        full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1e6),
+        sliding_attention=dict(rope_type="default", rope_theta=100.0)))),
+    "bloom": ("bloom", dict(vocab_size=41, hidden_size=24, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2)),
+    "bloom_6_heads": ("bloom", dict(vocab_size=41, hidden_size=24, n_layer=2, n_head=6, bos_token_id=1, eos_token_id=2)),
 }
 ROWS, LENGTH = 2, 20
 SHOWN = [4, 19, 26, 39]  # tokens whose logits are kept
@@ -111,7 +119,7 @@ def make_case(model_type, options):
             part = named[name][1](named[name][0])
             v = weight(t, part.numel())
             if part.dim() == 1 and name.endswith("weight"):
-                v = 1 + v / 2
+                v = v / 2 if model_type.startswith("gemma") else 1 + v / 2  # Gemma's files hold norms minus 1
             part.copy_(torch.from_numpy(v).reshape(part.shape))
     ids = ((weight(1000, ROWS * LENGTH) + 0.5) * 41).astype(np.int64).reshape(ROWS, LENGTH)
     tokens = torch.from_numpy(ids)

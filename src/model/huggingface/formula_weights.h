@@ -35,13 +35,13 @@ std::vector<double> file_tensor(const Tensor& tensor, Source source) {
   std::vector<double> file(static_cast<std::size_t>(tensor.shape.elements()));
   std::size_t next = 0;
   gather(
-      tensor, sizeof(double),
+      tensor, DType::kF64,
       [&](const CanonicalTensor&) { return reinterpret_cast<const std::byte*>(parts[next++].data()); },
       reinterpret_cast<std::byte*>(file.data()));
   return file;
 }
 
-// Norm weights are 1 + v/2, all else v.
+// Norm weights are 1 + v/2, or v/2 where files hold them minus 1; all else v.
 inline void load_formula(Model& model, const Gpt& gpt, const Family& family) {
   const auto all = sorted_tensors(gpt, family);
   for (std::size_t t = 0; t < all.size(); ++t) {
@@ -49,11 +49,11 @@ inline void load_formula(Model& model, const Gpt& gpt, const Family& family) {
     const bool norm = all[t].shape.rank() == 1 && all[t].name.ends_with("weight");
     for (std::size_t i = 0; i < file.size(); ++i) {
       const double v = formula(static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(i));
-      file[i] = norm ? 1 + v / 2 : v;
+      file[i] = norm ? (all[t].zero_centered ? v / 2 : 1 + v / 2) : v;
     }
     std::vector<std::vector<double>> parts;
     parts.reserve(all[t].parts.size());
-    scatter(all[t], sizeof(double), reinterpret_cast<const std::byte*>(file.data()),
+    scatter(all[t], DType::kF64, reinterpret_cast<const std::byte*>(file.data()),
             [&](const CanonicalTensor& part) {
               parts.emplace_back(static_cast<std::size_t>(part.shape.elements()));
               return reinterpret_cast<std::byte*>(parts.back().data());

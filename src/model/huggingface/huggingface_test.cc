@@ -52,9 +52,9 @@ TEST(ReadConfig, RefusesByName) {
               HasSubstr("scale_attn_by_inverse_layer_idx"));
   EXPECT_THAT(refusal(R"({"model_type":"qwen3","layer_types":["sliding_attention"]})"),
               HasSubstr("layer_types has 1"));
-  EXPECT_THAT(refusal(R"({"model_type":"qwen3","num_hidden_layers":2,"use_sliding_window":true,
-                          "layer_types":["sliding_attention","full_attention"]})"),
-              HasSubstr("layer_types[1]"));
+  EXPECT_THAT(refusal(R"({"model_type":"qwen3","num_hidden_layers":3,"use_sliding_window":true,
+                          "layer_types":["sliding_attention","full_attention","full_attention"]})"),
+              HasSubstr("layer_types[2]"));
   EXPECT_THAT(refusal(llama(",\"x\":" + std::string(100000, '['))), HasSubstr("nested"));
   // Says nothing, or belongs to every configuration: passed over.
   EXPECT_EQ(

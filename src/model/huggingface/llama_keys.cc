@@ -20,9 +20,12 @@ Activation plain_activation(const std::string& name) {
 Activation gated_activation(const std::string& name) {
   if (name == "silu" || name == "swish") return Activation::kSwiglu;
   if (name == "gelu") return Activation::kGeglu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::kGegluTanh;
   if (name == "relu") return Activation::kReglu;
-  fail<ConfigError>("config.json: hidden_act '{}' is not known for a gated layer; known: silu, gelu, relu",
-                    name);
+  fail<ConfigError>(
+      "config.json: hidden_act '{}' is not known for a gated layer; known: silu, gelu, "
+      "gelu_pytorch_tanh, relu",
+      name);
 }
 
 const char* activation_name(Activation activation) {
@@ -32,6 +35,8 @@ const char* activation_name(Activation activation) {
       return "gelu";
     case Activation::kGeluTanh:
       return "gelu_new";
+    case Activation::kGegluTanh:
+      return "gelu_pytorch_tanh";
     case Activation::kQuickGelu:
       return "quick_gelu";
     case Activation::kSilu:
@@ -46,12 +51,12 @@ const char* activation_name(Activation activation) {
   fail<InternalError>("unknown activation");
 }
 
-void read_llama_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defaults) {
+void read_llama_sizes(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defaults) {
   c.vocab_size = keys.integer("vocab_size", 1).value_or(defaults.vocabulary);
-  c.hidden_size = keys.integer("hidden_size", 1).value_or(4096);
+  c.hidden_size = keys.integer("hidden_size", 1).value_or(defaults.hidden);
   c.ffn_hidden_size = keys.integer("intermediate_size", 1).value_or(defaults.ffn);
-  c.num_layers = keys.integer("num_hidden_layers", 1).value_or(32);
-  c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(32);
+  c.num_layers = keys.integer("num_hidden_layers", 1).value_or(defaults.layers);
+  c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(defaults.heads);
   // Absent: the family's default; null: as many as heads.
   c.num_query_groups = keys.integer("num_key_value_heads", 1);
   if (!keys.contains("num_key_value_heads")) c.num_query_groups = defaults.groups;
@@ -62,14 +67,18 @@ void read_llama_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defaul
   c.position_embedding_type = PositionEmbedding::kRope;
   c.normalization = Normalization::kRmsNorm;
   c.layernorm_epsilon = keys.number("rms_norm_eps").value_or(defaults.epsilon);
-  c.activation = gated_activation(keys.text("hidden_act").value_or("silu"));
   c.bias = BiasKind::kNone;
-  c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
   c.attention_dropout = keys.number("attention_dropout").value_or(0);
+}
+
+void read_llama_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defaults) {
+  read_llama_sizes(keys, c, defaults);
+  c.activation = gated_activation(keys.text("hidden_act").value_or("silu"));
+  c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
   read_rope(keys, c, defaults.rope);
 }
 
-void write_llama_keys(const Gpt& gpt, Json& json) {
+void write_llama_sizes(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   json["vocab_size"] = gpt.vocabulary;
   json["hidden_size"] = c.hidden_size;
@@ -79,10 +88,14 @@ void write_llama_keys(const Gpt& gpt, Json& json) {
   json["num_key_value_heads"] = c.query_groups();
   json["head_dim"] = c.head_size();
   json["max_position_embeddings"] = c.max_positions();
-  json["hidden_act"] = activation_name(c.activation);
   json["rms_norm_eps"] = c.layernorm_epsilon;
   json["attention_dropout"] = c.attention_dropout;
-  write_rope(c, json);
+}
+
+void write_llama_keys(const Gpt& gpt, Json& json) {
+  write_llama_sizes(gpt, json);
+  json["hidden_act"] = activation_name(gpt.config.activation);
+  write_rope(gpt.config, json);
 }
 
 NameMap llama_names() {

@@ -9,6 +9,7 @@ namespace stoa::model::huggingface {
 // Values of keys that a file may leave out.
 struct LlamaDefaults {
   std::int64_t vocabulary = 32000;
+  std::int64_t hidden = 4096, layers = 32, heads = 32;
   std::int64_t ffn = 11008;
   std::optional<std::int64_t> groups = {};     // none: as many as heads
   std::optional<std::int64_t> head_size = {};  // none: hidden_size / num_attention_heads
@@ -17,7 +18,10 @@ struct LlamaDefaults {
   RopeDefaults rope = {};
 };
 
-// Sizes, RMSNorm, gated activation without biases, rotary positions.
+// Sizes, RMSNorm, rotary positions without their parameters, no biases.
+void read_llama_sizes(JsonKeys& keys, ModelConfig& config, const LlamaDefaults& defaults);
+void write_llama_sizes(const Gpt& gpt, Json& json);
+// And the gated activation, rotary parameters, tied or not.
 void read_llama_keys(JsonKeys& keys, ModelConfig& config, const LlamaDefaults& defaults);
 void write_llama_keys(const Gpt& gpt, Json& json);
 NameMap llama_names();

@@ -28,6 +28,8 @@ struct NameRule {
   Arrangement arrange = stacked;
   bool transposed = false;     // the file holds the transpose of the rows (gpt2's Conv1D)
   std::string_view also = {};  // another name that files may use
+  bool zero_centered = false;  // the file holds the weights minus 1 (Gemma's norms)
+  bool suffix = true;          // false: the names are whole
 };
 
 struct NameMap {

@@ -34,31 +34,26 @@ std::string name_of(RopeScaling type) {
   fail<InternalError>("a rope scaling without name");
 }
 
+// Share of a head that rotates.
+void read_share(JsonKeys& from, ModelConfig& c, const RopeDefaults& defaults) {
+  c.rotary_percentage = from.number("partial_rotary_factor").value_or(c.rotary_percentage);
+  require<ConfigError>(
+      defaults.share || c.rotary_percentage == 1,
+      "config.json: partial_rotary_factor other than 1 is not supported for this model_type");
+}
+
 }  // namespace
 
-void read_rope(JsonKeys& keys, ModelConfig& c, const RopeDefaults& defaults) {
-  c.rotary_base = keys.number("rope_theta").value_or(defaults.base);
-  c.rotary_percentage = defaults.share.value_or(1);
-  const auto* scaling = keys.object("rope_scaling");
-  if (const auto* parameters = keys.object("rope_parameters")) scaling = parameters;
-  const auto read_share = [&](JsonKeys& from) {
-    c.rotary_percentage = from.number("partial_rotary_factor").value_or(c.rotary_percentage);
-    require<ConfigError>(
-        defaults.share || c.rotary_percentage == 1,
-        "config.json: partial_rotary_factor other than 1 is not supported for this model_type");
-  };
-  read_share(keys);
-  const auto original = keys.integer("original_max_position_embeddings", 1);
-  if (!scaling) return;
-  JsonKeys rope(*scaling, "rope_parameters.");
-  read_share(rope);
+void read_rope_parameters(const nlohmann::json& object, ModelConfig& c, const RopeDefaults& defaults) {
+  JsonKeys rope(object, "rope_parameters.");
+  read_share(rope, c, defaults);
   RopeScalingConfig& s = c.rope_scaling;
   const auto old_name = rope.text("type");
   s.type = type_of(rope.text("rope_type").value_or(old_name.value_or("default")));
   c.rotary_base = rope.number("rope_theta").value_or(c.rotary_base);
   s.factor = rope.number("factor");
-  s.original_max_position_embeddings = rope.integer("original_max_position_embeddings", 1);
-  if (original) s.original_max_position_embeddings = original;
+  const auto original = rope.integer("original_max_position_embeddings", 1);
+  if (!s.original_max_position_embeddings) s.original_max_position_embeddings = original;
   s.low_freq_factor = rope.number("low_freq_factor").value_or(1);
   s.high_freq_factor = rope.number("high_freq_factor").value_or(4);
   s.beta_fast = rope.number("beta_fast").value_or(32);
@@ -78,7 +73,21 @@ void read_rope(JsonKeys& keys, ModelConfig& c, const RopeDefaults& defaults) {
         static_cast<double>(c.max_positions()) / static_cast<double>(*s.original_max_position_embeddings);
 }
 
-void write_rope(const ModelConfig& c, Json& json) {
+void read_rope(JsonKeys& keys, ModelConfig& c, const RopeDefaults& defaults) {
+  c.rotary_base = keys.number("rope_theta").value_or(defaults.base);
+  c.rotary_percentage = defaults.share.value_or(1);
+  read_share(keys, c, defaults);
+  const auto* scaling = keys.object("rope_scaling");
+  if (const auto* parameters = keys.object("rope_parameters")) scaling = parameters;
+  // Phi-3's, beside the dictionary, counts first.
+  c.rope_scaling.original_max_position_embeddings = keys.integer("original_max_position_embeddings", 1);
+  if (scaling)
+    read_rope_parameters(*scaling, c, defaults);
+  else
+    c.rope_scaling = {};
+}
+
+Json rope_parameters(const ModelConfig& c) {
   const RopeScalingConfig& s = c.rope_scaling;
   Json rope;
   const auto set = [&](const char* key, const auto& optional) {
@@ -106,13 +115,17 @@ void write_rope(const ModelConfig& c, Json& json) {
     rope["short_factor"] = s.short_factor;
     rope["long_factor"] = s.long_factor;
   }
-  if (c.rotary_percentage != 1) {
-    rope["partial_rotary_factor"] = c.rotary_percentage;
-    json["partial_rotary_factor"] = c.rotary_percentage;
-  }
+  if (c.rotary_percentage != 1) rope["partial_rotary_factor"] = c.rotary_percentage;
+  rope["rope_theta"] = c.rotary_base;
+  return rope;
+}
+
+void write_rope(const ModelConfig& c, Json& json) {
+  const RopeScalingConfig& s = c.rope_scaling;
+  const Json rope = rope_parameters(c);
+  if (c.rotary_percentage != 1) json["partial_rotary_factor"] = c.rotary_percentage;
   json["rope_theta"] = c.rotary_base;
   json["rope_scaling"] = s.type == RopeScaling::kDefault ? Json() : rope;
-  rope["rope_theta"] = c.rotary_base;
   json["rope_parameters"] = rope;
   if (s.type == RopeScaling::kLongrope && s.original_max_position_embeddings)
     json["original_max_position_embeddings"] = *s.original_max_position_embeddings;

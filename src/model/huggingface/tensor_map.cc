@@ -53,7 +53,8 @@ Tensor make_tensor(const ModelConfig& config, const NameRule& rule, const Patter
              .parts = std::move(parts),
              .runs = {},
              .transposed = false,
-             .also = rule.also.empty() ? "" : name(rule.also)};
+             .also = rule.also.empty() ? "" : name(rule.also),
+             .zero_centered = rule.zero_centered};
   std::int64_t rows = 0;
   for (const auto& part : out.parts) rows += part.shape[0];
   out.shape.set(0, rows);
@@ -94,6 +95,19 @@ void for_runs(const Tensor& tensor, const Copy& copy) {
   }
 }
 
+// Adds to values in place.
+void shift(std::byte* data, std::int64_t count, DType type, double by) {
+  dispatch_float(type, [&]<class T>() {
+    auto* values = reinterpret_cast<T*>(data);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if constexpr (std::is_same_v<T, double>)
+        values[i] += by;
+      else
+        values[i] = T(static_cast<float>(static_cast<double>(static_cast<float>(values[i])) + by));
+    }
+  });
+}
+
 }  // namespace
 
 std::vector<RowRun> stacked(const ModelConfig&, const std::vector<CanonicalTensor>& parts) {
@@ -132,8 +146,12 @@ std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
   for (const auto& tensor : all) {
     if (!left.contains(tensor.name)) continue;  // went with an earlier one
     const std::size_t dot = tensor.name.rfind('.');
-    const std::string suffix = tensor.name.substr(dot);
-    const Pattern pattern = pattern_of(tensor.name.substr(0, dot));
+    Pattern pattern = pattern_of(tensor.name);
+    std::string suffix;
+    if (const auto whole = rule_of.find(pattern.text); whole == rule_of.end() || whole->second->suffix) {
+      suffix = tensor.name.substr(dot);
+      pattern = pattern_of(tensor.name.substr(0, dot));
+    }
     if (names.rules.empty()) {
       out.push_back(make_tensor(gpt.config, {.file = pattern.text, .parts = {}}, pattern, suffix, {tensor}));
       continue;
@@ -152,22 +170,25 @@ std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
   return out;
 }
 
-void gather(const Tensor& tensor, std::size_t element, const ReadPart& canonical, std::byte* file) {
-  const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * element; };
+void gather(const Tensor& tensor, DType type, const ReadPart& canonical, std::byte* file) {
+  const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * size_of(type); };
   std::vector<const std::byte*> parts;
   for (const auto& part : tensor.parts) parts.push_back(canonical(part));
   for_runs(tensor, [&](std::size_t p, std::int64_t in_file, std::int64_t in_part, std::int64_t count) {
     std::memcpy(file + bytes(in_file), parts[p] + bytes(in_part), bytes(count));
   });
+  if (tensor.zero_centered) shift(file, tensor.shape.elements(), type, -1);
 }
 
-void scatter(const Tensor& tensor, std::size_t element, const std::byte* file, const WritePart& canonical) {
-  const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * element; };
+void scatter(const Tensor& tensor, DType type, const std::byte* file, const WritePart& canonical) {
+  const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * size_of(type); };
   std::vector<std::byte*> parts;
   for (const auto& part : tensor.parts) parts.push_back(canonical(part));
   for_runs(tensor, [&](std::size_t p, std::int64_t in_file, std::int64_t in_part, std::int64_t count) {
     std::memcpy(parts[p] + bytes(in_part), file + bytes(in_file), bytes(count));
   });
+  for (std::size_t p = 0; tensor.zero_centered && p < parts.size(); ++p)
+    shift(parts[p], tensor.parts[p].shape.elements(), type, 1);
 }
 
 Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, const Family& family,

@@ -18,18 +18,18 @@ struct Tensor {
   std::vector<CanonicalTensor> parts;
   std::vector<RowRun> runs;  // of the file, of its transpose where it is transposed
   bool transposed = false;
-  std::string also;  // another name in files, or empty
+  std::string also;            // another name in files, or empty
+  bool zero_centered = false;  // the file holds the values minus 1
 };
 
 // Every tensor that a file of this model holds, in the order of layers. A tied head is not among them.
 std::vector<Tensor> tensors(const Gpt& gpt, const Family& family);
 
-// Moves rows between canonical tensors (dense, row-major) and the file's layout; `element`: bytes per
-// element.
+// Moves rows between canonical tensors (dense, row-major) and the file's layout; both of `type`.
 using ReadPart = std::function<const std::byte*(const CanonicalTensor&)>;
 using WritePart = std::function<std::byte*(const CanonicalTensor&)>;
-void gather(const Tensor& tensor, std::size_t element, const ReadPart& canonical, std::byte* file);
-void scatter(const Tensor& tensor, std::size_t element, const std::byte* file, const WritePart& canonical);
+void gather(const Tensor& tensor, DType type, const ReadPart& canonical, std::byte* file);
+void scatter(const Tensor& tensor, DType type, const std::byte* file, const WritePart& canonical);
 
 // What a file offers.
 struct FileTensor {

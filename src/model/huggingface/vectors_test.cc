@@ -40,7 +40,12 @@ std::string neox(const std::string& more) {
          more + "}";
 }
 
+std::string bloom(const std::string& more) {
+  return "{\"model_type\":\"bloom\",\"vocab_size\":32,\"n_layer\":2" + more + "}";
+}
+
 std::vector<Vector> vectors() {
+  const std::string gemma = ",\"head_dim\":6,\"sliding_window\":4,\"query_pre_attn_scalar\":9";
   const std::string longrope =
       ",\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1.1,1.3,1.7],\"long_factor\":[1.5,2,4,8]"
       "}";
@@ -204,6 +209,45 @@ std::vector<Vector> vectors() {
        {.174802, -.3057851, 1.365115},
        15,
        12960},
+      {"gemma2",
+       base("gemma2", h16 + gemma + ",\"attn_logit_softcapping\":2.0,\"final_logit_softcapping\":3.0"),
+       {-.4563056, .0240462, 1.146475, .7953002},
+       53.48492,
+       3.612435,
+       3.238769,
+       {-.1895801, -.0888099, -.0021121},
+       24,
+       5264},
+      {"gemma3",
+       base("gemma3_text",
+            h16 + gemma +
+                ",\"sliding_window_pattern\":2,\"rope_theta\":1000000.0,\"rope_local_base_freq\":100.0,"
+                "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8.0}"),
+       {1.245188, .2514947, 1.968496, 1.027935},
+       49.99458,
+       4.51656,
+       5.300573,
+       {.0659075, -.1960963, .037546},
+       28,
+       5288},
+      {"bloom",
+       bloom(",\"hidden_size\":16,\"n_head\":4"),
+       {2.64694, -1.624581, 1.878011, 1.702547},
+       88.70831,
+       4.393932,
+       2.859095,
+       {.1253046, .0669767, -.0808003},
+       29,
+       7136},
+      {"bloom_6h",
+       bloom(",\"hidden_size\":24,\"n_head\":6"),
+       {.5002187, -1.439342, 1.28002, .5849681},
+       151.099,
+       4.163265,
+       4.157994,
+       {.113159, -.040818, .0199927},
+       29,
+       15312},
       {"olmo2",
        base("olmo2", h16 + ",\"rope_theta\":500000.0"),
        {-.8060786, .9701433, -.8424287, 1.509357},

@@ -9,18 +9,34 @@ void read_window(JsonKeys& keys, ModelConfig& c, std::optional<std::int64_t> win
     require<ConfigError>(static_cast<std::int64_t>(pattern->size()) == c.num_layers,
                          "config.json: layer_types has {} entries for {} layers", pattern->size(),
                          c.num_layers);
+    const auto full = [&](std::int64_t l) {
+      const std::string& kind = (*pattern)[static_cast<std::size_t>(l)];
+      require<ConfigError>(kind == "full_attention" || kind == "sliding_attention",
+                           "config.json: layer_types[{}] is '{}', expected full_attention or "
+                           "sliding_attention",
+                           l, kind);
+      return kind == "full_attention";
+    };
     first = 0;
-    while (first < c.num_layers && (*pattern)[static_cast<std::size_t>(first)] == "full_attention") ++first;
-    for (std::size_t i = static_cast<std::size_t>(first); i < pattern->size(); ++i)
+    c.window_attn_skip_freq.reset();
+    while (first < c.num_layers && full(first)) ++first;
+    std::int64_t period = 0;  // full layers stand at every so many
+    for (std::int64_t l = first; l < c.num_layers; ++l) {
+      if (full(l) && period == 0 && first == 0) period = l + 1;
       require<ConfigError>(
-          (*pattern)[i] == "sliding_attention",
-          "config.json: layer_types[{}] is '{}': supported are full_attention layers followed by "
-          "sliding_attention layers",
-          i, (*pattern)[i]);
+          full(l) == (period > 0 && (l + 1) % period == 0),
+          "config.json: layer_types[{}] is '{}': supported are full_attention layers followed "
+          "by sliding_attention layers, and every n-th layer with full_attention",
+          l, (*pattern)[static_cast<std::size_t>(l)]);
+    }
+    if (period > 0) c.window_attn_skip_freq = period;
     require<ConfigError>(first == c.num_layers || window.has_value(),
                          "config.json: layer_types has sliding layers, but there is no sliding_window");
   }
-  if (!window || first >= c.num_layers) return;
+  if (!window || first >= c.num_layers) {
+    c.window_attn_skip_freq.reset();
+    return;
+  }
   c.window_size = window;
   if (first > 0) c.window_first_layer = first;
 }

@@ -56,6 +56,13 @@ void read(JsonKeys& keys, ModelConfig& c) {
   c.qk_layernorm_all_heads = keys.boolean("qk_layernorm_all_heads").value_or(false);
   c.window_size = keys.integer("window_size", 1);
   c.window_first_layer = keys.integer("window_first_layer");
+  c.window_attn_skip_freq = keys.integer("window_attn_skip_freq", 1);
+  c.rope_local_base_freq = keys.number("rope_local_base_freq");
+  c.query_pre_attn_scalar = keys.number("query_pre_attn_scalar");
+  c.attn_logit_softcapping = keys.number("attn_logit_softcapping");
+  c.final_logit_softcapping = keys.number("final_logit_softcapping");
+  c.apply_embedding_scaling = keys.boolean("apply_embedding_scaling").value_or(false);
+  c.embedding_layernorm = keys.boolean("embedding_layernorm").value_or(false);
   c.hidden_dropout = keys.number("hidden_dropout").value_or(0);
   c.attention_dropout = keys.number("attention_dropout").value_or(0);
   c.embedding_dropout = keys.number("embedding_dropout").value_or(0);
@@ -116,7 +123,17 @@ void write(const Gpt& gpt, Json& json) {
   json["qk_layernorm"] = c.qk_layernorm;
   json["qk_layernorm_all_heads"] = c.qk_layernorm_all_heads;
   if (c.window_size) json["window_size"] = *c.window_size;
-  if (c.window_first_layer) json["window_first_layer"] = *c.window_first_layer;
+  const auto set = [&](const char* key, const auto& optional) {
+    if (optional) json[key] = *optional;
+  };
+  set("window_first_layer", c.window_first_layer);
+  set("window_attn_skip_freq", c.window_attn_skip_freq);
+  set("rope_local_base_freq", c.rope_local_base_freq);
+  set("query_pre_attn_scalar", c.query_pre_attn_scalar);
+  set("attn_logit_softcapping", c.attn_logit_softcapping);
+  set("final_logit_softcapping", c.final_logit_softcapping);
+  json["apply_embedding_scaling"] = c.apply_embedding_scaling;
+  json["embedding_layernorm"] = c.embedding_layernorm;
   json["hidden_dropout"] = c.hidden_dropout;
   json["attention_dropout"] = c.attention_dropout;
   json["embedding_dropout"] = c.embedding_dropout;
