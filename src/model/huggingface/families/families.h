@@ -5,7 +5,8 @@
 
 namespace stoa::model::huggingface {
 
-extern const Family kGpt2, kLlama, kMistral, kQwen2, kQwen3, kMixtral, kQwen3Moe, kGptNeox, kPhi3, kOlmo2;
+extern const Family kGpt2, kLlama, kMistral, kQwen2, kQwen3, kMixtral, kQwen3Moe, kGptNeox, kPhi3, kOlmo2,
+    kBert, kRoberta;
 // Stoa's own configuration, for combinations of options that no family has.
 extern const Family kStoaGpt;
 
