@@ -12,8 +12,6 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 
 import common
 
