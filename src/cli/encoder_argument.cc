@@ -17,7 +17,7 @@ LoadedEncoder load_encoder(const ModelArguments& arguments, std::int64_t masks) 
   const model::ModelConfig& config = files.model().config;
   require<ConfigError>(config.kind == model::ModelKind::kBert,
                        "{}: model_type {} is not an encoder; expected bert or roberta", found.model.string(),
-                       model::huggingface::model_type(files.description().family));
+                       files.description().family->type);
   LoadedEncoder out;
   out.directory = found.model;
   out.tokenizer = token::Tokenizer::load(found.model);

@@ -387,12 +387,26 @@ void validate_bert(const ModelConfig& c) {
                        "the head of kind bert is tied to the token embedding: leave out "
                        "share_embeddings_and_output_weights");
   require<ConfigError>(!c.window_size, "kind bert has no sliding window: leave out window_size");
-  require<ConfigError>(!c.use_parallel_residual && c.norm_placement == NormPlacement::kBefore &&
-                           !c.query_pre_attn_scalar && !c.attn_logit_softcapping &&
-                           !c.final_logit_softcapping && !c.apply_embedding_scaling && !c.embedding_layernorm,
-                       "kind bert has one form of layers: leave out use_parallel_residual, norm_placement, "
-                       "query_pre_attn_scalar, attn_logit_softcapping, final_logit_softcapping, "
-                       "apply_embedding_scaling and embedding_layernorm");
+  require<ConfigError>(!c.query_pre_attn_scalar && !c.attn_logit_softcapping && !c.final_logit_softcapping &&
+                           !c.apply_embedding_scaling && !c.embedding_layernorm,
+                       "kind bert has one form of layers: leave out query_pre_attn_scalar, "
+                       "attn_logit_softcapping, final_logit_softcapping, apply_embedding_scaling and "
+                       "embedding_layernorm");
+  require<ConfigError>(c.normalization == Normalization::kLayerNorm && !c.qk_layernorm &&
+                           c.norm_placement == NormPlacement::kBefore && !c.use_parallel_residual,
+                       "kind bert has a LayerNorm after each residual addition and none elsewhere: leave out "
+                       "normalization, qk_layernorm, norm_placement and use_parallel_residual");
+  require<ConfigError>(!is_gated(c.activation), "kind bert has an MLP without gate: give activation gelu");
+  require<ConfigError>(
+      c.query_groups() == c.num_attention_heads && c.head_size() * c.num_attention_heads == c.hidden_size,
+      "kind bert has as many key and value heads as queries, of hidden_size / "
+      "num_attention_heads channels: leave out num_query_groups and kv_channels");
+  require<ConfigError>(c.bert.lm_head || !c.bert.binary_head,
+                       "model.bert.binary_head needs model.bert.lm_head");
+  require<ConfigError>(
+      c.bert.first_position == 0 || (!c.bert.binary_head && c.activation == Activation::kGelu),
+      "first_position {} is RoBERTa's, which has no binary_head and the activation gelu",
+      c.bert.first_position);
   require<ConfigError>(!c.moe.num_moe_experts, "kind bert has no experts: leave out num_moe_experts");
 }
 

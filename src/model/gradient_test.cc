@@ -143,7 +143,7 @@ std::vector<Case> cases() {
   out.push_back({"bert", bert()});
   c = {"bert_dropout_no_sentences", bert()};
   c.config.bert.binary_head = false;
-  c.config.bert.num_token_types = 0;
+  c.config.bert.num_token_types = 3;
   c.config.bert.first_position = 2;
   c.config.hidden_dropout = 0.2;
   c.config.attention_dropout = 0.3;

@@ -62,7 +62,9 @@ std::vector<Case> cases() {
   for (const double dropout : {0.0, 0.2}) {
     c = {dropout > 0 ? "bert_dropout" : "bert", gpt2()};
     c.config.kind = ModelKind::kBert;
+    c.config.activation = Activation::kGelu;
     c.config.bert.first_position = dropout > 0 ? 2 : 0;
+    c.config.bert.binary_head = dropout == 0;
     c.config.hidden_dropout = c.config.attention_dropout = c.config.embedding_dropout = dropout;
     out.push_back(c);
   }

@@ -1,0 +1,163 @@
+// BERT (Devlin et al. 2018) and RoBERTa (Liu et al. 2019): post-norm encoders with a masked language model
+// head. RoBERTa counts positions from pad_token_id + 1 and has no sentence head.
+#include <algorithm>
+
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/json_keys.h"
+#include "model/huggingface/llama_keys.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+struct Defaults {
+  std::int64_t vocabulary, positions, types;
+  double epsilon;
+};
+
+void read_encoder(JsonKeys& keys, ModelConfig& c, const Defaults& defaults) {
+  c.kind = ModelKind::kBert;
+  c.vocab_size = keys.integer("vocab_size", 1).value_or(defaults.vocabulary);
+  c.hidden_size = keys.integer("hidden_size", 1).value_or(768);
+  c.num_layers = keys.integer("num_hidden_layers", 1).value_or(12);
+  c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(12);
+  c.ffn_hidden_size = keys.integer("intermediate_size", 1).value_or(3072);
+  c.max_position_embeddings = keys.integer("max_position_embeddings", 1).value_or(defaults.positions);
+  c.bert.num_token_types = keys.integer("type_vocab_size", 1).value_or(defaults.types);
+  c.position_embedding_type = PositionEmbedding::kLearnedAbsolute;
+  c.normalization = Normalization::kLayerNorm;
+  c.layernorm_epsilon = keys.number("layer_norm_eps").value_or(defaults.epsilon);
+  c.activation = plain_activation(keys.text("hidden_act").value_or("gelu"));
+  c.bias = BiasKind::kAll;
+  c.share_embeddings_and_output_weights = true;
+  c.hidden_dropout = c.embedding_dropout = keys.number("hidden_dropout_prob").value_or(0.1);
+  c.attention_dropout = keys.number("attention_probs_dropout_prob").value_or(0.1);
+  const std::string positions = keys.text("position_embedding_type").value_or("absolute");
+  require<ConfigError>(positions == "absolute",
+                       "config.json: position_embedding_type '{}' is not supported, expected absolute",
+                       positions);
+  keys.only("tie_word_embeddings", true);
+  keys.only("is_decoder", false);
+  keys.only("add_cross_attention", false);
+  keys.ignore("classifier_dropout");
+}
+
+// What the first name of `architectures` has beside the encoder.
+void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sentences) {
+  const std::vector<std::string> all = keys.texts("architectures").value_or(std::vector<std::string>());
+  const std::string first = all.empty() ? fmt::format("{}ForMaskedLM", name) : all.front();
+  c.bert.lm_head = first == fmt::format("{}ForMaskedLM", name);
+  c.bert.binary_head = sentences && first == fmt::format("{}ForPreTraining", name);
+  c.bert.lm_head = c.bert.lm_head || c.bert.binary_head;
+  require<ConfigError>(c.bert.lm_head || first == fmt::format("{}Model", name),
+                       "config.json: architecture '{}' is not supported; known: {}Model, {}ForMaskedLM{}",
+                       first, name, name, sentences ? fmt::format(", {}ForPreTraining", name) : "");
+}
+
+void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
+  const ModelConfig& c = gpt.config;
+  json["architectures"] = {fmt::format("{}{}", name,
+                                       c.bert.binary_head ? "ForPreTraining"
+                                       : c.bert.lm_head   ? "ForMaskedLM"
+                                                          : "Model")};
+  json["vocab_size"] = gpt.vocabulary;
+  json["hidden_size"] = c.hidden_size;
+  json["num_hidden_layers"] = c.num_layers;
+  json["num_attention_heads"] = c.num_attention_heads;
+  json["intermediate_size"] = c.ffn_size();
+  json["hidden_act"] = activation_name(c.activation);
+  json["layer_norm_eps"] = c.layernorm_epsilon;
+  json["max_position_embeddings"] = c.max_positions() + c.bert.first_position;
+  json["type_vocab_size"] = c.bert.num_token_types;
+  json["hidden_dropout_prob"] = c.hidden_dropout;
+  json["attention_probs_dropout_prob"] = c.attention_dropout;
+  json["position_embedding_type"] = "absolute";
+}
+
+// Literals joined when the program is compiled: rules hold views.
+template <std::size_t N>
+struct Literal {
+  char text[N]{};
+  constexpr Literal(const char (&given)[N]) { std::copy_n(given, N, text); }
+};
+template <Literal kPrefix, Literal kRest>
+constexpr std::string_view joined() {
+  struct Store {
+    char text[sizeof(kPrefix.text) + sizeof(kRest.text) - 1]{};
+    constexpr Store() {
+      std::copy_n(kRest.text, sizeof(kRest.text), std::copy_n(kPrefix.text, sizeof(kPrefix.text) - 1, text));
+    }
+  };
+  static constexpr Store kStore{};
+  return {kStore.text, sizeof(kStore.text) - 1};
+}
+
+template <Literal kPrefix>
+std::vector<NameRule> encoder_rules() {
+  return {{joined<kPrefix, "embeddings.word_embeddings">(), {"embedding.tokens"}},
+          {joined<kPrefix, "embeddings.position_embeddings">(), {"embedding.positions"}},
+          {joined<kPrefix, "embeddings.token_type_embeddings">(), {"embedding.types"}},
+          {joined<kPrefix, "embeddings.LayerNorm">(), {"embedding.norm"}},
+          {joined<kPrefix, "encoder.layer.{}.attention.self.query">(), {"layers.{}.attention.q"}},
+          {joined<kPrefix, "encoder.layer.{}.attention.self.key">(), {"layers.{}.attention.k"}},
+          {joined<kPrefix, "encoder.layer.{}.attention.self.value">(), {"layers.{}.attention.v"}},
+          {joined<kPrefix, "encoder.layer.{}.attention.output.dense">(), {"layers.{}.attention.out"}},
+          {joined<kPrefix, "encoder.layer.{}.attention.output.LayerNorm">(), {"layers.{}.norm1"}},
+          {joined<kPrefix, "encoder.layer.{}.intermediate.dense">(), {"layers.{}.mlp.up"}},
+          {joined<kPrefix, "encoder.layer.{}.output.dense">(), {"layers.{}.mlp.down"}},
+          {joined<kPrefix, "encoder.layer.{}.output.LayerNorm">(), {"layers.{}.norm2"}}};
+}
+
+void read_bert(JsonKeys& keys, ModelConfig& c) {
+  read_encoder(keys, c, {30522, 512, 2, 1e-12});
+  read_head(keys, c, "Bert", true);
+}
+void write_bert(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Bert"); }
+
+// Buffers; the decoder, which is tied; the pooler of a model that does not use it.
+bool is_needless_in_bert(std::string_view name, const ModelConfig& c) {
+  return name == "embeddings.position_ids" || name.starts_with("cls.predictions.decoder.") ||
+         (!c.bert.binary_head &&
+          (name.starts_with("pooler.") || name.starts_with("cls.seq_relationship."))) ||
+         (!c.bert.lm_head && name.starts_with("cls."));
+}
+
+NameMap bert_names() {
+  NameMap out{.prefix = "bert.", .rules = encoder_rules<"bert.">(), .needless = is_needless_in_bert};
+  out.rules.push_back({"cls.predictions.transform.dense", {"head.dense"}});
+  out.rules.push_back({"cls.predictions.transform.LayerNorm", {"head.norm"}});
+  out.rules.push_back({"cls.predictions", {"head"}});
+  out.rules.push_back({"bert.pooler.dense", {"head.pooler"}});
+  out.rules.push_back({"cls.seq_relationship", {"head.sentence"}});
+  return out;
+}
+
+void read_roberta(JsonKeys& keys, ModelConfig& c) {
+  read_encoder(keys, c, {50265, 514, 1, 1e-5});
+  read_head(keys, c, "Roberta", false);
+  c.bert.first_position = keys.integer("pad_token_id", 0).value_or(1) + 1;
+  *c.max_position_embeddings -= c.bert.first_position;
+  require<ConfigError>(*c.max_position_embeddings >= 1,
+                       "config.json: max_position_embeddings leaves no position beyond pad_token_id {}",
+                       c.bert.first_position - 1);
+}
+void write_roberta(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Roberta"); }
+
+bool is_needless_in_roberta(std::string_view name, const ModelConfig& c) {
+  return name == "embeddings.position_ids" || name.starts_with("lm_head.decoder.") ||
+         name.starts_with("pooler.") || (!c.bert.lm_head && name.starts_with("lm_head."));
+}
+
+NameMap roberta_names() {
+  NameMap out{.prefix = "roberta.", .rules = encoder_rules<"roberta.">(), .needless = is_needless_in_roberta};
+  out.rules.push_back({"lm_head.dense", {"head.dense"}});
+  out.rules.push_back({"lm_head.layer_norm", {"head.norm"}});
+  out.rules.push_back({"lm_head", {"head"}});
+  return out;
+}
+
+}  // namespace
+
+const Family kBert{"bert", "BertForPreTraining", read_bert, write_bert, bert_names};
+const Family kRoberta{"roberta", "RobertaForMaskedLM", read_roberta, write_roberta, roberta_names};
+
+}  // namespace stoa::model::huggingface

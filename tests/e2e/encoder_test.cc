@@ -1,0 +1,92 @@
+// An encoder from text to vectors, as a user would.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "base/file.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Encoder : public Workplace {
+ protected:
+  void SetUp() override {
+    Workplace::SetUp();
+    stoa_ok(
+        {"tokenizer", "train", "text.jsonl", "--kind", "wordpiece", "--vocab-size", "200", "--output", "wp"});
+    stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "wp", "--split-sentences", "--output", "pairs"});
+  }
+  static Arguments bert(const std::string& run, const Arguments& more = {}) {
+    return Arguments{"train",
+                     "bert-110m",
+                     "model.data=pairs",
+                     "model.tokenizer=wp",
+                     "model.vocab_size=null",
+                     "model.num_layers=2",
+                     "model.hidden_size=32",
+                     "model.num_attention_heads=4",
+                     "model.encoder_seq_length=48",
+                     "model.micro_batch_size=2",
+                     "model.global_batch_size=8",
+                     "model.bert.binary_head=true",
+                     "model.optim.lr=3e-3",
+                     "model.optim.sched.warmup_steps=0",
+                     "model.optim.sched.constant_steps=0",
+                     "model.optim.sched.min_lr=1e-4",
+                     "trainer.precision=fp32",
+                     "trainer.max_steps=20",
+                     "trainer.val_check_interval=10",
+                     "trainer.limit_val_batches=1",
+                     "--output",
+                     run} +
+           more;
+  }
+};
+
+TEST_F(Encoder, TrainsFillsMasksAndEmbeds) {
+  stoa_ok(bert("run", {"trainer.max_steps=60"}));
+  const auto steps = metrics("run");
+  ASSERT_EQ(steps.size(), 60u);
+  EXPECT_LT(steps.at(60)["loss"].get<double>(), steps.at(1)["loss"].get<double>() - 1);
+  const auto config =
+      nlohmann::json::parse(read_text(path("run") / "checkpoints/step-0000060/model/config.json"));
+  EXPECT_EQ(config["model_type"], "bert");
+  EXPECT_EQ(config["architectures"][0], "BertForPreTraining");
+
+  const auto filled = json_of({"generate", "run", "--prompt", "the [MASK] walks", "--json", "--best", "3"});
+  ASSERT_EQ(filled["masks"].size(), 1u);
+  EXPECT_EQ(filled["masks"][0]["tokens"].size(), 3u);
+  EXPECT_GE(filled["masks"][0]["tokens"][0]["probability"], filled["masks"][0]["tokens"][1]["probability"]);
+
+  write_text(path("lines.txt"), "the stone walks\nbread\n");
+  const std::string vectors = stoa_ok({"embed", "run", "lines.txt", "--json"}).out;
+  const auto first = nlohmann::json::parse(vectors.substr(0, vectors.find('\n')))["embedding"];
+  ASSERT_EQ(first.size(), 32u);
+  double squares = 0;
+  for (const double x : first) squares += x * x;
+  EXPECT_NEAR(squares, 1, 1e-5);
+
+  stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "exported"});
+  EXPECT_EQ(stoa_ok({"embed", "exported", "lines.txt", "--json"}).out, vectors);
+}
+
+TEST_F(Encoder, GoesOnWhereItStoppedInAnotherLayout) {
+  stoa_ok(bert("one"));
+  stoa_ok(bert("two", {"--stop-after", "10"}));
+  stoa_ok(bert("two", {"--ranks", "2", "model.pipeline_model_parallel_size=2"}));
+  expect_same("one", "two");
+}
+
+TEST_F(Encoder, WhatItCannotDoIsRefused) {
+  stoa_ok(bert("run", {"trainer.max_steps=2"}));
+  EXPECT_THAT(stoa({"score", "run"}).err, HasSubstr("does not continue text"));
+  EXPECT_THAT(stoa({"generate", "run", "--prompt", "no mask"}).err, HasSubstr("[MASK]"));
+  EXPECT_THAT(stoa(bert("other", {"model.tokenizer=tok"})).err, HasSubstr("tokenizer"));
+  EXPECT_THAT(stoa(bert("other", {"model.data=data"})).err, HasSubstr("prepare"));
+}
+
+}  // namespace
+}  // namespace stoa::e2e
