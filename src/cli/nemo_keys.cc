@@ -132,9 +132,7 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.onnx_safe", "an export option of NeMo"},
     {"model.apply_residual_connection_post_layernorm", "the residual is taken before the norm", "false,null"},
     {"model.layernorm_zero_centered_gamma", "how norm weights are stored, not what they do"},
-    {"model.tokenizer.model", "a SentencePiece file; write library: huggingface with a tokenizer.json",
-     "null"},
-    {"model.tokenizer.sentencepiece_legacy", "of SentencePiece, which is not offered", "false,null"},
+    {"model.tokenizer.sentencepiece_legacy", "a detail of NeMo's own SentencePiece tokenizer", "false,null"},
     {"model.tokenizer.delimiter", "of tabular tokenizers, which are not offered", "null"},
     {"model.tokenizer.use_fast", "a choice of Python class"},
     // model: the rest
