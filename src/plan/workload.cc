@@ -105,7 +105,7 @@ void validate(const Workload& w) {
       m.heads % w.tp == 0,
       "{} attention heads cannot be split over tensor_model_parallel_size {}: it must divide them", m.heads,
       w.tp);
-  require<ConfigError>(w.pp * w.vpp <= m.layers,
+  require<ConfigError>(w.pp * w.vpp <= m.layers || !w.chunk_layers.empty(),
                        "{} layers are fewer than {} pipeline ranks x {} chunks: lower one of them", m.layers,
                        w.pp, w.vpp);
   const std::int64_t step = w.dp * w.micro_batch;
