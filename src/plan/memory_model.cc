@@ -11,6 +11,7 @@ namespace stoa::plan {
 namespace {
 
 using grid::Axis;
+using grid::RankGrid;
 
 std::size_t& of(MemoryTable& table, MemoryCategory category) {
   return table[static_cast<std::size_t>(category)];
@@ -90,22 +91,24 @@ MemoryModel::Keys MemoryModel::keys(const run::TrainingOptions& o,
   }
   const bool tied_apart = placed.front().rank != placed.back().rank;
   const bool at_ends = l.zero_stage > 0;  // data ranks differ in the blocks of the norm that they cut
-  const int data = g.coordinate(rank, Axis::kData);
-  const std::string place = fmt::format("t{}/{} c{} ", g.coordinate(rank, Axis::kTensor),
-                                        g.degree(Axis::kTensor), g.coordinate(rank, Axis::kContext));
-  const std::string shards = fmt::format("d{}x{}x{} z{} {} ", g.degree(Axis::kContext),
-                                         g.degree(Axis::kExpert), g.degree(Axis::kData), l.zero_stage,
-                                         at_ends ? (data == 0                           ? "first"
-                                                    : data + 1 == g.degree(Axis::kData) ? "last"
-                                                                                        : "mid")
-                                                 : "");
+  const auto end = [rank](const RankGrid& grid) {
+    const int at = grid.coordinate(rank, Axis::kData);
+    return at == 0 ? "first" : at + 1 == grid.degree(Axis::kData) ? "last" : "mid";
+  };
+  const RankGrid experts = g.experts();
+  const std::string place = fmt::format(
+      "t{}/{} c{} e{}.{}/{}.{} ", g.coordinate(rank, Axis::kTensor), g.degree(Axis::kTensor),
+      g.coordinate(rank, Axis::kContext), experts.coordinate(rank, Axis::kTensor),
+      experts.coordinate(rank, Axis::kExpert), experts.degree(Axis::kTensor), experts.degree(Axis::kExpert));
+  const std::string shards = fmt::format("d{}x{} z{} {} {} ", g.degree(Axis::kContext), g.degree(Axis::kData),
+                                         l.zero_stage, at_ends ? end(g) : "", at_ends ? end(experts) : "");
   const bool each = (l.reduce_each_microbatch || o.microbatches == 1) && !split;
   const model::RecomputeConfig& r = o.model.config.recompute;
-  const std::string pass =
-      fmt::format("m{} c{}{} {}{} r{}{}{} ", o.micro_batch, static_cast<int>(l.context_kind),
-                  l.sequence_parallel ? "s" : "", split ? "w" : "", g.degree(Axis::kContext),
-                  static_cast<int>(r.granularity), r.method ? static_cast<int>(*r.method) : -1,
-                  r.num_layers ? fmt::format("n{}", *r.num_layers) : "");
+  const std::string pass = fmt::format(
+      "m{} c{}.{}{} {}{} r{}{}{} ", o.micro_batch, static_cast<int>(l.context_kind), l.context_neighbours,
+      l.sequence_parallel ? "s" : "", split ? "w" : "", g.degree(Axis::kContext),
+      static_cast<int>(r.granularity), r.method ? static_cast<int>(*r.method) : -1,
+      r.num_layers ? fmt::format("n{}", *r.num_layers) : "");
   Keys out;
   out.stores = place + shards + (each ? "each " : "") + (tied_apart ? "apart " : "") +
                (g.degree(Axis::kPipeline) > 1 ? "p " : "") + (l.overlap_grad_reduce ? "o " : "") +

@@ -377,8 +377,9 @@ std::vector<Workload> layouts(const SearchRequest& request, const Cluster& clust
 MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recompute) {
   MemoryPoint point;
   run::Layout& l = point.layout;
-  l.grid = grid::RankGrid({static_cast<int>(w.tp), static_cast<int>(w.cp), static_cast<int>(w.ep),
-                           static_cast<int>(w.dp / w.ep), static_cast<int>(w.pp)});
+  l.grid = grid::RankGrid(
+      {static_cast<int>(w.tp), static_cast<int>(w.cp), 1, static_cast<int>(w.dp), static_cast<int>(w.pp)},
+      {static_cast<int>(w.expert_tp), static_cast<int>(w.ep)});
   l.sequence_parallel = w.sequence_parallel;
   l.schedule = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
   l.chunks = w.vpp > 1 ? static_cast<int>(w.vpp) : 0;
