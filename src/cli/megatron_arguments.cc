@@ -240,7 +240,8 @@ class Reading {
   }
   std::int64_t integer(const Argument& a) const {
     const auto value = config::parse_integer(one(a));
-    require<UsageError>(value.has_value(), "--from-megatron: --{} {}: expected a whole number", a.name, one(a));
+    require<UsageError>(value.has_value(), "--from-megatron: --{} {}: expected a whole number", a.name,
+                        one(a));
     return *value;
   }
   void set(std::string key, const std::string& value) {
@@ -248,8 +249,8 @@ class Reading {
     out_.overrides.push_back(std::move(key) + "=" + value);
   }
   void ignore(const Argument& a, std::string_view reason) {
-    out_.ignored.push_back(fmt::format("--{}{}{} ({})", a.name, a.values.empty() ? "" : " ",
-                                       fmt::join(a.values, " "), reason));
+    out_.ignored.push_back(
+        fmt::format("--{}{}{} ({})", a.name, a.values.empty() ? "" : " ", fmt::join(a.values, " "), reason));
   }
   bool has(std::string_view name) const {
     return std::any_of(arguments_.begin(), arguments_.end(), [&](const auto& a) { return a.name == name; });
@@ -280,7 +281,9 @@ class Reading {
   bool special(const Argument& a) {
     const std::string& n = a.name;
     if (n == "normalization") {
-      set("model.normalization", one(a) == "RMSNorm" ? "rmsnorm" : one(a) == "LayerNorm" ? "layernorm" : one(a));
+      set("model.normalization", one(a) == "RMSNorm"     ? "rmsnorm"
+                                 : one(a) == "LayerNorm" ? "layernorm"
+                                                         : one(a));
     } else if (n == "num-query-groups") {
       if (has("group-query-attention"))
         set("model.num_query_groups", one(a));
@@ -301,9 +304,9 @@ class Reading {
       static const std::map<std::string, std::string> kStages{
           {"no_shard", "0"}, {"optim", "1"}, {"optim_grads", "2"}, {"optim_grads_params", "3"}};
       const auto stage = kStages.find(one(a));
-      require<UsageError>(stage != kStages.end(),
-                          "--from-megatron: --{} {}: expected no_shard, optim, optim_grads or optim_grads_params", n,
-                          one(a));
+      require<UsageError>(
+          stage != kStages.end(),
+          "--from-megatron: --{} {}: expected no_shard, optim, optim_grads or optim_grads_params", n, one(a));
       set("model.zero_stage", stage->second);
     } else if (n == "expert-tensor-parallel-size") {
       ignore(a, "experts are split as --tensor-model-parallel-size says");
@@ -343,7 +346,8 @@ class Reading {
 
   void window(const Argument& a) {
     std::string first = a.values.empty() ? "" : a.values.front();
-    first = first.substr(first.find_first_not_of("( ") == std::string::npos ? 0 : first.find_first_not_of("( "));
+    first =
+        first.substr(first.find_first_not_of("( ") == std::string::npos ? 0 : first.find_first_not_of("( "));
     first = first.substr(0, first.find(','));
     const auto keys = config::parse_integer(first);
     require<UsageError>(keys && *keys >= 0, "--from-megatron: --window-size {}: expected two numbers",
@@ -359,8 +363,10 @@ class Reading {
 
   void combine() {
     for (const char* needed : {"model.num_layers", "model.hidden_size", "model.num_attention_heads"})
-      require<UsageError>(values_.contains(needed), "--from-megatron: --{} is missing", megatron_name(needed));
-    require<UsageError>(values_.contains("model.encoder_seq_length"), "--from-megatron: --seq-length is missing");
+      require<UsageError>(values_.contains(needed), "--from-megatron: --{} is missing",
+                          megatron_name(needed));
+    require<UsageError>(values_.contains("model.encoder_seq_length"),
+                        "--from-megatron: --seq-length is missing");
     // Defaults of Megatron that differ from Stoa's.
     if (!values_.contains("trainer.precision")) set("trainer.precision", "fp32");
     for (const char* dropout : {"model.hidden_dropout", "model.attention_dropout"})
@@ -373,20 +379,23 @@ class Reading {
                        stages = number("model.pipeline_model_parallel_size", 1);
     if (const auto it = later_.find("num-layers-per-virtual-pipeline-stage"); it != later_.end()) {
       const auto per = config::parse_integer(it->second).value_or(0);
-      require<UsageError>(per > 0 && layers % (stages * per) == 0,
-                          "--from-megatron: --num-layers-per-virtual-pipeline-stage {}: {} layers on {} stages must be "
-                          "a multiple of it",
-                          it->second, layers, stages);
+      require<UsageError>(
+          per > 0 && layers % (stages * per) == 0,
+          "--from-megatron: --num-layers-per-virtual-pipeline-stage {}: {} layers on {} stages must be "
+          "a multiple of it",
+          it->second, layers, stages);
       set("model.virtual_pipeline_model_parallel_size", std::to_string(layers / stages / per));
     }
     uneven(layers, stages);
     if (later_.contains("adam-beta1") || later_.contains("adam-beta2"))
-      set("model.optim.betas", fmt::format("[{}, {}]", later_.contains("adam-beta1") ? later_["adam-beta1"] : "0.9",
-                                           later_.contains("adam-beta2") ? later_["adam-beta2"] : "0.999"));
+      set("model.optim.betas",
+          fmt::format("[{}, {}]", later_.contains("adam-beta1") ? later_["adam-beta1"] : "0.9",
+                      later_.contains("adam-beta2") ? later_["adam-beta2"] : "0.999"));
     if (const auto it = later_.find("train-samples"); it != later_.end()) {
       const auto samples = config::parse_integer(it->second).value_or(0);
       const std::int64_t batch = number("model.global_batch_size", 1);
-      set("trainer.max_steps", std::to_string(std::max<std::int64_t>(1, samples / std::max<std::int64_t>(1, batch))));
+      set("trainer.max_steps",
+          std::to_string(std::max<std::int64_t>(1, samples / std::max<std::int64_t>(1, batch))));
     }
   }
 
@@ -400,13 +409,15 @@ class Reading {
     if (!first && !last) return;
     const std::int64_t ends = first.has_value() + last.has_value();
     const std::int64_t rest = layers - first.value_or(0) - last.value_or(0), between = stages - ends;
-    require<UsageError>(between > 0 && rest % between == 0,
-                        "--from-megatron: {} layers without the first and the last stage do not divide evenly into {} "
-                        "stages",
-                        rest, between);
-    require<UsageError>(number("model.virtual_pipeline_model_parallel_size", 1) == 1,
-                        "--from-megatron: --decoder-first/last-pipeline-num-layers with several chunks per stage: give "
-                        "model.pipeline_layers instead");
+    require<UsageError>(
+        between > 0 && rest % between == 0,
+        "--from-megatron: {} layers without the first and the last stage do not divide evenly into {} "
+        "stages",
+        rest, between);
+    require<UsageError>(
+        number("model.virtual_pipeline_model_parallel_size", 1) == 1,
+        "--from-megatron: --decoder-first/last-pipeline-num-layers with several chunks per stage: give "
+        "model.pipeline_layers instead");
     std::vector<std::int64_t> each(static_cast<std::size_t>(stages), rest / between);
     if (first) each.front() = *first;
     if (last) each.back() = *last;
@@ -426,6 +437,8 @@ class Reading {
 
 }  // namespace
 
-MegatronArguments read_megatron_arguments(std::string_view text) { return Reading(arguments_of(text)).read(); }
+MegatronArguments read_megatron_arguments(std::string_view text) {
+  return Reading(arguments_of(text)).read();
+}
 
 }  // namespace stoa::cli

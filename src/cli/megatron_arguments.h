@@ -13,9 +13,9 @@ struct MegatronArguments {
   std::vector<std::string> notes;      // defaults of Megatron that were filled in
 };
 
-// `text`: the arguments as a shell would see them; words before the first option (torchrun, pretrain_gpt.py) are
-// passed over, torchrun's own --nproc-per-node and --nnodes say how many ranks run. UsageError: a missing value,
-// an argument that must be there, a value that cannot be honoured.
+// `text`: the arguments as a shell would see them; words before the first option (torchrun, pretrain_gpt.py)
+// are passed over, torchrun's own --nproc-per-node and --nnodes say how many ranks run. UsageError: a missing
+// value, an argument that must be there, a value that cannot be honoured.
 MegatronArguments read_megatron_arguments(std::string_view text);
 
 }  // namespace stoa::cli

@@ -60,7 +60,8 @@ constexpr Pair kPairs[] = {
     {"trainer.strategy.context_parallel_size", "model.context_parallel_size"},
     {"trainer.strategy.expert_model_parallel_size", "model.expert_model_parallel_size"},
     {"trainer.strategy.sequence_parallel", "model.sequence_parallel"},
-    {"trainer.strategy.account_for_embedding_in_pipeline_split", "model.account_for_embedding_in_pipeline_split"},
+    {"trainer.strategy.account_for_embedding_in_pipeline_split",
+     "model.account_for_embedding_in_pipeline_split"},
     {"trainer.strategy.account_for_loss_in_pipeline_split", "model.account_for_loss_in_pipeline_split"},
     {"trainer.strategy.ddp.overlap_grad_reduce", "model.optim.overlap_grad_sync"},
     {"optim.config.lr", "model.optim.lr"},
@@ -112,7 +113,8 @@ class Reading {
       const Node* node = root_.find_path(pair.theirs);
       if (!node) continue;
       used_.insert(std::string(pair.theirs));
-      if (!node->is_null()) set(std::string(pair.ours), node->is_scalar() ? node->scalar : config::write_yaml(*node));
+      if (!node->is_null())
+        set(std::string(pair.ours), node->is_scalar() ? node->scalar : config::write_yaml(*node));
     }
     sharding();
     betas();
@@ -127,7 +129,8 @@ class Reading {
   void set(const std::string& key, std::string value) {
     while (!value.empty() && value.back() == '\n') value.pop_back();
     if (key == "model.position_embedding_type" || key == "model.normalization")
-      std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::tolower(c); });
+      std::transform(value.begin(), value.end(), value.begin(),
+                     [](unsigned char c) { return std::tolower(c); });
     last_[key] = value;
   }
 
@@ -157,15 +160,15 @@ class Reading {
         set("model.normalization", "rmsnorm");
         set("model.position_embedding_type", "rope");
         set("model.bias", "none");
-        set("model.share_embeddings_and_output_weights", s.name == "Llama32Config1B" || s.name == "Llama32Config3B"
-                                                             ? "true"
-                                                             : "false");
+        set("model.share_embeddings_and_output_weights",
+            s.name == "Llama32Config1B" || s.name == "Llama32Config3B" ? "true" : "false");
       }
       if (s.kind == Shape::kMixtral) {
         set("model.num_moe_experts", "8");
         set("model.moe_router_topk", "2");
       }
-      out_.notes.push_back(fmt::format("shape of {}: {} layers, hidden {}, {} heads", s.name, s.layers, s.hidden, s.heads));
+      out_.notes.push_back(
+          fmt::format("shape of {}: {} layers, hidden {}, {} heads", s.name, s.layers, s.hidden, s.heads));
     }
   }
 
@@ -173,7 +176,8 @@ class Reading {
     std::vector<std::string> names;
     for (const Shape& s : kShapes) names.emplace_back(s.name);
     fail<ConfigError>(
-        "the recipe's model is '{}', whose sizes are not known here{}: give model.num_layers, model.hidden_size and "
+        "the recipe's model is '{}', whose sizes are not known here{}: give model.num_layers, "
+        "model.hidden_size and "
         "model.num_attention_heads, or a recipe with model.config.num_layers and kin",
         class_.empty() ? "not named" : class_, did_you_mean(class_, names));
   }
@@ -181,13 +185,15 @@ class Reading {
   void sharding() {
     if (const Node* node = take("optim.config.use_distributed_optimizer"); node && node->scalar == "true")
       set("model.zero_stage", "1");
-    if (const Node* node = take("trainer.strategy.fsdp"); node && node->scalar != "false") set("model.zero_stage", "3");
+    if (const Node* node = take("trainer.strategy.fsdp"); node && node->scalar != "false")
+      set("model.zero_stage", "3");
   }
 
   void betas() {
     const Node *first = take("optim.config.adam_beta1"), *second = take("optim.config.adam_beta2");
     if (first || second)
-      set("model.optim.betas", fmt::format("[{}, {}]", first ? first->scalar : "0.9", second ? second->scalar : "0.999"));
+      set("model.optim.betas",
+          fmt::format("[{}, {}]", first ? first->scalar : "0.9", second ? second->scalar : "0.999"));
   }
 
   void activation() {
@@ -206,9 +212,9 @@ class Reading {
     }
     const std::string name = last_part(path);
     const bool of_python = name.starts_with("_");
-    out_.ignored.push_back(fmt::format("{} ({})", path,
-                                       of_python ? "a choice of Python class"
-                                                 : "of NeMo 2's recipe: it changes nothing in the plan"));
+    out_.ignored.push_back(fmt::format(
+        "{} ({})", path,
+        of_python ? "a choice of Python class" : "of NeMo 2's recipe: it changes nothing in the plan"));
   }
 
   const Node& root_;

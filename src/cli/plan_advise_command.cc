@@ -43,7 +43,8 @@ plan::Found as_found(PlanSubject& s) {
   return found;
 }
 
-// Master weights, moments and counters of all ranks: what a checkpoint holds, 12 bytes per parameter and the model.
+// Master weights, moments and counters of all ranks: what a checkpoint holds, 12 bytes per parameter and the
+// model.
 double checkpoint_bytes(const PlanSubject& s) {
   return 14 * static_cast<double>(model::parameter_count(s.training.options.model));
 }
@@ -69,18 +70,20 @@ class Advice {
 
   void fit() {
     const double bytes = static_cast<double>(now_.memory.total), free = s_.memory - bytes;
-    json_["fits"] = {{"fits", free >= 0}, {"memory_bytes", bytes}, {"limit_bytes", s_.memory}, {"free_bytes", free}};
-    text_ += fmt::format("Does it fit?  {}: {:.1f} GB of {:.1f} GB per device ({}), {:.1f} GB {}\n", free >= 0 ? "Yes" : "No",
-                         bytes / 1e9, s_.memory / 1e9, s_.cluster.device.name, std::abs(free) / 1e9,
-                         free >= 0 ? "free" : "too much");
+    json_["fits"] = {
+        {"fits", free >= 0}, {"memory_bytes", bytes}, {"limit_bytes", s_.memory}, {"free_bytes", free}};
+    text_ += fmt::format("Does it fit?  {}: {:.1f} GB of {:.1f} GB per device ({}), {:.1f} GB {}\n",
+                         free >= 0 ? "Yes" : "No", bytes / 1e9, s_.memory / 1e9, s_.cluster.device.name,
+                         std::abs(free) / 1e9, free >= 0 ? "free" : "too much");
     if (free >= 0) return;
     const plan::Neighbour* cheapest = nullptr;
     for (const plan::Neighbour& n : neighbours_)
       if (n.fits && (!cheapest || n.seconds < cheapest->seconds)) cheapest = &n;
     if (cheapest) {
-      text_ += fmt::format("  the cheapest single change: {} ({:.1f} GB, {:.3f} s per step; it would be {:.3f} s if it "
-                           "fitted as it is)\n",
-                           cheapest->change, cheapest->bytes / 1e9, cheapest->seconds, now_.seconds);
+      text_ += fmt::format(
+          "  the cheapest single change: {} ({:.1f} GB, {:.3f} s per step; it would be {:.3f} s if it "
+          "fitted as it is)\n",
+          cheapest->change, cheapest->bytes / 1e9, cheapest->seconds, now_.seconds);
       json_["fits"]["change"] = cheapest->change;
       json_["fits"]["change_bytes"] = cheapest->bytes;
       json_["fits"]["change_seconds"] = cheapest->seconds;
@@ -88,9 +91,10 @@ class Advice {
     }
     const plan::SearchResult found = search(request_);
     if (!found.best.empty()) {
-      text_ += fmt::format("  no single change makes it fit; the fastest layout that does: {} ({:.1f} GB, {:.3f} s)\n",
-                           plan::describe(found.best.front()),
-                           static_cast<double>(found.best.front().memory.total) / 1e9, found.best.front().seconds);
+      text_ += fmt::format(
+          "  no single change makes it fit; the fastest layout that does: {} ({:.1f} GB, {:.3f} s)\n",
+          plan::describe(found.best.front()), static_cast<double>(found.best.front().memory.total) / 1e9,
+          found.best.front().seconds);
       json_["fits"]["change"] = plan::describe(found.best.front());
       return;
     }
@@ -106,8 +110,9 @@ class Advice {
 
   void cost(const plan::Cluster& cluster, double seconds, std::int64_t devices, const char* key) {
     nlohmann::ordered_json entry{{"cluster", cluster.name}, {"step_seconds", seconds}, {"devices", devices}};
-    text_ += fmt::format("  {}: {:.3f} s per step ({:.3f} to {:.3f} in 8 of 10 cases), {} devices\n", cluster.name, seconds,
-                         seconds * s_.constants->low, seconds * s_.constants->high, devices);
+    text_ +=
+        fmt::format("  {}: {:.3f} s per step ({:.3f} to {:.3f} in 8 of 10 cases), {} devices\n", cluster.name,
+                    seconds, seconds * s_.constants->low, seconds * s_.constants->high, devices);
     if (steps_ <= 0) {
       text_ += "  trainer.max_steps or max_tokens says how long the training is: it is not given\n";
       json_[key].push_back(entry);
@@ -165,7 +170,8 @@ class Advice {
     // Products and attention are the work itself.
     for (const auto& [name, seconds] : now_.time.parts()) {
       if (name == "linear layers" || name == "attention") continue;
-      text_ += fmt::format("  largest beside the work itself: {} ({:.1f} %)\n", name, 100 * seconds / now_.seconds);
+      text_ += fmt::format("  largest beside the work itself: {} ({:.1f} %)\n", name,
+                           100 * seconds / now_.seconds);
       json_["slow"]["largest"] = std::string(name);
       break;
     }
@@ -184,8 +190,8 @@ class Advice {
     const plan::SearchResult found = search(request_);
     if (found.best.empty()) return;
     const plan::Found& fastest = found.best.front();
-    text_ += fmt::format("  the fastest layout: {} ({:.3f} s, {:.1f} % {})\n", plan::describe(fastest), fastest.seconds,
-                         100 * std::abs(1 - fastest.seconds / now_.seconds),
+    text_ += fmt::format("  the fastest layout: {} ({:.3f} s, {:.1f} % {})\n", plan::describe(fastest),
+                         fastest.seconds, 100 * std::abs(1 - fastest.seconds / now_.seconds),
                          fastest.seconds <= now_.seconds ? "faster" : "slower");
     json_["slow"]["fastest"] = plan::describe(fastest);
     json_["slow"]["fastest_seconds"] = fastest.seconds;
@@ -202,7 +208,8 @@ class Advice {
           std::max<std::int64_t>(1, std::llround(k * static_cast<double>(s_.workload.devices())));
       const plan::SearchResult found = search(request_of(s_, devices));
       if (found.best.empty()) {
-        text_ += fmt::format("  {:>4g} x = {:>6} devices: no layout fits or deals the batch out\n", k, devices);
+        text_ +=
+            fmt::format("  {:>4g} x = {:>6} devices: no layout fits or deals the batch out\n", k, devices);
         continue;
       }
       const plan::Found& f = found.best.front();
@@ -214,13 +221,13 @@ class Advice {
                                    {"tokens_per_second", rate},
                                    {"efficiency", share},
                                    {"layout", plan::describe(f)}};
-      text_ += fmt::format("  {:>4g} x = {:>6} devices: {:.3f} s, {} tokens/s, {:.0f} % of proportion", k, devices,
-                           f.seconds, format_count(rate), 100 * share);
+      text_ += fmt::format("  {:>4g} x = {:>6} devices: {:.3f} s, {} tokens/s, {:.0f} % of proportion", k,
+                           devices, f.seconds, format_count(rate), 100 * share);
       if (steps_ > 0) {
         const double tokens = steps_ * s_.workload.tokens();
-        const plan::MoneyAnswer m = plan::money({f.seconds, tokens / f.workload.tokens(), devices, checkpoint_bytes(s_),
-                                                 a_.checkpoint_minutes},
-                                                s_.cluster);
+        const plan::MoneyAnswer m = plan::money(
+            {f.seconds, tokens / f.workload.tokens(), devices, checkpoint_bytes(s_), a_.checkpoint_minutes},
+            s_.cluster);
         text_ += fmt::format(", {:.2f} days", m.days);
         entry["days"] = m.days;
         if (const auto total = m.total()) {
@@ -233,9 +240,7 @@ class Advice {
     }
   }
 
-  void print(bool json) const {
-    std::cout << (json ? json_.dump() + "\n" : text_);
-  }
+  void print(bool json) const { std::cout << (json ? json_.dump() + "\n" : text_); }
 
  private:
   plan::SearchResult search(const plan::SearchRequest& request) {
@@ -258,8 +263,8 @@ void advise(const AdviseArguments& a, Context& context) {
   const auto subject = load_plan_subject(a.subject, context.console, a.gpus);
   amend(subject->cluster.economy, a);
   if (!subject->config.trainer.max_steps && subject->config.trainer.max_tokens)
-    subject->config.trainer.max_steps =
-        static_cast<std::int64_t>(static_cast<double>(*subject->config.trainer.max_tokens) / subject->workload.tokens());
+    subject->config.trainer.max_steps = static_cast<std::int64_t>(
+        static_cast<double>(*subject->config.trainer.max_tokens) / subject->workload.tokens());
   Advice advice(a, *subject, context.console);
   advice.fit();
   advice.how_long();
@@ -272,16 +277,18 @@ void advise(const AdviseArguments& a, Context& context) {
 
 void add_plan_advise_command(CLI::App& plan, Context& context) {
   auto a = std::make_shared<AdviseArguments>();
-  CLI::App* command = plan.add_subcommand(
-      "advise",
-      "Does it fit? How long, how much? What is slow? What would more devices give? Example: stoa plan advise gpt-5b "
-      "--cluster dgx-a100-80gb --gpus 128 --price 2");
+  CLI::App* command = plan.add_subcommand("advise",
+                                          "Does it fit? How long, how much? What is slow? What would more "
+                                          "devices give? Example: stoa plan advise gpt-5b "
+                                          "--cluster dgx-a100-80gb --gpus 128 --price 2");
   a->subject.add_to(*command);
-  command->add_option("--gpus", a->gpus, "Devices that train together (default: trainer.devices x num_nodes)");
+  command->add_option("--gpus", a->gpus,
+                      "Devices that train together (default: trainer.devices x num_nodes)");
   command->add_option("--beside", a->beside, "Another cluster, for the same training");
   command->add_option("--times", a->times, "Factors on the number of devices")->delimiter(',');
   command->add_option("--price", a->price, "Of a device-hour")->check(CLI::NonNegativeNumber);
-  command->add_option("--checkpoint-minutes", a->checkpoint_minutes, "Between checkpoints (default: the best)");
+  command->add_option("--checkpoint-minutes", a->checkpoint_minutes,
+                      "Between checkpoints (default: the best)");
   command->add_option("--failures", a->failures, "Per device and year")->check(CLI::NonNegativeNumber);
   command->add_flag("--json", a->json, "One JSON object");
   command->callback([a, &context] { advise(*a, context); });

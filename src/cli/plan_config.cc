@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "cli/megatron_arguments.h"
+#include "cli/nemo_keys.h"
 #include "cli/nemo2_config.h"
 #include "cli/schema.h"
 #include "config/yaml.h"
@@ -27,7 +28,11 @@ PlanConfig from_overrides(std::vector<std::string> overrides, const std::vector<
   overrides.insert(overrides.end(), own.begin(), own.end());
   PlanConfig plan;
   config::Report report;
-  plan.run = parse_run_config(base, overrides, &report, ranks);
+  const auto section = run_schema(ranks);
+  std::vector<config::Node> layers{config::parse_yaml(base, "plan")};
+  const config::Node root =
+      config::merge_layers(section.schema(), std::move(layers), config::parse_overrides(overrides, 1));
+  report = config::read_object(section.schema(), root, &plan.run, {presets_directory(), nemo_keys()});
   keep(plan, report);
   return plan;
 }
@@ -41,12 +46,14 @@ PlanConfig from_huggingface(const fs::path& file, const std::vector<std::string>
   run.name = fs::absolute(file).parent_path().filename().string();
   PlanConfig plan = from_overrides({}, overrides, show_run_config(run), ranks);
   const bool given = std::any_of(overrides.begin(), overrides.end(), [](const std::string& o) {
-    return o.find("encoder_seq_length=") != std::string::npos || o.find("data.seq_length=") != std::string::npos;
+    return o.find("encoder_seq_length=") != std::string::npos ||
+           o.find("data.seq_length=") != std::string::npos;
   });
   if (!given && positions > kSampleTokens)
-    plan.notes.push_back(fmt::format("samples of {} tokens are planned, the model's positions reach to {}: "
-                                     "model.encoder_seq_length=N says otherwise",
-                                     kSampleTokens, positions));
+    plan.notes.push_back(
+        fmt::format("samples of {} tokens are planned, the model's positions reach to {}: "
+                    "model.encoder_seq_length=N says otherwise",
+                    kSampleTokens, positions));
   return plan;
 }
 
@@ -56,7 +63,8 @@ void PlanConfigArguments::add_to(CLI::App& command) {
   command.add_option("config", config,
                      "YAML of Stoa or NeMo, a preset, a Hugging Face config.json or the directory of one");
   command.add_option("overrides", overrides, "key=value …");
-  command.add_option("--from-megatron", from_megatron, "The arguments of Megatron-LM, in quotes, instead of CONFIG");
+  command.add_option("--from-megatron", from_megatron,
+                     "The arguments of Megatron-LM, in quotes, instead of CONFIG");
   command.add_flag("--list-ignored", all_ignored, "Name every key that changes nothing, with its reason");
 }
 
@@ -78,7 +86,8 @@ PlanConfig read_plan_config(const PlanConfigArguments& a, std::optional<std::int
   const fs::path path = a.config;
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    require<ConfigError>(fs::exists(path / "config.json", error), "{} is a directory without config.json", a.config);
+    require<ConfigError>(fs::exists(path / "config.json", error), "{} is a directory without config.json",
+                         a.config);
     return from_huggingface(path / "config.json", a.overrides, ranks);
   }
   if (path.extension() == ".json") return from_huggingface(path, a.overrides, ranks);
@@ -100,16 +109,18 @@ PlanConfig read_plan_config(const PlanConfigArguments& a, std::optional<std::int
   return plan;
 }
 
-train::RunConfig load_plan_config(const PlanConfigArguments& a, Console& console, std::optional<std::int64_t> ranks) {
+train::RunConfig load_plan_config(const PlanConfigArguments& a, Console& console,
+                                  std::optional<std::int64_t> ranks) {
   PlanConfig plan = read_plan_config(a, ranks);
   for (const auto& note : plan.notes) console.line(note);
   if (a.all_ignored) {
     for (const auto& line : plan.ignored) console.line("changes nothing here: " + line);
   } else if (!plan.ignored.empty()) {
     std::string names;
-    for (const auto& line : plan.ignored) names += (names.empty() ? "" : ", ") + line.substr(0, line.find(' '));
-    console.line(fmt::format("{} keys change nothing in the plan (--list-ignored says why): {}", plan.ignored.size(),
-                             names));
+    for (const auto& line : plan.ignored)
+      names += (names.empty() ? "" : ", ") + line.substr(0, line.find(' '));
+    console.line(fmt::format("{} keys change nothing in the plan (--list-ignored says why): {}",
+                             plan.ignored.size(), names));
   }
   return std::move(plan.run);
 }

@@ -1,5 +1,5 @@
-// CONFIG of the plan commands: a configuration of Stoa or of NeMo (launcher, 1.x, 2.x), a preset, a Hugging Face
-// config.json or a directory that has one, or the command line of Megatron-LM.
+// CONFIG of the plan commands: a configuration of Stoa or of NeMo (launcher, 1.x, 2.x), a preset, a Hugging
+// Face config.json or a directory that has one, or the command line of Megatron-LM.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -27,7 +27,8 @@ struct PlanConfig {
   std::vector<std::string> notes;
 };
 
-// ConfigError, UsageError: what cannot be read, honoured or understood. `ranks`: that train together, where known.
+// ConfigError, UsageError: what cannot be read, honoured or understood. `ranks`: that train together, where
+// known.
 PlanConfig read_plan_config(const PlanConfigArguments& arguments, std::optional<std::int64_t> ranks = {});
 // The same; what changes nothing and what was assumed is told on `console`.
 train::RunConfig load_plan_config(const PlanConfigArguments& arguments, Console& console,

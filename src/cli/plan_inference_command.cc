@@ -36,12 +36,13 @@ void inference(InferenceArguments a, Context& context) {
   r.types.clear();
   for (const auto& type : a.types) r.types.push_back(choice<plan::InferenceType>(type, "--dtype"));
   if (a.most_latency_ms) {
-    require<UsageError>(*a.most_latency_ms > 0, "--max-latency {}: expected milliseconds above 0", *a.most_latency_ms);
+    require<UsageError>(*a.most_latency_ms > 0, "--max-latency {}: expected milliseconds above 0",
+                        *a.most_latency_ms);
     r.most_latency = *a.most_latency_ms / 1e3;
   }
   const double memory = a.memory_gb.value_or(cluster.device.memory_gb);
-  require<UsageError>(memory > a.reserve_gb, "{} GB of a device, of which {} are reserved: nothing is left", memory,
-                      a.reserve_gb);
+  require<UsageError>(memory > a.reserve_gb, "{} GB of a device, of which {} are reserved: nothing is left",
+                      memory, a.reserve_gb);
   r.memory = (memory - a.reserve_gb) * 1e9;
   const plan::InferenceResult result = plan::plan_inference(r, cluster);
   if (!a.csv.empty()) {
@@ -55,20 +56,27 @@ void inference(InferenceArguments a, Context& context) {
 
 void add_plan_inference_command(CLI::App& plan, Context& context) {
   auto a = std::make_shared<InferenceArguments>();
-  CLI::App* command = plan.add_subcommand(
-      "inference",
-      "Latency, throughput and memory of generation over degrees, batches and types. Example: stoa plan inference "
-      "gpt-5b --cluster dgx-a100-80gb --input 60 --output 20 --max-latency 380");
+  CLI::App* command =
+      plan.add_subcommand("inference",
+                          "Latency, throughput and memory of generation over degrees, batches and types. "
+                          "Example: stoa plan inference "
+                          "gpt-5b --cluster dgx-a100-80gb --input 60 --output 20 --max-latency 380");
   a->config.add_to(*command);
   plan::InferenceRequest& r = a->request;
   r.batches = {1, 4, 8, 16, 32, 64, 128, 256};
-  command->add_option("--cluster", a->cluster, "Cluster file, or the name of one of configs/clusters")->required();
-  command->add_option("--input", r.input, "Tokens of a prompt")->check(CLI::Range(1, 1 << 24))->capture_default_str();
-  command->add_option("--output", r.output, "Tokens of an answer")->check(CLI::Range(1, 1 << 24))->capture_default_str();
+  command->add_option("--cluster", a->cluster, "Cluster file, or the name of one of configs/clusters")
+      ->required();
+  command->add_option("--input", r.input, "Tokens of a prompt")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  command->add_option("--output", r.output, "Tokens of an answer")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
   command->add_option("--batch", r.batches, "Batch sizes")->delimiter(',')->check(CLI::Range(1, 1 << 20));
   command->add_option("--tp", r.tensor, "Tensor-parallel sizes")->delimiter(',')->check(CLI::Range(1, 1024));
   command->add_option("--pp", r.pipeline, "Pipeline sizes")->delimiter(',')->check(CLI::Range(1, 1024));
-  command->add_option("--dtype", a->types, "Of weights and cache: bf16, fp16, fp32, fp8, int8 (weights)")->delimiter(',');
+  command->add_option("--dtype", a->types, "Of weights and cache: bf16, fp16, fp32, fp8, int8 (weights)")
+      ->delimiter(',');
   command->add_option("--max-latency", a->most_latency_ms, "Milliseconds of an answer");
   command->add_option("--memory-gb", a->memory_gb, "GB of a device (default: the cluster's)");
   command->add_option("--reserve-gb", a->reserve_gb, "GB that are not for the model")->capture_default_str();

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_subject.h"
+#include "cli/plan_trials.h"
 #include "cli/schema.h"
 #include "config/value.h"
 #include "plan/emit.h"
@@ -26,8 +27,13 @@ struct SearchArguments {
   std::size_t top = 10;
   double batch_tolerance = 0;
   plan::SearchSpace space;
+  std::size_t trials = 0;
+  std::int64_t trial_steps = 4;
+  double trial_minutes = 10;
   bool json = false;
 };
+
+constexpr std::int64_t kMostThreads = 64;  // ranks that a trial runs as threads of one process
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -39,7 +45,8 @@ void limit_to_program(plan::SearchSpace& space, const plan::SearchTarget target)
   const auto takes = [](const char* key) {
     const std::vector<std::string> overrides{std::string(key) + "=2"};
     try {
-      parse_run_config("trainer: {devices: 2}\nmodel: {num_moe_experts: 2, global_batch_size: 2}\n", overrides);
+      parse_run_config("trainer: {devices: 2}\nmodel: {num_moe_experts: 2, global_batch_size: 2}\n",
+                       overrides);
       return true;
     } catch (const ConfigError&) {
       return false;
@@ -54,12 +61,13 @@ std::vector<std::int64_t> device_counts(const SearchArguments& a, const PlanSubj
   const auto& t = s.config.trainer;
   if (t.devices || t.num_nodes) return {t.devices.value_or(1) * t.num_nodes.value_or(1)};
   if (s.cluster.nodes) return {*s.cluster.nodes * s.cluster.links.devices_per_node};
-  fail<UsageError>("how many devices? Give --gpus N (or a list: --gpus 64,128,256), trainer.devices and num_nodes, or a "
-                   "cluster file with nodes");
+  fail<UsageError>(
+      "how many devices? Give --gpus N (or a list: --gpus 64,128,256), trainer.devices and num_nodes, or a "
+      "cluster file with nodes");
 }
 
-plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSubject& s, plan::SearchRequest request,
-                          std::vector<std::string>& notes) {
+plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSubject& s,
+                          plan::SearchRequest request, std::vector<std::string>& notes) {
   const auto begin = std::chrono::steady_clock::now();
   require<UsageError>(devices >= 1 && devices <= (1 << 20), "--gpus {}: expected 1 to {}", devices, 1 << 20);
   request.devices = devices;
@@ -72,24 +80,26 @@ plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSu
     request.batch_tolerance = 0.05;
     run.result = once();
     if (!run.result.best.empty())
-      notes.push_back(fmt::format("{} devices: a global batch of {} samples fits no layout; those within 5 % of it were "
-                                  "searched",
-                                  devices, request.workload.global_batch));
+      notes.push_back(
+          fmt::format("{} devices: a global batch of {} samples fits no layout; those within 5 % of it were "
+                      "searched",
+                      devices, request.workload.global_batch));
   }
-  for (std::int64_t fewer = devices - 1; run.result.best.empty() && fewer >= devices - devices / 8 && fewer > 0; --fewer) {
+  for (std::int64_t fewer = devices - 1;
+       run.result.best.empty() && fewer >= devices - devices / 8 && fewer > 0; --fewer) {
     request.devices = fewer;
     request.batch_tolerance = a.batch_tolerance;
     if (plan::layouts(request, s.cluster).empty()) continue;
     plan::SearchResult result = once();
     if (result.best.empty()) continue;
-    notes.push_back(fmt::format("{} devices: no layout of all of them fits; {} are used, {} stay idle", devices, fewer,
-                                devices - fewer));
+    notes.push_back(fmt::format("{} devices: no layout of all of them fits; {} are used, {} stay idle",
+                                devices, fewer, devices - fewer));
     run.result = std::move(result);
   }
   if (!run.result.best.empty()) {
     request.devices = run.result.best.front().workload.devices();
-    run.neighbours =
-        plan::neighbours(*s.memory_model, request, s.cluster, s.constants->constants, run.result.best.front());
+    run.neighbours = plan::neighbours(*s.memory_model, request, s.cluster, s.constants->constants,
+                                      run.result.best.front());
   }
   run.seconds = seconds_since(begin);
   return run;
@@ -99,13 +109,14 @@ plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSu
   std::string nearest;
   for (const plan::SearchRun& run : report.runs)
     if (run.result.nearest)
-      nearest = fmt::format("; the nearest on {} devices, {}, needs {:.1f} GB of each: {:.1f} GB too much", run.devices,
-                            plan::describe(*run.result.nearest),
+      nearest = fmt::format("; the nearest on {} devices, {}, needs {:.1f} GB of each: {:.1f} GB too much",
+                            run.devices, plan::describe(*run.result.nearest),
                             static_cast<double>(run.result.nearest->memory.total) / 1e9,
                             (static_cast<double>(run.result.nearest->memory.total) - report.memory) / 1e9);
-  fail<ConfigError>("no layout of {} fits into {:.1f} GB per device ({}){}. Take more devices, devices with more memory, "
-                    "or a smaller model.",
-                    report.model_name, report.memory / 1e9, report.cluster.device.name, nearest);
+  fail<ConfigError>(
+      "no layout of {} fits into {:.1f} GB per device ({}){}. Take more devices, devices with more memory, "
+      "or a smaller model.",
+      report.model_name, report.memory / 1e9, report.cluster.device.name, nearest);
 }
 
 std::string command_of(plan::SearchTarget target, const plan::Found& found, const plan::EmitModel& model,
@@ -114,9 +125,10 @@ std::string command_of(plan::SearchTarget target, const plan::Found& found, cons
   const bool megatron = target == plan::SearchTarget::kMegatron;
   const auto list =
       megatron ? plan::megatron_arguments(found, model) : plan::torchtitan_arguments(found, model, notes);
-  return fmt::format("srun torchrun --nnodes=$SLURM_NNODES --nproc-per-node={} --rdzv-backend=c10d "
-                     "--rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT \\\n  {} \\\n  {}",
-                     per_node, megatron ? "pretrain_gpt.py" : "-m torchtitan.train", fmt::join(list, " \\\n  "));
+  return fmt::format(
+      "srun torchrun --nnodes=$SLURM_NNODES --nproc-per-node={} --rdzv-backend=c10d "
+      "--rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT \\\n  {} \\\n  {}",
+      per_node, megatron ? "pretrain_gpt.py" : "-m torchtitan.train", fmt::join(list, " \\\n  "));
 }
 
 // The configured layout beside the best.
@@ -127,14 +139,16 @@ std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found&
   const auto& o = beside->training.options;
   plan::Workload w = beside->workload;
   w.software = s.workload.software;
-  const plan::RankBytes bytes = beside->memory_model->worst({o.layout, o.micro_batch, o.microbatches, o.model.config.recompute});
+  const plan::RankBytes bytes =
+      beside->memory_model->worst({o.layout, o.micro_batch, o.microbatches, o.model.config.recompute});
   const plan::TimeSplit time = plan::predict_time(w, s.cluster, s.constants->constants);
   const double ratio = time.sum() / w.tokens() / (best.seconds / best.workload.tokens());
   const double free = (s.memory - static_cast<double>(bytes.total)) / 1e9;
-  std::string out = fmt::format("\nbeside it: {}\n  {:.3f} s per step, {:.1f} GB ({})\n  the best is {:.1f} % {}", w.text(),
-                                time.sum(), static_cast<double>(bytes.total) / 1e9,
-                                free >= 0 ? fmt::format("{:.1f} free", free) : fmt::format("{:.1f} too much", -free),
-                                100 * std::abs(ratio - 1), ratio >= 1 ? "faster" : "slower");
+  std::string out =
+      fmt::format("\nbeside it: {}\n  {:.3f} s per step, {:.1f} GB ({})\n  the best is {:.1f} % {}", w.text(),
+                  time.sum(), static_cast<double>(bytes.total) / 1e9,
+                  free >= 0 ? fmt::format("{:.1f} free", free) : fmt::format("{:.1f} too much", -free),
+                  100 * std::abs(ratio - 1), ratio >= 1 ? "faster" : "slower");
   return out + fmt::format("; what the other has more of: {}\n", plan::largest_growth(best.time, time));
 }
 
@@ -161,12 +175,33 @@ void write_files(const SearchArguments& a, const PlanSubject& s, const plan::Sea
   for (const auto& note : notes) console.line(note);
 }
 
+// On this machine where the ranks are few, else as files for a cluster.
+std::string try_best(const SearchArguments& a, const PlanSubject& s, const plan::SearchRun& chosen,
+                     Console& console) {
+  const std::vector<plan::Found>& best = chosen.result.best;
+  require<UsageError>(!a.output.empty(),
+                      "--trials needs --output DIR, where trials are kept and resumed from");
+  const TrialRequest request{a.trials, a.trial_steps, a.trial_minutes, a.output};
+  if (chosen.devices <= kMostThreads && s.cluster.device.family.find("CPU") != std::string::npos) {
+    const std::vector<Trial> trials = run_trials(best, s.config, request, console);
+    return to_text(trials, rerank(best, trials), best);
+  }
+  const std::size_t count = std::min(a.trials, best.size());
+  for (std::size_t i = 0; i < count; ++i)
+    write_text(request.directory / fmt::format("trial-{}.yaml", i + 1),
+               show_run_config(with_plan(s.config, best[i], s.cluster.links.devices_per_node)));
+  const fs::path script = request.directory / "trials.sbatch";
+  write_text(script, trials_script(s.config.name, best.front().workload, s.cluster, count, a.trial_steps));
+  return fmt::format("\ntrials: {} runs the best {} on the cluster\n", script.string(), count);
+}
+
 void search(const SearchArguments& a, Context& context) {
   // The emitted program is the one that is searched for.
-  const auto target = choice<plan::SearchTarget>(a.emit.empty() ? a.target : a.emit, a.emit.empty() ? "--target" : "--emit");
+  const auto target =
+      choice<plan::SearchTarget>(a.emit.empty() ? a.target : a.emit, a.emit.empty() ? "--target" : "--emit");
   const auto objective = choice<plan::SearchReport::Objective>(a.objective, "--objective");
-  require<UsageError>(a.batch_tolerance >= 0 && a.batch_tolerance <= 0.5, "--batch-tolerance {}: expected 0 to 0.5",
-                      a.batch_tolerance);
+  require<UsageError>(a.batch_tolerance >= 0 && a.batch_tolerance <= 0.5,
+                      "--batch-tolerance {}: expected 0 to 0.5", a.batch_tolerance);
   const auto subject = load_plan_subject(a.subject, context.console);
   PlanSubject& s = *subject;
   plan::SearchRequest request;
@@ -176,6 +211,9 @@ void search(const SearchArguments& a, Context& context) {
   request.target = target;
   request.top = a.top;
   request.batch_tolerance = a.batch_tolerance;
+  // Overlap costs neither bytes nor bits: every plan has it.
+  request.workload.software.overlap_gradients = true;
+  if (target != plan::SearchTarget::kStoa) request.workload.software.overlap_parameters = true;
   limit_to_program(request.space, target);
   plan::SearchReport report;
   report.model_name = s.config.name;
@@ -202,8 +240,9 @@ void search(const SearchArguments& a, Context& context) {
     if (target == plan::SearchTarget::kStoa) {
       std::cout << show_run_config(with_plan(s.config, best, s.cluster.links.devices_per_node));
     } else {
-      const auto list = target == plan::SearchTarget::kMegatron ? plan::megatron_arguments(best, model)
-                                                                : plan::torchtitan_arguments(best, model, notes);
+      const auto list = target == plan::SearchTarget::kMegatron
+                            ? plan::megatron_arguments(best, model)
+                            : plan::torchtitan_arguments(best, model, notes);
       for (const auto& line : list) std::cout << line << "\n";
     }
     for (const auto& note : notes) context.console.line(note);
@@ -215,6 +254,7 @@ void search(const SearchArguments& a, Context& context) {
   }
   std::cout << plan::to_text(report, *chosen);
   if (!a.beside.empty()) std::cout << compare(a, s, best, context.console);
+  if (a.trials > 0) std::cout << try_best(a, s, *chosen, context.console);
 }
 
 }  // namespace
@@ -251,30 +291,48 @@ train::RunConfig with_plan(train::RunConfig config, const plan::Found& found, st
 
 void add_plan_search_command(CLI::App& plan, Context& context) {
   auto a = std::make_shared<SearchArguments>();
-  CLI::App* command = plan.add_subcommand(
-      "search",
-      "The fastest layouts that fit: every degree, schedule, microbatch, sharding and recomputation. Example: stoa plan "
-      "search gpt-175b --cluster dgx-a100-80gb --gpus 1024");
+  CLI::App* command = plan.add_subcommand("search",
+                                          "The fastest layouts that fit: every degree, schedule, microbatch, "
+                                          "sharding and recomputation. Example: stoa plan "
+                                          "search gpt-175b --cluster dgx-a100-80gb --gpus 1024");
   a->subject.add_to(*command);
   command->add_option("--gpus", a->gpus, "Devices, or a list of numbers of them")->delimiter(',');
-  command->add_option("--objective", a->objective, "step-time, cost or tokens-per-joule: which of several --gpus is best")
+  command
+      ->add_option("--objective", a->objective,
+                   "step-time, cost or tokens-per-joule: which of several --gpus is best")
       ->capture_default_str();
   command->add_option("--target", a->target, "The program that will train: stoa, megatron, torchtitan")
       ->capture_default_str();
-  command->add_option("--emit", a->emit, "Print the best as a configuration of stoa, or arguments of megatron or torchtitan");
-  command->add_option("--output", a->output, "Directory for plan.yaml, plan.sbatch, final_summary_*.csv, report.html");
+  command->add_option("--emit", a->emit,
+                      "Print the best as a configuration of stoa, or arguments of megatron or torchtitan");
+  command->add_option("--output", a->output,
+                      "Directory for plan.yaml, plan.sbatch, final_summary_*.csv, report.html");
   command->add_option("--beside", a->beside, "key=value …: a layout to hold against the best");
+  command->add_option("--trials", a->trials,
+                      "Run the best so many for a few steps: here as threads, or as files for Slurm");
+  command->add_option("--trial-steps", a->trial_steps, "Steps of a trial")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command->add_option("--trial-minutes", a->trial_minutes, "Most minutes of a trial")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--top", a->top, "Layouts to show")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--batch-tolerance", a->batch_tolerance, "Share by which the global batch may differ");
   plan::SearchSpace& space = a->space;
-  command->add_option("--tp", space.tensor, "Tensor-parallel sizes (default: all that divide)")->delimiter(',');
+  command->add_option("--tp", space.tensor, "Tensor-parallel sizes (default: all that divide)")
+      ->delimiter(',');
   command->add_option("--pp", space.pipeline, "Pipeline sizes")->delimiter(',');
   command->add_option("--cp", space.context, "Context-parallel sizes")->delimiter(',');
   command->add_option("--ep", space.expert, "Expert-parallel sizes")->delimiter(',');
   command->add_option("--vpp", space.virtual_stages, "Chunks per pipeline rank")->delimiter(',');
   command->add_option("--micro-batch", space.micro_batches, "Microbatch sizes")->delimiter(',');
   command->add_option("--zero", space.zero_stages, "ZeRO stages")->delimiter(',');
-  command->add_option("--schedule", space.schedules, "Pipeline schedules")->delimiter(',');
+  command
+      ->add_option("--schedule", space.schedules,
+                   "Pipeline schedules (default: 1f1b, interleaved, zb-h1; others where named: zb-h2, "
+                   "interleaved-zb, zb-v, "
+                   "dualpipev, v-half, v-min)")
+      ->delimiter(',');
   command->add_option("--recompute", space.recompute, "none, selective, block, full")->delimiter(',');
   command->add_flag("--json", a->json, "One JSON object");
   command->callback([a, &context] { search(*a, context); });

@@ -16,9 +16,7 @@
 namespace stoa::cli {
 namespace {
 
-plan::BaseFamily family_of(const std::string& text) {
-  return choice<plan::BaseFamily>(text, "--model");
-}
+plan::BaseFamily family_of(const std::string& text) { return choice<plan::BaseFamily>(text, "--model"); }
 
 struct SizeArguments {
   std::string model = "gpt", params, tokens, gpus, days, recompute = "none";
@@ -36,19 +34,20 @@ std::pair<double, std::string> sustained(const SizeArguments& a) {
   if (a.cluster.empty()) {
     const double tflops = a.tflops.value_or(140);
     require<UsageError>(tflops > 0, "--tflops {}: expected more than 0", tflops);
-    return {tflops * 1e12, a.tflops ? fmt::format("{:g} TFLOP/s per GPU, as given", tflops)
-                                    : fmt::format("{:g} TFLOP/s per GPU (A100 with GPT; --tflops or --cluster say "
-                                                  "otherwise)",
-                                                  tflops)};
+    return {tflops * 1e12, a.tflops
+                               ? fmt::format("{:g} TFLOP/s per GPU, as given", tflops)
+                               : fmt::format("{:g} TFLOP/s per GPU (A100 with GPT; --tflops or --cluster say "
+                                             "otherwise)",
+                                             tflops)};
   }
-  require<UsageError>(a.utilization > 0 && a.utilization <= 1, "--utilization {}: expected above 0, at most 1",
-                      a.utilization);
+  require<UsageError>(a.utilization > 0 && a.utilization <= 1,
+                      "--utilization {}: expected above 0, at most 1", a.utilization);
   const plan::Cluster cluster = find_cluster(a.cluster);
   const double peak = cluster.peak(choice<plan::Format>(a.precision, "--precision"));
-  return {peak * a.utilization, fmt::format("{:.0f} TFLOP/s per GPU: {:.0f} % of the {} peak of {} ('stoa plan "
-                                            "predict' knows better)",
-                                            peak * a.utilization / 1e12, a.utilization * 100, a.precision,
-                                            cluster.device.name)};
+  return {peak * a.utilization,
+          fmt::format("{:.0f} TFLOP/s per GPU: {:.0f} % of the {} peak of {} ('stoa plan "
+                      "predict' knows better)",
+                      peak * a.utilization / 1e12, a.utilization * 100, a.precision, cluster.device.name)};
 }
 
 void size(const SizeArguments& a) {
@@ -76,44 +75,49 @@ void size(const SizeArguments& a) {
   const double gpu_hours = answer.devices * answer.days * 24;
   const double optimal = plan::compute_optimal_parameters(answer.flops);
   if (a.json) {
-    nlohmann::ordered_json out{{"solved_for", answer.solved_for},
-                               {"parameters", answer.parameters},
-                               {"tokens", answer.tokens},
-                               {"gpus", answer.devices},
-                               {"days", answer.days},
-                               {"gpu_hours", gpu_hours},
-                               {"flops", answer.flops},
-                               {"flops_per_token", per_token(answer.parameters)},
-                               {"flops_per_parameter_and_token", per_token(answer.parameters) / answer.parameters},
-                               {"sustained_tflops_per_gpu", flops / 1e12},
-                               {"base_config",
-                                {{"layers", base.model.num_layers},
-                                 {"hidden", base.model.hidden_size},
-                                 {"heads", base.model.num_attention_heads},
-                                 {"parameters", base.parameters}}},
-                               {"compute_optimal_parameters", optimal},
-                               {"compute_optimal_tokens", plan::compute_optimal_tokens(optimal)}};
+    nlohmann::ordered_json out{
+        {"solved_for", answer.solved_for},
+        {"parameters", answer.parameters},
+        {"tokens", answer.tokens},
+        {"gpus", answer.devices},
+        {"days", answer.days},
+        {"gpu_hours", gpu_hours},
+        {"flops", answer.flops},
+        {"flops_per_token", per_token(answer.parameters)},
+        {"flops_per_parameter_and_token", per_token(answer.parameters) / answer.parameters},
+        {"sustained_tflops_per_gpu", flops / 1e12},
+        {"base_config",
+         {{"layers", base.model.num_layers},
+          {"hidden", base.model.hidden_size},
+          {"heads", base.model.num_attention_heads},
+          {"parameters", base.parameters}}},
+        {"compute_optimal_parameters", optimal},
+        {"compute_optimal_tokens", plan::compute_optimal_tokens(optimal)}};
     if (a.price) out["cost"] = gpu_hours * *a.price;
     std::cout << out.dump() << "\n";
     return;
   }
   const auto mark = [&](const char* what) { return answer.solved_for == what ? "  <- computed" : ""; };
-  std::cout << fmt::format("parameters   {:>10}{}\n", format_count(answer.parameters), mark("parameters"))
-            << fmt::format("tokens       {:>10}{}\n", format_count(answer.tokens), mark("tokens"))
-            << fmt::format("GPUs         {:>10.0f}{}\n", answer.devices, mark("devices"))
-            << fmt::format("days         {:>10.2f}{}\n", answer.days, mark("days"))
-            << fmt::format("GPU-hours    {:>10.0f}", gpu_hours)
-            << (a.price ? fmt::format(", at {:g} per hour: {:.0f}", *a.price, gpu_hours * *a.price) : "") << "\n"
-            << fmt::format("{:.3g} FLOPs executed: {:.2f} per parameter and token ({} recomputation, attention "
-                           "counted), at {}\n",
-                           answer.flops, per_token(answer.parameters) / answer.parameters, a.recompute, why)
-            << fmt::format("nearest shape of the tables: {} layers, hidden {}, {} heads = {} parameters ('stoa plan "
-                           "base-config --model {} --params {:.4g}B' writes it)\n",
-                           base.model.num_layers, base.model.hidden_size, base.model.num_attention_heads,
-                           format_count(base.parameters), a.model, answer.parameters / 1e9)
-            << fmt::format("the same computation is best spent on about {} parameters and {} tokens (20 per parameter, "
-                           "Hoffmann et al. 2022, 2203.15556)\n",
-                           format_count(optimal), format_count(plan::compute_optimal_tokens(optimal)));
+  std::cout
+      << fmt::format("parameters   {:>10}{}\n", format_count(answer.parameters), mark("parameters"))
+      << fmt::format("tokens       {:>10}{}\n", format_count(answer.tokens), mark("tokens"))
+      << fmt::format("GPUs         {:>10.0f}{}\n", answer.devices, mark("devices"))
+      << fmt::format("days         {:>10.2f}{}\n", answer.days, mark("days"))
+      << fmt::format("GPU-hours    {:>10.0f}", gpu_hours)
+      << (a.price ? fmt::format(", at {:g} per hour: {:.0f}", *a.price, gpu_hours * *a.price) : "") << "\n"
+      << fmt::format(
+             "{:.3g} FLOPs executed: {:.2f} per parameter and token ({} recomputation, attention "
+             "counted), at {}\n",
+             answer.flops, per_token(answer.parameters) / answer.parameters, a.recompute, why)
+      << fmt::format(
+             "nearest shape of the tables: {} layers, hidden {}, {} heads = {} parameters ('stoa plan "
+             "base-config --model {} --params {:.4g}B' writes it)\n",
+             base.model.num_layers, base.model.hidden_size, base.model.num_attention_heads,
+             format_count(base.parameters), a.model, answer.parameters / 1e9)
+      << fmt::format(
+             "the same computation is best spent on about {} parameters and {} tokens (20 per parameter, "
+             "Hoffmann et al. 2022, 2203.15556)\n",
+             format_count(optimal), format_count(plan::compute_optimal_tokens(optimal)));
 }
 
 struct BaseArguments {
@@ -150,20 +154,22 @@ void add_shape_options(CLI::App& command, Arguments& a) {
 
 void add_plan_size_command(CLI::App& plan, Context&) {
   auto a = std::make_shared<SizeArguments>();
-  CLI::App* size_command = plan.add_subcommand(
-      "size",
-      "Parameters, tokens, GPUs or days: give three, get the fourth. Example: stoa plan size --gpus 1024 --days 24 "
-      "--tokens 300B");
+  CLI::App* size_command = plan.add_subcommand("size",
+                                               "Parameters, tokens, GPUs or days: give three, get the "
+                                               "fourth. Example: stoa plan size --gpus 1024 --days 24 "
+                                               "--tokens 300B");
   size_command->add_option("--params", a->params, "Parameters of the model (175B)");
   size_command->add_option("--tokens", a->tokens, "Tokens to train on (300B)");
   size_command->add_option("--gpus", a->gpus, "Devices");
   size_command->add_option("--days", a->days, "Days of training");
   add_shape_options(*size_command, *a);
-  size_command->add_option("--recompute", a->recompute, "none, selective (attention again) or full (layers again)")
+  size_command
+      ->add_option("--recompute", a->recompute, "none, selective (attention again) or full (layers again)")
       ->capture_default_str();
   size_command->add_option("--tflops", a->tflops, "Executed TFLOP/s that a GPU sustains");
   size_command->add_option("--cluster", a->cluster, "Cluster file or name, for the peak of its devices");
-  size_command->add_option("--precision", a->precision, "Whose peak: fp32, bf16, fp16, fp8")->capture_default_str();
+  size_command->add_option("--precision", a->precision, "Whose peak: fp32, bf16, fp16, fp8")
+      ->capture_default_str();
   size_command->add_option("--utilization", a->utilization, "Share of the peak that is sustained")
       ->capture_default_str();
   size_command->add_option("--price", a->price, "Of a GPU-hour")->check(CLI::NonNegativeNumber);
@@ -173,9 +179,9 @@ void add_plan_size_command(CLI::App& plan, Context&) {
 
 void add_plan_base_config_command(CLI::App& plan, Context& context) {
   auto a = std::make_shared<BaseArguments>();
-  CLI::App* base = plan.add_subcommand(
-      "base-config",
-      "A configuration to start from, by published tables. Example: stoa plan base-config --model gpt --params 5B");
+  CLI::App* base = plan.add_subcommand("base-config",
+                                       "A configuration to start from, by published tables. Example: stoa "
+                                       "plan base-config --model gpt --params 5B");
   base->add_option("--params", a->params, "Parameters of the model (5B)")->required();
   base->add_option("--tokens", a->tokens, "Tokens to train on")->capture_default_str();
   add_shape_options(*base, *a);

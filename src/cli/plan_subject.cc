@@ -25,8 +25,9 @@ plan::Format format_of(train::Precision precision) {
 }
 
 plan::Calibration calibration_of(const std::string& file) {
+  if (file == "none") return {};
   if (!file.empty()) return plan::load_calibration(file);
-  const fs::path shipped = presets_directory() / "calibration.yaml";
+  const fs::path shipped = presets_directory() / "planner" / "calibration.yaml";
   std::error_code error;
   return fs::exists(shipped, error) ? plan::load_calibration(shipped) : plan::Calibration{};
 }
@@ -35,12 +36,16 @@ plan::Calibration calibration_of(const std::string& file) {
 
 void PlanSubjectArguments::add_to(CLI::App& command) {
   config.add_to(command);
-  command.add_option("--cluster", cluster, "Cluster file, or the name of one of configs/clusters")->required();
-  command.add_option("--calibration", calibration, "Calibration file (default: the one that ships)");
-  command.add_option("--precision", precision, "Of the linear layers: fp32, bf16, fp16, fp8 (default: the configuration's)");
+  command.add_option("--cluster", cluster, "Cluster file, or the name of one of configs/clusters")
+      ->required();
+  command.add_option("--calibration", calibration,
+                     "Calibration file; 'none': datasheet only (default: the one that ships)");
+  command.add_option("--precision", precision,
+                     "Of the linear layers: fp32, bf16, fp16, fp8 (default: the configuration's)");
   command.add_option("--memory-gb", memory_gb, "GB of a device (default: the cluster's)");
-  command.add_option("--reserve-gb", reserve_gb,
-                     "GB of a device that are not for the plan: context, libraries, communication (default: 4 on GPUs)");
+  command.add_option(
+      "--reserve-gb", reserve_gb,
+      "GB of a device that are not for the plan: context, libraries, communication (default: 4 on GPUs)");
 }
 
 std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Console& console,
@@ -53,26 +58,39 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
   training.options.sample_context = 0;
   MachineOptions options;
   options.threads = config.trainer.num_threads.value_or(1);
-  auto subject = std::make_unique<PlanSubject>(PlanSubject{std::move(config), std::move(training), find_cluster(a.cluster),
-                                                           calibration_of(a.calibration), nullptr, {}, {}, 0,
-                                                           make_planning_machine(options), nullptr});
+  // Before the aggregate: GCC 12 destroys its members twice when a later initializer throws.
+  plan::Cluster cluster = find_cluster(a.cluster);
+  plan::Calibration calibration = calibration_of(a.calibration);
+  run::Machine machine = make_planning_machine(options);
+  auto subject = std::make_unique<PlanSubject>(PlanSubject{std::move(config),
+                                                           std::move(training),
+                                                           std::move(cluster),
+                                                           std::move(calibration),
+                                                           nullptr,
+                                                           {},
+                                                           {},
+                                                           0,
+                                                           std::move(machine),
+                                                           nullptr});
   PlanSubject& s = *subject;
   const bool gpu = s.cluster.device.family.find("CPU") == std::string::npos &&
                    s.cluster.device.name.find("CPU") == std::string::npos;
   const double memory = a.memory_gb.value_or(s.cluster.device.memory_gb),
                reserve = a.reserve_gb.value_or(gpu ? kReserveGb : 0);
-  require<UsageError>(memory > reserve && reserve >= 0,
-                      "{} GB of a device, of which {} GB are reserved: nothing is left for a plan; give --memory-gb or a "
-                      "smaller --reserve-gb",
-                      memory, reserve);
+  require<UsageError>(
+      memory > reserve && reserve >= 0,
+      "{} GB of a device, of which {} GB are reserved: nothing is left for a plan; give --memory-gb or a "
+      "smaller --reserve-gb",
+      memory, reserve);
   s.memory = (memory - reserve) * 1e9;
-  const plan::Format format =
-      a.precision.empty() ? format_of(s.config.trainer.precision) : choice<plan::Format>(a.precision, "--precision");
+  const plan::Format format = a.precision.empty() ? format_of(s.config.trainer.precision)
+                                                  : choice<plan::Format>(a.precision, "--precision");
   s.cluster.peak(format);  // the device has it
   const auto& o = s.training.options;
-  s.workload = plan::workload_of(o.model.config, o.layout, o.model.vocabulary, o.micro_batch, s.training.batch.largest(),
-                                 format);
-  s.constants = &s.calibration.find(s.cluster.device.family, s.workload.software.release, &s.calibration_text);
+  s.workload = plan::workload_of(o.model.config, o.layout, o.model.vocabulary, o.micro_batch,
+                                 s.training.batch.largest(), format);
+  s.constants =
+      &s.calibration.find(s.cluster.device.family, s.workload.software.release, &s.calibration_text);
   s.memory_model = std::make_unique<plan::MemoryModel>(s.machine, o);
   return subject;
 }

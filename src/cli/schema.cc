@@ -90,8 +90,8 @@ RunConfig load_run_config(const std::string& config, std::span<const std::string
 }
 
 RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> overrides,
-                           config::Report* report, std::optional<std::int64_t> ranks) {
-  const auto section = run_schema(ranks);
+                           config::Report* report) {
+  const auto section = run_schema();
   std::vector<config::Node> layers;
   layers.push_back(config::parse_yaml(yaml, "text"));
   const config::Node root =

@@ -29,9 +29,9 @@ fs::path presets_directory();
 RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides, Console& console,
                           config::Report* report = nullptr, std::optional<std::int64_t> ranks = {});
 
-// The same from text.
+// The same from text, for tests and fuzzing.
 RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> overrides = {},
-                           config::Report* report = nullptr, std::optional<std::int64_t> ranks = {});
+                           config::Report* report = nullptr);
 
 // The resolved configuration: every field, as YAML that reads back to the same values.
 std::string show_run_config(const RunConfig& run);

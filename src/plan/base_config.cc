@@ -24,7 +24,9 @@ std::span<const config::EnumName<BaseFamily>> enum_names(BaseFamily) {
 
 std::span<const config::EnumName<BaseRecompute>> enum_names(BaseRecompute) {
   static constexpr std::array<config::EnumName<BaseRecompute>, 3> kNames{
-      {{"none", BaseRecompute::kNone}, {"selective", BaseRecompute::kSelective}, {"full", BaseRecompute::kFull}}};
+      {{"none", BaseRecompute::kNone},
+       {"selective", BaseRecompute::kSelective},
+       {"full", BaseRecompute::kFull}}};
   return kNames;
 }
 
@@ -49,12 +51,17 @@ constexpr Band kGptBands[] = {{0.25, 768, 12, 3072, 12, 6e-4},        {0.5, 1024
                               {105, 10240, 80, 40960, 80, 0.7e-4},    {205, 12288, 96, 49152, 96, 0.6e-4},
                               {405, 20480, 128, 81920, 128, 0.5e-4},  {805, 20480, 128, 81920, 128, 0.4e-4},
                               {1105, 25600, 160, 102400, 160, 0.3e-4}};
-constexpr Band kBertBands[] = {
-    {0.25, 768, 12, 3072, 12, 2e-4},     {0.5, 1024, 16, 4096, 16, 2e-4},   {1, 1536, 16, 6144, 16, 1e-4},
-    {2, 2048, 16, 8192, 16, 1e-4},       {4.5, 2560, 32, 10240, 32, 1e-4},  {8, 4096, 32, 16384, 32, 1e-4},
-    {15, 5120, 40, 20480, 40, 1e-4},     {25, 6144, 48, 24576, 48, 1e-4, 0, true},
-    {46.5, 7680, 48, 30720, 48, 1e-4, 0, true},   {165.5, 9216, 96, 36864, 96, 1e-4, 0, true},
-    {250.5, 12288, 96, 49152, 96, 1e-4, 0, true}};
+constexpr Band kBertBands[] = {{0.25, 768, 12, 3072, 12, 2e-4},
+                               {0.5, 1024, 16, 4096, 16, 2e-4},
+                               {1, 1536, 16, 6144, 16, 1e-4},
+                               {2, 2048, 16, 8192, 16, 1e-4},
+                               {4.5, 2560, 32, 10240, 32, 1e-4},
+                               {8, 4096, 32, 16384, 32, 1e-4},
+                               {15, 5120, 40, 20480, 40, 1e-4},
+                               {25, 6144, 48, 24576, 48, 1e-4, 0, true},
+                               {46.5, 7680, 48, 30720, 48, 1e-4, 0, true},
+                               {165.5, 9216, 96, 36864, 96, 1e-4, 0, true},
+                               {250.5, 12288, 96, 49152, 96, 1e-4, 0, true}};
 constexpr Band kT5Bands[] = {{0.1, 512, 6, 1024, 6, 1e-4, 64},
                              {0.4, 768, 12, 2048, 12, 1e-4, 64},
                              {1, 1024, 16, 2816, 16, 1e-4, 64},
@@ -90,10 +97,8 @@ const FamilyTable& table_of(BaseFamily family) {
       {{"gpt", kGptBands, 2048, 51200, 0.03, kTool},
        {"bert", kBertBands, 512, 30522, 0.03, kTool},
        {"t5", kT5Bands, 512, 29000, 0.02, kTool},
-       {"llama", kLlamaBands, 4096, 128256, 0.3,
-        "Llama 1, 2 and 3 (2302.13971, 2307.09288, 2407.21783)"},
-       {"moe", kMoeBands, 4096, 32000, 1,
-        "Mixtral (2401.04088) and Qwen3 (2505.09388)"}}};
+       {"llama", kLlamaBands, 4096, 128256, 0.3, "Llama 1, 2 and 3 (2302.13971, 2307.09288, 2407.21783)"},
+       {"moe", kMoeBands, 4096, 32000, 1, "Mixtral (2401.04088) and Qwen3 (2505.09388)"}}};
   return kTables[static_cast<std::size_t>(family)];
 }
 
@@ -193,7 +198,8 @@ model::ModelConfig shape(const BaseRequest& request, const FamilyTable& table, c
       m.rotary_base = 500000;
       m.bias = model::BiasKind::kNone;
       // Llama 3.2's small models tie, larger ones do not.
-      m.share_embeddings_and_output_weights = request.family == BaseFamily::kLlama && request.parameters < 4e9;
+      m.share_embeddings_and_output_weights =
+          request.family == BaseFamily::kLlama && request.parameters < 4e9;
       break;
   }
   return m;
@@ -204,15 +210,15 @@ struct Degrees {
   double most;
   std::int64_t batch, tensor, pipeline;
 };
-constexpr Degrees kGptDegrees[] = {{1, 256, 1, 1},       {4, 1024, 1, 1},     {8, 2048, 2, 1},
-                                   {13, 2048, 4, 1},     {20.6, 2048, 8, 1},  {45.6, 2048, 8, 2},
-                                   {123.6, 2048, 8, 4},  {196.6, 2048, 8, 8}, {392.2, 2048, 8, 16},
-                                   {735, 2048, 8, 32},   {1105, 2048, 8, 64}};
-constexpr Degrees kT5Degrees[] = {{1, 2048, 1, 1},     {5, 1920, 2, 1},     {11.5, 1920, 4, 1},
-                                  {18.5, 1920, 8, 1},  {25.9, 1920, 8, 2},  {43, 1920, 8, 4},
-                                  {85.5, 1920, 8, 8},  {165.5, 1920, 8, 16}, {250, 1920, 8, 32}};
-constexpr Degrees kBertDegrees[] = {{1, 256, 1, 1},     {3.2, 1024, 1, 1},  {8, 2048, 2, 1},
-                                    {13, 2048, 4, 1},   {25.5, 2048, 8, 1}, {46.5, 2048, 8, 2},
+constexpr Degrees kGptDegrees[] = {{1, 256, 1, 1},      {4, 1024, 1, 1},     {8, 2048, 2, 1},
+                                   {13, 2048, 4, 1},    {20.6, 2048, 8, 1},  {45.6, 2048, 8, 2},
+                                   {123.6, 2048, 8, 4}, {196.6, 2048, 8, 8}, {392.2, 2048, 8, 16},
+                                   {735, 2048, 8, 32},  {1105, 2048, 8, 64}};
+constexpr Degrees kT5Degrees[] = {{1, 2048, 1, 1},    {5, 1920, 2, 1},      {11.5, 1920, 4, 1},
+                                  {18.5, 1920, 8, 1}, {25.9, 1920, 8, 2},   {43, 1920, 8, 4},
+                                  {85.5, 1920, 8, 8}, {165.5, 1920, 8, 16}, {250, 1920, 8, 32}};
+constexpr Degrees kBertDegrees[] = {{1, 256, 1, 1},     {3.2, 1024, 1, 1},   {8, 2048, 2, 1},
+                                    {13, 2048, 4, 1},   {25.5, 2048, 8, 1},  {46.5, 2048, 8, 2},
                                     {87.5, 2048, 8, 4}, {165.5, 4096, 8, 8}, {250.5, 2048, 8, 16}};
 
 Degrees degrees_of(const BaseRequest& request, double billions) {
@@ -253,7 +259,8 @@ double met_parameters(const BaseConfig& base) {
   const auto h = static_cast<double>(base.model.hidden_size), f = static_cast<double>(base.model.ffn_size()),
              width = static_cast<double>(base.model.num_attention_heads * base.model.head_size()),
              layers = static_cast<double>(base.model.num_layers);
-  const double share = static_cast<double>(base.decoder_sequence) / static_cast<double>(base.model.encoder_seq_length);
+  const double share =
+      static_cast<double>(base.decoder_sequence) / static_cast<double>(base.model.encoder_seq_length);
   const double side = 4 * h * width + 3 * h * f;  // of cross attention the encoder's tokens meet half
   return layers * (side * (1 + share) + 2 * h * width * (1 + share)) +
          share * h * static_cast<double>(*base.model.vocab_size);
@@ -271,7 +278,9 @@ double BaseConfig::flops_per_token(BaseRecompute recompute) const {
       return flops_per_token() + attention_flops(*this) / 3;
     case BaseRecompute::kFull: {
       const double embeddings = static_cast<double>(model.hidden_size * *model.vocab_size) *
-                                (family == BaseFamily::kT5 ? 0.25 : model.share_embeddings_and_output_weights ? 1 : 2);
+                                (family == BaseFamily::kT5                   ? 0.25
+                                 : model.share_embeddings_and_output_weights ? 1
+                                                                             : 2);
       return flops_per_token() + 2 * (met_parameters(*this) - embeddings) + attention_flops(*this) / 3;
     }
   }
@@ -288,8 +297,8 @@ double flops_per_token(BaseRequest request, double parameters, BaseRecompute rec
 BaseConfig base_config(const BaseRequest& request) {
   const FamilyTable& table = table_of(request.family);
   const double billions = request.parameters / 1e9;
-  require<ConfigError>(billions >= table.smallest, "a {} of {} parameters: expected at least {:g}B", table.name,
-                       format_count(request.parameters), table.smallest);
+  require<ConfigError>(billions >= table.smallest, "a {} of {} parameters: expected at least {:g}B",
+                       table.name, format_count(request.parameters), table.smallest);
   require<ConfigError>(request.tokens > 0, "a training of {} tokens: expected more than 0", request.tokens);
   require<ConfigError>(request.device_gb >= 16, "devices of {} GB: expected at least 16", request.device_gb);
   const Band& band = band_of(table, billions);
@@ -331,8 +340,8 @@ BaseConfig base_config(const BaseRequest& request) {
   base.sequence_parallel = base.parameters > 13e9 && base.tensor > 1;
   base.micro_batch = request.family == BaseFamily::kT5 ? 8 : base.parameters < 10e9 ? 4 : 1;
   base.max_steps = std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(std::llround(
-             request.tokens / static_cast<double>(m.encoder_seq_length * base.global_batch))));
+      1, static_cast<std::int64_t>(
+             std::llround(request.tokens / static_cast<double>(m.encoder_seq_length * base.global_batch))));
   const auto steps = static_cast<double>(base.max_steps);
   if (request.family == BaseFamily::kT5) {
     base.warmup_steps = std::llround(0.01 * steps);
@@ -358,7 +367,9 @@ std::string bool_text(bool value) { return value ? "true" : "false"; }
 
 void write_shape(const BaseConfig& base, std::string& out) {
   const model::ModelConfig& m = base.model;
-  const auto line = [&](std::string_view key, const auto& value) { out += fmt::format("  {}: {}\n", key, value); };
+  const auto line = [&](std::string_view key, const auto& value) {
+    out += fmt::format("  {}: {}\n", key, value);
+  };
   line("num_layers", m.num_layers);
   line("hidden_size", m.hidden_size);
   line("ffn_hidden_size", m.ffn_size());
@@ -396,7 +407,8 @@ std::string to_yaml(const BaseConfig& base) {
       all_meet ? "" : fmt::format(", of which a token meets {}", format_count(base.active_parameters)),
       format_count(base.tokens), base.source);
   out += fmt::format(
-      "# Compute-optimal for this size: about {} tokens (20 per parameter, Hoffmann et al. 2022, 2203.15556); more "
+      "# Compute-optimal for this size: about {} tokens (20 per parameter, Hoffmann et al. 2022, "
+      "2203.15556); more "
       "make a\n# better model of the same size.\n",
       format_count(compute_optimal_tokens(base.active_parameters)));
   out += fmt::format("name: {}\n", base.name);
@@ -404,14 +416,16 @@ std::string to_yaml(const BaseConfig& base) {
   out += "model:\n";
   if (base.family == BaseFamily::kBert) out += "  kind: bert\n";
   if (base.family == BaseFamily::kT5) out += "  kind: t5\n";
-  out += fmt::format("  micro_batch_size: {}\n  global_batch_size: {}\n", base.micro_batch, base.global_batch);
+  out +=
+      fmt::format("  micro_batch_size: {}\n  global_batch_size: {}\n", base.micro_batch, base.global_batch);
   out += fmt::format("  tensor_model_parallel_size: {}\n  pipeline_model_parallel_size: {}\n", base.tensor,
                      base.pipeline);
   out += fmt::format("  sequence_parallel: {}\n", bool_text(base.sequence_parallel));
   write_shape(base, out);
   const bool t5 = base.family == BaseFamily::kT5;
   out += fmt::format(
-      "  optim:\n    name: adamw\n    lr: {:g}\n    weight_decay: {:g}\n    betas: [0.9, {:g}]\n    sched: {{name: {}, "
+      "  optim:\n    name: adamw\n    lr: {:g}\n    weight_decay: {:g}\n    betas: [0.9, {:g}]\n    sched: "
+      "{{name: {}, "
       "warmup_steps: {}, constant_steps: {}, min_lr: {:g}}}\n",
       base.lr, base.weight_decay, base.beta2, t5 ? "WarmupAnnealing" : "CosineAnnealing", base.warmup_steps,
       base.constant_steps, base.min_lr);

@@ -24,10 +24,10 @@ std::span<const config::EnumName<BaseRecompute>> enum_names(BaseRecompute);
 struct BaseRequest {
   BaseFamily family = BaseFamily::kGpt;
   double parameters = 0;
-  double tokens = 300e9;                   // of the whole training
-  std::optional<std::int64_t> sequence;    // none: the family's
-  std::optional<std::int64_t> vocabulary;  // none: the family's
-  std::int64_t device_gb = 80;             // 40 doubles the model-parallel degree
+  double tokens = 300e9;                        // of the whole training
+  std::optional<std::int64_t> sequence = {};    // none: the family's
+  std::optional<std::int64_t> vocabulary = {};  // none: the family's
+  std::int64_t device_gb = 80;                  // 40 doubles the model-parallel degree
 };
 
 struct BaseConfig {
@@ -49,8 +49,8 @@ struct BaseConfig {
   std::int64_t max_steps = 0, warmup_steps = 0, constant_steps = 0;
   std::string source;  // of the bands
 
-  // Floating-point operations of one token, forward and backward, without recomputation: six per weight that it
-  // meets, and attention (causal at half).
+  // Floating-point operations of one token, forward and backward, without recomputation: six per weight that
+  // it meets, and attention (causal at half).
   double flops_per_token() const;
   // The same with what is computed again.
   double flops_per_token(BaseRecompute recompute) const;
@@ -59,15 +59,16 @@ struct BaseConfig {
 // ConfigError where the tables do not reach: says the sizes that they cover.
 BaseConfig base_config(const BaseRequest& request);
 
-// Executed operations per token of a model of `parameters`, of the shape that the tables give it; beyond their
-// ends, of the shape at the end in proportion.
+// Executed operations per token of a model of `parameters`, of the shape that the tables give it; beyond
+// their ends, of the shape at the end in proportion.
 double flops_per_token(BaseRequest request, double parameters, BaseRecompute recompute);
 
 // The configuration as YAML for `stoa train`, with sources as comments.
 std::string to_yaml(const BaseConfig& base);
 
 // Tokens with which a model of this size makes the best use of its computation: about 20 per parameter
-// (Hoffmann et al. 2022, 2203.15556, table 3; Besiroglu et al. 2024, 2404.10102, find the same on their data).
+// (Hoffmann et al. 2022, 2203.15556, table 3; Besiroglu et al. 2024, 2404.10102, find the same on their
+// data).
 double compute_optimal_tokens(double parameters);
 // The size that 6 N D = flops with D = compute_optimal_tokens(N) gives.
 double compute_optimal_parameters(double flops);

@@ -14,9 +14,11 @@ struct Known {
 
 // What NVIDIA's tool makes of its presets (the rule was worked out from its tables).
 TEST(BaseConfig, GptShapesAreThoseOfTheTool) {
-  for (const Known& k : {Known{0.126, 12, 768}, {0.843, 26, 1536}, {2, 24, 2560}, {5, 24, 4096}, {8, 24, 5120},
-                         {13, 40, 5120}, {20, 44, 6144}, {40, 48, 8192}, {43, 52, 8192}, {89, 64, 10240},
-                         {175, 96, 12288}, {310, 64, 20480}, {530, 106, 20480}, {1000, 128, 25600}}) {
+  const Known known[] = {{0.126, 12, 768},  {0.843, 26, 1536}, {2, 24, 2560},    {5, 24, 4096},
+                         {8, 24, 5120},     {13, 40, 5120},    {20, 44, 6144},   {40, 48, 8192},
+                         {43, 52, 8192},    {89, 64, 10240},   {175, 96, 12288}, {310, 64, 20480},
+                         {530, 106, 20480}, {1000, 128, 25600}};
+  for (const Known& k : known) {
     const BaseConfig base = base_config({BaseFamily::kGpt, k.billions * 1e9});
     EXPECT_EQ(base.model.num_layers, k.layers) << k.billions;
     EXPECT_EQ(base.model.hidden_size, k.hidden) << k.billions;
@@ -25,9 +27,12 @@ TEST(BaseConfig, GptShapesAreThoseOfTheTool) {
 }
 
 TEST(BaseConfig, EncodersAreThoseOfTheTool) {
-  for (const Known& k : {Known{0.22, 12, 768}, {11, 24, 4096}, {23.5, 36, 5120}, {41.2, 48, 6144}, {203, 48, 12288}})
+  const Known known[] = {
+      {0.22, 12, 768}, {11, 24, 4096}, {23.5, 36, 5120}, {41.2, 48, 6144}, {203, 48, 12288}};
+  for (const Known& k : known)
     EXPECT_EQ(base_config({BaseFamily::kT5, k.billions * 1e9}).model.num_layers, k.layers) << k.billions;
-  for (const Known& k : {Known{0.11, 12, 768}, {4, 48, 2560}, {20, 44, 6144}, {100, 96, 9216}})
+  const Known berts[] = {{0.11, 12, 768}, {4, 48, 2560}, {20, 44, 6144}, {100, 96, 9216}};
+  for (const Known& k : berts)
     EXPECT_EQ(base_config({BaseFamily::kBert, k.billions * 1e9}).model.num_layers, k.layers) << k.billions;
 }
 

@@ -49,9 +49,10 @@ void shape(Arguments& a, const EmitModel& model) {
   a.value("seq-length", m.encoder_seq_length);
   a.value("max-position-embeddings", m.max_positions());
   const bool rope = m.position_embedding_type == model::PositionEmbedding::kRope;
-  a.value("position-embedding-type", rope                                                                 ? "rope"
-                                     : m.position_embedding_type == model::PositionEmbedding::kNone ? "none"
-                                                                                                          : "learned_absolute");
+  a.value("position-embedding-type", rope ? "rope"
+                                     : m.position_embedding_type == model::PositionEmbedding::kNone
+                                         ? "none"
+                                         : "learned_absolute");
   if (rope) a.value("rotary-base", static_cast<std::int64_t>(m.rotary_base));
   a.value("normalization", m.normalization == model::Normalization::kRmsNorm ? "RMSNorm" : "LayerNorm");
   a.value("norm-epsilon", m.layernorm_epsilon);
@@ -107,7 +108,8 @@ std::vector<std::string> megatron_arguments(const Found& found, const EmitModel&
       break;
     case RecomputeGranularity::kFull:
       a.value("recompute-granularity", "full");
-      a.value("recompute-method", found.point.recompute.method == RecomputeMethod::kBlock ? "block" : "uniform");
+      a.value("recompute-method",
+              found.point.recompute.method == RecomputeMethod::kBlock ? "block" : "uniform");
       a.value("recompute-num-layers", found.point.recompute.num_layers.value_or(1));
       break;
   }
@@ -135,19 +137,22 @@ std::vector<std::string> torchtitan_arguments(const Found& found, const EmitMode
                                                                                   : "1F1B");
     if (w.vpp > 1) a.value("parallelism.pipeline_parallel_layers_per_stage", w.model.layers / (w.pp * w.vpp));
   } else if (w.microbatches() > 1) {
-    notes.push_back(fmt::format("without a pipeline torchtitan takes its microbatch from local_batch_size {}: set it to "
-                                "{} and accumulate to the global batch",
-                                w.global_batch / w.dp, w.micro_batch));
+    notes.push_back(
+        fmt::format("without a pipeline torchtitan takes its microbatch from local_batch_size {}: set it to "
+                    "{} and accumulate to the global batch",
+                    w.global_batch / w.dp, w.micro_batch));
   }
   if (w.ep > 1) a.value("parallelism.expert_parallel_degree", w.ep);
   const bool shards = w.zero_stage >= 1;
   a.value("parallelism.data_parallel_replicate_degree", shards ? 1 : w.dp);
   a.value("parallelism.data_parallel_shard_degree", shards ? w.dp : 1);
   if (w.zero_stage == 1 || w.zero_stage == 2)
-    a.value("parallelism.fsdp_reshard_after_forward", "never");  // the nearest to sharded optimizer state alone
+    a.value("parallelism.fsdp_reshard_after_forward",
+            "never");  // the nearest to sharded optimizer state alone
   if (w.zero_stage == 1)
-    notes.push_back("torchtitan shards weights too (FSDP2 that does not reshard): less memory than planned, and gathers "
-                    "once per step");
+    notes.push_back(
+        "torchtitan shards weights too (FSDP2 that does not reshard): less memory than planned, and gathers "
+        "once per step");
   switch (found.point.recompute.granularity) {
     case RecomputeGranularity::kNone:
       a.value("activation_checkpoint.mode", "none");
@@ -174,17 +179,20 @@ std::vector<std::string> torchtitan_arguments(const Found& found, const EmitMode
   return a.take();
 }
 
-std::string sbatch_script(const std::string& name, const Workload& w, const Cluster& cluster, const std::string& command,
-                          bool per_device) {
+std::string sbatch_script(const std::string& name, const Workload& w, const Cluster& cluster,
+                          const std::string& command, bool per_device) {
   const std::int64_t per_node = std::min(w.devices(), cluster.links.devices_per_node);
   const std::int64_t nodes = (w.devices() + per_node - 1) / per_node;
   std::string out = "#!/bin/bash\n";
   out += fmt::format("#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n", name, nodes,
                      per_device ? per_node : 1);
-  out += fmt::format("#SBATCH --gpus-per-node={}\n#SBATCH --exclusive\n#SBATCH --output=%x-%j.log\n\n", per_node);
+  out += fmt::format("#SBATCH --gpus-per-node={}\n#SBATCH --exclusive\n#SBATCH --output=%x-%j.log\n\n",
+                     per_node);
   out += "set -euo pipefail\n";
   if (!per_device)
-    out += "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\nexport MASTER_PORT=29500\n";
+    out +=
+        "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\nexport "
+        "MASTER_PORT=29500\n";
   return out + command + "\n";
 }
 

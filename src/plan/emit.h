@@ -18,15 +18,16 @@ struct EmitModel {
   std::int64_t steps = 0;
 };
 
-// Arguments of Megatron-LM's pretrain_gpt.py (arguments.py, August 2026), one a line; data, tokenizer and paths are
-// left to the user.
+// Arguments of Megatron-LM's pretrain_gpt.py (arguments.py, August 2026), one a line; data, tokenizer and
+// paths are left to the user.
 std::vector<std::string> megatron_arguments(const Found& found, const EmitModel& model);
-// Arguments of torchtitan's run_train (job configuration of July 2026). `notes`: what torchtitan has no word for.
+// Arguments of torchtitan's run_train (job configuration of July 2026). `notes`: what torchtitan has no word
+// for.
 std::vector<std::string> torchtitan_arguments(const Found& found, const EmitModel& model,
                                               std::vector<std::string>& notes);
-// A Slurm script that starts `command` lines on the plan's devices: one task per device (`per_device`), or one per
-// node.
-std::string sbatch_script(const std::string& name, const Workload& w, const Cluster& cluster, const std::string& command,
-                          bool per_device);
+// A Slurm script that starts `command` lines on the plan's devices: one task per device (`per_device`), or
+// one per node.
+std::string sbatch_script(const std::string& name, const Workload& w, const Cluster& cluster,
+                          const std::string& command, bool per_device);
 
 }  // namespace stoa::plan

@@ -39,8 +39,8 @@ class Layers {
     send_latency_ = c.links.network_latency_us * 1e-6;
   }
 
-  // Products of the mean layer: all weights are read once, whatever the number of tokens; of experts those that are
-  // chosen by any.
+  // Products of the mean layer: all weights are read once, whatever the number of tokens; of experts those
+  // that are chosen by any.
   double products(double tokens, double efficiency) const {
     const double share = real(m_.expert_layers) / real(m_.layers);
     const double dense = (1 - share) * m_.layer_parameters(false) + share * m_.active_layer_parameters(true);
@@ -63,18 +63,20 @@ class Layers {
   }
   double prompt(double sequences, double length) const {
     const double tokens = sequences * length;
-    const double core = 2 * tokens * length * real(m_.heads * m_.head_size) / real(p_.tp) / (peak16_ * k_.attention);
+    const double core =
+        2 * tokens * length * real(m_.heads * m_.head_size) / real(p_.tp) / (peak16_ * k_.attention);
     const double elementwise = tokens * 30 * real(m_.hidden) / bandwidth_;
     return products(tokens, k_.prompt_gemm) + core + elementwise + reductions(tokens) + k_.layer_seconds;
   }
   double token(double sequences, double context) const {
     const double seen = m_.window ? std::min(context, real(*m_.window)) : context;
-    return products(sequences, k_.token_gemm) + cache_bytes(sequences * seen) / bandwidth_ + reductions(sequences) +
-           k_.layer_seconds;
+    return products(sequences, k_.token_gemm) + cache_bytes(sequences * seen) / bandwidth_ +
+           reductions(sequences) + k_.layer_seconds;
   }
   double head(double sequences) const {
     const double weights = real(m_.hidden * m_.vocabulary) / real(p_.tp);
-    return std::max(2 * weights * sequences / (peak16_ * k_.token_gemm), weights * bytes_of(p_.weights) / bandwidth_) +
+    return std::max(2 * weights * sequences / (peak16_ * k_.token_gemm),
+                    weights * bytes_of(p_.weights) / bandwidth_) +
            sequences * real(m_.vocabulary) * k_.sampled_bytes / bandwidth_;
   }
   double send(double tokens) const {
@@ -89,10 +91,11 @@ class Layers {
 };
 
 std::string row(const InferenceAnswer& a) {
-  return fmt::format("{:>4}{:>4}{:>7}  {:<6}{:>12.1f}{:>12.1f}{:>12.2f}{:>12.2f}{:>12.1f}{:>10.1f}{:>10.1f}{}\n",
-                     a.point.tp, a.point.pp, a.point.batch, name_of_type(a.point.weights), a.latency * 1e3,
-                     a.first_token * 1e3, a.per_token * 1e3, a.sequences_per_second, a.tokens_per_second,
-                     a.cache_bytes / 1e9, a.bytes() / 1e9, a.fits ? "" : "  does not fit");
+  return fmt::format(
+      "{:>4}{:>4}{:>7}  {:<6}{:>12.1f}{:>12.1f}{:>12.2f}{:>12.2f}{:>12.1f}{:>10.1f}{:>10.1f}{}\n", a.point.tp,
+      a.point.pp, a.point.batch, name_of_type(a.point.weights), a.latency * 1e3, a.first_token * 1e3,
+      a.per_token * 1e3, a.sequences_per_second, a.tokens_per_second, a.cache_bytes / 1e9, a.bytes() / 1e9,
+      a.fits ? "" : "  does not fit");
 }
 
 }  // namespace
@@ -123,23 +126,26 @@ double bytes_of(InferenceType type) {
 InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::int64_t output,
                                   const InferencePoint& point, const Cluster& cluster, double memory,
                                   const InferenceConstants& k) {
-  require<ConfigError>(m.heads % point.tp == 0, "{} attention heads cannot be split over {} tensor-parallel ranks",
-                       m.heads, point.tp);
+  require<ConfigError>(m.heads % point.tp == 0,
+                       "{} attention heads cannot be split over {} tensor-parallel ranks", m.heads, point.tp);
   require<ConfigError>(point.pp <= m.layers, "{} layers cannot be split over {} stages", m.layers, point.pp);
   require<ConfigError>(input >= 1 && output >= 1 && point.batch >= 1,
-                       "an input of {} tokens, an output of {}, a batch of {}: expected at least 1 of each", input,
-                       output, point.batch);
+                       "an input of {} tokens, an output of {}, a batch of {}: expected at least 1 of each",
+                       input, output, point.batch);
   const Layers layers(m, point, cluster, k);
   const double parts = real(std::min(point.batch, point.pp)), sequences = real(point.batch) / parts;
   const double stages = real(point.pp), per_stage = real(m.layers) / stages;
   InferenceAnswer a;
   a.point = point;
-  const double prompt = per_stage * layers.prompt(sequences, real(input)) + layers.send(sequences * real(input));
+  const double prompt =
+      per_stage * layers.prompt(sequences, real(input)) + layers.send(sequences * real(input));
   a.first_token = (stages + parts - 1) * prompt + parts * layers.head(sequences);
-  // Stages take turns on the parts of the batch: a token of all parts takes as long as one part takes through all.
+  // Stages take turns on the parts of the batch: a token of all parts takes as long as one part takes through
+  // all.
   const double context = real(input) + real(output) / 2;
-  a.per_token = std::max(stages, parts) * (per_stage * layers.token(sequences, context) + layers.send(sequences)) +
-                parts * layers.head(sequences);
+  a.per_token =
+      std::max(stages, parts) * (per_stage * layers.token(sequences, context) + layers.send(sequences)) +
+      parts * layers.head(sequences);
   a.latency = a.first_token + real(output - 1) * a.per_token;
   const double devices = real(point.tp * point.pp);
   a.sequences_per_second = real(point.batch) / a.latency / devices;
@@ -147,8 +153,9 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
   // The stage that holds the head, or the embedding, needs most.
   const double longest = std::ceil(per_stage);
   const double mean_layer = (m.parameters() - m.embedding_parameters()) / real(m.layers);
-  a.weight_bytes = (longest * mean_layer + real(m.hidden * m.vocabulary) * (point.pp == 1 && !m.tied ? 2 : 1)) /
-                   real(point.tp) * bytes_of(point.weights);
+  a.weight_bytes =
+      (longest * mean_layer + real(m.hidden * m.vocabulary) * (point.pp == 1 && !m.tied ? 2 : 1)) /
+      real(point.tp) * bytes_of(point.weights);
   a.cache_bytes = longest * layers.cache_bytes(real(point.batch * (input + output)));
   const double pass = sequences * real(input);
   a.work_bytes = 2 * pass * (4 * real(m.hidden) + real(m.gated ? 2 * m.ffn : m.ffn) / real(point.tp)) +
@@ -157,7 +164,8 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
   return a;
 }
 
-InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster, const InferenceConstants& k) {
+InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster,
+                               const InferenceConstants& k) {
   std::vector<std::int64_t> tensor = r.tensor, pipeline = r.pipeline;
   if (tensor.empty())
     for (std::int64_t tp = 1; tp <= std::max<std::int64_t>(8, cluster.links.devices_per_node); tp *= 2)
@@ -170,12 +178,12 @@ InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster
     for (const std::int64_t tp : tensor)
       for (const std::int64_t pp : pipeline)
         for (const std::int64_t batch : r.batches)
-          result.grid.push_back(
-              predict_inference(r.model, r.input, r.output,
-                                {tp, pp, batch, type, type == InferenceType::kInt8 ? InferenceType::kBf16 : type},
-                                cluster, r.memory, k));
-  require<ConfigError>(!result.grid.empty(), "the grid is empty: give batches, and degrees that divide {} heads",
-                       r.model.heads);
+          result.grid.push_back(predict_inference(
+              r.model, r.input, r.output,
+              {tp, pp, batch, type, type == InferenceType::kInt8 ? InferenceType::kBf16 : type}, cluster,
+              r.memory, k));
+  require<ConfigError>(!result.grid.empty(),
+                       "the grid is empty: give batches, and degrees that divide {} heads", r.model.heads);
   std::vector<InferenceAnswer> fitting;
   std::copy_if(result.grid.begin(), result.grid.end(), std::back_inserter(fitting),
                [](const InferenceAnswer& a) { return a.fits; });
@@ -196,8 +204,10 @@ InferenceResult plan_inference(const InferenceRequest& r, const Cluster& cluster
 
 std::string to_text(const InferenceResult& result, const InferenceRequest& r, const Cluster& cluster) {
   const std::string head =
-      "  tp  pp  batch  type    latency ms  first ms  ms per token   answers/s   tokens/s     KV GB    all GB\n"
-      "                                                              per device  per device per device  per device\n";
+      "  tp  pp  batch  type    latency ms  first ms  ms per token   answers/s   tokens/s     KV GB    all "
+      "GB\n"
+      "                                                              per device  per device per device  per "
+      "device\n";
   std::string out = fmt::format("{} tokens in, {} out, on {} ({:.0f} GB of each)\n{}", r.input, r.output,
                                 cluster.device.name, r.memory / 1e9, head);
   for (const auto& a : result.grid) out += row(a);
@@ -213,8 +223,8 @@ std::string to_text(const InferenceResult& result, const InferenceRequest& r, co
     out += fmt::format("\nnothing fits: the smallest, TP{} PP{} batch {}, needs {:.1f} GB of each device\n",
                        least->point.tp, least->point.pp, least->point.batch, least->bytes() / 1e9);
   } else {
-    out += fmt::format("\nnothing answers within {:.0f} ms: the quickest takes {:.0f} ms\n", *r.most_latency * 1e3,
-                       result.front.front().latency * 1e3);
+    out += fmt::format("\nnothing answers within {:.0f} ms: the quickest takes {:.0f} ms\n",
+                       *r.most_latency * 1e3, result.front.front().latency * 1e3);
   }
   return out;
 }
@@ -243,21 +253,32 @@ std::string to_json(const InferenceResult& result) {
   nlohmann::ordered_json grid = nlohmann::ordered_json::array(), front = nlohmann::ordered_json::array();
   for (const auto& a : result.grid) grid.push_back(json_of(a));
   for (const auto& a : result.front) front.push_back(json_of(a));
-  return nlohmann::ordered_json{
-      {"grid", grid}, {"front", front}, {"best", result.best ? json_of(*result.best) : nlohmann::ordered_json()}}
+  return nlohmann::ordered_json{{"grid", grid},
+                                {"front", front},
+                                {"best", result.best ? json_of(*result.best) : nlohmann::ordered_json()}}
       .dump();
 }
 
 std::string to_csv(const InferenceResult& result) {
   CsvTable table;
-  table.header = {"TP", "PP", "BS", "Latency [ms]", "Throughput per GPU [samples/sec/gpu]", "Type", "First Token [ms]",
-                  "Per Token [ms]", "KV GB", "Memory GB", "Fits"};
+  table.header = {"TP",
+                  "PP",
+                  "BS",
+                  "Latency [ms]",
+                  "Throughput per GPU [samples/sec/gpu]",
+                  "Type",
+                  "First Token [ms]",
+                  "Per Token [ms]",
+                  "KV GB",
+                  "Memory GB",
+                  "Fits"};
   for (const auto& a : result.grid)
-    table.rows.push_back({std::to_string(a.point.tp), std::to_string(a.point.pp), std::to_string(a.point.batch),
-                          fmt::format("{:.3f}", a.latency * 1e3), fmt::format("{:.4f}", a.sequences_per_second),
-                          std::string(name_of_type(a.point.weights)), fmt::format("{:.3f}", a.first_token * 1e3),
-                          fmt::format("{:.3f}", a.per_token * 1e3), fmt::format("{:.3f}", a.cache_bytes / 1e9),
-                          fmt::format("{:.3f}", a.bytes() / 1e9), a.fits ? "yes" : "no"});
+    table.rows.push_back(
+        {std::to_string(a.point.tp), std::to_string(a.point.pp), std::to_string(a.point.batch),
+         fmt::format("{:.3f}", a.latency * 1e3), fmt::format("{:.4f}", a.sequences_per_second),
+         std::string(name_of_type(a.point.weights)), fmt::format("{:.3f}", a.first_token * 1e3),
+         fmt::format("{:.3f}", a.per_token * 1e3), fmt::format("{:.3f}", a.cache_bytes / 1e9),
+         fmt::format("{:.3f}", a.bytes() / 1e9), a.fits ? "yes" : "no"});
   return write_csv(table);
 }
 

@@ -1,7 +1,7 @@
-// Latency, throughput and memory of generation: prompts are read in one pass, which the products bound; then a token at
-// a time, which reading weights, keys and values bounds. A pipeline works on as many parts of the batch as it has stages.
-// Efficiencies: five, fitted to NVIDIA's tables of FasterTransformer on A100 (NeMo Megatron launcher README, 2022 to
-// 2023), which are 9 % from it on average (inference_test.cc).
+// Latency, throughput and memory of generation: prompts are read in one pass, which the products bound; then
+// a token at a time, which reading weights, keys and values bounds. A pipeline works on as many parts of the
+// batch as it has stages. Efficiencies: five, fitted to NVIDIA's tables of FasterTransformer on A100 (NeMo
+// Megatron launcher README, 2022 to 2023), which are 9 % from it on average (inference_test.cc).
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 namespace stoa::plan {
 
 struct InferenceConstants {
-  double prompt_gemm = 0.50;      // share of the 16-bit peak in the pass over the prompt
-  double token_gemm = 0.77;       // the same where one token per sequence is made
-  double memory = 0.74;           // share of memory bandwidth
-  double layer_seconds = 80e-6;   // kernels of a layer that are too short to fill a device
-  double hop_seconds = 6.8e-6;    // of an all-reduce, per further rank
-  double link = 0.6;              // share of the island's bandwidth
-  double attention = 0.30;        // share of peak of the attention core of a prompt
-  double sampled_bytes = 300;     // moved per logit: sorting and drawing
+  double prompt_gemm = 0.50;     // share of the 16-bit peak in the pass over the prompt
+  double token_gemm = 0.77;      // the same where one token per sequence is made
+  double memory = 0.74;          // share of memory bandwidth
+  double layer_seconds = 80e-6;  // kernels of a layer that are too short to fill a device
+  double hop_seconds = 6.8e-6;   // of an all-reduce, per further rank
+  double link = 0.6;             // share of the island's bandwidth
+  double attention = 0.30;       // share of peak of the attention core of a prompt
+  double sampled_bytes = 300;    // moved per logit: sorting and drawing
 };
 
 // Bytes of a weight and of a key or value.
@@ -38,9 +38,9 @@ struct InferencePoint {
 
 struct InferenceAnswer {
   InferencePoint point;
-  double first_token = 0;  // seconds: the pass over the prompt
-  double per_token = 0;    // seconds between tokens, at the middle of the output
-  double latency = 0;      // seconds of the whole answer
+  double first_token = 0;           // seconds: the pass over the prompt
+  double per_token = 0;             // seconds between tokens, at the middle of the output
+  double latency = 0;               // seconds of the whole answer
   double sequences_per_second = 0;  // per device
   double tokens_per_second = 0;     // output tokens, per device
   double weight_bytes = 0, cache_bytes = 0, work_bytes = 0;  // of a device
@@ -51,9 +51,10 @@ struct InferenceAnswer {
 struct InferenceRequest {
   ModelShape model;
   std::int64_t input = 60, output = 20;
-  std::vector<std::int64_t> tensor, pipeline, batches;  // grids; empty degrees: all that divide, within two nodes
+  std::vector<std::int64_t> tensor, pipeline,
+      batches;  // grids; empty degrees: all that divide, within two nodes
   std::vector<InferenceType> types{InferenceType::kBf16};
-  double memory = 0;  // bytes of a device
+  double memory = 0;                   // bytes of a device
   std::optional<double> most_latency;  // seconds
 };
 
@@ -63,9 +64,11 @@ InferenceAnswer predict_inference(const ModelShape& model, std::int64_t input, s
                                   const InferenceConstants& constants = {});
 
 struct InferenceResult {
-  std::vector<InferenceAnswer> grid;   // every point, those that do not fit too
-  std::vector<InferenceAnswer> front;  // nothing is both quicker and of more throughput per device; quickest first
-  std::optional<InferenceAnswer> best;  // of most throughput per device within the latency; none: nothing fits
+  std::vector<InferenceAnswer> grid;  // every point, those that do not fit too
+  std::vector<InferenceAnswer>
+      front;  // nothing is both quicker and of more throughput per device; quickest first
+  std::optional<InferenceAnswer>
+      best;  // of most throughput per device within the latency; none: nothing fits
 };
 // ConfigError where the grid is empty.
 InferenceResult plan_inference(const InferenceRequest& request, const Cluster& cluster,
@@ -73,7 +76,8 @@ InferenceResult plan_inference(const InferenceRequest& request, const Cluster& c
 
 std::string to_text(const InferenceResult& result, const InferenceRequest& request, const Cluster& cluster);
 std::string to_json(const InferenceResult& result);
-// Columns of NVIDIA's inference search: TP, PP, BS, Latency [ms], Throughput per GPU [samples/sec/gpu]; then ours.
+// Columns of NVIDIA's inference search: TP, PP, BS, Latency [ms], Throughput per GPU [samples/sec/gpu]; then
+// ours.
 std::string to_csv(const InferenceResult& result);
 
 }  // namespace stoa::plan

@@ -34,7 +34,8 @@ ModelShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   return m;
 }
 
-// NVIDIA NeMo Megatron launcher, README 22.06 section 7.1.3 and later: FasterTransformer on DGX A100, milliseconds.
+// NVIDIA NeMo Megatron launcher, README 22.06 section 7.1.3 and later: FasterTransformer on DGX A100,
+// milliseconds.
 struct Row {
   std::int64_t layers, hidden, heads, tp, pp, batch, input, output;
   double ms;
@@ -80,7 +81,9 @@ TEST(Inference, FindsTheFrontAndTheBestWithinALatency) {
   ASSERT_TRUE(quick.best);
   EXPECT_LE(quick.best->latency, 0.3);
   for (const auto& a : quick.grid)
-    if (a.fits && a.latency <= 0.3) EXPECT_LE(a.sequences_per_second, quick.best->sequences_per_second);
+    if (a.fits && a.latency <= 0.3) {
+      EXPECT_LE(a.sequences_per_second, quick.best->sequences_per_second);
+    }
   request.most_latency = 1e-3;
   EXPECT_FALSE(plan_inference(request, dgx_a100()).best);
 }

@@ -11,8 +11,11 @@ namespace stoa::plan {
 namespace {
 
 using grid::Axis;
+using grid::RankGrid;
 
-std::size_t& of(MemoryTable& table, MemoryCategory category) { return table[static_cast<std::size_t>(category)]; }
+std::size_t& of(MemoryTable& table, MemoryCategory category) {
+  return table[static_cast<std::size_t>(category)];
+}
 
 // All that a schedule makes a rank hold is held within so many microbatches, or grows for ever
 // (schedule/holdings_test.cc).
@@ -23,7 +26,8 @@ std::int64_t enough_microbatches(const run::Layout& layout, std::int64_t microba
 
 // Few microbatches with which the same memory is declared per buffer, and which the schedule can run.
 std::int64_t fewest_microbatches(const run::Layout& layout, std::int64_t microbatches) {
-  const bool free = layout.schedule == "1f1b" || layout.schedule == "gpipe" || layout.schedule.starts_with("zb-h");
+  const bool free =
+      layout.schedule == "1f1b" || layout.schedule == "gpipe" || layout.schedule.starts_with("zb-h");
   if (free || layout.pipeline_ranks() == 1) return std::min<std::int64_t>(microbatches, 2);
   return std::min<std::int64_t>(microbatches, 2 * std::max(layout.pipeline_ranks(), layout.microbatch_group));
 }
@@ -40,6 +44,13 @@ std::vector<run::PlacedChunk> chunks_of(const std::vector<run::PlacedChunk>& pla
   return own;
 }
 
+// "layers.3.attention.qkv" -> "attention.qkv".
+std::string module_of(const std::string& name) {
+  if (!name.starts_with("layers.")) return name;
+  const auto dot = name.find('.', 7);
+  return dot == std::string::npos ? name : name.substr(dot + 1);
+}
+
 std::size_t buffers(const schedule::Holdings& h, const std::vector<run::PlacedChunk>& own) {
   std::size_t count = static_cast<std::size_t>(h.sends);
   for (const run::PlacedChunk& chunk : own)
@@ -50,7 +61,8 @@ std::size_t buffers(const schedule::Holdings& h, const std::vector<run::PlacedCh
 
 }  // namespace
 
-MemoryModel::MemoryModel(run::Machine& meta, run::TrainingOptions base) : meta_(meta), base_(std::move(base)) {
+MemoryModel::MemoryModel(run::Machine& meta, run::TrainingOptions base)
+    : meta_(meta), base_(std::move(base)) {
   require<InternalError>(base_.sample_context == 0, "samples of text are not planned for here");
   const model::ModelConfig& config = base_.model.config;
   for (std::int64_t layer = 1; layer < config.num_layers; ++layer)
@@ -66,8 +78,8 @@ run::TrainingOptions MemoryModel::options(const MemoryPoint& point) const {
   return o;
 }
 
-MemoryModel::Keys MemoryModel::keys(const run::TrainingOptions& o, const std::vector<run::PlacedChunk>& placed,
-                                    int rank, bool split) const {
+MemoryModel::Keys MemoryModel::keys(const run::TrainingOptions& o,
+                                    const std::vector<run::PlacedChunk>& placed, int rank, bool split) const {
   const run::Layout& l = o.layout;
   const grid::RankGrid& g = l.grid;
   std::string chunks;
@@ -79,27 +91,33 @@ MemoryModel::Keys MemoryModel::keys(const run::TrainingOptions& o, const std::ve
   }
   const bool tied_apart = placed.front().rank != placed.back().rank;
   const bool at_ends = l.zero_stage > 0;  // data ranks differ in the blocks of the norm that they cut
-  const int data = g.coordinate(rank, Axis::kData);
-  const std::string place = fmt::format("t{}/{} c{} ", g.coordinate(rank, Axis::kTensor), g.degree(Axis::kTensor),
-                                        g.coordinate(rank, Axis::kContext));
-  const std::string shards =
-      fmt::format("d{}x{}x{} z{} {} ", g.degree(Axis::kContext), g.degree(Axis::kExpert), g.degree(Axis::kData),
-                  l.zero_stage, at_ends ? (data == 0 ? "first" : data + 1 == g.degree(Axis::kData) ? "last" : "mid")
-                                        : "");
+  const auto end = [rank](const RankGrid& grid) {
+    const int at = grid.coordinate(rank, Axis::kData);
+    return at == 0 ? "first" : at + 1 == grid.degree(Axis::kData) ? "last" : "mid";
+  };
+  const RankGrid experts = g.experts();
+  const std::string place = fmt::format(
+      "t{}/{} c{} e{}.{}/{}.{} ", g.coordinate(rank, Axis::kTensor), g.degree(Axis::kTensor),
+      g.coordinate(rank, Axis::kContext), experts.coordinate(rank, Axis::kTensor),
+      experts.coordinate(rank, Axis::kExpert), experts.degree(Axis::kTensor), experts.degree(Axis::kExpert));
+  const std::string shards = fmt::format("d{}x{} z{} {} {} ", g.degree(Axis::kContext), g.degree(Axis::kData),
+                                         l.zero_stage, at_ends ? end(g) : "", at_ends ? end(experts) : "");
   const bool each = (l.reduce_each_microbatch || o.microbatches == 1) && !split;
   const model::RecomputeConfig& r = o.model.config.recompute;
-  const std::string pass = fmt::format("m{} c{}{} {}{} r{}{}{} ", o.micro_batch, static_cast<int>(l.context_kind),
-                                       l.sequence_parallel ? "s" : "", split ? "w" : "", g.degree(Axis::kContext),
-                                       static_cast<int>(r.granularity), r.method ? static_cast<int>(*r.method) : -1,
-                                       r.num_layers ? fmt::format("n{}", *r.num_layers) : "");
+  const std::string pass = fmt::format(
+      "m{} c{}.{}{} {}{} r{}{}{} ", o.micro_batch, static_cast<int>(l.context_kind), l.context_neighbours,
+      l.sequence_parallel ? "s" : "", split ? "w" : "", g.degree(Axis::kContext),
+      static_cast<int>(r.granularity), r.method ? static_cast<int>(*r.method) : -1,
+      r.num_layers ? fmt::format("n{}", *r.num_layers) : "");
   Keys out;
   out.stores = place + shards + (each ? "each " : "") + (tied_apart ? "apart " : "") +
                (g.degree(Axis::kPipeline) > 1 ? "p " : "") + (l.overlap_grad_reduce ? "o " : "") +
                fmt::format("b{} ", l.bucket_bytes) +
-               (l.grad_reduce_type ? fmt::format("g{} ", static_cast<int>(*l.grad_reduce_type)) : "") + chunks;
+               (l.grad_reduce_type ? fmt::format("g{} ", static_cast<int>(*l.grad_reduce_type)) : "") +
+               chunks;
   out.slots = place + pass + chunks;
-  // Temporaries are of one block at a time, so that the number of blocks does not matter; with uniform recomputation
-  // it does, as far as blocks share an input.
+  // Temporaries are of one block at a time, so that the number of blocks does not matter; with uniform
+  // recomputation it does, as far as blocks share an input.
   out.scratch = place + pass + shards + (each ? "each " : "") + (tied_apart ? "apart " : "") +
                 (l.overlap_grad_reduce ? "o " : "") + fmt::format("b{} ", l.bucket_bytes) +
                 (g.degree(Axis::kPipeline) > 1 ? "p " : "");
@@ -116,7 +134,8 @@ MemoryModel::Keys MemoryModel::keys(const run::TrainingOptions& o, const std::ve
 void MemoryModel::wire(const run::TrainingOptions& o, int rank, const Keys& keys) {
   run::TrainingOptions few = o;
   few.microbatches = fewest_microbatches(o.layout, o.microbatches);
-  run::TrainingRank wired(meta_, few, parallel::make_meta_context(o.layout.grid, rank, *meta_.device), std::nullopt);
+  run::TrainingRank wired(meta_, few, parallel::make_meta_context(o.layout.grid, rank, *meta_.device),
+                          std::nullopt);
   ++wired_;
   const std::size_t scratch = wired.measure_scratch();
   const int stage = o.layout.grid.coordinate(rank, Axis::kPipeline);
@@ -132,11 +151,12 @@ void MemoryModel::wire(const run::TrainingOptions& o, int rank, const Keys& keys
   slots.boundary = aligned_bytes(wired.chunks().front()->boundary().bytes());
   Stores stores;
   stores.categories = wired.arena().declared();
-  slots.batch = of(stores.categories, MemoryCategory::kBatch) / static_cast<std::size_t>(std::max(held.batches, 1));
+  slots.batch =
+      of(stores.categories, MemoryCategory::kBatch) / static_cast<std::size_t>(std::max(held.batches, 1));
   if (o.evaluation && placed.back().rank == stage)
-    slots.losses = aligned_bytes(static_cast<std::size_t>(o.micro_batch * o.length /
-                                                          o.layout.grid.degree(Axis::kContext)) *
-                                 size_of(o.precision.vectors()));
+    slots.losses = aligned_bytes(
+        static_cast<std::size_t>(o.micro_batch * o.length / o.layout.grid.degree(Axis::kContext)) *
+        size_of(o.precision.vectors()));
   of(stores.categories, MemoryCategory::kActivations) = 0;
   of(stores.categories, MemoryCategory::kStash) = 0;
   of(stores.categories, MemoryCategory::kBatch) = 0;
@@ -153,11 +173,12 @@ std::shared_ptr<const MemoryModel::HoldingsOfStages> MemoryModel::holdings(const
   enough.evaluation = o.evaluation;
   enough.microbatches = enough_microbatches(o.layout, o.microbatches);
   const run::Layout& l = o.layout;
-  const std::string key =
-      fmt::format("{} {} {} {} {}", l.schedule, l.pipeline_ranks(), l.chunks, l.microbatch_group, enough.microbatches);
+  const std::string key = fmt::format("{} {} {} {} {}", l.schedule, l.pipeline_ranks(), l.chunks,
+                                      l.microbatch_group, enough.microbatches);
   auto& held = holdings_[key];
   if (!held) {
-    // What the schedule refuses, it refuses for the number that is asked for, not for the one that is looked at.
+    // What the schedule refuses, it refuses for the number that is asked for, not for the one that is looked
+    // at.
     if (enough.microbatches != o.microbatches) {
       try {
         held = std::make_shared<const HoldingsOfStages>(run::most_held(enough));
@@ -193,7 +214,8 @@ RankBytes MemoryModel::rank(const run::TrainingOptions& o, const std::vector<run
     const auto chunk = static_cast<std::size_t>(own[c].chunk);
     of(bytes.categories, MemoryCategory::kActivations) +=
         static_cast<std::size_t>(held.activations[chunk]) * s.activations[c];
-    of(bytes.categories, MemoryCategory::kStash) += static_cast<std::size_t>(held.stashes[chunk]) * s.stashes[c];
+    of(bytes.categories, MemoryCategory::kStash) +=
+        static_cast<std::size_t>(held.stashes[chunk]) * s.stashes[c];
   }
   of(bytes.categories, MemoryCategory::kCommunication) += buffers(held, own) * s.boundary;
   of(bytes.categories, MemoryCategory::kBatch) += static_cast<std::size_t>(held.batches) * s.batch;
@@ -206,6 +228,48 @@ RankBytes MemoryModel::rank(const run::TrainingOptions& o, const std::vector<run
 RankBytes MemoryModel::rank(const MemoryPoint& point, int number) {
   const run::TrainingOptions o = options(point);
   return rank(o, run::place_chunks(o.layout, o.model.config.num_layers), *holdings(o), number);
+}
+
+MemoryDetail MemoryModel::detail(const MemoryPoint& point, int number) {
+  const run::TrainingOptions o = options(point);
+  run::TrainingOptions few = o;
+  few.microbatches = fewest_microbatches(o.layout, o.microbatches);
+  run::TrainingRank wired(meta_, few, parallel::make_meta_context(o.layout.grid, number, *meta_.device),
+                          std::nullopt);
+  ++wired_;
+  MemoryDetail detail;
+  wired.measure_scratch(&detail.fullest);
+  const int stage = o.layout.grid.coordinate(number, Axis::kPipeline);
+  const auto own = chunks_of(run::place_chunks(o.layout, o.model.config.num_layers), stage);
+  const auto all = holdings(o);
+  const schedule::Holdings& held = (*all)[static_cast<std::size_t>(stage)];
+  std::map<std::string, std::size_t> saved;
+  for (std::size_t c = 0; c < own.size(); ++c) {
+    const model::Chunk& chunk = *wired.chunks()[c];
+    const int flying = held.activations[static_cast<std::size_t>(own[c].chunk)];
+    detail.in_flight = std::max(detail.in_flight, flying);
+    const auto times = static_cast<std::size_t>(flying);
+    std::size_t of_blocks = 0;
+    for (const nn::ActivationTable& table : chunk.tables()) {
+      std::size_t of_table = 0;
+      for (const nn::ActivationSpec& spec : table.activations()) {
+        if (spec.keep != nn::Keep::kSave) continue;
+        saved[module_of(spec.tensor.name)] += times * aligned_bytes(spec.tensor.bytes());
+        of_table += aligned_bytes(spec.tensor.bytes());
+      }
+      // Inputs that are made again are not in the slot.
+      if (of_table > table.saved_bytes()) saved["input"] -= times * (of_table - table.saved_bytes());
+      of_blocks += table.saved_bytes();
+    }
+    if (chunk.saved_bytes() > of_blocks) saved["head"] += times * (chunk.saved_bytes() - of_blocks);
+  }
+  detail.saved.assign(saved.begin(), saved.end());
+  std::stable_sort(detail.saved.begin(), detail.saved.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  detail.pipeline = buffers(held, own) * aligned_bytes(wired.chunks().front()->boundary().bytes());
+  MemoryTable categories = rank(point, number).categories;
+  detail.gathered = of(categories, MemoryCategory::kCommunication) - detail.pipeline;
+  return detail;
 }
 
 RankBytes MemoryModel::worst(const MemoryPoint& point) {

@@ -1,6 +1,6 @@
-// Exact bytes of any rank of any layout, fast: ranks that differ in nothing but what a schedule makes them hold are
-// wired once on the meta machine, with few microbatches; the rest is counting. Nothing here knows how large a tensor
-// is: every size is read from a wired rank.
+// Exact bytes of any rank of any layout, fast: ranks that differ in nothing but what a schedule makes them
+// hold are wired once on the meta machine, with few microbatches; the rest is counting. Nothing here knows
+// how large a tensor is: every size is read from a wired rank.
 #pragma once
 
 #include <map>
@@ -26,15 +26,28 @@ struct RankBytes {
   int rank = 0;
 };
 
+// What a rank's categories are made of.
+struct MemoryDetail {
+  std::vector<std::pair<std::string, std::size_t>>
+      saved;                 // activations of all microbatches in flight, by module
+  int in_flight = 0;         // most microbatches of one chunk whose activations are held
+  std::size_t pipeline = 0;  // buffers of what comes from and goes to other stages; of kCommunication
+  std::size_t gathered = 0;  // the rest of kCommunication: weights and gradients on their way
+  std::string fullest;       // operation at which scratch memory takes most
+};
+
 class MemoryModel {
  public:
-  // `base`: all but what a point says; samples of text are not planned for (sample_context 0). `meta` outlives this.
+  // `base`: all but what a point says; samples of text are not planned for (sample_context 0). `meta`
+  // outlives this.
   MemoryModel(run::Machine& meta, run::TrainingOptions base);
 
   // ConfigError where the point cannot run.
   RankBytes rank(const MemoryPoint& point, int rank);
   // The rank that needs most, of the first tensor- and data-parallel ones: parts are dealt out longest first.
   RankBytes worst(const MemoryPoint& point);
+  // Wires the rank.
+  MemoryDetail detail(const MemoryPoint& point, int rank);
   run::TrainingOptions options(const MemoryPoint& point) const;
   std::size_t wired() const { return wired_; }  // ranks, so far
 
@@ -43,7 +56,7 @@ class MemoryModel {
   struct Stores {  // weights, gradients, optimizer: independent of the microbatch and of recomputation
     MemoryTable categories{};
   };
-  struct Slots {  // of one microbatch and one buffer
+  struct Slots {                                    // of one microbatch and one buffer
     std::vector<std::size_t> activations, stashes;  // by local chunk
     std::size_t boundary = 0, batch = 0, losses = 0;
   };
@@ -52,7 +65,8 @@ class MemoryModel {
   };
   using HoldingsOfStages = std::vector<schedule::Holdings>;
 
-  Keys keys(const run::TrainingOptions& o, const std::vector<run::PlacedChunk>& placed, int rank, bool split) const;
+  Keys keys(const run::TrainingOptions& o, const std::vector<run::PlacedChunk>& placed, int rank,
+            bool split) const;
   void wire(const run::TrainingOptions& o, int rank, const Keys& keys);
   RankBytes rank(const run::TrainingOptions& o, const std::vector<run::PlacedChunk>& placed,
                  const HoldingsOfStages& holdings, int rank);

@@ -59,7 +59,8 @@ void expect_equal(MemoryModel& model, run::Machine& meta, const MemoryPoint& poi
   EXPECT_EQ(model.worst(point).total, most);
 }
 
-MemoryPoint point_of(std::array<int, 5> degrees, const char* schedule, int chunks, std::int64_t microbatches) {
+MemoryPoint point_of(std::array<int, 5> degrees, const char* schedule, int chunks,
+                     std::int64_t microbatches) {
   MemoryPoint point;
   point.layout.grid = RankGrid(degrees);
   point.layout.schedule = schedule;
@@ -75,11 +76,12 @@ TEST(MemoryModel, EqualsWiredRanks) {
     base.evaluation = evaluation;
     MemoryModel model(counting.machine, base);
     for (const int zero : {0, 1, 2, 3})
-      for (MemoryPoint point : {point_of({1, 1, 1, 1, 1}, "1f1b", 0, 3), point_of({2, 1, 1, 2, 2}, "1f1b", 0, 9),
-                                point_of({1, 1, 1, 1, 3}, "1f1b", 0, 1), point_of({1, 1, 1, 2, 2}, "interleaved", 3, 8),
-                                point_of({1, 1, 1, 3, 2}, "zb-h1", 0, 11), point_of({2, 1, 1, 1, 2}, "zb-v", 2, 9),
-                                point_of({1, 1, 1, 2, 3}, "dualpipev", 2, 7), point_of({1, 1, 1, 1, 2}, "gpipe", 0, 5),
-                                point_of({4, 1, 1, 1, 4}, "interleaved", 3, 16)}) {
+      for (MemoryPoint point :
+           {point_of({1, 1, 1, 1, 1}, "1f1b", 0, 3), point_of({2, 1, 1, 2, 2}, "1f1b", 0, 9),
+            point_of({1, 1, 1, 1, 3}, "1f1b", 0, 1), point_of({1, 1, 1, 2, 2}, "interleaved", 3, 8),
+            point_of({1, 1, 1, 3, 2}, "zb-h1", 0, 11), point_of({2, 1, 1, 1, 2}, "zb-v", 2, 9),
+            point_of({1, 1, 1, 2, 3}, "dualpipev", 2, 7), point_of({1, 1, 1, 1, 2}, "gpipe", 0, 5),
+            point_of({4, 1, 1, 1, 4}, "interleaved", 3, 16)}) {
         point.layout.zero_stage = zero;
         point.layout.sequence_parallel = true;
         expect_equal(model, counting.machine, point);
@@ -92,11 +94,15 @@ TEST(MemoryModel, EqualsWiredRanksWithRecomputation) {
   MemoryModel model(counting.machine, small_options());
   using G = model::RecomputeGranularity;
   using M = model::RecomputeMethod;
-  for (const model::RecomputeConfig& recompute :
-       {model::RecomputeConfig{G::kSelective, {}, {}}, {G::kFull, M::kUniform, 1}, {G::kFull, M::kUniform, 2},
-        {G::kFull, M::kBlock, 1}, {G::kFull, M::kBlock, 3}})
-    for (MemoryPoint point : {point_of({1, 1, 1, 2, 1}, "1f1b", 0, 2), point_of({2, 1, 1, 1, 3}, "1f1b", 0, 7),
-                              point_of({1, 1, 1, 1, 2}, "interleaved", 2, 6), point_of({1, 1, 1, 1, 2}, "zb-v", 2, 6)}) {
+  const model::RecomputeConfig kinds[] = {{G::kSelective, {}, {}},
+                                          {G::kFull, M::kUniform, 1},
+                                          {G::kFull, M::kUniform, 2},
+                                          {G::kFull, M::kBlock, 1},
+                                          {G::kFull, M::kBlock, 3}};
+  for (const model::RecomputeConfig& recompute : kinds)
+    for (MemoryPoint point :
+         {point_of({1, 1, 1, 2, 1}, "1f1b", 0, 2), point_of({2, 1, 1, 1, 3}, "1f1b", 0, 7),
+          point_of({1, 1, 1, 1, 2}, "interleaved", 2, 6), point_of({1, 1, 1, 1, 2}, "zb-v", 2, 6)}) {
       point.recompute = recompute;
       point.micro_batch = 2;
       expect_equal(model, counting.machine, point);
@@ -136,8 +142,9 @@ TEST(MemoryModel, WiresFewRanks) {
 TEST(MemoryModel, RefusesWhatCannotRun) {
   Counting counting;
   MemoryModel model(counting.machine, small_options());
-  EXPECT_THROW(model.worst(point_of({1, 1, 1, 1, 5}, "1f1b", 0, 4)), ConfigError);        // 12 layers on 5 stages
-  EXPECT_THROW(model.worst(point_of({1, 1, 1, 1, 3}, "dualpipev", 2, 3)), ConfigError);   // too few microbatches
+  EXPECT_THROW(model.worst(point_of({1, 1, 1, 1, 5}, "1f1b", 0, 4)), ConfigError);  // 12 layers on 5 stages
+  EXPECT_THROW(model.worst(point_of({1, 1, 1, 1, 3}, "dualpipev", 2, 3)),
+               ConfigError);  // too few microbatches
 }
 
 }  // namespace

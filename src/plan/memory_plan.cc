@@ -7,7 +7,6 @@
 
 #include "base/console.h"
 #include "parallel/meta_contexts.h"
-#include "plan/memory_model.h"
 
 namespace stoa::plan {
 
@@ -52,12 +51,41 @@ RankMemory described(const RankBytes& bytes, const grid::RankGrid& grid) {
   return memory;
 }
 
-std::string category_lines(const MemoryTable& categories, std::size_t total) {
+std::string detail_line(std::string_view name, std::size_t bytes) {
+  return fmt::format("    {:30}{:>12}\n", name, format_bytes(static_cast<double>(bytes)));
+}
+
+// The lines below a category.
+std::string detail_lines(MemoryCategory category, const MemoryDetail& detail) {
   std::string out;
-  for (std::size_t c = 0; c < categories.size(); ++c)
-    if (categories[c])
-      out += fmt::format("  {:24}{:>12}{:>20}\n", name_of(static_cast<MemoryCategory>(c)),
-                         format_bytes(static_cast<double>(categories[c])), categories[c]);
+  switch (category) {
+    case MemoryCategory::kActivations:
+      out += fmt::format("    of {} microbatch{} in flight:\n", detail.in_flight,
+                         detail.in_flight == 1 ? "" : "es");
+      for (const auto& [module, bytes] : detail.saved)
+        if (bytes > 0) out += detail_line(module, bytes);
+      return out;
+    case MemoryCategory::kScratch:
+      return fmt::format("    fullest in {}\n", detail.fullest);
+    case MemoryCategory::kCommunication:
+      if (detail.pipeline) out += detail_line("between pipeline stages", detail.pipeline);
+      if (detail.gathered) out += detail_line("weights and gradients", detail.gathered);
+      return out;
+    default:
+      return out;
+  }
+}
+
+std::string category_lines(const MemoryPlan& plan) {
+  std::string out;
+  const MemoryTable& categories = plan.categories;
+  const std::size_t total = plan.total;
+  for (std::size_t c = 0; c < categories.size(); ++c) {
+    if (!categories[c]) continue;
+    out += fmt::format("  {:24}{:>12}{:>20}\n", name_of(static_cast<MemoryCategory>(c)),
+                       format_bytes(static_cast<double>(categories[c])), categories[c]);
+    out += detail_lines(static_cast<MemoryCategory>(c), plan.detail);
+  }
   return out + fmt::format("  {:24}{:>12}{:>20}\n", "total", format_bytes(static_cast<double>(total)), total);
 }
 
@@ -85,12 +113,14 @@ MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options, 
   const MemoryPoint point{options.layout, options.micro_batch, options.microbatches,
                           options.model.config.recompute};
   for (const int rank : telling_ranks(options.layout)) {
-    plan.table.push_back(described(
-        options.sample_context > 0 ? wire_rank(meta, options, rank) : quick.rank(point, rank), options.layout.grid));
+    plan.table.push_back(
+        described(options.sample_context > 0 ? wire_rank(meta, options, rank) : quick.rank(point, rank),
+                  options.layout.grid));
     if (!stages.empty()) plan.table.back().layers = stages[static_cast<std::size_t>(plan.table.back().stage)];
   }
   const auto worst = std::max_element(plan.table.begin(), plan.table.end(),
                                       [](const auto& a, const auto& b) { return a.total < b.total; });
+  plan.detail = quick.detail(point, worst->rank);
   plan.categories = worst->categories;
   plan.total = worst->total;
   return plan;
@@ -99,11 +129,11 @@ MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options, 
 std::string to_text(const MemoryPlan& plan) {
   std::string out =
       fmt::format("{} parameters, {}\n", format_count(static_cast<double>(plan.parameters)), plan.machine);
-  if (plan.ranks == 1) return out + category_lines(plan.categories, plan.total);
+  if (plan.ranks == 1) return out + category_lines(plan);
   const auto worst = std::max_element(plan.table.begin(), plan.table.end(),
                                       [](const auto& a, const auto& b) { return a.total < b.total; });
   out += fmt::format("{}\nthe rank that needs most, rank {}:\n", plan.layout, worst->rank);
-  out += category_lines(plan.categories, plan.total);
+  out += category_lines(plan);
   out += fmt::format("  {:>6}{:>5}{:>5}{:>5}{:>5}{:>12}  {}\n", "rank", "tp", "cp", "dp", "pp", "total",
                      "stage");
   for (const RankMemory& rank : plan.table)
@@ -124,9 +154,17 @@ std::string to_json(const MemoryPlan& plan) {
                      {"dp", rank.data},
                      {"pp", rank.stage},
                      {"total_bytes", rank.total}});
-  return nlohmann::ordered_json{{"parameters", plan.parameters}, {"machine", plan.machine},
-                                {"bytes", categories},           {"total_bytes", plan.total},
-                                {"ranks", plan.ranks},           {"table", table}}
+  nlohmann::ordered_json saved;
+  for (const auto& [module, bytes] : plan.detail.saved) saved[module] = bytes;
+  const nlohmann::ordered_json detail{{"activations_by_module", saved},
+                                      {"microbatches_in_flight", plan.detail.in_flight},
+                                      {"pipeline_buffers", plan.detail.pipeline},
+                                      {"gathered_buffers", plan.detail.gathered},
+                                      {"scratch_is_fullest_in", plan.detail.fullest},
+                                      {"fragmentation", 0}};
+  return nlohmann::ordered_json{
+      {"parameters", plan.parameters}, {"machine", plan.machine}, {"bytes", categories}, {"detail", detail},
+      {"total_bytes", plan.total},     {"ranks", plan.ranks},     {"table", table}}
       .dump();
 }
 

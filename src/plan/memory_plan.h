@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "run/training_rank.h"
+#include "plan/memory_model.h"
 
 namespace stoa::plan {
 
@@ -19,6 +19,7 @@ struct RankMemory {
 
 struct MemoryPlan {
   MemoryTable categories{};  // of the worst rank
+  MemoryDetail detail;       // what they are made of
   std::size_t total = 0;
   int ranks = 1;                  // of the layout
   std::string layout;             // for people

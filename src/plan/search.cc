@@ -13,9 +13,10 @@
 namespace stoa::plan {
 
 std::span<const config::EnumName<SearchTarget>> enum_names(SearchTarget) {
-  static constexpr std::array<config::EnumName<SearchTarget>, 3> kNames{{{"stoa", SearchTarget::kStoa},
-                                                                         {"megatron", SearchTarget::kMegatron},
-                                                                         {"torchtitan", SearchTarget::kTorchtitan}}};
+  static constexpr std::array<config::EnumName<SearchTarget>, 3> kNames{
+      {{"stoa", SearchTarget::kStoa},
+       {"megatron", SearchTarget::kMegatron},
+       {"torchtitan", SearchTarget::kTorchtitan}}};
   return kNames;
 }
 
@@ -49,13 +50,21 @@ bool is_v(const std::string& schedule) {
 std::vector<std::string> schedules_of(SearchTarget target) {
   switch (target) {
     case SearchTarget::kStoa:
-      return {"1f1b", "interleaved", "zb-h1", "zb-h2", "interleaved-zb", "zb-v", "dualpipev", "v-half", "v-min"};
+      return {"1f1b", "interleaved", "zb-h1",  "zb-h2", "interleaved-zb",
+              "zb-v", "dualpipev",   "v-half", "v-min"};
     case SearchTarget::kMegatron:
       return {"1f1b", "interleaved"};
     case SearchTarget::kTorchtitan:
       return {"1f1b", "interleaved", "zb-v"};
   }
   fail<InternalError>("unknown target");
+}
+
+// Schedules whose time has a closed form (pipeline_time.h). ZB-H2's is that of ranks which take the optimizer
+// step on their own: here they wait for the norm of all gradients. The others are looked at where they are
+// asked for.
+bool by_default(const std::string& schedule) {
+  return schedule == "1f1b" || schedule == "interleaved" || schedule == "zb-h1";
 }
 
 bool takes_chunks(const std::string& schedule) {
@@ -77,7 +86,8 @@ class Layouts {
     const ModelShape& m = r_.workload.model;
     for (const std::int64_t tp : divisors(r_.devices)) {
       if (m.heads % tp != 0 || !allowed(r_.space.tensor, tp)) continue;
-      if (r_.space.tensor.empty() && tp > std::max<std::int64_t>(8, cluster_.links.devices_per_island)) continue;
+      if (r_.space.tensor.empty() && tp > std::max<std::int64_t>(8, cluster_.links.devices_per_island))
+        continue;
       for (const std::int64_t cp : divisors(r_.devices / tp)) {
         if (m.sequence % (2 * cp) != 0 && cp > 1) continue;
         if (!allowed(r_.space.context, cp)) continue;
@@ -106,7 +116,8 @@ class Layouts {
       if (off > r_.batch_tolerance) continue;
       w.global_batch = share * w.dp;
       for (const std::int64_t micro : divisors(share)) {
-        if (!allowed(r_.space.micro_batches, micro) || (r_.space.micro_batches.empty() && micro > 32)) continue;
+        if (!allowed(r_.space.micro_batches, micro) || (r_.space.micro_batches.empty() && micro > 32))
+          continue;
         w.micro_batch = micro;
         w.sequence_parallel = tp > 1 && micro * m.sequence / cp % tp == 0;
         schedules(w);
@@ -119,11 +130,13 @@ class Layouts {
     if (w.pp == 1) {
       w.schedule = "1f1b";
       w.vpp = 1;
-      if (allowed(r_.space.schedules, w.schedule) && allowed<std::int64_t>(r_.space.virtual_stages, 1)) shards(w);
+      if (allowed(r_.space.schedules, w.schedule) && allowed<std::int64_t>(r_.space.virtual_stages, 1))
+        shards(w);
       return;
     }
     for (const std::string& schedule : schedules_of(r_.target)) {
       if (!allowed(r_.space.schedules, schedule) || !runs(schedule, w.pp, microbatches)) continue;
+      if (r_.space.schedules.empty() && !by_default(schedule)) continue;
       w.schedule = schedule;
       if (!takes_chunks(schedule)) {
         w.vpp = is_v(schedule) ? 2 : 1;
@@ -136,7 +149,8 @@ class Layouts {
         if (r_.space.virtual_stages.empty() && v > 16) break;
         // Megatron and torchtitan deal layers out evenly where there are several chunks.
         if (w.model.layers % (w.pp * v) != 0 && r_.target != SearchTarget::kStoa) continue;
-        // Uneven chunks of an interleaved pipeline wait for the longest: those that divide come near any other.
+        // Uneven chunks of an interleaved pipeline wait for the longest: those that divide come near any
+        // other.
         if (w.model.layers % (w.pp * v) != 0 && r_.space.virtual_stages.empty() && v != most) continue;
         w.vpp = v;
         splits(w);
@@ -144,7 +158,8 @@ class Layouts {
     }
   }
 
-  // Layers of the chunks: even, or as even as can be; embedding and head counted as layers where that comes out.
+  // Layers of the chunks: even, or as even as can be; embedding and head counted as layers where that comes
+  // out.
   void splits(Workload w) {
     const std::int64_t chunks = w.pp * w.vpp, layers = w.model.layers;
     w.chunk_layers.clear();
@@ -190,6 +205,8 @@ double least_bytes(const Workload& w, const nn::Precision& precision) {
   return 0.9 * held * (weights + gradients + (8 + (value < 4 ? 4 : 0)) / split);
 }
 
+constexpr double kFarSlower = 2;  // than the best: not looked at, however few were found
+
 struct Entry {
   double per_token = 0;  // seconds
   std::size_t layout = 0;
@@ -202,7 +219,8 @@ struct Entry {
 
 class Search {
  public:
-  Search(MemoryModel& memory, const SearchRequest& request, const Cluster& cluster, const Constants& constants)
+  Search(MemoryModel& memory, const SearchRequest& request, const Cluster& cluster,
+         const Constants& constants)
       : memory_(memory), r_(request), cluster_(cluster), constants_(constants) {}
 
   SearchResult run() {
@@ -214,7 +232,9 @@ class Search {
         queue_.push({seconds_of(all_[i]) / all_[i].tokens(), i, true, {}});
     while (!queue_.empty() && result_.looked_at < r_.most_looked_at) {
       const Entry entry = queue_.top();
-      if (result_.best.size() >= r_.top && entry.per_token > r_.front_within * best_per_token()) break;
+      const double within =
+          result_.best.size() >= r_.top ? r_.front_within : std::max(r_.front_within, kFarSlower);
+      if (!result_.best.empty() && entry.per_token > within * best_per_token()) break;
       queue_.pop();
       look_at(entry);
     }
@@ -228,7 +248,9 @@ class Search {
 
  private:
   double seconds_of(const Workload& w) const { return predict_time(w, cluster_, constants_).sum(); }
-  double best_per_token() const { return result_.best.front().seconds / result_.best.front().workload.tokens(); }
+  double best_per_token() const {
+    return result_.best.front().seconds / result_.best.front().workload.tokens();
+  }
 
   RankBytes bytes_of(const Workload& w, const model::RecomputeConfig& recompute) {
     ++result_.looked_at;
@@ -255,7 +277,8 @@ class Search {
     }
     const bool fits = static_cast<double>(bytes.total) <= r_.memory;
     remember_nearest(entry, bytes);
-    if (fits && (!entry.bound || allowed<std::string>(r_.space.recompute, "none"))) return accept(entry, bytes);
+    if (fits && (!entry.bound || allowed<std::string>(r_.space.recompute, "none")))
+      return accept(entry, bytes);
     if (entry.bound) recompute(entry);
   }
 
@@ -264,7 +287,8 @@ class Search {
     queue_.push({seconds_of(w) / w.tokens(), layout, false, recompute});
   }
 
-  // What a layout can become that needs less memory: cheap operations again; so few layers again that it fits; all.
+  // What a layout can become that needs less memory: cheap operations again; so few layers again that it
+  // fits; all.
   void recompute(const Entry& entry) {
     const Workload& w = all_[entry.layout];
     const auto may = [&](const char* kind) { return allowed<std::string>(r_.space.recompute, kind); };
@@ -290,7 +314,7 @@ class Search {
       }
       push(entry.layout, block(high));
     } else if (may("full")) {
-      for (std::int64_t kept = 2; kept <= longest; kept *= 2)
+      for (std::int64_t kept = 2; kept <= std::min<std::int64_t>(longest, 8); ++kept)
         push(entry.layout, {Granularity::kFull, Method::kUniform, kept});
     }
   }
@@ -353,8 +377,9 @@ std::vector<Workload> layouts(const SearchRequest& request, const Cluster& clust
 MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recompute) {
   MemoryPoint point;
   run::Layout& l = point.layout;
-  l.grid = grid::RankGrid({static_cast<int>(w.tp), static_cast<int>(w.cp), static_cast<int>(w.ep),
-                           static_cast<int>(w.dp / w.ep), static_cast<int>(w.pp)});
+  l.grid = grid::RankGrid(
+      {static_cast<int>(w.tp), static_cast<int>(w.cp), 1, static_cast<int>(w.dp), static_cast<int>(w.pp)},
+      {static_cast<int>(w.expert_tp), static_cast<int>(w.ep)});
   l.sequence_parallel = w.sequence_parallel;
   l.schedule = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
   l.chunks = w.vpp > 1 ? static_cast<int>(w.vpp) : 0;
@@ -422,17 +447,19 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
       validate(w);
       const std::int64_t microbatches = w.microbatches();
       require<ConfigError>(w.pp == 1 || runs(w.schedule, w.pp, microbatches),
-                           "{} microbatches do not suit the schedule {} of {} stages", microbatches, w.schedule, w.pp);
+                           "{} microbatches do not suit the schedule {} of {} stages", microbatches,
+                           w.schedule, w.pp);
       n.bytes = static_cast<double>(memory.worst(memory_point(w, recompute)).total);
       const TimeSplit time = predict_time(w, cluster, constants);
       n.seconds = time.sum();
       n.fits = n.bytes <= request.memory;
       const double ratio = n.seconds / found.seconds * found.workload.tokens() / w.tokens();
-      const std::string speed = ratio >= 1 ? fmt::format("{:.1f} % slower: {}", 100 * (ratio - 1),
-                                                         largest_growth(found.time, time))
-                                           : fmt::format("{:.1f} % faster", 100 * (1 - ratio));
+      const std::string speed =
+          ratio >= 1 ? fmt::format("{:.1f} % slower: {}", 100 * (ratio - 1), largest_growth(found.time, time))
+                     : fmt::format("{:.1f} % faster", 100 * (1 - ratio));
       n.verdict = n.fits ? speed
-                         : fmt::format("does not fit: {:.1f} GB too much ({})", (n.bytes - request.memory) / 1e9, speed);
+                         : fmt::format("does not fit: {:.1f} GB too much ({})",
+                                       (n.bytes - request.memory) / 1e9, speed);
     } catch (const ConfigError& error) {
       n.verdict = fmt::format("cannot run: {}", error.what());
     }
@@ -446,11 +473,14 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
     const char* name;
     std::int64_t Workload::*value;
   };
-  for (const Degree& d : {Degree{"TP", &Workload::tp}, {"PP", &Workload::pp}, {"CP", &Workload::cp}}) {
+  constexpr Degree kDegrees[] = {{"TP", &Workload::tp}, {"PP", &Workload::pp}, {"CP", &Workload::cp}};
+  for (const Degree& d : kDegrees) {
     const std::int64_t value = w.*d.value;
     std::int64_t below = value - 1, above = value + 1;
-    while (below > 1 && (devices % below != 0 || (d.value == &Workload::tp && w.model.heads % below != 0))) --below;
-    while (above <= devices && (devices % above != 0 || (d.value == &Workload::tp && w.model.heads % above != 0)))
+    while (below > 1 && (devices % below != 0 || (d.value == &Workload::tp && w.model.heads % below != 0)))
+      --below;
+    while (above <= devices &&
+           (devices % above != 0 || (d.value == &Workload::tp && w.model.heads % above != 0)))
       ++above;
     for (const std::int64_t other : {below, above}) {
       if (other < 1 || other > devices) continue;
@@ -466,7 +496,8 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
       if (changed.pp == 1) changed.schedule = "1f1b", changed.vpp = 1;
       if (changed.dp * changed.cp == 1) changed.zero_stage = 0;
       if (changed.pp * changed.vpp > changed.model.layers) changed.vpp = 1, changed.schedule = "1f1b";
-      if (changed.global_batch % (changed.dp * changed.micro_batch) != 0 && changed.global_batch % changed.dp == 0)
+      if (changed.global_batch % (changed.dp * changed.micro_batch) != 0 &&
+          changed.global_batch % changed.dp == 0)
         changed.micro_batch = 1;
       consider(fmt::format("{} {} -> {}", d.name, value, other), changed, now);
     }
@@ -475,7 +506,8 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
   const std::vector<std::int64_t> micro = divisors(share);
   const auto at = std::find(micro.begin(), micro.end(), w.micro_batch);
   for (const int step : {-1, 1}) {
-    if ((step < 0 && at == micro.begin()) || (step > 0 && (at == micro.end() || at + 1 == micro.end()))) continue;
+    if ((step < 0 && at == micro.begin()) || (step > 0 && (at == micro.end() || at + 1 == micro.end())))
+      continue;
     Workload changed = w;
     changed.micro_batch = *(at + step);
     consider(fmt::format("microbatch {} -> {}", w.micro_batch, changed.micro_batch), changed, now);
@@ -512,7 +544,8 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
   if (now.granularity != Granularity::kNone) consider("no recomputation", w, {});
   if (now.granularity != Granularity::kSelective)
     consider("selective recomputation", w, {Granularity::kSelective, {}, {}});
-  if (now.granularity != Granularity::kFull) consider("full recomputation", w, {Granularity::kFull, Method::kUniform, 1});
+  if (now.granularity != Granularity::kFull)
+    consider("full recomputation", w, {Granularity::kFull, Method::kUniform, 1});
   return out;
 }
 

@@ -1,6 +1,7 @@
-// The fastest layout of a model on a machine, by the time model and exact memory. Best first: a layout without
-// recomputation is never slower than with it, so its time is a bound on all that it can become; layouts are looked at
-// in the order of their bounds until none that is left can be better. Nothing in the space is better under the model.
+// The fastest layout of a model on a machine, by the time model and exact memory. Best first: a layout
+// without recomputation is never slower than with it, so its time is a bound on all that it can become;
+// layouts are looked at in the order of their bounds until none that is left can be better. Nothing in the
+// space is better under the model.
 #pragma once
 
 #include <functional>
@@ -25,11 +26,11 @@ enum class SearchTarget { kStoa, kMegatron, kTorchtitan };  // the program that 
 std::span<const config::EnumName<SearchTarget>> enum_names(SearchTarget);
 
 struct SearchRequest {
-  Workload workload;              // model, global batch, format, software; degrees do not count
+  Workload workload;  // model, global batch, format, software; degrees do not count
   // Share by which the global batch may differ where it cannot be dealt out evenly among data-parallel ranks.
   double batch_tolerance = 0;
   std::int64_t devices = 1;
-  double memory = 0;              // bytes of a device that a plan may fill
+  double memory = 0;  // bytes of a device that a plan may fill
   SearchSpace space;
   SearchTarget target = SearchTarget::kStoa;
   std::size_t top = 10;
@@ -48,9 +49,9 @@ struct Found {
 };
 
 struct SearchResult {
-  std::vector<Found> best;   // fastest first, per token
-  std::vector<Found> front;  // none is both faster and smaller; fastest first
-  std::size_t layouts = 0;   // in the space, recomputation aside
+  std::vector<Found> best;    // fastest first, per token
+  std::vector<Found> front;   // none is both faster and smaller; fastest first
+  std::size_t layouts = 0;    // in the space, recomputation aside
   std::size_t looked_at = 0;  // memory was counted
   std::size_t bounded = 0;    // never looked at: they cannot be better
   std::size_t wired = 0;

@@ -35,7 +35,8 @@ double cost_per_token(const Found& found, const Cluster& cluster) {
 
 std::string row(const Found& f, double memory) {
   return fmt::format("{:>9.3f} s{:>10}{:>8.0f}{:>9.1f} GB{:>8.1f}   {}\n", f.seconds,
-                     format_count(f.tokens_per_second()), tflops_of(f), static_cast<double>(f.memory.total) / kGb,
+                     format_count(f.tokens_per_second()), tflops_of(f),
+                     static_cast<double>(f.memory.total) / kGb,
                      (memory - static_cast<double>(f.memory.total)) / kGb, describe(f));
 }
 
@@ -128,12 +129,12 @@ const SearchRun* SearchReport::chosen(Objective objective) const {
 std::string to_text(const SearchReport& report, const SearchRun& run) {
   const SearchResult& r = run.result;
   const Found& best = r.best.front();
-  std::string out = fmt::format("{}: {} parameters on {} x {}, {:.0f} GB of each for the plan\n", report.model_name,
-                                format_count(report.parameters), run.devices, report.cluster.device.name,
-                                report.memory / kGb);
+  std::string out = fmt::format("{}: {} parameters on {} x {}, {:.0f} GB of each for the plan\n",
+                                report.model_name, format_count(report.parameters), run.devices,
+                                report.cluster.device.name, report.memory / kGb);
   for (const auto& note : report.notes) out += "note: " + note + "\n";
-  out += fmt::format("{} layouts; memory counted for {}, {} could not be better; {:.1f} s\n\n", r.layouts, r.looked_at,
-                     r.bounded, run.seconds);
+  out += fmt::format("{} layouts; memory counted for {}, {} could not be better; {:.1f} s\n\n", r.layouts,
+                     r.looked_at, r.bounded, run.seconds);
   out += "best:\n";
   out += kHead;
   for (const Found& f : r.best) out += row(f, report.memory);
@@ -155,7 +156,8 @@ std::string to_text(const SearchReport& report, const SearchRun& run) {
       const Found &f = other.result.best.front(), &base = least->result.best.front();
       const double ideal = base.tokens_per_second() / devices_of(base);
       out += fmt::format("{:>10}{:>8.3f} s{:>11}{:>6.0f} %{:>12.2f}   {}\n", other.devices, f.seconds,
-                         format_count(f.tokens_per_second()), 100 * f.tokens_per_second() / devices_of(f) / ideal,
+                         format_count(f.tokens_per_second()),
+                         100 * f.tokens_per_second() / devices_of(f) / ideal,
                          devices_of(f) / 3600 / f.tokens_per_second() * 1e9, describe(f));
     }
   }
@@ -163,14 +165,15 @@ std::string to_text(const SearchReport& report, const SearchRun& run) {
   for (const auto& [name, seconds] : best.time.parts())
     if (seconds > 0.001 * best.seconds)
       out += fmt::format("  {:<20}{:>9.3f} s{:>7.1f} %\n", name, seconds, 100 * seconds / best.seconds);
-  out += fmt::format("  8 of 10 measurements are expected between {:.3f} and {:.3f} s\n", best.seconds * report.low,
-                     best.seconds * report.high);
+  out += fmt::format("  8 of 10 measurements are expected between {:.3f} and {:.3f} s\n",
+                     best.seconds * report.low, best.seconds * report.high);
   if (report.steps > 0) {
     const double days = days_of(best, report.steps);
-    out += fmt::format("  {} steps: {:.2f} days, {:.0f} device-hours", report.steps, days, days * 24 * devices_of(best));
+    out += fmt::format("  {} steps: {:.2f} days, {:.0f} device-hours", report.steps, days,
+                       days * 24 * devices_of(best));
     if (report.cluster.economy.price_per_device_hour)
-      out += fmt::format(", {:.0f} at {:g} per hour", days * 24 * devices_of(best) *
-                                                          *report.cluster.economy.price_per_device_hour,
+      out += fmt::format(", {:.0f} at {:g} per hour",
+                         days * 24 * devices_of(best) * *report.cluster.economy.price_per_device_hour,
                          *report.cluster.economy.price_per_device_hour);
     out += " ('stoa plan advise' adds failures, checkpoints, power)\n";
   }
@@ -224,7 +227,8 @@ std::string to_csv(const SearchReport& report) {
                   "FFN Hidden Size", "GBS", "Nodes", "GPUs per Node", "Time per Step", "Samples per Second",
                   "Model TFLOPS / GPU", "Model TFLOPS Aggregate", "Config Name",
                   // Not of the auto-configurator.
-                  "VPP", "DP", "Schedule", "ZeRO Stage", "Sequence Parallel", "Recompute", "Memory GB", "Free GB"};
+                  "VPP", "DP", "Schedule", "ZeRO Stage", "Sequence Parallel", "Recompute", "Memory GB",
+                  "Free GB"};
   for (const SearchRun& run : report.runs)
     for (const Found& f : run.result.best) {
       const Workload& w = f.workload;
@@ -234,37 +238,38 @@ std::string to_csv(const SearchReport& report) {
       const auto& recompute = f.point.recompute;
       const bool block = recompute.granularity == model::RecomputeGranularity::kFull;
       const double aggregate = model_flops(w) / f.seconds / 1e12;
-      table.rows.push_back({report.model_name,
-                            fmt::format("{:.4g}", report.parameters / 1e9),
-                            std::to_string(m.sequence),
-                            std::to_string(w.tp),
-                            std::to_string(w.pp),
-                            std::to_string(w.cp),
-                            std::to_string(w.ep),
-                            std::to_string(w.micro_batch),
-                            block ? std::to_string(recompute.num_layers.value_or(1)) : "0",
-                            "",
-                            "",
-                            std::to_string(m.layers),
-                            std::to_string(m.hidden),
-                            std::to_string(m.ffn),
-                            std::to_string(w.global_batch),
-                            std::to_string(nodes),
-                            std::to_string(per_node),
-                            fmt::format("{:.4f}", f.seconds),
-                            fmt::format("{:.4f}", static_cast<double>(w.global_batch) / f.seconds),
-                            fmt::format("{:.2f}", tflops_of(f)),
-                            fmt::format("{:.2f}", aggregate),
-                            fmt::format("{}_{}nodes_tp_{}_pp_{}_cp_{}_ep_{}_mbs_{}_vp_{}", report.model_name, nodes, w.tp,
-                                        w.pp, w.cp, w.ep, w.micro_batch, w.vpp),
-                            std::to_string(w.vpp),
-                            std::to_string(w.dp),
-                            f.point.layout.schedule,
-                            std::to_string(w.zero_stage),
-                            w.sequence_parallel ? "yes" : "no",
-                            recompute_text(recompute),
-                            fmt::format("{:.3f}", static_cast<double>(f.memory.total) / kGb),
-                            fmt::format("{:.3f}", (report.memory - static_cast<double>(f.memory.total)) / kGb)});
+      table.rows.push_back(
+          {report.model_name,
+           fmt::format("{:.4g}", report.parameters / 1e9),
+           std::to_string(m.sequence),
+           std::to_string(w.tp),
+           std::to_string(w.pp),
+           std::to_string(w.cp),
+           std::to_string(w.ep),
+           std::to_string(w.micro_batch),
+           block ? std::to_string(recompute.num_layers.value_or(1)) : "0",
+           "",
+           "",
+           std::to_string(m.layers),
+           std::to_string(m.hidden),
+           std::to_string(m.ffn),
+           std::to_string(w.global_batch),
+           std::to_string(nodes),
+           std::to_string(per_node),
+           fmt::format("{:.4f}", f.seconds),
+           fmt::format("{:.4f}", static_cast<double>(w.global_batch) / f.seconds),
+           fmt::format("{:.2f}", tflops_of(f)),
+           fmt::format("{:.2f}", aggregate),
+           fmt::format("{}_{}nodes_tp_{}_pp_{}_cp_{}_ep_{}_mbs_{}_vp_{}", report.model_name, nodes, w.tp,
+                       w.pp, w.cp, w.ep, w.micro_batch, w.vpp),
+           std::to_string(w.vpp),
+           std::to_string(w.dp),
+           f.point.layout.schedule,
+           std::to_string(w.zero_stage),
+           w.sequence_parallel ? "yes" : "no",
+           recompute_text(recompute),
+           fmt::format("{:.3f}", static_cast<double>(f.memory.total) / kGb),
+           fmt::format("{:.3f}", (report.memory - static_cast<double>(f.memory.total)) / kGb)});
     }
   return write_csv(table);
 }
@@ -276,14 +281,15 @@ std::string tile(std::string_view label, const std::string& value) {
 }
 
 std::string layout_table(const std::vector<Found>& list, double memory) {
-  std::string out = "<table><tr><th>layout</th><th class=\"n\">step, s</th><th class=\"n\">tokens/s</th>"
-                    "<th class=\"n\">TFLOP/s each</th><th class=\"n\">memory, GB</th><th class=\"n\">free, GB</th></tr>";
+  std::string out =
+      "<table><tr><th>layout</th><th class=\"n\">step, s</th><th class=\"n\">tokens/s</th>"
+      "<th class=\"n\">TFLOP/s each</th><th class=\"n\">memory, GB</th><th class=\"n\">free, GB</th></tr>";
   for (const Found& f : list)
-    out += fmt::format("<tr><td>{}</td><td class=\"n\">{:.3f}</td><td class=\"n\">{}</td><td class=\"n\">{:.0f}</td><td "
-                       "class=\"n\">{:.1f}</td><td class=\"n\">{:.1f}</td></tr>",
-                       watch::escape_html(describe(f)), f.seconds, format_count(f.tokens_per_second()), tflops_of(f),
-                       static_cast<double>(f.memory.total) / kGb,
-                       (memory - static_cast<double>(f.memory.total)) / kGb);
+    out += fmt::format(
+        "<tr><td>{}</td><td class=\"n\">{:.3f}</td><td class=\"n\">{}</td><td class=\"n\">{:.0f}</td><td "
+        "class=\"n\">{:.1f}</td><td class=\"n\">{:.1f}</td></tr>",
+        watch::escape_html(describe(f)), f.seconds, format_count(f.tokens_per_second()), tflops_of(f),
+        static_cast<double>(f.memory.total) / kGb, (memory - static_cast<double>(f.memory.total)) / kGb);
   return out + "</table>";
 }
 
@@ -291,9 +297,10 @@ std::string bars(const std::vector<std::pair<std::string, double>>& parts, doubl
   std::string out = "<table>";
   for (const auto& [name, value] : parts)
     if (value > 0.001 * whole)
-      out += fmt::format("<tr><td class=\"label\">{}</td><td class=\"n\">{:.3g} {}</td><td class=\"bar c1\"><i "
-                         "style=\"width:{:.1f}%\"></i></td></tr>",
-                         watch::escape_html(name), value, unit, 100 * value / whole);
+      out += fmt::format(
+          "<tr><td class=\"label\">{}</td><td class=\"n\">{:.3g} {}</td><td class=\"bar c1\"><i "
+          "style=\"width:{:.1f}%\"></i></td></tr>",
+          watch::escape_html(name), value, unit, 100 * value / whole);
   return out + "</table>";
 }
 
@@ -301,9 +308,11 @@ std::string bars(const std::vector<std::pair<std::string, double>>& parts, doubl
 
 std::string to_html(const SearchReport& report, const SearchRun& run) {
   const Found& best = run.result.best.front();
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">";
-  const std::string title = fmt::format("Plan: {} on {} x {}", report.model_name, run.devices, report.cluster.device.name);
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">";
+  const std::string title =
+      fmt::format("Plan: {} on {} x {}", report.model_name, run.devices, report.cluster.device.name);
   out += fmt::format("<title>{0}</title><style>{1}</style></head><body><main>\n<header><h1>{0}</h1></header>",
                      watch::escape_html(title), watch::kReportStyle);
   out += "<div class=\"tiles\">" + tile("seconds per step", fmt::format("{:.3f}", best.seconds)) +
@@ -313,16 +322,22 @@ std::string to_html(const SearchReport& report, const SearchRun& run) {
          tile("layouts in the space", std::to_string(run.result.layouts)) + "</div>\n";
   out += "<section><h2>Best layouts</h2><div class=\"card\">" + layout_table(run.result.best, report.memory) +
          "</div></section>\n";
-  watch::Chart front{.title = "Time and memory: nothing is both faster and smaller", .unit = "s per step"};
-  watch::ChartSeries series{.name = "layouts of the front (memory in GB)", .style = "c1", .points = {}, .dots = true};
-  for (const Found& f : run.result.front) series.points.push_back({static_cast<double>(f.memory.total) / kGb, f.seconds});
+  watch::Chart front;
+  front.title = "Time and memory: nothing is both faster and smaller";
+  front.unit = "s per step";
+  watch::ChartSeries series{
+      .name = "layouts of the front (memory in GB)", .style = "c1", .points = {}, .dots = true};
+  for (const Found& f : run.result.front)
+    series.points.push_back({static_cast<double>(f.memory.total) / kGb, f.seconds});
   std::reverse(series.points.begin(), series.points.end());
   front.series.push_back(std::move(series));
   out += "<section><h2>Front</h2><div class=\"charts\">" + watch::draw_chart(front);
   if (report.runs.size() > 1) {
-    watch::Chart scale{.title = "Tokens per second by number of devices", .unit = "tokens/s"};
+    watch::Chart scale;
+    scale.title = "Tokens per second by number of devices";
+    scale.unit = "tokens/s";
     watch::ChartSeries found{.name = "best layout", .style = "c1", .points = {}, .dots = true},
-        ideal{.name = "in proportion", .style = "c2 faint", .points = {}};
+        ideal{.name = "in proportion", .style = "c2 faint", .points = {}, .dots = false};
     double rate = 0;
     for (const SearchRun& other : report.runs) {
       if (other.result.best.empty()) continue;
@@ -339,8 +354,10 @@ std::string to_html(const SearchReport& report, const SearchRun& run) {
   std::vector<std::pair<std::string, double>> time, memory;
   for (const auto& [name, seconds] : best.time.parts()) time.emplace_back(name, seconds);
   for (std::size_t c = 0; c < best.memory.categories.size(); ++c)
-    memory.emplace_back(name_of(static_cast<MemoryCategory>(c)), static_cast<double>(best.memory.categories[c]) / kGb);
-  out += "<section><h2>Where the time goes</h2><div class=\"card\">" + bars(time, best.seconds, "s") + "</div></section>\n";
+    memory.emplace_back(name_of(static_cast<MemoryCategory>(c)),
+                        static_cast<double>(best.memory.categories[c]) / kGb);
+  out += "<section><h2>Where the time goes</h2><div class=\"card\">" + bars(time, best.seconds, "s") +
+         "</div></section>\n";
   out += "<section><h2>Where the memory goes</h2><div class=\"card\">" +
          bars(memory, static_cast<double>(best.memory.total) / kGb, "GB") + "</div></section>\n";
   out += "<section><h2>Why not its neighbours</h2><div class=\"card\"><table>";
@@ -348,9 +365,11 @@ std::string to_html(const SearchReport& report, const SearchRun& run) {
     out += fmt::format("<tr><td class=\"label\">{}</td><td>{}</td></tr>", watch::escape_html(n.change),
                        watch::escape_html(n.verdict));
   out += "</table></div></section>\n";
-  out += fmt::format("<footer>Times by {}; 8 of 10 measurements are expected within {:.2f} to {:.2f} of them. Bytes are those "
-                     "that Stoa allocates.</footer></main><script>{}</script></body></html>\n",
-                     watch::escape_html(report.calibration), report.low, report.high, watch::kReportScript);
+  out += fmt::format(
+      "<footer>Times by {}; 8 of 10 measurements are expected within {:.2f} to {:.2f} of them. Bytes are "
+      "those "
+      "that Stoa allocates.</footer></main><script>{}</script></body></html>\n",
+      watch::escape_html(report.calibration), report.low, report.high, watch::kReportScript);
   return out;
 }
 

@@ -20,11 +20,11 @@ struct SearchReport {
   std::string model_name;
   double parameters = 0;
   Cluster cluster;
-  double memory = 0;                  // bytes of a device that plans may fill
-  std::int64_t steps = 0;             // of the training; 0: not known
-  double low = 1, high = 1;           // measured over predicted, 8 of 10 times
-  std::string calibration;            // which constants
-  std::vector<SearchRun> runs;        // by number of devices
+  double memory = 0;            // bytes of a device that plans may fill
+  std::int64_t steps = 0;       // of the training; 0: not known
+  double low = 1, high = 1;     // measured over predicted, 8 of 10 times
+  std::string calibration;      // which constants
+  std::vector<SearchRun> runs;  // by number of devices
   std::vector<std::string> notes;
 
   // The run whose best serves the objective: least time per step, least cost or least energy per token.
@@ -41,7 +41,8 @@ std::string recompute_text(const model::RecomputeConfig& recompute);
 
 std::string to_text(const SearchReport& report, const SearchRun& chosen);
 std::string to_json(const SearchReport& report, const SearchRun& chosen);
-// With the columns of NVIDIA's auto-configurator (final_summary_*.csv), spelled right, and further ones after them.
+// With the columns of NVIDIA's auto-configurator (final_summary_*.csv), spelled right, and further ones after
+// them.
 std::string to_csv(const SearchReport& report);
 // One page: best layouts, front, where the time goes, why each neighbour is worse.
 std::string to_html(const SearchReport& report, const SearchRun& chosen);

@@ -25,12 +25,14 @@ double invert(const std::function<double(double)>& f, double target, double low,
 BudgetAnswer solve(const Budget& budget, double device_flops, const FlopsPerToken& flops_per_token) {
   const int given = budget.parameters.has_value() + budget.tokens.has_value() + budget.devices.has_value() +
                     budget.days.has_value();
-  require<ConfigError>(given == 3,
-                       "{} of --params, --tokens, --gpus and --days are given: give three, the fourth is what is "
-                       "computed",
-                       given);
+  require<ConfigError>(
+      given == 3,
+      "{} of --params, --tokens, --gpus and --days are given: give three, the fourth is what is "
+      "computed",
+      given);
   for (const auto& value : {budget.parameters, budget.tokens, budget.devices, budget.days})
-    require<ConfigError>(!value || *value > 0, "a budget of {}: expected a number above 0", value.value_or(0));
+    require<ConfigError>(!value || *value > 0, "a budget of {}: expected a number above 0",
+                         value.value_or(0));
   require<ConfigError>(device_flops > 0, "devices of {} FLOP/s: expected more than 0", device_flops);
   BudgetAnswer answer;
   answer.parameters = budget.parameters.value_or(0);
@@ -82,9 +84,10 @@ double parse_count(const std::string& text, const std::string& option) {
     if (unit > 1) number.pop_back();
   }
   const auto value = config::parse_real(number);
-  require<UsageError>(value.has_value() && *value > 0,
-                      "{} '{}': expected a number above 0, with K, M, B or T for powers of a thousand (5B, 1.5T)",
-                      option, text);
+  require<UsageError>(
+      value.has_value() && *value > 0,
+      "{} '{}': expected a number above 0, with K, M, B or T for powers of a thousand (5B, 1.5T)", option,
+      text);
   return *value * unit;
 }
 

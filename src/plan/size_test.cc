@@ -32,7 +32,8 @@ TEST(Size, ReadsCounts) {
   EXPECT_EQ(parse_count("5B", "--params"), 5e9);
   EXPECT_EQ(parse_count("1.5t", "--params"), 1.5e12);
   EXPECT_EQ(parse_count("300e9", "--params"), 300e9);
-  for (const char* bad : {"", "B", "-1", "5Q", "five", "0"}) EXPECT_THROW(parse_count(bad, "--params"), UsageError);
+  for (const char* bad : {"", "B", "-1", "5Q", "five", "0"})
+    EXPECT_THROW(parse_count(bad, "--params"), UsageError);
 }
 
 }  // namespace

@@ -165,7 +165,9 @@ Workload workload_of(const model::ModelConfig& config, const run::Layout& layout
   w.tp = layout.grid.degree(grid::Axis::kTensor);
   w.pp = layout.grid.degree(grid::Axis::kPipeline);
   w.cp = layout.grid.degree(grid::Axis::kContext);
-  w.ep = layout.grid.degree(grid::Axis::kExpert);
+  const grid::RankGrid experts = layout.grid.experts();
+  w.ep = experts.degree(grid::Axis::kExpert);
+  if (experts.degree(grid::Axis::kTensor) != w.tp) w.expert_tp = experts.degree(grid::Axis::kTensor);
   w.dp = layout.data_ranks();
   w.schedule = layout.schedule;
   const auto chunks = run::place_chunks(layout, config.num_layers);

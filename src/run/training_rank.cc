@@ -55,6 +55,24 @@ std::vector<schedule::Action> of_first_microbatch(const std::vector<schedule::Ac
   return out;
 }
 
+// The operation at which the scratch stack last grew.
+class FullestOperation final : public ops::OpObserver {
+ public:
+  explicit FullestOperation(const Scratch& scratch) : scratch_(scratch) {}
+  void before(const char* op, double) override {
+    if (scratch_.high_water() <= most_) return;
+    most_ = scratch_.high_water();
+    name_ = op;
+  }
+  void after(const char*) override {}
+  const std::string& name() const { return name_; }
+
+ private:
+  const Scratch& scratch_;
+  std::size_t most_ = 0;
+  std::string name_;
+};
+
 TensorSpec bytes_spec(const char* name, std::size_t bytes) {
   return {name, DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
@@ -193,9 +211,11 @@ std::size_t TrainingRank::measure_scratch(Machine& meta, const TrainingOptions& 
   return rank.measure_scratch();
 }
 
-std::size_t TrainingRank::measure_scratch() {
+std::size_t TrainingRank::measure_scratch(std::string* fullest) {
   require<InternalError>(machine_.device->kind() == DeviceKind::kMeta && !scratch_memory_,
                          "scratch is measured on a meta machine, before any is declared");
+  FullestOperation watch(*scratch_);
+  ops_->observer = &watch;
   optimizer_->reset(*ops_);
   const StageMicrobatch stage = [&](int, int place) -> const nn::BatchView& { return batches_[place].dry(); };
   run_step(of_first_microbatch(step_actions(options_.microbatches)), 1, 1, stage, nullptr);
@@ -203,6 +223,8 @@ std::size_t TrainingRank::measure_scratch() {
     executor(arena_.view(evaluation_state_), 0, nullptr)
         .evaluate(of_first_microbatch(evaluation_actions(1)), stage, evaluation_losses());
   if (decoder_) decoder_->dry_run(decoder_parts());
+  ops_->observer = nullptr;
+  if (fullest) *fullest = watch.name();
   return scratch_->high_water();
 }
 
@@ -281,13 +303,13 @@ Executor TrainingRank::executor(TensorView state, std::uint64_t seed, TraceRecor
 
 void TrainingRank::run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,
                             const StageMicrobatch& stage, TraceRecorder* trace, StepDump* dump) {
-  ops_->observer = trace;
+  if (trace) ops_->observer = trace;
   const TensorView state = arena_.view(state_);
   ops::run(*ops_, ops::BeginStep{state, tokens});
   executor(state, static_cast<std::uint64_t>(options_.model.config.seed), trace, dump)
       .train(actions, stage,
              {state, options_.max_norm, options_.rate, options_.weight_decay, options_.loss_scale, samples});
-  ops_->observer = nullptr;
+  if (trace) ops_->observer = nullptr;
 }
 
 TensorView TrainingRank::evaluation_losses() { return losses_ ? arena_.view(losses_) : TensorView(); }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/batch.h"
@@ -58,8 +59,9 @@ class TrainingRank {
 
   // Scratch that training and evaluation need on a rank of the layout: both are walked on the meta machine.
   static std::size_t measure_scratch(Machine& meta, const TrainingOptions& options, int rank = 0);
-  // The same for a rank that was wired on a meta machine without scratch.
-  std::size_t measure_scratch();
+  // The same for a rank that was wired on a meta machine without scratch. `fullest`: the operation at which
+  // it takes most.
+  std::size_t measure_scratch(std::string* fullest = nullptr);
 
   // Fresh weights from the seed, zero moments and counters.
   void initialize();

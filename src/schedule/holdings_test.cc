@@ -103,13 +103,14 @@ TEST(Holdings, GrowNoMoreAfterTwiceTheStages) {
 
 TEST(Holdings, AFullRoundOfAnEvaluationHoldsMost) {
   for (const int stages : {2, 3, 4})
-    for (const Placement& placement : {Placement::one_chunk_per_rank(stages), Placement::interleaved(stages, 3),
-                                       Placement::v_shaped(stages)}) {
+    for (const Placement& placement : {Placement::one_chunk_per_rank(stages),
+                                       Placement::interleaved(stages, 3), Placement::v_shaped(stages)}) {
       const Schedule full = lower(forward_only(placement, 4 * stages));
       for (int microbatches = 1; microbatches < 4 * stages; ++microbatches) {
         const Schedule part = lower(forward_only(placement, microbatches));
         for (int rank = 0; rank < stages; ++rank)
-          EXPECT_TRUE(holdings_of(full, rank).covers(holdings_of(part, rank))) << stages << " " << microbatches;
+          EXPECT_TRUE(holdings_of(full, rank).covers(holdings_of(part, rank)))
+              << stages << " " << microbatches;
       }
     }
 }

@@ -1,0 +1,171 @@
+#include "cli/plan_config.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/megatron_arguments.h"
+
+namespace stoa::cli {
+namespace {
+
+constexpr const char* kMegatron =
+    "torchrun --nproc-per-node 8 --nnodes 2 pretrain_gpt.py --use-mcore-models --num-layers 24 --hidden-size "
+    "4096 "
+    "--num-attention-heads 32 --group-query-attention --num-query-groups 8 --seq-length 2048 "
+    "--max-position-embeddings 2048 --position-embedding-type rope --swiglu --normalization RMSNorm "
+    "--disable-bias-linear --untie-embeddings-and-output-weights --ffn-hidden-size 14336 --vocab-size 32000 "
+    "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage "
+    "2 "
+    "--sequence-parallel --use-distributed-optimizer --micro-batch-size 1 --global-batch-size 128 --bf16 "
+    "--adam-beta2 0.95 --lr 3e-4 --save /checkpoints --no-gradient-accumulation-fusion --overlap-grad-reduce "
+    "--recompute-granularity full --recompute-method block --recompute-num-layers 1 --hidden-dropout 0 "
+    "--attention-dropout 0 --some-new-option 7";
+
+PlanConfig of_megatron(std::string text, std::vector<std::string> overrides = {}) {
+  PlanConfigArguments arguments;
+  arguments.from_megatron = std::move(text);
+  arguments.overrides = std::move(overrides);
+  return read_plan_config(arguments);
+}
+
+TEST(PlanConfig, ReadsMegatronArguments) {
+  const PlanConfig plan = of_megatron(kMegatron);
+  const train::RunConfig& run = plan.run;
+  EXPECT_EQ(run.model.num_layers, 24);
+  EXPECT_EQ(run.model.query_groups(), 8);
+  EXPECT_EQ(run.model.activation, model::Activation::kSwiglu);
+  EXPECT_EQ(run.model.normalization, model::Normalization::kRmsNorm);
+  EXPECT_FALSE(run.model.share_embeddings_and_output_weights);
+  EXPECT_EQ(run.layout.tensor_model_parallel_size, 2);
+  EXPECT_EQ(run.layout.virtual_pipeline_model_parallel_size, 3);  // 24 / 4 / 2
+  EXPECT_EQ(run.layout.zero_stage, 1);
+  EXPECT_TRUE(run.sharding.overlap_grad_sync);
+  EXPECT_EQ(run.trainer.devices, 8);
+  EXPECT_EQ(run.trainer.num_nodes, 2);
+  EXPECT_DOUBLE_EQ(run.optim.betas[1], 0.95);
+  EXPECT_EQ(run.model.recompute.num_layers, 1);
+  const auto ignored = [&](const char* name) {
+    return std::any_of(plan.ignored.begin(), plan.ignored.end(),
+                       [&](const std::string& line) { return line.starts_with(name); });
+  };
+  EXPECT_TRUE(ignored("--save"));
+  EXPECT_TRUE(ignored("--no-gradient-accumulation-fusion"));
+  EXPECT_TRUE(ignored("--some-new-option 7")) << "nothing is dropped silently";
+}
+
+TEST(PlanConfig, MegatronsDefaultsCount) {
+  const PlanConfig plan =
+      of_megatron("--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 100");
+  EXPECT_EQ(plan.run.trainer.precision, train::Precision::kFp32);
+  EXPECT_DOUBLE_EQ(plan.run.model.hidden_dropout, 0.1);
+  EXPECT_FALSE(plan.notes.empty());
+}
+
+TEST(PlanConfig, OverridesComeAfterMegatronArguments) {
+  EXPECT_EQ(of_megatron(kMegatron, {"model.micro_batch_size=2"}).run.batch.micro_batch_size, 2);
+}
+
+TEST(PlanConfig, WrongMegatronArgumentsAreNamed) {
+  const auto message = [](const char* text) {
+    try {
+      read_megatron_arguments(text);
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_NE(message("--num-layers").find("--num-layers takes one value"), std::string::npos);
+  EXPECT_NE(
+      message("--hidden-size 64 --num-attention-heads 4 --seq-length 8").find("--num-layers is missing"),
+      std::string::npos);
+  EXPECT_NE(message("--num-layers 'two").find("not closed"), std::string::npos);
+  EXPECT_NE(message("--num-layers 10 --hidden-size 64 --num-attention-heads 4 --seq-length 8 "
+                    "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3")
+                .find("must be a multiple"),
+            std::string::npos);
+}
+
+class PlanFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::path(::testing::TempDir()) / "plan_config";
+    fs::create_directories(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+  PlanConfig read(const fs::path& path, std::vector<std::string> overrides = {}) {
+    PlanConfigArguments arguments;
+    arguments.config = path.string();
+    arguments.overrides = std::move(overrides);
+    return read_plan_config(arguments);
+  }
+  fs::path directory_;
+};
+
+TEST_F(PlanFiles, ReadsRecipesOfNemo2) {
+  const fs::path file = directory_ / "recipe.yaml";
+  write_text(
+      file,
+      "_target_: nemo.collections.llm.api.pretrain\n"
+      "model:\n  _target_: nemo.collections.llm.gpt.model.llama.LlamaModel\n  config:\n"
+      "    _target_: nemo.collections.llm.gpt.model.llama.Llama3Config70B\n    seq_length: 8192\n"
+      "trainer:\n  _target_: nemo.lightning.pytorch.trainer.Trainer\n  devices: 8\n  num_nodes: 4\n"
+      "  max_steps: 1000\n  strategy:\n"
+      "    _target_: nemo.lightning.pytorch.strategies.megatron_strategy.MegatronStrategy\n"
+      "    tensor_model_parallel_size: 4\n    pipeline_model_parallel_size: 4\n"
+      "    virtual_pipeline_model_parallel_size: 5\n    sequence_parallel: true\n"
+      "data: {global_batch_size: 128, micro_batch_size: 1, seq_length: 8192}\n"
+      "optim:\n  config: {lr: 0.0003, use_distributed_optimizer: true, adam_beta1: 0.9, adam_beta2: 0.95}\n"
+      "log: {ckpt: null}\n");
+  const PlanConfig plan = read(file);
+  EXPECT_EQ(plan.run.model.num_layers, 80);
+  EXPECT_EQ(plan.run.model.query_groups(), 8);
+  EXPECT_EQ(plan.run.model.encoder_seq_length, 8192);
+  EXPECT_EQ(plan.run.layout.virtual_pipeline_model_parallel_size, 5);
+  EXPECT_EQ(plan.run.layout.zero_stage, 1);
+  EXPECT_EQ(plan.run.batch.global(), 128);
+  EXPECT_TRUE(std::any_of(plan.ignored.begin(), plan.ignored.end(),
+                          [](const std::string& line) { return line.starts_with("log.ckpt"); }));
+}
+
+TEST_F(PlanFiles, UnknownRecipesSayWhatIsMissing) {
+  const fs::path file = directory_ / "recipe.yaml";
+  write_text(file, "model: {config: {_target_: nemo.collections.llm.Llama4Config8B}}\n");
+  try {
+    read(file);
+    FAIL() << "expected an error";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("Llama4Config8B"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("model.num_layers"), std::string::npos);
+  }
+}
+
+TEST_F(PlanFiles, ReadsHuggingFaceConfigurations) {
+  write_text(
+      directory_ / "config.json",
+      R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+                 "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+                 "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+                 "tie_word_embeddings": false})");
+  for (const fs::path& path : {directory_, directory_ / "config.json"}) {
+    const PlanConfig plan = read(path, {"model.tensor_model_parallel_size=4"});
+    EXPECT_EQ(plan.run.model.num_layers, 32);
+    EXPECT_EQ(plan.run.model.encoder_seq_length, 4096);
+    EXPECT_EQ(plan.run.layout.tensor_model_parallel_size, 4);
+    EXPECT_FALSE(plan.notes.empty()) << "says how long samples are";
+  }
+  EXPECT_EQ(read(directory_, {"model.encoder_seq_length=8192"}).run.model.encoder_seq_length, 8192);
+}
+
+TEST_F(PlanFiles, ADirectoryWithoutAConfigurationSaysSo) { EXPECT_THROW(read(directory_), ConfigError); }
+
+TEST(PlanConfig, NothingGivenSaysWhatToGive) {
+  EXPECT_THROW(read_plan_config({}), UsageError);
+  PlanConfigArguments both;
+  both.config = "gpt-5b";
+  both.from_megatron = kMegatron;
+  EXPECT_THROW(read_plan_config(both), UsageError);
+}
+
+}  // namespace
+}  // namespace stoa::cli

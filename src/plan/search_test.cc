@@ -1,0 +1,229 @@
+#include "plan/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "device/meta/meta_device.h"
+#include "ops/cpu/cpu_backend.h"
+#include "ops/meta/meta_backend.h"
+#include "plan/emit.h"
+#include "plan/search_report.h"
+
+namespace stoa::plan {
+namespace {
+
+using Granularity = model::RecomputeGranularity;
+using Method = model::RecomputeMethod;
+
+Cluster small_cluster() {
+  Cluster c;
+  c.name = "small";
+  c.device.name = "device";
+  c.device.family = "none";
+  c.device.bf16_tflops = c.device.fp16_tflops = 1;
+  c.device.fp32_tflops = 0.5;
+  c.device.memory_gb = 1;
+  c.device.memory_bandwidth_gbs = 50;
+  c.links.devices_per_node = c.links.devices_per_island = 4;
+  c.links.island_bandwidth_gbs = 10;
+  c.links.network_bandwidth_gbs = 1;
+  return c;
+}
+
+class SearchTest : public ::testing::Test {
+ protected:
+  SearchTest() {
+    machine_.device = std::make_unique<MetaDevice>();
+    machine_.backend = std::make_unique<ops::MetaBackend>(cpu_);
+    machine_.stream = machine_.device->create_stream();
+    model::ModelConfig config;
+    config.num_layers = 8;
+    config.hidden_size = 256;
+    config.num_attention_heads = 8;
+    config.encoder_seq_length = 128;
+    config.vocab_size = 1024;
+    base_.model = model::resolve_gpt(config);
+    base_.precision = {DType::kBF16, DType::kBF16};
+    base_.length = 128;
+    base_.evaluation = false;
+    memory_ = std::make_unique<MemoryModel>(machine_, base_);
+    request_.workload.model = shape_of(config, 1024);
+    request_.workload.global_batch = 32;
+    request_.devices = 8;
+    request_.memory = 1e9;
+    request_.top = 5;
+  }
+
+  SearchResult run() { return search(*memory_, request_, cluster_, constants_); }
+  double seconds(const Workload& w) const { return predict_time(w, cluster_, constants_).sum(); }
+
+  // Every layout with every recomputation, one by one.
+  std::optional<double> best_of_all() {
+    std::optional<double> best;
+    for (const Workload& w : layouts(request_, cluster_)) {
+      std::vector<model::RecomputeConfig> all{{}, {Granularity::kSelective, {}, {}}};
+      const auto split = w.split();
+      const std::int64_t longest = *std::max_element(split.begin(), split.end());
+      for (std::int64_t n = 1; n <= longest; ++n) {
+        all.push_back({Granularity::kFull, Method::kBlock, n});
+        all.push_back({Granularity::kFull, Method::kUniform, n});
+      }
+      for (const auto& recompute : all) {
+        try {
+          if (static_cast<double>(memory_->worst(memory_point(w, recompute)).total) > request_.memory)
+            continue;
+        } catch (const ConfigError&) {
+          continue;
+        }
+        const double time = seconds(with_recompute(w, recompute));
+        if (!best || time < *best) best = time;
+      }
+    }
+    return best;
+  }
+
+  WorkerPool pool_{1};
+  ops::cpu::CpuBackend cpu_{pool_};
+  run::Machine machine_;
+  run::TrainingOptions base_;
+  std::unique_ptr<MemoryModel> memory_;
+  SearchRequest request_;
+  Cluster cluster_ = small_cluster();
+  Constants constants_;
+};
+
+TEST_F(SearchTest, NothingInTheSpaceIsBetter) {
+  std::size_t least = 0;
+  {
+    request_.memory = 1e12;
+    request_.front_within = 1e9;
+    const SearchResult all = run();
+    ASSERT_FALSE(all.front.empty());
+    least = all.front.back().memory.total;
+    request_.front_within = 1.25;
+  }
+  // From plenty to less than any layout needs without recomputation.
+  for (const double share : {100.0, 2.0, 1.3, 1.0, 0.85, 0.7, 0.5}) {
+    request_.memory = static_cast<double>(least) * share;
+    const SearchResult found = run();
+    const std::optional<double> best = best_of_all();
+    ASSERT_EQ(found.best.empty(), !best) << share;
+    if (best) {
+      EXPECT_NEAR(found.best.front().seconds / *best, 1, 1e-9) << share;
+    }
+  }
+}
+
+TEST_F(SearchTest, OrdersByTimeAndKeepsTheLimit) {
+  const SearchResult found = run();
+  ASSERT_EQ(found.best.size(), 5u);
+  for (std::size_t i = 0; i < found.best.size(); ++i) {
+    EXPECT_LE(static_cast<double>(found.best[i].memory.total), request_.memory);
+    if (i > 0) {
+      EXPECT_GE(found.best[i].seconds, found.best[i - 1].seconds);
+    }
+  }
+  for (std::size_t i = 1; i < found.front.size(); ++i)
+    EXPECT_LT(found.front[i].memory.total, found.front[i - 1].memory.total);
+  EXPECT_GT(found.layouts, 100u);
+}
+
+TEST_F(SearchTest, SequenceParallelismIsNeverWorse) {
+  // So the space has it wherever tokens divide.
+  for (Workload w : layouts(request_, cluster_)) {
+    if (w.tp == 1 || !w.sequence_parallel) continue;
+    Workload without = w;
+    without.sequence_parallel = false;
+    EXPECT_LE(seconds(w), seconds(without) * 1.0000001) << w.text();
+  }
+}
+
+TEST_F(SearchTest, AnyNumberOfDevices) {
+  for (const std::int64_t devices : {1, 3, 6, 7, 12, 24}) {
+    request_.devices = devices;
+    request_.workload.global_batch = 84;
+    const SearchResult found = run();
+    ASSERT_FALSE(found.best.empty()) << devices;
+    EXPECT_EQ(found.best.front().workload.devices(), devices);
+  }
+}
+
+TEST_F(SearchTest, TheSpaceCanBeNarrowed) {
+  request_.space.tensor = {2};
+  request_.space.pipeline = {2};
+  request_.space.schedules = {"1f1b"};
+  request_.space.recompute = {"full"};
+  for (const Found& f : run().best) {
+    EXPECT_EQ(f.workload.tp, 2);
+    EXPECT_EQ(f.workload.pp, 2);
+    EXPECT_EQ(f.point.layout.schedule, "1f1b");
+    EXPECT_EQ(f.point.recompute.granularity, Granularity::kFull);
+  }
+}
+
+TEST_F(SearchTest, WhatDoesNotFitNamesTheNearest) {
+  request_.memory = 1e5;
+  const SearchResult found = run();
+  EXPECT_TRUE(found.best.empty());
+  ASSERT_TRUE(found.nearest);
+  EXPECT_GT(found.nearest->memory.total, 1e5);
+}
+
+TEST_F(SearchTest, NeighboursSayWhyTheyAreWorse) {
+  const SearchResult found = run();
+  const auto near = neighbours(*memory_, request_, cluster_, constants_, found.best.front());
+  EXPECT_GE(near.size(), 5u);
+  for (const Neighbour& n : near) {
+    EXPECT_FALSE(n.verdict.empty());
+    if (n.fits) {
+      EXPECT_GE(n.seconds, found.best.front().seconds * 0.999) << n.change << ": " << n.verdict;
+    }
+  }
+}
+
+TEST_F(SearchTest, OthersRunOnlyWhatTheyHave) {
+  request_.target = SearchTarget::kMegatron;
+  for (const Workload& w : layouts(request_, cluster_)) {
+    EXPECT_TRUE(w.schedule == "1f1b" || w.schedule == "interleaved") << w.schedule;
+    EXPECT_LE(w.zero_stage, 1);
+  }
+}
+
+TEST_F(SearchTest, EmitsMegatronArguments) {
+  request_.target = SearchTarget::kMegatron;
+  request_.space.tensor = {2};
+  request_.space.pipeline = {2};
+  const Found found = run().best.front();
+  const auto arguments = megatron_arguments(found, {base_.model, "small", Format::kBf16, 100});
+  const auto has = [&](const std::string& word) {
+    return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
+  };
+  EXPECT_TRUE(has("--tensor-model-parallel-size 2"));
+  EXPECT_TRUE(has("--pipeline-model-parallel-size 2"));
+  EXPECT_TRUE(has("--num-layers 8"));
+  EXPECT_TRUE(has("--global-batch-size 32"));
+  EXPECT_TRUE(has("--bf16"));
+}
+
+TEST_F(SearchTest, SummaryHasTheColumnsOfTheAutoConfigurator) {
+  SearchReport report;
+  report.model_name = "small";
+  report.cluster = cluster_;
+  report.memory = request_.memory;
+  SearchRun one;
+  one.devices = 8;
+  one.result = run();
+  report.runs.push_back(std::move(one));
+  const std::string csv = to_csv(report);
+  EXPECT_TRUE(csv.starts_with(
+      "Model Name,Model Size,Seq Length,TP,PP,CP,EP,MBS,Act Ckpt Layers,Act Ckpt Micro Batches,"))
+      << csv.substr(0, 120);
+  const std::string html = to_html(report, report.runs.front());
+  EXPECT_NE(html.find("<svg"), std::string::npos);
+  EXPECT_EQ(html.find("http"), std::string::npos) << "refers to nothing outside itself";
+}
+
+}  // namespace
+}  // namespace stoa::plan
