@@ -36,7 +36,6 @@ MUTATIONS = [
      "parallel::Axis::kTensor) == axes.end()) return;", "parallel::Axis::kTensor) == axes.end() || true) return;", "Covering.*:Tensor*"),
     ("data rank and microbatch change places", "src/run/training_rank.cc", "(microbatch * ranks + own) * options_.micro_batch",
      "(own * (options_.microbatches) + microbatch) * options_.micro_batch", "DataParallel.*"),
-<<<<<<< HEAD
     ("keys of an earlier chunk are taken for the nearest ones", "src/parallel/context_place.cc", "static_cast<std::int32_t>(last - to)", "0 * static_cast<std::int32_t>(last - to)",
      "ContextParallel.*"),
     ("parts of a ring are merged by the wrong log-sum-exp", "src/nn/context_ring.cc", "AttentionMerge{part, part_lse, to, to_lse}",
@@ -45,7 +44,6 @@ MUTATIONS = [
      ".y = chunk_of(gradient.both, block.k_chunk * 0)", "ContextParallel.*"),
     ("neighbours take each other's heads", "src/nn/context_attention.cc", "options.first_head += place_.rank % ranks_ * (q.shape[1] / ranks_);",
      "options.first_head += place_.rank / ranks_ * (q.shape[1] / ranks_);", "ContextParallel.*"),
-=======
     ("gradients of experts are added over ranks that hold others", "src/nn/moe.cc", "spec.copies = parallel::Group::kExpertData;",
      "spec.copies = parallel::Group::kDataContext;", "ExpertParallel.OverReplicas"),
     ("rows are grouped as if another member had sent them", "src/nn/expert_exchange.cc", "ops::GroupArrivals{.self = members_.self,",
@@ -58,7 +56,6 @@ MUTATIONS = [
      "if (false && o.place.split()) bias.grad_partial_over", "ExpertParallel.Sigmoid*"),
     ("Muon works on parts of matrices", "src/optim/muon.cc", "all_reduce(whole, comm::ReduceOp::kSum, ops.stream)",
      "all_reduce(whole.slice(0, 0), comm::ReduceOp::kSum, ops.stream)", "Muon.*"),
->>>>>>> 6eabdf3 (Experts in the covering array, mutations of experts and Muon)
 ]
 
 
