@@ -17,7 +17,7 @@ std::unique_ptr<nn::Embedding> BertArchitecture::embedding() const {
 
 std::unique_ptr<nn::Block> BertArchitecture::block(std::int64_t layer) const {
   const nn::TransformerBlockOptions o =
-      block_options(gpt_, layer, options_.precision, -1, options_.place, options_.experts);
+      block_options(gpt_, layer, options_.precision, options_.place, options_.experts);
   nn::PostNormBlockOptions out{.name = o.name,
                                .norm = o.norm,
                                .attention = o.attention,
