@@ -80,15 +80,17 @@ struct Literal {
   constexpr Literal(const char (&given)[N]) { std::copy_n(given, N, text); }
 };
 template <Literal kPrefix, Literal kRest>
+struct Joined {
+  char text[sizeof(kPrefix.text) + sizeof(kRest.text) - 1]{};
+  constexpr Joined() {
+    std::copy_n(kRest.text, sizeof(kRest.text), std::copy_n(kPrefix.text, sizeof(kPrefix.text) - 1, text));
+  }
+};
+template <Literal kPrefix, Literal kRest>
+constexpr Joined<kPrefix, kRest> kJoined{};
+template <Literal kPrefix, Literal kRest>
 constexpr std::string_view joined() {
-  struct Store {
-    char text[sizeof(kPrefix.text) + sizeof(kRest.text) - 1]{};
-    constexpr Store() {
-      std::copy_n(kRest.text, sizeof(kRest.text), std::copy_n(kPrefix.text, sizeof(kPrefix.text) - 1, text));
-    }
-  };
-  static constexpr Store kStore{};
-  return {kStore.text, sizeof(kStore.text) - 1};
+  return {kJoined<kPrefix, kRest>.text, sizeof(kJoined<kPrefix, kRest>.text) - 1};
 }
 
 template <Literal kPrefix>
