@@ -25,11 +25,11 @@ struct Tokenizer::Data {
   TokenizerSpec spec;
   ByteAlphabet alphabet;
   Splitter splitter;
-  std::vector<std::string> bytes;                             // by id: what the token decodes to
-  std::vector<bool> special;                                  // by id
-  IdMap ids;                                                  // vocabulary, in the byte alphabet
-  IdMap added_ids;                                            // by content
-  std::unordered_map<std::string_view, TokenId> whole_words;  // by bytes; filled with ignore_merges only
+  std::vector<std::string> bytes;  // by id: what the token decodes to
+  std::vector<bool> special;       // by id
+  IdMap ids;                       // vocabulary, in the byte alphabet
+  IdMap added_ids;                 // by content
+  IdMap whole_words;               // by bytes; filled with ignore_merges only
   std::vector<TokenId> byte_ids;
   std::unique_ptr<const Bpe> bpe;
   std::unique_ptr<const WordPiece> wordpiece;  // of that form

@@ -134,6 +134,24 @@ TEST(Tokenizer, SpecialTokens) {
   EXPECT_THROW(t.decode(Ids{-1}), DataError);
 }
 
+TEST(Tokenizer, AddedIdsBeyondTheVocabularyLeaveWholeWordsFound) {
+  // With ignore_merges a word that is a token is taken whole, whatever the merges would make of it.
+  TokenizerSpec spec = Tokenizer::load(fixture("llama3")).spec();
+  ASSERT_TRUE(spec.ignore_merges);
+  spec.vocabulary.resize(700);  // past its added tokens
+  std::vector<TokenId> expected;
+  std::string text;
+  for (const char* word : {"zqzq", "jxjxjxjxjxjxjxjxjxjxjxjxjxjxjx"}) {
+    expected.push_back(static_cast<TokenId>(spec.vocabulary.size()));
+    spec.vocabulary.push_back(std::string("\xC4\xA0") + word);  // "Ġ": a space before it
+    text += std::string(" ") + word;
+  }
+  const auto beyond = static_cast<TokenId>(spec.vocabulary.size() + 5000);
+  spec.added.push_back({.id = beyond, .content = "<|far|>"});
+  expected.push_back(beyond);
+  EXPECT_EQ(Tokenizer(spec).encode(text + "<|far|>"), expected);
+}
+
 TEST(Tokenizer, ConfigBesideIsRead) {
   const test::TemporaryDirectory d;
   fs::copy(fixture("gpt2/tokenizer.json"), d.path() / "tokenizer.json");
