@@ -243,6 +243,8 @@ TEST_F(Ranks, ExpertsOverRanksAreTheSameRun) {
                         "model.moe_shared_expert_intermediate_size=32",
                         "model.moe_aux_loss_coeff=0.01",
                         "model.moe_z_loss_coeff=0.001",
+                        "model.moe_router_score_function=sigmoid",
+                        "model.moe_router_enable_expert_bias=true",
                         "model.bias=none",
                         "model.activation=swiglu",
                         "model.hidden_dropout=0.1",
@@ -291,6 +293,24 @@ TEST_F(Ranks, ExpertsOverRanksAreTheSameRun) {
   EXPECT_THAT(refused.err, HasSubstr("must divide num_moe_experts 4: the nearest are 2 and 4"));
   EXPECT_THAT(stoa(train("e-none", {"--ranks", "2", "model.expert_model_parallel_size=2"})).err,
               HasSubstr("count only with num_moe_experts"));
+}
+
+// Matrices that ranks hold in parts, and moments of two kinds in checkpoints.
+TEST_F(Ranks, MuonIsTheSameRunAndResumesInAnotherLayout) {
+  const Arguments more{"model.optim.name=muon", "trainer.max_steps=6", "trainer.num_threads=1",
+                       "exp_manager.checkpoint_callback_params.every_n_train_steps=3",
+                       "exp_manager.checkpoint_callback_params.save_top_k=-1"};
+  stoa_ok(train("m-one", more));
+  const Arguments tensor{"--ranks", "2", "model.tensor_model_parallel_size=2"},
+      sharded{"--ranks", "2", "model.zero_stage=1"};
+  stoa_ok(train("m-tp2", tensor + more));
+  stoa_ok(train("m-dp2", sharded + more));
+  expect_near_runs("m-one", "m-tp2", 1e-3);
+  expect_near_runs("m-one", "m-dp2", 1e-3);
+  fs::remove_all(path("m-tp2") / "checkpoints/step-0000006");
+  fs::remove(path("m-tp2") / "checkpoints/latest");
+  EXPECT_THAT(stoa_ok(train("m-tp2", sharded + more)).err, HasSubstr("RESUMED step-3 (verified)"));
+  expect_near_runs("m-one", "m-tp2", 1e-3);
 }
 
 TEST_F(Ranks, AKilledProcessEndsTheJobAndAnotherLayoutGoesOn) {
