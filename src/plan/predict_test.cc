@@ -197,7 +197,7 @@ TEST(Predict, MovesTheRightWay) {
   EXPECT_GT(seconds(more), base);  // the bubble
   more = w;
   more.model.sequence *= 2;
-  EXPECT_GT(seconds(more), 2 * base);
+  EXPECT_GT(seconds(more), 1.6 * base);
 }
 
 // Sequence parallelism with selective recomputation is worth about 30 % over full recomputation (2205.05198,
