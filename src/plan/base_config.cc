@@ -411,11 +411,14 @@ std::string to_yaml(const BaseConfig& base) {
       "2203.15556); more "
       "make a\n# better model of the same size.\n",
       format_count(compute_optimal_tokens(base.active_parameters)));
+  if (base.family == BaseFamily::kT5)
+    out +=
+        "# Encoder and decoder have these layers each; keys are NeMo's. This program does not train T5 "
+        "yet.\n";
   out += fmt::format("name: {}\n", base.name);
   out += fmt::format("trainer: {{max_steps: {}, precision: bf16, gradient_clip_val: 1.0}}\n", base.max_steps);
   out += "model:\n";
   if (base.family == BaseFamily::kBert) out += "  kind: bert\n";
-  if (base.family == BaseFamily::kT5) out += "  kind: t5\n";
   out +=
       fmt::format("  micro_batch_size: {}\n  global_batch_size: {}\n", base.micro_batch, base.global_batch);
   out += fmt::format("  tensor_model_parallel_size: {}\n  pipeline_model_parallel_size: {}\n", base.tensor,

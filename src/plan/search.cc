@@ -515,6 +515,9 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
   if (w.pp > 1) {
     for (const std::string& schedule : schedules_of(request.target)) {
       if (schedule == w.schedule || takes_chunks(schedule)) continue;
+      if (request.space.schedules.empty() ? !by_default(schedule)
+                                          : !allowed(request.space.schedules, schedule))
+        continue;
       Workload changed = w;
       changed.schedule = schedule;
       changed.vpp = is_v(schedule) ? 2 : 1;
