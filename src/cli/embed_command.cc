@@ -35,7 +35,8 @@ nlohmann::json read_object(const fs::path& path) {
 SentenceOptions sentence_options(const fs::path& directory) {
   SentenceOptions out;
   const fs::path pooling = directory / "1_Pooling" / "config.json";
-  for (const auto& [key, value] : read_object(pooling).items()) {
+  const auto modes = read_object(pooling);
+  for (const auto& [key, value] : modes.items()) {
     if (!key.starts_with("pooling_mode_") || !value.is_boolean() || !value.get<bool>()) continue;
     require<ConfigError>(key == "pooling_mode_cls_token" || key == "pooling_mode_mean_tokens",
                          "{}: {} is not supported; name one yourself: --pooling mean or cls",
