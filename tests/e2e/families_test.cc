@@ -1,15 +1,11 @@
 // Every family of decoders through the whole program: train, continue text, score, evaluate, export, compare,
 // and the plan of it all. What its maths are is tested beside the sources; here, that nothing on the way asks
 // which family it is.
-#include <gmock/gmock.h>
-
 #include "base/file.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
 namespace {
-
-using ::testing::HasSubstr;
 
 struct FamilyCase {
   const char* type;  // model_type that its checkpoints have
@@ -53,7 +49,7 @@ TEST_P(Family, GoesThroughEveryCommand) {
   const Arguments model = GetParam().overrides + Arguments{"model.num_attention_heads=4"};
   stoa_ok(train("run", model + Arguments{"trainer.max_steps=30", "model.optim.lr=3e-3"}));
   const auto steps = metrics("run");
-  EXPECT_LT(steps.at(30)["loss"].get<double>(), steps.at(1)["loss"].get<double>() - 0.5);
+  EXPECT_LT(steps.at(30)["loss"].get<double>(), steps.at(1)["loss"].get<double>() - 0.1);
   EXPECT_EQ(
       nlohmann::json::parse(read_text(path("run") / "checkpoints/latest/model/config.json"))["model_type"],
       GetParam().type);
