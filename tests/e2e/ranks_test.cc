@@ -257,9 +257,9 @@ TEST_F(Ranks, ExpertsOverRanksAreTheSameRun) {
        {"--ranks", "2", "model.tensor_model_parallel_size=2", "model.sequence_parallel=true",
         "model.expert_tensor_parallel_size=1", "model.expert_model_parallel_size=2"}},
       {"e-cp2-ep2", {"--ranks", "2", "model.context_parallel_size=2", "model.expert_model_parallel_size=2"}},
-      {"e-dp4-ep2-zero3",
-       {"--ranks", "4", "model.expert_model_parallel_size=2", "model.zero_stage=3",
-        "model.optim.overlap_grad_sync=true"}},
+      {"e-tp2-dp2-zero3",
+       {"--ranks", "4", "model.tensor_model_parallel_size=2", "model.expert_model_parallel_size=2",
+        "model.zero_stage=3", "model.optim.overlap_grad_sync=true"}},
       {"e-pp2-ep2",
        {"--ranks", "4", "model.pipeline_model_parallel_size=2", "model.expert_model_parallel_size=2"}}};
   for (const auto& layout : spread)
