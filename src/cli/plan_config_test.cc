@@ -1,6 +1,9 @@
 #include "cli/plan_config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -89,7 +92,9 @@ TEST(PlanConfig, WrongMegatronArgumentsAreNamed) {
 class PlanFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_ = fs::path(::testing::TempDir()) / "plan_config";
+    directory_ =
+        fs::path(::testing::TempDir()) /
+        fmt::format("plan_config_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::create_directories(directory_);
   }
   void TearDown() override { fs::remove_all(directory_); }

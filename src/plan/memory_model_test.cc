@@ -123,6 +123,7 @@ TEST(MemoryModel, EqualsWiredRanksOfExperts) {
   Counting counting;
   run::TrainingOptions base = small_options();
   model::ModelConfig config = base.model.config;
+  config.bias = model::BiasKind::kNone;
   config.moe.num_moe_experts = 4;
   config.moe.moe_layer_freq = 2;
   base.model = model::resolve_gpt(config);

@@ -1,7 +1,6 @@
 // The planner's searches, sizes, advice and inference, as people call them.
 #include <gmock/gmock.h>
-
-#include <chrono>
+#include <sys/resource.h>
 
 #include "base/file.h"
 #include "workplace.h"
@@ -10,6 +9,13 @@ namespace stoa::e2e {
 namespace {
 
 using ::testing::HasSubstr;
+
+// Processor time of the programs that have ended.
+double child_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec) + 1e-6 * static_cast<double>(usage.ru_utime.tv_usec);
+}
 
 class PlanSearch : public Workplace {
  protected:
@@ -37,21 +43,20 @@ TEST_F(PlanSearch, LargeModelsOnLargeMachinesInSeconds) {
   };
   const Case cases[] = {{"gpt-175b", "1024"}, {"gpt-1t", "3072"}, {"gpt-530b", "2240"}, {"gpt-5b", "160"}};
   for (const Case& c : cases) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double before = child_seconds();
     const auto plan =
         json_of({"plan", "search", c.model, "--cluster", "dgx-a100-80gb", "--gpus", c.gpus, "--json"});
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     ASSERT_FALSE(plan["runs"][0]["best"].empty()) << c.model;
     EXPECT_LE(plan["runs"][0]["best"][0]["memory_bytes"].get<double>(),
               plan["memory_limit_bytes"].get<double>());
-    EXPECT_LT(seconds, 60) << c.model;  // 10 on a machine that does nothing else
+    EXPECT_LT(child_seconds() - before, 30) << c.model;  // of a processor that others use too
   }
 }
 
 TEST_F(PlanSearch, WritesWhatTheTrainerReads) {
   const auto plan = json_of(Arguments{"plan", "search"} + micro_model() +
-                            Arguments{"model.vocab_size=300", "--cluster", "two.yaml", "--gpus", "2",
-                                      "--output", "plan", "--json"});
+                            Arguments{"model.vocab_size=300", "trainer.num_threads=1", "--cluster",
+                                      "two.yaml", "--gpus", "2", "--output", "plan", "--json"});
   for (const char* file :
        {"plan/plan.yaml", "plan/plan.sbatch", "plan/final_summary_1nodes.csv", "plan/report.html"})
     EXPECT_TRUE(fs::exists(path(file))) << file;
