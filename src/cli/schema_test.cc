@@ -316,6 +316,7 @@ TEST(Presets, EveryFileIsValid) {
   std::size_t count = 0;
   Console console(Console::Level::kQuiet);
   for (const auto& entry : fs::directory_iterator(fs::path(STOA_SOURCE_DIR) / "configs")) {
+    if (entry.is_directory()) continue;  // clusters and calibrations of the planner
     SCOPED_TRACE(entry.path().string());
     config::Report report;
     RunConfig run;
