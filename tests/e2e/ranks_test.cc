@@ -160,7 +160,7 @@ TEST_F(Ranks, OneTraceShowsAllRanks) {
         names[rank] = event["args"]["name"];
         continue;
       }
-      forwards[rank] += event["name"].get<std::string>().starts_with("forward") ? 1 : 0;
+      forwards[rank] += event["name"].get<std::string>().starts_with("F chunk") ? 1 : 0;
       first.try_emplace(rank, event["ts"]);
       last[rank] = std::max(last[rank], event["ts"].get<double>());
     }
