@@ -68,6 +68,7 @@ ModelConfig spelled_out(ModelConfig c) {
     c.window_first_layer.reset();
   if (!c.window_size || c.window_attn_skip_freq.value_or(0) > c.num_layers) c.window_attn_skip_freq.reset();
   spell_out(c.moe, c);
+  if (c.moe.num_moe_experts && c.moe.moe_dense_layers.empty()) c.ffn_hidden_size = c.moe_ffn_size();
   RopeScalingConfig& s = c.rope_scaling;
   if (s.type == RopeScaling::kDefault) s = {};
   if (s.type == RopeScaling::kLlama3 || s.type == RopeScaling::kYarn || s.type == RopeScaling::kLongrope)
