@@ -25,7 +25,7 @@ struct SearchArguments {
   std::vector<std::int64_t> gpus;
   std::string objective = "step-time", target = "stoa", emit, output, beside;
   std::size_t top = 10;
-  double batch_tolerance = 0;
+  double batch_tolerance = 0, front_within = 1.02;
   plan::SearchSpace space;
   std::size_t trials = 0;
   std::int64_t trial_steps = 4;
@@ -211,6 +211,7 @@ void search(const SearchArguments& a, Context& context) {
   request.target = target;
   request.top = a.top;
   request.batch_tolerance = a.batch_tolerance;
+  request.front_within = a.front_within;
   // Overlap costs neither bytes nor bits: every plan has it.
   request.workload.software.overlap_gradients = true;
   if (target != plan::SearchTarget::kStoa) request.workload.software.overlap_parameters = true;
@@ -317,6 +318,11 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--top", a->top, "Layouts to show")->check(CLI::Range(1, 1000))->capture_default_str();
+  command
+      ->add_option("--front-within", a->front_within,
+                   "Layouts within this factor of the best time are looked at: a wider front takes longer")
+      ->check(CLI::Range(1.0, 100.0))
+      ->capture_default_str();
   command->add_option("--batch-tolerance", a->batch_tolerance, "Share by which the global batch may differ");
   plan::SearchSpace& space = a->space;
   command->add_option("--tp", space.tensor, "Tensor-parallel sizes (default: all that divide)")
