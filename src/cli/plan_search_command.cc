@@ -138,7 +138,7 @@ std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found&
   const auto beside = load_plan_subject(other, console, best.workload.devices());
   const auto& o = beside->training.options;
   plan::Workload w = beside->workload;
-  w.software = s.workload.software;
+  w.software = best.workload.software;
   const plan::RankBytes bytes =
       beside->memory_model->worst({o.layout, o.micro_batch, o.microbatches, o.model.config.recompute});
   const plan::TimeSplit time = plan::predict_time(w, s.cluster, s.constants->constants);
