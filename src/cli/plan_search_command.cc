@@ -25,7 +25,7 @@ struct SearchArguments {
   std::vector<std::int64_t> gpus;
   std::string objective = "step-time", target = "stoa", emit, output, beside;
   std::size_t top = 10;
-  double batch_tolerance = 0;
+  double batch_tolerance = 0, front_within = 1.02;
   plan::SearchSpace space;
   std::size_t trials = 0;
   std::int64_t trial_steps = 4;
@@ -138,7 +138,7 @@ std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found&
   const auto beside = load_plan_subject(other, console, best.workload.devices());
   const auto& o = beside->training.options;
   plan::Workload w = beside->workload;
-  w.software = s.workload.software;
+  w.software = best.workload.software;
   const plan::RankBytes bytes =
       beside->memory_model->worst({o.layout, o.micro_batch, o.microbatches, o.model.config.recompute});
   const plan::TimeSplit time = plan::predict_time(w, s.cluster, s.constants->constants);
@@ -211,6 +211,7 @@ void search(const SearchArguments& a, Context& context) {
   request.target = target;
   request.top = a.top;
   request.batch_tolerance = a.batch_tolerance;
+  request.front_within = a.front_within;
   // Overlap costs neither bytes nor bits: every plan has it.
   request.workload.software.overlap_gradients = true;
   if (target != plan::SearchTarget::kStoa) request.workload.software.overlap_parameters = true;
@@ -317,6 +318,11 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--top", a->top, "Layouts to show")->check(CLI::Range(1, 1000))->capture_default_str();
+  command
+      ->add_option("--front-within", a->front_within,
+                   "Layouts within this factor of the best time are looked at: a wider front takes longer")
+      ->check(CLI::Range(1.0, 100.0))
+      ->capture_default_str();
   command->add_option("--batch-tolerance", a->batch_tolerance, "Share by which the global batch may differ");
   plan::SearchSpace& space = a->space;
   command->add_option("--tp", space.tensor, "Tensor-parallel sizes (default: all that divide)")

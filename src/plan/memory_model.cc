@@ -141,7 +141,8 @@ void MemoryModel::wire(const run::TrainingOptions& o, int rank, const Keys& keys
   const int stage = o.layout.grid.coordinate(rank, Axis::kPipeline);
   const auto placed = run::place_chunks(o.layout, o.model.config.num_layers);
   const auto own = chunks_of(placed, stage);
-  const schedule::Holdings held = run::most_held(few)[static_cast<std::size_t>(stage)];
+  const auto few_held = holdings(few);
+  const schedule::Holdings& held = (*few_held)[static_cast<std::size_t>(stage)];
 
   Slots slots;
   for (const auto& chunk : wired.chunks()) {

@@ -205,12 +205,17 @@ double least_bytes(const Workload& w, const nn::Precision& precision) {
   return 0.9 * held * (weights + gradients + (8 + (value < 4 ? 4 : 0)) / split);
 }
 
-constexpr double kFarSlower = 2;  // than the best: not looked at, however few were found
+constexpr double kFarSlower = 1.1;  // than the best: not looked at, however few were found
+
+// How far a layout in the queue has been looked at: not at all (its time is that without recomputation), it
+// does not fit so (its time is that with the least recomputation of whole layers), or it is settled but for
+// its bytes.
+enum class Known { kNothing, kTooLarge, kSettled };
 
 struct Entry {
-  double per_token = 0;  // seconds
+  double per_token = 0;  // seconds, or a bound
   std::size_t layout = 0;
-  bool bound = true;  // without recomputation, memory not yet looked at
+  Known known = Known::kNothing;
   model::RecomputeConfig recompute;
   bool operator<(const Entry& other) const {  // for a queue whose top is the fastest
     return per_token != other.per_token ? per_token > other.per_token : layout > other.layout;
@@ -229,7 +234,7 @@ class Search {
     const nn::Precision precision = memory_.options({}).precision;
     for (std::size_t i = 0; i < all_.size(); ++i)
       if (least_bytes(all_[i], precision) <= r_.memory)
-        queue_.push({seconds_of(all_[i]) / all_[i].tokens(), i, true, {}});
+        queue_.push({seconds_of(all_[i]) / all_[i].tokens(), i, Known::kNothing, {}});
     while (!queue_.empty() && result_.looked_at < r_.most_looked_at) {
       const Entry entry = queue_.top();
       const double within =
@@ -268,6 +273,7 @@ class Search {
   }
 
   void look_at(const Entry& entry) {
+    if (entry.known == Known::kTooLarge) return fewest_layers(entry);
     const Workload& w = all_[entry.layout];
     RankBytes bytes;
     try {
@@ -277,31 +283,41 @@ class Search {
     }
     const bool fits = static_cast<double>(bytes.total) <= r_.memory;
     remember_nearest(entry, bytes);
-    if (fits && (!entry.bound || allowed<std::string>(r_.space.recompute, "none")))
+    if (fits && (entry.known == Known::kSettled || allowed<std::string>(r_.space.recompute, "none")))
       return accept(entry, bytes);
-    if (entry.bound) recompute(entry);
+    if (entry.known == Known::kNothing) recompute(entry);
   }
 
-  void push(std::size_t layout, const model::RecomputeConfig& recompute) {
+  void push(std::size_t layout, const model::RecomputeConfig& recompute, Known known = Known::kSettled) {
     const Workload w = with_recompute(all_[layout], recompute);
-    queue_.push({seconds_of(w) / w.tokens(), layout, false, recompute});
+    queue_.push({seconds_of(w) / w.tokens(), layout, known, recompute});
   }
 
-  // What a layout can become that needs less memory: cheap operations again; so few layers again that it
-  // fits; all.
-  void recompute(const Entry& entry) {
-    const Workload& w = all_[entry.layout];
-    const auto may = [&](const char* kind) { return allowed<std::string>(r_.space.recompute, kind); };
-    if (may("selective")) push(entry.layout, {Granularity::kSelective, {}, {}});
+  bool may(const char* kind) const { return allowed<std::string>(r_.space.recompute, kind); }
+  static model::RecomputeConfig block(std::int64_t layers) {
+    return {Granularity::kFull, Method::kBlock, layers};
+  }
+  std::int64_t longest_chunk(const Workload& w) const {
     const std::vector<std::int64_t> split = w.split();
-    const std::int64_t longest = *std::max_element(split.begin(), split.end());
+    return *std::max_element(split.begin(), split.end());
+  }
+
+  // What a layout can become that needs less memory: cheap operations again, or whole layers.
+  void recompute(const Entry& entry) {
+    if (may("selective")) push(entry.layout, {Granularity::kSelective, {}, {}});
+    if (may("block"))
+      push(entry.layout, block(1), Known::kTooLarge);
+    else if (may("full"))
+      push(entry.layout, block(longest_chunk(all_[entry.layout])), Known::kTooLarge);
+  }
+
+  // So few layers of every chunk again that it fits.
+  void fewest_layers(const Entry& entry) {
+    const Workload& w = all_[entry.layout];
+    const std::int64_t longest = longest_chunk(w);
     const auto fits = [&](const model::RecomputeConfig& config) {
       return static_cast<double>(bytes_of(w, config).total) <= r_.memory;
     };
-    const auto block = [](std::int64_t layers) {
-      return model::RecomputeConfig{Granularity::kFull, Method::kBlock, layers};
-    };
-    if (!may("block") && !may("full")) return;
     if (fits(block(longest))) {
       // More layers again need no more memory and take more time: the fewest that fit are the best.
       std::int64_t low = may("block") ? 1 : longest, high = longest;
@@ -337,7 +353,7 @@ class Search {
       const model::RecomputeConfig full{Granularity::kFull, Method::kUniform, 1};
       for (std::size_t i = 0; i < std::min<std::size_t>(order.size(), 20); ++i) {
         try {
-          remember_nearest({0, order[i], false, full}, bytes_of(all_[order[i]], full));
+          remember_nearest({0, order[i], Known::kSettled, full}, bytes_of(all_[order[i]], full));
         } catch (const ConfigError&) {
         }
       }

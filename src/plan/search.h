@@ -34,8 +34,9 @@ struct SearchRequest {
   SearchSpace space;
   SearchTarget target = SearchTarget::kStoa;
   std::size_t top = 10;
-  // Layouts within this factor of the best time are looked at for the front of time and memory.
-  double front_within = 1.25;
+  // Layouts within this factor of the best time are looked at for the list and for the front of time and
+  // memory.
+  double front_within = 1.02;
   std::size_t most_looked_at = 20000;
 };
 
