@@ -253,13 +253,15 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
                          options_.micro_batch);
   const std::int64_t ranks = options_.layout.data_ranks(), own = options_.layout.data_rank(parallel_.rank());
   Recording recording(*machine_.stream, trace == nullptr && dump == nullptr);
+  // batch.valid_tokens is of the global batch, batch.rows of this rank.
+  const auto tokens = static_cast<double>(batch.valid_tokens),
+             samples = static_cast<double>(batch.rows * ranks);
   run_step(
-      step_actions(batch.rows / options_.micro_batch), static_cast<double>(batch.valid_tokens),
-      static_cast<double>(batch.rows * ranks),
+      step_actions(batch.rows / options_.micro_batch), tokens, samples,
       [&](int microbatch, int place) -> const nn::BatchView& {
         const std::int64_t global = (microbatch * ranks + own) * options_.micro_batch;
         return batches_[place].stage(batch, microbatch * options_.micro_batch, first_sample + global,
-                                     *machine_.stream, sentence_weight(batch));
+                                     *machine_.stream, tokens / samples);
       },
       trace, dump);
   recording.end();
@@ -267,12 +269,6 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
   const StepScalars scalars = read_scalars();
   dump->end(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens],
             scalars[ops::StepSlot::kLearningRate]);
-}
-
-// batch.valid_tokens is of the global batch, batch.rows of this rank.
-double TrainingRank::sentence_weight(const data::Batch& batch) const {
-  return static_cast<double>(batch.valid_tokens) /
-         static_cast<double>(batch.rows * options_.layout.data_ranks());
 }
 
 const std::vector<schedule::Action>& TrainingRank::step_actions(std::int64_t microbatches) {
@@ -320,7 +316,7 @@ void TrainingRank::add_over_ranks(TensorView value) {
     parallel_.along(group).all_reduce(value, comm::ReduceOp::kSum, *machine_.stream)->wait();
 }
 
-TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch) {
+TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch, double sentence_weight) {
   require<InternalError>(options_.evaluation, "no memory was declared to evaluate with");
   const TensorView state = arena_.view(evaluation_state_);
   machine_.device->fill_zero(state.data, state.bytes(), *machine_.stream);
@@ -332,7 +328,7 @@ TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch) {
         evaluation_actions(std::min(round, microbatches - first)),
         [&](int microbatch, int place) -> const nn::BatchView& {
           const std::int64_t row = (first + microbatch) * options_.micro_batch;
-          return batches_[place].stage(batch, row, row, *machine_.stream, sentence_weight(batch));
+          return batches_[place].stage(batch, row, row, *machine_.stream, sentence_weight);
         },
         evaluation_losses());
   add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));

@@ -77,7 +77,8 @@ class TrainingRank {
   struct LossSum {
     double loss = 0, tokens = 0;
   };
-  LossSum evaluate(const data::Batch& batch);
+  // `sentence_weight`: of a row's sentence loss (nn::MaskedTargets).
+  LossSum evaluate(const data::Batch& batch, double sentence_weight = 0);
 
   StepScalars read_scalars();
   void write_scalars(const StepScalars& scalars);
@@ -103,7 +104,6 @@ class TrainingRank {
   void make_chunks();
   Executor executor(TensorView state, std::uint64_t seed, TraceRecorder* trace, StepDump* dump = nullptr);
   // The actions of this rank.
-  double sentence_weight(const data::Batch& batch) const;
   const std::vector<schedule::Action>& step_actions(std::int64_t microbatches);
   const std::vector<schedule::Action>& evaluation_actions(std::int64_t microbatches);
   void run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,

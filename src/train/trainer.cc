@@ -390,16 +390,30 @@ void Trainer::validate() {
   // So many microbatches at once that stages work side by side.
   const std::int64_t at_once = granule * (layout.pipeline_ranks() == 1 ? 1 : 4 * layout.pipeline_ranks());
   const std::int64_t rows = available / granule * granule;
-  double loss = 0;
-  std::array<double, 2> counts{};  // valid tokens, bytes of text
   data::Batch& batch = validation_batch_;
-  for (std::int64_t row = 0; row < rows; row += at_once) {
+  const auto fill = [&](std::int64_t row) {
     std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min(at_once, rows - row)));
     std::iota(samples.begin(), samples.end(), row);
     data::fill_batch(*validation,
                      rows_of_rank(samples, micro, layout.data_ranks(), layout.data_rank(parts_.seat.rank)),
                      batch);
-    loss += rank_->evaluate(batch).loss;
+  };
+  // A sentence weighs as much as the tokens of a sample do on average over all that is read here, whatever
+  // part of it a rank sees at once.
+  if (!validation_tokens_per_sample_) {
+    double tokens = 0;
+    for (std::int64_t row = 0; row < rows && (row == 0 || batch.masked); row += at_once) {
+      fill(row);
+      tokens += static_cast<double>(batch.valid_tokens);
+    }
+    add_over_ranks(std::span(&tokens, 1), parallel::Group::kData);
+    validation_tokens_per_sample_ = tokens / static_cast<double>(std::max<std::int64_t>(rows, 1));
+  }
+  double loss = 0;
+  std::array<double, 2> counts{};  // valid tokens, bytes of text
+  for (std::int64_t row = 0; row < rows; row += at_once) {
+    fill(row);
+    loss += rank_->evaluate(batch, *validation_tokens_per_sample_).loss;
     counts[0] += static_cast<double>(batch.valid_tokens);
     if (tokenizer_)
       for (std::size_t i = 0; i < batch.labels.size(); ++i)

@@ -52,6 +52,7 @@ class Encoder : public Workplace {
                      "model.optim.sched.constant_steps=0",
                      "model.optim.sched.min_lr=1e-4",
                      "trainer.precision=fp32",
+                     "trainer.log_every_n_steps=1",
                      "trainer.max_steps=20",
                      "trainer.val_check_interval=10",
                      "trainer.limit_val_batches=1",

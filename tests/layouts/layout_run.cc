@@ -271,7 +271,9 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
     }
     TestRun held_out = run;
     if (run.evaluation_rows > 0) held_out.rows = run.evaluation_rows;
-    const auto sum = rank.evaluate(rows_of(global_batch(held_out, run.steps), run.micro_batch, ranks, own));
+    const data::Batch all = global_batch(held_out, run.steps);
+    const auto sum = rank.evaluate(rows_of(all, run.micro_batch, ranks, own),
+                                   static_cast<double>(all.valid_tokens) / static_cast<double>(all.rows));
     collect([&](nn::ParamId id) { return rank.parameters().master(id); }, result.weights);
     collector.scalars(number, losses, result.losses);
     collector.scalars(number, norms, result.norms);
