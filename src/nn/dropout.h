@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "nn/pass.h"
+#include "ops/elementwise.h"
 #include "ops/norm.h"
 
 namespace stoa::nn {
@@ -51,6 +52,25 @@ inline DropoutRows dropout_of(const Pass& pass, float p, RandomPurpose purpose, 
   out.batch = &pass.batch;
   out.first_row = place.first_row(pass.batch.tokens.rows());
   return out;
+}
+
+// y = x + dropout(branch); y may be x.
+inline void add_branch(Pass& pass, const DropoutRows& mask, TensorView x, TensorView branch, TensorView y) {
+  mask.each(y.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+    ops::run(pass.ops, ops::ResidualAdd{.x = x.slice(begin, count),
+                                        .branch = branch.slice(begin, count),
+                                        .dropout = run,
+                                        .y = y.slice(begin, count)});
+  });
+}
+
+// Its backward pass: dbranch from dy, in the type of dbranch.
+inline void dropout_backward(Pass& pass, const DropoutRows& mask, TensorView dy, TensorView dbranch) {
+  mask.each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+    ops::run(pass.ops,
+             ops::DropoutBackward{
+                 .dy = dy.slice(begin, count), .dropout = run, .dbranch = dbranch.slice(begin, count)});
+  });
 }
 
 }  // namespace stoa::nn

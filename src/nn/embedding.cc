@@ -128,11 +128,7 @@ void Embedding::forward(Pass& pass, TensorView out) const {
   norm(pass, sum, out, {});
   if (dropout.dropout.p == 0) return;
   // Dropout is linear: backward of the mask is the mask.
-  dropout.each(out.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-    ops::run(pass.ops,
-             ops::DropoutBackward{
-                 .dy = out.slice(begin, count), .dropout = run, .dbranch = sum.slice(begin, count)});
-  });
+  dropout_backward(pass, dropout, out, sum);
   ops::run(pass.ops, ops::Cast{.x = sum, .y = out});
 }
 
@@ -149,11 +145,7 @@ void Embedding::backward(Pass& pass, TensorView dout) const {
     TensorView dnormed = dout;
     if (const DropoutRows dropout = normed_dropout(pass); dropout.dropout.p > 0) {
       dnormed = dstream;
-      dropout.each(dout.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-        ops::run(pass.ops,
-                 ops::DropoutBackward{
-                     .dy = dout.slice(begin, count), .dropout = run, .dbranch = dnormed.slice(begin, count)});
-      });
+      dropout_backward(pass, dropout, dout, dnormed);
     }
     norm_->backward(
         pass,

@@ -74,12 +74,7 @@ void NormedBranch::add(Pass& pass, Saved& saved, TensorView y) const {
   const TensorView normed = pass.ops.scratch.allocate(branch.dtype, branch.shape);
   after_.forward(pass, branch, normed, stats);
   pass.show(options_.name + "." + options_.after_name, ".output", normed);
-  dropout(pass).each(y.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-    ops::run(pass.ops, ops::ResidualAdd{.x = x.slice(begin, count),
-                                        .branch = normed.slice(begin, count),
-                                        .dropout = run,
-                                        .y = y.slice(begin, count)});
-  });
+  add_branch(pass, dropout(pass), x, normed, y);
 }
 
 void NormedBranch::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
@@ -92,11 +87,7 @@ void NormedBranch::backward(Pass& pass, Saved& saved, Which which, TensorView dy
   TensorView dnormed = dy;  // without dropout and change of type
   if (mask.dropout.p != 0 || dy.dtype != compute) {
     dnormed = pass.ops.scratch.allocate(compute, dy.shape);
-    mask.each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-      ops::run(pass.ops,
-               ops::DropoutBackward{
-                   .dy = dy.slice(begin, count), .dropout = run, .dbranch = dnormed.slice(begin, count)});
-    });
+    dropout_backward(pass, mask, dy, dnormed);
   }
   pass.show_gradient(options_.name + "." + options_.after_name, ".output", dnormed);
   const TensorView dbranch = saved.put_stash(pass, which, layer_->output_gradient());

@@ -57,12 +57,7 @@ void ParallelBlock::add(const Branch& branch, Pass& pass, Saved& saved, TensorVi
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView y = pass.ops.scratch.allocate(options_.precision.compute, to.shape);
   branch.layer->forward(pass, saved, y);
-  dropout(pass, branch).each(to.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-    ops::run(pass.ops, ops::ResidualAdd{.x = x.slice(begin, count),
-                                        .branch = y.slice(begin, count),
-                                        .dropout = run,
-                                        .y = to.slice(begin, count)});
-  });
+  add_branch(pass, dropout(pass, branch), x, y, to);
   pass.show(options_.name + branch.label, ".output", y);
 }
 
@@ -83,11 +78,7 @@ TensorView ParallelBlock::layer_backward(const Branch& branch, Pass& pass, Saved
   TensorView dbranch = dout;  // without dropout and change of type, where nothing is kept for later
   if (which != Which::kBoth || mask.dropout.p != 0 || dout.dtype != compute) {
     dbranch = saved.put_stash(pass, which, branch.layer->output_gradient());
-    mask.each(dout.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-      ops::run(pass.ops,
-               ops::DropoutBackward{
-                   .dy = dout.slice(begin, count), .dropout = run, .dbranch = dbranch.slice(begin, count)});
-    });
+    dropout_backward(pass, mask, dout, dbranch);
   }
   const TensorView dnormed = pass.ops.scratch.allocate(compute, dout.shape);
   branch.layer->backward(pass, saved, which, dbranch, dnormed);

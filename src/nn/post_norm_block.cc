@@ -118,11 +118,7 @@ TensorView PostNormBlock::branch_gradient(Pass& pass, Saved& saved, Which which,
       options_.precision.compute == options_.precision.residual)
     return dsum;
   const TensorView dbranch = saved.put_stash(pass, which, sublayer.output_gradient());
-  mask.each(dsum.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-    ops::run(pass.ops,
-             ops::DropoutBackward{
-                 .dy = dsum.slice(begin, count), .dropout = run, .dbranch = dbranch.slice(begin, count)});
-  });
+  dropout_backward(pass, mask, dsum, dbranch);
   return dbranch;
 }
 

@@ -93,13 +93,7 @@ void TransformerBlock::forward(Pass& pass, Saved& saved, TensorView out) {
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView branch = pass.ops.scratch.allocate(options_.precision.compute, out.shape);
   mlp_->forward(pass, saved, branch);
-  dropout(pass, ".mlp")
-      .each(out.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-        ops::run(pass.ops, ops::ResidualAdd{.x = middle.slice(begin, count),
-                                            .branch = branch.slice(begin, count),
-                                            .dropout = run,
-                                            .y = out.slice(begin, count)});
-      });
+  add_branch(pass, dropout(pass, ".mlp"), middle, branch, out);
   pass.show(options_.name, ".mlp.output", branch);
   pass.show(options_.name, ".output", out);
 }
@@ -122,12 +116,7 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   TensorView dbranch = dout;
   if (!same) {
     dbranch = saved.put_stash(pass, which, mlp_->output_gradient());
-    dropout(pass, ".mlp")
-        .each(dout.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
-          ops::run(pass.ops, ops::DropoutBackward{.dy = dout.slice(begin, count),
-                                                  .dropout = run,
-                                                  .dbranch = dbranch.slice(begin, count)});
-        });
+    dropout_backward(pass, dropout(pass, ".mlp"), dout, dbranch);
   }
   const TensorView dnormed = pass.ops.scratch.allocate(compute, dout.shape);
   pass.show_gradient(options_.name, ".output", dout);
