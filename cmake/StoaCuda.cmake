@@ -42,6 +42,7 @@ function(stoa_emulated_kernels target)
     list(APPEND sources ${wrapper})
   endforeach()
   target_sources(${target} PRIVATE ${sources})
+  set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # cuDNN's header-only C++ frontend (Apache-2.0 and MIT): the folder that holds cudnn_frontend.h. docs/dependencies.md

@@ -14,8 +14,6 @@
 namespace stoa::ckpt {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::string_view kFormat = "stoa-tensor-dump";
 constexpr int kVersion = 1;
 constexpr std::size_t kFileBytes = std::size_t{64} << 20;  // collected before a file is written
@@ -149,9 +147,11 @@ DumpWriter::DumpWriter(fs::path directory, DumpHeader header)
   const fs::path path = directory_ / index_name(header_.rank);
   index_.open(path, std::ios::trunc);
   require<IoError>(!error && index_.good(), "cannot write '{}'", path.string());
-  index_ << Json{{"format", kFormat},        {"version", kVersion},      {"rank", header_.rank},
-                 {"ranks", header_.ranks},   {"layout", header_.layout}, {"compute", header_.compute},
-                 {"writer", header_.writer}, {"layers", header_.layers}, {"length", header_.length}}
+  index_ << nlohmann::ordered_json{{"format", kFormat},        {"version", kVersion},
+                                   {"rank", header_.rank},     {"ranks", header_.ranks},
+                                   {"layout", header_.layout}, {"compute", header_.compute},
+                                   {"writer", header_.writer}, {"layers", header_.layers},
+                                   {"length", header_.length}}
                 .dump()
          << '\n';
 }
@@ -199,17 +199,17 @@ void DumpWriter::flush() {
   for (const auto& [record, bytes] : waiting_) writer.write_bytes(record.key, bytes);
   writer.commit();
   for (const auto& [r, bytes] : waiting_) {
-    Json line{{"step", r.step},
-              {"phase", name_of(r.phase)},
-              {"microbatch", r.microbatch},
-              {"layer", r.layer},
-              {"tensor", r.tensor},
-              {"dtype", name_of(r.type)},
-              {"global", r.global},
-              {"begin", r.begin},
-              {"shape", r.shape},
-              {"file", r.file},
-              {"key", r.key}};
+    nlohmann::ordered_json line{{"step", r.step},
+                                {"phase", name_of(r.phase)},
+                                {"microbatch", r.microbatch},
+                                {"layer", r.layer},
+                                {"tensor", r.tensor},
+                                {"dtype", name_of(r.type)},
+                                {"global", r.global},
+                                {"begin", r.begin},
+                                {"shape", r.shape},
+                                {"file", r.file},
+                                {"key", r.key}};
     if (r.scale != 1) line["scale"] = r.scale;
     index_ << line.dump() << '\n';
   }
@@ -220,7 +220,7 @@ void DumpWriter::flush() {
 
 void DumpWriter::end_step(const DumpStepEnd& end) {
   flush();
-  Json line{{"end_of_step", end.step}, {"tensors", written_}};
+  nlohmann::ordered_json line{{"end_of_step", end.step}, {"tensors", written_}};
   if (end.loss) line["loss"] = *end.loss;
   if (end.rate) line["rate"] = *end.rate;
   index_ << line.dump() << '\n' << std::flush;

@@ -29,9 +29,9 @@ struct BenchDeviceArguments {
   int repeats = 7;
 };
 
-class Bench {
+class DeviceBench {
  public:
-  Bench(const BenchDeviceArguments& arguments, run::Machine& machine)
+  DeviceBench(const BenchDeviceArguments& arguments, run::Machine& machine)
       : a_(arguments), machine_(machine), type_(dtype_from_name(arguments.dtype)) {}
 
   void run();
@@ -122,7 +122,7 @@ class Bench {
 };
 
 // A copy of 2 GiB of fp32 to fp32, read and write counted.
-void Bench::copy() {
+void DeviceBench::copy() {
   const std::int64_t n =
       machine_.device->kind() == DeviceKind::kHost ? std::int64_t{1} << 26 : std::int64_t{1} << 29;
   const ops::Cast op{random(DType::kF32, {n}), empty(DType::kF32, {n})};
@@ -131,7 +131,7 @@ void Bench::copy() {
   release();
 }
 
-void Bench::gemm() {
+void DeviceBench::gemm() {
   struct Product {
     std::int64_t m, n, k;
   };
@@ -157,7 +157,7 @@ void Bench::gemm() {
   }
 }
 
-void Bench::attention() {
+void DeviceBench::attention() {
   struct Case {
     std::int64_t b, h, g, s, d;
   };
@@ -196,7 +196,7 @@ void Bench::attention() {
   }
 }
 
-void Bench::streaming() {
+void DeviceBench::streaming() {
   const Shape stream{a_.tokens, a_.width}, inner{a_.tokens, 4 * a_.width}, width{a_.width};
   ops::NormForward norm;
   norm.x = random(type_, stream), norm.branch = random(type_, stream), norm.sum = empty(type_, stream);
@@ -248,7 +248,7 @@ void Bench::streaming() {
   release();
 }
 
-void Bench::loss_and_update() {
+void DeviceBench::loss_and_update() {
   const TensorView state = empty(DType::kF64, {static_cast<std::int64_t>(ops::StepSlot::kCount)});
   run::write_tensor(machine_, state, [](TensorView host) {
     for (const auto slot : {ops::StepSlot::kLossSeed, ops::StepSlot::kGradFactor, ops::StepSlot::kUpdates,
@@ -268,7 +268,7 @@ void Bench::loss_and_update() {
   release();
 }
 
-void Bench::run() {
+void DeviceBench::run() {
   show({{"machine", machine_.description}, {"dtype", std::string(name_of(type_))}});
   for (const std::string& what : a_.what) {
     if (what == "copy") copy();
@@ -319,7 +319,7 @@ void add_bench_device(CLI::App& bench, Context&) {
       ->check(CLI::Range(1, 1000));
   command->callback([arguments] {
     run::Machine machine = make_machine(arguments->machine);
-    Bench(*arguments, machine).run();
+    DeviceBench(*arguments, machine).run();
   });
 }
 

@@ -51,9 +51,10 @@ Times time_of(int repeats, Body&& body) {
   return {seconds.front(), seconds[seconds.size() / 2]};
 }
 
-class Bench {
+class GemmBench {
  public:
-  Bench(run::Machine& machine, DType type, int repeats) : machine_(machine), type_(type), repeats_(repeats) {}
+  GemmBench(run::Machine& machine, DType type, int repeats)
+      : machine_(machine), type_(type), repeats_(repeats) {}
 
   TensorView random(std::int64_t rows, std::int64_t columns) {
     TensorView t = empty(type_, rows, columns);
@@ -101,7 +102,7 @@ Json rate(const char* op, const Product& p, const Times& t) {
           {"median_tflops", flops / t.median}};
 }
 
-void print(const Json& result) {
+void print_rates(const Json& result) {
   const double peak = result["register_peak_tflops"];
   std::cout << fmt::format("{}, {}\n", result["machine"].get<std::string>(),
                            result["dtype"].get<std::string>());
@@ -132,7 +133,7 @@ void bench_gemm(const BenchGemmArguments& arguments, Context& context) {
   MachineOptions options = arguments.machine;
   options.instruction_set = ops::cpu::name_of(isa);
   run::Machine machine = make_machine(options);
-  Bench bench(machine, type, arguments.repeats);
+  GemmBench bench(machine, type, arguments.repeats);
   double best = 0;
   // Before and after: the higher one, on a machine that others use too.
   double peak = ops::cpu::register_tflops(isa, type, *machine.pool);
@@ -182,7 +183,7 @@ void bench_gemm(const BenchGemmArguments& arguments, Context& context) {
   if (arguments.json)
     std::cout << result.dump() << "\n";
   else
-    print(result);
+    print_rates(result);
 }
 
 }  // namespace

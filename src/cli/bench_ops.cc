@@ -35,9 +35,9 @@ struct Options {
   bool json = false;
 };
 
-class Bench {
+class OpsBench {
  public:
-  explicit Bench(const Options& options)
+  explicit OpsBench(const Options& options)
       : options_(options),
         type_(dtype_from_name(options.dtype)),
         pool_(options.threads),
@@ -126,7 +126,7 @@ class Bench {
   std::vector<Buffer> buffers_;
 };
 
-double Bench::matrix_peak() {
+double OpsBench::matrix_peak() {
   const std::int64_t n = 2048;
   const ops::LinearForward op{random(type_, {n, n}), random(type_, {n, n}), {}, make(type_, {n, n})};
   const double rate = 2.0 * n * n * n / seconds(op);
@@ -134,7 +134,7 @@ double Bench::matrix_peak() {
   return rate;
 }
 
-void Bench::attention() {
+void OpsBench::attention() {
   const double peak = matrix_peak();
   show({{"op", "matrix product"}, {"m", 2048}, {"n", 2048}, {"k", 2048}, {"tflops", rounded(peak * 1e-12)}});
   struct Case {
@@ -183,7 +183,7 @@ void Bench::attention() {
 }
 
 // The shapes of GPT-2 124M with 4 x 1024 tokens; residual stream in fp32.
-void Bench::streaming() {
+void OpsBench::streaming() {
   const std::int64_t tokens = 4096, width = 768, inner = 3072, vocabulary = 50257, rows = 512;
   const auto size = static_cast<double>(size_of(type_));
   const TensorView state = make(DType::kF64, {static_cast<std::int64_t>(ops::StepSlot::kCount)});
@@ -287,7 +287,7 @@ void add_bench_ops(CLI::App& bench, Context&) {
                       "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best)");
   command->add_flag("--json", options->json, "One JSON object per line");
   command->callback([options] {
-    Bench measure(*options);
+    OpsBench measure(*options);
     for (const std::string& what : options->what) {
       if (what == "attention")
         measure.attention();

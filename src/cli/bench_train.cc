@@ -32,7 +32,7 @@ struct BenchTrainArguments {
 // Steps of the schedules where the configuration says nothing: their end is out of sight.
 constexpr std::int64_t kHorizon = 1000000;
 
-struct Measured {
+struct MeasuredRun {
   std::vector<double> seconds;  // of the steps that count
   std::size_t planned = 0, touched = 0;
   std::int64_t peak = 0;
@@ -41,9 +41,9 @@ struct Measured {
 };
 
 // One rank; what it measured is told by the first.
-Measured measure(const BenchTrainArguments& arguments, const MachineOptions& options,
-                 const train::TrainingPlan& plan, train::Seat& seat, Console& console) {
-  Measured measured;
+MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptions& options,
+                        const train::TrainingPlan& plan, train::Seat& seat, Console& console) {
+  MeasuredRun measured;
   run::Machine machine = make_machine(options);
   run::Machine meta = make_meta_machine(machine);
   run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
@@ -105,9 +105,9 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
     options.ranks = launch.threads_on_host(train::ranks_of(config));
   });
   const train::TrainingPlan& plan = *planned;
-  std::optional<Measured> measured;
+  std::optional<MeasuredRun> measured;
   launch.run(plan.options.layout.grid, {}, [&](train::Seat& seat) {
-    Measured own = measure(arguments, options, plan, seat, console);
+    MeasuredRun own = measure_run(arguments, options, plan, seat, console);
     if (seat.first()) measured = std::move(own);
   });
   if (!measured) return;

@@ -15,6 +15,7 @@
 #include "ckpt/find_checkpoint.h"
 #include "ckpt/state_reader.h"
 #include "ckpt/tensor_directory.h"
+#include "cli/print.h"
 
 namespace stoa::cli {
 namespace {
@@ -29,12 +30,6 @@ struct Arguments {
   double max_shard_gigabytes = static_cast<double>(ckpt::kDefaultShardBytes) / 1e9;
   bool json = false;
 };
-
-void print(const std::string& text) {
-  require<IoError>(std::fwrite(text.data(), 1, text.size(), stdout) == text.size(),
-                   "cannot write to standard output");
-}
-void print(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
 
 FoundCheckpoint find(const std::string& model, ckpt::Verify verify, Context& context) {
   FoundCheckpoint found = ckpt::find_checkpoint(model, verify);

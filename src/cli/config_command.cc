@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "cli/print.h"
 #include "cli/schema.h"
 
 namespace stoa::cli {
@@ -37,13 +38,11 @@ nlohmann::ordered_json to_json(const config::Node& node) {
   return nullptr;
 }
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-
 void show(const ConfigArguments& arguments, bool json, Context& context) {
   const RunConfig run = load_run_config(arguments.config, arguments.all_overrides(), context.console);
   if (!json) return print(show_run_config(run));
   const auto tree = to_json(run_schema().schema().print(&run));
-  print(tree.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  print(tree);
 }
 
 void check(const ConfigArguments& arguments, bool json, Context& context) {
@@ -52,7 +51,7 @@ void check(const ConfigArguments& arguments, bool json, Context& context) {
   if (json) {
     const nlohmann::ordered_json answer{
         {"valid", true}, {"ignored", report.ignored}, {"notes", report.notes}};
-    return print(answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    return print(answer);
   }
   for (const auto& line : report.ignored) print("ignored: " + line + "\n");
   for (const auto& line : report.notes) print("note: " + line + "\n");

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "config/value.h"
+#include "plan/calibration.h"
 #include "plan/cluster.h"
 
 namespace stoa::cli {
@@ -26,5 +27,8 @@ E choice(const std::string& text, const char* option) {
 
 // The cluster of this name (configs/clusters) or file.
 plan::Cluster find_cluster(const std::string& name);
+
+// Of the file; without one, of what comes with the program. "none": no constants.
+plan::Calibration find_calibration(const std::string& file);
 
 }  // namespace stoa::cli

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/config_command.h"
+#include "cli/plan_arguments.h"
 #include "cli/schema.h"
 #include "plan/predict_text.h"
 #include "plan/rows.h"
@@ -22,11 +23,6 @@ struct PredictArguments {
   std::optional<std::int64_t> ranks;
   bool json = false;
 };
-
-plan::Calibration calibration_of(const std::string& file) {
-  if (file == "none") return {};
-  return plan::load_calibration(file.empty() ? default_calibration() : fs::path(file));
-}
 
 void write_timeline(const std::string& path, const plan::StepTimeline& timeline) {
   const std::string kind = fs::path(path).extension().string();
@@ -46,7 +42,8 @@ void predict_config(const PredictArguments& arguments, Context& context) {
   plan::Workload workload = workload_of(config);
   if (!arguments.precision.empty())
     workload.format = config::Codec<plan::Format>::parse(config::Node::text(arguments.precision));
-  const plan::Prediction prediction = plan::predict(workload, cluster, calibration_of(arguments.calibration));
+  const plan::Prediction prediction =
+      plan::predict(workload, cluster, find_calibration(arguments.calibration));
   if (!arguments.timeline.empty())
     write_timeline(arguments.timeline, plan::timeline_of(prediction, workload));
   std::cout << (arguments.json
@@ -63,7 +60,7 @@ void predict_rows(const PredictArguments& arguments) {
   plan::CsvTable table = plan::read_csv(arguments.rows);
   const auto clusters = plan::load_clusters(clusters_directory());
   const auto rows = plan::read_rows(table, clusters, plan::SoftwareProfiles::load(software_profiles()));
-  const plan::Calibration calibration = calibration_of(arguments.calibration);
+  const plan::Calibration calibration = find_calibration(arguments.calibration);
   std::vector<double> errors;
   int unpredicted = 0;
   for (const char* name : {"predicted_seconds", "predicted_memory_gb", "fits", "error_percent", "notes"})
@@ -113,7 +110,6 @@ fs::path planner_file(const char* name) {
 }  // namespace
 
 fs::path clusters_directory() { return planner_file("clusters"); }
-fs::path default_calibration() { return planner_file("planner/calibration.yaml"); }
 fs::path software_profiles() { return planner_file("planner/software_profiles.yaml"); }
 
 plan::Workload workload_of(const train::RunConfig& config) {

@@ -16,7 +16,6 @@ plan::Workload workload_of(const train::RunConfig& config);
 
 // Directories and files of the planner beside the presets. ConfigError where there are none.
 fs::path clusters_directory();
-fs::path default_calibration();
 fs::path software_profiles();
 
 }  // namespace stoa::cli

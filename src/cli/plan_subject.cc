@@ -24,14 +24,6 @@ plan::Format format_of(train::Precision precision) {
   fail<InternalError>("unknown precision");
 }
 
-plan::Calibration calibration_of(const std::string& file) {
-  if (file == "none") return {};
-  if (!file.empty()) return plan::load_calibration(file);
-  const fs::path shipped = presets_directory() / "planner" / "calibration.yaml";
-  std::error_code error;
-  return fs::exists(shipped, error) ? plan::load_calibration(shipped) : plan::Calibration{};
-}
-
 }  // namespace
 
 void PlanSubjectArguments::add_to(CLI::App& command) {
@@ -60,7 +52,7 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
   options.threads = config.trainer.num_threads.value_or(1);
   // Before the aggregate: GCC 12 destroys its members twice when a later initializer throws.
   plan::Cluster cluster = find_cluster(a.cluster);
-  plan::Calibration calibration = calibration_of(a.calibration);
+  plan::Calibration calibration = find_calibration(a.calibration);
   run::Machine machine = make_planning_machine(options);
   auto subject = std::make_unique<PlanSubject>(PlanSubject{std::move(config),
                                                            std::move(training),

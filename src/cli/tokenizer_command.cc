@@ -124,7 +124,7 @@ class Texts {
   bool open_ = false, json_ = false;
 };
 
-struct TrainArguments {
+struct TrainTokenizerArguments {
   std::vector<std::string> files, special;
   bool cased = false;
   std::string output, kind = "bpe", split = "gpt2", unit = "lines", json_key = "text";
@@ -135,10 +135,10 @@ struct TrainArguments {
   bool json = false;
 };
 
-void train_pieces(const TrainArguments& a, Context& context) {
-  require<ConfigError>(a.special.empty() && !a.cased,
-                       "--special and --cased do not count with --kind {}: its special tokens are <pad>, </s>, <unk>",
-                       a.kind);
+void train_pieces(const TrainTokenizerArguments& a, Context& context) {
+  require<ConfigError>(
+      a.special.empty() && !a.cased,
+      "--special and --cased do not count with --kind {}: its special tokens are <pad>, </s>, <unk>", a.kind);
   token::SentencePieceTraining options = a.pieces;
   options.kind = a.kind == "unigram" ? token::SentencePieceKind::kUnigram : token::SentencePieceKind::kBpe;
   options.vocab_size = a.options.vocab_size;
@@ -164,7 +164,7 @@ void train_pieces(const TrainArguments& a, Context& context) {
                       tokenizer.vocab_size(), a.sentinels, tokenizer.fingerprint()));
 }
 
-void train(const TrainArguments& a, Context& context) {
+void train_tokenizer(const TrainTokenizerArguments& a, Context& context) {
   if (a.kind == "unigram" || a.kind == "sentencepiece-bpe") return train_pieces(a, context);
   token::TrainOptions options = a.options;
   const bool wordpiece = a.kind == "wordpiece";
@@ -366,7 +366,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
       "tokenizer", "Train, use and inspect tokenizers: byte-level BPE, WordPiece, SentencePiece");
   tokenizer->require_subcommand(1);
 
-  auto t = std::make_shared<TrainArguments>();
+  auto t = std::make_shared<TrainTokenizerArguments>();
   CLI::App* c = tokenizer->add_subcommand("train", "Train a vocabulary on text files");
   c->footer("Example: stoa tokenizer train corpus.txt --vocab-size 8192 --output tok");
   c->add_option("FILES", t->files, "text files; .jsonl: one object per line")->required();
@@ -390,9 +390,10 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
       ->capture_default_str();
   c->add_flag("--byte-fallback", t->pieces.byte_fallback,
               "SentencePiece: what has no piece becomes bytes and not <unk>");
-  c->add_option("--kind", t->kind,
-                "byte-level BPE; WordPiece as BERT uses it; unigram or sentencepiece-bpe: a SentencePiece model, as "
-                "for T5")
+  c->add_option(
+       "--kind", t->kind,
+       "byte-level BPE; WordPiece as BERT uses it; unigram or sentencepiece-bpe: a SentencePiece model, as "
+       "for T5")
       ->check(CLI::IsMember({"bpe", "wordpiece", "unigram", "sentencepiece-bpe"}))
       ->capture_default_str();
   c->add_flag("--cased", t->cased, "WordPiece: keep capital letters and accents");
@@ -411,7 +412,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   c->add_option("--json-key", t->json_key, "the field of .jsonl that holds the text")->capture_default_str();
   c->add_option("--workers", t->workers, "threads")->check(CLI::PositiveNumber)->capture_default_str();
   c->add_flag("--json", t->json, "print a JSON summary");
-  c->callback([t, &context] { train(*t, context); });
+  c->callback([t, &context] { train_tokenizer(*t, context); });
 
   auto e = std::make_shared<CodeArguments>();
   c = tokenizer->add_subcommand("encode", "Text lines to token ids");

@@ -19,7 +19,7 @@
 namespace stoa::cli {
 namespace {
 
-struct TrainArguments {
+struct TrainCommandArguments {
   ConfigArguments config;
   MachineOptions machine;
   std::optional<std::int64_t> ranks;
@@ -34,7 +34,7 @@ struct TrainArguments {
 };
 
 // The command again, as a shell would take it.
-std::vector<std::string> command_of(const TrainArguments& arguments) {
+std::vector<std::string> command_of(const TrainCommandArguments& arguments) {
   std::vector<std::string> command{"stoa", "train", arguments.config.config};
   for (const auto& change : arguments.config.overrides) command.push_back(change);
   const auto option = [&](const char* name, const std::string& value) {
@@ -79,7 +79,7 @@ std::vector<std::int64_t> parse_steps(std::string_view text) {
   return steps;
 }
 
-void train(const TrainArguments& arguments, Context& context) {
+void train(const TrainCommandArguments& arguments, Context& context) {
   InterruptScope interrupt;
   train::Launch launch;
   Console quiet(Console::Level::kQuiet);
@@ -146,7 +146,7 @@ void train(const TrainArguments& arguments, Context& context) {
 }  // namespace
 
 void add_train_command(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<TrainArguments>();
+  auto arguments = std::make_shared<TrainCommandArguments>();
   CLI::App* command =
       app.add_subcommand("train",
                          "Train a model. Example: stoa train tiny model.data=data/shakespeare "

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "data/splits.h"
 
 namespace stoa::config {
 namespace {
@@ -95,36 +96,16 @@ std::span<const EnumName<TokenizerLibrary>> enum_names(TokenizerLibrary) {
 
 namespace {
 
-// Three shares; empty where the text is not one to three numbers of at least 0, not all 0.
-std::vector<double> parse_splits(std::string_view text) {
-  std::vector<double> shares;
-  double sum = 0;
-  while (true) {
-    const auto end = text.find_first_of(",/");
-    std::string_view part = text.substr(0, end);
-    while (part.starts_with(' ')) part.remove_prefix(1);
-    while (part.ends_with(' ')) part.remove_suffix(1);
-    const auto share = config::parse_real(part);
-    if (!share || *share < 0 || shares.size() == 3) return {};
-    shares.push_back(*share);
-    sum += *share;
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
+std::string splits_problem(const std::string& text) {
+  try {
+    parse_splits(text);
+    return {};
+  } catch (const ConfigError&) {
+    return "up to three numbers of at least 0, as in \"980,10,10\"";
   }
-  if (!(sum > 0)) return {};
-  shares.resize(3, 0.0);
-  for (auto& share : shares) share /= sum;
-  return shares;
 }
 
 }  // namespace
-
-std::vector<double> DataConfig::splits() const {
-  auto shares = parse_splits(splits_string);
-  require<ConfigError>(!shares.empty(), "splits_string '{}': expected up to three numbers, as in 980,10,10",
-                       splits_string);
-  return shares;
-}
 
 void declare(Section<DataConfig>& s) {
   using C = DataConfig;
@@ -134,11 +115,7 @@ void declare(Section<DataConfig>& s) {
           "Prepared data: PREFIX, [PREFIX, ...], [weight, PREFIX, ...], or {train: ..., validation: ..., "
           "test: ...}. Without .bin or .idx.");
   s.field("splits_string", &C::splits_string)
-      .check([](const std::string& text) {
-        return parse_splits(text).empty()
-                   ? std::string("up to three numbers of at least 0, as in \"980,10,10\"")
-                   : std::string();
-      })
+      .check(splits_problem)
       .help("Shares of documents for training, validation and test.");
   s.field("seq_length", &C::seq_length)
       .range(1, 1 << 24)

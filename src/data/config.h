@@ -35,9 +35,6 @@ struct DataConfig {
   double masked_lm_prob = 0.15;                  // share of tokens that are to be predicted
   double short_seq_prob = 0.1;                   // share of samples that are made shorter on purpose
   std::optional<std::string> index_mapping_dir;  // cache of sample and shuffle indices; null: beside the data
-
-  // Shares of train, validation and test: three numbers that add up to 1.
-  std::vector<double> splits() const;
 };
 
 enum class TokenizerLibrary { kHuggingface, kMegatron, kSentencepiece };

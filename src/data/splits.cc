@@ -16,7 +16,7 @@ SplitFractions parse_splits(std::string_view text) {
   std::vector<double> shares;
   std::string_view rest = text;
   for (bool more = true; more;) {
-    const auto comma = rest.find(',');
+    const auto comma = rest.find_first_of(",/");
     std::string_view item = rest.substr(0, comma);
     more = comma != std::string_view::npos;
     if (more) rest.remove_prefix(comma + 1);

@@ -191,8 +191,8 @@ bool BlockReader::next_cut(Block& block) {
   return true;
 }
 
-void each_document(const Block& block, JsonLines& json, const std::function<void(std::string_view)>& visit) {
-  if (block.input->form == TextForm::kJsonLines) return json.each(block, visit);
+void each_document(const Block& block, JsonLines& lines, const std::function<void(std::string_view)>& visit) {
+  if (block.input->form == TextForm::kJsonLines) return lines.each(block, visit);
   for (const auto& [begin, end] : block.documents) visit(block.text.view().substr(begin, end - begin));
 }
 

@@ -12,6 +12,7 @@
 #include "ckpt/tensor_directory.h"
 #include "eval/compare_metrics.h"
 #include "eval/compare_tensors.h"
+#include "eval/json_number.h"
 
 namespace stoa::eval {
 namespace {
@@ -70,11 +71,6 @@ bool compare_checkpoints(const ckpt::FoundCheckpoint& a, const ckpt::FoundCheckp
   std::stable_sort(out.different.begin(), out.different.end(),
                    [](const auto& x, const auto& y) { return x.relative > y.relative; });
   return same;
-}
-
-nlohmann::ordered_json number(double value) {
-  if (std::isfinite(value)) return value;
-  return fmt::format("{}", value);
 }
 
 }  // namespace
@@ -156,15 +152,17 @@ std::string to_json(const Comparison& c) {
                         {"different", d.different},
                         {"first_step", d.first_step ? Json(*d.first_step) : Json()},
                         {"worst_step", d.worst_step},
-                        {"a", number(d.a)},
-                        {"b", number(d.b)},
-                        {"relative", number(d.relative)}};
+                        {"a", json_number(d.a)},
+                        {"b", json_number(d.b)},
+                        {"relative", json_number(d.relative)}};
   Json different = Json::array();
   for (const auto& d : c.different) {
     Json entry{{"name", d.name}, {"elements", d.elements}, {"different", d.different}};
     if (d.problem.empty()) {
-      entry.update(
-          {{"index", d.index}, {"a", number(d.a)}, {"b", number(d.b)}, {"relative", number(d.relative)}});
+      entry.update({{"index", d.index},
+                    {"a", json_number(d.a)},
+                    {"b", json_number(d.b)},
+                    {"relative", json_number(d.relative)}});
     } else {
       entry["problem"] = d.problem;
     }

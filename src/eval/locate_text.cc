@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "eval/json_number.h"
 #include "eval/locate.h"
 
 namespace stoa::eval {
@@ -66,11 +67,6 @@ void list(std::string& out, const char* where, const std::vector<std::string>& n
                      names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
 }
 
-nlohmann::ordered_json number(double value) {
-  if (std::isfinite(value)) return value;
-  return fmt::format("{}", value);
-}
-
 nlohmann::ordered_json json_of(const std::optional<Location>& at) {
   if (!at) return nullptr;
   nlohmann::ordered_json out{{"step", at->step},
@@ -87,12 +83,12 @@ nlohmann::ordered_json json_of(const std::optional<Location>& at) {
   }
   out.update({{"elements", at->elements},
               {"beyond", at->beyond},
-              {"distance", number(at->distance)},
-              {"allowed", number(at->allowed.norm)},
-              {"share", number(at->share)},
+              {"distance", json_number(at->distance)},
+              {"allowed", json_number(at->allowed.norm)},
+              {"share", json_number(at->share)},
               {"index", at->index},
-              {"a", number(at->a)},
-              {"b", number(at->b)}});
+              {"a", json_number(at->a)},
+              {"b", json_number(at->b)}});
   return out;
 }
 

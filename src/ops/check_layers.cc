@@ -6,7 +6,7 @@ namespace stoa::ops {
 
 namespace {
 
-constexpr auto kRows = Layout::kStridedRows;
+constexpr auto kRowsApart = Layout::kStridedRows;
 
 void check_dropout(const Checker& c, const Dropout& dropout) {
   c.probability("dropout", static_cast<double>(dropout.p));
@@ -29,9 +29,9 @@ void check_norm_input(const Checker& c, const TensorView& x, const TensorView& g
   const std::int64_t d = gamma.shape[0];
   c.that(d > 0, "gamma is {}, expected at least one element", gamma.text());
   if (x.shape.rank() == 3) {
-    c.tensor("x", x, TypeSet::any_float(), "[T, G, D]", {-1, -1, d}, kRows);
+    c.tensor("x", x, TypeSet::any_float(), "[T, G, D]", {-1, -1, d}, kRowsApart);
   } else {
-    c.tensor("x", x, TypeSet::any_float(), "[T, D] or [T, G, D]", {-1, d}, kRows);
+    c.tensor("x", x, TypeSet::any_float(), "[T, D] or [T, G, D]", {-1, d}, kRowsApart);
   }
   c.tensor("gamma", gamma, accumulation_type(x.dtype), "[D]", {d});
 }
@@ -40,27 +40,27 @@ void check_norm_input(const Checker& c, const TensorView& x, const TensorView& g
 
 void check(const LinearForward& op) {
   const Checker c(op);
-  c.tensor("x", op.x, TypeSet::any_float(), "[T, K]", {-1, -1}, kRows);
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, K]", {-1, -1}, kRowsApart);
   const DType type = op.x.dtype, sum = accumulation_type(type);
   c.tensor("w", op.w, type, "[N, K]", {-1, op.x.shape[1]});
   c.optional("bias", op.bias, sum, "[N]", {op.w.shape[0]});
-  c.tensor("y", op.y, TypeSet(type) | sum, "[T, N]", {op.x.shape[0], op.w.shape[0]}, kRows);
+  c.tensor("y", op.y, TypeSet(type) | sum, "[T, N]", {op.x.shape[0], op.w.shape[0]}, kRowsApart);
   c.apart("x", op.x, "y", op.y);
 }
 
 void check(const LinearBackwardInput& op) {
   const Checker c(op);
-  c.tensor("dy", op.dy, TypeSet::any_float(), "[T, N]", {-1, -1}, kRows);
+  c.tensor("dy", op.dy, TypeSet::any_float(), "[T, N]", {-1, -1}, kRowsApart);
   c.tensor("w", op.w, op.dy.dtype, "[N, K]", {op.dy.shape[1], -1});
-  c.tensor("dx", op.dx, op.dy.dtype, "[T, K]", {op.dy.shape[0], op.w.shape[1]}, kRows);
+  c.tensor("dx", op.dx, op.dy.dtype, "[T, K]", {op.dy.shape[0], op.w.shape[1]}, kRowsApart);
   c.apart("dy", op.dy, "dx", op.dx);
 }
 
 void check(const LinearBackwardWeight& op) {
   const Checker c(op);
-  c.tensor("x", op.x, TypeSet::any_float(), "[T, K]", {-1, -1}, kRows);
+  c.tensor("x", op.x, TypeSet::any_float(), "[T, K]", {-1, -1}, kRowsApart);
   const DType sum = accumulation_type(op.x.dtype);
-  c.tensor("dy", op.dy, op.x.dtype, "[T, N]", {op.x.shape[0], -1}, kRows);
+  c.tensor("dy", op.dy, op.x.dtype, "[T, N]", {op.x.shape[0], -1}, kRowsApart);
   c.tensor("dw", op.dw, sum, "[N, K]", {op.dy.shape[1], op.x.shape[1]});
   c.optional("dbias", op.dbias, sum, "[N]", {op.dy.shape[1]});
 }
@@ -79,7 +79,7 @@ void check(const NormForward& op) {
   }
   if (c.optional("beta", op.beta, sum, "[D]", {d}))
     c.that(op.kind == NormKind::kLayerNorm, "beta is {}, expected none for RMSNorm", op.beta.text());
-  c.tensor("y", op.y, TypeSet::floats_like(type), "shape of x", op.x.shape, kRows);
+  c.tensor("y", op.y, TypeSet::floats_like(type), "shape of x", op.x.shape, kRowsApart);
   c.optional("stats", op.stats, sum, "[rows, 2]", {op.x.elements() / d, 2});
   c.that(op.epsilon > 0, "epsilon is {}, expected above 0", op.epsilon);
 }
@@ -90,9 +90,9 @@ void check(const NormBackward& op) {
   const DType type = op.x.dtype, sum = accumulation_type(type);
   const std::int64_t d = op.gamma.shape[0];
   c.tensor("stats", op.stats, sum, "[rows, 2]", {op.x.elements() / d, 2});
-  c.tensor("dy", op.dy, TypeSet::floats_like(type), "shape of x", op.x.shape, kRows);
-  c.optional("dresidual", op.dresidual, type, "shape of x", op.x.shape, kRows);
-  c.tensor("dx", op.dx, type, "shape of x", op.x.shape, kRows);
+  c.tensor("dy", op.dy, TypeSet::floats_like(type), "shape of x", op.x.shape, kRowsApart);
+  c.optional("dresidual", op.dresidual, type, "shape of x", op.x.shape, kRowsApart);
+  c.tensor("dx", op.dx, type, "shape of x", op.x.shape, kRowsApart);
   if (c.optional("dbranch", op.dbranch, op.dy.dtype, "[T, D]", {op.x.shape[0], d})) {
     c.that(op.x.shape.rank() == 2, "x is {}, expected [T, D] where there is a branch", op.x.text());
     check_dropout(c, op.dropout);
@@ -178,10 +178,10 @@ void check(const AddTo& op) {
 
 void check(const CopyRows& op) {
   const Checker c(op);
-  c.tensor("x", op.x, TypeSet::any_float(), "[N, D]", {-1, -1}, kRows);
+  c.tensor("x", op.x, TypeSet::any_float(), "[N, D]", {-1, -1}, kRowsApart);
   const bool indexed = c.optional("index", op.index, DType::kI32, "[M]", {-1});
   c.tensor("y", op.y, op.x.dtype, "[M, D]", {indexed ? op.index.shape[0] : op.x.shape[0], op.x.shape[1]},
-           kRows);
+           kRowsApart);
   c.apart("x", op.x, "y", op.y);
 }
 

@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace stoa::optim {
-namespace {
-
-TensorView elements(const TensorView& flat, FlatRange range) {
-  return TensorView(flat.byte_offset(range.begin), flat.dtype, {range.end - range.begin}, flat.device);
-}
-
-}  // namespace
 
 BucketReducer::BucketReducer(Arena& arena, const FlatLayout& layout, const DataParallel& parallel, DType type)
     : arena_(&arena), layout_(&layout), parallel_(parallel), scatter_(parallel.sharded(1)) {
@@ -41,13 +34,13 @@ void BucketReducer::start(int bucket, TensorView whole, ops::OpContext& ops) {
       finish(works_.front(), ops);
       works_.pop_front();
     }
-    work.staging = elements(arena_->view(staging_[next_staging_]), {0, whole.elements()});
+    work.staging = part_of(arena_->view(staging_[next_staging_]), {0, whole.elements()});
     next_staging_ = (next_staging_ + 1) % staging_.size();
     ops::run(ops, ops::Cast{.x = whole, .y = work.staging});
   }
   comm::Communicator& group = parallel_.parallel.along(b.copies);
   work.event =
-      scatter_ ? group.reduce_scatter(work.staging, elements(work.staging, reduced(bucket)), parallel_.stream)
+      scatter_ ? group.reduce_scatter(work.staging, part_of(work.staging, reduced(bucket)), parallel_.stream)
                : group.all_reduce(work.staging, comm::ReduceOp::kSum, parallel_.stream);
   works_.push_back(std::move(work));
   if (!parallel_.overlap) complete(bucket, ops);
@@ -65,7 +58,7 @@ void BucketReducer::finish(Work& work, ops::OpContext& ops) {
   work.event->wait();
   if (work.staging.data == work.whole.data) return;
   const FlatRange own = reduced(work.bucket);
-  ops::run(ops, ops::Cast{.x = elements(work.staging, own), .y = elements(work.whole, own)});
+  ops::run(ops, ops::Cast{.x = part_of(work.staging, own), .y = part_of(work.whole, own)});
 }
 
 }  // namespace stoa::optim

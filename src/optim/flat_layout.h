@@ -57,4 +57,9 @@ class FlatLayout {
   std::vector<Place> places_;  // by parameter
 };
 
+// These elements of a bucket, or of a buffer shaped like one.
+inline TensorView part_of(const TensorView& flat, FlatRange range) {
+  return TensorView(flat.byte_offset(range.begin), flat.dtype, {range.end - range.begin}, flat.device);
+}
+
 }  // namespace stoa::optim

@@ -7,13 +7,6 @@
 #include "nn/partial_gradients.h"
 
 namespace stoa::optim {
-namespace {
-
-TensorView elements(const TensorView& flat, FlatRange range) {
-  return TensorView(flat.byte_offset(range.begin), flat.dtype, {range.end - range.begin}, flat.device);
-}
-
-}  // namespace
 
 GradientStore::GradientStore(Arena& arena, const nn::ParamList& params, nn::Precision precision,
                              const ParameterStore& parameters)
@@ -82,7 +75,7 @@ TensorView GradientStore::accumulator(nn::GradId id) {
   if (further_[g]) return arena_->view(further_[g]);
   const int p = params_->grads()[g].index;
   const FlatMember& member = layout_->member(p);
-  return elements(whole(layout_->bucket_of(p)), {member.begin, member.begin + member.count})
+  return part_of(whole(layout_->bucket_of(p)), {member.begin, member.begin + member.count})
       .reshape(params_->specs()[static_cast<std::size_t>(p)].shard.local);
 }
 
@@ -134,7 +127,7 @@ void GradientStore::absorb(int bucket) {
   if (!progress.under_way) return;
   progress.under_way = false;
   reducer_.complete(bucket, *ops_);
-  const TensorView sum = elements(window_->view(bucket), reducer_.reduced(bucket)),
+  const TensorView sum = part_of(window_->view(bucket), reducer_.reduced(bucket)),
                    shard = arena_->view(buckets_[static_cast<std::size_t>(bucket)]);
   if (progress.shard_written)
     ops::run(*ops_, ops::AddTo{.x = sum, .y = shard});
@@ -156,7 +149,7 @@ void GradientStore::finish(ops::OpContext& ops) {
     const int p = params_->grads()[g].index;
     const FlatMember& member = layout_->member(p);
     const TensorView first =
-        elements(whole(layout_->bucket_of(p)), {member.begin, member.begin + member.count});
+        part_of(whole(layout_->bucket_of(p)), {member.begin, member.begin + member.count});
     ops::run(ops, ops::AddTo{.x = arena_->view(further_[g]).reshape(first.shape), .y = first});
   }
   const int buckets = static_cast<int>(buckets_.size());
@@ -193,15 +186,15 @@ void GradientStore::reduce_further(const FlatBucket& bucket, TensorView whole) {
     const nn::ParamSpec& spec = params_->specs()[static_cast<std::size_t>(member.parameter)];
     nn::sum_partial_gradient(
         *ops_, context, spec,
-        elements(whole, {member.begin, member.begin + member.count}).reshape(spec.shard.local));
+        part_of(whole, {member.begin, member.begin + member.count}).reshape(spec.shard.local));
   }
 }
 
 TensorView GradientStore::reduced(int bucket, FlatRange range) {
   const bool share = passes_window(layout_->bucket(bucket));
   const std::int64_t origin = share ? reducer_.reduced(bucket).begin : 0;
-  return elements(arena_->view(buckets_[static_cast<std::size_t>(bucket)]),
-                  {range.begin - origin, range.end - origin});
+  return part_of(arena_->view(buckets_[static_cast<std::size_t>(bucket)]),
+                 {range.begin - origin, range.end - origin});
 }
 
 TensorView GradientStore::gradient(nn::ParamId id) {

@@ -11,10 +11,6 @@ DType value_type(const FlatBucket& bucket, nn::Precision precision) {
   return bucket.matrices ? precision.compute : precision.vectors();
 }
 
-TensorView elements(const TensorView& flat, std::int64_t begin, std::int64_t count) {
-  return TensorView(flat.byte_offset(begin), flat.dtype, {count}, flat.device);
-}
-
 }  // namespace
 
 ParameterStore::ParameterStore(Arena& arena, const nn::ParamList& params, nn::Precision precision,
@@ -77,7 +73,7 @@ TensorView ParameterStore::get(nn::ParamId id) {
   }
   const FlatMember& member = layout_.member(id.index);
   const TensorView bucket = gathered ? window_->view(b) : arena_->view(values_[static_cast<std::size_t>(b)]);
-  return elements(bucket, member.begin, member.count)
+  return part_of(bucket, {member.begin, member.begin + member.count})
       .reshape((*specs_)[static_cast<std::size_t>(id.index)].shard.local);
 }
 
@@ -118,8 +114,8 @@ ShardSpec ParameterStore::written(nn::ParamId id) const {
 // The held part of a parameter in memory that begins at element `origin` of its bucket.
 TensorView ParameterStore::part(TensorView bucket, std::int64_t origin, nn::ParamId id) const {
   const FlatRange range = held_range(id);
-  const TensorView view =
-      elements(bucket, layout_.member(id.index).begin + range.begin - origin, range.end - range.begin);
+  const TensorView view = part_of(bucket, {layout_.member(id.index).begin + range.begin - origin,
+                                           layout_.member(id.index).begin + range.end - origin});
   return sharded() ? view : view.reshape((*specs_)[static_cast<std::size_t>(id.index)].shard.local);
 }
 
@@ -163,8 +159,8 @@ void ParameterStore::publish() {
     if (bucket.shards == 1) continue;
     const TensorView whole = arena_->view(values_[b]);
     const FlatRange own = own_range(static_cast<int>(b));
-    gathers_[b] = parallel_->parallel.along(bucket.copies)
-                      .all_gather(elements(whole, own.begin, own.end - own.begin), whole, parallel_->stream);
+    gathers_[b] =
+        parallel_->parallel.along(bucket.copies).all_gather(part_of(whole, own), whole, parallel_->stream);
   }
   if (!parallel_->overlap) settle();
 }

@@ -10,11 +10,10 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "plan/csv.h"
+#include "plan/real.h"
 
 namespace stoa::plan {
 namespace {
-
-double real(std::int64_t value) { return static_cast<double>(value); }
 
 std::string_view name_of_type(InferenceType type) {
   for (const auto& name : enum_names(type))

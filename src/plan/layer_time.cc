@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/real.h"
+
 namespace stoa::plan {
 namespace {
 
@@ -15,8 +17,6 @@ double overlapped(double device, double host) {
 double visible(double comm, double work, double exposed) {
   return exposed * comm + std::max(0.0, (1 - exposed) * comm - work);
 }
-
-double real(std::int64_t value) { return static_cast<double>(value); }
 
 }  // namespace
 

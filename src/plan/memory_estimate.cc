@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "plan/pipeline_time.h"
+#include "plan/real.h"
 
 namespace stoa::plan {
 namespace {
-
-double real(std::int64_t value) { return static_cast<double>(value); }
 
 double tokens(const Workload& w) { return real(w.micro_batch * w.model.sequence) / real(w.cp); }
 

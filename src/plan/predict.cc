@@ -6,11 +6,10 @@
 #include "base/error.h"
 #include "plan/layer_time.h"
 #include "plan/pipeline_time.h"
+#include "plan/real.h"
 
 namespace stoa::plan {
 namespace {
-
-double real(std::int64_t value) { return static_cast<double>(value); }
 
 // Parameters of a pipeline rank, split as memory_estimate splits them.
 struct Parameters {

@@ -78,7 +78,7 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
 }
 
 // Of the whole model, where a rank holds but some of its layers or experts.
-std::vector<optim::CanonicalTensor> canonical_tensors(const TrainingOptions& o) {
+std::vector<optim::CanonicalTensor> tensors_of_whole_model(const TrainingOptions& o) {
   std::vector<optim::CanonicalTensor> tensors;
   if (o.layout.grid.degree(parallel::Axis::kPipeline) == 1 && o.layout.expert_place(0).size == 1)
     return tensors;
@@ -119,7 +119,7 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
       arena_, params_, options_.precision, data_parallel(options_, parallel_, *machine.stream, holdings_));
   gradients_ = std::make_unique<optim::GradientStore>(arena_, params_, options_.precision, *parameters_);
   optimizer_ = std::make_unique<optim::Optimizer>(arena_, *parameters_, *gradients_, options_.optim,
-                                                  options_.precision, canonical_tensors(options_));
+                                                  options_.precision, tensors_of_whole_model(options_));
   std::vector<ChunkConstants> constants;
   for (const auto& chunk : chunks_) constants.emplace_back(arena_, *chunk);
   for (std::size_t c = 0, own = 0; c < static_cast<std::size_t>(placement_.chunks()); ++c)

@@ -45,6 +45,8 @@ std::string to_text(const Action& action) {
 
 bool is_compute(ActionKind kind) { return kind <= ActionKind::kBackwardWeight; }
 
+bool is_backward(ActionKind kind) { return is_compute(kind) && kind != ActionKind::kForward; }
+
 bool is_transfer(ActionKind kind) {
   return kind >= ActionKind::kSendActivation && kind <= ActionKind::kReceiveGradient;
 }

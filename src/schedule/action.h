@@ -56,6 +56,7 @@ struct Schedule {
 };
 
 bool is_compute(ActionKind kind);
+bool is_backward(ActionKind kind);  // whole, or one of its halves
 bool is_transfer(ActionKind kind);
 // Rank at the other end of a transfer. A send names the chunk that made the tensor, a receive the chunk that
 // needs it.

@@ -87,14 +87,14 @@ void want_chunks(const ScheduleRequest& r, int chunks) {
 }
 
 using Generator = Schedule (*)(const ScheduleRequest&);
-struct Entry {
+struct NamedGenerator {
   std::string_view name;
   int chunks;  // per rank where the schedule fixes it, else 0
   Generator generate;
   bool v_shaped = false;
 };
 
-constexpr std::array<Entry, 11> kGenerators{{
+constexpr std::array<NamedGenerator, 11> kGenerators{{
     {"gpipe", 1, [](const ScheduleRequest& r) { return gpipe(r.stages, r.microbatches); }},
     {"1f1b", 1, [](const ScheduleRequest& r) { return one_forward_one_backward(r.stages, r.microbatches); }},
     {"interleaved", 0,
@@ -116,17 +116,17 @@ constexpr std::array<Entry, 11> kGenerators{{
 
 std::vector<std::string> schedule_names() {
   std::vector<std::string> names;
-  for (const Entry& entry : kGenerators) names.emplace_back(entry.name);
+  for (const NamedGenerator& entry : kGenerators) names.emplace_back(entry.name);
   return names;
 }
 
 namespace {
 
 // The generator of a request, whose number of chunks is settled.
-const Entry& entry_of(ScheduleRequest& request) {
+const NamedGenerator& entry_of(ScheduleRequest& request) {
   const auto names = schedule_names();
   const auto entry = std::find_if(kGenerators.begin(), kGenerators.end(),
-                                  [&](const Entry& e) { return e.name == request.name; });
+                                  [&](const NamedGenerator& e) { return e.name == request.name; });
   require<ConfigError>(entry != kGenerators.end(), "'{}' is no schedule{}: expected one of {}", request.name,
                        did_you_mean(request.name, names), fmt::join(names, ", "));
   if (request.chunks == 0) request.chunks = entry->chunks ? entry->chunks : 2;
@@ -137,7 +137,7 @@ const Entry& entry_of(ScheduleRequest& request) {
 }  // namespace
 
 Placement placement_of(ScheduleRequest request) {
-  const Entry& entry = entry_of(request);
+  const NamedGenerator& entry = entry_of(request);
   return entry.v_shaped ? Placement::v_shaped(request.stages)
                         : Placement::interleaved(request.stages, request.chunks);
 }
@@ -153,7 +153,7 @@ Schedule forward_only(const Placement& placement, int microbatches) {
 }
 
 Schedule generate(ScheduleRequest request) {
-  const Entry* entry = &entry_of(request);
+  const NamedGenerator* entry = &entry_of(request);
   require<ConfigError>(entry->chunks == 0 || request.group == 0,
                        "schedule '{}' has no microbatch groups: leave out --group", request.name);
   require<ConfigError>(

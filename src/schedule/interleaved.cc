@@ -16,13 +16,13 @@ Schedule empty_interleaved(std::string name, int stages, int chunks, int microba
           std::vector<std::vector<Action>>(stages)};
 }
 
-struct Entry {
+struct Turn {
   int local_chunk, microbatch;
 };
 
 // Order of forwards on a rank: group by group, in a group chunk by chunk.
-std::vector<Entry> forward_table(int chunks, int microbatches, int group) {
-  std::vector<Entry> table;
+std::vector<Turn> forward_table(int chunks, int microbatches, int group) {
+  std::vector<Turn> table;
   for (int first = 0; first < microbatches; first += group)
     for (int c = 0; c < chunks; ++c)
       for (int m = first; m < std::min(first + group, microbatches); ++m) table.push_back({c, m});

@@ -16,8 +16,6 @@ struct Element {
   auto key() const { return std::tuple(time, is_compute, order); }
 };
 
-bool is_backward(ActionKind kind) { return is_compute(kind) && kind != ActionKind::kForward; }
-
 std::vector<Element> linear_order(const Schedule& schedule, const Durations& durations) {
   const auto& rank_of = schedule.placement.rank_of_chunk;
   std::vector<Element> order;

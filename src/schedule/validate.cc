@@ -10,8 +10,6 @@
 namespace stoa::schedule {
 namespace {
 
-bool is_backward(ActionKind kind) { return is_compute(kind) && kind != ActionKind::kForward; }
-
 // What has been done: (kind, chunk, microbatch), with a whole backward counted as both halves.
 class Done {
  public:

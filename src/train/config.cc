@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "train/layout_config.h"
 
 namespace stoa::config {
 
@@ -72,7 +73,6 @@ std::span<const EnumName<Precision>> enum_names(Precision) {
 namespace {
 
 constexpr double kMaxCount = 9007199254740992.0;  // 2^53
-constexpr double kMaxRanks = 1 << 20;
 
 void declare_checkpoint(Section<CheckpointConfig>& s) {
   using C = CheckpointConfig;

@@ -30,8 +30,6 @@ std::span<const EnumName<GradReduceType>> enum_names(GradReduceType) {
 
 namespace {
 
-constexpr double kMaxRanks = 1 << 20;
-
 std::string known_schedule(const std::optional<std::string>& name) {
   const auto names = schedule::schedule_names();
   if (!name || std::find(names.begin(), names.end(), *name) != names.end()) return "";

@@ -11,6 +11,8 @@
 
 namespace stoa::train {
 
+inline constexpr double kMaxRanks = 1 << 20;  // of any axis, and of a node
+
 // How attention sees keys of other ranks of its sequence (parallel::ContextKind), by Megatron's names.
 enum class ContextCommunication { kP2p, kAllGather, kA2a, kA2aP2p };
 std::span<const config::EnumName<ContextCommunication>> enum_names(ContextCommunication);

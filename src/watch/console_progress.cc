@@ -2,19 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 #include <numeric>
+
+#include "watch/steady_seconds.h"
 
 namespace stoa::watch {
 namespace {
 
 constexpr std::size_t kRecentSteps = 200;  // the rate is taken over at most so many steps
 constexpr std::size_t kSampleWidth = 100;  // columns of a sample's lines
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double total_bytes(const MemoryTable& table) {
   return static_cast<double>(std::accumulate(table.begin(), table.end(), std::size_t{0}));

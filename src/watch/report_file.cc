@@ -2,18 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "watch/report_page.h"
+#include "watch/steady_seconds.h"
 
 namespace stoa::watch {
 namespace {
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string text_or_nothing(const fs::path& path) {
   std::error_code unreadable;

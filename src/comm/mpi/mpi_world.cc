@@ -21,9 +21,9 @@ namespace {
 constexpr int kNoticeTag = 0;
 constexpr std::size_t kNoticeBytes = 4096;
 constexpr int kFirstTag = 1;
-constexpr int kKinds = 2;     // collectives, transfers
-constexpr int kGroups = 32;   // of one rank
-constexpr int kSpins = 4000;  // looks before a waiting rank gives its core away, when every rank has one
+constexpr int kKinds = 2;      // collectives, transfers
+constexpr int kGroups = 32;    // of one rank
+constexpr int kProbes = 4000;  // looks before a waiting rank gives its core away, when every rank has one
 constexpr auto kPatience = std::chrono::milliseconds(20);  // of giving away before it sleeps in between
 constexpr auto kGrace = std::chrono::seconds(5);
 
@@ -50,7 +50,7 @@ MpiWorld::MpiWorld(std::unique_ptr<MpiLink> link, std::chrono::milliseconds time
   require<ConfigError>(link_->size() > 1 || launched <= 1,
                        "the launcher started {} processes, but MPI sees one: under Slurm use srun --mpi=pmix",
                        launched);
-  if (ranks_on_this_host() <= static_cast<int>(std::thread::hardware_concurrency())) spins_ = kSpins;
+  if (ranks_on_this_host() <= static_cast<int>(std::thread::hardware_concurrency())) spins_ = kProbes;
   hosts_.resize(static_cast<std::size_t>(size()));
   listen();
   exchange_hosts();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/check/extent.h"
+
 namespace stoa::ops {
 
 namespace {
@@ -10,13 +12,6 @@ constexpr std::size_t kGuard = 256;  // also the alignment
 constexpr std::byte kPattern{0xa5};
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kGuard - 1) / kGuard * kGuard; }
-
-std::uintptr_t begin_of(const TensorView& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data); }
-std::size_t extent(const TensorView& tensor) {
-  if (!tensor || tensor.elements() == 0) return 0;
-  return static_cast<std::size_t>((tensor.rows() - 1) * tensor.stride0 + tensor.shape.inner()) *
-         size_of(tensor.dtype);
-}
 
 }  // namespace
 

@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/check/extent.h"
+
 namespace stoa::ops {
 
 namespace {
 
 constexpr std::uintptr_t kAlignment = 128;
-
-std::uintptr_t begin_of(const TensorView& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data); }
-
-// Strided rows reach over the gaps between them.
-std::size_t extent(const TensorView& tensor) {
-  if (tensor.elements() == 0) return 0;
-  return static_cast<std::size_t>((tensor.rows() - 1) * tensor.stride0 + tensor.shape.inner()) *
-         size_of(tensor.dtype);
-}
 
 }  // namespace
 

@@ -26,7 +26,7 @@ Curve curve_of(ActivationKind kind) {
 }
 
 template <class Op>
-ActivationArgs common_args(const Op& op) {
+ActivationArgs activation_args(const Op& op) {
   ActivationArgs args;
   args.curve = curve_of(op.kind);
   args.gated = op.gated;
@@ -45,7 +45,7 @@ bool one_type(const Op& op, const TensorView& other) {
 
 void CpuBackend::execute(const ActivationForward& op, Resources resources) {
   if (!one_type(op, op.y)) return ReferenceBackend::execute(op, resources);
-  ActivationArgs args = common_args(op);
+  ActivationArgs args = activation_args(op);
   args.y = rows_of(op.y);
   const ActivationKernels& kernels = STOA_KERNELS(isa_, activation_kernels);
   run_pieces(pool_, row_count(op.x), rows_per_task(args.width),
@@ -54,7 +54,7 @@ void CpuBackend::execute(const ActivationForward& op, Resources resources) {
 
 void CpuBackend::execute(const ActivationBackward& op, Resources resources) {
   if (!one_type(op, op.dy) || !one_type(op, op.dx)) return ReferenceBackend::execute(op, resources);
-  ActivationArgs args = common_args(op);
+  ActivationArgs args = activation_args(op);
   args.dy = rows_of(op.dy);
   args.dx = rows_of(op.dx);
   const ActivationKernels& kernels = STOA_KERNELS(isa_, activation_kernels);

@@ -32,7 +32,7 @@ Rows head_rows(const TensorView& tensor) {
 }
 
 template <class Op>
-AttentionArgs common_args(const Op& op) {
+AttentionArgs attention_args(const Op& op) {
   AttentionArgs args;
   args.q = head_rows(op.q);
   args.k = head_rows(op.k);
@@ -160,7 +160,7 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
   if (for_reference(op)) return ReferenceBackend::execute(op, resources);
   check_segments(op);
   const AttentionForwardKernels& kernels = forward_kernels(isa_);
-  const AttentionArgs args = common_args(op);
+  const AttentionArgs args = attention_args(op);
   const std::size_t share = forward_share(op, kernels);
   zero_other_queries(op, op.o);
   if (op.lse) {
@@ -214,7 +214,7 @@ void CpuBackend::execute(const AttentionBackward& op, Resources resources) {
   check_segments(op);
   if (!keys_apart(op)) return ReferenceBackend::execute(op, resources);
   const AttentionBackwardKernels& kernels = backward_kernels(isa_);
-  AttentionArgs args = common_args(op);
+  AttentionArgs args = attention_args(op);
   args.dout = head_rows(op.dout);
   args.dq = head_rows(op.dq);
   args.dk = head_rows(op.dk);

@@ -10,7 +10,7 @@
 namespace stoa::ops::cpu {
 namespace {
 
-constexpr std::int64_t kPiece = 16384;  // elements: five streams of 64 KiB
+constexpr std::int64_t kUpdatePiece = 16384;  // elements: five streams of 64 KiB
 
 double slot(const TensorView& state, StepSlot which) { return state.as<double>()[static_cast<int>(which)]; }
 
@@ -68,7 +68,7 @@ void CpuBackend::execute(const AdamUpdate& op, Resources resources) {
   args.keep = op.decoupled ? static_cast<float>(1 - rate * decay) : 1.0f;
   args.decay = op.decoupled ? 0.0f : static_cast<float>(decay);
   const OptimizerKernels& kernels = STOA_KERNELS(isa_, optimizer_kernels);
-  run_pieces(pool_, op.master.elements(), kPiece,
+  run_pieces(pool_, op.master.elements(), kUpdatePiece,
              [&](std::int64_t begin, std::int64_t end) { kernels.adam(args, begin, end); });
 }
 
@@ -86,25 +86,25 @@ void CpuBackend::execute(const SgdUpdate& op, Resources resources) {
   args.rate = static_cast<float>(slot(op.state, StepSlot::kLearningRate) * op.rate_factor);
   args.decay = static_cast<float>(slot(op.state, StepSlot::kWeightDecay) * op.decay_factor);
   const OptimizerKernels& kernels = STOA_KERNELS(isa_, optimizer_kernels);
-  run_pieces(pool_, op.master.elements(), kPiece,
+  run_pieces(pool_, op.master.elements(), kUpdatePiece,
              [&](std::int64_t begin, std::int64_t end) { kernels.sgd(args, begin, end); });
 }
 
 // Between the products of Newton-Schulz steps, which take many times as long: the reference's, shared out.
 void CpuBackend::execute(const MuonMomentum& op, Resources resources) {
-  run_pieces(pool_, op.gradient.elements(), kPiece, [&](std::int64_t begin, std::int64_t end) {
+  run_pieces(pool_, op.gradient.elements(), kUpdatePiece, [&](std::int64_t begin, std::int64_t end) {
     ReferenceBackend::execute(piece_of(op, begin, end), resources);
   });
 }
 
 void CpuBackend::execute(const Combine& op, Resources resources) {
-  run_pieces(pool_, op.x.elements(), kPiece, [&](std::int64_t begin, std::int64_t end) {
+  run_pieces(pool_, op.x.elements(), kUpdatePiece, [&](std::int64_t begin, std::int64_t end) {
     ReferenceBackend::execute(piece_of(op, begin, end), resources);
   });
 }
 
 void CpuBackend::execute(const MuonUpdate& op, Resources resources) {
-  run_pieces(pool_, op.master.elements(), kPiece, [&](std::int64_t begin, std::int64_t end) {
+  run_pieces(pool_, op.master.elements(), kUpdatePiece, [&](std::int64_t begin, std::int64_t end) {
     ReferenceBackend::execute(piece_of(op, begin, end), resources);
   });
 }

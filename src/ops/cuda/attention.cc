@@ -4,13 +4,10 @@
 #include "ops/cuda/kernels/lse.h"
 #include "ops/cuda/kernels/rotary.h"
 #include "ops/cuda/operands.h"
+#include "ops/cuda/workspace_alignment.h"
 
 namespace stoa::ops::cuda {
 namespace {
-
-constexpr std::size_t kAlignment = 256;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 HeadRows head_rows(const TensorView& tensor) { return {tensor.data, tensor.stride0}; }
 
@@ -94,8 +91,8 @@ std::size_t lse_bytes(const DenseAttention& p) {
 }
 
 float* aligned_start(void* workspace) {
-  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + kAlignment - 1) /
-                                  kAlignment * kAlignment);
+  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + kWorkspaceAlignment - 1) /
+                                  kWorkspaceAlignment * kWorkspaceAlignment);
 }
 
 }  // namespace
@@ -114,15 +111,15 @@ DenseAttention dense_of(const AttentionBackward& op) {
 std::size_t CudaBackend::workspace_bytes(const AttentionForward& op) const {
   const DenseAttention problem = dense_of(op);
   if (!attention_ || problem.batch == 0 || !attention_->takes(problem)) return 0;
-  return aligned(attention_->workspace_bytes(problem)) + aligned(lse_bytes(problem)) + kAlignment;
+  return aligned(attention_->workspace_bytes(problem)) + aligned(lse_bytes(problem)) + kWorkspaceAlignment;
 }
 
 std::size_t CudaBackend::workspace_bytes(const AttentionBackward& op) const {
   const std::size_t own = static_cast<std::size_t>(op.q.shape[0] * op.q.shape[1]) * sizeof(float);
   const DenseAttention problem = dense_of(op);
   if (!attention_ || problem.batch == 0 || !attention_->takes(problem)) return own;
-  return std::max(own,
-                  aligned(attention_->workspace_bytes(problem)) + aligned(lse_bytes(problem)) + kAlignment);
+  return std::max(
+      own, aligned(attention_->workspace_bytes(problem)) + aligned(lse_bytes(problem)) + kWorkspaceAlignment);
 }
 
 void CudaBackend::execute(const AttentionForward& op, Resources resources) {

@@ -2,19 +2,17 @@
 #include "ops/cuda/kernels/elementwise.h"
 #include "ops/cuda/kernels/norm.h"
 #include "ops/cuda/operands.h"
+#include "ops/cuda/workspace_alignment.h"
 
 namespace stoa::ops::cuda {
 namespace {
-
-constexpr std::size_t kAlignment = 256;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // A workspace of several parts: what the scratch stack gives is aligned to less than libraries want.
 class Parts {
  public:
   explicit Parts(void* workspace)
-      : at_((reinterpret_cast<std::uintptr_t>(workspace) + kAlignment - 1) / kAlignment * kAlignment) {}
+      : at_((reinterpret_cast<std::uintptr_t>(workspace) + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
+            kWorkspaceAlignment) {}
   void* take(std::size_t bytes) {
     void* out = reinterpret_cast<void*>(at_);
     at_ += aligned(bytes);
@@ -75,13 +73,13 @@ Matmul matmul_of(const LinearBackwardWeight& op) {
 }
 
 std::size_t CudaBackend::workspace_bytes(const LinearForward& op) const {
-  return aligned(matmul_->workspace_bytes()) + aligned(bias_bytes(op)) + kAlignment;
+  return aligned(matmul_->workspace_bytes()) + aligned(bias_bytes(op)) + kWorkspaceAlignment;
 }
 std::size_t CudaBackend::workspace_bytes(const LinearBackwardInput&) const {
-  return aligned(matmul_->workspace_bytes()) + kAlignment;
+  return aligned(matmul_->workspace_bytes()) + kWorkspaceAlignment;
 }
 std::size_t CudaBackend::workspace_bytes(const LinearBackwardWeight& op) const {
-  return aligned(matmul_->workspace_bytes()) + aligned(column_bytes(op)) + kAlignment;
+  return aligned(matmul_->workspace_bytes()) + aligned(column_bytes(op)) + kWorkspaceAlignment;
 }
 
 void CudaBackend::execute(const LinearForward& op, Resources resources) {
