@@ -84,9 +84,15 @@ void GlobalNorm::add_part(const Part& part, std::int64_t tensor_begin) {
     if (run >= 0) parts_.push_back(slice(run, end));
     run = -1;
   };
+  // Blocks lie in the order of memory, so that those that reach into this rank's share follow each other.
+  const std::int64_t count = part.range.end - part.range.begin;
+  const std::int64_t mine = self * share - part.range.begin;
+  if (mine >= count) return;
   const std::int64_t blocks = probe.blocks();
-  for (std::int64_t b = 0; b < blocks; ++b) {
+  const std::int64_t first = mine <= 0 ? 0 : part.cut.canonical(mine) / kBlock - probe.first_block();
+  for (std::int64_t b = first; b < blocks; ++b) {
     const std::int64_t begin = probe.begin(b), end = probe.begin(b + 1);
+    if (begin >= mine + share) return close(begin);
     if (begin == end) continue;
     const std::int64_t from = part.range.begin + begin, to = part.range.begin + end;
     const int owner = static_cast<int>(from / share), last = static_cast<int>((to - 1) / share);
@@ -107,7 +113,7 @@ void GlobalNorm::add_part(const Part& part, std::int64_t tensor_begin) {
       close(begin);
     }
   }
-  close(part.range.end - part.range.begin);
+  close(count);
 }
 
 void GlobalNorm::sum(ops::OpContext& ops, const Part& part, TensorView x) {

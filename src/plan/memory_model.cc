@@ -29,6 +29,8 @@ std::int64_t fewest_microbatches(const run::Layout& layout, std::int64_t microba
   const bool free =
       layout.schedule == "1f1b" || layout.schedule == "gpipe" || layout.schedule.starts_with("zb-h");
   if (free || layout.pipeline_ranks() == 1) return std::min<std::int64_t>(microbatches, 2);
+  if (layout.schedule.starts_with("interleaved"))
+    return std::min<std::int64_t>(microbatches, std::max(layout.pipeline_ranks(), layout.microbatch_group));
   return std::min<std::int64_t>(microbatches, 2 * std::max(layout.pipeline_ranks(), layout.microbatch_group));
 }
 

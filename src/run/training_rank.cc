@@ -47,6 +47,19 @@ std::int64_t evaluation_round(const Layout& layout) {
   return layout.pipeline_ranks() == 1 ? 1 : 4 * layout.pipeline_ranks();
 }
 
+// A full round holds no less than a shorter one (schedule/holdings_test.cc).
+std::optional<schedule::Schedule> evaluation_of(const TrainingOptions& o) {
+  if (!o.evaluation) return std::nullopt;
+  return evaluation_schedule(o.layout, evaluation_round(o.layout));
+}
+
+schedule::Holdings held(const schedule::Schedule& step, const std::optional<schedule::Schedule>& evaluation,
+                        int stage) {
+  schedule::Holdings most = schedule::holdings_of(step, stage);
+  if (evaluation) most.enlarge(schedule::holdings_of(*evaluation, stage));
+  return most;
+}
+
 // What a dry run walks: once through every kind of action.
 std::vector<schedule::Action> of_first_microbatch(const std::vector<schedule::Action>& actions) {
   std::vector<schedule::Action> out;
@@ -167,7 +180,10 @@ void TrainingRank::make_chunks() {
       options_.layout.grid.degree(parallel::Axis::kContext));
   parallel::check_context(options_.layout.context_place(parallel_.rank()), options_.length, heads.heads.count,
                           heads.groups.count);
-  holdings_ = most_held(options_)[static_cast<std::size_t>(stage())];
+  schedule::Schedule step = step_schedule(options_.layout, options_.microbatches);
+  holdings_ = held(step, evaluation_of(options_), stage());
+  step_actions_ = std::move(step.ranks[static_cast<std::size_t>(stage())]);
+  step_microbatches_ = options_.microbatches;
   nn::ParamId embedding;
   for (const PlacedChunk& place : placed) {
     placement_.rank_of_chunk.push_back(place.rank);
@@ -191,15 +207,11 @@ void TrainingRank::make_chunks() {
 }
 
 std::vector<schedule::Holdings> most_held(const TrainingOptions& options) {
-  const int stages = options.layout.pipeline_ranks();
   const schedule::Schedule step = step_schedule(options.layout, options.microbatches);
+  const auto evaluation = evaluation_of(options);
   std::vector<schedule::Holdings> most;
-  for (int stage = 0; stage < stages; ++stage) most.push_back(schedule::holdings_of(step, stage));
-  if (!options.evaluation) return most;
-  // A full round holds no less than a shorter one (schedule/holdings_test.cc).
-  const schedule::Schedule round = evaluation_schedule(options.layout, evaluation_round(options.layout));
-  for (int stage = 0; stage < stages; ++stage)
-    most[static_cast<std::size_t>(stage)].enlarge(schedule::holdings_of(round, stage));
+  for (int stage = 0; stage < options.layout.pipeline_ranks(); ++stage)
+    most.push_back(held(step, evaluation, stage));
   return most;
 }
 

@@ -22,8 +22,8 @@ std::vector<Element> linear_order(const Schedule& schedule, const Durations& dur
   for (const auto& rank : simulate(schedule, durations).ranks)
     for (const TimedAction& t : rank) {
       const Action& a = t.action;
-      require<InternalError>(t.end > t.start || a.kind == ActionKind::kBackwardWeight, "{} takes no time",
-                             to_text(a));
+      if (t.end <= t.start && a.kind != ActionKind::kBackwardWeight)
+        fail<InternalError>("{} takes no time", to_text(a));
       order.push_back({t.start, true, t.order, a});
       if (a.kind == ActionKind::kForward && a.chunk + 1 < schedule.placement.chunks() &&
           rank_of[a.chunk] != rank_of[a.chunk + 1])

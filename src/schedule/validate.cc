@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 
@@ -13,14 +12,18 @@ namespace {
 // What has been done: (kind, chunk, microbatch), with a whole backward counted as both halves.
 class Done {
  public:
-  bool has(ActionKind kind, int chunk, int microbatch) const {
-    return done_.contains(key(kind, chunk, microbatch));
-  }
+  explicit Done(const Schedule& schedule)
+      : chunks_(schedule.placement.chunks()),
+        microbatches_(schedule.microbatches),
+        done_(static_cast<std::size_t>(kKinds) * chunks_ * microbatches_, false) {}
+
+  bool has(ActionKind kind, int chunk, int microbatch) const { return done_[at(kind, chunk, microbatch)]; }
   void add(const Action& a, const Schedule& schedule) {
     const auto insert = [&](ActionKind kind) {
-      require<ConfigError>(done_.insert(key(kind, a.chunk, a.microbatch)).second,
-                           "schedule '{}' does {}{}.{} twice", schedule.name, name_of(kind), a.chunk,
-                           a.microbatch);
+      const std::size_t place = at(kind, a.chunk, a.microbatch);
+      require<ConfigError>(!done_[place], "schedule '{}' does {}{}.{} twice", schedule.name, name_of(kind),
+                           a.chunk, a.microbatch);
+      done_[place] = true;
     };
     if (a.kind == ActionKind::kBackward) {
       insert(ActionKind::kBackwardInput);
@@ -31,17 +34,20 @@ class Done {
   }
 
  private:
-  static std::int64_t key(ActionKind kind, int chunk, int microbatch) {
-    return (static_cast<std::int64_t>(kind) << 56) | (static_cast<std::int64_t>(chunk) << 32) | microbatch;
+  static constexpr int kKinds = static_cast<int>(ActionKind::kStep) + 1;
+  std::size_t at(ActionKind kind, int chunk, int microbatch) const {
+    return (static_cast<std::size_t>(kind) * chunks_ + chunk) * microbatches_ + microbatch;
   }
-  std::set<std::int64_t> done_;
+  int chunks_, microbatches_;
+  std::vector<bool> done_;
 };
 
 // Walks all lists at once. Transfers block both ranks until each has reached its end: the strictest way to
 // run them.
 class Walk {
  public:
-  explicit Walk(const Schedule& schedule) : schedule_(schedule), next_(schedule.ranks.size(), 0) {
+  explicit Walk(const Schedule& schedule)
+      : schedule_(schedule), next_(schedule.ranks.size(), 0), done_(schedule) {
     for (const auto& list : schedule.ranks)
       lowered_ = lowered_ ||
                  std::any_of(list.begin(), list.end(), [](const Action& a) { return !is_compute(a.kind); });
@@ -126,11 +132,11 @@ void check_own(const Schedule& schedule) {
                        schedule.ranks.size(), schedule.placement.ranks());
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
     for (const auto& a : schedule.ranks[rank])
-      if (is_compute(a.kind) || is_transfer(a.kind))
-        require<ConfigError>(
-            a.chunk >= 0 && a.chunk < schedule.placement.chunks() && a.microbatch >= 0 &&
-                a.microbatch < schedule.microbatches && rank_of[a.chunk] == static_cast<int>(rank),
-            "schedule '{}': rank {} runs {}, which is not its own", schedule.name, rank, to_text(a));
+      if ((is_compute(a.kind) || is_transfer(a.kind)) &&
+          (a.chunk < 0 || a.chunk >= schedule.placement.chunks() || a.microbatch < 0 ||
+           a.microbatch >= schedule.microbatches || rank_of[a.chunk] != static_cast<int>(rank)))
+        fail<ConfigError>("schedule '{}': rank {} runs {}, which is not its own", schedule.name, rank,
+                          to_text(a));
 }
 
 void check_pairs(const Schedule& schedule) {
@@ -149,10 +155,10 @@ void check_gradient_order(const Schedule& schedule) {
   std::vector<int> next(schedule.placement.chunks(), 0);
   for (const auto& list : schedule.ranks)
     for (const auto& a : list)
-      if (a.kind == ActionKind::kBackward || a.kind == ActionKind::kBackwardWeight)
-        require<ConfigError>(a.microbatch == next[a.chunk]++,
-                             "schedule '{}' adds the weight gradients of chunk {} out of order at {}",
-                             schedule.name, a.chunk, to_text(a));
+      if ((a.kind == ActionKind::kBackward || a.kind == ActionKind::kBackwardWeight) &&
+          a.microbatch != next[a.chunk]++)
+        fail<ConfigError>("schedule '{}' adds the weight gradients of chunk {} out of order at {}",
+                          schedule.name, a.chunk, to_text(a));
 }
 
 }  // namespace
