@@ -1,6 +1,7 @@
 // Shared by the tests of this folder.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -60,5 +61,33 @@ class Random {
  private:
   std::uint64_t state_;
 };
+
+// A text with one to four changes: other bytes, cuts, copies of itself and of the other texts.
+inline std::string mutated(const std::vector<std::string>& texts, Random& random) {
+  std::string out = texts[random.below(texts.size())];
+  for (std::size_t n = 1 + random.below(4); n > 0 && out.size() > 1; --n) {
+    // Half of the changes near the front, where the structure is.
+    const std::size_t at =
+        random.below(random.below(2) == 0 ? out.size() : std::min<std::size_t>(out.size(), 2000));
+    const std::string& other = texts[random.below(texts.size())];
+    switch (random.below(5)) {
+      case 0:
+        out[at] = static_cast<char>(random.next() & 0xFF);
+        break;
+      case 1:
+        out.erase(at, 1 + random.below(40));
+        break;
+      case 2:
+        out.insert(at, out.substr(random.below(out.size() + 1), random.below(40)));
+        break;
+      case 3:
+        out.resize(at);
+        break;
+      default:
+        out.insert(at, other.substr(random.below(other.size() + 1), random.below(80)));
+    }
+  }
+  return out;
+}
 
 }  // namespace stoa::token::test

@@ -1,4 +1,6 @@
 // Finds and writes the files of a tokenizer.
+#include <simdjson.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -45,8 +47,10 @@ void read_beside(const fs::path& directory, TokenizerSpec& spec) {
       fail<DataError>("{}: {}", path.string(), e.what());
     }
   }
-  if (const fs::path path = directory / "chat_template.jinja"; fs::exists(path))
+  if (const fs::path path = directory / "chat_template.jinja"; fs::exists(path)) {
     spec.chat_template = read_text(path);
+    require<DataError>(simdjson::validate_utf8(spec.chat_template), "{} is not UTF-8 text", path.string());
+  }
 }
 
 TokenizerSpec read_model(const fs::path& path) {

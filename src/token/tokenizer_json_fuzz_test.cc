@@ -55,30 +55,7 @@ TEST(FuzzTokenizerJson, SeedsAndMutations) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   int runs = 0;
   while (runs < 20 || std::chrono::steady_clock::now() < end) {
-    std::string input = seeds[random.below(seeds.size())];
-    for (std::size_t n = 1 + random.below(4); n > 0 && input.size() > 1; --n) {
-      // Half of the changes near the front, where the structure is.
-      const std::size_t at =
-          random.below(random.below(2) == 0 ? input.size() : std::min<std::size_t>(input.size(), 2000));
-      const std::string& other = seeds[random.below(seeds.size())];
-      switch (random.below(5)) {
-        case 0:
-          input[at] = static_cast<char>(random.next() & 0xFF);
-          break;
-        case 1:
-          input.erase(at, 1 + random.below(40));
-          break;
-        case 2:
-          input.insert(at, input.substr(random.below(input.size() + 1), random.below(40)));
-          break;
-        case 3:
-          input.resize(at);
-          break;
-        default:
-          input.insert(at, other.substr(random.below(other.size() + 1), random.below(80)));
-      }
-    }
-    run(input);
+    run(test::mutated(seeds, random));
     ++runs;
   }
 }

@@ -461,6 +461,8 @@ TokenizerSpec parse_vocab_txt(std::string_view text) {
     at = end + 1;
     if (line.ends_with('\r')) line.remove_suffix(1);
     const auto id = static_cast<TokenId>(spec.vocabulary.size());
+    require<DataError>(simdjson::validate_utf8(line.data(), line.size()),
+                       "vocab.txt, line {}: the token is not UTF-8 text", id + 1);
     if (!line.empty())
       require<DataError>(lookup.emplace(line, id).second, "vocab.txt has token '{}' twice (line {})", line,
                          id + 1);

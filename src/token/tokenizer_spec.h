@@ -60,7 +60,7 @@ TokenizerSpec parse_vocab_merges(std::string_view vocab_json, std::string_view m
 void apply_tokenizer_config(std::string_view json, TokenizerSpec& spec);
 
 // A vocab.txt of BERT: one token per line. [PAD], [UNK], [CLS], [SEP] and [MASK] are special; DataError
-// without [UNK].
+// without [UNK] and for what is not UTF-8.
 TokenizerSpec parse_vocab_txt(std::string_view vocab_txt);
 
 std::string tokenizer_json(const TokenizerSpec& spec);

@@ -169,6 +169,9 @@ TEST(Tokenizer, ConfigBesideIsRead) {
   t.save(copy.path());
   EXPECT_EQ(Tokenizer::load(copy.path()).chat_template(), "{{ messages }}");
   EXPECT_EQ(Tokenizer::load(copy.path()).encode("", {.add_special = true}), Ids{0});
+  write_text(d.path() / "chat_template.jinja", "caf\xE9");  // could not be saved
+  EXPECT_THROW(Tokenizer::load(d.path()), DataError);
+  fs::remove(d.path() / "chat_template.jinja");
   write_text(d.path() / "tokenizer_config.json", R"({"eos_token":"<nowhere>"})");
   EXPECT_THROW(Tokenizer::load(d.path()), DataError);
 }

@@ -110,6 +110,13 @@ TEST(WordPiece, SaysWhatContinuesAWord) {
 TEST(WordPiece, FilesThatCannotWorkAreRefused) {
   EXPECT_THROW(parse_vocab_txt("[PAD]\n[CLS]\na\n"), DataError);  // no [UNK]
   EXPECT_THROW(parse_vocab_txt("[UNK]\na\nb\na\n"), DataError);   // twice
+  try {
+    parse_vocab_txt("[UNK]\na\ncaf\xE9\n");
+    FAIL() << "Latin-1 was taken";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("line 3"));
+    EXPECT_THAT(e.what(), HasSubstr("UTF-8"));
+  }
   const std::string good = read_text(fixture("bert/tokenizer.json"));
   for (const auto& [from, to] :
        {std::pair{"\"BertPreTokenizer\"", "\"Whitespace\""}, std::pair{"\"BertNormalizer\"", "\"Lowercase\""},

@@ -57,17 +57,25 @@ for path in tokenizers:
     model = json.loads(path.read_text())
     for keep in (300, 20):  # a small vocabulary: thousands of runs a second
         vocabulary = dict(list(model["model"]["vocab"].items())[:keep])
-        cut = dict(model, model=dict(model["model"], vocab=vocabulary, merges=[
-            m for m in model["model"]["merges"]
-            if all(p in vocabulary for p in (m if isinstance(m, list) else m.split(" ")))
-            and "".join(m if isinstance(m, list) else m.split(" ")) in vocabulary]))
+        cut = dict(model, model=dict(model["model"], vocab=vocabulary))
+        if "merges" in model["model"]:  # WordPiece has none
+            cut["model"]["merges"] = [
+                m for m in model["model"]["merges"]
+                if all(p in vocabulary for p in (m if isinstance(m, list) else m.split(" ")))
+                and "".join(m if isinstance(m, list) else m.split(" ")) in vocabulary]
         small.append(json.dumps(cut, ensure_ascii=False, separators=(",", ":")))
 write("tokenizer_json", small + [p.read_bytes() for p in sorted(fixtures.glob("token/fuzz/*"))],
       ['"added_tokens"', '"id":', '"content"', '"special"', '"normalized"', '"lstrip"', '"model"', '"vocab"', '"merges"',
        '"byte_fallback"', '"ignore_merges"', '"unk_token"', '"pre_tokenizer"', '"Split"', '"ByteLevel"', '"Regex"',
        '"Sequence"', '"normalizer"', '"NFC"', '"Prepend"', '"Replace"', '"decoder"', '"Strip"', '"post_processor"',
        '"TemplateProcessing"', '"SpecialToken"', '"chat_template"', '"eos_token"', '"added_tokens_decoder"', "2147483647",
-       "-1", "null", "true", "\\ud83d", "<0x0A>"])
+       '"WordPiece"', '"continuing_subword_prefix"', '"max_input_chars_per_word"', '"BertNormalizer"', '"strip_accents"',
+       '"BertPreTokenizer"', '"cleanup"', "-1", "null", "true", "\\ud83d", "<0x0A>"])
+
+vocabularies = [json.loads(path.read_text())["model"]["vocab"] for path in tokenizers if "bert" in path.parent.name]
+write("vocab_txt", ["".join(token + "\n" for token in sorted(v, key=v.get)[:keep]) for v in vocabularies for keep in (30, 800)]
+      + ["[UNK]\r\na\r\n##b\r\n", "[PAD]\n\n[UNK]\n[CLS]\n[SEP]\n\n\n##\n## x\n 中"],
+      ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]", "##", "\r\n", "\n\n", "\u0301", "中", "\u3000"])
 
 write("yaml", [p.read_text() for p in sorted((root / "configs").glob("*.yaml"))] + [
     "name: x\na: {count: 3, list: [1, 2.5, 1e-4]}\nflag: true\n",
