@@ -5,6 +5,7 @@
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
+#include "ops/latent_heads.h"
 #include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/moe.h"
@@ -20,13 +21,13 @@ struct OpList {};
 
 using AllOps =
     OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
-           AttentionForward, AttentionBackward, AttentionMerge, Rotary, ActivationForward, ActivationBackward,
+           AttentionForward, AttentionBackward, AttentionMerge, Rotary, LatentHeads, LatentHeadsBackward, ActivationForward, ActivationBackward,
            EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
-           Cast, ResidualAdd, DropoutBackward, AddTo, CopyRows, FillZero, RouterForward, CountAssignments,
+           Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows, FillZero, RouterForward, CountAssignments,
            RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
            GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBiasUpdate,
            BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm,
-           Combine, MuonUpdate>;
+           MuonUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -38,6 +39,8 @@ void check(const AttentionForward&);
 void check(const AttentionBackward&);
 void check(const AttentionMerge&);
 void check(const Rotary&);
+void check(const LatentHeads&);
+void check(const LatentHeadsBackward&);
 void check(const ActivationForward&);
 void check(const ActivationBackward&);
 void check(const EmbeddingForward&);
@@ -50,6 +53,7 @@ void check(const Cast&);
 void check(const ResidualAdd&);
 void check(const DropoutBackward&);
 void check(const AddTo&);
+void check(const Combine&);
 void check(const CopyRows&);
 void check(const FillZero&);
 void check(const RouterForward&);
@@ -73,7 +77,6 @@ void check(const AdamUpdate&);
 void check(const SgdUpdate&);
 void check(const MuonMomentum&);
 void check(const UnitNorm&);
-void check(const Combine&);
 void check(const MuonUpdate&);
 
 // Floating-point operations of the matrix products in an operation (causal attention counted at half); 0 for

@@ -27,6 +27,40 @@ TEST_P(BackendTest, CopyRows) {
   }
 }
 
+TEST_P(BackendTest, Combine) {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16})
+    for (const std::int64_t n : {1, 1003, 70001}) {
+      SCOPED_TRACE(fmt::format("{} elements of {}", n, name_of(type)));
+      Tensors t;
+      const TensorView x = t.random(type, {n});
+      expect_like_reference(backend(), Combine{1.5, -0.25, x, t.random(type, {n})});
+      expect_like_reference(backend(), Combine{-0.75, 0, x, x});
+      t.expect_guards();
+    }
+}
+
+TEST_P(BackendTest, LatentHeads) {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16})
+    for (const std::int64_t value : {5, 7}) {  // narrower than keys, or as wide
+      SCOPED_TRACE(fmt::format("{} values of {}", name_of(type), value));
+      Tensors t;
+      const LatentHeads op{t.random(type, {37, 6, 3 + value}), t.random(type, {37, 4}, 1, 5),
+                           t.empty(type, {37, 6, 7}), t.empty(type, {37, 6, 7})};
+      expect_like_reference(backend(), op);
+      run_on(backend(), op);
+      const Values kv = load(op.kv), rope = load(op.rope), k = load(op.k), v = load(op.v);
+      for (std::int64_t row = 0; row < 37 * 6; ++row)
+        for (std::int64_t i = 0; i < 7; ++i) {
+          ASSERT_EQ(k[row * 7 + i], i < 4 ? rope[row / 6 * 4 + i] : kv[row * (3 + value) + i - 4]);
+          ASSERT_EQ(v[row * 7 + i], i < value ? kv[row * (3 + value) + 3 + i] : 0);
+        }
+      expect_like_reference(
+          backend(), LatentHeadsBackward{t.random(type, {37, 6, 7}), t.random(type, {37, 6, 7}),
+                                         t.empty(type, {37, 6, 3 + value}), t.empty(type, {37, 4}, 5)});
+      t.expect_guards();
+    }
+}
+
 TEST_P(BackendTest, AttentionMerge) {
   for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
     for (const std::int64_t d : {1, 16, 70}) {

@@ -16,6 +16,16 @@ void check_segment_tensor(const Checker& c, const char* name, const TensorView& 
   c.that(tensor.shape[0] >= least, "{} is {}, expected at least {} elements", name, tensor.text(), least);
 }
 
+// Widths of the parts of a head: kv [n + m], rope [r], k [r + n].
+void check_latent_widths(const Checker& c, const TensorView& kv, const TensorView& rope,
+                         const TensorView& k) {
+  const std::int64_t r = rope.shape[1], n = k.shape[2] - r, m = kv.shape[2] - n;
+  c.that(n >= 0 && m >= 0 && m <= r + n,
+         "heads of {} and {} with {} shared columns: expected keys at least as wide as those, and values no "
+         "wider than keys",
+         k.text(), kv.text(), r);
+}
+
 template <class Op>
 void check_common(const Checker& c, const Op& op) {
   const AttentionSegments& s = op.segments;
@@ -97,6 +107,28 @@ void check(const AttentionMerge& op) {
   c.tensor("o", op.o, sums, "shape of part", op.part.shape);
   c.tensor("lse", op.lse, sums, "[T, H]", lse);
   c.apart("o", op.o, "part", op.part);
+}
+
+void check(const LatentHeads& op) {
+  const Checker c(op);
+  c.tensor("kv", op.kv, TypeSet::any_float(), "[T, H, n + m]", {-1, -1, -1});
+  const DType type = op.kv.dtype;
+  const std::int64_t tokens = op.kv.shape[0], heads = op.kv.shape[1];
+  c.tensor("rope", op.rope, type, "[T, r]", {tokens, -1}, kRows);
+  c.tensor("k", op.k, type, "[T, H, r + n]", {tokens, heads, -1});
+  c.tensor("v", op.v, type, "shape of k", op.k.shape);
+  check_latent_widths(c, op.kv, op.rope, op.k);
+}
+
+void check(const LatentHeadsBackward& op) {
+  const Checker c(op);
+  c.tensor("dk", op.dk, TypeSet::any_float(), "[T, H, r + n]", {-1, -1, -1});
+  const DType type = op.dk.dtype;
+  const std::int64_t tokens = op.dk.shape[0], heads = op.dk.shape[1];
+  c.tensor("dv", op.dv, type, "shape of dk", op.dk.shape);
+  c.tensor("dkv", op.dkv, type, "[T, H, n + m]", {tokens, heads, -1});
+  c.tensor("drope", op.drope, type, "[T, r]", {tokens, -1}, kRows);
+  check_latent_widths(c, op.dkv, op.drope, op.dk);
 }
 
 void check(const Rotary& op) {

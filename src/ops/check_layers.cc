@@ -176,6 +176,12 @@ void check(const AddTo& op) {
   c.tensor("y", op.y, TypeSet::floats_like(op.x.dtype), "shape of x", op.x.shape);
 }
 
+void check(const Combine& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "any shape", op.x.shape);
+  c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape);
+}
+
 void check(const CopyRows& op) {
   const Checker c(op);
   c.tensor("x", op.x, TypeSet::any_float(), "[N, D]", {-1, -1}, kRowsApart);

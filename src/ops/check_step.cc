@@ -145,12 +145,6 @@ void check(const UnitNorm& op) {
   c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape);
 }
 
-void check(const Combine& op) {
-  const Checker c(op);
-  c.tensor("x", op.x, TypeSet::any_float(), "any shape", op.x.shape);
-  c.tensor("y", op.y, op.x.dtype, "shape of x", op.x.shape);
-}
-
 void check(const MuonUpdate& op) {
   const Checker c(op);
   c.tensor("master", op.master, TypeSet(DType::kF64) | DType::kF32, "any shape", op.master.shape);

@@ -56,6 +56,19 @@ struct AddTo {
   }
 };
 
+// y = a x + b y; y may be x.
+struct Combine {
+  static constexpr const char* kName = "combine";
+  double a = 1, b = 1;
+  TensorView x, y;  // one type, one shape
+
+  template <class Self, class F>
+  static void visit(Self& op, F&& f) {
+    f("x", op.x, Access::kRead);
+    f("y", op.y, Access::kReadWrite);
+  }
+};
+
 // y[i] = x[index[i]], or x[i] without index: rows of matrices whose rows may be strided.
 struct CopyRows {
   static constexpr const char* kName = "copy rows";

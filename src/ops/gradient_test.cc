@@ -35,6 +35,29 @@ TEST(Gradient, Linear) {
   for (std::size_t i = 0; i < dw_once.size(); ++i) EXPECT_DOUBLE_EQ(load(dw)[i], 2 * dw_once[i]);
 }
 
+TEST(Gradient, LatentHeads) {
+  Tensors t;
+  const LatentHeads forward{t.random(kF64, {5, 3, 6}), t.random(kF64, {5, 4}, 1, 2), t.empty(kF64, {5, 3, 6}),
+                            t.empty(kF64, {5, 3, 6})};  // 4 shared and 2 own columns, values of 4
+  const LatentHeadsBackward backward{t.random(kF64, {5, 3, 6}), t.random(kF64, {5, 3, 6}),
+                                     t.empty(kF64, {5, 3, 6}), t.empty(kF64, {5, 4}, 3)};
+  run_reference(backward);
+  // The loss is sum(dk k) + sum(dv v): both outputs in one tensor, as are their weights.
+  const TensorView outputs = t.empty(kF64, {2, forward.k.elements()});
+  Values c = load(backward.dk);
+  const Values of_v = load(backward.dv);
+  c.insert(c.end(), of_v.begin(), of_v.end());
+  const auto run = [&] {
+    run_reference(forward);
+    Values both = load(forward.k);
+    const Values v = load(forward.v);
+    both.insert(both.end(), v.begin(), v.end());
+    store(both, outputs);
+  };
+  expect_gradient(backward.dkv, numeric_gradient(forward.kv, outputs, c, run), "dkv");
+  expect_gradient(backward.drope, numeric_gradient(forward.rope, outputs, c, run), "drope");
+}
+
 using NormParam =
     std::tuple<NormKind, int>;  // form 0: plain; 1: heads apart; 2: branch; 3: branch with dropout
 class NormGradient : public ::testing::TestWithParam<NormParam> {};

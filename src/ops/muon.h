@@ -39,19 +39,6 @@ struct UnitNorm {
   }
 };
 
-// y = a x + b y.
-struct Combine {
-  static constexpr const char* kName = "combine";
-  double a = 1, b = 1;
-  TensorView x, y;  // accumulation type, one shape
-
-  template <class Self, class F>
-  static void visit(Self& op, F&& f) {
-    f("x", op.x, Access::kRead);
-    f("y", op.y, Access::kReadWrite);
-  }
-};
-
 // master = (1 - rate decay) master - rate scale direction; also writes the compute copy. Nothing is written
 // in a step that is skipped.
 struct MuonUpdate {

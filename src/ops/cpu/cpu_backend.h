@@ -47,14 +47,17 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const ResidualAdd& op, Resources resources) override;
   void execute(const DropoutBackward& op, Resources resources) override;
   void execute(const AddTo& op, Resources resources) override;
+  void execute(const Combine& op, Resources resources) override;
   void execute(const CopyRows& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;
   void execute(const MuonMomentum& op, Resources resources) override;
-  void execute(const Combine& op, Resources resources) override;
   void execute(const MuonUpdate& op, Resources resources) override;
+  // latent_heads.cc
+  void execute(const LatentHeads& op, Resources resources) override;
+  void execute(const LatentHeadsBackward& op, Resources resources) override;
   // moe.cc
   void execute(const RouterForward& op, Resources resources) override;
   void execute(const RouterBackward& op, Resources resources) override;

@@ -32,6 +32,15 @@ void CpuBackend::execute(const AddTo& op, Resources resources) {
              [&](std::int64_t begin, std::int64_t end) { kernels.add_to(x, y, begin, end); });
 }
 
+void CpuBackend::execute(const Combine& op, Resources resources) {
+  if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
+  const ElementwiseKernels& kernels = STOA_KERNELS(isa_, elementwise_kernels);
+  const Rows x = flat(op.x), y = flat(op.y);
+  const auto a = static_cast<float>(op.a), b = static_cast<float>(op.b);
+  run_pieces(pool_, op.x.elements(), kPiece,
+             [&](std::int64_t begin, std::int64_t end) { kernels.combine(a, x, b, y, begin, end); });
+}
+
 void CpuBackend::execute(const ResidualAdd& op, Resources resources) {
   if (needs_reference(op) || op.x.dtype != op.y.dtype) return ReferenceBackend::execute(op, resources);
   const ElementwiseKernels& kernels = STOA_KERNELS(isa_, elementwise_kernels);

@@ -32,6 +32,20 @@ void add_to(const Rows& x, const Rows& y, std::int64_t begin, std::int64_t end) 
   });
 }
 
+void combine(float a, const Rows& x, float b, const Rows& y, std::int64_t begin, std::int64_t end) {
+  with_type(x.type, [&](auto type) {
+    using T = decltype(type);
+    const auto* in = row_of<T>(x, 0) + begin;
+    auto* out = row_of<T>(y, 0) + begin;
+    const F scale = splat(a), keep = splat(b);
+    for_vectors(end - begin, [&](std::int64_t i, auto part) {
+      F value = scale * T::get(in + i, part);
+      if (b != 0) value += keep * T::get(out + i, part);
+      T::put(out + i, value, part);
+    });
+  });
+}
+
 template <class X, class Y>
 void add_dropped_rows(const Rows& x, const Rows& branch, const DropoutArgs& dropout, const Rows& y,
                       std::int64_t begin, std::int64_t end) {
@@ -102,7 +116,7 @@ void rotary(const RotaryArgs& a, std::int64_t begin, std::int64_t end) {
 }  // namespace
 
 const ElementwiseKernels& elementwise_kernels() {
-  static constexpr ElementwiseKernels kTable{cast, add_to, add_dropped, sum_squares, rotary};
+  static constexpr ElementwiseKernels kTable{cast, add_to, combine, add_dropped, sum_squares, rotary};
   return kTable;
 }
 

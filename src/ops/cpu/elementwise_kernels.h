@@ -19,6 +19,8 @@ struct ElementwiseKernels {
   void (*cast)(const Rows& x, const Rows& y, std::int64_t begin, std::int64_t end);  // flat elements of row 0
   void (*add_to)(const Rows& x, const Rows& y, std::int64_t begin,
                  std::int64_t end);  // flat elements of row 0
+  // y = a x + b y on flat elements of row 0; y is not read where b is 0.
+  void (*combine)(float a, const Rows& x, float b, const Rows& y, std::int64_t begin, std::int64_t end);
   // y = x + dropout(branch) on rows; without x: y = dropout(branch).
   void (*add_dropped)(const Rows& x, const Rows& branch, const DropoutArgs& dropout, const Rows& y,
                       std::int64_t begin, std::int64_t end);

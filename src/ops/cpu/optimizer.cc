@@ -97,12 +97,6 @@ void CpuBackend::execute(const MuonMomentum& op, Resources resources) {
   });
 }
 
-void CpuBackend::execute(const Combine& op, Resources resources) {
-  run_pieces(pool_, op.x.elements(), kUpdatePiece, [&](std::int64_t begin, std::int64_t end) {
-    ReferenceBackend::execute(piece_of(op, begin, end), resources);
-  });
-}
-
 void CpuBackend::execute(const MuonUpdate& op, Resources resources) {
   run_pieces(pool_, op.master.elements(), kUpdatePiece, [&](std::int64_t begin, std::int64_t end) {
     ReferenceBackend::execute(piece_of(op, begin, end), resources);

@@ -31,6 +31,13 @@ void ReferenceBackend::execute(const AddTo& op, Resources) {
   store(y, op.y);
 }
 
+void ReferenceBackend::execute(const Combine& op, Resources) {
+  const Values x = load(op.x);
+  Values y = load(op.y);
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = op.a * x[i] + op.b * y[i];
+  store(y, op.y);
+}
+
 void ReferenceBackend::execute(const FillZero& op, Resources) {
   if (op.y.elements() > 0) std::memset(op.y.data, 0, op.y.bytes());  // zero has no bits in any type
 }

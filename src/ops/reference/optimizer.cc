@@ -165,13 +165,6 @@ void ReferenceBackend::execute(const UnitNorm& op, Resources) {
   store(x, op.y);
 }
 
-void ReferenceBackend::execute(const Combine& op, Resources) {
-  const Values x = load(op.x);
-  Values y = load(op.y);
-  for (std::size_t i = 0; i < y.size(); ++i) y[i] = op.a * x[i] + op.b * y[i];
-  store(y, op.y);
-}
-
 void ReferenceBackend::execute(const MuonUpdate& op, Resources) {
   const State state(op.state);
   if (state[StepSlot::kFoundInf] != 0) return;

@@ -22,6 +22,8 @@ class ReferenceBackend : public Backend {
   void execute(const AttentionBackward& op, Resources resources) override;
   void execute(const AttentionMerge& op, Resources resources) override;
   void execute(const Rotary& op, Resources resources) override;
+  void execute(const LatentHeads& op, Resources resources) override;
+  void execute(const LatentHeadsBackward& op, Resources resources) override;
   void execute(const ActivationForward& op, Resources resources) override;
   void execute(const ActivationBackward& op, Resources resources) override;
   void execute(const EmbeddingForward& op, Resources resources) override;
@@ -34,6 +36,7 @@ class ReferenceBackend : public Backend {
   void execute(const ResidualAdd& op, Resources resources) override;
   void execute(const DropoutBackward& op, Resources resources) override;
   void execute(const AddTo& op, Resources resources) override;
+  void execute(const Combine& op, Resources resources) override;
   void execute(const CopyRows& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
   void execute(const RouterForward& op, Resources resources) override;
@@ -57,7 +60,6 @@ class ReferenceBackend : public Backend {
   void execute(const SgdUpdate& op, Resources resources) override;
   void execute(const MuonMomentum& op, Resources resources) override;
   void execute(const UnitNorm& op, Resources resources) override;
-  void execute(const Combine& op, Resources resources) override;
   void execute(const MuonUpdate& op, Resources resources) override;
 };
 
