@@ -125,12 +125,14 @@ std::int64_t ModelConfig::ffn_size() const {
 std::int64_t ModelConfig::moe_ffn_size() const { return moe.moe_ffn_hidden_size.value_or(ffn_size()); }
 std::int64_t ModelConfig::query_groups() const { return num_query_groups.value_or(num_attention_heads); }
 std::int64_t ModelConfig::head_size() const {
+  if (latent.multi_latent_attention) return latent.head_size();
   return kv_channels ? *kv_channels : hidden_size / num_attention_heads;
 }
 std::int64_t ModelConfig::max_positions() const {
   return max_position_embeddings.value_or(encoder_seq_length);
 }
 std::int64_t ModelConfig::rotary_size() const {
+  if (latent.multi_latent_attention) return latent.qk_pos_emb_head_dim;
   return static_cast<std::int64_t>(static_cast<double>(head_size()) * rotary_percentage);
 }
 
@@ -244,7 +246,8 @@ void declare(Section<ModelConfig>& s) {
       .help("Key and value heads: fewer than query heads is grouped-query attention, 1 is multi-query.");
   s.field("kv_channels", &C::kv_channels)
       .range(1, 65536)
-      .derived("hidden_size / num_attention_heads")
+      .derived(
+          "hidden_size / num_attention_heads; with multi_latent_attention qk_head_dim + qk_pos_emb_head_dim")
       .help("Width of a head.");
   s.field("encoder_seq_length", &C::encoder_seq_length)
       .alias("seq_length")
@@ -360,6 +363,7 @@ void declare(Section<ModelConfig>& s) {
       .range(0, 9007199254740992.0)
       .help("Seed of initial weights, data order and dropout.");
   s.section("bert", &C::bert, declare_bert, "Of models of kind bert.");
+  s.section("", &C::latent, declare_latent);
   s.section("", &C::moe, declare_moe);
   s.section("", &C::recompute, declare_recompute);
 
@@ -367,7 +371,8 @@ void declare(Section<ModelConfig>& s) {
     c.ffn_hidden_size = c.ffn_size();
     if (c.moe.num_moe_experts) c.moe.moe_ffn_hidden_size = c.moe_ffn_size();
     c.num_query_groups = c.query_groups();
-    if (c.hidden_size % c.num_attention_heads == 0) c.kv_channels = c.head_size();
+    if (c.latent.multi_latent_attention || c.hidden_size % c.num_attention_heads == 0)
+      c.kv_channels = c.kv_channels.value_or(c.head_size());
     c.max_position_embeddings = c.max_positions();
   });
   s.validate({"hidden_size", "num_attention_heads", "kv_channels", "num_query_groups", "ffn_hidden_size",
@@ -410,11 +415,36 @@ void validate_bert(const ModelConfig& c) {
   require<ConfigError>(!c.moe.num_moe_experts, "kind bert has no experts: leave out num_moe_experts");
 }
 
+void validate_latent(const ModelConfig& c) {
+  const LatentConfig& l = c.latent;
+  require<ConfigError>(c.kind == ModelKind::kGpt, "kind bert has no multi_latent_attention: leave it out");
+  require<ConfigError>(
+      c.position_embedding_type == PositionEmbedding::kRope && c.rotary_percentage == 1 && !c.window_size &&
+          !c.qk_layernorm && !c.attn_logit_softcapping && !c.query_pre_attn_scalar,
+      "multi_latent_attention has rotary positions and no other form of scores: give position_embedding_type "
+      "rope, and leave out rotary_percentage, window_size, qk_layernorm, attn_logit_softcapping and "
+      "query_pre_attn_scalar");
+  require<ConfigError>(
+      c.bias == BiasKind::kNone && c.normalization == Normalization::kRmsNorm,
+      "multi_latent_attention has no biases, and RMSNorm of its latent vectors: give bias none "
+      "and normalization rmsnorm");
+  require<ConfigError>(c.query_groups() == c.num_attention_heads,
+                       "num_query_groups {} with multi_latent_attention: every head has keys of its own, "
+                       "expected {} or nothing",
+                       c.query_groups(), c.num_attention_heads);
+  require<ConfigError>(!c.kv_channels || *c.kv_channels == l.head_size(),
+                       "kv_channels {} is not qk_head_dim {} + qk_pos_emb_head_dim {}; leave it out",
+                       c.kv_channels.value_or(0), l.qk_head_dim, l.qk_pos_emb_head_dim);
+  require<ConfigError>(l.v_head_dim <= l.head_size(),
+                       "v_head_dim {} is more than qk_head_dim {} + qk_pos_emb_head_dim {}", l.v_head_dim,
+                       l.qk_head_dim, l.qk_pos_emb_head_dim);
+}
+
 }  // namespace
 
 void validate(const ModelConfig& c) {
   require<ConfigError>(
-      c.kv_channels || c.hidden_size % c.num_attention_heads == 0,
+      c.kv_channels || c.latent.multi_latent_attention || c.hidden_size % c.num_attention_heads == 0,
       "hidden_size {} is not divisible by num_attention_heads {}; choose a divisor, or give kv_channels",
       c.hidden_size, c.num_attention_heads);
   require<ConfigError>(c.num_attention_heads % c.query_groups() == 0,
@@ -444,6 +474,7 @@ void validate(const ModelConfig& c) {
                          "rope_scaling counts only with position_embedding_type rope");
   }
   if (c.kind == ModelKind::kBert) validate_bert(c);
+  if (c.latent.multi_latent_attention) validate_latent(c);
   validate(c.moe, c.num_layers);
   require<ConfigError>(!c.moe.num_moe_experts || c.bias != BiasKind::kAll,
                        "experts have no biases: give bias none or qkv with num_moe_experts");

@@ -9,6 +9,7 @@
 
 #include "config/schema.h"
 #include "model/bert_config.h"
+#include "model/latent_config.h"
 #include "model/moe_config.h"
 
 namespace stoa::model {
@@ -126,6 +127,7 @@ struct ModelConfig {
   std::int64_t seed = 1234;
 
   BertConfig bert;  // kind bert
+  LatentConfig latent;
   MoeConfig moe;
   RecomputeConfig recompute;
 
@@ -133,9 +135,9 @@ struct ModelConfig {
   std::int64_t ffn_size() const;       // 4 h; gated: 8/3 h rounded down to a multiple of 64, as Megatron does
   std::int64_t moe_ffn_size() const;   // ffn_size()
   std::int64_t query_groups() const;   // K/V heads: num_attention_heads
-  std::int64_t head_size() const;      // hidden_size / num_attention_heads
+  std::int64_t head_size() const;      // kv_channels: hidden_size / num_attention_heads; latent: both parts
   std::int64_t max_positions() const;  // encoder_seq_length
-  std::int64_t rotary_size() const;    // int(head_size * rotary_percentage)
+  std::int64_t rotary_size() const;    // int(head_size * rotary_percentage); latent: the rotated part
 };
 
 void declare(config::Section<ModelConfig>& s);

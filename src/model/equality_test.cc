@@ -23,6 +23,7 @@ enum Kind {
   kNormsBoth,
   kGemma,
   kAlibi,
+  kLatent,
   kKinds
 };
 
@@ -56,6 +57,12 @@ ModelConfig config_of(int kind) {
   if (kind == kNormsAfter) {
     c.norm_placement = NormPlacement::kAfter;
     c.qk_layernorm_all_heads = true;
+    return c;
+  }
+  if (kind == kLatent) {
+    c.num_query_groups = 4;
+    c.qk_layernorm = false;
+    c.latent = {true, 6, 5, 4, 4, 3};
     return c;
   }
   c.hidden_dropout = 0;  // the other path through the block
@@ -345,7 +352,7 @@ TEST(Pipeline, TwoChunksAreOneModel) {
 
 // Token by token through a cache whose rows lie in any order = all at once.
 TEST(Generation, CacheGivesTheSameLogits) {
-  for (const Kind kind : {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth, kGemma, kAlibi}) {
+  for (const Kind kind : {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth, kGemma, kAlibi, kLatent}) {
     SCOPED_TRACE(kind);
     const ModelConfig config = config_of(kind);
     ChunkOptions o;

@@ -162,6 +162,31 @@ std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {
   return c.window_size && !full ? *c.window_size : 0;
 }
 
+namespace {
+
+std::optional<nn::LatentSizes> latent_sizes(const ModelConfig& c) {
+  const LatentConfig& l = c.latent;
+  if (!l.multi_latent_attention) return std::nullopt;
+  return nn::LatentSizes{.query_rank = l.q_lora_rank.value_or(0),
+                         .rank = l.kv_lora_rank,
+                         .rotated = l.qk_pos_emb_head_dim,
+                         .own = l.qk_head_dim,
+                         .value = l.v_head_dim};
+}
+
+// None: 1 / sqrt(head size). With yarn, DeepSeek's latent attention scales all of a score as cosine and sine
+// scale the rotated part of others (2412.19437, section 4.3; transformers' DeepseekV3Attention).
+std::optional<double> score_scale(const ModelConfig& c) {
+  if (c.query_pre_attn_scalar) return 1 / std::sqrt(*c.query_pre_attn_scalar);
+  const RopeScalingConfig& s = c.rope_scaling;
+  if (!c.latent.multi_latent_attention || s.type != RopeScaling::kYarn || !s.mscale_all_dim)
+    return std::nullopt;
+  const double m = nn::yarn_mscale(s.factor.value_or(1), *s.mscale_all_dim);
+  return m * m / std::sqrt(static_cast<double>(c.head_size()));
+}
+
+}  // namespace
+
 nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
                                           const parallel::TensorPlace& place,
                                           const parallel::ExpertPlace& experts) {
@@ -181,6 +206,7 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
                    .heads = c.num_attention_heads,
                    .groups = c.query_groups(),
                    .head_size = c.head_size(),
+                   .latent = latent_sizes(c),
                    .bias = c.bias != BiasKind::kNone,
                    .output_bias = c.bias == BiasKind::kAll,
                    .qk_norm = c.qk_layernorm ? std::optional(norm_options(c)) : std::nullopt,
@@ -188,8 +214,7 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
                    .rope_table = position_tables(c, layer).rope,
                    .alibi_table = position_tables(c, layer).alibi,
                    .window = layer_window(c, layer),
-                   .scale = c.query_pre_attn_scalar ? std::optional(1 / std::sqrt(*c.query_pre_attn_scalar))
-                                                    : std::nullopt,
+                   .scale = score_scale(c),
                    .softcap = c.attn_logit_softcapping.value_or(0),
                    .dropout = static_cast<float>(c.attention_dropout),
                    .deviation = c.init_method_std,

@@ -140,6 +140,17 @@ std::vector<Case> cases() {
   c.config.moe.moe_shared_expert_intermediate_size = 5;
   c.config.moe.moe_dense_layers = {0};
   out.push_back(c);
+  c = {"latent_attention", llama()};
+  c.config.latent = {true, 5, 3, 4, 2, 3};
+  out.push_back(c);
+  c = {"latent_attention_plain_queries_yarn", llama()};
+  c.config.latent = {true, {}, 3, 2, 4, 6};
+  c.config.rope_scaling.type = RopeScaling::kYarn;
+  c.config.rope_scaling.factor = 4;
+  c.config.rope_scaling.original_max_position_embeddings = 4;
+  c.config.rope_scaling.mscale = c.config.rope_scaling.mscale_all_dim = 1;
+  c.config.attention_dropout = 0.3;
+  out.push_back(c);
   out.push_back({"bert", bert()});
   c = {"bert_dropout_no_sentences", bert()};
   c.config.bert.binary_head = false;

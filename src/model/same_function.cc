@@ -7,7 +7,7 @@
 namespace stoa::model {
 namespace {
 
-constexpr std::array<std::string_view, 24> kTrainingOnly{
+constexpr std::array<std::string_view, 25> kTrainingOnly{
     "hidden_dropout",
     "attention_dropout",
     "embedding_dropout",
@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 24> kTrainingOnly{
     "expert_model_parallel_size",
     "virtual_pipeline_model_parallel_size",
     "sequence_parallel",
+    "moe_router_bias_update_rate",
     "moe_router_load_balancing_type",
     "moe_aux_loss_coeff",
     "moe_z_loss_coeff",
@@ -55,6 +56,8 @@ void spell_out(MoeConfig& m, const ModelConfig& c) {
   m.moe_layer_freq = 1;
   m.moe_ffn_hidden_size = c.moe_ffn_size();
   m.moe_router_topk_scaling_factor = m.moe_router_topk_scaling_factor.value_or(1);
+  m.moe_router_num_groups = m.moe_router_num_groups.value_or(1);
+  m.moe_router_group_topk = m.moe_router_group_topk.value_or(1);
 }
 
 // Values that follow from others written out, so that a default and the same value given are equal.
@@ -67,6 +70,7 @@ ModelConfig spelled_out(ModelConfig c) {
   else
     c.window_first_layer.reset();
   if (!c.window_size || c.window_attn_skip_freq.value_or(0) > c.num_layers) c.window_attn_skip_freq.reset();
+  if (!c.latent.multi_latent_attention) c.latent = {};
   spell_out(c.moe, c);
   if (c.moe.num_moe_experts && c.moe.moe_dense_layers.empty()) c.ffn_hidden_size = c.moe_ffn_size();
   RopeScalingConfig& s = c.rope_scaling;

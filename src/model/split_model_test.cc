@@ -59,6 +59,14 @@ std::vector<Case> cases() {
   c.config.qk_layernorm = true;
   c.config.num_query_groups = 2;
   out.push_back(c);
+  for (const bool plain : {false, true}) {
+    c = {plain ? "latent_attention_plain_queries" : "latent_attention", llama(4)};
+    c.config.qk_layernorm = false;
+    c.config.latent = {true, {}, 3, 4, 2, 3};
+    if (!plain) c.config.latent.q_lora_rank = 5;
+    c.config.attention_dropout = plain ? 0.2 : 0;
+    out.push_back(c);
+  }
   for (const double dropout : {0.0, 0.2}) {
     c = {dropout > 0 ? "bert_dropout" : "bert", gpt2()};
     c.config.kind = ModelKind::kBert;
@@ -75,6 +83,15 @@ std::vector<Case> cases() {
   c = {"norms_after", llama(2)};
   c.config.norm_placement = NormPlacement::kAfter;
   out.push_back(c);
+  for (const std::int64_t groups : {1, 2, 4}) {
+    c = {groups == 1   ? "norm_all_heads_multi_query"
+         : groups == 2 ? "norm_all_heads_grouped"
+                       : "norm_all_heads",
+         llama(groups)};
+    c.config.norm_placement = NormPlacement::kAfter;
+    c.config.qk_layernorm = c.config.qk_layernorm_all_heads = true;
+    out.push_back(c);
+  }
   c = {"norms_before_and_after_dropout", llama(2)};
   c.config.norm_placement = NormPlacement::kBoth;
   c.config.hidden_dropout = 0.2;

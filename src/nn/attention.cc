@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "nn/context_attention.h"
+#include "nn/kv_append.h"
+#include "nn/tensor_columns.h"
 
 namespace stoa::nn {
 namespace {
@@ -45,13 +47,10 @@ SelfAttention::SelfAttention(const SelfAttentionOptions& o)
                .place = o.place,
                .columns = columns_of(part_.heads, o.head_size)}) {
   if (!o.qk_norm) return;
-  require<ConfigError>(
-      !o.qk_norm_whole || !o.place.split(),
-      "a norm of q and k over all heads cannot be split by heads: tensor_model_parallel_size "
-      "is {}, expected 1 with qk_layernorm_all_heads",
-      o.place.size);
-  q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.heads / norms(o.heads) * o.head_size, o.place, true);
-  k_norm_.emplace(o.name + ".k_norm", *o.qk_norm, o.groups / norms(o.groups) * o.head_size, o.place, true);
+  q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.heads / norms(o.heads) * o.head_size, o.place,
+                  !o.qk_norm_whole);
+  k_norm_.emplace(o.name + ".k_norm", *o.qk_norm, o.groups / norms(o.groups) * o.head_size, o.place,
+                  !o.qk_norm_whole);
 }
 
 void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int64_t tokens,
@@ -128,10 +127,48 @@ void SelfAttention::make_qk(Pass& pass, Saved& saved) const {
   }
   const TensorView q_out = qk.columns(0, q).reshape({tokens, heads_, o.head_size});
   const TensorView k_out = qk.columns(q, groups_ * o.head_size).reshape({tokens, groups_, o.head_size});
-  q_norm_->forward(pass, norm_rows(raw.q), norm_rows(q_out), q_stats);
-  k_norm_->forward(pass, norm_rows(raw.k), norm_rows(k_out), k_stats);
+  norm_forward(pass, q_norm(), raw.q, q_out, q_stats);
+  norm_forward(pass, k_norm(), raw.k, k_out, k_stats);
   rotate(pass, q_out, false);
   rotate(pass, k_out, false);
+}
+
+void SelfAttention::norm_forward(Pass& pass, const HeadNorm& n, TensorView x, TensorView y,
+                                 TensorView stats) const {
+  if (!norms_over_ranks()) return n.norm.forward(pass, norm_rows(x), norm_rows(y), stats);
+  Scratch::Frame frame(pass.ops.scratch);
+  const std::int64_t d = options_.head_size, begin = n.heads.begin * d;
+  const Shape own{x.rows(), n.heads.count * d}, whole{x.rows(), n.total * d};
+  const TensorView all = whole_columns(pass, n.first_copy ? x.reshape(own) : TensorView(), begin, whole,
+                                       x.dtype),
+                   normed = pass.ops.scratch.allocate(y.dtype, whole);
+  n.norm.forward(pass, all, normed, stats);
+  ops::run(pass.ops, ops::CopyRows{.x = normed.columns(begin, own[1]), .index = {}, .y = y.reshape(own)});
+}
+
+// The first of several copies of a head gets its gradient, the others none: what reads them adds up all.
+void SelfAttention::norm_backward(Pass& pass, const HeadNorm& n, TensorView x, TensorView stats,
+                                  TensorView dy, TensorView dx) const {
+  if (!norms_over_ranks())
+    return n.norm.backward(pass, {.x = norm_rows(x),
+                                  .stats = stats,
+                                  .dy = norm_rows(dy),
+                                  .dresidual = {},
+                                  .dx = norm_rows(dx),
+                                  .dropout = {},
+                                  .dbranch = {}});
+  Scratch::Frame frame(pass.ops.scratch);
+  const std::int64_t d = options_.head_size, begin = n.heads.begin * d;
+  const Shape own{x.rows(), n.heads.count * d}, whole{x.rows(), n.total * d};
+  const TensorView all = whole_columns(pass, n.first_copy ? x.reshape(own) : TensorView(), begin, whole,
+                                       x.dtype),
+                   dall = whole_columns(pass, dy.reshape(own), begin, whole, dy.dtype),
+                   dwhole = pass.ops.scratch.allocate(dx.dtype, whole);
+  n.norm.backward(
+      pass,
+      {.x = all, .stats = stats, .dy = dall, .dresidual = {}, .dx = dwhole, .dropout = {}, .dbranch = {}});
+  if (!n.first_copy) ops::run(pass.ops, ops::FillZero{dwhole});
+  ops::run(pass.ops, ops::CopyRows{.x = dwhole.columns(begin, own[1]), .index = {}, .y = dx.reshape(own)});
 }
 
 SelfAttention::Heads SelfAttention::core_inputs(Pass& pass, Saved& saved) const {
@@ -142,15 +179,6 @@ SelfAttention::Heads SelfAttention::core_inputs(Pass& pass, Saved& saved) const 
   heads.q = qk.columns(0, q).reshape({tokens, heads_, options_.head_size});
   heads.k = qk.columns(q, groups_ * options_.head_size).reshape({tokens, groups_, options_.head_size});
   return heads;
-}
-
-// Rows are copied one by one: slots of several sequences need not be consecutive.
-void SelfAttention::append(Pass& pass, TensorView rows, TensorView cache) const {
-  const Shape row{groups_ * options_.head_size};
-  for (std::size_t i = 0; i < pass.cache->slots.size(); ++i)
-    ops::run(pass.ops,
-             ops::Cast{.x = rows.slice(static_cast<std::int64_t>(i), 1).reshape({1, row[0]}).reshape(row),
-                       .y = cache.slice(pass.cache->slots[i], 1).reshape(row)});
 }
 
 ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
@@ -259,20 +287,8 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
     rotate(pass, dcore.k, true);
     if (q_norm_) {
       const Heads raw = split(qkv);
-      q_norm_->backward(pass, {.x = norm_rows(raw.q),
-                               .stats = q_stats.reshape({tokens * norms(heads_), 2}),
-                               .dy = norm_rows(dcore.q),
-                               .dresidual = {},
-                               .dx = norm_rows(draw.q),
-                               .dropout = {},
-                               .dbranch = {}});
-      k_norm_->backward(pass, {.x = norm_rows(raw.k),
-                               .stats = k_stats.reshape({tokens * norms(groups_), 2}),
-                               .dy = norm_rows(dcore.k),
-                               .dresidual = {},
-                               .dx = norm_rows(draw.k),
-                               .dropout = {},
-                               .dbranch = {}});
+      norm_backward(pass, q_norm(), raw.q, q_stats.reshape({tokens * norms(heads_), 2}), dcore.q, draw.q);
+      norm_backward(pass, k_norm(), raw.k, k_stats.reshape({tokens * norms(groups_), 2}), dcore.k, draw.k);
     }
   }
   qkv_linear_.backward(pass, which, input, dqkv, dx);

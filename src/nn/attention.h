@@ -12,10 +12,19 @@
 
 namespace stoa::nn {
 
+// Of multi-head latent attention (nn/latent_attention.h). A head of queries and keys is `rotated` and `own`
+// columns wide, one of values `value`, which is no more.
+struct LatentSizes {
+  std::int64_t query_rank = 0;  // of the latent queries; 0: queries are projected from the stream
+  std::int64_t rank = 0;        // of the latent keys and values
+  std::int64_t rotated = 0, own = 0, value = 0;
+};
+
 struct SelfAttentionOptions {
   std::string name;        // "layers.0.attention"
   std::int64_t layer = 0;  // global number: index of the KV cache
   std::int64_t hidden = 0, heads = 0, groups = 0, head_size = 0;
+  std::optional<LatentSizes> latent;  // keys and values come of a latent vector
   bool bias = true, output_bias = true;
   std::optional<NormOptions> qk_norm;
   bool causal = true;           // a query sees no later keys
@@ -56,7 +65,20 @@ class SelfAttention final : public Sublayer {
   // [T, heads, d] as the rows that q/k norm takes apart, and their number per token.
   TensorView norm_rows(TensorView heads) const;
   std::int64_t norms(std::int64_t heads) const { return options_.qk_norm_whole ? 1 : heads; }
-  void append(Pass& pass, TensorView rows, TensorView cache) const;
+  // One of the norms of q and k: its heads on this rank, and whether others hold copies of them.
+  struct HeadNorm {
+    const Norm& norm;
+    parallel::Part heads;
+    std::int64_t total;  // heads of all ranks
+    bool first_copy;     // of those that hold these heads
+  };
+  HeadNorm q_norm() const { return {*q_norm_, part_.heads, options_.heads, true}; }
+  HeadNorm k_norm() const { return {*k_norm_, part_.groups, options_.groups, part_.first_copy}; }
+  // x -> y, dy -> dx: [T, heads, d]. A norm over all heads is made of those of all ranks, by each.
+  void norm_forward(Pass& pass, const HeadNorm& norm, TensorView x, TensorView y, TensorView stats) const;
+  void norm_backward(Pass& pass, const HeadNorm& norm, TensorView x, TensorView stats, TensorView dy,
+                     TensorView dx) const;
+  bool norms_over_ranks() const { return options_.qk_norm_whole && options_.place.split(); }
   void rotate(Pass& pass, TensorView x, bool inverse) const;
   ops::AttentionOptions core(const Pass& pass) const;
   // This rank's heads of the slopes, or none.

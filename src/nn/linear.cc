@@ -21,7 +21,8 @@ ParamSpec Linear::spec(bool matrix) const {
   // Every rank has the whole bias of a layer that is split by inputs, and its whole gradient.
   const bool copied =
       o.place.split() && (o.split == LinearSplit::kWhole || (!matrix && o.split == LinearSplit::kInputs));
-  bool shared = false;
+  // A whole layer sees this rank's rows of the stream alone.
+  bool partial = o.split == LinearSplit::kWhole && o.place.splits_stream();
   std::int64_t row = 0;
   for (const auto& piece : o.pieces) {
     ShardPiece part;
@@ -34,13 +35,13 @@ ParamSpec Linear::spec(bool matrix) const {
     part.column_count = matrix ? columns_.count : 0;
     part.shared = copied || piece.shared;
     part.first_copy = copied ? o.place.rank == 0 : piece.first_copy;
-    shared = shared || piece.shared;
+    partial = partial || piece.shared;
     row += piece.rows.count;
     out.shard.pieces.push_back(std::move(part));
   }
   out.init = {matrix ? InitKind::kNormal : InitKind::kZeros, o.deviation};
   out.decay = matrix;
-  if (shared) out.grad_partial_over.push_back(parallel::Axis::kTensor);
+  if (partial) out.grad_partial_over.push_back(parallel::Axis::kTensor);
   return out;
 }
 

@@ -5,7 +5,8 @@
 // Megatron-LM, whose matrices are transposed): every rank has some rows of every piece, all of x's columns
 // and some of y's; or split by inputs ("row-parallel"): every rank has some columns of W and x, and the
 // partial products are added (Shoeybi et al. 2019, section 3). x of the former and y of the latter are rows
-// of the residual stream, which may be split too (nn/tensor_rows.h).
+// of the residual stream, which may be split too (nn/tensor_rows.h). A whole layer takes the rows that a rank
+// has: with a place whose stream is split, its gradients are partial sums.
 #pragma once
 
 #include "nn/module.h"

@@ -10,7 +10,8 @@ namespace {
 
 // A layer that every rank of a tensor-parallel group holds, on rows that all of them have.
 Linear whole_linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, double deviation,
-                    const parallel::TensorPlace& place) {
+                    parallel::TensorPlace place) {
+  place.sequence = false;
   return Linear({.name = name,
                  .inputs = inputs,
                  .pieces = {{name, outputs, {}}},

@@ -15,7 +15,7 @@ Norm norm_of(const TransformerBlockOptions& o, const char* label) {
 
 ParallelBlock::ParallelBlock(const TransformerBlockOptions& o)
     : options_(o),
-      attention_{".attention", ".norm1", norm_of(o, ".norm1"), std::make_unique<SelfAttention>(o.attention)},
+      attention_{".attention", ".norm1", norm_of(o, ".norm1"), make_attention(o.attention)},
       mlp_{".mlp", ".norm2", norm_of(o, ".norm2"), make_mlp(o)} {}
 
 DropoutRows ParallelBlock::dropout(const Pass& pass, const Branch& branch) const {

@@ -87,11 +87,15 @@ std::vector<double> rope_frequencies(const RopeOptions& o, std::int64_t sequence
   return out;
 }
 
+double yarn_mscale(double factor, double scale) {
+  return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
+}
+
 double rope_attention_factor(const RopeOptions& o) {
   if (o.kind == RopeKind::kYarn) {
     if (o.attention_factor) return *o.attention_factor;
     const double factor = factor_of(o);
-    const auto m = [&](double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1; };
+    const auto m = [&](double scale) { return yarn_mscale(factor, scale); };
     if (o.mscale.value_or(0) != 0 && o.mscale_all.value_or(0) != 0) return m(*o.mscale) / m(*o.mscale_all);
     return m(1);
   }

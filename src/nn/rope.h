@@ -28,6 +28,8 @@ struct RopeOptions {
 // Angle per position of each of size/2 pairs. `sequence`: the longest sequence of this use; it matters to
 // dynamic (above max_positions) and longrope (short or long factors).
 std::vector<double> rope_frequencies(const RopeOptions& options, std::int64_t sequence);
+// Yarn's growth of scores with the stretch (Peng et al. 2023, section 3.4), the root of it.
+double yarn_mscale(double factor, double scale);
 // Factor of cos and sin: 1 but for yarn and longrope.
 double rope_attention_factor(const RopeOptions& options);
 // [positions, 2, size/2]: cos and sin times the attention factor.

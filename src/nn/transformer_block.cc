@@ -1,8 +1,14 @@
 #include "nn/transformer_block.h"
 
 #include "nn/dropout.h"
+#include "nn/latent_attention.h"
 
 namespace stoa::nn {
+
+std::unique_ptr<Sublayer> make_attention(const SelfAttentionOptions& o) {
+  if (o.latent) return std::make_unique<LatentAttention>(o);
+  return std::make_unique<SelfAttention>(o);
+}
 
 std::unique_ptr<Sublayer> make_mlp(const TransformerBlockOptions& o) {
   if (o.moe) return std::make_unique<Moe>(*o.moe);
@@ -15,7 +21,7 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options)
              options.attention.place.splits_stream()),
       norm2_(options.name + ".norm2", options.norm, options.attention.hidden, options.attention.place,
              options.attention.place.splits_stream()),
-      attention_(options.attention),
+      attention_(make_attention(options.attention)),
       mlp_(make_mlp(options)) {}
 
 DropoutRows TransformerBlock::dropout(const Pass& pass, const char* branch) const {
@@ -44,7 +50,7 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
       activation("normed1", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm1, true);
   stats1_ = activation("statistics1", precision.vectors(), {rows, 2}, Producer::kNorm,
                        &TransformerBlock::make_norm1);
-  attention_.declare(params, table, tokens, precision, normed1_);
+  attention_->declare(params, table, tokens, precision, normed1_);
   norm2_.declare(params);
   branch_ =
       activation("branch", precision.compute, stream, Producer::kBranch, &TransformerBlock::make_branch);
@@ -63,10 +69,10 @@ void TransformerBlock::make_norm1(Pass& pass, Saved& saved) const {
 }
 
 void TransformerBlock::make_branch(Pass& pass, Saved& saved) const {
-  saved.get(pass, attention_.last());
+  saved.get(pass, attention_->last());
   const TensorView branch = saved.put(pass, branch_);
   Scratch::Frame frame(pass.ops.scratch);
-  attention_.forward(pass, saved, branch);
+  attention_->forward(pass, saved, branch);
   pass.show(options_.name, ".attention.output", branch);
 }
 
@@ -101,7 +107,7 @@ void TransformerBlock::forward(Pass& pass, Saved& saved, TensorView out) {
 void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) {
   if (which == Which::kWeight) {
     mlp_->backward_weight(pass, saved);
-    attention_.backward_weight(pass, saved);
+    attention_->backward_weight(pass, saved);
     return;
   }
   const DType compute = options_.precision.compute;
@@ -124,7 +130,7 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   pass.show_gradient(options_.name, ".norm2.output", dnormed);
 
   const TensorView dattention =
-      same ? TensorView() : saved.put_stash(pass, which, attention_.output_gradient());
+      same ? TensorView() : saved.put_stash(pass, which, attention_->output_gradient());
   norm2_.backward(pass, {.x = middle,
                          .stats = stats2,
                          .dy = dnormed,
@@ -133,7 +139,7 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
                          .dropout = dropout(pass, ".attention"),
                          .dbranch = dattention});
   pass.show_gradient(options_.name, ".middle", din);
-  attention_.backward(pass, saved, which, same ? din : dattention, dnormed);
+  attention_->backward(pass, saved, which, same ? din : dattention, dnormed);
   pass.show_gradient(options_.name, ".norm1.output", dnormed);
   norm1_.backward(pass, {.x = input,
                          .stats = stats1,

@@ -28,7 +28,9 @@ struct TransformerBlockOptions {
   Precision precision;
 };
 
-// The second branch of a block.
+// The first branch of a block.
+std::unique_ptr<Sublayer> make_attention(const SelfAttentionOptions& options);
+// The second one.
 std::unique_ptr<Sublayer> make_mlp(const TransformerBlockOptions& options);
 
 class TransformerBlock final : public Block {
@@ -52,8 +54,7 @@ class TransformerBlock final : public Block {
 
   TransformerBlockOptions options_;
   Norm norm1_, norm2_;
-  SelfAttention attention_;
-  std::unique_ptr<Sublayer> mlp_;
+  std::unique_ptr<Sublayer> attention_, mlp_;
   int input_ = -1, normed1_ = -1, stats1_ = -1, branch_ = -1, middle_ = -1, normed2_ = -1, stats2_ = -1;
 };
 

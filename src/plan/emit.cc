@@ -27,6 +27,16 @@ class Arguments {
   std::vector<std::string> list_;
 };
 
+void latent(Arguments& a, const model::LatentConfig& l) {
+  if (!l.multi_latent_attention) return;
+  a.flag(true, "multi-latent-attention");
+  if (l.q_lora_rank) a.value("q-lora-rank", *l.q_lora_rank);
+  a.value("kv-lora-rank", l.kv_lora_rank);
+  a.value("qk-head-dim", l.qk_head_dim);
+  a.value("qk-pos-emb-head-dim", l.qk_pos_emb_head_dim);
+  a.value("v-head-dim", l.v_head_dim);
+}
+
 void shape(Arguments& a, const EmitModel& model) {
   const model::ModelConfig& m = model.gpt.config;
   require<ConfigError>(
@@ -36,12 +46,13 @@ void shape(Arguments& a, const EmitModel& model) {
           !m.apply_embedding_scaling,
       "Megatron-LM has no arguments for alibi, embedding_layernorm, norm_placement, use_parallel_residual, "
       "qk_layernorm_all_heads, soft caps or scaled embeddings: the layout cannot be written for this model");
+  latent(a, m.latent);
   a.flag(true, "use-mcore-models");
   a.value("num-layers", m.num_layers);
   a.value("hidden-size", m.hidden_size);
   a.value("ffn-hidden-size", m.ffn_size());
   a.value("num-attention-heads", m.num_attention_heads);
-  if (m.kv_channels) a.value("kv-channels", *m.kv_channels);
+  if (m.kv_channels && !m.latent.multi_latent_attention) a.value("kv-channels", *m.kv_channels);
   if (m.query_groups() != m.num_attention_heads) {
     a.flag(true, "group-query-attention");
     a.value("num-query-groups", m.query_groups());

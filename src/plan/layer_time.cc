@@ -70,8 +70,18 @@ LayerTime LayerModel::layer(bool experts) const {
     cast += copies * rows * (in + width);
     weights += copies * in * width;
   };
-  add(n, h, q + 2 * kv_all, 1);
-  add(n, q, h, 1);
+  if (m.latent_rank > 0) {
+    // Latents of this rank's rows of the stream, heads of all rows.
+    const double rows = w_.sequence_parallel ? n / t : n, heads = real(m.heads) / t,
+                 values = heads * real(m.value_size);
+    add(rows, h, real(m.query_rank + m.latent_rank + m.rotated), 1);
+    add(n, m.query_rank > 0 ? real(m.query_rank) : h, q, 1);
+    add(n, real(m.latent_rank), heads * real(m.head_size - m.rotated) + values, 1);
+    add(n, values, h, 1);
+  } else {
+    add(n, h, q + 2 * kv_all, 1);
+    add(n, q, h, 1);
+  }
   double width = real(m.ffn) / t, expert_tokens = 0;
   if (experts) {
     const double expert_tp = w_.expert_tp > 0 ? real(w_.expert_tp) : t;

@@ -10,6 +10,13 @@ namespace stoa::plan {
 namespace {
 
 double attention_parameters(const ModelShape& m) {
+  if (m.latent_rank > 0) {
+    const std::int64_t queries = m.heads * m.head_size, values = m.heads * m.value_size,
+                       keys = m.heads * (m.head_size - m.rotated);
+    return static_cast<double>((m.query_rank > 0 ? m.query_rank * (m.hidden + queries) : m.hidden * queries) +
+                               m.hidden * (m.latent_rank + m.rotated) + m.latent_rank * (keys + values) +
+                               values * m.hidden);
+  }
   return static_cast<double>(m.hidden * m.head_size * (2 * m.heads + 2 * m.kv_heads));
 }
 
@@ -138,6 +145,12 @@ ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
   m.heads = c.num_attention_heads;
   m.kv_heads = c.query_groups();
   m.head_size = c.head_size();
+  if (const model::LatentConfig& l = c.latent; l.multi_latent_attention) {
+    m.query_rank = l.q_lora_rank.value_or(0);
+    m.latent_rank = l.kv_lora_rank;
+    m.rotated = l.qk_pos_emb_head_dim;
+    m.value_size = l.v_head_dim;
+  }
   m.ffn = c.ffn_size();
   m.gated = model::is_gated(c.activation);
   const std::int64_t multiple = c.make_vocab_size_divisible_by;

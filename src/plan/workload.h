@@ -17,6 +17,9 @@ namespace stoa::plan {
 // Sizes of a decoder; names of the papers: L layers, h hidden, a heads, V vocabulary, s sequence.
 struct ModelShape {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0;
+  // Multi-head latent attention: widths of the latents, the rotated part of head_size, that of a value.
+  // latent_rank 0: keys and values are projected from the stream; query_rank 0: queries are.
+  std::int64_t query_rank = 0, latent_rank = 0, rotated = 0, value_size = 0;
   std::int64_t ffn = 0;  // of a dense layer
   bool gated = false;    // two input projections
   std::int64_t vocabulary = 0, sequence = 0;

@@ -110,6 +110,18 @@ TEST(TensorParallel, NormsAfterBranches) {
   }
 }
 
+TEST(TensorParallel, NormsOverAllHeads) {
+  for (const std::int64_t groups : {1, 2, 4}) {
+    TestRun run = llama();
+    run.config.qk_layernorm_all_heads = true;
+    run.config.norm_placement = model::NormPlacement::kAfter;
+    run.config.num_query_groups = groups;
+    run.steps = 3;
+    expect_rows_close(run, tensor_rows());
+    expect_rows_close(run, {{2, true, 2}, {2, true, 1, parallel::ContextKind::kAllGather, 2, 2, "zb-h1"}});
+  }
+}
+
 void make_gemma(model::ModelConfig& c) {
   c.norm_placement = model::NormPlacement::kBoth;
   c.activation = model::Activation::kGegluTanh;
@@ -241,9 +253,6 @@ TEST(TensorParallel, WhatCannotBeSplitIsRefused) {
   TestRun run = short_run();
   run.config.encoder_seq_length = 11;
   EXPECT_THROW(run_layout(run, Row{2, true}.layout()), ConfigError);
-  run = llama();
-  run.config.qk_layernorm_all_heads = true;
-  EXPECT_THROW(run_layout(run, Row{2, false}.layout()), ConfigError);
   run = short_run();
   run.config.num_query_groups = 1;
   EXPECT_THROW(run_layout(run, (Row{1, false, 2, parallel::ContextKind::kAllToAll}).layout()), ConfigError);

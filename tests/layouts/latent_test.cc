@@ -1,0 +1,140 @@
+// Multi-head latent attention, alone and beside routed and shared experts, in every layout against one rank.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "layout_run.h"
+
+namespace stoa::layouts {
+namespace {
+
+using testing::IsEmpty;
+
+constexpr double kRounding = 1e-9;
+
+// DeepSeek-V3 in small: a dense layer, then experts chosen within groups by biased sigmoid scores.
+TestRun deepseek() {
+  TestRun run = tiny_run();
+  run.steps = 3;
+  run.rows = 4;
+  auto& c = run.config;
+  c.position_embedding_type = model::PositionEmbedding::kRope;
+  c.normalization = model::Normalization::kRmsNorm;
+  c.activation = model::Activation::kSwiglu;
+  c.bias = model::BiasKind::kNone;
+  c.ffn_hidden_size = 22;
+  c.num_query_groups = 4;
+  c.share_embeddings_and_output_weights = false;
+  c.latent = {true, 6, 5, 4, 2, 3};
+  auto& moe = c.moe;
+  moe.num_moe_experts = 8;
+  moe.moe_router_topk = 3;
+  moe.moe_ffn_hidden_size = 12;
+  moe.moe_shared_expert_intermediate_size = 8;
+  moe.moe_dense_layers = {0};
+  moe.moe_router_score_function = model::RouterScoreFunction::kSigmoid;
+  moe.moe_router_num_groups = 4;
+  moe.moe_router_group_topk = 2;
+  moe.moe_router_topk_scaling_factor = 2.5;
+  moe.moe_router_enable_expert_bias = true;
+  moe.moe_router_bias_update_rate = 0.05;
+  return run;
+}
+
+// The same attention with queries of the stream itself, and no experts.
+TestRun plain() {
+  TestRun run = deepseek();
+  run.config.latent.q_lora_rank.reset();
+  run.config.moe = {};
+  return run;
+}
+
+struct Row {
+  int tensor = 1;
+  bool sequence = false;
+  int context = 1;
+  parallel::ContextKind kind = parallel::ContextKind::kAllGather;
+  int data = 1, pipeline = 1;
+  const char* schedule = "1f1b";
+  int chunks = 0;
+  grid::ExpertDegrees experts = {};
+
+  run::Layout layout(int zero = 0) const {
+    run::Layout out;
+    out.grid = grid::RankGrid({tensor, context, 1, data, pipeline}, experts);
+    out.sequence_parallel = sequence;
+    out.context_kind = kind;
+    out.schedule = schedule;
+    out.chunks = chunks;
+    out.zero_stage = zero;
+    out.bucket_bytes = 20000;
+    return out;
+  }
+};
+
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << "tp " << row.tensor << (row.sequence ? " sequence parallel" : "") << ", cp " << row.context << " "
+       << name_of(row.kind) << ", dp " << row.data << ", pp " << row.pipeline << " " << row.schedule
+       << ", etp " << row.experts.tensor << ", ep " << row.experts.expert;
+}
+
+void expect_rows_close(const TestRun& run, const std::vector<Row>& rows) {
+  const RunResult one = run_layout(run, data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  for (const Row& row : rows) {
+    SCOPED_TRACE(testing::PrintToString(row));
+    EXPECT_THAT(differences(one, run_layout(run, row.layout()), kRounding), IsEmpty());
+  }
+}
+
+TEST(LatentAttention, TensorAndSequenceParallel) {
+  const std::vector<Row> rows{{2, false}, {2, true}, {3, false}, {3, true}, {4, false}, {4, true}};
+  expect_rows_close(deepseek(), rows);
+  expect_rows_close(plain(), rows);
+}
+
+TEST(LatentAttention, ContextParallelOfEveryKind) {
+  using enum parallel::ContextKind;
+  TestRun run = plain();
+  run.packed = true;
+  run.micro_batch = 2;
+  expect_rows_close(run, {{1, false, 2, kAllGather},
+                          {1, false, 2, kAllToAll},
+                          {1, false, 3, kRing},
+                          {2, true, 2, kAllGather},
+                          {2, true, 2, kRing}});
+  expect_rows_close(deepseek(), {{2, true, 2, kAllToAll}, {.context = 2, .experts = {1, 2}}});
+}
+
+TEST(LatentAttention, BesideExpertsDataAndPipeline) {
+  expect_rows_close(deepseek(), {{.data = 2, .experts = {1, 2}},
+                                 {.data = 4, .experts = {1, 4}},
+                                 {.tensor = 2, .sequence = true, .data = 2, .experts = {1, 4}},
+                                 {.tensor = 2, .sequence = true, .data = 2, .pipeline = 2, .experts = {2, 2}},
+                                 {.tensor = 2, .pipeline = 2, .schedule = "interleaved", .chunks = 2}});
+}
+
+TEST(LatentAttention, SchedulesStagesAndRecomputationChangeNoBit) {
+  for (const bool experts : {false, true})
+    for (const Row& row : {Row{}, Row{.tensor = 2, .sequence = true, .data = 2}}) {
+      SCOPED_TRACE(testing::PrintToString(row));
+      TestRun run = experts ? deepseek() : plain();
+      const RunResult kept = run_layout(run, row.layout());
+      ASSERT_THAT(kept.faults, IsEmpty());
+      Row split = row;
+      split.pipeline = 2;
+      split.schedule = "zb-h1";
+      EXPECT_THAT(differences(kept, run_layout(run, split.layout()), 0), IsEmpty());
+      if (row.data > 1)
+        for (const int stage : {1, 2, 3})
+          EXPECT_THAT(differences(kept, run_layout(run, row.layout(stage)), 0), IsEmpty()) << stage;
+      for (const auto granularity :
+           {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
+        run.config.recompute = {granularity, {}, {}};
+        EXPECT_THAT(differences(kept, run_layout(run, row.layout()), 0), IsEmpty());
+        EXPECT_THAT(differences(kept, run_layout(run, split.layout()), 0), IsEmpty());
+      }
+    }
+}
+
+}  // namespace
+}  // namespace stoa::layouts
