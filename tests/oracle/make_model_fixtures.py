@@ -20,6 +20,9 @@ GPT2 = dict(vocab_size=41, n_embd=24, n_layer=3, n_head=4, n_positions=64, bos_t
 NEOX = dict(vocab_size=41, hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4,
             max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
 GEMMA = dict(BASE, head_dim=8, sliding_window=5, query_pre_attn_scalar=9)
+DEEPSEEK = dict(BASE, num_key_value_heads=4, q_lora_rank=14, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4,
+                v_head_dim=5, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=12, n_shared_experts=2,
+                n_group=4, topk_group=2, routed_scaling_factor=2.5, first_k_dense_replace=1)
 THETA = dict(rope_type="default", rope_theta=1e6)
 CASES = {
     "gpt2": ("gpt2", GPT2),
@@ -45,6 +48,12 @@ CASES = {
                                     norm_topk_prob=True, mlp_only_layers=[1])),
     "qwen3_moe_raw": ("qwen3_moe", dict(BASE, head_dim=8, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=12,
                                         norm_topk_prob=False, decoder_sparse_step=2)),
+    "deepseek_v3": ("deepseek_v3", DEEPSEEK),
+    "deepseek_v3_yarn": ("deepseek_v3", dict(
+        DEEPSEEK, q_lora_rank=None, n_group=1, topk_group=1, norm_topk_prob=False, n_shared_experts=1,
+        routed_scaling_factor=1.0, first_k_dense_replace=2, v_head_dim=10, rope_parameters=dict(
+            rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16, mscale=1.0,
+            mscale_all_dim=1.0))),
     "gpt_neox": ("gpt_neox", dict(NEOX, rotary_pct=0.67)),
     "gpt_neox_serial": ("gpt_neox", dict(NEOX, num_attention_heads=3, use_parallel_residual=False, hidden_act="relu",
                                          tie_word_embeddings=True)),
@@ -87,7 +96,7 @@ def numbers(values):
 def file_tensors(model, model_type):
     """Name in files -> function from a parameter-like tensor to its part. transformers 5
     packs experts in memory, not in files, and has names of its own for some others."""
-    tensors = {}
+    tensors = {name: (b, lambda x: x) for name, b in model.named_buffers() if name.endswith("e_score_correction_bias")}
     for name, p in model.named_parameters():  # tied ones once, under the embedding's name
         name = name.replace(".mlp.gate.", ".block_sparse_moe.gate.") if model_type == "mixtral" else name
         name = name.replace("lm_head", "embed_out") if model_type == "gpt_neox" else name
@@ -130,6 +139,9 @@ def make_case(model_type, options):
     gradients = {}
     for t, name in enumerate(names):
         p, part = named[name]
+        if p.grad is None:  # a buffer
+            gradients[name] = None
+            continue
         g = part(p.grad).numpy().ravel()
         gradients[name] = dict(norm=numbers([np.linalg.norm(g)])[0], projection=numbers([g @ weight(t + 500, g.size)])[0],
                                first=numbers(g[:4]))

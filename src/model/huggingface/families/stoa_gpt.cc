@@ -66,6 +66,15 @@ void read(JsonKeys& keys, ModelConfig& c) {
   c.hidden_dropout = keys.number("hidden_dropout").value_or(0);
   c.attention_dropout = keys.number("attention_dropout").value_or(0);
   c.embedding_dropout = keys.number("embedding_dropout").value_or(0);
+  if (const auto rank = keys.integer("kv_lora_rank", 1)) {
+    LatentConfig& l = c.latent;
+    l.multi_latent_attention = true;
+    l.kv_lora_rank = *rank;
+    l.q_lora_rank = keys.integer("q_lora_rank", 1);
+    l.qk_head_dim = need("qk_head_dim");
+    l.qk_pos_emb_head_dim = need("qk_pos_emb_head_dim");
+    l.v_head_dim = need("v_head_dim");
+  }
   if (const auto experts = keys.integer("num_moe_experts", 2)) {
     MoeConfig& m = c.moe;
     m.num_moe_experts = experts;
@@ -137,6 +146,13 @@ void write(const Gpt& gpt, Json& json) {
   json["hidden_dropout"] = c.hidden_dropout;
   json["attention_dropout"] = c.attention_dropout;
   json["embedding_dropout"] = c.embedding_dropout;
+  if (const LatentConfig& l = c.latent; l.multi_latent_attention) {
+    json["kv_lora_rank"] = l.kv_lora_rank;
+    set("q_lora_rank", l.q_lora_rank);
+    json["qk_head_dim"] = l.qk_head_dim;
+    json["qk_pos_emb_head_dim"] = l.qk_pos_emb_head_dim;
+    json["v_head_dim"] = l.v_head_dim;
+  }
   if (const MoeConfig& m = c.moe; m.num_moe_experts) {
     json["num_moe_experts"] = *m.num_moe_experts;
     json["moe_router_topk"] = m.moe_router_topk;
