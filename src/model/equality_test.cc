@@ -367,8 +367,10 @@ TEST(Generation, CacheGivesTheSameLogits) {
 
     nn::KvCache cache;
     for (std::int64_t l = 0; l < config.num_layers; ++l) {
-      const Shape shape{12, config.query_groups(), config.head_size()};
-      cache.layers.push_back({model.new_memory(DType::kF64, shape), model.new_memory(DType::kF64, shape)});
+      const CacheSizes sizes = cache_sizes(config);
+      const Shape shape{12, sizes.heads, sizes.width};
+      const TensorView keys = model.new_memory(DType::kF64, shape);
+      cache.layers.push_back({keys, sizes.shared ? keys : model.new_memory(DType::kF64, shape)});
       for (const TensorView view : {cache.layers.back().keys, cache.layers.back().values})
         std::fill_n(view.as<double>(), view.elements(), 0.0);
     }

@@ -274,6 +274,11 @@ PositionTables position_tables(const ModelConfig& c, std::int64_t layer) {
   return {.rope = c.rope_local_base_freq && layer_window(c, layer) > 0 ? 1 : 0};
 }
 
+CacheSizes cache_sizes(const ModelConfig& c) {
+  if (c.latent.multi_latent_attention) return {1, c.latent.kv_lora_rank + c.latent.qk_pos_emb_head_dim, true};
+  return {c.query_groups(), c.head_size()};
+}
+
 nn::RecomputeOptions recompute_options(const RecomputeConfig& c, std::int64_t layers) {
   nn::RecomputeOptions out;
   switch (c.granularity) {

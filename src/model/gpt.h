@@ -42,6 +42,13 @@ struct PositionTables {
 PositionTables position_tables(const ModelConfig& config, std::int64_t layer);
 // Keys visible to a query of this layer; 0: all before it.
 std::int64_t layer_window(const ModelConfig& config, std::int64_t layer);
+// Cache of generation, of a layer: columns per token and heads that they belong to; the same tensor for keys
+// and values, or one for each.
+struct CacheSizes {
+  std::int64_t heads = 0, width = 0;
+  bool shared = false;
+};
+CacheSizes cache_sizes(const ModelConfig& config);
 nn::RecomputeOptions recompute_options(const RecomputeConfig& config, std::int64_t layers);
 
 // Name and shape of every tensor of the model as files hold it: unfused, unpadded, tied ones once, in order

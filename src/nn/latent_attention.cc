@@ -1,5 +1,6 @@
 #include "nn/latent_attention.h"
 
+#include <array>
 #include <cmath>
 
 #include "nn/context_attention.h"
@@ -211,18 +212,14 @@ TensorView LatentAttention::value_rows(TensorView context) const {
 
 void LatentAttention::make_context(Pass& pass, Saved& saved) const {
   const auto& o = options_;
-  for (const int activation : {queries_.made, keys_values_.made, key_}) saved.get(pass, activation);
+  const auto read = pass.cache ? std::array{queries_.made, kv_latent_.normed, key_}
+                               : std::array{queries_.made, keys_values_.made, key_};
+  for (const int activation : read) saved.get(pass, activation);
   const TensorView context = saved.put(pass, context_);
+  if (pass.cache) return attend_latents(pass, saved, context);
   const TensorView lse = pass.training ? saved.put(pass, lse_) : TensorView();
   Scratch::Frame frame(pass.ops.scratch);
-  Core in = core_inputs(pass, saved);
-  if (pass.cache) {
-    const KvLayer& layer = pass.cache->layers[static_cast<std::size_t>(o.layer)];
-    append(pass, in.k, layer.keys);
-    append(pass, in.v, layer.values);
-    in.k = layer.keys;
-    in.v = layer.values;
-  }
+  const Core in = core_inputs(pass, saved);
   const TensorView out = pass.ops.scratch.allocate(in.q.dtype, in.q.shape);
   attend(pass, ops::AttentionForward{.options = core(pass),
                                      .segments = pass.batch.segments,
@@ -233,6 +230,45 @@ void LatentAttention::make_context(Pass& pass, Saved& saved) const {
                                      .lse = lse});
   copy_rows(pass, values_of(out), value_rows(context));
   pass.show(o.name, ".context", context, {heads_.begin * latent_.value, o.heads * latent_.value});
+}
+
+void LatentAttention::attend_latents(Pass& pass, Saved& saved, TensorView context) const {
+  Scratch& scratch = pass.ops.scratch;
+  Scratch::Frame frame(scratch);
+  const TensorView q = saved.get(pass, queries_.made), key = saved.get(pass, key_),
+                   latent = gather_rows(pass, options_.place, saved.get(pass, kv_latent_.normed)).wait();
+  const std::int64_t tokens = q.rows(), heads = heads_.count, rank = latent_.rank,
+                     width = rank + latent_.rotated;
+  const TensorView entries = scratch.allocate(q.dtype, {tokens, width}),
+                   wide = scratch.allocate(q.dtype, {tokens, heads * width}),
+                   out = scratch.allocate(q.dtype, {tokens, heads * width});
+  copy_rows(pass, latent, entries.columns(0, rank));
+  copy_rows(pass, key, entries.columns(rank, latent_.rotated));
+  const TensorView cache = pass.cache->layers[static_cast<std::size_t>(options_.layer)].keys;
+  append(pass, entries.reshape({tokens, 1, width}), cache);
+  // A head's rows of the matrix: its keys', then its values'.
+  const TensorView matrix = keys_values_.linear.weight(pass);
+  for (std::int64_t h = 0; h < heads; ++h)
+    ops::run(pass.ops,
+             ops::LinearBackwardInput{.dy = q.columns(h * options_.head_size + latent_.rotated, latent_.own),
+                                      .w = matrix.slice(h * kv_size(), latent_.own),
+                                      .dx = wide.columns(h * width, rank)});
+  const auto rotated_rows = [&](TensorView x, std::int64_t size, std::int64_t begin) {
+    return x.reshape({tokens * heads, size}).columns(begin, latent_.rotated);
+  };
+  copy_rows(pass, rotated_rows(q, options_.head_size, 0), rotated_rows(wide, width, rank));
+  ops::run(pass.ops, ops::AttentionForward{.options = core(pass),
+                                           .segments = pass.batch.segments,
+                                           .q = by_head(wide, width),
+                                           .k = cache,
+                                           .v = cache,
+                                           .o = by_head(out, width),
+                                           .lse = {}});
+  for (std::int64_t h = 0; h < heads; ++h)
+    ops::run(pass.ops, ops::LinearForward{.x = out.columns(h * width, rank),
+                                          .w = matrix.slice(h * kv_size() + latent_.own, latent_.value),
+                                          .bias = {},
+                                          .y = context.columns(h * latent_.value, latent_.value)});
 }
 
 void LatentAttention::forward(Pass& pass, Saved& saved, TensorView y) const {

@@ -62,6 +62,9 @@ class LatentAttention final : public Sublayer {
   void make_queries(Pass& pass, Saved& saved) const;
   void make_keys_values(Pass& pass, Saved& saved) const;
   void make_context(Pass& pass, Saved& saved) const;
+  // Attention of a pass with a cache, which holds latents: what makes keys of them is taken into the queries,
+  // and values are made of the latents' sums.
+  void attend_latents(Pass& pass, Saved& saved, TensorView context) const;
   // Of activations that are made; k and v on the scratch stack.
   Core core_inputs(Pass& pass, Saved& saved) const;
   // The values among heads that are padded, a row per head, and a context in the same form.

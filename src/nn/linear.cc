@@ -57,7 +57,7 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
   // One rank's partial sums bring the bias.
   const bool bias = bias_ && y_place().rank == 0;
   ops::run(pass.ops, ops::LinearForward{.x = all.wait(),
-                                        .w = pass.params.get(weight_.value),
+                                        .w = weight(pass),
                                         .bias = bias ? pass.params.get(bias_.value) : TensorView(),
                                         .y = partial});
   add_rows(pass, y_place(), partial, y).wait();
@@ -71,8 +71,7 @@ void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, Tens
   InFlight all_x = weights ? gather_rows(pass, x_place(), x) : InFlight(x, nullptr);
   const TensorView all_dy = gather_rows(pass, y_place(), dy).wait();
   const TensorView partial = partial_rows(pass, x_place(), dx);
-  ops::run(pass.ops,
-           ops::LinearBackwardInput{.dy = all_dy, .w = pass.params.get(weight_.value), .dx = partial});
+  ops::run(pass.ops, ops::LinearBackwardInput{.dy = all_dy, .w = weight(pass), .dx = partial});
   InFlight sum = add_rows(pass, x_place(), partial, dx);
   if (weights) add_weight_gradient(pass, all_x.wait(), all_dy);
   sum.wait();
@@ -85,12 +84,12 @@ void Linear::backward_weight(Pass& pass, TensorView x, TensorView dy) const {
 }
 
 void Linear::add_weight_gradient(Pass& pass, TensorView x, TensorView dy) const {
-  const GradTarget weight = pass.grads->target(weight_.grad);
+  const GradTarget dweight = pass.grads->target(weight_.grad);
   ops::LinearBackwardWeight op{
-      .x = x, .dy = dy, .dw = weight.tensor, .dbias = {}, .accumulate = weight.accumulate};
+      .x = x, .dy = dy, .dw = dweight.tensor, .dbias = {}, .accumulate = dweight.accumulate};
   if (bias_) {
     const GradTarget bias = pass.grads->target(bias_.grad);
-    require<InternalError>(bias.accumulate == weight.accumulate, "gradients of '{}' are out of step",
+    require<InternalError>(bias.accumulate == dweight.accumulate, "gradients of '{}' are out of step",
                            options_.name);
     op.dbias = bias.tensor;
   }

@@ -46,6 +46,8 @@ class Linear {
   void forward(Pass& pass, TensorView x, TensorView y) const;  // [T, K] -> [T, N]
   // kBoth: dx [T, K] of dy [T, N], and the weights' gradients into the main gradients; kInput: dx alone.
   void backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const;
+  // This rank's part of the matrix, in compute precision: [outputs, inputs].
+  TensorView weight(Pass& pass) const { return pass.params.get(weight_.value); }
   // The weights' gradients alone.
   void backward_weight(Pass& pass, TensorView x, TensorView dy) const;
 

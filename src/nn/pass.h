@@ -47,9 +47,10 @@ struct BatchView {
   std::vector<ops::AttentionSegments> context_segments;
 };
 
-// Keys and values of one layer during generation.
+// Keys and values of one layer during generation: [capacity tokens, heads, d]. Latent attention has one
+// "head" of [latent | rotated key] for both, under either name.
 struct KvLayer {
-  TensorView keys, values;  // [capacity tokens, heads, d]
+  TensorView keys, values;
 };
 // Cache of all layers. New keys and values of token i of the batch go to row slots[i]; segments of the pass
 // speak of cache rows.

@@ -58,6 +58,7 @@ class Layers {
     return 2 * (hop_ * real(p_.tp - 1) + 2 * real(p_.tp - 1) / real(p_.tp) * bytes / link_);
   }
   double cache_bytes(double tokens) const {  // of one layer
+    if (m_.latent_rank > 0) return tokens * real(m_.latent_rank + m_.rotated) * bytes_of(p_.cache);
     return 2 * tokens * real(m_.kv_heads * m_.head_size) / real(p_.tp) * bytes_of(p_.cache);
   }
   double prompt(double sequences, double length) const {

@@ -24,11 +24,16 @@ Decoder::Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision,
   losses_ = declare("losses", precision.vectors(), {n});
   if (options.context == 0) return;
   logits_ = declare("logits", precision.vectors(), {1, model.padded_vocabulary});
-  const Shape layer{options.context, model.config.query_groups(), model.config.head_size()};
-  for (std::int64_t l = 0; l < model.config.num_layers; ++l)
-    cache_ids_.emplace_back(
-        arena.declare(MemoryCategory::kKvCache, {fmt::format("keys.{}", l), precision.compute, layer}),
-        arena.declare(MemoryCategory::kKvCache, {fmt::format("values.{}", l), precision.compute, layer}));
+  const model::CacheSizes sizes = model::cache_sizes(model.config);
+  const auto declare_cache = [&](const char* name, std::int64_t l) {
+    return arena.declare(
+        MemoryCategory::kKvCache,
+        {fmt::format("{}.{}", name, l), precision.compute, {options.context, sizes.heads, sizes.width}});
+  };
+  for (std::int64_t l = 0; l < model.config.num_layers; ++l) {
+    const Arena::Id keys = declare_cache(sizes.shared ? "latents" : "keys", l);
+    cache_ids_.emplace_back(keys, sizes.shared ? keys : declare_cache("values", l));
+  }
 }
 
 void Decoder::rewind(std::int64_t keep) { fed_ = std::min(fed_, keep); }
