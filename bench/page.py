@@ -43,6 +43,9 @@ if s := found.get("start_up"):
     row("… with the checkpoint at its end, s", f"{s['start_up_and_checkpoint_seconds']:.2f}", "", "", "")
 if p := found.get("prepare"):
     row("data prepare of the encoder's rate, per core", f"{p['prepare_mb_per_s_per_worker']:.1f} MB/s", f"{p['encoder_mb_per_s']:.1f} MB/s", f"{p['ratio_wall']:.0%} (processor time {p['ratio_cpu']:.0%})", ">= 80 %")
+for w in found.get("wordpiece", []):
+    row(f"WordPiece encode, {w['file']}, 1 thread, MB/s (first pass {w['encode_first_pass_mb_per_s']})", w["encode_mb_per_s"], w["peer_encode_mb_per_s"],
+        f"{w['encode_ratio']} x" + ("" if w["ids_identical"] else ", other ids"), ">= 10 x")
 if b := found.get("build"):
     row("release build from clean, s (with tests)", f"{b['release_build_seconds']:.0f} ({b['with_tests_seconds']:.0f})", "", "", "< 300")
 if g := found.get("gemm"):
