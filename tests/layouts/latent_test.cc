@@ -124,9 +124,8 @@ TEST(LatentAttention, SchedulesStagesAndRecomputationChangeNoBit) {
       split.pipeline = 2;
       split.schedule = "zb-h1";
       EXPECT_THAT(differences(kept, run_layout(run, split.layout()), 0), IsEmpty());
-      if (row.data > 1)
-        for (const int stage : {1, 2, 3})
-          EXPECT_THAT(differences(kept, run_layout(run, row.layout(stage)), 0), IsEmpty()) << stage;
+      for (int stage = 1; row.data > 1 && stage <= 3; ++stage)
+        EXPECT_THAT(differences(kept, run_layout(run, row.layout(stage)), 0), IsEmpty()) << stage;
       for (const auto granularity :
            {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
         run.config.recompute = {granularity, {}, {}};
