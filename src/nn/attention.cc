@@ -143,7 +143,7 @@ void SelfAttention::norm_forward(Pass& pass, const HeadNorm& n, TensorView x, Te
                                        x.dtype),
                    normed = pass.ops.scratch.allocate(y.dtype, whole);
   n.norm.forward(pass, all, normed, stats);
-  ops::run(pass.ops, ops::CopyRows{.x = normed.columns(begin, own[1]), .index = {}, .y = y.reshape(own)});
+  copy_rows(pass, normed.columns(begin, own[1]), y.reshape(own));
 }
 
 // The first of several copies of a head gets its gradient, the others none: what reads them adds up all.
@@ -168,7 +168,7 @@ void SelfAttention::norm_backward(Pass& pass, const HeadNorm& n, TensorView x, T
       pass,
       {.x = all, .stats = stats, .dy = dall, .dresidual = {}, .dx = dwhole, .dropout = {}, .dbranch = {}});
   if (!n.first_copy) ops::run(pass.ops, ops::FillZero{dwhole});
-  ops::run(pass.ops, ops::CopyRows{.x = dwhole.columns(begin, own[1]), .index = {}, .y = dx.reshape(own)});
+  copy_rows(pass, dwhole.columns(begin, own[1]), dx.reshape(own));
 }
 
 SelfAttention::Heads SelfAttention::core_inputs(Pass& pass, Saved& saved) const {
@@ -224,10 +224,7 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
                                         .o = out.reshape({out.rows(), heads_, options_.head_size}),
                                         .lse = lse,
                                         .relative_bias = alibi(pass)};
-  if (pass.batch.context.split())
-    context_attention(pass, attention);
-  else
-    ops::run(pass.ops, attention);
+  core_attention(pass, attention);
   pass.show(options_.name, ".context", out, shown(part_.heads, options_.heads));
 }
 
@@ -273,10 +270,7 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
                                              .dk = dcore.k,
                                              .dv = dcore.v,
                                              .relative_bias = alibi(pass)};
-      if (pass.batch.context.split())
-        context_attention(pass, attention);
-      else
-        ops::run(pass.ops, attention);
+      core_attention(pass, attention);
     }
     pass.show_gradient(options_.name, ".q", dcore.q, shown(part_.heads, o.heads));
     if (!part_.shared) {  // otherwise each copy has but its part of the sum

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "nn/context_ring.h"
+#include "nn/copy_rows.h"
 #include "nn/key_values.h"
 
 namespace stoa::nn {
@@ -14,10 +15,6 @@ using parallel::ContextKind;
 using parallel::ContextPlace;
 
 TensorView matrix(TensorView x) { return x.reshape({x.rows(), x.shape.inner()}); }
-
-void copy_rows(Pass& pass, TensorView x, TensorView y, TensorView index = {}) {
-  ops::run(pass.ops, ops::CopyRows{.x = x, .index = index, .y = y});
-}
 
 comm::Communicator& group_of(Pass& pass) { return pass.parallel.along(Axis::kContext); }
 

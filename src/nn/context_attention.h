@@ -20,4 +20,13 @@ namespace stoa::nn {
 void context_attention(Pass& pass, const ops::AttentionForward& op);
 void context_attention(Pass& pass, const ops::AttentionBackward& op);
 
+// Core attention of this rank's tokens, forward or backward, with or without context parallelism.
+template <class Op>
+void core_attention(Pass& pass, const Op& op) {
+  if (pass.batch.context.split())
+    context_attention(pass, op);
+  else
+    ops::run(pass.ops, op);
+}
+
 }  // namespace stoa::nn

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "nn/context_attention.h"
+#include "nn/copy_rows.h"
 #include "nn/kv_append.h"
-#include "ops/elementwise.h"
 #include "ops/latent_heads.h"
 
 namespace stoa::nn {
@@ -44,18 +44,6 @@ Linear heads_linear(const SelfAttentionOptions& o, const char* name, std::int64_
 
 Norm latent_norm(const SelfAttentionOptions& o, const char* name, std::int64_t rank) {
   return Norm(o.name + name, kLatentNorm, rank, o.place, o.place.splits_stream());
-}
-
-void copy_rows(Pass& pass, TensorView x, TensorView y) {
-  ops::run(pass.ops, ops::CopyRows{.x = x, .index = {}, .y = y});
-}
-
-template <class Op>
-void attend(Pass& pass, const Op& op) {
-  if (pass.batch.context.split())
-    context_attention(pass, op);
-  else
-    ops::run(pass.ops, op);
 }
 
 }  // namespace
@@ -221,13 +209,13 @@ void LatentAttention::make_context(Pass& pass, Saved& saved) const {
   Scratch::Frame frame(pass.ops.scratch);
   const Core in = core_inputs(pass, saved);
   const TensorView out = pass.ops.scratch.allocate(in.q.dtype, in.q.shape);
-  attend(pass, ops::AttentionForward{.options = core(pass),
-                                     .segments = pass.batch.segments,
-                                     .q = in.q,
-                                     .k = in.k,
-                                     .v = in.v,
-                                     .o = out,
-                                     .lse = lse});
+  core_attention(pass, ops::AttentionForward{.options = core(pass),
+                                             .segments = pass.batch.segments,
+                                             .q = in.q,
+                                             .k = in.k,
+                                             .v = in.v,
+                                             .o = out,
+                                             .lse = lse});
   copy_rows(pass, values_of(out), value_rows(context));
   pass.show(o.name, ".context", context, {heads_.begin * latent_.value, o.heads * latent_.value});
 }
@@ -326,17 +314,17 @@ void LatentAttention::core_backward(Pass& pass, Saved& saved, Which which, Tenso
       }
     }
     const TensorView dk = allocate(), dv = allocate();
-    attend(pass, ops::AttentionBackward{.options = core(pass),
-                                        .segments = pass.batch.segments,
-                                        .q = in.q,
-                                        .k = in.k,
-                                        .v = in.v,
-                                        .o = out,
-                                        .lse = lse,
-                                        .dout = dout,
-                                        .dq = by_head(dq, options_.head_size),
-                                        .dk = dk,
-                                        .dv = dv});
+    core_attention(pass, ops::AttentionBackward{.options = core(pass),
+                                                .segments = pass.batch.segments,
+                                                .q = in.q,
+                                                .k = in.k,
+                                                .v = in.v,
+                                                .o = out,
+                                                .lse = lse,
+                                                .dout = dout,
+                                                .dq = by_head(dq, options_.head_size),
+                                                .dk = dk,
+                                                .dv = dv});
     ops::run(pass.ops,
              ops::LatentHeadsBackward{.dk = dk, .dv = dv, .dkv = by_head(dkv, kv_size()), .drope = partial});
   }

@@ -2,8 +2,7 @@
 // of them: a norm over all heads.
 #pragma once
 
-#include "nn/pass.h"
-#include "ops/elementwise.h"
+#include "nn/copy_rows.h"
 
 namespace stoa::nn {
 

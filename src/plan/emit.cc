@@ -27,7 +27,7 @@ class Arguments {
   std::vector<std::string> list_;
 };
 
-void latent(Arguments& a, const model::LatentConfig& l) {
+void latent_attention(Arguments& a, const model::LatentConfig& l) {
   if (!l.multi_latent_attention) return;
   a.flag(true, "multi-latent-attention");
   if (l.q_lora_rank) a.value("q-lora-rank", *l.q_lora_rank);
@@ -46,7 +46,7 @@ void shape(Arguments& a, const EmitModel& model) {
           !m.apply_embedding_scaling,
       "Megatron-LM has no arguments for alibi, embedding_layernorm, norm_placement, use_parallel_residual, "
       "qk_layernorm_all_heads, soft caps or scaled embeddings: the layout cannot be written for this model");
-  latent(a, m.latent);
+  latent_attention(a, m.latent);
   a.flag(true, "use-mcore-models");
   a.value("num-layers", m.num_layers);
   a.value("hidden-size", m.hidden_size);
