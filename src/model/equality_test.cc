@@ -246,8 +246,8 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
 
 std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, int>>& test) {
   static constexpr const char* kKinds[] = {
-      "gpt2_",     "llama_",       "experts_",    "bert_",  "bert_no_dropout_",
-      "parallel_", "norms_after_", "norms_both_", "gemma_", "alibi_"};
+      "gpt2_",        "llama_",      "experts_", "bert_",  "bert_no_dropout_", "parallel_",
+      "norms_after_", "norms_both_", "gemma_",   "alibi_", "latent_"};
   return std::string(kKinds[std::get<0>(test.param)]) + kSettings[std::get<1>(test.param)].name;
 }
 
