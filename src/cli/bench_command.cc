@@ -1,5 +1,6 @@
 #include "cli/bench_command.h"
 
+#include "cli/bench_calibrate.h"
 #include "cli/bench_collectives.h"
 #include "cli/bench_device.h"
 #include "cli/bench_gemm.h"
@@ -18,6 +19,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   add_bench_train(*bench, context);
   add_bench_pipeline(*bench, context);
   add_bench_collectives(*bench, context);
+  add_bench_calibrate(*bench, context);
 }
 
 }  // namespace stoa::cli

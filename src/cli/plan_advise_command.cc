@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/plan_predict_command.h"
 #include "cli/plan_subject.h"
 #include "plan/money.h"
 #include "plan/search_report.h"
@@ -108,11 +109,12 @@ class Advice {
     }
   }
 
-  void cost(const plan::Cluster& cluster, double seconds, std::int64_t devices, const char* key) {
+  void cost(const PlanSubject& s, double seconds, std::int64_t devices, const char* key) {
+    const plan::Cluster& cluster = s.cluster;
     nlohmann::ordered_json entry{{"cluster", cluster.name}, {"step_seconds", seconds}, {"devices", devices}};
     text_ +=
         fmt::format("  {}: {:.3f} s per step ({:.3f} to {:.3f} in 8 of 10 cases), {} devices\n", cluster.name,
-                    seconds, seconds * s_.constants->low, seconds * s_.constants->high, devices);
+                    seconds, seconds * s.constants->low, seconds * s.constants->high, devices);
     if (steps_ <= 0) {
       text_ += "  trainer.max_steps or max_tokens says how long the training is: it is not given\n";
       json_[key].push_back(entry);
@@ -141,7 +143,10 @@ class Advice {
   void how_long() {
     text_ += "\nHow long, and how much?\n";
     json_["cost"] = nlohmann::ordered_json::array();
-    cost(s_.cluster, now_.seconds, s_.workload.devices(), "cost");
+    cost(s_, now_.seconds, s_.workload.devices(), "cost");
+    const auto nearest = nearest_published(s_.workload, s_.cluster, s_.calibration);
+    for (const auto& run : nearest) text_ += "  near it: " + run + "\n";
+    json_["nearest_published"] = nearest;
     if (a_.beside.empty()) return;
     PlanSubjectArguments other = a_.subject;
     other.cluster = a_.beside;
@@ -155,7 +160,7 @@ class Advice {
       text_ += fmt::format("  {}: no layout fits\n", beside->cluster.name);
       return;
     }
-    cost(beside->cluster, found.best.front().seconds, found.best.front().workload.devices(), "cost");
+    cost(*beside, found.best.front().seconds, found.best.front().workload.devices(), "cost");
     text_ += fmt::format("  (there with its best layout, {})\n", plan::describe(found.best.front()));
   }
 

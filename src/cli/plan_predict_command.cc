@@ -8,6 +8,7 @@
 #include "cli/config_command.h"
 #include "cli/plan_arguments.h"
 #include "cli/schema.h"
+#include "plan/nearest_rows.h"
 #include "plan/predict_text.h"
 #include "plan/rows.h"
 #include "schedule/draw.h"
@@ -19,7 +20,7 @@ namespace {
 
 struct PredictArguments {
   ConfigArguments config;
-  std::string cluster, calibration, rows, output, timeline, precision;
+  std::string cluster, calibration, rows, output, timeline, precision, accounting;
   std::optional<std::int64_t> ranks;
   bool json = false;
 };
@@ -42,13 +43,19 @@ void predict_config(const PredictArguments& arguments, Context& context) {
   plan::Workload workload = workload_of(config);
   if (!arguments.precision.empty())
     workload.format = config::Codec<plan::Format>::parse(config::Node::text(arguments.precision));
-  const plan::Prediction prediction =
-      plan::predict(workload, cluster, find_calibration(arguments.calibration));
+  const plan::Calibration calibration = find_calibration(arguments.calibration);
+  plan::Prediction prediction = plan::predict(workload, cluster, calibration);
+  prediction.nearest = nearest_published(workload, cluster, calibration);
   if (!arguments.timeline.empty())
     write_timeline(arguments.timeline, plan::timeline_of(prediction, workload));
-  std::cout << (arguments.json
-                    ? plan::to_json(prediction, workload, cluster) + "\n"
-                    : plan::to_text(prediction, workload, cluster, config.name + " on " + cluster.name));
+  const plan::PaperActivations paper = plan::paper_activations(workload);
+  const bool accounted = !arguments.accounting.empty();
+  if (arguments.json) {
+    std::cout << plan::to_json(prediction, workload, cluster, accounted ? &paper : nullptr) << "\n";
+    return;
+  }
+  std::cout << plan::to_text(prediction, workload, cluster, config.name + " on " + cluster.name)
+            << (accounted ? plan::to_text(paper) : "");
 }
 
 std::string joined(const std::vector<std::string>& notes) {
@@ -112,6 +119,14 @@ fs::path planner_file(const char* name) {
 fs::path clusters_directory() { return planner_file("clusters"); }
 fs::path software_profiles() { return planner_file("planner/software_profiles.yaml"); }
 
+std::vector<std::string> nearest_published(const plan::Workload& w, const plan::Cluster& c,
+                                           const plan::Calibration& calibration) {
+  const auto rows = plan::read_rows(plan::read_csv(planner_file("planner/published_rows.csv")),
+                                    plan::load_clusters(clusters_directory()),
+                                    plan::SoftwareProfiles::load(software_profiles()));
+  return plan::nearest_rows(rows, w, c, calibration);
+}
+
 plan::Workload workload_of(const train::RunConfig& config) {
   const auto tokenizer = train::load_tokenizer(config.tokenizer);
   const std::int64_t vocabulary = config.model.vocab_size.value_or(
@@ -138,6 +153,10 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
       ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}));
   command->add_option("--calibration", arguments->calibration,
                       "Calibration file; 'none': datasheet only (default: the one that ships)");
+  command
+      ->add_option("--accounting", arguments->accounting,
+                   "2205.05198: also the memory of the first stage as that paper's formulas count it")
+      ->check(CLI::IsMember({"2205.05198"}));
   command->add_option("--timeline", arguments->timeline,
                       "Drawing of the step: .html, .svg, or .json (Chrome trace)");
   command->add_option("--rows", arguments->rows, "Predict the rows of a CSV file of measurements instead");

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "plan/calibration.h"
 #include "plan/workload.h"
 #include "train/run_config.h"
 
@@ -17,5 +18,9 @@ plan::Workload workload_of(const train::RunConfig& config);
 // Directories and files of the planner beside the presets. ConfigError where there are none.
 fs::path clusters_directory();
 fs::path software_profiles();
+
+// Published runs most like a workload (configs/planner/published_rows.csv), in words.
+std::vector<std::string> nearest_published(const plan::Workload& w, const plan::Cluster& c,
+                                           const plan::Calibration& calibration);
 
 }  // namespace stoa::cli

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "plan/nearest_rows.h"
 #include "plan/predict.h"
 
 namespace stoa::plan {
@@ -57,15 +58,7 @@ std::vector<double> nearest_row(const RowList& rows, bool same_group) {
     for (const Row* other : rows) {
       if (other == row || family(*other) != family(*row) || (!same_group && other->group == row->group))
         continue;
-      const auto gap = [](std::int64_t a, std::int64_t b) {
-        return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
-      };
-      const Workload &a = row->workload, &b = other->workload;
-      const double distance =
-          gap(a.model.hidden, b.model.hidden) + 0.5 * gap(a.model.layers, b.model.layers) +
-          0.5 * gap(a.model.sequence, b.model.sequence) + 0.5 * gap(a.tp, b.tp) + 0.5 * gap(a.pp, b.pp) +
-          0.3 * gap(a.devices(), b.devices()) + 0.3 * gap(a.micro_batch, b.micro_batch) +
-          (a.format != b.format) + (a.recompute != b.recompute);
+      const double distance = distance_of(row->workload, other->workload);
       if (distance < least) {
         least = distance;
         best = other;

@@ -86,6 +86,8 @@ void declare_links(config::Section<Links>& s) {
       .at_least(1)
       .help("Of the network above the leaf switches: 2 halves what collectives over many nodes get.");
   s.field("network_reduction", &Links::network_reduction).help("Switches add (SHARP).");
+  s.field("shared_device", &Links::shared_device)
+      .help("The ranks of a node are threads of one processor and divide its cores and bandwidth.");
 }
 
 void declare_economy(config::Section<Economy>& s) {

@@ -44,6 +44,9 @@ struct Links {
   double network_latency_us = 15;
   double oversubscription = 1;     // of the network above the leaf switches
   bool network_reduction = false;  // switches that add (SHARP)
+  // The ranks of a node are threads of one processor, whose figures the device's are: they divide its cores
+  // (compute_units) and its memory bandwidth among them.
+  bool shared_device = false;
 };
 
 // What it costs and how it fails; what is not given is not asked for.

@@ -54,20 +54,17 @@ PaperActivations paper_activations(const Workload& w) {
   out.extras = sbh * layers / t * (p / layers + (w.pp == 1 ? 4 / layers * (1 + v / h) : 0));
   const double interleaved = w.vpp > 1 ? 1 + (p - 1) / (p * chunks) : 1;
   out.total = out.per_layer * layers * interleaved + out.extras;
+  out.states = 18 * 12 * layers * h * h / (t * p);
   return out;
 }
 
 MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   const ModelShape& m = w.model;
   MemorySplit out;
-  const auto layers_of = w.split();
-  double layers = 0;
-  for (std::size_t chunk = static_cast<std::size_t>(stage); chunk < layers_of.size();
-       chunk += static_cast<std::size_t>(w.pp))
-    layers += real(layers_of[chunk]);
+  const double layers = real(w.layers_of_ranks()[static_cast<std::size_t>(stage)]);
   const double t = real(w.tp), h = real(m.hidden), n = tokens(w);
   const double with_experts = m.layers > 0 ? real(m.expert_layers) / real(m.layers) : 0;
-  const bool first = stage == 0, last = stage + 1 == w.pp;
+  const bool first = stage == 0, last = stage == w.head_rank();
   const double vocabulary = real(m.vocabulary) * h / t;
   double dense = layers * (1 - with_experts) * m.layer_parameters(false) / t;
   double expert = 0;
@@ -95,9 +92,8 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
 
   const double per_layer = (1 - with_experts) * activation_bytes(w, false) +
                            (with_experts > 0 ? with_experts * activation_bytes(w, true) : 0);
-  const std::string schedule = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
   const double flying =
-      microbatches_in_flight(schedule, w.pp, stage, w.global_batch / (w.dp * w.micro_batch), w.vpp);
+      microbatches_in_flight(w.schedule_name(), w.pp, stage, w.global_batch / (w.dp * w.micro_batch), w.vpp);
   out.activations = per_layer * layers * flying;
   if (first) out.activations += (m.dropout > 0 ? 1 : 0) * n * h * flying / (w.sequence_parallel ? t : 1);
 

@@ -26,6 +26,7 @@ struct PaperActivations {
   double per_layer = 0;
   double extras = 0;  // embedding dropout, final norm, output layer, logits
   double total = 0;   // of the first pipeline stage: L layers' worth, interleaving counted
+  double states = 0;  // parameters and optimizer, 18 bytes for each of 12 L h^2 / (t p) (figure 1)
 };
 PaperActivations paper_activations(const Workload& w);
 

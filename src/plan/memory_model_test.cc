@@ -132,6 +132,33 @@ TEST(MemoryModel, EqualsWiredRanksOfExperts) {
   expect_equal(model, counting.machine, point_of({1, 1, 1, 1, 2}, "interleaved", 3, 4));
 }
 
+TEST(MemoryModel, EqualsWiredRanksThatShareExpertsAndContext) {
+  Counting counting;
+  run::TrainingOptions base = small_options();
+  model::ModelConfig config = base.model.config;
+  config.bias = model::BiasKind::kNone;
+  config.moe.num_moe_experts = 4;
+  base.model = model::resolve_gpt(config);
+  MemoryModel model(counting.machine, base);
+  struct Case {
+    std::array<int, 5> degrees;
+    grid::ExpertDegrees experts;
+    const char* schedule;
+    int chunks;
+  };
+  for (const Case& c :
+       {Case{{1, 1, 1, 4, 1}, {1, 4}, "1f1b", 0}, Case{{2, 1, 1, 2, 2}, {2, 2}, "1f1b", 0},
+        Case{{1, 1, 1, 4, 2}, {1, 2}, "interleaved", 2}, Case{{2, 1, 1, 2, 2}, {1, 2}, "zb-h1", 0},
+        Case{{1, 2, 1, 2, 1}, {1, 2}, "1f1b", 0}, Case{{1, 2, 1, 2, 2}, {1, 4}, "zb-v", 2}})
+    for (const int zero : {0, 1, 3}) {
+      MemoryPoint point = point_of(c.degrees, c.schedule, c.chunks, 4);
+      point.layout.grid = RankGrid(c.degrees, c.experts);
+      point.layout.sequence_parallel = c.degrees[0] > 1;
+      point.layout.zero_stage = zero;
+      expect_equal(model, counting.machine, point);
+    }
+}
+
 TEST(MemoryModel, WiresFewRanks) {
   Counting counting;
   MemoryModel model(counting.machine, small_options());

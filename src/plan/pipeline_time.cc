@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/workload.h"
 #include "schedule/generators.h"
 
 namespace stoa::plan {
@@ -45,7 +46,36 @@ double simulated(const std::string& schedule, std::span<const StageWork> stages,
   return schedule::simulate(lists, durations).makespan;
 }
 
+// A list of more microbatches repeats what its middle does: its time grows evenly.
+double simulated_few(const std::string& schedule, std::span<const StageWork> stages,
+                     std::int64_t microbatches, std::int64_t chunks) {
+  const auto p = static_cast<std::int64_t>(stages.size());
+  const std::int64_t rest = microbatches % p;  // interleaved schedules take whole groups only
+  const std::int64_t few = 8 * p + rest, more = few + 2 * p;
+  if (microbatches <= more || schedule == "bfs") return simulated(schedule, stages, microbatches, chunks);
+  const double begun = simulated(schedule, stages, few, chunks),
+               longer = simulated(schedule, stages, more, chunks);
+  return longer +
+         (longer - begun) * static_cast<double>(microbatches - more) / static_cast<double>(more - few);
+}
+
 }  // namespace
+
+bool has_closed_form(const std::string& schedule) {
+  return schedule == "1f1b" || schedule == "gpipe" || schedule == "interleaved" || schedule == "zb-h1" ||
+         schedule == "zb-h2";
+}
+
+double least_pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
+                              std::int64_t microbatches, std::int64_t chunks) {
+  if (has_closed_form(schedule)) return pipeline_seconds(schedule, stages, microbatches, chunks);
+  double least = 0, reached = 0;
+  for (const StageWork& stage : stages) {
+    least = std::max(least, reached + static_cast<double>(microbatches) * stage.all());
+    reached += stage.forward / static_cast<double>(is_v(schedule) ? 2 : chunks);
+  }
+  return least;
+}
 
 double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
                         std::int64_t microbatches, std::int64_t chunks) {
@@ -76,7 +106,7 @@ double pipeline_seconds(const std::string& schedule, std::span<const StageWork> 
     const double back = (p - 1) * (last.forward + last.backward_input - 2 * last.backward_weight);
     return std::max(m * t.longest + std::max(0.0, back), chain);
   }
-  return simulated(schedule, stages, microbatches, chunks);
+  return simulated_few(schedule, stages, microbatches, chunks);
 }
 
 double microbatches_in_flight(const std::string& schedule, std::int64_t stages, std::int64_t stage,
@@ -88,7 +118,8 @@ double microbatches_in_flight(const std::string& schedule, std::int64_t stages, 
   if (schedule == "interleaved" && chunks > 1)  // warm-up of 2 (p - r - 1) + (v - 1) p chunks, and one
     return std::min(m, ((v - 1) * p + 2 * (p - r - 1) + 1) / v);
   if (schedule == "zb-h2") return std::min(m, 2 * p - 1);
-  if (schedule == "zb-h1") return std::min(m, p);
+  if (schedule == "zb-h1" || schedule == "zb-v") return std::min(m, p);
+  if (schedule == "dualpipev") return std::min(m, p + 0.5);
   return std::min(m, p - r);
 }
 

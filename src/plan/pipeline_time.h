@@ -15,9 +15,15 @@ struct StageWork {
 };
 
 // From the first forward to the last backward of the whole pipeline. `schedule`: of
-// schedule::schedule_names(); those without a closed form here are simulated.
+// schedule::schedule_names(); those without a closed form here are simulated, with many microbatches
+// as far as the pattern of a few repeats.
 double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
                         std::int64_t microbatches, std::int64_t chunks);
+// No more than pipeline_seconds(), and quick for all schedules: a rank begins when the first forward has
+// reached it, and then has all its work to do.
+double least_pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
+                              std::int64_t microbatches, std::int64_t chunks);
+bool has_closed_form(const std::string& schedule);
 
 // Microbatches whose activations pipeline rank `stage` holds at once, in units of all its chunks.
 double microbatches_in_flight(const std::string& schedule, std::int64_t stages, std::int64_t stage,

@@ -107,8 +107,25 @@ std::vector<std::pair<std::string_view, double>> TimeSplit::parts() const {
   return all;
 }
 
-TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,
-                       std::vector<StageTime>* table) {
+namespace {
+
+// What one of the ranks that share a processor has to itself while it runs.
+Cluster share_of(Cluster c, std::int64_t ranks) {
+  const double share = 1 / real(std::min(ranks, c.device.compute_units));
+  c.device.fp32_tflops *= share;
+  c.device.bf16_tflops *= share;
+  c.device.fp16_tflops *= share;
+  c.device.memory_bandwidth_gbs *= share;
+  c.links.shared_device = false;
+  return c;
+}
+
+TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w, const Cluster& c,
+                    const Constants& k, std::vector<StageTime>* table, double crowd = 1) {
+  if (const std::int64_t ranks = std::min(w.devices(), c.links.devices_per_node);
+      c.links.shared_device && ranks > 1)
+    return time_with(pipeline_time, w, share_of(c, ranks), k, table,
+                     std::max(1.0, real(ranks) / real(c.device.compute_units)));
   const LayerModel model(w, c, k);
   const CollectiveTime comm(c, k);
   const LayerTime dense = w.model.expert_layers < w.model.layers ? model.dense() : LayerTime{};
@@ -116,7 +133,8 @@ TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,
   const double share = real(w.model.expert_layers) / real(w.model.layers);
   const LayerTime embedding = model.embedding(), head = model.head();
   const double microbatches = real(w.global_batch) / real(w.dp * w.micro_batch);
-  const auto chunk_layers = w.split();
+  const std::vector<std::int64_t> layers_of_ranks = w.layers_of_ranks();
+  const std::int64_t last = w.head_rank();
 
   const std::int64_t stage_ranks = w.tp * w.cp * w.dp;
   const double slice = w.sequence_parallel ? real(w.tp) : 1;
@@ -131,9 +149,7 @@ TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,
   std::vector<StageTime> stages(static_cast<std::size_t>(w.pp));
   for (std::int64_t rank = 0; rank < w.pp; ++rank) {
     StageTime& stage = stages[static_cast<std::size_t>(rank)];
-    for (std::size_t chunk = static_cast<std::size_t>(rank); chunk < chunk_layers.size();
-         chunk += static_cast<std::size_t>(w.pp))
-      stage.layers += chunk_layers[chunk];
+    stage.layers = layers_of_ranks[static_cast<std::size_t>(rank)];
     const auto collect = [&](const LayerTime& layer, double times) {
       stage.forward += times * layer.forward.sum();
       stage.backward_input += times * (layer.backward_input.sum() + layer.again.sum());
@@ -143,46 +159,58 @@ TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,
     collect(dense, layers * (1 - share));
     collect(expert, layers * share);
     if (rank == 0) collect(embedding, 1);
-    if (rank + 1 == w.pp) collect(head, 1);
+    if (rank == last) collect(head, 1);
     StageWork& item = work[static_cast<std::size_t>(rank)];
     item = {stage.forward + 0.5 * waited, stage.backward_input + 0.5 * waited, stage.backward_weight, send};
     stage.busy = microbatches * item.all();
   }
-  const std::string schedule = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
-  const double pipeline = pipeline_seconds(schedule, work, w.microbatches(), w.vpp);
+  // Ranks that outnumber the cores fill each other's bubble before they slow each other down.
+  double crowded = 0;
+  for (const StageTime& stage : stages) crowded += crowd * stage.busy / real(w.pp);
+  const double pipeline = pipeline_time(w.schedule_name(), work, w.microbatches(), w.vpp);
 
-  const auto pace = static_cast<std::size_t>(
-      std::max_element(stages.begin(), stages.end(),
-                       [](const auto& a, const auto& b) { return a.busy < b.busy; }) -
-      stages.begin());
-  const StageTime& slowest = stages[pace];
+  const auto slow = std::max_element(stages.begin(), stages.end(),
+                                     [](const auto& a, const auto& b) { return a.busy < b.busy; });
+  const std::int64_t pace = slow - stages.begin();
+  const StageTime& slowest = *slow;
   TimeSplit split;
   const double layers = real(slowest.layers);
   add(split, dense, microbatches * layers * (1 - share), false);
   add(split, expert, microbatches * layers * share, false);
   if (pace == 0) add(split, embedding, microbatches, true);
-  if (pace + 1 == stages.size()) add(split, head, microbatches, true);
+  if (pace == last) add(split, head, microbatches, true);
   split.pipeline = microbatches * waited;
-  split.bubble = pipeline - slowest.busy;
+  split.bubble = std::max(pipeline, crowded) - slowest.busy;
 
   double data = 0, optimizer = 0;
   for (std::int64_t rank = 0; rank < w.pp; ++rank) {
     const StageTime& stage = stages[static_cast<std::size_t>(rank)];
-    const Parameters n = parameters_of(w, real(stage.layers), rank == 0, rank + 1 == w.pp);
+    const Parameters n = parameters_of(w, real(stage.layers), rank == 0, rank == last);
     data = std::max(data, data_seconds(w, k, comm, n, stage, microbatches, real(stage.layers)));
     optimizer = std::max(optimizer, optimizer_seconds(w, c, k, n));
   }
-  if (w.pp > 1 && w.model.tied)  // both copies of the embedding add their gradients
+  if (last > 0 && w.model.tied)  // both copies of the embedding add their gradients
     data +=
         comm.all_reduce(w.software.gradient_bytes * real(w.model.vocabulary * w.model.hidden) / real(w.tp),
                         {2, stage_ranks * (w.pp - 1)});
-  split.data = data;
-  split.optimizer = optimizer;
+  split.data = crowd * data;
+  split.optimizer = crowd * optimizer;
   split.host += k[Constant::kHostStep];
   const double nodes = std::max(1.0, real(w.devices()) / real(c.links.devices_per_node));
   split.straggler = split.sum() * k[Constant::kStraggler] * std::log2(nodes);
   if (table) *table = std::move(stages);
   return split;
+}
+
+}  // namespace
+
+TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,
+                       std::vector<StageTime>* stages) {
+  return time_with(pipeline_seconds, w, c, k, stages);
+}
+
+double least_seconds(const Workload& w, const Cluster& c, const Constants& k) {
+  return time_with(least_pipeline_seconds, w, c, k, nullptr).sum();
 }
 
 Prediction predict(const Workload& w, const Cluster& c, const Calibration& calibration) {

@@ -162,6 +162,48 @@ TEST(Pipeline, TheSlowestStageSetsThePace) {
   EXPECT_NEAR(pipeline_seconds("1f1b", stages, 16, 1), schedule::simulate(lists, durations).makespan, 1e-9);
 }
 
+// Schedules without a closed form: what few microbatches take grows evenly to what many take.
+TEST(Pipeline, ManyMicrobatchesTakeWhatFewRepeat) {
+  for (const char* schedule : {"zb-v", "dualpipev", "v-half", "v-min", "interleaved-zb"}) {
+    for (const int p : {2, 3, 4, 8}) {
+      std::vector<StageWork> stages;
+      for (int r = 0; r < p; ++r)
+        stages.push_back({1 + 0.03 * ((5 * r) % 7), 1.2 + 0.05 * ((3 * r) % 5), 0.7 + 0.02 * (r % 3), 0.05});
+      stages.front().forward += 0.4;
+      for (const int m : {2 * p, 4 * p, 9 * p, 21 * p}) {
+        const auto lists =
+            schedule::generate({.name = schedule, .stages = p, .chunks = 2, .microbatches = m});
+        schedule::Durations durations;
+        durations.communication = 0.05;
+        for (const int rank : lists.placement.rank_of_chunk) {
+          const StageWork& work = stages[static_cast<std::size_t>(rank)];
+          durations.chunks.push_back({work.forward / 2, (work.backward_input + work.backward_weight) / 2,
+                                      work.backward_input / 2, work.backward_weight / 2});
+        }
+        const double simulated = schedule::simulate(lists, durations).makespan;
+        // DualPipeV of uneven stages takes long to settle.
+        const double tolerance = std::string(schedule) == "dualpipev" ? 0.02 : 1e-3;
+        EXPECT_NEAR(pipeline_seconds(schedule, stages, m, 2) / simulated, 1, tolerance)
+            << schedule << " " << p << " x " << m;
+        EXPECT_LE(least_pipeline_seconds(schedule, stages, m, 2), simulated * (1 + 1e-9))
+            << schedule << " " << p << " x " << m;
+      }
+    }
+  }
+}
+
+// The first rank of a V holds both ends of the model, and only one copy of a tied embedding.
+TEST(Predict, TheHeadOfAVIsOnTheFirstRank) {
+  Workload w = workload_175b();
+  w.vpp = 2;
+  w.schedule = "zb-v";
+  const Prediction p = predict(w, cluster("dgx-a100-80gb"), {});
+  EXPECT_GT(p.stages.front().busy, p.stages.back().busy);
+  EXPECT_EQ(p.stages[1].busy, p.stages.back().busy);
+  w.schedule = "interleaved";
+  EXPECT_GT(predict(w, cluster("dgx-a100-80gb"), {}).stages.back().busy, p.stages.back().busy);
+}
+
 TEST(Predict, PartsAddUp) {
   const Prediction p = predict(workload_175b(), cluster("dgx-a100-80gb"), {});
   EXPECT_NEAR(p.time.sum(), p.seconds, 1e-9 * p.seconds);

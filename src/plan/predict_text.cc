@@ -44,11 +44,22 @@ std::string to_text(const Prediction& p, const Workload& w, const Cluster& c, co
                          seconds_text(s.backward_weight), percent(s.busy / p.seconds), s.memory / 1e9);
     }
   }
+  if (!p.nearest.empty()) out += "nearest published runs:\n";
+  for (const auto& run : p.nearest) out += "  " + run + "\n";
   for (const auto& note : p.notes) out += "note: " + note + "\n";
   return out;
 }
 
-std::string to_json(const Prediction& p, const Workload& w, const Cluster& c) {
+std::string to_text(const PaperActivations& a) {
+  constexpr double kGiB = 1024.0 * 1024 * 1024;
+  return fmt::format(
+      "2205.05198 counts on the first stage: {:.6g} GiB of activations of layers ({:.6g} MiB a layer and "
+      "microbatch), {:.4g} GiB of embedding and head, {:.6g} GiB of parameters and optimizer\n",
+      (a.total - a.extras) / kGiB, a.per_layer / (1024 * 1024), a.extras / kGiB, a.states / kGiB);
+}
+
+std::string to_json(const Prediction& p, const Workload& w, const Cluster& c,
+                    const PaperActivations* accounting) {
   nlohmann::ordered_json split, stages = nlohmann::ordered_json::array();
   for (const auto& [name, seconds] : p.time.parts()) split[std::string(name)] = seconds;
   for (const StageTime& s : p.stages)
@@ -59,36 +70,41 @@ std::string to_json(const Prediction& p, const Workload& w, const Cluster& c) {
                       {"busy_seconds", s.busy},
                       {"memory_bytes", s.memory}});
   const MemorySplit& m = p.memory;
-  return nlohmann::ordered_json{{"cluster", c.name},
-                                {"devices", w.devices()},
-                                {"layout", w.text()},
-                                {"step_seconds", p.seconds},
-                                {"low_seconds", p.low},
-                                {"high_seconds", p.high},
-                                {"tokens_per_second", p.tokens_per_second},
-                                {"model_tflops", p.model_flops / 1e12},
-                                {"hardware_tflops", p.hardware_flops / 1e12},
-                                {"share_of_peak", p.share_of_peak},
-                                {"fits", p.fits},
-                                {"memory_bytes",
-                                 {{"weights", m.weights},
-                                  {"gradients", m.gradients},
-                                  {"optimizer", m.optimizer},
-                                  {"activations", m.activations},
-                                  {"logits", m.logits},
-                                  {"working", m.working},
-                                  {"overhead", m.overhead},
-                                  {"total", m.sum()}}},
-                                {"seconds", split},
-                                {"stages", stages},
-                                {"notes", p.notes}}
-      .dump();
+  nlohmann::ordered_json out{{"cluster", c.name},
+                             {"devices", w.devices()},
+                             {"layout", w.text()},
+                             {"step_seconds", p.seconds},
+                             {"low_seconds", p.low},
+                             {"high_seconds", p.high},
+                             {"tokens_per_second", p.tokens_per_second},
+                             {"model_tflops", p.model_flops / 1e12},
+                             {"hardware_tflops", p.hardware_flops / 1e12},
+                             {"share_of_peak", p.share_of_peak},
+                             {"fits", p.fits},
+                             {"memory_bytes",
+                              {{"weights", m.weights},
+                               {"gradients", m.gradients},
+                               {"optimizer", m.optimizer},
+                               {"activations", m.activations},
+                               {"logits", m.logits},
+                               {"working", m.working},
+                               {"overhead", m.overhead},
+                               {"total", m.sum()}}},
+                             {"seconds", split},
+                             {"stages", stages},
+                             {"nearest_published", p.nearest},
+                             {"notes", p.notes}};
+  if (accounting)
+    out["accounting"] = {{"layers_bytes", accounting->total - accounting->extras},
+                         {"layer_bytes", accounting->per_layer},
+                         {"ends_bytes", accounting->extras},
+                         {"states_bytes", accounting->states}};
+  return out.dump();
 }
 
 StepTimeline timeline_of(const Prediction& p, const Workload& w) {
   StepTimeline out;
-  const std::string name = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
-  out.schedule = schedule::generate({.name = name,
+  out.schedule = schedule::generate({.name = w.schedule_name(),
                                      .stages = static_cast<int>(w.pp),
                                      .chunks = static_cast<int>(w.vpp),
                                      .microbatches = static_cast<int>(w.microbatches())});

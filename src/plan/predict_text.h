@@ -11,7 +11,11 @@ namespace stoa::plan {
 // `title`: what is trained on what.
 std::string to_text(const Prediction& prediction, const Workload& w, const Cluster& c,
                     const std::string& title);
-std::string to_json(const Prediction& prediction, const Workload& w, const Cluster& c);
+// `accounting`: with what another program's formulas say of memory.
+std::string to_json(const Prediction& prediction, const Workload& w, const Cluster& c,
+                    const PaperActivations* accounting = nullptr);
+// "2205.05198 counts 66.8 GiB of activations on the first stage, ...".
+std::string to_text(const PaperActivations& accounting);
 
 // The step as a schedule with the predicted times of every chunk.
 struct StepTimeline {

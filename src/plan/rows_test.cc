@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "plan/accuracy.h"
 #include "plan/fit.h"
+#include "plan/nearest_rows.h"
 #include "plan/predict.h"
 
 namespace stoa::plan {
@@ -96,6 +97,20 @@ TEST(Fit, FindsWhatMadeTheRows) {
   EXPECT_NEAR(found[Constant::kIsland], 0.45, 0.02);
   EXPECT_EQ(found[Constant::kGemmFp8], Constants()[Constant::kGemmFp8]) << "no row says anything about it";
   for (const Row* row : list) EXPECT_LT(std::abs(error_of(*row, found)), 0.01);
+}
+
+TEST(NearestRows, AreLikeTheWorkloadAndSayWhatWasMeasured) {
+  const auto rows = rows_of(
+      "Azure HPC blog,GPT-3 175B,96,12288,96,2048,A100-SXM-80GB,1024,8,8,2,1536,selective,no,bf16,22.8,\n"
+      "Azure HPC blog,GPT-3 5B,24,4096,32,2048,A100-SXM-80GB,16,2,1,4,2160,selective,no,bf16,37.4,\n"
+      "Azure HPC blog,GPT-3 5B,24,4096,32,2048,H100-SXM-80GB,16,2,1,4,2160,selective,no,bf16,20,\n");
+  EXPECT_EQ(distance_of(rows[0].workload, rows[0].workload), 0);
+  EXPECT_GT(distance_of(rows[0].workload, rows[1].workload), 2);
+  const auto near = nearest_rows(rows, rows[1].workload, rows[1].cluster, {}, 2);
+  ASSERT_EQ(near.size(), 2u);
+  EXPECT_TRUE(near[0].starts_with("GPT-3 5B on 16 x A100-SXM-80GB, TP2 DP8, microbatch 4")) << near[0];
+  EXPECT_NE(near[0].find("37.4 s measured"), std::string::npos) << near[0];
+  EXPECT_TRUE(near[1].starts_with("GPT-3 5B on 16 x H100")) << near[1];
 }
 
 TEST(Accuracy, Summary) {

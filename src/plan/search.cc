@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/pipeline_time.h"
 
 namespace stoa::plan {
 
@@ -41,11 +42,6 @@ bool allowed(const std::vector<T>& list, const T& value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Schedules with two chunks per rank placed as a V.
-bool is_v(const std::string& schedule) {
-  return schedule == "zb-v" || schedule == "dualpipev" || schedule == "v-half" || schedule == "v-min";
-}
-
 // What each program can run.
 std::vector<std::string> schedules_of(SearchTarget target) {
   switch (target) {
@@ -60,11 +56,11 @@ std::vector<std::string> schedules_of(SearchTarget target) {
   fail<InternalError>("unknown target");
 }
 
-// Schedules whose time has a closed form (pipeline_time.h). ZB-H2's is that of ranks which take the optimizer
-// step on their own: here they wait for the norm of all gradients. The others are looked at where they are
-// asked for.
+// ZB-H2 is for ranks which take the optimizer step on their own: here they wait for the norm of all
+// gradients. It is looked at where it is asked for, and so are those that trade time for memory.
 bool by_default(const std::string& schedule) {
-  return schedule == "1f1b" || schedule == "interleaved" || schedule == "zb-h1";
+  return schedule == "1f1b" || schedule == "interleaved" || schedule == "zb-h1" || schedule == "zb-v" ||
+         schedule == "dualpipev";
 }
 
 bool takes_chunks(const std::string& schedule) {
@@ -163,15 +159,16 @@ class Layouts {
   void splits(Workload w) {
     const std::int64_t chunks = w.pp * w.vpp, layers = w.model.layers;
     w.chunk_layers.clear();
-    w.chunk_layers = w.split();
+    const std::vector<std::int64_t> even = w.split();
+    w.chunk_layers = even;
     shards(w);
-    if (chunks < 3 || is_v(w.schedule)) return;
+    if (chunks < 3) return;
     for (const auto& [first, last] : {std::pair(0, 1), std::pair(1, 1)}) {
       if ((layers + first + last) % chunks != 0) continue;
       w.chunk_layers.assign(static_cast<std::size_t>(chunks), (layers + first + last) / chunks);
       w.chunk_layers.front() -= first;
       w.chunk_layers.back() -= last;
-      if (w.chunk_layers.back() >= 0) shards(w);
+      if (w.chunk_layers.back() >= 0 && w.chunk_layers != even) shards(w);
     }
   }
 
@@ -207,10 +204,10 @@ double least_bytes(const Workload& w, const nn::Precision& precision) {
 
 constexpr double kFarSlower = 1.1;  // than the best: not looked at, however few were found
 
-// How far a layout in the queue has been looked at: not at all (its time is that without recomputation), it
-// does not fit so (its time is that with the least recomputation of whole layers), or it is settled but for
-// its bytes.
-enum class Known { kNothing, kTooLarge, kSettled };
+// How far a layout in the queue has been looked at: not at all (its time is a bound on that of its schedule),
+// not its bytes (its time is that without recomputation), it does not fit so (its time is that with the least
+// recomputation of whole layers), or it is settled but for its bytes.
+enum class Known { kBound, kNothing, kTooLarge, kSettled };
 
 struct Entry {
   double per_token = 0;  // seconds, or a bound
@@ -234,7 +231,7 @@ class Search {
     const nn::Precision precision = memory_.options({}).precision;
     for (std::size_t i = 0; i < all_.size(); ++i)
       if (least_bytes(all_[i], precision) <= r_.memory)
-        queue_.push({seconds_of(all_[i]) / all_[i].tokens(), i, Known::kNothing, {}});
+        queue_.push({least_seconds(all_[i], cluster_, constants_) / all_[i].tokens(), i, Known::kBound, {}});
     while (!queue_.empty() && result_.looked_at < r_.most_looked_at) {
       const Entry entry = queue_.top();
       const double within =
@@ -273,6 +270,8 @@ class Search {
   }
 
   void look_at(const Entry& entry) {
+    if (entry.known == Known::kBound && !has_closed_form(all_[entry.layout].schedule))
+      return push(entry.layout, {}, Known::kNothing);
     if (entry.known == Known::kTooLarge) return fewest_layers(entry);
     const Workload& w = all_[entry.layout];
     RankBytes bytes;
@@ -285,7 +284,7 @@ class Search {
     remember_nearest(entry, bytes);
     if (fits && (entry.known == Known::kSettled || allowed<std::string>(r_.space.recompute, "none")))
       return accept(entry, bytes);
-    if (entry.known == Known::kNothing) recompute(entry);
+    if (entry.known != Known::kSettled) recompute(entry);
   }
 
   void push(std::size_t layout, const model::RecomputeConfig& recompute, Known known = Known::kSettled) {
@@ -397,7 +396,7 @@ MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recomp
       {static_cast<int>(w.tp), static_cast<int>(w.cp), 1, static_cast<int>(w.dp), static_cast<int>(w.pp)},
       {static_cast<int>(w.expert_tp), static_cast<int>(w.ep)});
   l.sequence_parallel = w.sequence_parallel;
-  l.schedule = w.schedule.empty() ? (w.vpp > 1 ? "interleaved" : "1f1b") : w.schedule;
+  l.schedule = w.schedule_name();
   l.chunks = w.vpp > 1 ? static_cast<int>(w.vpp) : 0;
   const std::vector<std::int64_t> split = w.split();
   if (std::adjacent_find(split.begin(), split.end(), std::not_equal_to<>()) != split.end()) l.layers = split;

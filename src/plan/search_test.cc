@@ -1,8 +1,11 @@
 #include "plan/search.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "device/meta/meta_device.h"
@@ -182,6 +185,19 @@ TEST_F(SearchTest, NeighboursSayWhyTheyAreWorse) {
       EXPECT_GE(n.seconds, found.best.front().seconds * 0.999) << n.change << ": " << n.verdict;
     }
   }
+}
+
+TEST_F(SearchTest, NoLayoutIsThereTwice) {
+  request_.space.pipeline = {1, 2, 4};
+  request_.workload.model.layers =
+      10;  // 4 stages: even with the ends counted as layers is what is even anyway
+  std::set<std::string> seen;
+  for (const Workload& w : layouts(request_, cluster_)) {
+    const std::string text =
+        fmt::format("{} {} {} {} {}", w.text(), w.schedule, w.zero_stage, w.ep, fmt::join(w.split(), ","));
+    EXPECT_TRUE(seen.insert(text).second) << text;
+  }
+  EXPECT_GT(seen.size(), 20u);
 }
 
 TEST_F(SearchTest, OthersRunOnlyWhatTheyHave) {

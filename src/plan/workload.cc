@@ -55,6 +55,10 @@ double ModelShape::parameters() const {
          (tied ? 0.0 : static_cast<double>(vocabulary * hidden)) + static_cast<double>(2 * hidden);
 }
 
+bool is_v(const std::string& schedule) {
+  return schedule == "zb-v" || schedule == "dualpipev" || schedule == "v-half" || schedule == "v-min";
+}
+
 std::vector<std::int64_t> Workload::split() const {
   if (!chunk_layers.empty()) return chunk_layers;
   const std::int64_t chunks = pp * vpp;
@@ -68,6 +72,22 @@ std::vector<std::int64_t> Workload::split() const {
   }
   return layers;
 }
+
+std::string Workload::schedule_name() const {
+  return !schedule.empty() ? schedule : vpp > 1 ? "interleaved" : "1f1b";
+}
+
+std::vector<std::int64_t> Workload::layers_of_ranks() const {
+  const std::vector<std::int64_t> chunks = split();
+  const bool v = is_v(schedule);
+  const auto ranks = static_cast<std::size_t>(pp);
+  std::vector<std::int64_t> layers(ranks, 0);
+  for (std::size_t c = 0; c < chunks.size(); ++c)
+    layers[v && c >= ranks ? 2 * ranks - 1 - c : c % ranks] += chunks[c];
+  return layers;
+}
+
+std::int64_t Workload::head_rank() const { return is_v(schedule) ? 0 : pp - 1; }
 
 std::string Workload::text() const {
   std::string out;

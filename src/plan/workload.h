@@ -44,6 +44,10 @@ enum class Recompute {
   kFull
 };  // kOperators: about half of the products again
 
+// Schedules with two chunks per rank, r and 2 ranks - 1 - r on rank r: the first holds both ends of the
+// model.
+bool is_v(const std::string& schedule);
+
 // A point of the space that a search walks. tp x cp x pp x dp devices; ep divides dp x cp.
 struct Workload {
   ModelShape model;
@@ -68,7 +72,10 @@ struct Workload {
   double tokens() const { return static_cast<double>(global_batch * model.sequence); }
   // Layers of every chunk: as given, else L / (pp vpp), the remainder spread over the middle chunks.
   std::vector<std::int64_t> split() const;
-  std::string text() const;  // "TP8 PP16 VPP6 DP4 SP, microbatch 1, full recompute"
+  std::string schedule_name() const;                  // never empty
+  std::vector<std::int64_t> layers_of_ranks() const;  // of every pipeline rank
+  std::int64_t head_rank() const;                     // pipeline rank of the last chunk
+  std::string text() const;                           // "TP8 PP16 VPP6 DP4 SP, microbatch 1, full recompute"
 };
 
 // ConfigError where degrees contradict each other or the model; says the rule, the values, the nearest

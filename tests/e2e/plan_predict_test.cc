@@ -34,6 +34,14 @@ TEST_F(PlanPredict, OfAConfiguration) {
   double sum = 0;
   for (const auto& [name, seconds] : plan["seconds"].items()) sum += seconds.get<double>();
   EXPECT_NEAR(sum / plan["step_seconds"].get<double>(), 1, 1e-6);
+  EXPECT_EQ(plan["nearest_published"].size(), 3u);
+  EXPECT_FALSE(plan.contains("accounting"));
+  EXPECT_GT(
+      json_of(command + Arguments{"--json", "--accounting", "2205.05198"})["accounting"]["layers_bytes"],
+      1e9);
+  const Outcome text = stoa(command + Arguments{"--accounting", "2205.05198"});
+  EXPECT_NE(text.out.find("s measured, "), std::string::npos) << text.text();
+  EXPECT_NE(text.out.find("2205.05198 counts on the first stage"), std::string::npos) << text.text();
   for (const char* kind : {"html", "svg", "json"}) {
     const Outcome drawn = stoa(command + Arguments{"--timeline", std::string("step.") + kind});
     EXPECT_EQ(drawn.exit_code, 0) << drawn.text();

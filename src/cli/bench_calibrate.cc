@@ -1,0 +1,205 @@
+#include "cli/bench_calibrate.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <memory>
+
+#include "base/console.h"
+#include "cli/machine_factory.h"
+#include "cli/plan_predict_command.h"
+#include "cli/random_batch.h"
+#include "cli/schema.h"
+#include "ops/cpu/measure.h"
+#include "plan/fit.h"
+#include "run/gemm_rate.h"
+#include "train/launch.h"
+#include "train/training_plan.h"
+
+namespace stoa::cli {
+namespace {
+
+struct MachineArguments {
+  std::string output, name = "this-machine";
+  std::int64_t passes = 3, steps = 3;
+};
+
+// A short training of GPT. Together they tell products, attention, element-wise work, logits, optimizer and
+// the fixed part of a step apart.
+struct ShortTraining {
+  std::int64_t layers, hidden, sequence, micro_batch, global_batch;
+  std::vector<std::string> layout;  // more overrides; sizes of which make `ranks`
+  int ranks = 1;
+};
+
+std::vector<ShortTraining> short_trainings(int most_ranks) {
+  const std::string again = "model.activations_checkpoint_granularity=";
+  const std::vector<std::string> full{again + "full", "model.activations_checkpoint_method=uniform",
+                                      "model.activations_checkpoint_num_layers=1"};
+  std::vector<ShortTraining> all{{2, 256, 256, 4, 8, {}},   {4, 256, 256, 2, 8, {}},
+                                 {8, 256, 128, 4, 8, {}},   {2, 512, 256, 4, 8, {}},
+                                 {4, 512, 256, 1, 4, {}},   {4, 512, 512, 2, 4, {}},
+                                 {4, 512, 256, 4, 8, full}, {4, 512, 512, 2, 4, {again + "selective"}},
+                                 {4, 384, 1024, 1, 2, {}},  {2, 768, 512, 2, 4, {}},
+                                 {4, 768, 256, 4, 4, {}},   {2, 1024, 256, 2, 4, {}}};
+  if (most_ranks < 2) return all;
+  const std::string tensor = "model.tensor_model_parallel_size=2",
+                    pipeline = "model.pipeline_model_parallel_size=2";
+  const std::vector<std::vector<std::string>> layouts{
+      {},         {"model.zero_stage=1"},
+      {tensor},   {tensor, "model.sequence_parallel=true"},
+      {pipeline}, {pipeline, "model.virtual_pipeline_model_parallel_size=2"}};
+  for (const auto& layout : layouts)
+    for (const std::int64_t hidden : {256, 512}) all.push_back({4, hidden, 256, 2, 16, layout, 2});
+  return all;
+}
+
+train::RunConfig training_config(const ShortTraining& c) {
+  std::vector<std::string> overrides{fmt::format("model.num_layers={}", c.layers),
+                                     fmt::format("model.hidden_size={}", c.hidden),
+                                     fmt::format("model.num_attention_heads={}", c.hidden / 64),
+                                     fmt::format("model.encoder_seq_length={}", c.sequence),
+                                     fmt::format("model.micro_batch_size={}", c.micro_batch),
+                                     fmt::format("model.global_batch_size={}", c.global_batch),
+                                     fmt::format("trainer.devices={}", c.ranks),
+                                     "model.vocab_size=8192",
+                                     "model.hidden_dropout=0",
+                                     "model.attention_dropout=0",
+                                     "trainer.precision=bf16"};
+  overrides.insert(overrides.end(), c.layout.begin(), c.layout.end());
+  return parse_run_config("", overrides);
+}
+
+// Seconds of a step: the median of a few.
+double seconds_of_step(train::Launch& launch, const train::TrainingPlan& plan, std::int64_t steps) {
+  std::vector<double> seconds;
+  const int ranks = plan.options.layout.grid.size();
+  launch.run(plan.options.layout.grid, {}, [&](train::Seat& seat) {
+    run::Machine machine = make_machine({.ranks = ranks}), meta = make_meta_machine(machine);
+    run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
+                           run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
+    rank.initialize();
+    const run::Layout& layout = plan.options.layout;
+    const std::int64_t rows = plan.batch.largest();
+    data::Batch batch =
+        random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
+                     static_cast<std::uint64_t>(layout.data_rank(seat.rank)));
+    batch.valid_tokens = rows * plan.options.length;
+    for (std::int64_t step = -1; step < steps; ++step) {  // the first touches memory
+      const auto begin = std::chrono::steady_clock::now();
+      rank.step(batch, (step + 1) * rows);
+      rank.read_scalars();
+      if (seat.first() && step >= 0)
+        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    rank.parallel().along(parallel::Group::kWorld).barrier();
+  });
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+// What datasheets say of other machines, measured.
+plan::Cluster measure_cluster(const std::string& name) {
+  run::Machine machine = make_machine({});
+  constexpr std::int64_t kFloats = 64 << 20;  // 256 MiB: beyond most caches
+  const Buffer memory = machine.device->allocate(kFloats * sizeof(float));
+  machine.device->fill_zero(memory.data(), memory.bytes(), *machine.stream);
+  const double bandwidth = ops::cpu::read_bandwidth(TensorView(memory.data(), DType::kF32, {kFloats}),
+                                                    choose_instruction_set({}), *machine.pool);
+  plan::Cluster cluster;
+  cluster.name = name;
+  cluster.device.name = name;
+  cluster.device.family = "CPU " + name;
+  cluster.device.fp32_tflops = run::measure_gemm_tflops(machine, DType::kF32, run::kCeilingShapes);
+  cluster.device.bf16_tflops = run::measure_gemm_tflops(machine, DType::kBF16, run::kCeilingShapes);
+  cluster.device.fp16_tflops = run::measure_gemm_tflops(machine, DType::kF16, run::kCeilingShapes);
+  cluster.device.compute_units = available_cores();
+  cluster.device.memory_gb =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) * 1e-9;
+  cluster.device.memory_bandwidth_gbs = bandwidth * 1e-9;
+  // Ranks talk through memory: read, add, write.
+  cluster.links.devices_per_node = cluster.links.devices_per_island = 64;
+  cluster.links.island_bandwidth_gbs = bandwidth * 1e-9 / 2;
+  cluster.links.island_latency_us = 5;
+  cluster.links.shared_device = true;
+  cluster.nodes = 1;
+  cluster.source = fmt::format("measured by stoa bench calibrate: {}", machine.description);
+  return cluster;
+}
+
+std::string write_cluster(const plan::Cluster& cluster) {
+  config::Section<plan::Cluster> section;
+  plan::declare(section);
+  return config::write_yaml(section.schema().print(&cluster));
+}
+
+void calibrate_machine(const MachineArguments& arguments, Context& context) {
+  require<UsageError>(arguments.passes >= 1 && arguments.steps >= 1,
+                      "--passes {} and --steps {}: at least 1 each", arguments.passes, arguments.steps);
+  train::Launch launch;
+  require<UsageError>(!launch.processes(),
+                      "bench calibrate runs its ranks as threads: start it without a launcher");
+  const fs::path directory = arguments.output;
+  fs::create_directories(directory);
+  const plan::Cluster cluster = measure_cluster(arguments.name);
+  std::vector<plan::Row> rows;
+  std::vector<train::TrainingPlan> plans;
+  for (const ShortTraining& c : short_trainings(available_cores())) {
+    const train::RunConfig config = training_config(c);
+    plans.push_back(train::plan_training(config, 0, 1000000));
+    plans.back().options.evaluation = false;
+    plan::Row& row = rows.emplace_back();
+    row.source = row.group = arguments.name;
+    row.workload = workload_of(config);
+    row.cluster = cluster;
+  }
+  // Pass after pass, the best of each counts: what else the machine does comes and goes.
+  for (std::int64_t pass = 0; pass < arguments.passes; ++pass)
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double seconds = seconds_of_step(launch, plans[i], arguments.steps);
+      rows[i].seconds = std::min(rows[i].seconds.value_or(seconds), seconds);
+      context.console.live(fmt::format("pass {} of {}, training {} of {}: {:.4f} s", pass + 1,
+                                       arguments.passes, i + 1, rows.size(), seconds));
+    }
+  context.console.finish_live();
+  plan::RowList list;
+  for (const plan::Row& row : rows) list.push_back(&row);
+  plan::Calibration calibration = plan::calibrate(list);
+  calibration.releases.clear();  // there is one program
+  const plan::Constants& constants = calibration.families.begin()->second.constants;
+  std::cout << fmt::format("{:>10}{:>11}{:>9}  layout\n", "measured s", "predicted", "error");
+  for (const plan::Row& row : rows) {
+    const double error = plan::error_of(row, constants);
+    std::cout << fmt::format("{:>10.4f}{:>11.4f}{:>+7.1f} %  {} layers of {}, {}\n", *row.seconds,
+                             *row.seconds * (1 + error), 100 * error, row.workload.model.layers,
+                             row.workload.model.hidden, row.workload.text());
+  }
+  write_text(directory / "cluster.yaml", write_cluster(cluster));
+  write_text(directory / "calibration.yaml", plan::write_calibration(calibration));
+  std::cout << fmt::format("wrote {} and {}\n", (directory / "cluster.yaml").string(),
+                           (directory / "calibration.yaml").string());
+}
+
+}  // namespace
+
+void add_bench_calibrate(CLI::App& bench, Context& context) {
+  auto arguments = std::make_shared<MachineArguments>();
+  CLI::App* command = bench.add_subcommand(
+      "calibrate",
+      "The planner's files of this machine, from its rates and two dozen short trainings. Example: stoa "
+      "bench calibrate --output here, then: stoa plan predict tiny --cluster here/cluster.yaml --calibration "
+      "here/calibration.yaml");
+  command->add_option("--output", arguments->output, "Directory of cluster.yaml and calibration.yaml")
+      ->required();
+  command->add_option("--name", arguments->name, "Of the machine, in its cluster file")
+      ->capture_default_str();
+  command->add_option("--passes", arguments->passes, "How often all trainings are timed; the best counts")
+      ->capture_default_str();
+  command->add_option("--steps", arguments->steps, "Steps per pass; their median counts")
+      ->capture_default_str();
+  command->callback([arguments, &context] { calibrate_machine(*arguments, context); });
+}
+
+}  // namespace stoa::cli
