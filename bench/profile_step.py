@@ -30,6 +30,7 @@ def main():
                       "model.optim.sched.warmup_steps=0", "exp_manager.create_checkpoint_callback=false", *args.overrides, "--output",
                       folder / "run")
         events = json.loads((folder / "run/trace.json").read_text())["traceEvents"]
+    events = [e for e in events if e["ph"] == "X"]  # not the names of the tracks
 
     # Spans of the schedule contain operations; an operation contains nothing.
     events.sort(key=lambda e: (e["ts"], -e["dur"]))

@@ -193,6 +193,16 @@ void score_query(const AttentionArgs& args, std::int64_t head, std::int64_t q_at
     p[j - first] += table[bias_row(args, j - q_at) * args.bias_stride];
 }
 
+// A head's rows of keys and values are far apart: the processor does not foresee them.
+constexpr std::int64_t kFetchKeys = 12;  // rows ahead
+constexpr int kAtOnce = 4;               // vectors of values summed together, to hide latency
+template <class E>
+STOA_INLINE void fetch_row(const typename E::Storage* row, std::int64_t d) {
+  const auto* p = reinterpret_cast<const char*>(row);
+  for (const auto* end = p + d * static_cast<std::int64_t>(sizeof(*row)); p < end; p += 64)
+    __builtin_prefetch(p);
+}
+
 template <class E>
 void decode_query(const AttentionArgs& args, const AttentionSegment& segment, std::int64_t head,
                   std::int64_t query, float* memory) {
@@ -212,6 +222,8 @@ void decode_query(const AttentionArgs& args, const AttentionSegment& segment, st
   for (std::int64_t j = first; j < last; ++j) {
     F dot{};
     const auto* key = k + j * args.k.stride;
+    fetch_row<E>(key + kFetchKeys * args.k.stride, d);
+    fetch_row<E>(v + j * args.v.stride, d);
     for_vectors(d, [&](std::int64_t i, auto part) {
       dot = fma(F32::get(sum + i, part), E::get(key + i, part), dot);
     });
@@ -228,13 +240,22 @@ void decode_query(const AttentionArgs& args, const AttentionSegment& segment, st
     F32::put(p + i, e, part);
   });
   const float norm = last > first ? reduce_add(total) : 0.0f;
-  for (std::int64_t i = 0; i < d; ++i) sum[i] = 0;
-  for (std::int64_t j = first; j < last; ++j) {
-    const auto* value = v + j * args.v.stride;
-    for_vectors(d, [&](std::int64_t i, auto part) {
-      F32::put(sum + i, fma(splat(p[j - first]), E::get(value + i, part), F32::get(sum + i, part)), part);
-    });
+  std::int64_t column = 0;
+  for (; column + kAtOnce * kLanes <= d; column += kAtOnce * kLanes) {
+    F total_value[kAtOnce] = {};
+    for (std::int64_t j = first; j < last; ++j)
+#pragma GCC unroll 4
+      for (int u = 0; u < kAtOnce; ++u)
+        total_value[u] = fma(splat(p[j - first]), E::get(v + j * args.v.stride + column + u * kLanes, Full{}),
+                             total_value[u]);
+    for (int u = 0; u < kAtOnce; ++u) F32::put(sum + column + u * kLanes, total_value[u], Full{});
   }
+  for_vectors(d - column, [&](std::int64_t i, auto part) {
+    F total_value{};
+    for (std::int64_t j = first; j < last; ++j)
+      total_value = fma(splat(p[j - first]), E::get(v + j * args.v.stride + column + i, part), total_value);
+    F32::put(sum + column + i, total_value, part);
+  });
   const float inverse = last > first ? 1.0f / norm : 0.0f;
   for_vectors(d, [&](std::int64_t i, auto part) { E::put(o + i, F32::get(sum + i, part) * inverse, part); });
   if (args.lse)

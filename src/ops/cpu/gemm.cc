@@ -1,6 +1,7 @@
 #include "ops/cpu/gemm.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/cpu/gemm_kernels.h"
 #include "ops/cpu/operands.h"
@@ -8,12 +9,12 @@
 namespace stoa::ops::cpu {
 namespace {
 
-constexpr std::int64_t kSharedBytes = 8 << 20;  // of packed B, shared by the workers
-constexpr std::int64_t kReductionUnits = 2048;  // packed at a time
-constexpr std::int64_t kFewRows = 128;          // up to here B is used too rarely to be packed ahead
+constexpr std::int64_t kSharedBytes = 10 << 20;  // of packed B, shared by the workers
+constexpr std::int64_t kFewRows = 128;           // up to here B is used too rarely to be packed ahead
 constexpr std::int64_t kPackColumns = 8,
                        kPackUnits = 256;             // panels and units of B that a packing task handles
 constexpr std::int64_t kStreamElements = 128 << 10;  // of W per task when few tokens stream it
+constexpr std::size_t kPastCaches = 4 << 20;         // of output, from where it is not kept in the caches
 constexpr std::int64_t kTasksPerWorker = 4;  // so that an unlucky worker does not keep the others waiting
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -35,7 +36,7 @@ struct Plan {
   std::int64_t shared_columns;  // columns of B packed ahead, a multiple of the panel
   std::int64_t column_blocks;   // tasks along n, of shared_columns when ahead, else of n
   // workspace
-  std::size_t shared_b, shared_a, sums, worker_a, worker_b, worker_sums, per_worker, total;
+  std::size_t shared_b, shared_a, sums, worker_a, worker_holds, worker_b, worker_sums, per_worker, total;
 };
 
 const ProductKernels& product_kernels(const Gemm& g, const MatrixKernels& kernels) {
@@ -64,7 +65,7 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
 
   const std::int64_t per_unit = k.pairs ? 2 : 1;
   const std::int64_t units = units_of(p.r, k);
-  p.slices = ceil_div(units, kReductionUnits);
+  p.slices = ceil_div(units, k.slice);
   p.slice_units = round_up(ceil_div(units, p.slices), 16);
   p.slices = ceil_div(units, p.slice_units);
   p.slice_units = std::min(p.slice_units, units);
@@ -103,10 +104,12 @@ Plan plan_of(const Gemm& g, const MatrixKernels& kernels, int workers, bool any_
   const std::size_t workers_at = at;
   at = 0;
   if (p.ahead) place(p.worker_a, p.slice_units * 4 * p.block_rows);
+  if (p.ahead) place(p.worker_holds, sizeof(std::int64_t));
   if (!p.ahead) place(p.worker_b, std::min(p.block, p.slice_units) * k.columns * 4);
   if (!partial) place(p.worker_sums, p.block_rows * k.columns * 4);
   p.per_worker = at;
   p.worker_a += workers_at;
+  p.worker_holds += workers_at;
   p.worker_b += workers_at;
   p.worker_sums += workers_at;
   p.total = workers_at + p.per_worker * static_cast<std::size_t>(workers);
@@ -129,12 +132,20 @@ class TileScope {
   const ProductKernels& k_;
 };
 
+bool passes_caches(const Gemm& g) {
+  const std::size_t row = static_cast<std::size_t>(g.out.stride0) * size_of(g.out.dtype);
+  return !g.accumulate && g.out.bytes() >= kPastCaches && row % 64 == 0 &&
+         reinterpret_cast<std::uintptr_t>(g.out.data) % 64 == 0;
+}
+
 // One product under way.
 struct Run {
   const Gemm& g;
   const Plan& p;
   const ProductKernels& k;
   std::byte* const memory;
+  const int workers;
+  const bool past_caches;
   std::int64_t column0 = 0;  // first column of B that is packed
   std::int64_t columns = 0;  // how many
   std::int64_t begin = 0;    // slice of the reduction
@@ -185,10 +196,23 @@ struct Run {
                       units_at(p.shared_a) + panel * units(count) * k.rows));
   }
 
+  // Which block of A, of which slice, a worker has packed.
+  std::int64_t& holds(int worker) const {
+    return *reinterpret_cast<std::int64_t*>(memory + p.worker_holds +
+                                            p.per_worker * static_cast<std::size_t>(worker));
+  }
+  void forget_blocks() const {
+    for (int w = 0; w < workers; ++w) holds(w) = -1;
+  }
+
   void compute(std::int64_t task, int worker) const {
     const std::size_t mine = p.per_worker * static_cast<std::size_t>(worker);
     const std::int64_t row_panels = ceil_div(p.m, k.rows), column_panels = ceil_div(columns, k.columns);
-    const std::int64_t rb = task / p.column_blocks, cb = task % p.column_blocks;
+    // As many row blocks at a time as there are workers, so that a worker comes back to the one it has
+    // packed.
+    const std::int64_t round = task / (workers * p.column_blocks), turn = task % (workers * p.column_blocks);
+    const std::int64_t at_once = std::min<std::int64_t>(workers, p.row_blocks - round * workers);
+    const std::int64_t rb = round * workers + turn % at_once, cb = turn / at_once;
     const std::int64_t i0 = rb * row_panels / p.row_blocks, i1 = (rb + 1) * row_panels / p.row_blocks;
     const std::int64_t j0 = cb * column_panels / p.column_blocks,
                        j1 = (cb + 1) * column_panels / p.column_blocks;
@@ -199,19 +223,18 @@ struct Run {
     const std::uint32_t* a = units_at(p.shared_a) + i0 * slice_units * k.rows;
     if (p.ahead) {
       std::uint32_t* packed = units_at(p.worker_a + mine);
-      k.pack_a(pack_job(g.a, i0 * k.rows, std::min(i1 * k.rows, p.m), begin, count, k.rows, packed));
+      const std::int64_t block = begin / p.slice * p.row_blocks + rb;
+      if (std::exchange(holds(worker), block) != block)
+        k.pack_a(pack_job(g.a, i0 * k.rows, std::min(i1 * k.rows, p.m), begin, count, k.rows, packed));
       a = packed;
     }
     const std::size_t out_size = size_of(g.out.dtype);
     for (std::int64_t j = j0; j < j1; ++j) {
       const std::int64_t column = column0 + j * k.columns;
       const std::int64_t width = std::min<std::int64_t>(k.columns, p.n - column);
-      float* sums = reinterpret_cast<float*>(memory + p.worker_sums + mine);
-      std::int64_t sums_stride = k.columns;
-      if (p.slices > 1) {
-        sums = reinterpret_cast<float*>(memory + p.sums) + i0 * k.rows * p.shared_columns + j * k.columns;
-        sums_stride = p.shared_columns;
-      }
+      auto* sums = reinterpret_cast<float*>(memory + p.worker_sums + mine);
+      if (p.slices > 1)
+        sums = reinterpret_cast<float*>(memory + p.sums) + (j * row_panels + i0) * k.rows * k.columns;
       for (std::int64_t u = 0; u == 0 || u < slice_units; u += p.block) {
         const std::int64_t block = std::min(p.block, slice_units - u);
         const std::uint32_t* b = units_at(p.shared_b) + (j * slice_units + u) * k.columns;
@@ -223,27 +246,23 @@ struct Run {
           b = packed;
         }
         const bool first = first_slice && u == 0, last = last_slice && u + p.block >= slice_units;
-        StoreJob store{.out = static_cast<std::byte*>(g.out.data) +
-                              static_cast<std::size_t>(i0 * k.rows * g.out.stride0 + column) * out_size,
-                       .out_stride = g.out.stride0,
-                       .element = element_of(g.out.dtype),
-                       .bias = g.bias ? g.bias.as<float>() + column : nullptr,
-                       .accumulate = g.accumulate};
-        for (std::int64_t i = i0; i < i1; ++i) {
-          k.tile({.units = block,
-                  .a = a + ((i - i0) * slice_units + u) * k.rows,
-                  .b = b,
-                  .sums = sums + (i - i0) * k.rows * sums_stride,
-                  .sums_stride = sums_stride,
-                  .rows = std::min<std::int64_t>(k.rows, p.m - i * k.rows),
-                  .columns = width,
-                  .first = first,
-                  .store = last ? &store : nullptr,
-                  .part = i - i0,
-                  .parts = p.ahead ? i1 - i0 : 0});
-          store.out = static_cast<std::byte*>(store.out) +
-                      static_cast<std::size_t>(k.rows * g.out.stride0) * out_size;
-        }
+        const StoreJob store{.out = static_cast<std::byte*>(g.out.data) +
+                                    static_cast<std::size_t>(i0 * k.rows * g.out.stride0 + column) * out_size,
+                             .out_stride = g.out.stride0,
+                             .element = element_of(g.out.dtype),
+                             .bias = g.bias ? g.bias.as<float>() + column : nullptr,
+                             .accumulate = g.accumulate,
+                             .past_caches = past_caches};
+        k.tiles({.units = block,
+                 .a = a + u * k.rows,
+                 .a_stride = slice_units * k.rows,
+                 .b = b,
+                 .sums = sums,
+                 .rows = std::min<std::int64_t>(i1 * k.rows, p.m) - i0 * k.rows,
+                 .columns = width,
+                 .first = first,
+                 .store = last ? &store : nullptr,
+                 .next_b = p.ahead});
       }
     }
   }
@@ -284,7 +303,7 @@ void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, Worker
 
 MatrixKernels matrix_kernels(InstructionSet isa) {
   const GemmKernels& vectors = STOA_KERNELS(isa, gemm_kernels);
-  MatrixKernels kernels{&vectors, vectors.pairs.tile ? &vectors.pairs : nullptr};
+  MatrixKernels kernels{&vectors, vectors.pairs.tiles ? &vectors.pairs : nullptr};
 #if defined(__x86_64__)
   if (isa == InstructionSet::kAmxBf16) kernels.bf16 = &avx512bf16::tile_products();
 #endif
@@ -309,26 +328,25 @@ std::size_t workspace_bytes_of_any_rows(const Gemm& gemm, const MatrixKernels& k
 }
 
 // Every part of the workspace for itself as large as plan_of() makes it for any reduction: a slice has at
-// most kReductionUnits units, and at least half as many where there are several.
+// most k.slice units, and at least half as many where there are several.
 std::size_t workspace_bytes_of_any_reduction(const Gemm& gemm, const MatrixKernels& kernels, int workers) {
   if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return 0;
   const ProductKernels& k = product_kernels(gemm, kernels);
-  const std::int64_t units = units_of(gemm.a.reduction(), k), slice = std::min(units, kReductionUnits),
+  const std::int64_t units = units_of(gemm.a.reduction(), k), slice = std::min<std::int64_t>(units, k.slice),
                      rows = round_up(gemm.a.rows(), k.rows), columns = round_up(gemm.b.rows(), k.columns);
   std::int64_t sums = 0, shared = 0, worker = rows * k.columns * 4;
   if (gemm.a.rows() > kFewRows) {
     shared = std::min(slice * 4 * columns, std::max(kSharedBytes, slice * 4 * k.columns));
     worker = std::min<std::int64_t>(rows, k.most_rows) * k.columns * 4 +
              std::min(slice * 4 * rows, std::max<std::int64_t>(k.packed_bytes, slice * 4 * k.rows));
-    if (units > kReductionUnits)
-      sums = rows * 4 *
-             std::min(columns, std::max<std::int64_t>(k.columns, kSharedBytes / (kReductionUnits * 2)));
+    if (units > k.slice)
+      sums = rows * 4 * std::min(columns, std::max<std::int64_t>(k.columns, kSharedBytes / (k.slice * 2)));
   } else {
     shared = slice * 4 * rows;
     worker += std::min<std::int64_t>(slice, round_up(k.block, 16)) * k.columns * 4;
-    if (units > kReductionUnits) sums = rows * 4 * columns;
+    if (units > k.slice) sums = rows * 4 * columns;
   }
-  constexpr std::int64_t kLines = 64 * 2;  // each worker's parts begin on lines of the cache
+  constexpr std::int64_t kLines = 64 * 3;  // each worker's parts begin on lines of the cache
   return line_up(shared) + line_up(sums) + line_up(worker + kLines) * static_cast<std::size_t>(workers);
 }
 
@@ -336,7 +354,8 @@ void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void*
   if (gemm.a.rows() == 0 || gemm.b.rows() == 0) return;
   const Plan p = plan_of(gemm, kernels, pool.size());
   if (p.stream) return run_stream(gemm, p, *kernels.vectors, pool);
-  Run job{gemm, p, *p.kernels, static_cast<std::byte*>(workspace)};
+  Run job{gemm, p, *p.kernels, static_cast<std::byte*>(workspace), pool.size(), passes_caches(gemm)};
+  if (p.ahead) job.forget_blocks();
   for (job.column0 = 0; job.column0 < p.n; job.column0 += p.shared_columns) {
     job.columns = std::min(p.shared_columns, p.n - job.column0);
     for (std::int64_t s = 0; s < p.slices; ++s) {

@@ -16,6 +16,10 @@ class EmulatedTiles {
     state_.load(T, base, stride);
   }
   template <int T>
+  void load_once(const void* base, std::int64_t stride) {
+    load<T>(base, stride);
+  }
+  template <int T>
   void store(void* base, std::int64_t stride) {
     state_.store(T, base, stride);
   }
@@ -43,13 +47,13 @@ struct BrokenTiles : EmulatedTiles {
 
 const ProductKernels& emulated_products() {
   static constexpr ProductKernels kTable =
-      tile_products_with(tile_product<EmulatedTiles>, nullptr, nullptr, nullptr);
+      tile_products_with(tile_products<EmulatedTiles>, nullptr, nullptr, nullptr);
   return kTable;
 }
 
 const ProductKernels& broken_products() {
   static constexpr ProductKernels kTable =
-      tile_products_with(tile_product<BrokenTiles>, nullptr, nullptr, nullptr);
+      tile_products_with(tile_products<BrokenTiles>, nullptr, nullptr, nullptr);
   return kTable;
 }
 

@@ -14,6 +14,7 @@ constexpr int kRows = 4, kVectors = 3, kBlock = 256;  // 12 of 16
 constexpr int kRows = 4, kVectors = 2,
               kBlock = 256;  // 8 of 16: products need a register where there is no fma
 #endif
+constexpr int kSlice = 2048;
 constexpr int kColumns = kVectors * kLanes;
 constexpr std::int64_t kPackedBytes = 512 << 10;  // half of a 1 MiB L2 cache
 constexpr std::int64_t kMostRows = 128;
@@ -68,7 +69,6 @@ template <class Units, int V>
 STOA_INLINE void tile(const TileJob& job) {
   const std::uint32_t *a = job.a, *b = job.b;
   float* const sums = job.sums;
-  const std::int64_t stride = job.sums_stride;
   F c[kRows][V];
   if (job.first) {
 #pragma GCC unroll 8
@@ -79,7 +79,7 @@ STOA_INLINE void tile(const TileJob& job) {
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) c[i][j] = load(sums + i * stride + j * kLanes);
+      for (int j = 0; j < V; ++j) c[i][j] = load(sums + i * kColumns + j * kLanes);
   }
   for (std::int64_t u = 0; u < job.units; ++u, a += kRows, b += kColumns) {
     F y[V];
@@ -98,15 +98,32 @@ STOA_INLINE void tile(const TileJob& job) {
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) store(sums + i * stride + j * kLanes, c[i][j]);
+    for (int j = 0; j < V; ++j) store(sums + i * kColumns + j * kLanes, c[i][j]);
+}
+
+template <class Units, int V>
+void tiles_of(const TileJob& job) {
+  TileJob tile_job = job;
+  StoreJob store;
+  if (job.store) {
+    store = *job.store;
+    tile_job.store = &store;
+  }
+  for (std::int64_t left = job.rows; left > 0; left -= kRows) {
+    tile_job.rows = least(kRows, left);
+    tile<Units, V>(tile_job);
+    tile_job.a += job.a_stride;
+    tile_job.sums += kRows * kColumns;
+    if (job.store) store.out = output_row(store, kRows);
+  }
 }
 
 template <class Units>
-void tile_any(const TileJob& job) {
-  if (job.columns > (kVectors - 1) * kLanes) return tile<Units, kVectors>(job);
+void tiles_any(const TileJob& job) {
+  if (job.columns > (kVectors - 1) * kLanes) return tiles_of<Units, kVectors>(job);
   if constexpr (kVectors > 2)
-    if (job.columns > kLanes) return tile<Units, 2>(job);
-  tile<Units, 1>(job);
+    if (job.columns > kLanes) return tiles_of<Units, 2>(job);
+  tiles_of<Units, 1>(job);
 }
 
 // --- few tokens ---
@@ -192,7 +209,7 @@ template <class Lanes, int T>
 void stream_tokens(const StreamJob& job, std::int64_t t0) {
   constexpr int kRowsAtOnce = 8 / T;       // whose lanes are summed together
   constexpr int kUnroll = T <= 3 ? 2 : 1;  // independent sums, to hide latency; 4 read slower
-  constexpr std::int64_t kFetch = 4096;    // bytes ahead
+  constexpr std::int64_t kFetch = 8192;    // bytes ahead, into the L2 cache: more can be under way than to L1
   for (std::int64_t n = job.first; n < job.end; n += kRowsAtOnce) {
     const int rows = static_cast<int>(least(kRowsAtOnce, job.end - n));
     F eight[8];
@@ -212,7 +229,7 @@ void stream_tokens(const StreamJob& job, std::int64_t t0) {
 #pragma GCC unroll 4
         for (int u = 0; u < kUnroll; ++u) {
           const std::int64_t at = k + u * Lanes::kStep;
-          __builtin_prefetch(w + at * Lanes::kBytes + kFetch);
+          __builtin_prefetch(w + at * Lanes::kBytes + kFetch, 0, 2);
           const F y = Lanes::get(w, at);
 #pragma GCC unroll 8
           for (int t = 0; t < T; ++t)
@@ -321,7 +338,7 @@ float read_sum(const float* p, std::int64_t n) {
   F c[8] = {};
   for (std::int64_t i = 0; i + 8 * kLanes <= n; i += 8 * kLanes) {
 #pragma GCC unroll 4
-    for (int k = 0; k < 8 * kLanes; k += 16) __builtin_prefetch(p + i + k + 1024);
+    for (int k = 0; k < 8 * kLanes; k += 16) __builtin_prefetch(p + i + k + 2048, 0, 2);
 #pragma GCC unroll 8
     for (int k = 0; k < 8; ++k) c[k] = c[k] + load(p + i + k * kLanes);
   }
@@ -339,11 +356,12 @@ const GemmKernels& gemm_kernels() {
                .columns = kColumns,
                .group = 1,
                .block = kBlock,
+               .slice = kSlice,
                .packed_bytes = kPackedBytes,
                .most_rows = kMostRows,
                .pack_a = pack_floats<kRows>,
                .pack_b = pack_floats<kColumns>,
-               .tile = tile_any<FloatUnits>,
+               .tiles = tiles_any<FloatUnits>,
                .enter = nullptr,
                .leave = nullptr,
                .spin = spin<FloatUnits>,
@@ -354,11 +372,12 @@ const GemmKernels& gemm_kernels() {
               .columns = kColumns,
               .group = 1,
               .block = kBlock,
+              .slice = kSlice,
               .packed_bytes = kPackedBytes,
               .most_rows = kMostRows,
               .pack_a = pack_units<PairOf, kRows>,
               .pack_b = pack_units<PairOf, kColumns>,
-              .tile = tile_any<PairUnits>,
+              .tiles = tiles_any<PairUnits>,
               .enter = nullptr,
               .leave = nullptr,
               .spin = spin<PairUnits>,

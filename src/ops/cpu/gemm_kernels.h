@@ -33,22 +33,23 @@ struct StoreJob {
   Element element;
   const float* bias;  // or null
   bool accumulate;
+  // Lines of the output are better not brought into the caches: it is larger than they are, and every row
+  // begins on a line. Kernels whose panels are whole lines may use it.
+  bool past_caches;
 };
 
-// sums[rows, columns] = (first ? 0 : sums) + panel a * panel b over `units`; the last block goes to `store`
-// instead.
+// sums[rows, columns] = (first ? 0 : sums) + panels a * panel b over `units`; the last block goes to `store`
+// instead. The panels of A lie one below the other.
 struct TileJob {
   std::int64_t units;
   const std::uint32_t* a;
+  std::int64_t a_stride;  // units between panels of A
   const std::uint32_t* b;
-  float* sums;  // room for a whole tile
-  std::int64_t sums_stride;
-  std::int64_t rows, columns;  // of the tile that exist
+  float* sums;                 // of whole tiles, one below the other
+  std::int64_t rows, columns;  // that exist: of all panels of A, of the panel of B
   bool first;
   const StoreJob* store;  // or null
-  // The block of b that follows this one in memory is wanted next: of `parts` calls each may fetch a part of
-  // it into the L2 cache. 0: nothing follows.
-  std::int64_t part, parts;
+  bool next_b;            // the block of b that follows this one in memory is wanted next
 };
 
 // Products of one kind of unit.
@@ -57,11 +58,12 @@ struct ProductKernels {
   int rows, columns;  // of a tile: the widths of A's and B's panels
   int group;          // panels are padded with zeros to a multiple of so many units
   int block;  // units of the reduction after which sums go to memory: a B panel of it stays in the L1 cache
+  int slice;  // units of the reduction packed at a time
   std::int64_t packed_bytes;  // of A per worker: about half of the L2 cache
   std::int64_t most_rows;     // of A per task
   void (*pack_a)(const PackJob&);
   void (*pack_b)(const PackJob&);
-  void (*tile)(const TileJob&);
+  void (*tiles)(const TileJob&);
   // Called by a thread before its first and after its last tile of a task; null where there is nothing to do.
   void (*enter)();
   void (*leave)();
@@ -96,7 +98,7 @@ struct ColumnSumJob {
 
 struct GemmKernels {
   ProductKernels floats;  // of fp32, and of 16-bit elements converted to it
-  ProductKernels pairs;   // of bf16; tile is null where the instruction set has no such products
+  ProductKernels pairs;   // of bf16; tiles is null where the instruction set has no such products
   void (*stream)(const StreamJob&);
   int stream_tokens;  // most tokens that stream() takes
   void (*column_sums)(const ColumnSumJob&);

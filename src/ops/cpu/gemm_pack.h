@@ -60,6 +60,10 @@ STOA_INLINE void dispatch(Element e, Body&& body) {
   }
 }
 
+STOA_INLINE void* output_row(const StoreJob& store, std::int64_t row) {
+  return static_cast<char*>(store.out) + row * store.out_stride * (store.element == Element::kF32 ? 4 : 2);
+}
+
 // What a unit is made of: E converted to float, or a pair of bf16.
 template <Element E>
 struct FloatOf {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -325,6 +326,37 @@ TEST_P(GemmTest, SeveralTasks) {
              pools);
   check_case({530, 35, 331, DType::kBF16, DType::kF32, true, true, false, true, false}, GetParam(), random,
              pools);
+  check_case({370, 70, 1701, DType::kBF16, DType::kF32, true, true, false, true, true}, GetParam(), random,
+             pools);
+}
+
+// An output that is larger than the caches is written past them where its rows are whole lines: with the same
+// result as in pieces, which are not.
+TEST_P(GemmTest, OutputsPastTheCaches) {
+  constexpr std::int64_t m = 4100, n = 544, r = 40, piece = 900;
+  Pools pools;
+  std::mt19937 random(13);
+  Matrix a(DType::kBF16, m, r, false), b(DType::kBF16, n, r, false), bias(DType::kF32, 1, n, false);
+  a.fill(random);
+  b.fill(random);
+  bias.fill(random);
+  for (const DType type : {DType::kBF16, DType::kF32}) {
+    const auto bytes = static_cast<std::size_t>(m * n) * size_of(type);
+    std::vector<std::byte> memory(2 * bytes + 64, std::byte{0x7b});
+    void* aligned = memory.data();
+    std::size_t space = memory.size();
+    std::align(64, 2 * bytes, aligned, space);
+    const TensorView whole(aligned, type, {m, n}), pieces(whole.byte_offset(m * n), type, {m, n});
+    Gemm g{{a.view(), false}, {b.view(), false}, bias.view().reshape({n}), whole, false};
+    run_in(g, GetParam().kernels, pools.three);
+    for (std::int64_t row = 0; row < m; row += piece) {
+      const std::int64_t rows = std::min(piece, m - row);
+      g.a.matrix = a.view().slice(row, rows);
+      g.out = pieces.slice(row, rows);
+      run_in(g, GetParam().kernels, pools.three);
+    }
+    EXPECT_EQ(std::memcmp(whole.data, pieces.data, bytes), 0) << name_of(type);
+  }
 }
 
 #if defined(__x86_64__) && defined(__linux__)

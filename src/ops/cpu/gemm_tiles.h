@@ -15,9 +15,12 @@
 namespace stoa::ops::cpu::STOA_ISA {
 
 constexpr std::int64_t kTileUnits = 16, kTileRows = 16, kPanel = 32;
+constexpr std::int64_t kSums = kPanel * kPanel;           // of a panel of A and one of B
 constexpr std::int64_t kStepUnits = kTileUnits * kPanel;  // of one step of the reduction, in either operand
-// A block of B and the panel of A that meets it lie in the L1 cache of 48 KiB together: 20 KiB each.
-constexpr int kTileBlock = 160;
+// A block of B fills half of the L1 cache of 48 KiB; A passes it by.
+constexpr int kTileBlock = 192;
+// Ten panels of A of this depth fit into kTilePackedBytes: fewer would ask for B too often.
+constexpr int kTileSlice = 768;
 constexpr std::int64_t kTilePackedBytes =
     1 << 20;  // half of a 2 MiB L2 cache: every processor with tiles has it
 constexpr std::int64_t kTileMostRows = 512;
@@ -112,17 +115,34 @@ inline void pack_tile_rows(const PackJob& job) {
 // --- products ---
 
 template <Element E>
-STOA_INLINE void finish_tiles(const TileJob& job) {
+STOA_INLINE void stream_as(void* p, std::int64_t i, F x) {
+#if STOA_ISA_LEVEL >= 2
+  if constexpr (E == Element::kF32) {
+    _mm512_stream_ps(static_cast<float*>(p) + i, reinterpret_cast<__m512>(x));
+  } else {
+    const H half = E == Element::kBF16 ? to_bf16(x) : to_f16(x);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(static_cast<std::uint16_t*>(p) + i),
+                        reinterpret_cast<__m256i>(half));
+  }
+#else
+  store_as<E>(p, i, x);
+#endif
+}
+
+// Rows [begin, end) of the sums to the output.
+template <Element E>
+STOA_INLINE void finish_rows(const TileJob& job, std::int64_t begin, std::int64_t end) {
   const StoreJob& store = *job.store;
-  for (std::int64_t i = 0; i < job.rows; ++i)
+  const bool stream = store.past_caches && job.columns == kPanel;
+  for (std::int64_t i = begin; i < end; ++i)
     for (std::int64_t j = 0; j < job.columns; j += kLanes) {
       const std::int64_t at = i * store.out_stride + j;
       const int n = static_cast<int>(least(kLanes, job.columns - j));
-      F x = load(job.sums + i * job.sums_stride + j);
+      F x = load(job.sums + i * kPanel + j);
       if (n == kLanes) {
         if (store.bias) x = x + load(store.bias + j);
         if (store.accumulate) x = load_as<E>(store.out, at) + x;
-        store_as<E>(store.out, at, x);
+        stream ? stream_as<E>(store.out, at, x) : store_as<E>(store.out, at, x);
       } else {
         if (store.bias) x = x + load_first(store.bias + j, n);
         if (store.accumulate) x = load_first_as<E>(store.out, at, n) + x;
@@ -131,73 +151,137 @@ STOA_INLINE void finish_tiles(const TileJob& job) {
     }
 }
 
-// kDown, kAcross: more than 16 rows, more than 16 columns.
+// What the steps of one panel fetch ahead into the L2 cache, in equal parts: lines of the block of B that
+// follows this one in memory (a step of it has 32), and the rows of the output that this panel will write
+// through the caches.
+class TileFetches {
+ public:
+  TileFetches(const TileJob& job, std::int64_t panel)
+      : job_(job), steps_(job.units / kTileUnits), row_(panel * kPanel) {
+    const std::int64_t panels = (job.rows + kPanel - 1) / kPanel;
+    lines_ = job.next_b ? (32 + panels - 1) / panels : 0;
+    next_ = job.b + job.units * kPanel + panel * steps_ * lines_ * 16;
+    rows_ = job.store && !job.store->past_caches ? (kPanel + steps_ - 1) / steps_ : 0;
+    end_ = least(row_ + kPanel, job.rows);
+    bytes_ = job.columns * (job.store && job.store->element == Element::kF32 ? 4 : 2);
+  }
+  [[gnu::always_inline]] void step() {
+    for (std::int64_t line = 0; line < lines_; ++line, next_ += 16) __builtin_prefetch(next_, 0, 2);
+    for (const std::int64_t end = least(row_ + rows_, end_); row_ < end; ++row_) {
+      const auto* out = static_cast<const char*>(output_row(*job_.store, row_));
+      for (std::int64_t b = 0; b < bytes_; b += 64) __builtin_prefetch(out + b, 0, 2);
+    }
+  }
+
+ private:
+  const TileJob& job_;
+  std::int64_t steps_, lines_, rows_, row_, end_, bytes_;
+  const std::uint32_t* next_;
+};
+
+// Tile T of a panel's sums.
+template <int T>
+STOA_INLINE float* sums_of(const TileJob& job, std::int64_t panel) {
+  return job.sums + panel * kSums + T / 2 * kTileRows * kPanel + T % 2 * 16;
+}
+
+// Tile T leaves the sums of the panel before, if there is one, and takes those of `panel`.
+template <int T, class Tiles>
+STOA_INLINE void turn_to(const TileJob& job, std::int64_t panel, bool before, Tiles& tiles) {
+  if (before) tiles.template store<T>(sums_of<T>(job, panel - 1), kPanel * 4);
+  if (job.first)
+    tiles.template zero<T>();
+  else
+    tiles.template load<T>(sums_of<T>(job, panel), kPanel * 4);
+}
+
+// Panels [begin, end) of A. kDown, kAcross: more than 16 rows, more than 16 columns.
+//
+// To store the sums of a panel and load those of the next takes as long as several products: it is done
+// between the products of the next panel's first step, each tile as soon as the step needs it. From there the
+// sums go to the output a few rows per step.
 template <class Tiles, bool kDown, bool kAcross>
-void multiply_tiles(const TileJob& job) {
+void multiply_panels(const TileJob& job, std::int64_t begin, std::int64_t end) {
   Tiles tiles;
-  float* const sums = job.sums;
-  float* const below = sums + kTileRows * job.sums_stride;
-  const std::int64_t stride = job.sums_stride * 4;
-  if (job.first) {
-    tiles.template zero<0>();
-    if constexpr (kAcross) tiles.template zero<1>();
-    if constexpr (kDown) tiles.template zero<2>();
-    if constexpr (kDown && kAcross) tiles.template zero<3>();
-  } else {
-    tiles.template load<0>(sums, stride);
-    if constexpr (kAcross) tiles.template load<1>(sums + 16, stride);
-    if constexpr (kDown) tiles.template load<2>(below, stride);
-    if constexpr (kDown && kAcross) tiles.template load<3>(below + 16, stride);
-  }
-  // Lines of the block of B that follows, fetched per step: a step of it has 32.
   const std::int64_t steps = job.units / kTileUnits;
-  const std::int64_t lines = job.parts > 0 ? (32 + job.parts - 1) / job.parts : 0;
-  const std::uint32_t* next = job.b + job.units * kPanel + job.part * steps * lines * 16;
-  const std::uint32_t *a = job.a, *b = job.b;
-  for (std::int64_t s = 0; s < steps; ++s, a += kStepUnits, b += kStepUnits) {
-    tiles.template load<4>(a, 64);
-    tiles.template load<6>(b, 128);
-    tiles.template multiply_add<0, 4, 6>();
-    if constexpr (kAcross) {
-      tiles.template load<7>(b + 16, 128);
-      tiles.template multiply_add<1, 4, 7>();
+  const std::int64_t rows_per_step = steps > 1 ? (kPanel + steps - 2) / (steps - 1) : kPanel;
+  const auto finish = [&](std::int64_t from, std::int64_t to) __attribute__((always_inline)) {
+    if (from < to)
+      dispatch(
+          job.store->element, [&]<Element E>()
+                                  __attribute__((always_inline)) { finish_rows<E>(job, from, to); });
+  };
+  for (std::int64_t panel = begin; panel < end; ++panel) {
+    TileFetches fetches(job, panel);
+    const bool before = panel > begin;
+    const std::int64_t finished = panel * kPanel;
+    std::int64_t row = before && job.store ? finished - kPanel : finished;
+    const std::uint32_t *a = job.a + panel * job.a_stride, *b = job.b;
+    const auto step = [&]<bool kFirst>() __attribute__((always_inline)) {
+      tiles.template load_once<4>(a, 64);
+      tiles.template load<6>(b, 128);
+      if constexpr (kFirst) turn_to<0>(job, panel, before, tiles);
+      tiles.template multiply_add<0, 4, 6>();
+      if constexpr (kAcross) {
+        tiles.template load<7>(b + 16, 128);
+        if constexpr (kFirst) turn_to<1>(job, panel, before, tiles);
+        tiles.template multiply_add<1, 4, 7>();
+      }
+      if constexpr (kDown) {
+        tiles.template load_once<5>(a + kTileRows * kTileUnits, 64);
+        if constexpr (kFirst) turn_to<2>(job, panel, before, tiles);
+        tiles.template multiply_add<2, 5, 6>();
+        if constexpr (kAcross) {
+          if constexpr (kFirst) turn_to<3>(job, panel, before, tiles);
+          tiles.template multiply_add<3, 5, 7>();
+        }
+      }
+      fetches.step();
+      a += kStepUnits;
+      b += kStepUnits;
+    };
+    step.template operator()<true>();
+    for (std::int64_t s = 1; s < steps; ++s, row += rows_per_step) {
+      step.template operator()<false>();
+      finish(row, least(row + rows_per_step, finished));
     }
-    if constexpr (kDown) {
-      tiles.template load<5>(a + kTileRows * kTileUnits, 64);
-      tiles.template multiply_add<2, 5, 6>();
-      if constexpr (kAcross) tiles.template multiply_add<3, 5, 7>();
-    }
-    for (std::int64_t line = 0; line < lines; ++line, next += 16) __builtin_prefetch(next, 0, 2);
+    finish(row, finished);
   }
-  tiles.template store<0>(sums, stride);
-  if constexpr (kAcross) tiles.template store<1>(sums + 16, stride);
-  if constexpr (kDown) tiles.template store<2>(below, stride);
-  if constexpr (kDown && kAcross) tiles.template store<3>(below + 16, stride);
-  if (job.store)
-    dispatch(
-        job.store->element, [&]<Element E>() __attribute__((always_inline)) { finish_tiles<E>(job); });
+  const std::int64_t last = end - 1;
+  tiles.template store<0>(sums_of<0>(job, last), kPanel * 4);
+  if constexpr (kAcross) tiles.template store<1>(sums_of<1>(job, last), kPanel * 4);
+  if constexpr (kDown) tiles.template store<2>(sums_of<2>(job, last), kPanel * 4);
+  if constexpr (kDown && kAcross) tiles.template store<3>(sums_of<3>(job, last), kPanel * 4);
+  if (job.store) finish(last * kPanel, least(end * kPanel, job.rows));
 }
 
 template <class Tiles>
-void tile_product(const TileJob& job) {
-  const bool down = job.rows > kTileRows, across = job.columns > 16;
-  if (down) return across ? multiply_tiles<Tiles, true, true>(job) : multiply_tiles<Tiles, true, false>(job);
-  return across ? multiply_tiles<Tiles, false, true>(job) : multiply_tiles<Tiles, false, false>(job);
+void tile_products(const TileJob& job) {
+  const bool across = job.columns > 16;
+  const std::int64_t panels = (job.rows + kPanel - 1) / kPanel;
+  const std::int64_t down = panels - (job.rows - (panels - 1) * kPanel <= kTileRows);
+  if (down > 0)
+    across ? multiply_panels<Tiles, true, true>(job, 0, down)
+           : multiply_panels<Tiles, true, false>(job, 0, down);
+  if (down < panels)
+    across ? multiply_panels<Tiles, false, true>(job, down, panels)
+           : multiply_panels<Tiles, false, false>(job, down, panels);
 }
 
 // The table of these products, but for the tiles' set-up and the measurement.
-constexpr ProductKernels tile_products_with(void (*tile)(const TileJob&), void (*enter)(), void (*leave)(),
+constexpr ProductKernels tile_products_with(void (*tiles)(const TileJob&), void (*enter)(), void (*leave)(),
                                             float (*spin)(std::int64_t)) {
   return {.pairs = true,
           .rows = kPanel,
           .columns = kPanel,
           .group = kTileUnits,
           .block = kTileBlock,
+          .slice = kTileSlice,
           .packed_bytes = kTilePackedBytes,
           .most_rows = kTileMostRows,
           .pack_a = pack_tile_rows,
           .pack_b = pack_tile_columns,
-          .tile = tile,
+          .tiles = tiles,
           .enter = enter,
           .leave = leave,
           .spin = spin,

@@ -30,6 +30,11 @@ struct RealTiles {
   [[gnu::always_inline]] void load(const void* base, std::int64_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(base), "r"(stride), "i"(T) : "memory");
   }
+  // For what is not used again soon: it is left in the L2 cache.
+  template <int T>
+  [[gnu::always_inline]] void load_once(const void* base, std::int64_t stride) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" : : "r"(base), "r"(stride), "i"(T) : "memory");
+  }
   template <int T>
   [[gnu::always_inline]] void store(void* base, std::int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(base), "r"(stride), "i"(T) : "memory");
