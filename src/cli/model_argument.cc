@@ -23,6 +23,9 @@ LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& optio
   LoadedModel loaded;
   loaded.directory = found.model;
   loaded.model = files.model();
+  require<ConfigError>(loaded.model.config.kind != model::ModelKind::kT5,
+                       "{}: an encoder-decoder: this version trains it and cannot draw text from it",
+                       found.model.string());
   require<ConfigError>(
       loaded.model.config.kind == model::ModelKind::kGpt,
       "{}: an encoder does not continue text; use 'stoa embed', or 'stoa generate' with masks in "

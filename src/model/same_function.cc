@@ -7,7 +7,7 @@
 namespace stoa::model {
 namespace {
 
-constexpr std::array<std::string_view, 24> kTrainingOnly{
+constexpr std::array<std::string_view, 25> kTrainingOnly{
     "hidden_dropout",
     "attention_dropout",
     "embedding_dropout",
@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 24> kTrainingOnly{
     "seed",
     "encoder_seq_length",
     "max_position_embeddings",
+    "t5.seq_length_dec",
     "activations_checkpoint_granularity",
     "activations_checkpoint_method",
     "activations_checkpoint_num_layers",
