@@ -136,9 +136,9 @@ struct TrainArguments {
 };
 
 void train_pieces(const TrainArguments& a, Context& context) {
-  require<ConfigError>(
-      a.special.empty() && !a.cased,
-      "--special and --cased do not count with --kind {}: its special tokens are <pad>, </s>, <unk>", a.kind);
+  require<ConfigError>(a.special.empty() && !a.cased,
+                       "--special and --cased do not count with --kind {}: its special tokens are <pad>, </s>, <unk>",
+                       a.kind);
   token::SentencePieceTraining options = a.pieces;
   options.kind = a.kind == "unigram" ? token::SentencePieceKind::kUnigram : token::SentencePieceKind::kBpe;
   options.vocab_size = a.options.vocab_size;
@@ -390,10 +390,9 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
       ->capture_default_str();
   c->add_flag("--byte-fallback", t->pieces.byte_fallback,
               "SentencePiece: what has no piece becomes bytes and not <unk>");
-  c->add_option(
-       "--kind", t->kind,
-       "byte-level BPE; WordPiece as BERT uses it; unigram or sentencepiece-bpe: a SentencePiece model, as "
-       "for T5")
+  c->add_option("--kind", t->kind,
+                "byte-level BPE; WordPiece as BERT uses it; unigram or sentencepiece-bpe: a SentencePiece model, as "
+                "for T5")
       ->check(CLI::IsMember({"bpe", "wordpiece", "unigram", "sentencepiece-bpe"}))
       ->capture_default_str();
   c->add_flag("--cased", t->cased, "WordPiece: keep capital letters and accents");

@@ -85,7 +85,9 @@ TEST(BertDataset, WhatCannotWorkIsRefused) {
   const TestFolder folder;
   write_sentences(folder / "single", {{{5, 6, 7, 8}}, {{9, 10}}});
   write_sentences(folder / "wild", {{{5, 6}, {7, 99}}});
-  const auto open = [&](const char* name) { return std::make_shared<const IndexedDataset>(folder / name); };
+  const auto open = [&](const char* name) {
+    return std::make_shared<const IndexedDataset>(folder / name);
+  };
   BertOptions options;
   options.sequence_length = 16;
   options.tokens = tokens();

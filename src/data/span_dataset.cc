@@ -22,6 +22,10 @@ SpanLengths fitting_spans(std::int64_t source_length, double density, double mea
   require<ConfigError>(source_length >= 4,
                        "sources of {} tokens are too short to cut a span out; expected at least 4",
                        source_length);
+  constexpr double kMostDensity = 0.9;  // what is left must grow with the text
+  require<ConfigError>(density <= kMostDensity,
+                       "masked_lm_prob {}: so much of a text leaves no source; expected at most {}", density,
+                       kMostDensity);
   SpanLengths best;
   for (std::int64_t tokens = 2;; ++tokens) {
     const SpanLengths lengths = span_lengths(tokens, density, mean_length);
@@ -68,7 +72,12 @@ void SpanDataset::read(std::int64_t k, BatchRow row) const {
   const auto n = static_cast<std::size_t>(lengths_.tokens);
   std::vector<std::int32_t> text(n), ignored(2 * n), boundaries;
   std::vector<float> mask(n);
-  text_->read(k, {text, std::span(ignored).first(n), std::span(ignored).last(n), mask, &boundaries});
+  text_->read(k, {.tokens = text,
+                  .labels = std::span(ignored).first(n),
+                  .position_ids = std::span(ignored).last(n),
+                  .loss_mask = mask,
+                  .cu_seqlens = &boundaries,
+                  .token_types = {}});
 
   NumpyRandom random(static_cast<std::uint32_t>(options_.seed + static_cast<std::uint64_t>(k)));
   const auto noise = random_lengths(lengths_.noise, lengths_.spans, random);

@@ -26,7 +26,9 @@ TEST(SpanLengths, AreThoseOfT5) {
   for (std::int64_t source = 4; source < 200; ++source) {
     EXPECT_LE(fitting_spans(source, 0.15, 3).source(), source);
     EXPECT_GE(fitting_spans(source, 0.15, 3).source(), source - 1) << source;
+    EXPECT_LE(fitting_spans(source, 0.9, 3).source(), source);
   }
+  EXPECT_THROW(fitting_spans(512, 1, 3), ConfigError);
 }
 
 TEST(RandomLengths, AddUp) {
@@ -91,8 +93,10 @@ TEST_F(Spans, SamplesAreThoseOfNumpy) {
     EXPECT_EQ(row.tokens[19], 0);  // the decoder begins with the start token, then has the labels before
     for (std::size_t i = 20; i <= t; ++i) EXPECT_EQ(row.tokens[i], row.labels[i - 1]);
     float sum = 0;
-    for (std::size_t i = 0; i < 31; ++i)
-      sum += row.loss_mask[i], EXPECT_TRUE(row.loss_mask[i] == 0 || i >= 19);
+    for (std::size_t i = 0; i < 31; ++i) {
+      sum += row.loss_mask[i];
+      EXPECT_TRUE(row.loss_mask[i] == 0 || i >= 19);
+    }
     EXPECT_EQ(sum, static_cast<float>(lengths.target()));
     EXPECT_EQ(row.position_ids[18], 18);
     EXPECT_EQ(row.position_ids[19], 0);

@@ -3,17 +3,14 @@
 #include <cmath>
 
 #include "nn/context_attention.h"
+#include "nn/head_columns.h"
 
 namespace stoa::nn {
 namespace {
 
-parallel::Part columns_of(const parallel::Part& heads, std::int64_t head_size) {
-  return {heads.begin * head_size, heads.count * head_size};
-}
-
 Linear input_linear(const SelfAttentionOptions& o, const parallel::HeadPart& part) {
-  const LinearPiece q{o.name + ".q", o.heads * o.head_size, columns_of(part.heads, o.head_size)};
-  LinearPiece k{o.name + ".k", o.groups * o.head_size, columns_of(part.groups, o.head_size)};
+  const LinearPiece q{o.name + ".q", o.heads * o.head_size, head_columns(part.heads, o.head_size)};
+  LinearPiece k{o.name + ".k", o.groups * o.head_size, head_columns(part.groups, o.head_size)};
   k.shared = part.shared;
   k.first_copy = part.first_copy;
   LinearPiece v = k;
@@ -43,7 +40,7 @@ SelfAttention::SelfAttention(const SelfAttentionOptions& o)
                .deviation = o.output_deviation,
                .split = LinearSplit::kInputs,
                .place = o.place,
-               .columns = columns_of(part_.heads, o.head_size)}) {
+               .columns = head_columns(part_.heads, o.head_size)}) {
   if (o.relative_bias) relative_bias_.emplace(*o.relative_bias);
   if (!o.qk_norm) return;
   require<ConfigError>(

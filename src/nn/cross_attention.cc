@@ -1,19 +1,15 @@
 #include "nn/cross_attention.h"
 
-#include "ops/elementwise.h"
+#include "nn/head_columns.h"
 
 namespace stoa::nn {
 namespace {
-
-parallel::Part columns_of(const parallel::Part& heads, std::int64_t head_size) {
-  return {heads.begin * head_size, heads.count * head_size};
-}
 
 Linear input_linear(const CrossAttentionOptions& o, const parallel::HeadPart& part, const char* fused,
                     std::initializer_list<const char*> names) {
   std::vector<LinearPiece> pieces;
   for (const char* name : names)
-    pieces.push_back({o.name + name, o.heads * o.head_size, columns_of(part.heads, o.head_size)});
+    pieces.push_back({o.name + name, o.heads * o.head_size, head_columns(part.heads, o.head_size)});
   return Linear({.name = o.name + fused,
                  .inputs = o.hidden,
                  .pieces = pieces,
@@ -39,7 +35,7 @@ CrossAttention::CrossAttention(const CrossAttentionOptions& o)
                .deviation = o.output_deviation,
                .split = LinearSplit::kInputs,
                .place = o.place,
-               .columns = columns_of(part_.heads, o.head_size)}) {}
+               .columns = head_columns(part_.heads, o.head_size)}) {}
 
 void CrossAttention::declare(ParamList& params, ActivationTable& table, std::int64_t source_tokens,
                              std::int64_t target_tokens, Precision precision, int input, int memory) {
@@ -89,27 +85,12 @@ void CrossAttention::make_kv(Pass& pass, Saved& saved) const {
 }
 
 CrossAttention::KeyValues CrossAttention::key_values(Pass& pass, Saved& saved) const {
-  const auto of_cache = [&] {
-    const KvLayer& layer = pass.cache->sources[static_cast<std::size_t>(options_.layer)];
-    return KeyValues{layer.keys, layer.values};
-  };
-  if (pass.cache && pass.batch.source_tokens() == 0) return of_cache();
-  const KeyValues made = split(saved.get(pass, kv_));
-  if (!pass.cache) return made;
-  remember(pass, made);
-  return of_cache();
-}
-
-void CrossAttention::remember(Pass& pass, const KeyValues& kv) const {
-  const KvLayer& layer = pass.cache->sources[static_cast<std::size_t>(options_.layer)];
-  const auto copy = [&](const TensorView& from, const TensorView& to) {
-    const Shape row{from.shape.inner()};
-    for (std::int64_t i = 0; i < from.rows(); ++i)
-      ops::run(pass.ops, ops::Cast{.x = from.slice(i, 1).reshape({1, row[0]}).reshape(row),
-                                   .y = to.slice(pass.cache->first_source + i, 1).reshape(row)});
-  };
-  copy(kv.k, layer.keys);
-  copy(kv.v, layer.values);
+  if (!pass.cache) return split(saved.get(pass, kv_));
+  const TensorView cache = pass.cache->sources[static_cast<std::size_t>(options_.layer)];
+  const TensorView all = cache.reshape({cache.rows(), 2 * heads_ * options_.head_size});
+  if (const std::int64_t source = pass.batch.source_tokens())
+    kv_linear_.forward(pass, saved.get(pass, memory_), all.slice(0, source));
+  return split(all);
 }
 
 ops::AttentionOptions CrossAttention::core(const Pass& pass) const {

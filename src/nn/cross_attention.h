@@ -44,9 +44,8 @@ class CrossAttention {
     return rows.reshape({rows.rows(), heads_, options_.head_size});
   }
   KeyValues split(TensorView kv) const;
-  // Of the memory, or of the cache in a pass without source.
+  // Of the memory; with a cache those of the cache.
   KeyValues key_values(Pass& pass, Saved& saved) const;
-  void remember(Pass& pass, const KeyValues& kv) const;
   void make_q(Pass& pass, Saved& saved) const;
   void make_kv(Pass& pass, Saved& saved) const;
   void make_context(Pass& pass, Saved& saved) const;

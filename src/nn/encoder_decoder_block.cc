@@ -132,6 +132,7 @@ void EncoderDecoderBlock::make_sum(Pass& pass, Saved& saved, std::size_t index) 
 
 void EncoderDecoderBlock::forward(Pass& whole, Saved& saved, TensorView out) {
   Pass pass = whole.on(part() == RowPart::kSource ? *whole.batch.source : *whole.batch.target);
+  if (!cross_) pass.cache = nullptr;  // sources are read once, and whole
   const Rows in = split(whole, saved.get(pass, input_)), to = split(whole, out);
   if (to.other.rows() > 0 && in.other.data != to.other.data)
     ops::run(pass.ops, ops::Cast{.x = in.other, .y = to.other});

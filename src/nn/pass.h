@@ -62,9 +62,9 @@ struct KvLayer {
 struct KvCache {
   std::vector<KvLayer> layers;  // by global layer number
   std::vector<std::int32_t> slots;
-  // Of cross-attention: keys and values of sources. Those of a pass go to rows from first_source on.
-  std::vector<KvLayer> sources;  // by global layer number
-  std::int64_t first_source = 0;
+  // Of cross-attention, by global layer number: keys, then values of every token of the sources,
+  // [T, 2, heads, d]. A pass with sources writes them, those without read them.
+  std::vector<TensorView> sources;
 };
 
 struct Pass {

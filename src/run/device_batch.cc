@@ -55,6 +55,18 @@ ops::AttentionSegments DeviceSegments::stage(const parallel::ContextSegments& ho
   return s;
 }
 
+void add_segment(parallel::ContextSegments& to, std::int64_t queries, std::int64_t k_begin, std::int64_t keys,
+                 std::int64_t sample, std::int64_t position) {
+  if (to.q_begin.empty()) to.q_begin.push_back(0);
+  to.q_begin.push_back(to.q_begin.back() + static_cast<std::int32_t>(queries));
+  to.k_begin.push_back(static_cast<std::int32_t>(k_begin));
+  to.k_count.push_back(static_cast<std::int32_t>(keys));
+  to.sample.push_back(sample);
+  to.position.push_back(static_cast<std::int32_t>(position));
+  to.longest_q = std::max(to.longest_q, queries);
+  to.longest_k = std::max(to.longest_k, keys);
+}
+
 DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
                          const parallel::ContextPlace& context, const MaskedOptions& masked,
                          std::int64_t source)
@@ -295,26 +307,16 @@ const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::in
 void DeviceBatch::stage_parts(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
                               Stream& stream) {
   std::array<parallel::ContextSegments, 3> parts;
-  const auto add = [](parallel::ContextSegments& s, std::int64_t queries, std::int64_t k_begin,
-                      std::int64_t keys, std::int64_t sample, std::int64_t position) {
-    if (s.q_begin.empty()) s.q_begin.push_back(0);
-    s.q_begin.push_back(s.q_begin.back() + static_cast<std::int32_t>(queries));
-    s.k_begin.push_back(static_cast<std::int32_t>(k_begin));
-    s.k_count.push_back(static_cast<std::int32_t>(keys));
-    s.sample.push_back(sample);
-    s.position.push_back(static_cast<std::int32_t>(position));
-    s.longest_q = std::max(s.longest_q, queries);
-    s.longest_k = std::max(s.longest_k, keys);
-  };
   const std::int64_t target = length_ - source_;
   for (std::int64_t r = 0; r < rows_; ++r) {
     const auto boundaries = batch.boundaries(first + r);
     const std::int64_t text = boundaries[1], sample = first_sample + r;
     require<InternalError>(text <= source_, "a source of {} tokens in rows of {}", text, source_);
-    add(parts[0], text, r * source_, text, sample, 0);
-    if (text < source_) add(parts[0], source_ - text, r * source_ + text, source_ - text, sample, text);
-    add(parts[1], target, r * target, target, sample, 0);
-    add(parts[2], target, r * source_, text, sample, 0);
+    add_segment(parts[0], text, r * source_, text, sample, 0);
+    if (text < source_)
+      add_segment(parts[0], source_ - text, r * source_ + text, source_ - text, sample, text);
+    add_segment(parts[1], target, r * target, target, sample, 0);
+    add_segment(parts[2], target, r * source_, text, sample, 0);
   }
   (*parts_)[0].first_sample = (*parts_)[1].first_sample = first_sample;
   (*parts_)[0].segments = segments_[0].stage(parts[0], stream);

@@ -28,6 +28,11 @@ class DeviceSegments {
   Arena::Id q_begin_, k_begin_, k_count_, sample_, position_, behind_;
 };
 
+// Appends a segment of `queries` rows of queries after those before it and the keys from k_begin on; sample
+// and position count for dropout alone.
+void add_segment(parallel::ContextSegments& to, std::int64_t queries, std::int64_t k_begin, std::int64_t keys,
+                 std::int64_t sample, std::int64_t position);
+
 // Of a masked language model: rows end early, and what is beyond their end does not reach the device.
 struct MaskedOptions {
   bool used = false;

@@ -211,8 +211,7 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions option
       out.append(bytes);
   }
   // The space that encoding put in front.
-  const bool spaces =
-      data_->spec.form == SymbolForm::kSentencePiece || data_->spec.form == SymbolForm::kModel;
+  const bool spaces = data_->spec.form == SymbolForm::kSentencePiece || data_->spec.form == SymbolForm::kModel;
   if (spaces && out.starts_with(' ')) out.erase(0, 1);
   return out;
 }

@@ -104,6 +104,31 @@ void check_pairs(const RunConfig& config, Problems& problems) {
       source, target, tp, nearest_divisors(std::gcd(source, target), tp));
 }
 
+// Layers of every stage where the first `split` hold the encoder.
+std::vector<std::int64_t> stages_of_stacks(const RunConfig& config, std::int64_t split) {
+  const auto& m = config.model;
+  const LayoutConfig& l = config.layout;
+  const std::int64_t stages = l.pipeline_model_parallel_size, rest = stages - split,
+                     encoder = m.encoder_layers(), decoder = m.num_layers - encoder;
+  require<ConfigError>(
+      m.kind == model::ModelKind::kT5,
+      "pipeline_model_parallel_split_rank {} parts an encoder from a decoder: it is of kind t5", split);
+  require<ConfigError>(!l.pipeline_layers && l.virtual_pipeline_model_parallel_size.value_or(1) == 1,
+                       "pipeline_model_parallel_split_rank says which layers a stage has: leave it out with "
+                       "pipeline_layers or several chunks per stage");
+  require<ConfigError>(rest >= 1,
+                       "pipeline_model_parallel_split_rank {} of {} stages: expected 1 to {}, or 0 for none",
+                       split, stages, stages - 1);
+  require<ConfigError>(
+      encoder % split == 0 && decoder % rest == 0,
+      "pipeline_model_parallel_split_rank {} deals {} layers of the encoder to {} stages and "
+      "{} of the decoder to {}: they must divide; or write pipeline_layers",
+      split, encoder, split, decoder, rest);
+  std::vector<std::int64_t> out(static_cast<std::size_t>(split), encoder / split);
+  out.insert(out.end(), static_cast<std::size_t>(rest), decoder / rest);
+  return out;
+}
+
 void check_context(const RunConfig& config, const run::Layout& layout, Problems& problems) {
   const LayoutConfig& l = config.layout;
   if (l.context_parallel_size == 1) return;
@@ -187,6 +212,8 @@ run::Layout plan_layout(const RunConfig& config) {
   layout.schedule = l.pipeline_schedule.value_or(layout.chunks > 1 ? "interleaved" : "1f1b");
   layout.microbatch_group = static_cast<int>(l.microbatch_group_size_per_vp_stage.value_or(0));
   if (l.pipeline_layers) layout.layers = *l.pipeline_layers;
+  if (const std::int64_t split = l.pipeline_model_parallel_split_rank.value_or(0); split > 0)
+    problems.of([&] { layout.layers = stages_of_stacks(config, split); });
   layout.embedding_as_layer = l.account_for_embedding_in_pipeline_split;
   layout.head_as_layer = l.account_for_loss_in_pipeline_split;
   layout.zero_stage = static_cast<int>(l.zero_stage);

@@ -57,8 +57,7 @@ void read_keys(JsonKeys& keys, ModelConfig& c, bool first_version) {
   c.share_embeddings_and_output_weights = tied && scaled;
   c.t5.scale_decoder_outputs = c.share_embeddings_and_output_weights;
   // What follows from the others, or concerns generation and other tasks.
-  for (const char* key : {"dense_act_fn", "is_gated_act", "is_encoder_decoder", "decoder_start_token_id",
-                          "initializer_factor", "classifier_dropout", "n_positions", "output_past",
+  for (const char* key : {"dense_act_fn", "is_gated_act", "is_encoder_decoder", "initializer_factor", "classifier_dropout", "n_positions", "output_past",
                           "task_specific_params", "tokenizer_class", "is_decoder"})
     keys.ignore(key);
 }
