@@ -101,7 +101,8 @@ void run_candidates(std::vector<Candidate>& candidates, const BenchPipelineArgum
     }
     const std::int64_t rows = candidates[0].options.micro_batch * arguments.microbatches;
     const data::Batch batch =
-        random_batch(rows, candidates[0].options.length, candidates[0].options.model.vocabulary);
+        random_batch(rows, candidates[0].options.length, candidates[0].options.model.vocabulary, 0,
+                     candidates[0].options.model.config.source_length());
     for (std::int64_t round = -1; round < arguments.rounds + kTraced; ++round)
       for (std::size_t c = 0; c < candidates.size(); ++c) {
         const bool traced = round >= arguments.rounds;

@@ -52,15 +52,16 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
   measured.planned = rank.arena().total_bytes();
   const run::Layout& layout = plan.options.layout;
   const std::int64_t rows = plan.batch.largest();
-  const bool masked = plan.options.model.config.kind == model::ModelKind::kBert;
+  const model::ModelConfig& config = plan.options.model.config;
+  const bool masked = config.kind == model::ModelKind::kBert;
+  const auto part = static_cast<std::uint64_t>(layout.data_rank(seat.rank));
   data::Batch batch =
       masked ? random_masked_batch(rows / layout.data_ranks(), plan.options.length,
-                                   plan.options.model.vocabulary,
-                                   static_cast<std::uint64_t>(layout.data_rank(seat.rank)), arguments.natural)
-             : random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
-                            static_cast<std::uint64_t>(layout.data_rank(seat.rank)));
+                                   plan.options.model.vocabulary, part, arguments.natural)
+             : random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary, part,
+                            config.source_length());
   // Of a masked batch each rank counts its own: the seed of backward is not what is measured.
-  if (!masked) batch.valid_tokens = rows * plan.options.length;
+  if (!masked) batch.valid_tokens *= layout.data_ranks();
   for (std::int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     rank.step(batch, step * rows);

@@ -6,11 +6,6 @@
 
 namespace stoa::cli {
 
-bool is_encoder(const ModelArguments& arguments) {
-  const auto found = ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel);
-  return run::ModelFiles(found.model).model().config.kind == model::ModelKind::kBert;
-}
-
 LoadedEncoder load_encoder(const ModelArguments& arguments, std::int64_t masks) {
   const auto found = ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel);
   const run::ModelFiles files(found.model);

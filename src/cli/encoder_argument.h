@@ -15,8 +15,6 @@ struct LoadedEncoder {
   fs::path directory;  // with config.json
 };
 
-// Whether MODEL is an encoder.
-bool is_encoder(const ModelArguments& arguments);
 // `masks`: most tokens to be predicted in one text; 0: embeddings alone. ConfigError: not an encoder.
 LoadedEncoder load_encoder(const ModelArguments& arguments, std::int64_t masks);
 

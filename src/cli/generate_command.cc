@@ -1,10 +1,12 @@
 #include "cli/generate_command.h"
 
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/answer_sources.h"
 #include "cli/fill_mask.h"
 
 namespace stoa::cli {
@@ -13,16 +15,36 @@ namespace {
 struct GenerateArguments {
   ModelArguments model;
   run::GenerateOptions options;
-  std::string prompt;
+  std::string prompt, prompts;  // a text; a file of texts, a line each
   bool echo = false, json = false;
-  std::int64_t best = 5;
+  std::int64_t best = 5, beams = 1;
+  double length_penalty = 1;
 };
+
+std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
+  if (arguments.prompts.empty()) return {arguments.prompt};
+  std::ifstream file(arguments.prompts);
+  require<IoError>(static_cast<bool>(file), "cannot read '{}'", arguments.prompts);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(file, line);) out.push_back(line);
+  require<DataError>(!out.empty(), "{} has no lines", arguments.prompts);
+  return out;
+}
 
 void generate(const GenerateArguments& arguments, Context& context) {
   run::validate(arguments.options.sampling);
   require<ConfigError>(arguments.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
                        arguments.options.max_tokens);
-  if (is_encoder(arguments.model))
+  const model::ModelKind kind = kind_of(arguments.model);
+  require<ConfigError>(kind != model::ModelKind::kT5 || !arguments.echo,
+                       "--echo is for models that continue a text");
+  if (kind == model::ModelKind::kT5)
+    return answer_sources(arguments.model, prompts_of(arguments),
+                          {arguments.options, arguments.beams, arguments.length_penalty, arguments.json},
+                          context);
+  require<ConfigError>(arguments.prompts.empty() && arguments.beams == 1,
+                       "--prompts and --beams are for encoder-decoders (t5, mt5)");
+  if (kind == model::ModelKind::kBert)
     return fill_masks(arguments.model, arguments.prompt, arguments.json, arguments.best);
   LoadedModel loaded = load_model(arguments.model, {});
   run::GenerateOptions options = arguments.options;
@@ -78,11 +100,24 @@ void add_sampling_options(CLI::App& command, run::GenerateOptions& options) {
 void add_generate_command(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate",
-                                         "Continue a text; with an encoder, fill its masks. Example: stoa "
+                                         "Continue a text; with an encoder, fill its masks; with an "
+                                         "encoder-decoder, answer it. Example: stoa "
                                          "generate runs/shakespeare --prompt 'To be, "
                                          "or' --max-tokens 100");
   arguments->model.add_to(*command);
-  command->add_option("--prompt", arguments->prompt, "The text to continue")->required();
+  CLI::Option_group* prompt = command->add_option_group("Prompt");
+  prompt->add_option("--prompt", arguments->prompt, "The text to continue");
+  prompt->add_option("--prompts", arguments->prompts,
+                     "Encoder-decoders: a file of texts, a line each, answered together");
+  prompt->require_option(1);
+  command
+      ->add_option("--beams", arguments->beams, "Encoder-decoders: follow so many likeliest answers at once")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--length-penalty", arguments->length_penalty,
+                   "With --beams: log-probabilities are divided by length^this")
+      ->capture_default_str();
   add_sampling_options(*command, arguments->options);
   command->add_option("--best", arguments->best, "Encoders with --json: so many tokens for every mask")
       ->check(CLI::PositiveNumber)

@@ -17,12 +17,22 @@ void ModelArguments::add_to(CLI::App& command) {
   command.add_option("--instruction-set", machine.instruction_set, "Force an instruction set");
 }
 
+model::ModelKind kind_of(const ModelArguments& arguments) {
+  const auto found = ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel);
+  return run::ModelFiles(found.model).model().config.kind;
+}
+
 LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& options) {
   const auto found = ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel);
   const run::ModelFiles files(found.model);
   LoadedModel loaded;
   loaded.directory = found.model;
   loaded.model = files.model();
+  require<ConfigError>(
+      loaded.model.config.kind != model::ModelKind::kT5,
+      "{}: an encoder-decoder does not go on from a text: 'stoa generate' answers a prompt with it, "
+      "'stoa score' rates pairs",
+      found.model.string());
   require<ConfigError>(
       loaded.model.config.kind == model::ModelKind::kGpt,
       "{}: an encoder does not continue text; use 'stoa embed', or 'stoa generate' with masks in "

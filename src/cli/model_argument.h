@@ -40,6 +40,8 @@ struct LoadedModel {
   fs::path directory;  // with config.json
 };
 
+// Which kind of model MODEL is.
+model::ModelKind kind_of(const ModelArguments& arguments);
 LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& options);
 
 }  // namespace stoa::cli

@@ -70,7 +70,6 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.fsdp_sharding_strategy", "detail of fsdp, which is off"},
     {"model.fsdp_grad_reduce_dtype", "detail of fsdp, which is off"},
     {"model.fsdp_sharded_checkpoint", "detail of fsdp, which is off"},
-    {"model.pipeline_model_parallel_split_rank", "of encoder-decoder models", "0,null"},
     {"model.bert_binary_head", "write it as model.bert.binary_head", "null"},
     {"model.pre_process", "follows from the pipeline stage", "true,null"},
     {"model.post_process", "follows from the pipeline stage", "true,null"},

@@ -7,9 +7,9 @@
 
 namespace stoa::cli {
 
-// `part`: ranks with different data have different tokens.
+// `part`: ranks with different data have different tokens. `source`: of pairs (data/whole_rows.h).
 data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,
-                         std::uint64_t part = 0);
+                         std::uint64_t part = 0, std::int64_t source = 0);
 
 // For a masked language model: 15 % of the tokens are to be predicted. `natural`: rows end early, after an
 // eighth to all of `length` tokens; else all are full.

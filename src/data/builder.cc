@@ -85,7 +85,15 @@ class Builder {
     if (options_.bert)
       return std::make_shared<BertDataset>(data, first, last, samples, *options_.bert, kSplitNames[split],
                                            cache_);
-    return std::make_shared<GptDataset>(data, first, last, samples, options_.gpt, kSplitNames[split], cache_);
+    GptOptions gpt = options_.gpt;
+    if (options_.spans) {
+      const SpanOptions& spans = *options_.spans;
+      gpt.sequence_length = fitting_spans(spans.source_length, spans.density, spans.mean_length).tokens;
+      gpt.add_extra_token = false;
+    }
+    auto text = std::make_shared<GptDataset>(data, first, last, samples, gpt, kSplitNames[split], cache_);
+    if (!options_.spans) return text;
+    return std::make_shared<SpanDataset>(std::move(text), *options_.spans);
   }
 
   std::shared_ptr<const IndexedDataset> open(const fs::path& prefix) {

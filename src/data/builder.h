@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "data/gpt_dataset.h"
 #include "data/index_cache.h"
+#include "data/span_dataset.h"
 #include "data/splits.h"
 
 namespace stoa::data {
@@ -33,6 +34,9 @@ struct BuildOptions {
   std::string tokenizer_fingerprint;     // "" = not known; else compared with the data's
   GptOptions gpt;
   std::optional<BertOptions> bert;  // samples of BERT instead; documents are split, not sequences
+  // Samples of an encoder-decoder instead, of texts of the length that fits; gpt.sequence_length does not
+  // count.
+  std::optional<SpanOptions> spans;
 };
 
 // A data set is null when its share or its number of samples is 0.

@@ -128,10 +128,16 @@ void declare(Section<DataConfig>& s) {
   s.field("masked_lm_prob", &C::masked_lm_prob)
       .above(0)
       .range(0, 1)
-      .help("Kind bert: share of the tokens of a sample that are to be predicted.");
+      .help(
+          "Kind bert: share of the tokens of a sample that are to be predicted; kind t5: of those that are "
+          "cut out "
+          "of the source and become the target.");
   s.field("short_seq_prob", &C::short_seq_prob)
       .range(0, 1)
       .help("Kind bert: share of samples that are made shorter than they could be.");
+  s.field("mean_ngram_size", &C::mean_ngram_size)
+      .range(1, 64)
+      .help("Kind t5: tokens of a span that is cut out, on average.");
   s.field("index_mapping_dir", &C::index_mapping_dir)
       .derived("beside the data")
       .help("Directory for the cached sample and shuffle indices.");

@@ -31,9 +31,10 @@ struct DataConfig {
   bool eod_mask_loss = false;
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
-  // Of models of kind bert.
+  // Of models of kinds bert and t5.
   double masked_lm_prob = 0.15;                  // share of tokens that are to be predicted
-  double short_seq_prob = 0.1;                   // share of samples that are made shorter on purpose
+  double short_seq_prob = 0.1;                   // bert: share of samples that are made shorter on purpose
+  double mean_ngram_size = 3;                    // t5: tokens of a span that is to be predicted, on average
   std::optional<std::string> index_mapping_dir;  // cache of sample and shuffle indices; null: beside the data
 };
 

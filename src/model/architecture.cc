@@ -4,12 +4,18 @@
 
 #include "model/bert_architecture.h"
 #include "model/gpt_architecture.h"
+#include "model/t5_architecture.h"
 
 namespace stoa::model {
 
 std::vector<std::byte> Constant::bytes(std::int64_t sequence) const {
   const std::vector<double> source = values(sequence);
   std::vector<std::byte> out(tensor.bytes());
+  if (tensor.dtype == DType::kI32) {
+    const std::vector<std::int32_t> integers(source.begin(), source.end());
+    std::memcpy(out.data(), integers.data(), out.size());
+    return out;
+  }
   dispatch_float(tensor.dtype, [&]<class T>() {
     for (std::size_t i = 0; i < source.size(); ++i) {
       T value;
@@ -29,6 +35,8 @@ std::unique_ptr<Architecture> make_architecture(const Gpt& gpt, const ChunkOptio
       return std::make_unique<GptArchitecture>(gpt, options);
     case ModelKind::kBert:
       return std::make_unique<BertArchitecture>(gpt, options);
+    case ModelKind::kT5:
+      return std::make_unique<T5Architecture>(gpt, options);
   }
   fail<InternalError>("unknown kind of model");
 }

@@ -40,6 +40,9 @@ class Architecture {
 
   // What the chunk's layers find in Pass::constants.
   virtual std::vector<Constant> constants() const { return {}; }
+  // Declares what several layers use, unless an earlier chunk of the rank did: every stage of a pipeline has
+  // it.
+  virtual void declare_shared(nn::ParamList& params) const { static_cast<void>(params); }
   virtual std::unique_ptr<nn::Embedding> embedding() const = 0;
   // `layer`: its number in the whole model.
   virtual std::unique_ptr<nn::Block> block(std::int64_t layer) const = 0;

@@ -16,6 +16,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
   parallel::check_split(o.place, tensor_split(gpt, o.tokens));
   const auto parts = make_architecture(gpt, o);
   constants_ = parts->constants();
+  parts->declare_shared(*params_);
   if (o.embedding) {
     params_->begin_unit(false);
     embedding_ = parts->embedding();

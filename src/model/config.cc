@@ -10,19 +10,21 @@ using config::EnumName;
 using config::Section;
 
 std::span<const EnumName<ModelKind>> enum_names(ModelKind) {
-  static constexpr std::array<EnumName<ModelKind>, 2> kNames{{
+  static constexpr std::array<EnumName<ModelKind>, 3> kNames{{
       {"gpt", ModelKind::kGpt},
       {"bert", ModelKind::kBert},
+      {"t5", ModelKind::kT5},
   }};
   return kNames;
 }
 
 std::span<const EnumName<PositionEmbedding>> enum_names(PositionEmbedding) {
-  static constexpr std::array<EnumName<PositionEmbedding>, 4> kNames{{
+  static constexpr std::array<EnumName<PositionEmbedding>, 5> kNames{{
       {"learned_absolute", PositionEmbedding::kLearnedAbsolute},
       {"rope", PositionEmbedding::kRope},
       {"alibi", PositionEmbedding::kAlibi},
       {"none", PositionEmbedding::kNone},
+      {"relative", PositionEmbedding::kRelative},
   }};
   return kNames;
 }
@@ -121,6 +123,13 @@ bool is_gated(Activation activation) {
 std::int64_t ModelConfig::ffn_size() const {
   if (ffn_hidden_size) return *ffn_hidden_size;
   return is_gated(activation) ? hidden_size * 8 / 3 / 64 * 64 : 4 * hidden_size;
+}
+std::int64_t ModelConfig::encoder_layers() const {
+  return kind == ModelKind::kT5 ? t5.encoder_layers.value_or(num_layers / 2) : 0;
+}
+std::int64_t ModelConfig::source_length() const { return kind == ModelKind::kT5 ? encoder_seq_length : 0; }
+std::int64_t ModelConfig::sample_length() const {
+  return encoder_seq_length + (kind == ModelKind::kT5 ? t5.seq_length_dec : 0);
 }
 std::int64_t ModelConfig::moe_ffn_size() const { return moe.moe_ffn_hidden_size.value_or(ffn_size()); }
 std::int64_t ModelConfig::query_groups() const { return num_query_groups.value_or(num_attention_heads); }
@@ -364,6 +373,7 @@ void declare(Section<ModelConfig>& s) {
       .help("Seed of initial weights, data order and dropout.");
   s.section("bert", &C::bert, declare_bert, "Of models of kind bert.");
   s.section("", &C::latent, declare_latent);
+  s.section("t5", &C::t5, declare_t5, "Of models of kind t5: encoder and decoder.");
   s.section("", &C::moe, declare_moe);
   s.section("", &C::recompute, declare_recompute);
 
@@ -440,6 +450,31 @@ void validate_latent(const ModelConfig& c) {
                        l.qk_head_dim, l.qk_pos_emb_head_dim);
 }
 
+void validate_t5(const ModelConfig& c) {
+  require<ConfigError>(
+      c.encoder_layers() >= 1 && c.encoder_layers() < c.num_layers,
+      "t5.encoder_layers is {} of num_layers {}: expected 1 to {}, so that both stacks have layers",
+      c.encoder_layers(), c.num_layers, c.num_layers - 1);
+  require<ConfigError>(c.position_embedding_type == PositionEmbedding::kRelative ||
+                           c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
+                       "kind t5 has relative or learned positions: give position_embedding_type relative or "
+                       "learned_absolute");
+  require<ConfigError>(
+      c.t5.seq_length_dec <= c.max_positions() || c.position_embedding_type == PositionEmbedding::kRelative,
+      "targets of {} tokens do not fit max_position_embeddings {}; raise it or shorten them",
+      c.t5.seq_length_dec, c.max_positions());
+  require<ConfigError>(
+      c.t5.relative_attention_max_distance > c.t5.relative_attention_num_buckets / 2,
+      "relative_attention_max_distance {} leaves no room for {} buckets; expected more than {}",
+      c.t5.relative_attention_max_distance, c.t5.relative_attention_num_buckets,
+      c.t5.relative_attention_num_buckets / 2);
+  require<ConfigError>(!c.window_size, "kind t5 has no sliding window: leave out window_size");
+  require<ConfigError>(!c.qk_layernorm, "kind t5 has no norm of q and k: leave out qk_layernorm");
+  require<ConfigError>(c.query_groups() == c.num_attention_heads,
+                       "kind t5 has as many key heads as query heads: leave out num_query_groups");
+  require<ConfigError>(!c.moe.num_moe_experts, "kind t5 has no experts: leave out num_moe_experts");
+}
+
 }  // namespace
 
 void validate(const ModelConfig& c) {
@@ -475,6 +510,10 @@ void validate(const ModelConfig& c) {
   }
   if (c.kind == ModelKind::kBert) validate_bert(c);
   if (c.latent.multi_latent_attention) validate_latent(c);
+  if (c.kind == ModelKind::kT5) validate_t5(c);
+  require<ConfigError>(
+      c.kind == ModelKind::kT5 || c.position_embedding_type != PositionEmbedding::kRelative,
+      "position_embedding_type relative is of kind t5; expected learned_absolute, rope or none");
   validate(c.moe, c.num_layers);
   require<ConfigError>(!c.moe.num_moe_experts || c.bias != BiasKind::kAll,
                        "experts have no biases: give bias none or qkv with num_moe_experts");

@@ -11,11 +11,13 @@
 #include "model/bert_config.h"
 #include "model/latent_config.h"
 #include "model/moe_config.h"
+#include "model/t5_config.h"
 
 namespace stoa::model {
 
-enum class ModelKind { kGpt, kBert };
-enum class PositionEmbedding { kLearnedAbsolute, kRope, kAlibi, kNone };
+enum class ModelKind { kGpt, kBert, kT5 };
+// kRelative: T5's trained bias of the scores, of kind t5.
+enum class PositionEmbedding { kLearnedAbsolute, kRope, kAlibi, kNone, kRelative };
 enum class Normalization { kLayerNorm, kRmsNorm };
 // kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last four are gated: act(gate) *
 // up.
@@ -128,6 +130,7 @@ struct ModelConfig {
 
   BertConfig bert;  // kind bert
   LatentConfig latent;
+  T5Config t5;  // kind t5
   MoeConfig moe;
   RecomputeConfig recompute;
 
@@ -138,6 +141,10 @@ struct ModelConfig {
   std::int64_t head_size() const;      // kv_channels: hidden_size / num_attention_heads; latent: both parts
   std::int64_t max_positions() const;  // encoder_seq_length
   std::int64_t rotary_size() const;    // int(head_size * rotary_percentage); latent: the rotated part
+  std::int64_t encoder_layers() const;  // of num_layers; 0 but in kind t5
+  std::int64_t source_length() const;   // of a sample, tokens of the source; 0 but in kind t5
+  std::int64_t sample_length()
+      const;  // tokens of a training sample: encoder_seq_length; t5: and those of its target
 };
 
 void declare(config::Section<ModelConfig>& s);

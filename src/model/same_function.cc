@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 25> kTrainingOnly{
     "seed",
     "encoder_seq_length",
     "max_position_embeddings",
+    "t5.seq_length_dec",
     "activations_checkpoint_granularity",
     "activations_checkpoint_method",
     "activations_checkpoint_num_layers",

@@ -45,6 +45,11 @@ struct Batch {
   parallel::ContextOrder order;
   std::vector<parallel::ContextSegments> parts;
 
+  // Of an encoder-decoder: source tokens, attention of sources, of targets, of targets to sources.
+  std::int64_t source = 0;
+  std::array<parallel::ContextSegments, 3> part_segments;
+  nn::BatchView source_view, target_view;
+
   // `documents`: lengths of the documents of every row (one document when empty).
   Batch(std::int64_t rows_, std::vector<std::int32_t> tokens_, std::vector<std::int32_t> labels_,
         const std::vector<std::int64_t>& documents = {})
@@ -77,6 +82,43 @@ struct Batch {
   // to be predicted, never the first of a row.
   static Batch masked(const std::vector<std::int64_t>& lengths, std::int64_t length, std::int64_t vocabulary,
                       std::uint64_t seed);
+
+  // Of an encoder-decoder: sources of `rows` rows, then targets. Labels are those of the targets.
+  static Batch pairs(std::int64_t rows, std::vector<std::int32_t> sources,
+                     const std::vector<std::int32_t>& targets,
+                     const std::vector<std::int32_t>& target_labels) {
+    const std::size_t n = sources.size();
+    std::vector<std::int32_t> all = sources, labels(n, 0);
+    all.insert(all.end(), targets.begin(), targets.end());
+    labels.insert(labels.end(), target_labels.begin(), target_labels.end());
+    Batch out(rows, all, labels);
+    out.source = static_cast<std::int64_t>(n);
+    std::fill_n(out.mask.begin(), n, 0.0f);
+    out.positions.clear();
+    for (const std::size_t part : {n, targets.size()})
+      for (std::size_t i = 0; i < part; ++i)
+        out.positions.push_back(static_cast<std::int32_t>(i % (part / static_cast<std::size_t>(rows))));
+    const auto lengths = [&](std::size_t part) {
+      return static_cast<std::int32_t>(part) / static_cast<std::int32_t>(rows);
+    };
+    const std::int32_t s = lengths(n), t = lengths(targets.size());
+    out.part_segments[0] = segments(rows, s, s), out.part_segments[1] = segments(rows, t, t);
+    out.part_segments[2] = segments(rows, t, s);
+    return out;
+  }
+  static parallel::ContextSegments segments(std::int64_t rows, std::int32_t queries, std::int32_t keys) {
+    parallel::ContextSegments out;
+    out.q_begin.push_back(0);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      out.q_begin.push_back(out.q_begin.back() + queries);
+      out.k_begin.push_back(static_cast<std::int32_t>(r) * keys);
+      out.k_count.push_back(keys);
+      out.sample.push_back(r);
+      out.position.push_back(0);
+    }
+    out.longest_q = queries, out.longest_k = keys;
+    return out;
+  }
 
   // Keeps the tokens of one rank.
   void cut(const parallel::ContextPlace& place) {
@@ -125,6 +167,32 @@ struct Batch {
       out.row_begin = row_begin;
       out.masked = {of(masked_rows), of(places),          of(masked_labels),
                     of(masked_mask), of(sentence_labels), of(sentence_weights)};
+    }
+    const auto segments_of = [&](parallel::ContextSegments& p) {
+      ops::AttentionSegments s;
+      s.q_begin = of(p.q_begin), s.k_begin = of(p.k_begin), s.k_count = of(p.k_count);
+      s.sample = of(p.sample), s.position = of(p.position);
+      s.count = static_cast<std::int64_t>(p.k_begin.size());
+      s.longest_q = p.longest_q, s.longest_k = p.longest_k;
+      return s;
+    };
+    if (source > 0) {
+      const auto part = [&](nn::BatchView& to, std::int64_t begin, std::int64_t count, std::size_t which) {
+        to = {};
+        to.rows = rows;
+        to.length = count / rows;
+        to.first_sample = first_sample;
+        to.tokens = out.tokens.slice(begin, count);
+        to.labels = out.labels.slice(begin, count);
+        to.loss_mask = out.loss_mask.slice(begin, count);
+        to.positions = out.positions.slice(begin, count);
+        to.segments = segments_of(part_segments[which]);
+      };
+      part(source_view, 0, source, 0);
+      part(target_view, source, out.tokens.rows() - source, 1);
+      target_view.cross_segments = segments_of(part_segments[2]);
+      source_view.source = target_view.source = &source_view;
+      out.source = &source_view, out.target = &target_view;
     }
     if (!context.split()) return out;
     out.context = context;
@@ -269,17 +337,17 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
     return step(batches, split);
   }
 
-  // All logits [T, vocabulary] and token losses.
+  // All logits [T, vocabulary] and token losses; of an encoder-decoder the targets' logits.
   std::vector<double> logits(Batch& batch, std::vector<double>* losses = nullptr) {
     const nn::BatchView view = batch.view();
     nn::Pass p = pass(view, false);
     p.state = {};
-    std::vector<std::int32_t> rows(batch.tokens.size());
-    std::iota(rows.begin(), rows.end(), 0);
+    std::vector<std::int32_t> rows(batch.tokens.size() - static_cast<std::size_t>(batch.source));
+    std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(batch.source));
     const std::int64_t tokens = static_cast<std::int64_t>(rows.size());
     const DType type = chunk.options().precision.vectors();
     const TensorView out = new_memory(type, {tokens, gpt_.padded_vocabulary});
-    const TensorView loss = new_memory(type, {tokens});
+    const TensorView loss = new_memory(type, {tokens + batch.source});
     Chunk::Outputs outputs;
     outputs.losses = loss;
     outputs.rows = rows;
@@ -306,6 +374,7 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
           if (chunk.params().grads()[g].index != static_cast<int>(i)) continue;
           const auto part = doubles(gradients_[g].slice(piece.memory_row, piece.count));
           out.resize(part.size(), 0.0);
+          if (!written_[g]) continue;  // nothing used it: no gradient
           for (std::size_t e = 0; e < part.size(); ++e) out[e] += part[e];
         }
         return out;

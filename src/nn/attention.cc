@@ -3,19 +3,16 @@
 #include <cmath>
 
 #include "nn/context_attention.h"
+#include "nn/head_columns.h"
 #include "nn/kv_append.h"
 #include "nn/tensor_columns.h"
 
 namespace stoa::nn {
 namespace {
 
-parallel::Part columns_of(const parallel::Part& heads, std::int64_t head_size) {
-  return {heads.begin * head_size, heads.count * head_size};
-}
-
 Linear input_linear(const SelfAttentionOptions& o, const parallel::HeadPart& part) {
-  const LinearPiece q{o.name + ".q", o.heads * o.head_size, columns_of(part.heads, o.head_size)};
-  LinearPiece k{o.name + ".k", o.groups * o.head_size, columns_of(part.groups, o.head_size)};
+  const LinearPiece q{o.name + ".q", o.heads * o.head_size, head_columns(part.heads, o.head_size)};
+  LinearPiece k{o.name + ".k", o.groups * o.head_size, head_columns(part.groups, o.head_size)};
   k.shared = part.shared;
   k.first_copy = part.first_copy;
   LinearPiece v = k;
@@ -45,7 +42,8 @@ SelfAttention::SelfAttention(const SelfAttentionOptions& o)
                .deviation = o.output_deviation,
                .split = LinearSplit::kInputs,
                .place = o.place,
-               .columns = columns_of(part_.heads, o.head_size)}) {
+               .columns = head_columns(part_.heads, o.head_size)}) {
+  if (o.relative_bias) relative_bias_.emplace(*o.relative_bias);
   if (!o.qk_norm) return;
   q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.heads / norms(o.heads) * o.head_size, o.place,
                   !o.qk_norm_whole);
@@ -58,6 +56,7 @@ void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int6
   const auto& o = options_;
   qkv_linear_.declare(params);
   if (q_norm_) q_norm_->declare(params), k_norm_->declare(params);
+  if (relative_bias_) relative_bias_->declare(params);
   output_.declare(params);
   input_ = input;
   const auto activation = [&](const char* name, DType type, Shape shape, Producer producer,
@@ -188,6 +187,7 @@ ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
   out.scale = options_.scale.value_or(1.0 / std::sqrt(static_cast<double>(options_.head_size)));
   out.softcap = options_.softcap;
   if (const TensorView table = alibi(pass)) out.first_offset = 1 - table.rows();
+  if (relative_bias_) out.first_offset = relative_bias_->first_offset();
   out.first_head = part_.heads.begin;
   out.heads = options_.heads;
   if (pass.training && options_.dropout > 0) {
@@ -216,14 +216,16 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
     in.k = layer.keys;
     in.v = layer.values;
   }
-  const ops::AttentionForward attention{.options = core(pass),
-                                        .segments = pass.batch.segments,
-                                        .q = in.q,
-                                        .k = in.k,
-                                        .v = in.v,
-                                        .o = out.reshape({out.rows(), heads_, options_.head_size}),
-                                        .lse = lse,
-                                        .relative_bias = alibi(pass)};
+  Scratch::Frame frame(pass.ops.scratch);
+  const ops::AttentionForward attention{
+      .options = core(pass),
+      .segments = pass.batch.segments,
+      .q = in.q,
+      .k = in.k,
+      .v = in.v,
+      .o = out.reshape({out.rows(), heads_, options_.head_size}),
+      .lse = lse,
+      .relative_bias = relative_bias_ ? relative_bias_->table(pass) : alibi(pass)};
   core_attention(pass, attention);
   pass.show(options_.name, ".context", out, shown(part_.heads, options_.heads));
 }
@@ -258,6 +260,8 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
       output_.backward(pass, which, context, dy, dcontext);
       pass.show_gradient(options_.name, ".context", dcontext, shown(part_.heads, o.heads));
       const Shape by_head{tokens, heads_, o.head_size};
+      TensorView bias = alibi(pass), dbias;
+      if (relative_bias_) bias = relative_bias_->table(pass), dbias = relative_bias_->zero_gradient(pass);
       const ops::AttentionBackward attention{.options = core(pass),
                                              .segments = pass.batch.segments,
                                              .q = in.q,
@@ -269,8 +273,10 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
                                              .dq = dcore.q,
                                              .dk = dcore.k,
                                              .dv = dcore.v,
-                                             .relative_bias = alibi(pass)};
+                                             .relative_bias = bias,
+                                             .drelative_bias = dbias};
       core_attention(pass, attention);
+      if (relative_bias_) relative_bias_->add_gradient(pass, dbias);
     }
     pass.show_gradient(options_.name, ".q", dcore.q, shown(part_.heads, o.heads));
     if (!part_.shared) {  // otherwise each copy has but its part of the sum

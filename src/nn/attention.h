@@ -7,6 +7,7 @@
 
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/relative_bias.h"
 #include "nn/sublayer.h"
 #include "ops/attention.h"
 
@@ -34,6 +35,7 @@ struct SelfAttentionOptions {
   std::int64_t window = 0;      // keys visible to a query, itself included; 0: all
   std::optional<double> scale;  // of scores; none: 1 / sqrt(head_size)
   double softcap = 0;           // of scores; 0: none
+  std::optional<RelativeBiasOptions> relative_bias = {};
   float dropout = 0;
   double deviation = 0.02, output_deviation = 0.02;
   parallel::TensorPlace place;  // heads are split among the ranks of a tensor-parallel group
@@ -92,6 +94,7 @@ class SelfAttention final : public Sublayer {
   const std::int64_t heads_, groups_;  // of this rank
   Linear qkv_linear_, output_;
   std::optional<Norm> q_norm_, k_norm_;
+  std::optional<RelativeBias> relative_bias_;
   int input_ = -1, qkv_ = -1, qk_ = -1, q_stats_ = -1, k_stats_ = -1, context_ = -1,
       lse_ = -1;                                  // activations
   int output_gradient_ = -1, qkv_gradient_ = -1;  // stash

@@ -5,6 +5,15 @@
 #include "ops/muon.h"
 
 namespace stoa::nn {
+namespace {
+
+// Source and target have masks of their own.
+const char* layer_of(const Pass& pass) {
+  const bool target = pass.batch.source && pass.batch.source != &pass.batch;
+  return target ? "embedding.target" : "embedding";
+}
+
+}  // namespace
 
 VocabularyPart vocabulary_part(std::int64_t vocabulary, std::int64_t padded,
                                const parallel::TensorPlace& place) {
@@ -45,13 +54,13 @@ void Embedding::declare(ParamList& params, bool tied_apart) {
   const auto& o = options_;
   ParamSpec tokens = vocabulary_matrix("embedding.tokens.weight", o.vocabulary, o.padded_vocabulary, o.hidden,
                                        o.deviation, o.place);
-  if (tied_apart) tokens.grad_partial_over.push_back(parallel::Axis::kPipeline);
+  if (tied_apart) tokens.grad_partial_over.push_back(parallel::Group::kEmbedding);
   tokens_ = params.add(std::move(tokens));
   // Every rank sees every position: gradients are whole. Of types it sees those of its rows of the stream.
   if (o.positions > 0) positions_ = params.add(whole_table("embedding.positions.weight", o.positions));
   if (o.token_types > 0) {
     ParamSpec types = whole_table("embedding.types.weight", o.token_types);
-    if (o.place.splits_stream()) types.grad_partial_over.push_back(parallel::Axis::kTensor);
+    if (o.place.splits_stream()) types.grad_partial_over.push_back(parallel::Group::kTensor);
     types_ = params.add(std::move(types));
   }
   if (norm_) norm_->declare(params);
@@ -70,11 +79,11 @@ TensorView Embedding::types_of(const Pass& pass, std::int64_t rows) const {
 }
 
 DropoutRows Embedding::dropout(const Pass& pass) const {
-  return dropout_of(pass, norm_ ? 0 : options_.dropout, RandomPurpose::kEmbeddingDropout, "embedding");
+  return dropout_of(pass, norm_ ? 0 : options_.dropout, RandomPurpose::kEmbeddingDropout, layer_of(pass));
 }
 
 DropoutRows Embedding::normed_dropout(const Pass& pass) const {
-  return dropout_of(pass, options_.dropout, RandomPurpose::kEmbeddingDropout, "embedding", options_.place);
+  return dropout_of(pass, options_.dropout, RandomPurpose::kEmbeddingDropout, layer_of(pass), options_.place);
 }
 
 TensorView Embedding::target(Pass& pass, GradId id) const {
@@ -120,7 +129,31 @@ void Embedding::norm(Pass& pass, TensorView sum, TensorView normed, TensorView s
   norm_->add_forward(pass, sum, types, {}, sum, normed, stats);
 }
 
+template <class F>
+void Embedding::each_part(Pass& pass, TensorView stream, F&& f) const {
+  if (!pass.batch.target) return f(pass, stream);
+  std::int64_t row = 0;
+  for (const BatchView* part : {pass.batch.source, pass.batch.target}) {
+    if (!part->tokens) continue;
+    const std::int64_t rows = options_.place.stream_rows(part->tokens.rows());
+    Pass own = pass.on(*part);
+    f(own, stream.slice(row, rows));
+    row += rows;
+  }
+}
+
 void Embedding::forward(Pass& pass, TensorView out) const {
+  each_part(pass, out, [&](Pass& part, TensorView rows) { forward_part(part, rows); });
+}
+void Embedding::backward(Pass& pass, TensorView dout) const {
+  const TensorView dtable = target(pass, tokens_.grad),
+                   dpositions = positions_ ? target(pass, positions_.grad) : TensorView();
+  each_part(pass, dout, [&](Pass& part, TensorView rows) { backward_part(part, rows, dtable, dpositions); });
+  pass.grads->notify(tokens_.grad);
+  if (positions_) pass.grads->notify(positions_.grad);
+}
+
+void Embedding::forward_part(Pass& pass, TensorView out) const {
   if (!norm_) return add_tables(pass, out);
   Scratch::Frame frame(pass.ops.scratch);
   const DropoutRows dropout = normed_dropout(pass);
@@ -132,7 +165,7 @@ void Embedding::forward(Pass& pass, TensorView out) const {
   ops::run(pass.ops, ops::Cast{.x = sum, .y = out});
 }
 
-void Embedding::backward(Pass& pass, TensorView dout) const {
+void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, TensorView dpositions) const {
   Scratch::Frame frame(pass.ops.scratch);
   TensorView dstream = dout;
   if (norm_) {
@@ -167,22 +200,19 @@ void Embedding::backward(Pass& pass, TensorView dout) const {
     ops::run(pass.ops, ops::Combine{.a = options_.scale, .b = 0, .x = scaled, .y = scaled});
     dstream = scaled;
   }
-  const TensorView dy = gather_rows(pass, options_.place, dstream).wait(),
-                   dtable = ids_of(target(pass, tokens_.grad)),
-                   dpositions = positions_ ? positions_of(target(pass, positions_.grad)) : TensorView();
+  const TensorView dy = gather_rows(pass, options_.place, dstream).wait(), ids = ids_of(dtable),
+                   places = dpositions ? positions_of(dpositions) : dpositions;
   dropout(pass).each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
     ops::EmbeddingBackward op{.tokens = pass.batch.tokens.slice(begin, count),
                               .positions = {},
                               .dropout = run,
                               .dy = dy.slice(begin, count),
-                              .dtable = dtable,
-                              .dposition_table = dpositions};
+                              .dtable = ids,
+                              .dposition_table = places};
     if (positions_) op.positions = pass.batch.positions.slice(begin, count);
     if (options_.place.split()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary;
     ops::run(pass.ops, op);
   });
-  pass.grads->notify(tokens_.grad);
-  if (positions_) pass.grads->notify(positions_.grad);
 }
 
 }  // namespace stoa::nn

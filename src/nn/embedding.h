@@ -46,11 +46,18 @@ class Embedding {
   // For a tied head.
   ParamId tokens() const { return tokens_.value; }
 
-  // This rank's rows of the stream [T, hidden], in residual precision.
+  // This rank's rows of the stream [T, hidden], in residual precision. Of an encoder-decoder: first those of
+  // the source, then those of the target.
   void forward(Pass& pass, TensorView out) const;
   void backward(Pass& pass, TensorView dout) const;
 
  private:
+  void forward_part(Pass& pass, TensorView out) const;
+  // Adds to gradients of the tables, the latter of positions or none.
+  void backward_part(Pass& pass, TensorView dout, TensorView dtable, TensorView dpositions) const;
+  // Calls f(pass over a part of the tokens, its rows of the stream) for every part that has tokens.
+  template <class F>
+  void each_part(Pass& pass, TensorView stream, F&& f) const;
   // A table that every rank of a tensor-parallel group holds.
   ParamSpec whole_table(const char* name, std::int64_t rows) const;
   // The rows of ids, without padding where the table is split.

@@ -41,7 +41,7 @@ ParamSpec Linear::spec(bool matrix) const {
   }
   out.init = {matrix ? InitKind::kNormal : InitKind::kZeros, o.deviation};
   out.decay = matrix;
-  if (partial) out.grad_partial_over.push_back(parallel::Axis::kTensor);
+  if (partial) out.grad_partial_over.push_back(parallel::Group::kTensor);
   return out;
 }
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "ops/elementwise.h"
 #include "ops/loss.h"
+#include "ops/muon.h"
 
 namespace stoa::nn {
 
 LmHead::LmHead(const LmHeadOptions& options)
     : options_(options.output),
+      scale_(options.scale),
       norm_("final_norm", options.norm, options_.hidden, options_.place, options_.place.splits_stream()),
       output_(options_) {}
 
@@ -21,6 +24,21 @@ void LmHead::declare_tied_copy(ParamList& params) {
   output_.declare_tied_copy(params);
 }
 
+void LmHead::rescale(Pass& pass, TensorView rows) const {
+  if (scale_ == 1) return;
+  Scratch::Frame frame(pass.ops.scratch);
+  const DType wide = options_.precision.vectors();
+  const TensorView x = rows.dtype == wide ? rows : pass.ops.scratch.allocate(wide, rows.shape);
+  if (x.data != rows.data) ops::run(pass.ops, ops::Cast{.x = rows, .y = x});
+  ops::run(pass.ops, ops::Combine{.a = scale_, .b = 0, .x = x, .y = x});
+  if (x.data != rows.data) ops::run(pass.ops, ops::Cast{.x = x, .y = rows});
+}
+
+void LmHead::normalise(Pass& pass, TensorView x, TensorView y, TensorView stats) const {
+  norm_.forward(pass, x, y, stats);
+  rescale(pass, y);
+}
+
 void LmHead::train(Pass& pass, TensorView x) const {
   const auto& o = options_;
   const DType compute = o.precision.compute, vectors = o.precision.vectors();
@@ -28,7 +46,7 @@ void LmHead::train(Pass& pass, TensorView x) const {
   Scratch& scratch = pass.ops.scratch;
   const TensorView normed = scratch.allocate(compute, x.shape),
                    stats = scratch.allocate(vectors, {x.rows(), 2});
-  norm_.forward(pass, x, normed, stats);
+  normalise(pass, x, normed, stats);
   pass.show("final_norm", ".output", normed);
   const TensorView all = gather_rows(pass, o.place, normed).wait();
   const TensorView losses = scratch.allocate(vectors, {all.rows()});
@@ -38,6 +56,7 @@ void LmHead::train(Pass& pass, TensorView x) const {
   ops::run(pass.ops,
            ops::SumLosses{.losses = losses, .loss_mask = pass.batch.loss_mask, .state = pass.state});
   sum.wait();
+  rescale(pass, normed);
   pass.show_gradient("final_norm", ".output", normed);
   norm_.backward(
       pass, {.x = x, .stats = stats, .dy = normed, .dresidual = {}, .dx = x, .dropout = {}, .dbranch = {}});
@@ -52,7 +71,7 @@ void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
     TensorView all;  // normed rows of all tokens, where the stream is split
     if (o.place.splits_stream()) {
       const TensorView rows = scratch.allocate(o.precision.compute, x.shape);
-      norm_.forward(pass, x, rows, {});
+      normalise(pass, x, rows, {});
       all = gather_rows(pass, o.place, rows).wait();
     }
     // Fewer tokens must not mean larger pieces: memory is measured for the most tokens of a pass.
@@ -63,7 +82,7 @@ void LmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
       const std::int64_t count = std::min(step, tokens - begin);
       const TensorView h = all ? all.slice(begin, count) : normed.slice(0, count),
                        logits = block.slice(0, count);
-      if (!all) norm_.forward(pass, x.slice(begin, count), h, {});
+      if (!all) normalise(pass, x.slice(begin, count), h, {});
       output_.project(pass, h, logits);
       output_.loss(pass, logits, {pass.batch.labels, pass.batch.loss_mask, losses}, begin, false);
     }
@@ -84,7 +103,7 @@ void LmHead::logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows
     std::size_t end = i + 1;
     while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
     const std::int64_t length = static_cast<std::int64_t>(end - i);
-    norm_.forward(pass, x.slice(rows[i], length), normed.slice(static_cast<std::int64_t>(i), length), {});
+    normalise(pass, x.slice(rows[i], length), normed.slice(static_cast<std::int64_t>(i), length), {});
     i = end;
   }
   output_.project(pass, normed, logits);

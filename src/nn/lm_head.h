@@ -11,6 +11,7 @@ namespace stoa::nn {
 struct LmHeadOptions {
   OutputLayerOptions output;
   NormOptions norm;
+  double scale = 1;  // of the normed rows
 };
 
 class LmHead final : public Head {
@@ -24,7 +25,11 @@ class LmHead final : public Head {
   void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const override;
 
  private:
+  void normalise(Pass& pass, TensorView x, TensorView y, TensorView stats) const;
+  void rescale(Pass& pass, TensorView rows) const;
+
   OutputLayerOptions options_;
+  const double scale_;
   Norm norm_;
   OutputLayer output_;
 };

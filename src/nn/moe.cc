@@ -69,7 +69,7 @@ void Moe::declare_params(ParamList& params) {
   router.shard = ShardSpec::whole(router.name, {o.experts, o.hidden});
   router.shard.pieces[0].shared = o.place.split();
   router.shard.pieces[0].first_copy = o.place.rank == 0;
-  if (o.place.split()) router.grad_partial_over.push_back(parallel::Axis::kTensor);
+  if (o.place.split()) router.grad_partial_over.push_back(parallel::Group::kTensor);
   router.init = {InitKind::kNormal, o.deviation};
   router.full_precision = true;
   router_ = params.add(std::move(router));
@@ -79,7 +79,7 @@ void Moe::declare_params(ParamList& params) {
     bias.shard = ShardSpec::whole(bias.name, {o.experts});
     bias.shard.pieces[0].shared = o.place.split();
     bias.shard.pieces[0].first_copy = o.place.rank == 0;
-    if (o.place.split()) bias.grad_partial_over.push_back(parallel::Axis::kTensor);
+    if (o.place.split()) bias.grad_partial_over.push_back(parallel::Group::kTensor);
     bias.init = {InitKind::kZeros, 0};
     bias.decay = false;
     bias.update = UpdateRule::kExpertLoad;

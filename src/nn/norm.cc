@@ -19,7 +19,7 @@ void Norm::declare(ParamList& params) {
     out.shard = ShardSpec::whole(out.name, Shape{width_});
     out.shard.pieces[0].shared = place_.split();
     out.shard.pieces[0].first_copy = place_.rank == 0;
-    if (partial_) out.grad_partial_over.push_back(parallel::Axis::kTensor);
+    if (partial_) out.grad_partial_over.push_back(parallel::Group::kTensor);
     out.init = {init, 0};
     out.decay = false;
     return out;

@@ -38,7 +38,7 @@ void OutputLayer::declare(ParamList& params, ParamId tied) {
 
 void OutputLayer::declare_tied_copy(ParamList& params) {
   ParamSpec spec = matrix("embedding.tokens.weight");
-  spec.grad_partial_over.push_back(parallel::Axis::kPipeline);
+  spec.grad_partial_over.push_back(parallel::Group::kEmbedding);
   weight_ = params.add(std::move(spec));
   declare_bias(params);
 }

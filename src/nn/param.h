@@ -32,9 +32,10 @@ struct ParamSpec {
   ShardSpec shard;   // its canonical parts; shard.local is the shape in memory
   ParamInit init;
   bool decay = true;  // weight decay applies (matrices; not norms and biases)
-  // Gradients are to be summed over the ranks of these axes that hold the same elements; over the tensor axis
-  // that is the pieces marked `shared`.
-  std::vector<parallel::Axis> grad_partial_over;
+  // Gradients are to be summed over the ranks of these groups that hold the same elements: over the tensor
+  // axis that is the pieces marked `shared`, over kEmbedding the two ends of a pipeline, over kPipeline all
+  // its stages.
+  std::vector<parallel::Group> grad_partial_over;
   // Ranks that hold the same elements (kDataContext, kExpertData): gradients are summed over them, state is
   // sharded among them.
   parallel::Group copies = parallel::Group::kDataContext;

@@ -6,8 +6,8 @@ namespace stoa::nn {
 
 void sum_partial_gradient(ops::OpContext& ops, const parallel::ParallelContext& parallel,
                           const ParamSpec& spec, TensorView gradient) {
-  const auto& axes = spec.grad_partial_over;
-  if (std::find(axes.begin(), axes.end(), parallel::Axis::kTensor) == axes.end()) return;
+  const auto& groups = spec.grad_partial_over;
+  if (std::find(groups.begin(), groups.end(), parallel::Group::kTensor) == groups.end()) return;
   comm::Communicator& group = parallel.along(parallel::Axis::kTensor);
   for (const auto& piece : spec.shard.pieces) {
     if (!piece.shared) continue;

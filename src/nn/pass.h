@@ -40,6 +40,12 @@ struct BatchView {
   std::span<const std::int32_t> row_begin;
   ops::AttentionSegments segments;  // of all tokens: one per row, or one per document
 
+  // Encoder-decoders: the two parts of the tokens, first the source's; both have the same `source`. None
+  // otherwise.
+  const BatchView *source = nullptr, *target = nullptr;
+  ops::AttentionSegments cross_segments;  // of a target: its tokens' queries, the source's keys
+  std::int64_t source_tokens() const { return source && source->tokens ? source->tokens.rows() : 0; }
+
   // Context parallelism; none otherwise.
   parallel::ContextPlace context;
   TensorView to_attention, to_ranks;  // parallel::ContextOrder, int32
@@ -57,6 +63,9 @@ struct KvLayer {
 struct KvCache {
   std::vector<KvLayer> layers;  // by global layer number
   std::vector<std::int32_t> slots;
+  // Of cross-attention, by global layer number: keys, then values of every token of the sources,
+  // [T, 2, heads, d]. A pass with sources writes them, those without read them.
+  std::vector<TensorView> sources;
 };
 
 struct Pass {
@@ -71,6 +80,11 @@ struct Pass {
   KvCache* cache = nullptr;               // generation
   std::span<const TensorView> constants;  // of the chunk (tables of the rotary embedding); set by it
   Probe* probe = nullptr;                 // none: nobody looks
+
+  // The same pass over a part of its tokens.
+  Pass on(const BatchView& part) const {
+    return {ops, parallel, params, grads, part, state, seed, training, cache, constants, probe};
+  }
 
   // What a layer shows of itself; nothing happens without a probe.
   void show(std::string_view layer, std::string_view tensor, TensorView view, Columns columns = {}) const {

@@ -13,6 +13,7 @@ TensorView view_at(TensorView block, std::size_t offset, DType type, const Shape
 }  // namespace
 
 int ActivationTable::declare(ActivationSpec spec) {
+  spec.part = part_;
   activations_.push_back(std::move(spec));
   stash_of_.push_back(-1);
   return static_cast<int>(activations_.size()) - 1;
@@ -21,6 +22,7 @@ int ActivationTable::declare(ActivationSpec spec) {
 int ActivationTable::declare_stash(TensorSpec spec) {
   stash_offsets_.push_back(stash_bytes());
   stash_.push_back(std::move(spec));
+  stash_parts_.push_back(part_);
   return static_cast<int>(stash_.size()) - 1;
 }
 
@@ -38,8 +40,10 @@ void ActivationTable::resolve(const std::function<Keep(const ActivationSpec&)>& 
     offsets_.push_back(offset);
     if (spec.keep == Keep::kSave)
       offset += aligned_bytes(spec.tensor.bytes());
-    else if (split && spec.weight_input)
+    else if (split && spec.weight_input) {
+      begin_rows(spec.part);
       stash_of_[i] = declare_stash(spec.tensor);
+    }
   }
 }
 
@@ -59,6 +63,7 @@ std::size_t ActivationTable::stash_bytes() const {
 Saved::Saved(const ActivationTable& table, TensorView slot, TensorView stash)
     : table_(&table),
       tokens_(table.activations()[0].tensor.shape[0]),
+      rows_{tokens_, table.declared_rows(RowPart::kSource), table.declared_rows(RowPart::kTarget)},
       slot_(slot),
       stash_(stash),
       made_(table.activations().size()),
@@ -72,17 +77,19 @@ bool Saved::in_place(int activation) const {
   return static_cast<bool>(slot_) && table_->activations()[activation].keep == Keep::kSave;
 }
 
-Shape Saved::shape_of(const TensorSpec& spec) const {
+Shape Saved::shape_of(const TensorSpec& spec, RowPart part) const {
   Shape shape = spec.shape;
   // Dimension 0 counts tokens, or grows with them: the block's input has this rank's rows of the stream.
-  const std::int64_t declared = table_->activations()[0].tensor.shape[0];
-  if (tokens_ != declared) shape.set(0, (shape[0] * tokens_ + declared - 1) / declared);
+  const std::int64_t declared = table_->declared_rows(part),
+                     rows = part == RowPart::kAll ? tokens_ : rows_[static_cast<std::size_t>(part)];
+  if (rows != declared) shape.set(0, (shape[0] * rows + declared - 1) / declared);
   return shape;
 }
 
 TensorView Saved::in_slot(int activation) const {
   const TensorSpec& spec = table_->activations()[activation].tensor;
-  return view_at(slot_, table_->offset(activation), spec.dtype, shape_of(spec));
+  return view_at(slot_, table_->offset(activation), spec.dtype,
+                 shape_of(spec, table_->activations()[activation].part));
 }
 
 TensorView Saved::get(Pass& pass, int activation) {
@@ -107,7 +114,7 @@ TensorView Saved::put(Pass& pass, int activation) {
     const int stash = table_->stash_of(activation);
     made_[activation] = which_ == Which::kInput && stash >= 0
                             ? get_stash(stash)
-                            : pass.ops.scratch.allocate(spec.tensor.dtype, shape_of(spec.tensor));
+                            : pass.ops.scratch.allocate(spec.tensor.dtype, shape_of(spec.tensor, spec.part));
   }
   return made_[activation];
 }
@@ -130,13 +137,13 @@ void Saved::set(Pass& pass, int activation, TensorView view) {
 TensorView Saved::put_stash(Pass& pass, Which which, int index) {
   if (which == Which::kInput) return get_stash(index);
   const TensorSpec& spec = table_->stash()[index];
-  return pass.ops.scratch.allocate(spec.dtype, shape_of(spec));
+  return pass.ops.scratch.allocate(spec.dtype, shape_of(spec, table_->stash_part(index)));
 }
 
 TensorView Saved::get_stash(int index) const {
   require<InternalError>(static_cast<bool>(stash_), "backward is split but no stash was declared");
   const TensorSpec& spec = table_->stash()[index];
-  return view_at(stash_, table_->stash_offset(index), spec.dtype, shape_of(spec));
+  return view_at(stash_, table_->stash_offset(index), spec.dtype, shape_of(spec, table_->stash_part(index)));
 }
 
 void Saved::begin_forward(std::int64_t tokens) {

@@ -3,6 +3,7 @@
 // for them.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -31,6 +32,10 @@ enum class Producer : std::uint8_t {
   kSmall        // log-sum-exp: so small that saving is free
 };
 
+// Which rows of the stream dimension 0 of an activation counts: all, or those of one part in an
+// encoder-decoder.
+enum class RowPart : std::uint8_t { kAll, kSource, kTarget };
+
 // Makes its outputs from other activations of the block: saved.get(inputs), then writes saved.put(outputs).
 using Make = std::function<void(Pass&, Saved&)>;
 
@@ -40,7 +45,8 @@ struct ActivationSpec {
   Make make;
   bool weight_input =
       false;  // a weight gradient reads it: when it is not kept, a split backward moves it to the stash
-  Keep keep = Keep::kSave;  // decided by resolve()
+  Keep keep = Keep::kSave;       // decided by resolve()
+  RowPart part = RowPart::kAll;  // set by declare()
 };
 
 // All activations of one block for one microbatch, and all its weight-gradient stash. Filled by declare(),
@@ -49,6 +55,10 @@ class ActivationTable {
  public:
   int declare(ActivationSpec spec);
   int declare_stash(TensorSpec spec);
+  // What is declared from here on counts rows of this part.
+  void begin_rows(RowPart part) { part_ = part; }
+  // Rows of the stream that a part was declared with.
+  void declare_rows(RowPart part, std::int64_t rows) { rows_[static_cast<std::size_t>(part)] = rows; }
   // Decides for every activation. The input of the block is saved where `keep_input` says so; otherwise the
   // owner of the block makes it again and calls Saved::set(). `split`: backward comes in two passes, so that
   // weight inputs that are not kept get room in the stash.
@@ -57,6 +67,10 @@ class ActivationTable {
 
   const std::vector<ActivationSpec>& activations() const { return activations_; }
   const std::vector<TensorSpec>& stash() const { return stash_; }
+  std::int64_t declared_rows(RowPart part) const {
+    return part == RowPart::kAll ? activations_[0].tensor.shape[0] : rows_[static_cast<std::size_t>(part)];
+  }
+  RowPart stash_part(int index) const { return stash_parts_[static_cast<std::size_t>(index)]; }
   std::size_t saved_bytes() const;  // aligned, as laid out in a slot
   std::size_t stash_bytes() const;
   std::size_t offset(int activation) const { return offsets_[activation]; }
@@ -69,6 +83,9 @@ class ActivationTable {
   std::vector<TensorSpec> stash_;
   std::vector<std::size_t> offsets_, stash_offsets_;
   std::vector<int> stash_of_;
+  std::vector<RowPart> stash_parts_;
+  RowPart part_ = RowPart::kAll;
+  std::array<std::int64_t, 3> rows_{};
   bool resolved_ = false;
 };
 
@@ -104,15 +121,18 @@ class Saved {
   // saved. `tokens`: rows of the block's input in this microbatch, at most those that were declared.
   void begin_forward(std::int64_t tokens);
   void begin_backward(Which which);
+  // Rows of the stream of the parts in this microbatch, where there are parts.
+  void set_rows(std::int64_t source, std::int64_t target) { rows_ = {tokens_, source, target}; }
 
  private:
   TensorView in_slot(int activation) const;
 
   bool in_place(int activation) const;  // kept, and there is a slot
-  Shape shape_of(const TensorSpec& spec) const;
+  Shape shape_of(const TensorSpec& spec, RowPart part) const;
 
   const ActivationTable* table_;
-  std::int64_t tokens_ = 0;  // rows of the block's input
+  std::int64_t tokens_ = 0;             // rows of the block's input
+  std::array<std::int64_t, 3> rows_{};  // by part
   Which which_ = Which::kBoth;
   TensorView slot_, stash_;
   std::vector<TensorView> made_;  // valid views of this pass, saved ones included

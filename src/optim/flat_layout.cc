@@ -17,7 +17,7 @@ FlatLayout::FlatLayout(const nn::ParamList& params, const DataParallel& parallel
   for (const nn::ParamId id : params.grads()) ++uses[static_cast<std::size_t>(id.index)];
   // The bucket being filled of every kind. The matrices of the layers are apart from other matrices: an
   // optimizer may treat them differently (optim/muon.h).
-  std::map<std::tuple<bool, bool, bool, std::vector<parallel::Axis>, parallel::Group>, int> open;
+  std::map<std::tuple<bool, bool, bool, std::vector<parallel::Group>, parallel::Group>, int> open;
   for (std::size_t p = params.specs().size(); p-- > 0;) {
     const nn::ParamSpec& spec = params.specs()[p];
     const bool late = uses[p] > 1 || !spec.grad_partial_over.empty();

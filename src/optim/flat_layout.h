@@ -23,7 +23,7 @@ struct FlatBucket {
   // Gradients complete only when the step's last backward is done: parameters that are used twice, or whose
   // gradients are to be summed over further axes.
   bool late = false;
-  std::vector<parallel::Axis> partial;
+  std::vector<parallel::Group> partial;
   parallel::Group copies = parallel::Group::kDataContext;  // of all members
   int shards = 1;                                          // ranks of that group
 };

@@ -172,16 +172,15 @@ void GradientStore::finish(ops::OpContext& ops) {
   for (int b = 0; b < buckets; ++b) reducer_.complete(b, ops);
 }
 
-// Gradients of a tied embedding whose copies the two ends of a pipeline hold: first stage + last. Then parts
-// that the ranks of a tensor-parallel group hold.
+// Gradients of a tied embedding whose copies the two ends of a pipeline hold: first stage + last; of tables
+// that every stage holds: in the order of the stages. Then parts that the ranks of a tensor-parallel group
+// hold.
 void GradientStore::reduce_further(const FlatBucket& bucket, TensorView whole) {
   const auto& context = parallel_.parallel;
-  const bool tied = std::find(bucket.partial.begin(), bucket.partial.end(), parallel::Axis::kPipeline) !=
-                    bucket.partial.end();
-  if (tied && context.belongs_to(parallel::Group::kEmbedding))
-    context.along(parallel::Group::kEmbedding)
-        .all_reduce(whole, comm::ReduceOp::kSum, parallel_.stream)
-        ->wait();
+  for (const auto group : {parallel::Group::kEmbedding, parallel::Group::kPipeline})
+    if (std::find(bucket.partial.begin(), bucket.partial.end(), group) != bucket.partial.end() &&
+        context.belongs_to(group))
+      context.along(group).all_reduce(whole, comm::ReduceOp::kSum, parallel_.stream)->wait();
   for (const FlatMember& member : bucket.members) {
     const nn::ParamSpec& spec = params_->specs()[static_cast<std::size_t>(member.parameter)];
     nn::sum_partial_gradient(

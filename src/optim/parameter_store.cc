@@ -98,9 +98,11 @@ ShardSpec ParameterStore::held(nn::ParamId id) const {
 bool ParameterStore::is_first_copy(nn::ParamId id, const ShardPiece& piece) const {
   if (!piece.first_copy) return false;
   const auto& partial = (*specs_)[static_cast<std::size_t>(id.index)].grad_partial_over;
-  // A tied embedding of which the last stage holds a copy.
-  const bool tied = std::find(partial.begin(), partial.end(), parallel::Axis::kPipeline) != partial.end();
-  return !tied || !parallel_ || parallel_->parallel.coordinate(parallel::Axis::kPipeline) == 0;
+  // A tied embedding of which the last stage holds a copy; a table that every stage holds.
+  const bool copied = std::any_of(partial.begin(), partial.end(), [](parallel::Group group) {
+    return group == parallel::Group::kEmbedding || group == parallel::Group::kPipeline;
+  });
+  return !copied || !parallel_ || parallel_->parallel.coordinate(parallel::Axis::kPipeline) == 0;
 }
 
 ShardSpec ParameterStore::written(nn::ParamId id) const {

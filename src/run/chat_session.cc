@@ -103,7 +103,7 @@ ChatSession::Reply ChatSession::say(const std::string& message,
   reply.prompt_tokens = static_cast<std::int64_t>(ids.size());
   reply.reused_tokens = keep;
   reply.result = generate_ids(
-      decoder_, parts_, tokenizer_, {ids.begin() + keep, ids.end()}, options_.generate,
+      feed_of(decoder_, parts_), tokenizer_, {ids.begin() + keep, ids.end()}, options_.generate,
       [&](std::string_view piece) {
         reply.text += piece;
         return emit(piece);

@@ -55,11 +55,25 @@ ops::AttentionSegments DeviceSegments::stage(const parallel::ContextSegments& ho
   return s;
 }
 
+void add_segment(parallel::ContextSegments& to, std::int64_t queries, std::int64_t k_begin, std::int64_t keys,
+                 std::int64_t sample, std::int64_t position) {
+  if (to.q_begin.empty()) to.q_begin.push_back(0);
+  to.q_begin.push_back(to.q_begin.back() + static_cast<std::int32_t>(queries));
+  to.k_begin.push_back(static_cast<std::int32_t>(k_begin));
+  to.k_count.push_back(static_cast<std::int32_t>(keys));
+  to.sample.push_back(sample);
+  to.position.push_back(static_cast<std::int32_t>(position));
+  to.longest_q = std::max(to.longest_q, queries);
+  to.longest_k = std::max(to.longest_k, keys);
+}
+
 DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
-                         const parallel::ContextPlace& context, const MaskedOptions& masked)
+                         const parallel::ContextPlace& context, const MaskedOptions& masked,
+                         std::int64_t source)
     : arena_(&arena),
       rows_(rows),
       length_(length),
+      source_(source),
       context_(context),
       blocks_(parallel::context_blocks(context, length)),
       masked_(masked) {
@@ -73,6 +87,27 @@ DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, b
   labels_ = declare("labels", DType::kI32, tokens);
   mask_ = declare("loss_mask", DType::kF32, tokens);
   positions_ = declare("positions", DType::kI32, tokens);
+  if (source > 0) {
+    require<ConfigError>(!context.split(),
+                         "context parallelism does not cut pairs of source and target: give "
+                         "context_parallel_size 1 with kind t5");
+    const std::int64_t target = length - source;
+    for (const auto& [begin, count] : {std::pair{std::int64_t{0}, source}, std::pair{source, target}})
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t i = 0; i < count; ++i)
+          kept_.push_back(static_cast<std::int32_t>(r * length + begin + i));
+    parts_ = std::make_unique<std::array<nn::BatchView, 2>>();
+    const auto segments = [&](const char* name, std::int64_t capacity, std::int64_t queries,
+                              std::int64_t keys) {
+      parallel::ContextBlock block;
+      block.q_count = queries, block.k_count = keys;
+      segments_.emplace_back(arena, name, capacity, block);
+    };
+    segments("source segments", 2 * rows, source, source);  // text and padding
+    segments("target segments", rows, target, target);
+    segments("cross segments", rows, target, source);
+    return;
+  }
   // A masked batch may have a segment of filling tokens.
   const std::int64_t segments = masked.used ? rows + 1 : rows;
   for (std::size_t b = 0; b < blocks_.size(); ++b)
@@ -108,14 +143,37 @@ void DeviceBatch::bind() {
     view_.masked = {arena_->view(rows_id_), arena_->view(places_),          view_.labels,
                     view_.loss_mask,        arena_->view(sentence_labels_), arena_->view(sentence_weights_)};
   }
+  if (source_ > 0) return bind_parts();
   if (segments_.size() > 1) view_.context_segments.resize(segments_.size());
   if (order_.to_ranks.empty()) return;
   view_.to_attention = arena_->view(to_attention_);
   view_.to_ranks = arena_->view(to_ranks_);
 }
 
+void DeviceBatch::bind_parts() {
+  const std::int64_t first = rows_ * source_, rest = rows_ * (length_ - source_);
+  const auto bind = [&](nn::BatchView& part, std::int64_t begin, std::int64_t count) {
+    part.rows = rows_;
+    part.length = count / rows_;
+    part.tokens = view_.tokens.slice(begin, count);
+    part.labels = view_.labels.slice(begin, count);
+    part.loss_mask = view_.loss_mask.slice(begin, count);
+    part.positions = view_.positions.slice(begin, count);
+  };
+  bind((*parts_)[0], 0, first);
+  bind((*parts_)[1], first, rest);
+  (*parts_)[0].source = (*parts_)[1].source = view_.source = &(*parts_)[0];
+  view_.target = &(*parts_)[1];
+}
+
 const nn::BatchView& DeviceBatch::dry() {
   bind();
+  if (source_ > 0) {
+    (*parts_)[0].segments = segments_[0].dry();
+    (*parts_)[1].segments = segments_[1].dry();
+    (*parts_)[1].cross_segments = segments_[2].dry();
+    return view_;
+  }
   if (segments_.size() == 1) {
     view_.segments = segments_[0].dry();
   } else {
@@ -135,13 +193,13 @@ const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t f
   if (masked_.used) return stage_masked(batch, first, stream, sentence_weight);
   const std::int64_t at = first * length_;
   const auto copy = [&](TensorView to, const auto* from, auto& kept) {
-    if (context_.split()) {
+    if (!kept_.empty()) {
       kept.clear();
       for (const std::int32_t token : kept_) kept.push_back(from[token]);
       from = kept.data();
     }
     arena_->device().copy_from_host(to.data, from, to.bytes(), stream);
-    if (context_.split()) stream.synchronize();  // the host's copy is used again
+    if (!kept_.empty()) stream.synchronize();  // the host's copy is used again
   };
   copy(view_.tokens, batch.tokens.data() + at, host_ints_);
   copy(view_.labels, batch.labels.data() + at, host_ints_);
@@ -246,8 +304,30 @@ const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::in
   return view_;
 }
 
+void DeviceBatch::stage_parts(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
+                              Stream& stream) {
+  std::array<parallel::ContextSegments, 3> parts;
+  const std::int64_t target = length_ - source_;
+  for (std::int64_t r = 0; r < rows_; ++r) {
+    const auto boundaries = batch.boundaries(first + r);
+    const std::int64_t text = boundaries[1], sample = first_sample + r;
+    require<InternalError>(text <= source_, "a source of {} tokens in rows of {}", text, source_);
+    add_segment(parts[0], text, r * source_, text, sample, 0);
+    if (text < source_)
+      add_segment(parts[0], source_ - text, r * source_ + text, source_ - text, sample, text);
+    add_segment(parts[1], target, r * target, target, sample, 0);
+    add_segment(parts[2], target, r * source_, text, sample, 0);
+  }
+  (*parts_)[0].first_sample = (*parts_)[1].first_sample = first_sample;
+  (*parts_)[0].segments = segments_[0].stage(parts[0], stream);
+  (*parts_)[1].segments = segments_[1].stage(parts[1], stream);
+  (*parts_)[1].cross_segments = segments_[2].stage(parts[2], stream);
+  stream.synchronize();
+}
+
 void DeviceBatch::stage_segments(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
                                  Stream& stream) {
+  if (source_ > 0) return stage_parts(batch, first, first_sample, stream);
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     host_.fill(blocks_[b], rows_, first_sample, [&](std::int64_t row) {
       return std::span<const std::int32_t>(batch.boundaries(first + row));

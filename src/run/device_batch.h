@@ -1,6 +1,8 @@
 // One microbatch in device memory: declared once, refilled for every microbatch.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <vector>
 
 #include "data/batch.h"
@@ -26,6 +28,11 @@ class DeviceSegments {
   Arena::Id q_begin_, k_begin_, k_count_, sample_, position_, behind_;
 };
 
+// Appends a segment of `queries` rows of queries after those before it and the keys from k_begin on; sample
+// and position count for dropout alone.
+void add_segment(parallel::ContextSegments& to, std::int64_t queries, std::int64_t k_begin, std::int64_t keys,
+                 std::int64_t sample, std::int64_t position);
+
 // Of a masked language model: rows end early, and what is beyond their end does not reach the device.
 struct MaskedOptions {
   bool used = false;
@@ -36,9 +43,11 @@ struct MaskedOptions {
 class DeviceBatch {
  public:
   // `packed`: attention stops at document ends, so that there may be as many segments as tokens. `context`:
-  // which tokens of every row this rank holds.
+  // which tokens of every row this rank holds. `source`: rows of an encoder-decoder, which begin with so many
+  // tokens of the source (data/span_dataset.h); on the device the sources of all rows lie before the targets.
   DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
-              const parallel::ContextPlace& context = {}, const MaskedOptions& masked = {});
+              const parallel::ContextPlace& context = {}, const MaskedOptions& masked = {},
+              std::int64_t source = 0);
 
   // Copies rows [first, first + rows) of a host batch to the device. `first_sample`: global index of row
   // `first` in the run; `sentence_weight`: of a row's sentence loss (nn::MaskedTargets).
@@ -55,11 +64,13 @@ class DeviceBatch {
   // Rows without their padding, and what the head reads of them.
   const nn::BatchView& stage_masked(const data::Batch& batch, std::int64_t first, Stream& stream,
                                     double sentence_weight);
+  void bind_parts();
+  void stage_parts(const data::Batch& batch, std::int64_t first, std::int64_t first_sample, Stream& stream);
   void stage_segments(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
                       Stream& stream);
 
   Arena* arena_;
-  std::int64_t rows_, length_;
+  std::int64_t rows_, length_, source_ = 0;
   const parallel::ContextPlace context_;
   std::vector<std::int32_t> kept_;  // tokens of the microbatch that this rank holds
   parallel::ContextOrder order_;    // with context parallelism
@@ -74,6 +85,7 @@ class DeviceBatch {
     std::vector<float> mask, sentence_weights;
   } host_masked_;
   nn::BatchView view_;
+  std::unique_ptr<std::array<nn::BatchView, 2>> parts_;  // source and target; the view refers to them
   bool bound_ = false, ordered_ = false;
   parallel::ContextSegments host_;
   std::vector<std::int32_t> host_ints_;

@@ -62,7 +62,18 @@ const char* name_of(EndReason reason) {
   return "?";
 }
 
-GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
+TokenFeed feed_of(Decoder& decoder, const Decoder::Parts& parts) {
+  return {
+      .feed = [&decoder, parts](std::span<const std::int32_t> tokens) { return decoder.feed(parts, tokens); },
+      .room = [&decoder] { return decoder.context() - decoder.fed(); }};
+}
+
+bool ends_answer(std::int32_t id, const token::Tokenizer& tokenizer, const GenerateOptions& options) {
+  return id == tokenizer.eod_id() || id == tokenizer.eos_id() ||
+         std::find(options.end_tokens.begin(), options.end_tokens.end(), id) != options.end_tokens.end();
+}
+
+GenerateResult generate_ids(const TokenFeed& model, const token::Tokenizer& tokenizer,
                             std::vector<std::int32_t> prompt, const GenerateOptions& options,
                             const std::function<bool(std::string_view)>& emit,
                             std::span<const std::int32_t> earlier) {
@@ -73,13 +84,9 @@ GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const
   std::vector<std::int32_t> seen(earlier.begin(), earlier.end());
   seen.insert(seen.end(), prompt.begin(), prompt.end());
   auto begin = Clock::now();
-  std::span<const float> logits = decoder.feed(parts, prompt);
+  std::span<const float> logits = model.feed(prompt);
   result.prompt_seconds = seconds_since(begin);
   begin = Clock::now();
-  const auto ends = [&](std::int32_t id) {
-    return id == tokenizer.eod_id() || id == tokenizer.eos_id() ||
-           std::find(options.end_tokens.begin(), options.end_tokens.end(), id) != options.end_tokens.end();
-  };
   bool stopped = false;
   const auto tell = [&](const std::string& text) {
     const std::string certain = filter.push(text, stopped);
@@ -91,7 +98,7 @@ GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const
   result.reason = EndReason::kLength;
   while (static_cast<std::int64_t>(result.answer.size()) < options.max_tokens) {
     const std::int32_t id = sampler.next(logits, seen);
-    if (ends(id)) {
+    if (ends_answer(id, tokenizer, options)) {
       result.reason = EndReason::kEndToken;
       break;
     }
@@ -103,11 +110,11 @@ GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const
       break;
     }
     if (static_cast<std::int64_t>(result.answer.size()) == options.max_tokens) break;
-    if (decoder.fed() + 1 > decoder.context()) {
+    if (model.room() < 1) {
       result.reason = EndReason::kContext;
       break;
     }
-    logits = decoder.feed(parts, std::span(&id, 1));
+    logits = model.feed(std::span(&id, 1));
   }
   if (!stopped) tell(stream.finish());
   if (!stopped)
@@ -131,7 +138,7 @@ GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const tok
       std::max<std::int64_t>(1, decoder.context() - std::min(options.max_tokens, decoder.context() / 2)));
   if (ids.size() > room) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(room));
   decoder.rewind();
-  return generate_ids(decoder, parts, tokenizer, std::move(ids), options, emit);
+  return generate_ids(feed_of(decoder, parts), tokenizer, std::move(ids), options, emit);
 }
 
 }  // namespace stoa::run

@@ -28,15 +28,26 @@ struct GenerateResult {
   double prompt_seconds = 0, answer_seconds = 0;
 };
 
+// A model that text is drawn from.
+struct TokenFeed {
+  // Appends tokens; logits of the position after the last one, over the vocabulary.
+  std::function<std::span<const float>(std::span<const std::int32_t>)> feed;
+  std::function<std::int64_t()> room;  // tokens that may still be fed
+};
+TokenFeed feed_of(Decoder& decoder, const Decoder::Parts& parts);
+
+// Whether `id` ends an answer.
+bool ends_answer(std::int32_t id, const token::Tokenizer& tokenizer, const GenerateOptions& options);
+
 // Calls `emit` with text as soon as it is certain (whole characters, no prefix of a stop text); `emit`
 // returns false to end. Prompts longer than the context lose their beginning. DataError on an empty prompt of
 // a tokenizer without bos and eod.
 GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
                         std::string_view prompt, const GenerateOptions& options,
                         const std::function<bool(std::string_view)>& emit);
-// The same from ids; the decoder keeps what it has been fed (a conversation goes on). `earlier`: those
+// The same from ids; the model keeps what it has been fed (a conversation goes on). `earlier`: those
 // tokens, for the repetition penalty.
-GenerateResult generate_ids(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
+GenerateResult generate_ids(const TokenFeed& model, const token::Tokenizer& tokenizer,
                             std::vector<std::int32_t> prompt, const GenerateOptions& options,
                             const std::function<bool(std::string_view)>& emit,
                             std::span<const std::int32_t> earlier = {});

@@ -140,7 +140,8 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
       local_.emplace_back(arena_, static_cast<int>(c), *chunks_[own++], holdings_);
   for (int place = 0; place < holdings_.batches; ++place)
     batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed,
-                          options_.layout.context_place(parallel_.rank()), masked_options(options_));
+                          options_.layout.context_place(parallel_.rank()), masked_options(options_),
+                          options_.model.config.source_length());
   outbox_ = std::make_unique<Outbox>(arena_, chunks_.front()->boundary(), holdings_.sends);
   state_ = arena_.declare(MemoryCategory::kScalars, {"step state", DType::kF64, Shape{kSlots}});
   if (options_.evaluation) {

@@ -109,6 +109,10 @@ void declare(Section<LayoutConfig>& s) {
       .range(0, kMaxRanks)
       .derived("equally many")
       .help("Layers of every chunk in model order, where they are not equally many.");
+  s.field("pipeline_model_parallel_split_rank", &C::pipeline_model_parallel_split_rank)
+      .range(0, kMaxRanks)
+      .derived("none: stages have equally many layers, wherever the encoder ends")
+      .help("Kind t5: so many stages hold the encoder, the others the decoder, equally many layers each.");
   s.field("account_for_embedding_in_pipeline_split", &C::account_for_embedding_in_pipeline_split)
       .help("Count the embedding as a layer of the first chunk when layers are dealt out.");
   s.field("account_for_loss_in_pipeline_split", &C::account_for_loss_in_pipeline_split)

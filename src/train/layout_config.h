@@ -29,7 +29,8 @@ struct LayoutConfig {  // model.*
   std::optional<std::int64_t> virtual_pipeline_model_parallel_size;  // chunks per stage
   std::optional<std::string> pipeline_schedule;                      // of schedule::schedule_names()
   std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
-  std::optional<std::vector<std::int64_t>> pipeline_layers;  // of every chunk in model order
+  std::optional<std::vector<std::int64_t>> pipeline_layers;        // of every chunk in model order
+  std::optional<std::int64_t> pipeline_model_parallel_split_rank;  // null, 0: none
   bool account_for_embedding_in_pipeline_split = false;
   bool account_for_loss_in_pipeline_split = false;
   std::int64_t zero_stage = 0;

@@ -64,7 +64,7 @@ void check_tensor(const RunConfig& config, Problems& problems) {
                   "tensor_model_parallel_size {} is more than ffn_hidden_size {}: at most {}", tp,
                   m.ffn_size(), m.ffn_size());
   const std::int64_t tokens =
-      config.batch.micro_batch_size * m.encoder_seq_length / config.layout.context_parallel_size;
+      config.batch.micro_batch_size * m.sample_length() / config.layout.context_parallel_size;
   problems.unless(
       !config.layout.sequence_parallel || tokens % tp == 0,
       "sequence_parallel splits the {} tokens of a microbatch (micro_batch_size x encoder_seq_length / "
@@ -85,6 +85,48 @@ parallel::ContextKind context_kind(const LayoutConfig& l) {
       return parallel::ContextKind::kHierarchical;
   }
   fail<InternalError>("unknown cp_comm_type");
+}
+
+void check_pairs(const RunConfig& config, Problems& problems) {
+  const auto& m = config.model;
+  const LayoutConfig& l = config.layout;
+  if (m.kind != model::ModelKind::kT5) return;
+  problems.unless(l.context_parallel_size == 1,
+                  "context_parallel_size {} with kind t5: pairs of source and target are not cut; use 1",
+                  l.context_parallel_size);
+  const std::int64_t tp = l.tensor_model_parallel_size,
+                     source = config.batch.micro_batch_size * m.source_length(),
+                     target = config.batch.micro_batch_size * (m.sample_length() - m.source_length());
+  problems.unless(
+      !l.sequence_parallel || (source % tp == 0 && target % tp == 0),
+      "sequence_parallel splits the {} source tokens and the {} target tokens of a microbatch among {} "
+      "ranks: tensor_model_parallel_size must divide both, the nearest are {}",
+      source, target, tp, nearest_divisors(std::gcd(source, target), tp));
+}
+
+// Layers of every stage where the first `split` hold the encoder.
+std::vector<std::int64_t> stages_of_stacks(const RunConfig& config, std::int64_t split) {
+  const auto& m = config.model;
+  const LayoutConfig& l = config.layout;
+  const std::int64_t stages = l.pipeline_model_parallel_size, rest = stages - split,
+                     encoder = m.encoder_layers(), decoder = m.num_layers - encoder;
+  require<ConfigError>(
+      m.kind == model::ModelKind::kT5,
+      "pipeline_model_parallel_split_rank {} parts an encoder from a decoder: it is of kind t5", split);
+  require<ConfigError>(!l.pipeline_layers && l.virtual_pipeline_model_parallel_size.value_or(1) == 1,
+                       "pipeline_model_parallel_split_rank says which layers a stage has: leave it out with "
+                       "pipeline_layers or several chunks per stage");
+  require<ConfigError>(rest >= 1,
+                       "pipeline_model_parallel_split_rank {} of {} stages: expected 1 to {}, or 0 for none",
+                       split, stages, stages - 1);
+  require<ConfigError>(
+      encoder % split == 0 && decoder % rest == 0,
+      "pipeline_model_parallel_split_rank {} deals {} layers of the encoder to {} stages and "
+      "{} of the decoder to {}: they must divide; or write pipeline_layers",
+      split, encoder, split, decoder, rest);
+  std::vector<std::int64_t> out(static_cast<std::size_t>(split), encoder / split);
+  out.insert(out.end(), static_cast<std::size_t>(rest), decoder / rest);
+  return out;
 }
 
 void check_context(const RunConfig& config, const run::Layout& layout, Problems& problems) {
@@ -164,11 +206,14 @@ run::Layout plan_layout(const RunConfig& config) {
       {static_cast<int>(tp), static_cast<int>(cp), 1, static_cast<int>(dp), static_cast<int>(pp)},
       expert_degrees(config, tp * cp * dp, problems));
   check_context(config, layout, problems);
+  check_pairs(config, problems);
   layout.sequence_parallel = l.sequence_parallel && tp > 1;
   layout.chunks = static_cast<int>(l.virtual_pipeline_model_parallel_size.value_or(0));
   layout.schedule = l.pipeline_schedule.value_or(layout.chunks > 1 ? "interleaved" : "1f1b");
   layout.microbatch_group = static_cast<int>(l.microbatch_group_size_per_vp_stage.value_or(0));
   if (l.pipeline_layers) layout.layers = *l.pipeline_layers;
+  if (const std::int64_t split = l.pipeline_model_parallel_split_rank.value_or(0); split > 0)
+    problems.of([&] { layout.layers = stages_of_stacks(config, split); });
   layout.embedding_as_layer = l.account_for_embedding_in_pipeline_split;
   layout.head_as_layer = l.account_for_loss_in_pipeline_split;
   layout.zero_stage = static_cast<int>(l.zero_stage);

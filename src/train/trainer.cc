@@ -458,12 +458,13 @@ void Trainer::draw_samples() {
 
 namespace {
 
-model::huggingface::SpecialTokens special_tokens(const token::Tokenizer* tokenizer) {
+model::huggingface::SpecialTokens special_tokens(const token::Tokenizer* tokenizer, model::ModelKind kind) {
   model::huggingface::SpecialTokens special;
   if (!tokenizer) return special;
   special.bos = tokenizer->bos_id();
   special.pad = tokenizer->pad_id();
   if (const auto eod = tokenizer->eod_id()) special.eos = {*eod};
+  if (kind == model::ModelKind::kT5) special.decoder_start = special.pad.value_or(0);
   return special;
 }
 
@@ -486,7 +487,8 @@ void Trainer::save(bool wait) {
     run::save_scalars(*rank_, state);
     save_part(state);
   } else {
-    auto snapshot = run::take_snapshot(*rank_, tokenizer_files_, special_tokens(tokenizer_), state);
+    auto snapshot =
+        run::take_snapshot(*rank_, tokenizer_files_, special_tokens(tokenizer_, config_.model.kind), state);
     checkpoints_->save(state, std::move(snapshot));
   }
   saved_step_ = step_;
@@ -528,7 +530,8 @@ void Trainer::commit_parts() {
   if (!first()) return;
   checkpoints_->commit_joint(
       part_state_, part_directory_,
-      run::model_of_state(*rank_, tokenizer_files_, special_tokens(tokenizer_), part_directory_));
+      run::model_of_state(*rank_, tokenizer_files_, special_tokens(tokenizer_, config_.model.kind),
+                          part_directory_));
 }
 
 void Trainer::finish_checkpoint() {

@@ -68,6 +68,20 @@ data::DatasetTriple build_training_data(const RunConfig& config, const TrainingP
   options.gpt.eod_id = tokenizer ? tokenizer->eod_id().value_or(-1) : -1;
   options.gpt.vocabulary = plan.options.model.vocabulary;
   if (config.model.kind == model::ModelKind::kBert) options.bert = bert_options(config, plan, tokenizer);
+  if (config.model.kind == model::ModelKind::kT5) {
+    require<ConfigError>(tokenizer != nullptr,
+                         "kind t5 needs a tokenizer with sentinels: give model.tokenizer");
+    data::SpanOptions spans;
+    spans.source_length = config.model.encoder_seq_length;
+    spans.target_length = config.model.t5.seq_length_dec;
+    spans.density = d.masked_lm_prob;
+    spans.mean_length = d.mean_ngram_size;
+    spans.seed = options.gpt.seed;
+    spans.sentinels = tokenizer->sentinel_ids();
+    spans.eos_id = tokenizer->eos_id().value_or(-1);
+    spans.start_id = tokenizer->pad_id().value_or(0);
+    options.spans = spans;
+  }
   return data::build_datasets(options, notice);
 }
 

@@ -35,7 +35,7 @@ std::int64_t steps_of(const RunConfig& config, const optim::BatchPlan& batch, st
   const TrainerConfig& t = config.trainer;
   std::optional<std::int64_t> steps = t.max_steps;
   const auto limit = [&](std::int64_t other) { steps = steps ? std::min(*steps, other) : other; };
-  const std::int64_t length = config.model.encoder_seq_length;
+  const std::int64_t length = config.model.sample_length();
   if (t.max_tokens) limit(batch.steps_for((*t.max_tokens + length - 1) / length));
   if (t.max_epochs && epoch_samples > 0)
     limit(batch.steps_for(
@@ -63,7 +63,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   o.precision = precision_of(config.trainer.precision);
   if (config.model.fp32_residual_connection) o.precision.residual = o.precision.vectors();
   o.micro_batch = config.batch.micro_batch_size;
-  o.length = config.model.encoder_seq_length;
+  o.length = config.model.sample_length();
   o.layout = layout;
   o.microbatches = batch.largest() / (o.micro_batch * layout.data_ranks());
   o.packed = config.data.reset_attention_mask;
@@ -82,11 +82,35 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   const bool whole = layout.grid.degree(grid::Axis::kTensor) == 1 &&
                      layout.grid.degree(grid::Axis::kPipeline) == 1 && !layout.expert_place(0).split() &&
                      layout.zero_stage < 3;
-  if (o.evaluation && whole && !config.trainer.sample_prompts.empty()) o.sample_context = o.length;
+  const bool continues =
+      config.model.kind != model::ModelKind::kT5;  // a prompt; encoders are refused by name
+  if (o.evaluation && whole && continues && !config.trainer.sample_prompts.empty())
+    o.sample_context = o.length;
   return plan;
 }
 
+namespace {
+
+// Of matrix products forward, per sample: projections, scores and values, feed-forward, head; causal
+// attention of the target at half.
+double pair_flops(const model::Gpt& model) {
+  const model::ModelConfig& c = model.config;
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  const double h = number(c.hidden_size), inner = number(c.num_attention_heads * c.head_size()),
+               mlp = (model::is_gated(c.activation) ? 6 : 4) * h * number(c.ffn_size()),
+               s = number(c.source_length()), t = number(c.sample_length() - c.source_length());
+  const double encoder = s * (8 * h * inner + mlp) + 4 * s * s * inner;
+  const double decoder =
+      t * (8 * h * inner + mlp) + 2 * t * t * inner + 4 * (s + t) * h * inner + 4 * s * t * inner;
+  return number(c.encoder_layers()) * encoder + number(c.num_layers - c.encoder_layers()) * decoder +
+         2 * t * h * number(model.vocabulary);
+}
+
+}  // namespace
+
 double model_flops_per_token(const model::Gpt& model, std::int64_t sequence) {
+  if (model.config.kind == model::ModelKind::kT5)
+    return 3 * pair_flops(model) / static_cast<double>(model.config.sample_length());
   return 6.0 * static_cast<double>(model::active_parameter_count(model)) +
          6.0 * static_cast<double>(model.config.num_layers * model.config.num_attention_heads *
                                    model.config.head_size() * sequence);

@@ -64,7 +64,7 @@ run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
   o.optim.eps = 1e-3;  // small gradients must not become signs
   o.precision = {run.type, run.type};
   o.micro_batch = run.micro_batch;
-  o.length = run.config.encoder_seq_length;
+  o.length = run.config.sample_length();
   o.packed = run.packed;
   o.microbatches = run.rows / run.micro_batch / layout.data_ranks();
   o.layout = layout;
@@ -81,7 +81,8 @@ std::int64_t masked_row_length(std::int64_t length, std::int64_t row) { return 3
 
 // The global batch of a step: a function of its number alone.
 data::Batch global_batch(const TestRun& run, std::int64_t step) {
-  const std::int64_t length = run.config.encoder_seq_length, vocabulary = run.config.vocab_size.value();
+  const std::int64_t length = run.config.sample_length(), source = run.config.source_length(),
+                     vocabulary = run.config.vocab_size.value();
   data::Batch batch;
   const bool masked = run.config.kind == model::ModelKind::kBert;
   batch.resize(run.rows, length, masked);
@@ -96,12 +97,13 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
     };
     batch.tokens[i] = word(random(0));
     batch.labels[i] = word(random(1));
-    batch.position_ids[i] = static_cast<std::int32_t>(i % length);
-    bool valid = i / length >= run.masked_rows && random(2) < 0.8;
+    const std::int64_t at = i % length;
+    batch.position_ids[i] = static_cast<std::int32_t>(at < source ? at : at - source);
+    bool valid = i / length >= run.masked_rows && at >= source && random(2) < 0.8;
     if (masked) {
       batch.token_types[i] = batch.tokens[i] % 2;
       const std::int64_t end = run.full_rows ? length : masked_row_length(length, i / length);
-      valid = run.full_rows || (valid && i % length > 0 && i % length < end && random(2) < 0.3);
+      valid = run.full_rows || (valid && at > 0 && at < end && random(2) < 0.3);
     }
     batch.loss_mask[i] = valid ? 1.0f : 0.0f;
     batch.valid_tokens += valid;
@@ -116,6 +118,9 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
     } else if (run.packed)
       batch.cu_seqlens.insert(batch.cu_seqlens.end(),
                               {0, 1 + static_cast<std::int32_t>(r % (length - 1)), end});
+    else if (source > 0)  // sources of several lengths
+      batch.cu_seqlens.insert(batch.cu_seqlens.end(), {0, static_cast<std::int32_t>(source - r % 3),
+                                                       static_cast<std::int32_t>(source), end});
     else
       batch.cu_seqlens.insert(batch.cu_seqlens.end(), {0, end});
     batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));

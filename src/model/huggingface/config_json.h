@@ -14,6 +14,7 @@ namespace stoa::model::huggingface {
 struct SpecialTokens {
   std::optional<std::int64_t> bos, pad;
   std::vector<std::int64_t> eos;
+  std::optional<std::int64_t> decoder_start = {};  // first token of an encoder-decoder's target
 };
 
 struct ModelDescription {

@@ -34,7 +34,6 @@ constexpr std::array kIgnored{"architectures",
                               "tokenizer_class",
                               "prefix",
                               "sep_token_id",
-                              "decoder_start_token_id",
                               "max_length",
                               "min_length",
                               "do_sample",
@@ -99,6 +98,7 @@ ModelDescription read_config(std::string_view text) {
   out.special.bos = keys.integer("bos_token_id", -1);
   out.special.pad = keys.integer("pad_token_id", -1);
   if (out.special.pad == -1) out.special.pad.reset();
+  out.special.decoder_start = keys.integer("decoder_start_token_id", -1);
   out.special.eos = keys.integers("eos_token_id");
   keys.finish(out.family->type);
   out.config.encoder_seq_length = out.config.max_positions();

@@ -34,6 +34,7 @@ std::string write_config(const Gpt& gpt, const Family& family, DType dtype, cons
                          : special.eos.size() == 1 ? Json(special.eos[0])
                                                    : Json(special.eos);
   json["pad_token_id"] = special.pad ? Json(*special.pad) : Json();
+  if (special.decoder_start) json["decoder_start_token_id"] = *special.decoder_start;
   json["torch_dtype"] = torch_name(dtype);
   json["dtype"] = torch_name(dtype);
   json["use_cache"] = true;

@@ -1,0 +1,122 @@
+#include "cli/answer_sources.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/pair_argument.h"
+#include "run/answer_pairs.h"
+
+namespace stoa::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string end_of(bool ended) {
+  return run::name_of(ended ? run::EndReason::kEndToken : run::EndReason::kLength);
+}
+
+void answer_one(PairModel& model, run::EncoderDecoderRank& rank, const std::string& prompt,
+                const std::vector<std::int32_t>& source, const AnswerOptions& options, Context& context) {
+  const run::TokenFeed feed{.feed =
+                                [&](std::span<const std::int32_t> tokens) {
+                                  return rank.fed() == 0 ? rank.read({source}, tokens[0]) : rank.feed(tokens);
+                                },
+                            .room = [&] { return rank.options().target_tokens - rank.fed(); }};
+  std::string text;
+  const auto result = run::generate_ids(feed, model.tokenizer(), {model.start()}, options.generate,
+                                        [&](std::string_view piece) {
+                                          text += piece;
+                                          if (!options.json) std::cout << piece << std::flush;
+                                          return static_cast<bool>(std::cout);
+                                        });
+  const double rate = static_cast<double>(result.answer.size()) / std::max(1e-9, result.answer_seconds);
+  if (options.json) {
+    std::cout << nlohmann::json{{"prompt", prompt},
+                                {"text", text},
+                                {"prompt_ids", source},
+                                {"ids", result.answer},
+                                {"end", run::name_of(result.reason)},
+                                {"prompt_seconds", result.prompt_seconds},
+                                {"tokens_per_second", rate}}
+                     .dump()
+              << "\n";
+    return;
+  }
+  std::cout << "\n";
+  context.console.line(fmt::format("{} tokens, {:.1f} tokens/s, ended by {}", result.answer.size(), rate,
+                                   run::name_of(result.reason)));
+}
+
+void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vector<std::string>& prompts,
+                const std::vector<std::vector<std::int32_t>>& sources, const AnswerOptions& options,
+                Context& context) {
+  const run::SearchLimits limits{rank.options().target_tokens, [&](std::int32_t id) {
+                                   return run::ends_answer(id, model.tokenizer(), options.generate);
+                                 }};
+  std::vector<std::unique_ptr<run::TargetSearch>> searches;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (options.beams > 1) {
+      searches.push_back(std::make_unique<run::BeamSearch>(options.beams, options.length_penalty, limits));
+      continue;
+    }
+    run::SamplingOptions sampling = options.generate.sampling;
+    sampling.seed += i;  // each source its own draws
+    searches.push_back(std::make_unique<run::DrawnTarget>(sampling, limits, model.start()));
+  }
+  const auto begin = Clock::now();
+  const auto found = run::answer_pairs(rank, sources, model.start(), searches);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  std::size_t tokens = 0;
+  for (const auto& target : found) tokens += target.ids.size();
+  const double rate = static_cast<double>(tokens) / std::max(1e-9, seconds);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::string text = model.tokenizer().decode(found[i].ids, {.skip_special = true});
+    if (!options.json) {
+      std::cout << text << "\n";
+      continue;
+    }
+    nlohmann::json line{{"prompt", prompts[i]},          {"text", text},
+                        {"prompt_ids", sources[i]},      {"ids", found[i].ids},
+                        {"end", end_of(found[i].ended)}, {"tokens_per_second", rate}};
+    if (options.beams > 1) line["score"] = found[i].score;
+    std::cout << line.dump() << "\n";
+  }
+  if (!options.json)
+    context.console.line(fmt::format("{} answers, {} tokens, {:.1f} tokens/s", found.size(), tokens, rate));
+}
+
+}  // namespace
+
+void answer_sources(const ModelArguments& arguments, const std::vector<std::string>& prompts,
+                    AnswerOptions options, Context& context) {
+  const bool together = prompts.size() > 1 || options.beams > 1;
+  const run::SamplingOptions& s = options.generate.sampling;
+  require<ConfigError>(!together || options.generate.stop.empty(),
+                       "--stop is for one --prompt without --beams");
+  require<ConfigError>(
+      options.beams == 1 || (s.temperature == 1 && s.top_k == 0 && s.top_p == 1 && s.min_p == 0 &&
+                             s.repetition_penalty == 1 && !s.greedy),
+      "--beams {} looks for the likeliest text and draws nothing: leave out --temperature, --top-k, --top-p, "
+      "--min-p, --repetition-penalty and --greedy",
+      options.beams);
+  PairModel model(arguments);
+  for (const std::int32_t id : model.ends()) options.generate.end_tokens.push_back(id);
+  std::vector<std::vector<std::int32_t>> sources;
+  PairModel::Sizes sizes;
+  for (const std::string& prompt : prompts) {
+    sources.push_back(model.ids_of(prompt));
+    sizes.source_tokens = std::max(sizes.source_tokens, static_cast<std::int64_t>(sources.back().size()));
+  }
+  sizes.sources = static_cast<std::int64_t>(prompts.size());
+  sizes.targets = sizes.sources * options.beams;
+  sizes.target_tokens = model.longest(options.generate.max_tokens);
+  run::EncoderDecoderRank& rank = model.load(sizes);
+  if (together) return answer_all(model, rank, prompts, sources, options, context);
+  answer_one(model, rank, prompts[0], sources[0], options, context);
+}
+
+}  // namespace stoa::cli

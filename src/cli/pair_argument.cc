@@ -1,0 +1,74 @@
+#include "cli/pair_argument.h"
+
+#include <algorithm>
+
+#include "ckpt/find_checkpoint.h"
+
+namespace stoa::cli {
+
+PairModel::PairModel(const ModelArguments& arguments, bool tokenizer)
+    : arguments_(arguments),
+      directory_(ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel).model),
+      files_(directory_) {
+  require<ConfigError>(model().config.kind == model::ModelKind::kT5,
+                       "{}: model_type {} is not an encoder-decoder; expected t5 or mt5", directory_.string(),
+                       files_.description().family->type);
+  if (!tokenizer) return;
+  tokenizer_ = token::Tokenizer::load(directory_);
+  require<DataError>(tokenizer_->vocab_size() <= model().vocabulary,
+                     "{}: the tokenizer has {} ids, the model's vocabulary {}: they do not belong together",
+                     directory_.string(), tokenizer_->vocab_size(), model().vocabulary);
+}
+
+std::int32_t PairModel::start() const {
+  const auto& special = files_.description().special;
+  return static_cast<std::int32_t>(special.decoder_start.value_or(special.pad.value_or(0)));
+}
+
+std::vector<std::int32_t> PairModel::ends() const {
+  const auto& eos = files_.description().special.eos;
+  return {eos.begin(), eos.end()};
+}
+
+std::vector<std::int32_t> PairModel::ids_of(std::string_view text) const {
+  std::vector<std::int32_t> ids = tokenizer_->encode(text, {.plain = false, .add_special = true});
+  const auto eos = tokenizer_->eos_id();
+  require<DataError>(eos.has_value(),
+                     "{}: the tokenizer has no end-of-text token (</s>), which ends a source",
+                     directory_.string());
+  if (ids.empty() || ids.back() != *eos) ids.push_back(*eos);
+  check_length(ids.size());
+  return ids;
+}
+
+std::int64_t PairModel::longest(std::int64_t most) const {
+  const model::ModelConfig& config = model().config;
+  return config.position_embedding_type == model::PositionEmbedding::kRelative
+             ? most
+             : std::min(most, config.max_positions());
+}
+
+void PairModel::check_length(std::size_t tokens) const {
+  const auto count = static_cast<std::int64_t>(tokens);
+  require<DataError>(longest(count) == count, "a text of {} tokens, the model reads at most {}", count,
+                     longest(count));
+}
+
+run::EncoderDecoderRank& PairModel::load(const Sizes& sizes) {
+  const DType type = arguments_.dtype.empty() ? files_.stored_type() : dtype_from_name(arguments_.dtype);
+  require<ConfigError>(is_float(type), "--dtype {}: expected fp32, bf16 or fp16", arguments_.dtype);
+  machine_ = std::make_unique<run::Machine>(make_machine(arguments_.machine));
+  const run::EncoderDecoderOptions options{.model = model(),
+                                           .precision = {type, type},
+                                           .sources = sizes.sources,
+                                           .source_tokens = sizes.source_tokens,
+                                           .targets = sizes.targets,
+                                           .target_tokens = sizes.target_tokens};
+  run::Machine meta = make_meta_machine(*machine_);
+  rank_ = std::make_unique<run::EncoderDecoderRank>(*machine_, options,
+                                                    run::EncoderDecoderRank::measure_scratch(meta, options));
+  files_.read(rank_->parameters().specs(), [&](nn::ParamId id) { return rank_->parameters().get(id); });
+  return *rank_;
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,41 @@
+// MODEL where it is an encoder-decoder (kind t5), loaded for use.
+#pragma once
+
+#include <memory>
+
+#include "cli/model_argument.h"
+#include "run/encoder_decoder_rank.h"
+
+namespace stoa::cli {
+
+class PairModel {
+ public:
+  // Opens files and tokenizer; load() reads the weights. ConfigError: not an encoder-decoder.
+  // `tokenizer`: is one needed?
+  explicit PairModel(const ModelArguments& arguments, bool tokenizer = true);
+
+  const token::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const model::Gpt& model() const { return files_.model(); }
+  std::int32_t start() const;              // first token of a target
+  std::vector<std::int32_t> ends() const;  // ids that end it, as the model's files say
+  // Ids of a source or a target, with the token that ends it. DataError: more than the model has positions.
+  std::vector<std::int32_t> ids_of(std::string_view text) const;
+  void check_length(std::size_t tokens) const;
+  // Tokens that a source or a target may have; relative positions set no limit: `most`.
+  std::int64_t longest(std::int64_t most) const;
+
+  struct Sizes {
+    std::int64_t sources = 1, source_tokens = 1, targets = 1, target_tokens = 1;
+  };
+  run::EncoderDecoderRank& load(const Sizes& sizes);
+
+ private:
+  const ModelArguments arguments_;
+  const fs::path directory_;
+  run::ModelFiles files_;
+  std::optional<token::Tokenizer> tokenizer_;
+  std::unique_ptr<run::Machine> machine_;
+  std::unique_ptr<run::EncoderDecoderRank> rank_;
+};
+
+}  // namespace stoa::cli

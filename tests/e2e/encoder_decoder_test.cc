@@ -1,0 +1,140 @@
+// Encoder-decoders through the commands: from text with sentinels to a model, on one rank and several.
+#include <fstream>
+#include <sstream>
+
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+class EncoderDecoder : public Workplace {
+ protected:
+  void prepare(const char* sentinels = "20") const {
+    stoa_ok({"tokenizer", "train", "text.jsonl", "--kind", "unigram", "--vocab-size", "120", "--sentinels",
+             sentinels, "--output", "pieces"});
+    stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "pieces", "--output", "pairs"});
+  }
+  static Arguments pairs(const std::string& run, const Arguments& more = {}) {
+    return train(run,
+                 Arguments{"model.data=pairs", "model.tokenizer=pieces", "model.kind=t5", "model.bias=none",
+                           "model.position_embedding_type=relative", "model.normalization=rmsnorm",
+                           "model.activation=geglu_tanh", "model.share_embeddings_and_output_weights=false",
+                           "model.t5.seq_length_dec=16", "trainer.max_steps=4"} +
+                     more);
+  }
+};
+
+TEST_F(EncoderDecoder, LearnsTheSameOnOneRankAndSeveral) {
+  prepare();
+  stoa_ok(pairs("one", {"trainer.max_steps=12", "model.optim.lr=0.01"}));
+  const auto curve = metrics("one");
+  ASSERT_GE(curve.size(), 2u);
+  EXPECT_LT(curve.rbegin()->second["loss"].get<double>(), curve.begin()->second["loss"].get<double>());
+  stoa_ok(pairs("whole"));
+  const auto config =
+      nlohmann::json::parse(std::ifstream(path("whole/checkpoints/latest/model/config.json")));
+  EXPECT_EQ(config["model_type"], "t5");
+  EXPECT_EQ(config["num_decoder_layers"], 1);
+  stoa_ok(pairs("tensor",
+                {"--ranks", "2", "model.tensor_model_parallel_size=2", "model.sequence_parallel=true"}));
+  stoa_ok(pairs("data", {"--ranks", "2", "model.zero_stage=2"}));
+  stoa_ok(pairs("pipeline", {"--ranks", "2", "model.pipeline_model_parallel_size=2"}));
+  stoa_ok(pairs("split", {"--ranks", "2", "model.pipeline_model_parallel_size=2",
+                          "model.pipeline_model_parallel_split_rank=1"}));
+  const auto whole = metrics("whole");
+  for (const char* other : {"tensor", "data", "pipeline", "split"}) {
+    const auto losses = metrics(other);
+    ASSERT_EQ(losses.size(), whole.size()) << other;
+    for (const auto& [step, line] : losses) {
+      const double loss = whole.at(step)["loss"].get<double>();
+      EXPECT_NEAR(line["loss"].get<double>(), loss, 1e-4 * loss) << other << ", step " << step;
+    }
+  }
+  const Arguments planned =
+      micro_model() +
+      Arguments{"model.kind=t5", "model.position_embedding_type=relative", "model.vocab_size=140"};
+  const auto plan = json_of(Arguments{"plan", "memory"} + planned + Arguments{"--json"});
+  const auto bench = json_of(Arguments{"bench", "train"} + planned + Arguments{"--steps", "1", "--json"});
+  EXPECT_EQ(plan["total_bytes"], bench["arena_peak_bytes"]);
+}
+
+std::vector<nlohmann::json> lines_of(const std::string& text) {
+  std::vector<nlohmann::json> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) out.push_back(nlohmann::json::parse(line));
+  return out;
+}
+
+TEST_F(EncoderDecoder, AnswersAndRates) {
+  prepare();
+  stoa_ok(pairs("run", {"trainer.max_steps=12", "model.optim.lr=0.01"}));
+  std::ofstream(path("prompts.txt"))
+      << "the stone walks by the <extra_id_0>\nthe <extra_id_0> sleeps\n<extra_id_0>\n";
+  const Arguments fp32{"--max-tokens", "9", "--dtype", "fp32", "--json"};
+  const auto together =
+      lines_of(stoa_ok(Arguments{"generate", "run", "--prompts", "prompts.txt", "--greedy"} + fp32).out);
+  ASSERT_EQ(together.size(), 3u);
+  std::ofstream pairs_file(path("pairs.tsv"));
+  for (const auto& line : together) {
+    // One at a time, the answers are the same: company in a pass changes nothing.
+    const auto alone = json_of(Arguments{"generate", "run", "--greedy", "--prompt", line["prompt"].get<std::string>()} + fp32);
+    EXPECT_EQ(alone["ids"], line["ids"]);
+    EXPECT_EQ(alone["prompt_ids"], line["prompt_ids"]);
+    for (const char* key : {"prompt_ids", "ids"}) {
+      for (const auto& id : line[key]) pairs_file << id << ' ';
+      pairs_file << (std::string(key) == "ids" ? "1\n" : "\t");
+    }
+  }
+  pairs_file.close();
+  // A beam finds nothing less likely than the likeliest tokens, by the sums that score gives.
+  const auto beams =
+      lines_of(stoa_ok(Arguments{"generate", "run", "--prompts", "prompts.txt", "--beams", "4"} + fp32).out);
+  ASSERT_EQ(beams.size(), 3u);
+  const auto rated = lines_of(stoa_ok({"score", "run", "pairs.tsv", "--ids", "--dtype", "fp32"}).out);
+  ASSERT_EQ(rated.size(), 3u);
+  for (std::size_t i = 0; i < beams.size(); ++i) {
+    ASSERT_EQ(rated[i]["logprobs"].size(), together[i]["ids"].size() + 1);
+    if (together[i]["end"] != "end token") continue;
+    double sum = 0;
+    for (const auto& logprob : rated[i]["logprobs"]) sum += logprob.get<double>();
+    EXPECT_GE(beams[i]["score"].get<double>(), sum / static_cast<double>(rated[i]["logprobs"].size()) - 1e-5);
+  }
+  stoa_ok({"generate", "run", "--prompt", "the stone", "--seed", "3", "--top-k", "5", "--max-tokens", "4"});
+  stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "exported"});
+  EXPECT_EQ(lines_of(stoa_ok({"score", "exported", "pairs.tsv", "--ids", "--dtype", "fp32"}).out), rated);
+}
+
+TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
+  prepare("2");
+  const auto refused = [&](const Arguments& more, const char* text) {
+    const Outcome outcome = stoa(pairs("no", more));
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.text();
+  };
+  refused({"model.encoder_seq_length=64"}, "sentinels");
+  refused({"model.t5.seq_length_dec=4"}, "t5.seq_length_dec of at least");
+  refused({"--ranks", "2", "model.context_parallel_size=2"}, "pairs of source and target are not cut");
+  refused({"model.kind=gpt"}, "is of kind t5");
+  refused({"model.tokenizer=tok", "model.data=data"}, "sentinels");
+  stoa_ok(pairs("run"));
+  refused({"model.pipeline_model_parallel_split_rank=1"}, "of 1 stages");
+  const auto says = [&](const Arguments& command, const char* text) {
+    const Outcome outcome = stoa(command);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.text();
+  };
+  says({"chat", "run"}, "encoder-decoder");
+  says({"eval", "perplexity", "run", "--text", "text.jsonl"}, "encoder-decoder");
+  says({"embed", "run", "text.jsonl"}, "not an encoder");
+  says({"generate", "run", "--prompt", "x", "--beams", "2", "--greedy"}, "draws nothing");
+  says({"generate", "run", "--prompt", "x", "--echo"}, "--echo");
+  says({"generate", "run", "--prompts", "text.jsonl", "--stop", "x"}, "--stop");
+  says({"score", "run", "text.jsonl"}, "a tab and a target");
+  std::ofstream(path("wide.tsv")) << "1 2\t999\n";
+  says({"score", "run", "wide.tsv", "--ids"}, "beyond the vocabulary");
+  stoa_ok(train("decoder"));
+  says({"generate", "decoder", "--prompt", "x", "--beams", "2"}, "for encoder-decoders");
+}
+
+}  // namespace
+}  // namespace stoa::e2e
