@@ -7,7 +7,7 @@
 namespace stoa::model {
 namespace {
 
-constexpr std::array<std::string_view, 25> kTrainingOnly{
+constexpr std::array<std::string_view, 26> kTrainingOnly{
     "hidden_dropout",
     "attention_dropout",
     "embedding_dropout",
