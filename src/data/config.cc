@@ -130,8 +130,8 @@ void declare(Section<DataConfig>& s) {
       .range(0, 1)
       .help(
           "Kind bert: share of the tokens of a sample that are to be predicted; kind t5: of those that are "
-          "cut out "
-          "of the source and become the target.");
+          "cut "
+          "out of the source and become the target.");
   s.field("short_seq_prob", &C::short_seq_prob)
       .range(0, 1)
       .help("Kind bert: share of samples that are made shorter than they could be.");

@@ -241,7 +241,10 @@ void declare_recompute(Section<RecomputeConfig>& s) {
 
 void declare(Section<ModelConfig>& s) {
   using C = ModelConfig;
-  s.field("kind", &C::kind).help("Kind of model: decoders of the GPT family, or encoders (BERT, RoBERTa).");
+  s.field("kind", &C::kind)
+      .help(
+          "Kind of model: decoders of the GPT family, encoders (BERT, RoBERTa), or encoder-decoders (T5, "
+          "mT5).");
   s.field("num_layers", &C::num_layers).range(1, kMaxLayers).help("Transformer layers.");
   s.field("hidden_size", &C::hidden_size).range(1, kMaxSize).help("Width of the residual stream.");
   s.field("ffn_hidden_size", &C::ffn_hidden_size)
@@ -271,8 +274,7 @@ void declare(Section<ModelConfig>& s) {
   s.field("position_embedding_type", &C::position_embedding_type)
       .help(
           "How positions enter: a learned table, rotation of q and k, a bias of scores that falls with the "
-          "distance "
-          "(alibi), or not at all.");
+          "distance (alibi), a trained bias by distance (relative, of kind t5), or not at all.");
   s.field("rotary_percentage", &C::rotary_percentage)
       .above(0)
       .range(0, 1)
