@@ -429,7 +429,7 @@ void validate_bert(const ModelConfig& c) {
 
 void validate_latent(const ModelConfig& c) {
   const LatentConfig& l = c.latent;
-  require<ConfigError>(c.kind == ModelKind::kGpt, "kind bert has no multi_latent_attention: leave it out");
+  require<ConfigError>(c.kind == ModelKind::kGpt, "multi_latent_attention is of kind gpt: leave it out");
   require<ConfigError>(
       c.position_embedding_type == PositionEmbedding::kRope && c.rotary_percentage == 1 && !c.window_size &&
           !c.qk_layernorm && !c.attn_logit_softcapping && !c.query_pre_attn_scalar,
@@ -475,6 +475,12 @@ void validate_t5(const ModelConfig& c) {
   require<ConfigError>(c.query_groups() == c.num_attention_heads,
                        "kind t5 has as many key heads as query heads: leave out num_query_groups");
   require<ConfigError>(!c.moe.num_moe_experts, "kind t5 has no experts: leave out num_moe_experts");
+  require<ConfigError>(c.norm_placement == NormPlacement::kBefore && !c.use_parallel_residual &&
+                           !c.embedding_layernorm && !c.query_pre_attn_scalar && !c.attn_logit_softcapping &&
+                           c.bias != BiasKind::kQkv,
+                       "kind t5 has norms before its branches, one after the other, and biases everywhere or "
+                       "nowhere: leave out norm_placement, use_parallel_residual, embedding_layernorm, "
+                       "query_pre_attn_scalar and attn_logit_softcapping, and give bias all or none");
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ std::map<std::string, std::string> names(bool first_version) {
         out[dense + ".DenseReluDense.wi_0.weight"] = own + "mlp.gate.weight";
         out[dense + ".DenseReluDense.wi_1.weight"] = own + "mlp.up.weight";
       }
-      out[dense + ".DenseReluDense.wo.weight"] = own + (first_version ? "dense.down.weight" : "mlp.down.weight");
+      out[dense + ".DenseReluDense.wo.weight"] =
+          own + (first_version ? "dense.down.weight" : "mlp.down.weight");
     }
   }
   return out;
@@ -253,6 +254,10 @@ TEST(T5, RefusesWhatIsNotOfItsKind) {
   EXPECT_NE(refusal([](ModelConfig& c) { c.t5.encoder_layers = 4; }).find("expected 1 to 3"),
             std::string::npos);
   EXPECT_NE(refusal([](ModelConfig& c) { c.num_query_groups = 2; }).find("num_query_groups"),
+            std::string::npos);
+  EXPECT_NE(refusal([](ModelConfig& c) { c.attn_logit_softcapping = 30; }).find("attn_logit_softcapping"),
+            std::string::npos);
+  EXPECT_NE(refusal([](ModelConfig& c) { c.bias = BiasKind::kQkv; }).find("bias all or none"),
             std::string::npos);
   EXPECT_NE(refusal([](ModelConfig& c) { c.kind = ModelKind::kGpt; }).find("is of kind t5"),
             std::string::npos);

@@ -116,9 +116,10 @@ std::vector<std::int64_t> stages_of_stacks(const RunConfig& config, std::int64_t
   require<ConfigError>(!l.pipeline_layers && l.virtual_pipeline_model_parallel_size.value_or(1) == 1,
                        "pipeline_model_parallel_split_rank says which layers a stage has: leave it out with "
                        "pipeline_layers or several chunks per stage");
-  require<ConfigError>(rest >= 1,
-                       "pipeline_model_parallel_split_rank {} of {} stages: expected 1 to {}, or 0 for none",
-                       split, stages, stages - 1);
+  require<ConfigError>(
+      rest >= 1,
+      "pipeline_model_parallel_split_rank {} of {} stages: expected fewer than the stages, or 0 for none",
+      split, stages);
   require<ConfigError>(
       encoder % split == 0 && decoder % rest == 0,
       "pipeline_model_parallel_split_rank {} deals {} layers of the encoder to {} stages and "
