@@ -105,11 +105,12 @@ void add_generate_command(CLI::App& app, Context& context) {
                                          "generate runs/shakespeare --prompt 'To be, "
                                          "or' --max-tokens 100");
   arguments->model.add_to(*command);
-  CLI::Option_group* prompt = command->add_option_group("Prompt");
-  prompt->add_option("--prompt", arguments->prompt, "The text to continue");
-  prompt->add_option("--prompts", arguments->prompts,
-                     "Encoder-decoders: a file of texts, a line each, answered together");
-  prompt->require_option(1);
+  const CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "The text to continue");
+  const CLI::Option* prompts =
+      command
+          ->add_option("--prompts", arguments->prompts,
+                       "Instead, with encoder-decoders: a file of texts, a line each, answered together")
+          ->excludes("--prompt");
   command
       ->add_option("--beams", arguments->beams, "Encoder-decoders: follow so many likeliest answers at once")
       ->check(CLI::PositiveNumber)
@@ -124,7 +125,10 @@ void add_generate_command(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_flag("--echo", arguments->echo, "Print the prompt before the answer");
   command->add_flag("--json", arguments->json, "One JSON object with text, ids and rates");
-  command->callback([arguments, &context] { generate(*arguments, context); });
+  command->callback([arguments, prompt, prompts, &context] {
+    if (prompt->empty() && prompts->empty()) throw CLI::RequiredError("--prompt");
+    generate(*arguments, context);
+  });
 }
 
 }  // namespace stoa::cli

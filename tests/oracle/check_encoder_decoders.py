@@ -117,7 +117,7 @@ def check(name, stoa, folder, tokenizer, vocabulary, rows):
             "share_embeddings_and_output_weights": name == "t5 1.0", "vocab_size": vocabulary,
             "t5": {"encoder_layers": 2, "seq_length_dec": 12, "relative_attention_num_buckets": 8,
                    "relative_attention_max_distance": 20, "scale_decoder_outputs": name == "t5 1.0"}}
-    documents = [rng.integers(3, 60, n) for n in rng.integers(20, 400, 60)]
+    documents = [rng.integers(3, 40, n) for n in rng.integers(20, 400, 60)]
     oracle.write_corpus(folder / "corpus", documents)
     oracle.write_config(folder / "run.yaml", ours, folder / "corpus", {"max_steps": 6, "precision": "fp32", "val_check_interval": 0},
                         {"name": "adamw", "lr": 1e-3}, weights=saved)
@@ -142,11 +142,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "tales.txt").write_text("\n\n".join(TALES * 40))
-        oracle.call(args.stoa, "tokenizer", "train", folder / "tales.txt", "--kind", "unigram", "--vocab-size", 60, "--sentinels", 20,
+        oracle.call(args.stoa, "tokenizer", "train", folder / "tales.txt", "--kind", "unigram", "--vocab-size", 40, "--sentinels", 20,
                     "--output", folder / "pieces")
         for name in args.models:
             (folder / name).mkdir()
-            check(name, args.stoa, folder / name, folder / "pieces", 80, rows)
+            check(name, args.stoa, folder / name, folder / "pieces", 60, rows)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps({"torch": torch.__version__, "transformers": transformers.__version__,
                                                        "rows": rows}, indent=1) + "\n")
