@@ -38,6 +38,8 @@ def make_model(kind, options, vocabulary):
     torch.manual_seed(3)
     config = transformers.AutoConfig.for_model(kind, vocab_size=vocabulary, **SIZE, **options)
     model = transformers.AutoModelForSeq2SeqLM.from_config(config).float().eval()
+    if not options.get("tie_word_embeddings", True):  # transformers 5 ties them all the same
+        model.lm_head.weight = torch.nn.Parameter(0.1 * torch.randn(vocabulary, SIZE["d_model"]))
     with torch.no_grad():
         for parameter in model.parameters(): parameter += 0.05 * torch.randn_like(parameter)
     return model

@@ -39,8 +39,9 @@ TEST(T5Files, VersionsAreToldApart) {
     EXPECT_FALSE(second.share_embeddings_and_output_weights) << more;
     EXPECT_FALSE(second.t5.scale_decoder_outputs);
   }
-  EXPECT_FALSE(
-      read_config(json("mt5", ",\"tie_word_embeddings\":false")).config.share_embeddings_and_output_weights);
+  for (const char* tied : {"false", "true"})
+    EXPECT_FALSE(read_config(json("mt5", std::string(",\"tie_word_embeddings\":") + tied))
+                     .config.share_embeddings_and_output_weights);
   EXPECT_THROW(read_config(json("t5", ",\"feed_forward_proj\":\"gated-tanh\"")), ConfigError);
   EXPECT_THROW(read_config(json("t5", ",\"some_new_maths\":2")), ConfigError);
 }

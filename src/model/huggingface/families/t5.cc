@@ -51,14 +51,16 @@ void read_keys(JsonKeys& keys, ModelConfig& c, bool first_version) {
       activation_of(keys.text("feed_forward_proj").value_or(first_version ? "relu" : "gated-gelu"));
   c.bias = BiasKind::kNone;
   c.hidden_dropout = c.attention_dropout = c.embedding_dropout = keys.number("dropout_rate").value_or(0.1);
-  // transformers 5 says that every model is tied and tells them apart by whether outputs are scaled.
+  // transformers 5 says that every model is tied and tells T5's versions apart by whether outputs are scaled;
+  // mT5's head is always its own.
   const bool tied = keys.boolean("tie_word_embeddings").value_or(first_version);
   const bool scaled = keys.boolean("scale_decoder_outputs").value_or(tied);
-  c.share_embeddings_and_output_weights = tied && scaled;
+  c.share_embeddings_and_output_weights = first_version && tied && scaled;
   c.t5.scale_decoder_outputs = c.share_embeddings_and_output_weights;
   // What follows from the others, or concerns generation and other tasks.
-  for (const char* key : {"dense_act_fn", "is_gated_act", "is_encoder_decoder", "initializer_factor", "classifier_dropout", "n_positions", "output_past",
-                          "task_specific_params", "tokenizer_class", "is_decoder"})
+  for (const char* key :
+       {"dense_act_fn", "is_gated_act", "is_encoder_decoder", "initializer_factor", "classifier_dropout",
+        "n_positions", "output_past", "task_specific_params", "tokenizer_class", "is_decoder"})
     keys.ignore(key);
 }
 void read_t5(JsonKeys& keys, ModelConfig& c) { read_keys(keys, c, true); }
