@@ -10,7 +10,7 @@ namespace {
 class EncoderDecoder : public Workplace {
  protected:
   void prepare(const char* sentinels = "20") const {
-    stoa_ok({"tokenizer", "train", "text.jsonl", "--kind", "unigram", "--vocab-size", "120", "--sentinels",
+    stoa_ok({"tokenizer", "train", "text.jsonl", "--kind", "unigram", "--vocab-size", "60", "--sentinels",
              sentinels, "--output", "pieces"});
     stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "pieces", "--output", "pairs"});
   }
@@ -52,7 +52,7 @@ TEST_F(EncoderDecoder, LearnsTheSameOnOneRankAndSeveral) {
   }
   const Arguments planned =
       micro_model() +
-      Arguments{"model.kind=t5", "model.position_embedding_type=relative", "model.vocab_size=140"};
+      Arguments{"model.kind=t5", "model.position_embedding_type=relative", "model.vocab_size=80"};
   const auto plan = json_of(Arguments{"plan", "memory"} + planned + Arguments{"--json"});
   const auto bench = json_of(Arguments{"bench", "train"} + planned + Arguments{"--steps", "1", "--json"});
   EXPECT_EQ(plan["total_bytes"], bench["arena_peak_bytes"]);
@@ -77,7 +77,8 @@ TEST_F(EncoderDecoder, AnswersAndRates) {
   std::ofstream pairs_file(path("pairs.tsv"));
   for (const auto& line : together) {
     // One at a time, the answers are the same: company in a pass changes nothing.
-    const auto alone = json_of(Arguments{"generate", "run", "--greedy", "--prompt", line["prompt"].get<std::string>()} + fp32);
+    const auto alone = json_of(
+        Arguments{"generate", "run", "--greedy", "--prompt", line["prompt"].get<std::string>()} + fp32);
     EXPECT_EQ(alone["ids"], line["ids"]);
     EXPECT_EQ(alone["prompt_ids"], line["prompt_ids"]);
     for (const char* key : {"prompt_ids", "ids"}) {
