@@ -255,8 +255,18 @@ void multiply_panels(const TileJob& job, std::int64_t begin, std::int64_t end) {
   if (job.store) finish(last * kPanel, least(end * kPanel, job.rows));
 }
 
+// Of an empty reduction.
+STOA_INLINE void finish_empty(const TileJob& job) {
+  const std::int64_t panels = (job.rows + kPanel - 1) / kPanel;
+  std::memset(job.sums, 0, static_cast<std::size_t>(panels * kSums) * sizeof(float));
+  dispatch(
+      job.store->element, [&]<Element E>()
+                              __attribute__((always_inline)) { finish_rows<E>(job, 0, job.rows); });
+}
+
 template <class Tiles>
 void tile_products(const TileJob& job) {
+  if (job.units == 0) return finish_empty(job);
   const bool across = job.columns > 16;
   const std::int64_t panels = (job.rows + kPanel - 1) / kPanel;
   const std::int64_t down = panels - (job.rows - (panels - 1) * kPanel <= kTileRows);
