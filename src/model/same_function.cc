@@ -72,6 +72,10 @@ ModelConfig spelled_out(ModelConfig c) {
     c.window_first_layer.reset();
   if (!c.window_size || c.window_attn_skip_freq.value_or(0) > c.num_layers) c.window_attn_skip_freq.reset();
   if (!c.latent.multi_latent_attention) c.latent = {};
+  if (c.kind == ModelKind::kT5)
+    c.t5.encoder_layers = c.encoder_layers();
+  else
+    c.t5 = {};
   spell_out(c.moe, c);
   if (c.moe.num_moe_experts && c.moe.moe_dense_layers.empty()) c.ffn_hidden_size = c.moe_ffn_size();
   RopeScalingConfig& s = c.rope_scaling;

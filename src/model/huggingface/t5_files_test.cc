@@ -74,7 +74,19 @@ TEST(T5Files, ComeBackAsTheSameFunction) {
   // NeMo's learned positions are no family's.
   ModelConfig learned = read_config(json("t5", "")).config;
   learned.position_embedding_type = PositionEmbedding::kLearnedAbsolute;
+  learned.t5.scale_attention = true;
   EXPECT_EQ(choose_family(learned).type, stoa_family().type);
+  const ModelConfig own =
+      read_config(write_config(resolve_gpt(learned), stoa_family(), DType::kF32, {})).config;
+  EXPECT_EQ(own.kind, ModelKind::kT5);
+  EXPECT_EQ(own.encoder_layers(), learned.encoder_layers());
+  EXPECT_EQ(own.position_embedding_type, PositionEmbedding::kLearnedAbsolute);
+  EXPECT_TRUE(own.t5.scale_attention);
+  // Half of the layers, said or not.
+  ModelConfig half = read_config(json("t5", ",\"feed_forward_proj\":\"relu\"")).config;
+  half.num_layers = 4;
+  half.t5.encoder_layers.reset();
+  EXPECT_EQ(choose_family(half).type, "t5");
 }
 
 TEST(T5Files, CopiesOfTheEmbeddingAreNotNeeded) {

@@ -66,6 +66,16 @@ void read(JsonKeys& keys, ModelConfig& c) {
   c.hidden_dropout = keys.number("hidden_dropout").value_or(0);
   c.attention_dropout = keys.number("attention_dropout").value_or(0);
   c.embedding_dropout = keys.number("embedding_dropout").value_or(0);
+  read_enum(keys, "kind", c.kind);
+  keys.ignore("is_encoder_decoder");
+  if (c.kind == ModelKind::kT5) {
+    T5Config& t = c.t5;
+    t.encoder_layers = need("encoder_layers");
+    t.relative_attention_num_buckets = need("relative_attention_num_buckets");
+    t.relative_attention_max_distance = need("relative_attention_max_distance");
+    t.scale_attention = keys.boolean("scale_attention").value_or(false);
+    t.scale_decoder_outputs = keys.boolean("scale_decoder_outputs").value_or(false);
+  }
   if (const auto rank = keys.integer("kv_lora_rank", 1)) {
     LatentConfig& l = c.latent;
     l.multi_latent_attention = true;
@@ -146,6 +156,15 @@ void write(const Gpt& gpt, Json& json) {
   json["hidden_dropout"] = c.hidden_dropout;
   json["attention_dropout"] = c.attention_dropout;
   json["embedding_dropout"] = c.embedding_dropout;
+  if (c.kind == ModelKind::kT5) {
+    json["kind"] = to_name(c.kind);
+    json["is_encoder_decoder"] = true;
+    json["encoder_layers"] = c.encoder_layers();
+    json["relative_attention_num_buckets"] = c.t5.relative_attention_num_buckets;
+    json["relative_attention_max_distance"] = c.t5.relative_attention_max_distance;
+    json["scale_attention"] = c.t5.scale_attention;
+    json["scale_decoder_outputs"] = c.t5.scale_decoder_outputs;
+  }
   if (const LatentConfig& l = c.latent; l.multi_latent_attention) {
     json["kv_lora_rank"] = l.kv_lora_rank;
     set("q_lora_rank", l.q_lora_rank);
