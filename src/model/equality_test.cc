@@ -439,5 +439,22 @@ TEST(Sizes, AreRefusedWithAReason) {
   EXPECT_THROW(resolve_gpt(c), ConfigError);
 }
 
+TEST(Sizes, OfLatentAttentionAreRefusedWithAReason) {
+  const auto refused = [](auto spoil) {
+    ModelConfig c = config_of(kLatent);
+    resolve_gpt(c);
+    spoil(c);
+    EXPECT_THROW(resolve_gpt(c), ConfigError);
+  };
+  refused([](ModelConfig& c) { c.num_query_groups = 2; });
+  refused([](ModelConfig& c) { c.kv_channels = 9; });        // 4 + 4
+  refused([](ModelConfig& c) { c.latent.v_head_dim = 9; });  // wider than keys
+  refused([](ModelConfig& c) { c.latent.qk_pos_emb_head_dim = 3; });
+  refused([](ModelConfig& c) { c.window_size = 4; });
+  refused([](ModelConfig& c) { c.qk_layernorm = true; });
+  refused([](ModelConfig& c) { c.bias = BiasKind::kQkv; });
+  refused([](ModelConfig& c) { c.position_embedding_type = PositionEmbedding::kAlibi; });
+}
+
 }  // namespace
 }  // namespace stoa::model

@@ -12,7 +12,7 @@ inline TensorView whole_columns(Pass& pass, const TensorView& part, std::int64_t
                                 DType type) {
   const TensorView out = pass.ops.scratch.allocate(type, whole);
   ops::run(pass.ops, ops::FillZero{out});
-  if (part) ops::run(pass.ops, ops::CopyRows{.x = part, .index = {}, .y = out.columns(begin, part.shape[1])});
+  if (part) copy_rows(pass, part, out.columns(begin, part.shape[1]));
   pass.parallel.along(parallel::Axis::kTensor).all_reduce(out, comm::ReduceOp::kSum, pass.ops.stream)->wait();
   return out;
 }

@@ -56,6 +56,9 @@ TEST(Gradient, LatentHeads) {
   };
   expect_gradient(backward.dkv, numeric_gradient(forward.kv, outputs, c, run), "dkv");
   expect_gradient(backward.drope, numeric_gradient(forward.rope, outputs, c, run), "drope");
+  LatentHeads wide = forward;
+  wide.kv = t.random(kF64, {5, 3, 9});  // values of 7 for keys of 6
+  EXPECT_THROW(run_reference(wide), ShapeError);
 }
 
 using NormParam =

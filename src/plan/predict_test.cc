@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "model/gpt.h"
 #include "plan/layer_time.h"
 #include "plan/pipeline_time.h"
 #include "plan/predict_text.h"
@@ -98,6 +99,20 @@ TEST(Workloads, FlopsOfThePaper) {  // 2205.05198, equation of model FLOPs, whos
   const double paper = 72 * b * l * s * h * h * (1 + s / (6 * h) + v / (12 * h * l));
   const double attention = 72 * b * l * s * h * h * s / (6 * h);
   EXPECT_NEAR(model_flops(w) / (paper - attention / 2), 1, 1e-12);
+}
+
+TEST(Workloads, WeightsOfLatentAttention) {
+  for (const bool latent_queries : {false, true}) {
+    model::ModelConfig c;
+    c.position_embedding_type = model::PositionEmbedding::kRope;
+    c.normalization = model::Normalization::kRmsNorm;
+    c.bias = model::BiasKind::kNone;
+    c.latent.multi_latent_attention = true;
+    if (latent_queries) c.latent.q_lora_rank = 96;
+    c.vocab_size = 1024;
+    const double counted = static_cast<double>(model::parameter_count(model::resolve_gpt(c)));
+    EXPECT_NEAR(shape_of(c, 1024).parameters() / counted, 1, 1e-3);
+  }
 }
 
 // 2205.05198, tables 2 and figures 1 and 7: bytes per rank in GiB.
