@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 git archive HEAD | tar -x -C "$folder"
 seconds() { local begin=$EPOCHREALTIME; "$@" >"$folder/log" 2>&1 || { tail -20 "$folder/log" >&2; exit 1; }; echo "$EPOCHREALTIME - $begin" | tr , . | awk '{print $1 - $3}'; }
-configure=$(cd "$folder" && seconds cmake --preset release)
+configure=$(cd "$folder" && seconds cmake --preset release -D STOA_CCACHE=OFF)
 program=$(cd "$folder" && seconds cmake --build --preset release --target stoa -j "$(nproc)")
 tests=$(cd "$folder" && seconds cmake --build --preset release -j "$(nproc)")
 python3 - "$configure" "$program" "$tests" "${1:-}" <<'PY'
