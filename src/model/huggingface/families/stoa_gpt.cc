@@ -67,7 +67,6 @@ void read(JsonKeys& keys, ModelConfig& c) {
   c.attention_dropout = keys.number("attention_dropout").value_or(0);
   c.embedding_dropout = keys.number("embedding_dropout").value_or(0);
   read_enum(keys, "kind", c.kind);
-  keys.ignore("is_encoder_decoder");
   if (c.kind == ModelKind::kT5) {
     T5Config& t = c.t5;
     t.encoder_layers = need("encoder_layers");
