@@ -74,7 +74,7 @@ void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vect
   for (const auto& target : found) tokens += target.ids.size();
   const double rate = static_cast<double>(tokens) / std::max(1e-9, seconds);
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const std::string text = model.tokenizer().decode(found[i].ids, {.skip_special = true});
+    const std::string text = model.tokenizer().decode(found[i].ids);
     if (!options.json) {
       std::cout << text << "\n";
       continue;

@@ -25,7 +25,7 @@ import transformers
 import oracle
 
 TOLERANCE = 1e-4
-SIZE = dict(d_model=48, d_kv=16, d_ff=80, num_layers=2, num_decoder_layers=3, num_heads=4, relative_attention_num_buckets=8,
+SIZE = dict(d_model=48, d_kv=16, d_ff=80, num_layers=3, num_decoder_layers=2, num_heads=4, relative_attention_num_buckets=8,
             relative_attention_max_distance=20, dropout_rate=0.0, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
 CASES = {"t5 1.0": ("t5", dict(feed_forward_proj="relu")),
          "t5 1.1": ("t5", dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
@@ -117,7 +117,7 @@ def check(name, stoa, folder, tokenizer, vocabulary, rows):
             "encoder_seq_length": 32, "position_embedding_type": "relative", "normalization": "rmsnorm", "layernorm_epsilon": 1e-6,
             "activation": "relu" if name == "t5 1.0" else "geglu_tanh", "bias": "none", "tokenizer": str(tokenizer),
             "share_embeddings_and_output_weights": name == "t5 1.0", "vocab_size": vocabulary,
-            "t5": {"encoder_layers": 2, "seq_length_dec": 12, "relative_attention_num_buckets": 8,
+            "t5": {"encoder_layers": 3, "seq_length_dec": 12, "relative_attention_num_buckets": 8,
                    "relative_attention_max_distance": 20, "scale_decoder_outputs": name == "t5 1.0"}}
     documents = [rng.integers(3, 40, n) for n in rng.integers(20, 400, 60)]
     oracle.write_corpus(folder / "corpus", documents)
