@@ -6,4 +6,5 @@ preset=${1:-release}
 scripts/install_dependencies.sh
 scripts/build.sh "$preset"
 python3 scripts/check_includes.py
+python3 scripts/check_unique_names.py
 ctest --preset "$preset" -j "$(nproc)"

@@ -119,7 +119,7 @@ void inspect(const Arguments& arguments, Context& context) {
         files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"xxh3", checksum_text(file.checksum)}});
       answer["files"] = std::move(files);
     }
-    return print(answer);
+    return print_json(answer);
   }
   std::string out = fmt::format("{} ({})\n", found.root.string(), name_of(found.kind));
   if (state) out += training_text(state->training());
@@ -151,10 +151,10 @@ void verify(const Arguments& arguments, Context&) {
     const FoundCheckpoint found = ckpt::find_checkpoint(path, ckpt::Verify::kAll);
     const ckpt::TensorDirectory model(found.model);
     if (arguments.json)
-      return print(Json{{"path", found.root.string()},
-                        {"ok", true},
-                        {"checksums", false},
-                        {"files", model.files().size()}});
+      return print_json(Json{{"path", found.root.string()},
+                             {"ok", true},
+                             {"checksums", false},
+                             {"files", model.files().size()}});
     return print(
         fmt::format("{}: {} tensors in {} files are well formed; a bare model carries no checksums\n",
                     found.root.string(), model.tensors().size(), model.files().size()));
@@ -163,13 +163,13 @@ void verify(const Arguments& arguments, Context&) {
   if (arguments.json) {
     Json problems = Json::array();
     for (const auto& p : report.problems) problems.push_back({{"path", p.path}, {"problem", p.problem}});
-    print(Json{{"path", path.string()},
-               {"ok", report.ok()},
-               {"checksums", true},
-               {"files", report.files},
-               {"bytes", report.bytes},
-               {"problems", std::move(problems)},
-               {"unlisted", report.unlisted}});
+    print_json(Json{{"path", path.string()},
+                    {"ok", report.ok()},
+                    {"checksums", true},
+                    {"files", report.files},
+                    {"bytes", report.bytes},
+                    {"problems", std::move(problems)},
+                    {"unlisted", report.unlisted}});
   }
   require<DataError>(report.ok(), "checkpoint '{}' is damaged:\n{}", path.string(), report.text());
   if (arguments.json) return;
@@ -192,10 +192,10 @@ void export_to(const Arguments& arguments, Context& context) {
       });
   if (progress) progress->finish();
   if (arguments.json)
-    return print(Json{{"path", arguments.output},
-                      {"tensors", result.tensors},
-                      {"bytes", result.bytes},
-                      {"files", result.shards}});
+    return print_json(Json{{"path", arguments.output},
+                           {"tensors", result.tensors},
+                           {"bytes", result.bytes},
+                           {"files", result.shards}});
   print(fmt::format("{}: {} tensors as {}, {} in {} files\n", arguments.output, result.tensors,
                     stoa::name_of(dtype), format_bytes(static_cast<double>(result.bytes)), result.shards));
 }

@@ -42,7 +42,7 @@ void show(const ConfigArguments& arguments, bool json, Context& context) {
   const RunConfig run = load_run_config(arguments.config, arguments.all_overrides(), context.console);
   if (!json) return print(show_run_config(run));
   const auto tree = to_json(run_schema().schema().print(&run));
-  print(tree);
+  print_json(tree);
 }
 
 void check(const ConfigArguments& arguments, bool json, Context& context) {
@@ -51,7 +51,7 @@ void check(const ConfigArguments& arguments, bool json, Context& context) {
   if (json) {
     const nlohmann::ordered_json answer{
         {"valid", true}, {"ignored", report.ignored}, {"notes", report.notes}};
-    return print(answer);
+    return print_json(answer);
   }
   for (const auto& line : report.ignored) print("ignored: " + line + "\n");
   for (const auto& line : report.notes) print("note: " + line + "\n");

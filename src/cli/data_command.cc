@@ -14,17 +14,13 @@
 #include "cli/data_show.h"
 #include "cli/document_encoder.h"
 #include "cli/interrupt.h"
+#include "cli/print.h"
 #include "data/prepare.h"
 
 namespace stoa::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-void print(std::string_view text) {
-  require<IoError>(std::fwrite(text.data(), 1, text.size(), stdout) == text.size(),
-                   "cannot write to standard output");
-}
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

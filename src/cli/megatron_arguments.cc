@@ -222,9 +222,9 @@ std::vector<Argument> arguments_of(std::string_view text) {
   return out;
 }
 
-class Reading {
+class MegatronReading {
  public:
-  explicit Reading(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {}
+  explicit MegatronReading(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {}
 
   MegatronArguments read() {
     for (const Argument& a : arguments_) take(a);
@@ -438,7 +438,7 @@ class Reading {
 }  // namespace
 
 MegatronArguments read_megatron_arguments(std::string_view text) {
-  return Reading(arguments_of(text)).read();
+  return MegatronReading(arguments_of(text)).read();
 }
 
 }  // namespace stoa::cli

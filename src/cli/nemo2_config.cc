@@ -103,9 +103,9 @@ constexpr Shape kShapes[] = {
 
 std::string last_part(const std::string& dotted) { return dotted.substr(dotted.rfind('.') + 1); }
 
-class Reading {
+class Nemo2Reading {
  public:
-  explicit Reading(const Node& root) : root_(root) {}
+  explicit Nemo2Reading(const Node& root) : root_(root) {}
 
   Nemo2Config read() {
     shape();
@@ -230,6 +230,6 @@ bool is_nemo2(const Node& root) {
   return root.is_map() && (root.find_path("model.config") || root.find_path("trainer.strategy._target_"));
 }
 
-Nemo2Config read_nemo2(const Node& root) { return Reading(root).read(); }
+Nemo2Config read_nemo2(const Node& root) { return Nemo2Reading(root).read(); }
 
 }  // namespace stoa::cli

@@ -15,13 +15,13 @@ std::string indented(const Json& value) {
 
 }  // namespace
 
-void print(const std::string& text) {
+void print(std::string_view text) {
   require<IoError>(std::fwrite(text.data(), 1, text.size(), stdout) == text.size(),
                    "cannot write to standard output");
 }
 
-void print(const nlohmann::json& value) { print(indented(value)); }
+void print_json(const nlohmann::json& value) { print(indented(value)); }
 
-void print(const nlohmann::ordered_json& value) { print(indented(value)); }
+void print_json(const nlohmann::ordered_json& value) { print(indented(value)); }
 
 }  // namespace stoa::cli

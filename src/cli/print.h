@@ -2,13 +2,13 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <string>
+#include <string_view>
 
 namespace stoa::cli {
 
-void print(const std::string& text);
+void print(std::string_view text);
 // Indented, with a line end; bytes that are not UTF-8 are replaced.
-void print(const nlohmann::json& value);
-void print(const nlohmann::ordered_json& value);
+void print_json(const nlohmann::json& value);
+void print_json(const nlohmann::ordered_json& value);
 
 }  // namespace stoa::cli

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/print.h"
 #include "token/encoder.h"
 #include "token/sentencepiece.h"
 #include "token/tokenizer.h"
@@ -28,11 +29,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
-    fail<IoError>("cannot write to standard output");
 }
 
 // Calls `each` with every line of a file, or of standard input for "" and "-", without its newline.

@@ -10,7 +10,7 @@
 namespace stoa::token {
 namespace {
 
-constexpr char32_t kReplacement = 0xFFFD;
+constexpr char32_t kReplacementCharacter = 0xFFFD;
 constexpr char32_t kFirstSyllable = 0xAC00, kEndOfSyllables = 0xD7A4;
 
 // Canonical decomposition of a Hangul syllable (Unicode Standard, section 3.12).
@@ -24,7 +24,7 @@ void decompose_syllable(char32_t c, F&& f) {
 
 CodePoint read(const char* p, const char* end) {
   CodePoint c = read_utf8(p, end);
-  if (!c.valid) c.value = kReplacement;
+  if (!c.valid) c.value = kReplacementCharacter;
   return c;
 }
 

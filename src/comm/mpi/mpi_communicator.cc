@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 
+#include "comm/byte_at.h"
 #include "comm/mpi/mpi_operation.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/rank_order_reduce.h"
@@ -37,10 +38,6 @@ class MpiEvent final : public Event {
   std::shared_ptr<MpiOperation> operation_;
   int exceptions_ = std::uncaught_exceptions();
 };
-
-std::byte* at(const TensorView& view, std::int64_t element) {
-  return static_cast<std::byte*>(view.byte_offset(element));
-}
 
 void put(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
@@ -75,7 +72,7 @@ void MpiCommunicator::reduce(const TensorView& view, std::int64_t from, std::int
   std::vector<const void*> inputs;
   for (int m = 0; m < size(); ++m) {
     if (m == member_) {
-      inputs.push_back(at(view, from));
+      inputs.push_back(byte_at(view, from));
     } else {
       inputs.push_back(others);
       others += bytes;
@@ -106,17 +103,17 @@ std::unique_ptr<Event> MpiCommunicator::all_reduce(TensorView data, ReduceOp op,
   for (int m = 0; m < size(); ++m) {
     if (m == member_) continue;
     const std::int64_t first = one_round ? 0 : begin_of(m), last = one_round ? n : begin_of(m + 1);
-    o->send(at(data, first), static_cast<std::size_t>(last - first) * item, ranks_[m]);
+    o->send(byte_at(data, first), static_cast<std::size_t>(last - first) * item, ranks_[m]);
   }
   o->then([this, o, data, op, one_round, begin_of, from, to, item, bytes, others] {
-    reduce(data, from, to, others.get(), op, at(data, from));
+    reduce(data, from, to, others.get(), op, byte_at(data, from));
     if (one_round) return;
     for (int m = 0; m < size(); ++m)
       if (m != member_)
-        o->receive(at(data, begin_of(m)), static_cast<std::size_t>(begin_of(m + 1) - begin_of(m)) * item,
+        o->receive(byte_at(data, begin_of(m)), static_cast<std::size_t>(begin_of(m + 1) - begin_of(m)) * item,
                    ranks_[m]);
     for (int m = 0; m < size(); ++m)
-      if (m != member_) o->send(at(data, from), bytes, ranks_[m]);
+      if (m != member_) o->send(byte_at(data, from), bytes, ranks_[m]);
   });
   return start(std::move(operation));
 }
@@ -125,10 +122,10 @@ std::unique_ptr<Event> MpiCommunicator::all_gather(TensorView in, TensorView out
   check_all_gather(caller(), in, out);
   auto operation = begin("all_gather", in, kCollective);
   for (int m = 0; m < size(); ++m)
-    if (m != member_) operation->receive(at(out, in.elements() * m), in.bytes(), ranks_[m]);
+    if (m != member_) operation->receive(byte_at(out, in.elements() * m), in.bytes(), ranks_[m]);
   for (int m = 0; m < size(); ++m)
     if (m != member_) operation->send(in.data, in.bytes(), ranks_[m]);
-  put(at(out, in.elements() * member_), in.data, in.bytes());
+  put(byte_at(out, in.elements() * member_), in.data, in.bytes());
   return start(std::move(operation));
 }
 
@@ -144,7 +141,7 @@ std::unique_ptr<Event> MpiCommunicator::reduce_scatter(TensorView in, TensorView
     place += out.bytes();
   }
   for (int m = 0; m < size(); ++m)
-    if (m != member_) operation->send(at(in, n * m), out.bytes(), ranks_[m]);
+    if (m != member_) operation->send(byte_at(in, n * m), out.bytes(), ranks_[m]);
   operation->then([this, in, out, n, others] {
     reduce(in, n * member_, n * (member_ + 1), others.get(), ReduceOp::kSum, out.data);
   });
@@ -157,10 +154,10 @@ std::unique_ptr<Event> MpiCommunicator::all_to_all(TensorView in, TensorView out
   const std::int64_t n = in.elements() / size();
   const std::size_t bytes = static_cast<std::size_t>(n) * size_of(in.dtype);
   for (int m = 0; m < size(); ++m)
-    if (m != member_) operation->receive(at(out, n * m), bytes, ranks_[m]);
+    if (m != member_) operation->receive(byte_at(out, n * m), bytes, ranks_[m]);
   for (int m = 0; m < size(); ++m)
-    if (m != member_) operation->send(at(in, n * m), bytes, ranks_[m]);
-  put(at(out, n * member_), at(in, n * member_), bytes);
+    if (m != member_) operation->send(byte_at(in, n * m), bytes, ranks_[m]);
+  put(byte_at(out, n * member_), byte_at(in, n * member_), bytes);
   return start(std::move(operation));
 }
 
@@ -178,10 +175,10 @@ std::unique_ptr<Event> MpiCommunicator::all_to_all_v(TensorView in, std::span<co
   const auto bytes = [&](std::int64_t rows) { return static_cast<std::size_t>(rows) * row; };
   // Also where there are no rows: both sides then agree that there are none.
   for (int m = 0; m < size(); ++m)
-    if (m != member_) operation->receive(at(out, to[m] * width), bytes(receive_rows[m]), ranks_[m]);
+    if (m != member_) operation->receive(byte_at(out, to[m] * width), bytes(receive_rows[m]), ranks_[m]);
   for (int m = 0; m < size(); ++m)
-    if (m != member_) operation->send(at(in, from[m] * width), bytes(send_rows[m]), ranks_[m]);
-  put(at(out, to[member_] * width), at(in, from[member_] * width), bytes(send_rows[member_]));
+    if (m != member_) operation->send(byte_at(in, from[m] * width), bytes(send_rows[m]), ranks_[m]);
+  put(byte_at(out, to[member_] * width), byte_at(in, from[member_] * width), bytes(send_rows[member_]));
   return start(std::move(operation));
 }
 

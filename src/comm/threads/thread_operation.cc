@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "comm/byte_at.h"
 #include "comm/rank_order_reduce.h"
 
 namespace stoa::comm {
@@ -14,10 +15,6 @@ namespace {
 
 constexpr std::int64_t kReduceChunk =
     32 * 1024;  // elements; small enough to share, large enough to pay for a claim
-
-std::byte* at(const TensorView& view, std::int64_t element) {
-  return static_cast<std::byte*>(view.byte_offset(element));
-}
 
 }  // namespace
 
@@ -138,8 +135,8 @@ void ThreadOperation::copy_to(int destination, int source) {
     to = parts[destination].receive_offsets[source] * width;
     count = parts[source].send_rows[destination] * width;
   }
-  const std::byte* const read = at(in, from);
-  std::byte* const write = at(out, to);
+  const std::byte* const read = byte_at(in, from);
+  std::byte* const write = byte_at(out, to);
   if (count > 0 && read != write)
     std::memcpy(write, read, static_cast<std::size_t>(count) * size_of(in.dtype));
 }
@@ -157,11 +154,11 @@ void ThreadOperation::perform(std::int64_t task) {
       const std::int64_t count = std::min(chunk_, share - begin);
       std::vector<const void*> inputs;
       std::vector<void*> outputs;
-      for (const ThreadPart& part : parts) inputs.push_back(at(part.in, owner * share + begin));
+      for (const ThreadPart& part : parts) inputs.push_back(byte_at(part.in, owner * share + begin));
       if (scatter)
-        outputs.push_back(at(parts[owner].out, begin));
+        outputs.push_back(byte_at(parts[owner].out, begin));
       else
-        for (const ThreadPart& part : parts) outputs.push_back(at(part.in, begin));
+        for (const ThreadPart& part : parts) outputs.push_back(byte_at(part.in, begin));
       reduce_in_rank_order(type, op, inputs, outputs, count);
       break;
     }

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Names in unnamed namespaces are unique in a module, for its files may be compiled together (cmake/StoaParseOnce.cmake).
+
+Reads text as clang-format lays it out: what an unnamed namespace declares begins in column 0. Functions of one name may
+stand in several files where their parameters differ. Exit code 1 where a name stands twice. scripts/check_unique_names.py"""
+import collections
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "src"
+TYPE = re.compile(r"^(?:template <.*> ?)?(?:class|struct|enum class|enum|union)\s+(?:alignas\(\w+\) )?(\w+)[^;]*\{")
+ALIAS = re.compile(r"^using (\w+) = (.*);")
+CONSTANT = re.compile(r"^(?:inline )?(?:constexpr|const|static)\b[^(=]*?\b(k[A-Z]\w*)\b")
+FUNCTION = re.compile(r"^(?:template <.*> )?[A-Za-z_][\w:<>,*& ]*?[ *&](\w+)\(([^;{]*)")
+
+
+def separate():
+    """Files that are compiled by themselves: those that SEPARATE of a module names."""
+    text = (ROOT / "CMakeLists.txt").read_text()
+    return [path for paths in re.findall(r"SEPARATE ([\w/. ]+)", text) for path in paths.split()]
+
+
+def modules():
+    text = (ROOT / "CMakeLists.txt").read_text()
+    return sorted(re.findall(r"^ *stoa_module\(([\w/]+)", text, re.M), key=len, reverse=True)
+
+
+def names(path):
+    """(namespace, kind, name) of what the file's unnamed namespaces declare."""
+    inside, namespace, previous = False, "", ""
+    lines = path.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if match := re.match(r"namespace ([\w:]+) \{", line):
+            namespace = match[1]
+        if line == "namespace {":
+            inside = True
+        elif line.startswith("}  // namespace"):
+            inside = False
+        elif inside and line and line[0] not in " #/}":
+            whole = line
+            following = number + 1
+            while whole.count("(") > whole.count(")") and following < len(lines):
+                whole += " " + lines[following].strip()
+                following += 1
+            if match := TYPE.match(whole):
+                yield namespace, match[1], ""
+            elif match := ALIAS.match(whole):
+                yield namespace, match[1], "= " + match[2]
+            elif match := CONSTANT.match(whole):
+                yield namespace, match[1], ""
+            elif match := FUNCTION.match(whole):
+                parameters = re.sub(r"\s*=[^,)]*", "", whole[match.start(2):])
+                depth, end = 1, 0
+                for end, letter in enumerate(parameters):
+                    depth += (letter == "(") - (letter == ")")
+                    if depth == 0:
+                        break
+                types = [re.sub(r"\s*\b\w+$", "", part.strip()) for part in parameters[:end].split(",")]
+                yield namespace, match[1], ", ".join(types)
+
+
+def main():
+    places, alone, folders = collections.defaultdict(set), separate(), modules()
+    for path in sorted(ROOT.rglob("*.cc")):
+        name = path.relative_to(ROOT).as_posix()
+        if re.search(r"(_test|_kernels)\.cc$", name) or any(name == a or name.startswith(a + "/") for a in alone):
+            continue
+        module = next((m for m in folders if name.startswith(m + "/")), None)
+        if module is None:
+            continue
+        for namespace, declared, types in names(path):
+            places[module, namespace, declared, types].add(name)
+    aliases = collections.defaultdict(set)
+    for (module, namespace, declared, types), files in list(places.items()):
+        if types.startswith("= "):  # the same alias may stand in several files
+            aliases[module, namespace, declared].add(types)
+            del places[module, namespace, declared, types]
+            if len(aliases[module, namespace, declared]) > 1 or (module, namespace, declared, "") in places:
+                places[module, namespace, declared, ""] |= files
+    twice = {key: files for key, files in places.items() if len(files) > 1}
+    for (module, _, declared, types), files in sorted(twice.items()):
+        print(f"{module}: {declared}{'(' + types + ')' if types else ''} in {', '.join(sorted(files))}: expected one name for one thing")
+    print(f"names: {len(places)} in unnamed namespaces" + ("" if not twice else f", {len(twice)} twice"))
+    return 1 if twice else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
