@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "nn/attention_parts.h"
 #include "nn/context_attention.h"
-#include "nn/head_columns.h"
 #include "nn/kv_append.h"
 #include "nn/tensor_columns.h"
 
@@ -35,14 +35,14 @@ SelfAttention::SelfAttention(const SelfAttentionOptions& o)
       heads_(part_.heads.count),
       groups_(part_.groups.count),
       qkv_linear_(input_linear(o, part_)),
-      output_({.name = o.name + ".out",
-               .inputs = o.heads * o.head_size,
-               .pieces = {{o.name + ".out", o.hidden, {}}},
-               .bias = o.output_bias,
-               .deviation = o.output_deviation,
-               .split = LinearSplit::kInputs,
-               .place = o.place,
-               .columns = head_columns(part_.heads, o.head_size)}) {
+      output_(head_output({.name = o.name,
+                           .heads = o.heads,
+                           .size = o.head_size,
+                           .own = part_.heads,
+                           .hidden = o.hidden,
+                           .bias = o.output_bias,
+                           .deviation = o.output_deviation,
+                           .place = o.place})) {
   if (o.relative_bias) relative_bias_.emplace(*o.relative_bias);
   if (!o.qk_norm) return;
   q_norm_.emplace(o.name + ".q_norm", *o.qk_norm, o.heads / norms(o.heads) * o.head_size, o.place,
@@ -181,19 +181,14 @@ SelfAttention::Heads SelfAttention::core_inputs(Pass& pass, Saved& saved) const 
 }
 
 ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
-  ops::AttentionOptions out;
+  ops::AttentionOptions out =
+      core_options(pass, options_.name, options_.heads, part_.heads, options_.dropout);
   out.causal = options_.causal;
   out.window = options_.window;
   out.scale = options_.scale.value_or(1.0 / std::sqrt(static_cast<double>(options_.head_size)));
   out.softcap = options_.softcap;
   if (const TensorView table = alibi(pass)) out.first_offset = 1 - table.rows();
   if (relative_bias_) out.first_offset = relative_bias_->first_offset();
-  out.first_head = part_.heads.begin;
-  out.heads = options_.heads;
-  if (pass.training && options_.dropout > 0) {
-    out.dropout = options_.dropout;
-    out.dropout_key = philox_key(pass.seed, RandomPurpose::kAttentionDropout, options_.name);
-  }
   return out;
 }
 

@@ -1,6 +1,6 @@
 #include "nn/cross_attention.h"
 
-#include "nn/head_columns.h"
+#include "nn/attention_parts.h"
 
 namespace stoa::nn {
 namespace {
@@ -28,14 +28,14 @@ CrossAttention::CrossAttention(const CrossAttentionOptions& o)
       heads_(part_.heads.count),
       q_linear_(input_linear(o, part_, ".q", {".q"})),
       kv_linear_(input_linear(o, part_, ".kv", {".k", ".v"})),
-      output_({.name = o.name + ".out",
-               .inputs = o.heads * o.head_size,
-               .pieces = {{o.name + ".out", o.hidden, {}}},
-               .bias = o.bias,
-               .deviation = o.output_deviation,
-               .split = LinearSplit::kInputs,
-               .place = o.place,
-               .columns = head_columns(part_.heads, o.head_size)}) {}
+      output_(head_output({.name = o.name,
+                           .heads = o.heads,
+                           .size = o.head_size,
+                           .own = part_.heads,
+                           .hidden = o.hidden,
+                           .bias = o.bias,
+                           .deviation = o.output_deviation,
+                           .place = o.place})) {}
 
 void CrossAttention::declare(ParamList& params, ActivationTable& table, std::int64_t source_tokens,
                              std::int64_t target_tokens, Precision precision, int input, int memory) {
@@ -94,15 +94,10 @@ CrossAttention::KeyValues CrossAttention::key_values(Pass& pass, Saved& saved) c
 }
 
 ops::AttentionOptions CrossAttention::core(const Pass& pass) const {
-  ops::AttentionOptions out;
+  ops::AttentionOptions out =
+      core_options(pass, options_.name, options_.heads, part_.heads, options_.dropout);
   out.causal = false;
   out.scale = options_.scale;
-  out.first_head = part_.heads.begin;
-  out.heads = options_.heads;
-  if (pass.training && options_.dropout > 0) {
-    out.dropout = options_.dropout;
-    out.dropout_key = philox_key(pass.seed, RandomPurpose::kAttentionDropout, options_.name);
-  }
   return out;
 }
 

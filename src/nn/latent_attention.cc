@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "nn/attention_parts.h"
 #include "nn/context_attention.h"
 #include "nn/copy_rows.h"
 #include "nn/kv_append.h"
@@ -34,7 +35,7 @@ Linear heads_linear(const SelfAttentionOptions& o, const char* name, std::int64_
                     const parallel::Part& heads) {
   return Linear({.name = o.name + name,
                  .inputs = inputs,
-                 .pieces = {{o.name + name, o.heads * size, {heads.begin * size, heads.count * size}}},
+                 .pieces = {{o.name + name, o.heads * size, head_columns(heads, size)}},
                  .bias = false,
                  .deviation = o.deviation,
                  .split = LinearSplit::kOutputs,
@@ -57,14 +58,13 @@ LatentAttention::LatentAttention(const SelfAttentionOptions& o)
       queries_{latent_.query_rank > 0 ? heads_linear(o, ".q_b", latent_.query_rank, o.head_size, heads_)
                                       : heads_linear(o, ".q", o.hidden, o.head_size, heads_)},
       keys_values_{heads_linear(o, ".kv_b", latent_.rank, kv_size(), heads_)},
-      output_({.name = o.name + ".out",
-               .inputs = o.heads * latent_.value,
-               .pieces = {{o.name + ".out", o.hidden, {}}},
-               .bias = false,
-               .deviation = o.output_deviation,
-               .split = LinearSplit::kInputs,
-               .place = o.place,
-               .columns = {heads_.begin * latent_.value, heads_.count * latent_.value}}) {
+      output_(head_output({.name = o.name,
+                           .heads = o.heads,
+                           .size = latent_.value,
+                           .own = heads_,
+                           .hidden = o.hidden,
+                           .deviation = o.output_deviation,
+                           .place = o.place})) {
   if (latent_.query_rank > 0)
     query_latent_.emplace(Latent{0, latent_.query_rank, latent_norm(o, ".q_a_norm", latent_.query_rank)});
 }
@@ -179,14 +179,8 @@ LatentAttention::Core LatentAttention::core_inputs(Pass& pass, Saved& saved) con
 
 ops::AttentionOptions LatentAttention::core(const Pass& pass) const {
   const auto& o = options_;
-  ops::AttentionOptions out;
+  ops::AttentionOptions out = core_options(pass, o.name, o.heads, heads_, o.dropout);
   out.scale = o.scale.value_or(1.0 / std::sqrt(static_cast<double>(o.head_size)));
-  out.first_head = heads_.begin;
-  out.heads = o.heads;
-  if (pass.training && o.dropout > 0) {
-    out.dropout = o.dropout;
-    out.dropout_key = philox_key(pass.seed, RandomPurpose::kAttentionDropout, o.name);
-  }
   return out;
 }
 
