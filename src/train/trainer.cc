@@ -398,11 +398,11 @@ void Trainer::validate() {
                      rows_of_rank(samples, micro, layout.data_ranks(), layout.data_rank(parts_.seat.rank)),
                      batch);
   };
-  // A sentence weighs as much as the tokens of a sample do on average over all that is read here, whatever
-  // part of it a rank sees at once.
-  if (!validation_tokens_per_sample_) {
+  // A sentence (of a masked model) weighs as much as the tokens of a sample do on average over all that is
+  // read here, whatever part of it a rank sees at once.
+  if (!validation_tokens_per_sample_ && plan_->options.model.config.kind == model::ModelKind::kBert) {
     double tokens = 0;
-    for (std::int64_t row = 0; row < rows && (row == 0 || batch.masked); row += at_once) {
+    for (std::int64_t row = 0; row < rows; row += at_once) {
       fill(row);
       tokens += static_cast<double>(batch.valid_tokens);
     }
@@ -413,7 +413,7 @@ void Trainer::validate() {
   std::array<double, 2> counts{};  // valid tokens, bytes of text
   for (std::int64_t row = 0; row < rows; row += at_once) {
     fill(row);
-    loss += rank_->evaluate(batch, *validation_tokens_per_sample_).loss;
+    loss += rank_->evaluate(batch, validation_tokens_per_sample_.value_or(0)).loss;
     counts[0] += static_cast<double>(batch.valid_tokens);
     if (tokenizer_)
       for (std::size_t i = 0; i < batch.labels.size(); ++i)

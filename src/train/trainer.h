@@ -106,8 +106,8 @@ class Trainer {
   std::unique_ptr<data::Prefetcher> prefetch_;
   data::Batch* next_batch_ = nullptr;  // read ahead of the first step
   run::ModelTextFiles tokenizer_files_;
-  data::Batch validation_batch_;
-  std::optional<double> validation_tokens_per_sample_;  // its memory is kept
+  data::Batch validation_batch_;  // its memory is kept
+  std::optional<double> validation_tokens_per_sample_;  // of masked batches; the same at every validation
   std::unique_ptr<ckpt::DumpWriter> dump_;
   std::unique_ptr<run::TraceRecorder> trace_;  // of the traced steps so far
 
