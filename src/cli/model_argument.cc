@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ckpt/find_checkpoint.h"
+#include "cli/load_rank.h"
 
 namespace stoa::cli {
 
@@ -39,29 +40,18 @@ LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& optio
       "the prompt",
       found.model.string());
   loaded.special = files.description().special;
-  if (options.tokenizer) loaded.tokenizer = token::Tokenizer::load(found.model);
-  if (loaded.tokenizer)
-    require<DataError>(loaded.tokenizer->vocab_size() <= loaded.model.vocabulary,
-                       "{}: the tokenizer has {} ids, the model's vocabulary {}: they do not belong together",
-                       found.model.string(), loaded.tokenizer->vocab_size(), loaded.model.vocabulary);
-  const DType type = arguments.dtype.empty() ? files.stored_type() : dtype_from_name(arguments.dtype);
-  require<ConfigError>(is_float(type), "--dtype {}: expected fp32, bf16 or fp16", arguments.dtype);
-
+  if (options.tokenizer) loaded.tokenizer = load_tokenizer(found.model, loaded.model);
   loaded.machine = std::make_unique<run::Machine>(make_machine(arguments.machine));
   run::InferenceOptions inference;
   inference.model = loaded.model;
-  inference.precision = {type, type};
+  inference.precision = precision_of(arguments, files);
   const std::int64_t positions = loaded.model.config.max_positions();
   inference.decoder.context = options.cache ? std::min(positions, options.context.value_or(positions)) : 0;
   inference.decoder.text_tokens = std::min(positions, options.text_tokens.value_or(positions));
   inference.decoder.pass_tokens = options.text_tokens
                                       ? std::max(options.pass_tokens, inference.decoder.text_tokens)
                                       : std::min(positions, options.pass_tokens);
-  run::Machine meta = make_meta_machine(*loaded.machine);
-  const std::size_t scratch = run::InferenceRank::measure_scratch(meta, inference);
-  loaded.rank = std::make_unique<run::InferenceRank>(*loaded.machine, inference, scratch);
-  files.read(loaded.rank->parameters().specs(),
-             [&](nn::ParamId id) { return loaded.rank->parameters().get(id); });
+  loaded.rank = load_rank<run::InferenceRank>(*loaded.machine, inference, files);
   return loaded;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ckpt/find_checkpoint.h"
+#include "cli/load_rank.h"
 
 namespace stoa::cli {
 
@@ -13,11 +14,7 @@ PairModel::PairModel(const ModelArguments& arguments, bool tokenizer)
   require<ConfigError>(model().config.kind == model::ModelKind::kT5,
                        "{}: model_type {} is not an encoder-decoder; expected t5 or mt5", directory_.string(),
                        files_.description().family->type);
-  if (!tokenizer) return;
-  tokenizer_ = token::Tokenizer::load(directory_);
-  require<DataError>(tokenizer_->vocab_size() <= model().vocabulary,
-                     "{}: the tokenizer has {} ids, the model's vocabulary {}: they do not belong together",
-                     directory_.string(), tokenizer_->vocab_size(), model().vocabulary);
+  if (tokenizer) tokenizer_ = load_tokenizer(directory_, model());
 }
 
 std::int32_t PairModel::start() const {
@@ -55,19 +52,14 @@ void PairModel::check_length(std::size_t tokens) const {
 }
 
 run::EncoderDecoderRank& PairModel::load(const Sizes& sizes) {
-  const DType type = arguments_.dtype.empty() ? files_.stored_type() : dtype_from_name(arguments_.dtype);
-  require<ConfigError>(is_float(type), "--dtype {}: expected fp32, bf16 or fp16", arguments_.dtype);
   machine_ = std::make_unique<run::Machine>(make_machine(arguments_.machine));
   const run::EncoderDecoderOptions options{.model = model(),
-                                           .precision = {type, type},
+                                           .precision = precision_of(arguments_, files_),
                                            .sources = sizes.sources,
                                            .source_tokens = sizes.source_tokens,
                                            .targets = sizes.targets,
                                            .target_tokens = sizes.target_tokens};
-  run::Machine meta = make_meta_machine(*machine_);
-  rank_ = std::make_unique<run::EncoderDecoderRank>(*machine_, options,
-                                                    run::EncoderDecoderRank::measure_scratch(meta, options));
-  files_.read(rank_->parameters().specs(), [&](nn::ParamId id) { return rank_->parameters().get(id); });
+  rank_ = load_rank<run::EncoderDecoderRank>(*machine_, options, files_);
   return *rank_;
 }
 

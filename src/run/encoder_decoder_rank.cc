@@ -6,45 +6,42 @@
 #include <numeric>
 
 #include "ops/elementwise.h"
-#include "run/constants.h"
-#include "run/host_window.h"
 
 namespace stoa::run {
+namespace {
+
+std::int64_t pass_tokens(const EncoderDecoderOptions& o) {
+  return o.sources * o.source_tokens + std::max(o.targets, o.target_tokens);
+}
+
+}  // namespace
 
 EncoderDecoderRank::EncoderDecoderRank(Machine& machine, const EncoderDecoderOptions& options,
                                        std::optional<std::size_t> scratch_bytes)
-    : machine_(machine),
-      options_(options),
-      parallel_(parallel::ParallelContext::single(*machine.device)),
-      arena_(*machine.device) {
+    : options_(options),
+      chunk_(machine, options_.model, options_.precision, pass_tokens(options_),
+             std::max(options_.source_tokens, options_.target_tokens)) {
   const model::ModelConfig& config = options_.model.config;
   const auto& o = options_;
-  const std::int64_t read = o.sources * o.source_tokens, written = std::max(o.targets, o.target_tokens);
-  model::ChunkOptions chunk;
-  chunk.layers = config.num_layers;
-  chunk.precision = o.precision;
-  chunk.tokens = read + written;
-  chunk.positions = std::max(o.source_tokens, o.target_tokens);
-  chunk_ = std::make_unique<model::Chunk>(o.model, chunk);
-  parameters_ = std::make_unique<optim::ParameterStore>(arena_, chunk_->params().specs(), o.precision);
-  ChunkConstants constants(arena_, *chunk_);
+  const std::int64_t tokens = pass_tokens(o);
+  Arena& arena = chunk_.arena();
   const auto declare = [&](MemoryCategory category, const std::string& name, DType type, Shape shape) {
-    return arena_.declare(category, {name, type, shape});
+    return arena.declare(category, {name, type, shape});
   };
   const auto batch = [&](const char* name, DType type, Shape shape) {
     return declare(MemoryCategory::kBatch, std::string("pairs.") + name, type, shape);
   };
-  tokens_ = batch("tokens", DType::kI32, {chunk.tokens});
-  positions_ = batch("positions", DType::kI32, {chunk.tokens});
-  labels_ = batch("labels", DType::kI32, {chunk.tokens});
-  mask_ = batch("loss_mask", DType::kF32, {chunk.tokens});
-  losses_ = batch("losses", o.precision.vectors(), {chunk.tokens});
+  tokens_ = batch("tokens", DType::kI32, {tokens});
+  positions_ = batch("positions", DType::kI32, {tokens});
+  labels_ = batch("labels", DType::kI32, {tokens});
+  mask_ = batch("loss_mask", DType::kF32, {tokens});
+  losses_ = batch("losses", o.precision.vectors(), {tokens});
   logits_ = batch("logits", o.precision.vectors(), {o.targets, o.model.padded_vocabulary});
   const auto segments = [&](std::optional<DeviceSegments>& to, const char* name, std::int64_t count,
                             std::int64_t queries, std::int64_t keys) {
     parallel::ContextBlock block;
     block.q_count = queries, block.k_count = keys;
-    to.emplace(arena_, name, count, block);
+    to.emplace(arena, name, count, block);
   };
   segments(source_segments_, "source segments", o.sources, o.source_tokens, o.source_tokens);
   segments(target_segments_, "target segments", o.targets, o.target_tokens, o.target_tokens);
@@ -56,30 +53,15 @@ EncoderDecoderRank::EncoderDecoderRank(Machine& machine, const EncoderDecoderOpt
     };
     const std::int64_t lanes = o.targets * o.target_tokens;
     cache_ids_.push_back({cached("keys", {lanes, heads, d}), cached("values", {lanes, heads, d}),
-                          cached("source", {read, 2, heads, d})});
+                          cached("source", {o.sources * o.source_tokens, 2, heads, d})});
   }
-  Arena::Id scratch_memory;
-  if (scratch_bytes)
-    scratch_memory = declare(MemoryCategory::kScratch, "scratch", DType::kU8,
-                             Shape{static_cast<std::int64_t>(*scratch_bytes)});
-  arena_.commit();
-  scratch_ =
-      scratch_bytes ? std::make_unique<Scratch>(arena_.view(scratch_memory)) : std::make_unique<Scratch>();
-  ops_ = std::make_unique<ops::OpContext>(ops::OpContext{*machine.backend, *machine.stream, *scratch_});
-  constants.fill(machine_, arena_, *chunk_, chunk.positions);
+  chunk_.commit(scratch_bytes);
   cache_.layers.resize(static_cast<std::size_t>(config.num_layers));
   cache_.sources.resize(cache_.layers.size());
   for (std::size_t i = 0, l = static_cast<std::size_t>(config.encoder_layers()); i < cache_ids_.size(); ++i) {
-    cache_.layers[l + i] = {arena_.view(cache_ids_[i].keys), arena_.view(cache_ids_[i].values)};
-    cache_.sources[l + i] = arena_.view(cache_ids_[i].source);
+    cache_.layers[l + i] = {arena.view(cache_ids_[i].keys), arena.view(cache_ids_[i].values)};
+    cache_.sources[l + i] = arena.view(cache_ids_[i].source);
   }
-}
-
-std::size_t EncoderDecoderRank::measure_scratch(Machine& meta, const EncoderDecoderOptions& options) {
-  require<InternalError>(meta.device->kind() == DeviceKind::kMeta, "a dry run needs a meta machine");
-  EncoderDecoderRank rank(meta, options, std::nullopt);
-  rank.dry_run();
-  return rank.scratch_->high_water();
 }
 
 void EncoderDecoderRank::dry_run() {
@@ -126,15 +108,11 @@ void EncoderDecoderRank::stage(Staged& staged, const Sources& sources, std::span
   std::vector<std::int32_t> all = sources.tokens, positions = sources.positions;
   all.insert(all.end(), tokens.begin(), tokens.end());
   for (std::int64_t i = 0; i < written; ++i) positions.push_back(static_cast<std::int32_t>(fed_ + i % count));
-  const auto put = [&](Arena::Id id, std::span<const std::int32_t> values) {
-    const TensorView to = arena_.view(id).slice(0, static_cast<std::int64_t>(values.size()));
-    machine_.device->copy_from_host(to.data, values.data(), values.size_bytes(), *machine_.stream);
-    return to;
-  };
+  Stream& stream = *chunk_.machine().stream;
   staged.whole.rows = static_cast<std::int64_t>(targets_.size());
   staged.whole.length = count;
-  staged.whole.tokens = put(tokens_, all);
-  staged.whole.positions = put(positions_, positions);
+  staged.whole.tokens = chunk_.put(tokens_, all);
+  staged.whole.positions = chunk_.put(positions_, positions);
   const auto part = [&](nn::BatchView& view, std::int64_t begin, std::int64_t rows) {
     view.rows = staged.whole.rows;
     view.length = count;
@@ -148,15 +126,15 @@ void EncoderDecoderRank::stage(Staged& staged, const Sources& sources, std::span
   part(staged.target, read, written);
   staged.whole.source = &staged.source;
   staged.whole.target = &staged.target;
-  if (read > 0) staged.source.segments = source_segments_->stage(sources.segments, *machine_.stream);
+  if (read > 0) staged.source.segments = source_segments_->stage(sources.segments, stream);
   parallel::ContextSegments own, cross;
   for (const Target& target : targets_) {
     add_segment(own, count, target.lane * options_.target_tokens, fed_ + count, 0, 0);
     add_segment(cross, count, target.k_begin, target.k_count, 0, 0);
   }
-  staged.target.segments = target_segments_->stage(own, *machine_.stream);
-  staged.target.cross_segments = cross_segments_->stage(cross, *machine_.stream);
-  machine_.stream->synchronize();  // the host's copies end here
+  staged.target.segments = target_segments_->stage(own, stream);
+  staged.target.cross_segments = cross_segments_->stage(cross, stream);
+  stream.synchronize();  // the host's copies end here
 }
 
 std::span<const float> EncoderDecoderRank::next(const Sources& sources,
@@ -169,24 +147,16 @@ std::span<const float> EncoderDecoderRank::next(const Sources& sources,
   cache_.slots.clear();
   for (const Target& target : targets_)
     cache_.slots.push_back(static_cast<std::int32_t>(target.lane * options_.target_tokens + fed_));
-  Scratch::Frame frame(ops_->scratch);
-  nn::Pass pass{*ops_, parallel_, *parameters_, nullptr, staged.whole, {}, 0, false, &cache_, {}};
+  Scratch::Frame frame(chunk_.ops().scratch);
+  nn::Pass pass = chunk_.pass(staged.whole, &cache_);
   std::vector<std::int32_t> rows(tokens.size());
   std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(sources.tokens.size()));
   model::Chunk::Outputs outputs;
   outputs.rows = rows;
-  outputs.logits = arena_.view(logits_).slice(0, static_cast<std::int64_t>(rows.size()));
-  chunk_->infer(pass, {}, outputs);
+  outputs.logits = chunk_.arena().view(logits_).slice(0, static_cast<std::int64_t>(rows.size()));
+  chunk_.chunk().infer(pass, {}, outputs);
   ++fed_;
-  host_.clear();
-  read_tensor(machine_, outputs.logits, [&](TensorView host) {
-    dispatch_float(host.dtype, [&]<class T>() {
-      for (std::int64_t r = 0; r < host.rows(); ++r)
-        for (std::int64_t i = 0; i < options_.model.vocabulary; ++i)
-          host_.push_back(static_cast<float>(host.row<T>(r)[i]));
-    });
-  });
-  return host_;
+  return chunk_.read(outputs.logits, options_.model.vocabulary);
 }
 
 std::span<const float> EncoderDecoderRank::read(const std::vector<std::vector<std::int32_t>>& sources,
@@ -224,8 +194,8 @@ void EncoderDecoderRank::select(std::span<const std::int32_t> parents) {
     for (const nn::KvLayer& layer : cache_.layers)
       for (const TensorView& cache : {layer.keys, layer.values})
         if (cache)
-          ops::run(*ops_, ops::Cast{.x = cache.slice(selected[i].lane * options_.target_tokens, fed_),
-                                    .y = cache.slice(lane * options_.target_tokens, fed_)});
+          ops::run(chunk_.ops(), ops::Cast{.x = cache.slice(selected[i].lane * options_.target_tokens, fed_),
+                                           .y = cache.slice(lane * options_.target_tokens, fed_)});
     selected[i].lane = lane;
   }
   targets_ = std::move(selected);
@@ -242,26 +212,21 @@ void EncoderDecoderRank::losses(const std::vector<std::int32_t>& source, std::sp
   targets_ = {{0, 0, static_cast<std::int64_t>(source.size())}};
   Staged staged;
   stage(staged, all, inputs, count);
-  const TensorView to = arena_.view(labels_).slice(0, count), mask = arena_.view(mask_).slice(0, count);
+  Machine& machine = chunk_.machine();
+  const TensorView mask = chunk_.arena().view(mask_).slice(0, count);
   const std::vector<float> ones(inputs.size(), 1.0f);
-  machine_.device->copy_from_host(to.data, labels.data(), labels.size_bytes(), *machine_.stream);
-  machine_.device->copy_from_host(mask.data, ones.data(), mask.bytes(), *machine_.stream);
-  machine_.stream->synchronize();
-  staged.target.labels = to;
+  staged.target.labels = chunk_.put(labels_, labels);
+  machine.device->copy_from_host(mask.data, ones.data(), mask.bytes(), *machine.stream);
+  machine.stream->synchronize();
   staged.target.loss_mask = mask;
-  Scratch::Frame frame(ops_->scratch);
-  nn::Pass pass{*ops_, parallel_, *parameters_, nullptr, staged.whole, {}, 0, false, nullptr, {}};
+  Scratch::Frame frame(chunk_.ops().scratch);
+  nn::Pass pass = chunk_.pass(staged.whole);
   const auto read = static_cast<std::int64_t>(source.size());
   model::Chunk::Outputs outputs;
-  outputs.losses = arena_.view(losses_).slice(0, read + count);
-  chunk_->infer(pass, {}, outputs);
+  outputs.losses = chunk_.arena().view(losses_).slice(0, read + count);
+  chunk_.chunk().infer(pass, {}, outputs);
   targets_.clear();
-  read_tensor(machine_, outputs.losses.slice(read, count), [&](TensorView host) {
-    dispatch_float(host.dtype, [&]<class T>() {
-      for (std::int64_t i = 0; i < count; ++i)
-        losses[static_cast<std::size_t>(i)] = static_cast<float>(host.as<T>()[i]);
-    });
-  });
+  std::ranges::copy(chunk_.read(outputs.losses.slice(read, count), 1), losses.begin());
 }
 
 }  // namespace stoa::run

@@ -2,15 +2,12 @@
 // those that follow. Keys and values of both are kept. Also token losses of pairs.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "model/chunk.h"
-#include "optim/parameter_store.h"
 #include "run/device_batch.h"
-#include "run/machine.h"
+#include "run/loaded_chunk.h"
 
 namespace stoa::run {
 
@@ -25,10 +22,9 @@ struct EncoderDecoderOptions {
 
 class EncoderDecoderRank {
  public:
-  // `scratch_bytes`: what a dry run found; none on a meta machine.
+  // `scratch_bytes`: what measure_scratch found; none on a meta machine.
   EncoderDecoderRank(Machine& machine, const EncoderDecoderOptions& options,
                      std::optional<std::size_t> scratch_bytes);
-  static std::size_t measure_scratch(Machine& meta, const EncoderDecoderOptions& options);
 
   // Forgets all, reads sources and begins a target for each with the token `start`. Logits [sources,
   // vocabulary] of what follows. InternalError beyond the declared sizes, here and below.
@@ -43,7 +39,8 @@ class EncoderDecoderRank {
   void losses(const std::vector<std::int32_t>& source, std::span<const std::int32_t> inputs,
               std::span<const std::int32_t> labels, std::span<float> losses);
 
-  optim::ParameterStore& parameters() { return *parameters_; }
+  void dry_run();
+  LoadedChunk& chunk() { return chunk_; }
   const EncoderDecoderOptions& options() const { return options_; }
 
  private:
@@ -63,26 +60,18 @@ class EncoderDecoderRank {
   void stage(Staged& staged, const Sources& sources, std::span<const std::int32_t> tokens,
              std::int64_t count);
   std::span<const float> next(const Sources& sources, std::span<const std::int32_t> tokens);
-  void dry_run();
 
-  Machine& machine_;
   const EncoderDecoderOptions options_;
-  parallel::ParallelContext parallel_;
-  Arena arena_;
-  std::unique_ptr<model::Chunk> chunk_;
-  std::unique_ptr<optim::ParameterStore> parameters_;
+  LoadedChunk chunk_;
   Arena::Id tokens_, positions_, labels_, mask_, losses_, logits_;
   std::optional<DeviceSegments> source_segments_, target_segments_, cross_segments_;
   struct LayerIds {
     Arena::Id keys, values, source;
   };
   std::vector<LayerIds> cache_ids_;  // of the decoder's layers
-  std::unique_ptr<Scratch> scratch_;
-  std::unique_ptr<ops::OpContext> ops_;
   nn::KvCache cache_;
   std::vector<Target> targets_;
   std::int64_t fed_ = 0;
-  std::vector<float> host_;
 };
 
 }  // namespace stoa::run
