@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/answer_output.h"
 #include "cli/pair_argument.h"
 #include "run/answer_pairs.h"
 
@@ -26,29 +27,10 @@ void answer_one(PairModel& model, run::EncoderDecoderRank& rank, const std::stri
                                   return rank.fed() == 0 ? rank.read({source}, tokens[0]) : rank.feed(tokens);
                                 },
                             .room = [&] { return rank.options().target_tokens - rank.fed(); }};
-  std::string text;
+  AnswerOutput output(options.json);
   const auto result = run::generate_ids(feed, model.tokenizer(), {model.start()}, options.generate,
-                                        [&](std::string_view piece) {
-                                          text += piece;
-                                          if (!options.json) std::cout << piece << std::flush;
-                                          return static_cast<bool>(std::cout);
-                                        });
-  const double rate = static_cast<double>(result.answer.size()) / std::max(1e-9, result.answer_seconds);
-  if (options.json) {
-    std::cout << nlohmann::json{{"prompt", prompt},
-                                {"text", text},
-                                {"prompt_ids", source},
-                                {"ids", result.answer},
-                                {"end", run::name_of(result.reason)},
-                                {"prompt_seconds", result.prompt_seconds},
-                                {"tokens_per_second", rate}}
-                     .dump()
-              << "\n";
-    return;
-  }
-  std::cout << "\n";
-  context.console.line(fmt::format("{} tokens, {:.1f} tokens/s, ended by {}", result.answer.size(), rate,
-                                   run::name_of(result.reason)));
+                                        [&](std::string_view piece) { return output.write(piece); });
+  output.finish(prompt, source, result, context.console);
 }
 
 void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vector<std::string>& prompts,

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "cli/answer_output.h"
 #include "cli/answer_sources.h"
 #include "cli/fill_mask.h"
 
@@ -49,30 +49,12 @@ void generate(const GenerateArguments& arguments, Context& context) {
   LoadedModel loaded = load_model(arguments.model, {});
   run::GenerateOptions options = arguments.options;
   for (const auto id : loaded.special.eos) options.end_tokens.push_back(static_cast<std::int32_t>(id));
-  std::string text;
+  AnswerOutput output(arguments.json);
   if (arguments.echo && !arguments.json) std::cout << arguments.prompt << std::flush;
-  const auto result = run::generate(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer,
-                                    arguments.prompt, options, [&](std::string_view piece) {
-                                      text += piece;
-                                      if (!arguments.json) std::cout << piece << std::flush;
-                                      return static_cast<bool>(std::cout);
-                                    });
-  const double rate = static_cast<double>(result.answer.size()) / std::max(1e-9, result.answer_seconds);
-  if (arguments.json) {
-    std::cout << nlohmann::json{{"prompt", arguments.prompt},
-                                {"text", text},
-                                {"prompt_ids", result.prompt},
-                                {"ids", result.answer},
-                                {"end", run::name_of(result.reason)},
-                                {"prompt_seconds", result.prompt_seconds},
-                                {"tokens_per_second", rate}}
-                     .dump()
-              << "\n";
-    return;
-  }
-  std::cout << "\n";
-  context.console.line(fmt::format("{} tokens, {:.1f} tokens/s, ended by {}", result.answer.size(), rate,
-                                   run::name_of(result.reason)));
+  const auto result =
+      run::generate(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer, arguments.prompt,
+                    options, [&](std::string_view piece) { return output.write(piece); });
+  output.finish(arguments.prompt, result.prompt, result, context.console);
 }
 
 }  // namespace
