@@ -6,7 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "model/test_model.h"
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/formula_weights.h"
 #include "nn/relative_bias.h"
 
 namespace stoa::model {
@@ -47,68 +48,6 @@ ChunkOptions options_of(const Gpt& gpt, nn::Precision precision, std::int64_t ro
   return o;
 }
 
-// Names of transformers' files and ours.
-std::map<std::string, std::string> names(bool first_version) {
-  std::map<std::string, std::string> out{{"shared.weight", "embedding.tokens.weight"},
-                                         {"encoder.final_layer_norm.weight", "encoder.final_norm.weight"},
-                                         {"decoder.final_layer_norm.weight", "final_norm.weight"}};
-  if (!first_version) out["lm_head.weight"] = "head.weight";
-  for (const std::string stack : {"encoder", "decoder"}) {
-    out[stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight"] =
-        stack + ".relative_bias.weight";
-    for (int l = 0; l < 2; ++l) {
-      const std::string file = fmt::format("{}.block.{}.layer.", stack, l),
-                        own = fmt::format("{}.{}.", stack, l);
-      const int mlp = stack == "encoder" ? 1 : 2;
-      const auto attention = [&](const std::string& theirs, const std::string& ours) {
-        for (const char* part : {"q", "k", "v"})
-          out[file + theirs + "." + part + ".weight"] = own + ours + "." + part + ".weight";
-        out[file + theirs + ".o.weight"] = own + ours + ".out.weight";
-      };
-      attention("0.SelfAttention", "attention");
-      out[file + "0.layer_norm.weight"] = own + "norm1.weight";
-      if (mlp == 2) {
-        attention("1.EncDecAttention", "cross_attention");
-        out[file + "1.layer_norm.weight"] = own + "cross_norm.weight";
-      }
-      const std::string dense = file + std::to_string(mlp);
-      out[dense + ".layer_norm.weight"] = own + "norm2.weight";
-      if (first_version) {
-        out[dense + ".DenseReluDense.wi.weight"] = own + "dense.up.weight";
-      } else {
-        out[dense + ".DenseReluDense.wi_0.weight"] = own + "mlp.gate.weight";
-        out[dense + ".DenseReluDense.wi_1.weight"] = own + "mlp.up.weight";
-      }
-      out[dense + ".DenseReluDense.wo.weight"] =
-          own + (first_version ? "dense.down.weight" : "mlp.down.weight");
-    }
-  }
-  return out;
-}
-
-double formula(std::uint32_t t, std::uint32_t i) {
-  std::uint32_t h = i * 0x9E3779B1u + (t + 1) * 0x85EBCA77u;
-  h ^= h >> 15;
-  h *= 0x2C1B3C6Du;
-  h ^= h >> 12;
-  h *= 0x297A2D39u;
-  h ^= h >> 15;
-  return (static_cast<double>(h >> 8) - 8388608.0) / 16777216.0;
-}
-
-void load_formula(Model& model, bool first_version) {
-  std::uint32_t t = 0;
-  for (const auto& [file, own] : names(first_version)) {
-    const TensorView view = model.canonical_view(own);
-    const bool norm = file.ends_with("norm.weight");
-    for (std::int64_t i = 0; i < view.elements(); ++i) {
-      const double v = formula(t, static_cast<std::uint32_t>(i));
-      Model::set(view, i, norm ? 1 + v / 2 : v);
-    }
-    ++t;
-  }
-}
-
 Batch reference_batch() {
   return Batch::pairs(1, {3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7}, {0, 4, 21, 6, 13, 28, 10},
                       {4, 21, 6, 13, 28, 10, 19});
@@ -129,7 +68,7 @@ void check(const Expected& e, nn::Precision precision, double tolerance, testing
   model.initialize_all(1);
   EXPECT_EQ(canonical_tensors(gpt).size(), e.tensors);
   EXPECT_EQ(parameter_count(gpt), e.elements);
-  load_formula(model, e.first_version);
+  huggingface::testing::load_formula(model, gpt, huggingface::kT5);
   Batch batch = reference_batch();
   const auto logits = model.logits(batch);
   ASSERT_EQ(logits.size(), 7u * 32);
