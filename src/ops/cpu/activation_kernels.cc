@@ -5,32 +5,47 @@
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
 
+template <class E>
+struct MathFor {
+  using Type = Rough;
+};
+template <>
+struct MathFor<F32> {
+  using Type = Exact;
+};
+
 // slope() is the derivative of value(). Within the gelu curves tanh is written as a sigmoid, which keeps
 // small results of large negative x exact to rounding: (1 + tanh u) / 2 = sigmoid(2u).
+template <class Math>
 struct Gelu {
-  STOA_INLINE F value(F x) { return x * normal_cdf(x); }
-  STOA_INLINE F slope(F x) { return fma(x * 0.39894228f, exp(x * x * -0.5f), normal_cdf(x)); }
+  STOA_INLINE F value(F x) { return x * normal_cdf<Math>(x); }
+  STOA_INLINE F slope(F x) { return fma(x * 0.39894228f, Math::exp(x * x * -0.5f), normal_cdf<Math>(x)); }
 };
+template <class Math>
 struct GeluTanh {
   static constexpr float kTwice = 1.59576912f;  // 2 sqrt(2 / pi)
-  STOA_INLINE F value(F x) { return x * sigmoid(x * fma(x * x, splat(0.044715f * kTwice), splat(kTwice))); }
+  STOA_INLINE F value(F x) {
+    return x * sigmoid<Math>(x * fma(x * x, splat(0.044715f * kTwice), splat(kTwice)));
+  }
   STOA_INLINE F slope(F x) {
-    const F s = sigmoid(x * fma(x * x, splat(0.044715f * kTwice), splat(kTwice)));
+    const F s = sigmoid<Math>(x * fma(x * x, splat(0.044715f * kTwice), splat(kTwice)));
     const F inner = fma(x * x, splat(3 * 0.044715f * kTwice), splat(kTwice));
     return fma(x * s * (1.0f - s), inner, s);
   }
 };
+template <class Math>
 struct QuickGelu {
-  STOA_INLINE F value(F x) { return x * sigmoid(x * 1.702f); }
+  STOA_INLINE F value(F x) { return x * sigmoid<Math>(x * 1.702f); }
   STOA_INLINE F slope(F x) {
-    const F s = sigmoid(x * 1.702f);
+    const F s = sigmoid<Math>(x * 1.702f);
     return fma(x * 1.702f * s, 1.0f - s, s);
   }
 };
+template <class Math>
 struct Silu {
-  STOA_INLINE F value(F x) { return x * sigmoid(x); }
+  STOA_INLINE F value(F x) { return x * sigmoid<Math>(x); }
   STOA_INLINE F slope(F x) {
-    const F s = sigmoid(x);
+    const F s = sigmoid<Math>(x);
     return fma(x * s, 1.0f - s, s);
   }
 };
@@ -43,14 +58,15 @@ struct SquaredRelu {
   STOA_INLINE F slope(F x) { return select(x > 0.0f, x + x, F{}); }
 };
 // The sigmoid form cancels near zero; there the first terms of the series are exact to rounding.
+template <class Math>
 struct Tanh {
   STOA_INLINE F value(F x) {
     const F s = x * x;
     const F series =
         fma(s, fma(s, fma(s, splat(62.0f / 2835), splat(-17.0f / 315)), splat(2.0f / 15)), splat(-1.0f / 3));
-    return select(s < 0.1225f, fma(x * s, series, x), 2.0f * sigmoid(x + x) - 1.0f);
+    return select(s < 0.1225f, fma(x * s, series, x), 2.0f * sigmoid<Math>(x + x) - 1.0f);
   }
-  STOA_INLINE F slope(F x) { return 4.0f * sigmoid(x + x) * sigmoid(x * -2.0f); }
+  STOA_INLINE F slope(F x) { return 4.0f * sigmoid<Math>(x + x) * sigmoid<Math>(x * -2.0f); }
 };
 
 template <class C, class E>
@@ -85,20 +101,20 @@ void backward_rows(const ActivationArgs& a, std::int64_t begin, std::int64_t end
   }
 }
 
-template <class Body>
+template <class Math, class Body>
 STOA_INLINE void with_curve(Curve curve, Body body) {
   switch (curve) {
     case Curve::kGelu:
-      body(Gelu{});
+      body(Gelu<Math>{});
       break;
     case Curve::kGeluTanh:
-      body(GeluTanh{});
+      body(GeluTanh<Math>{});
       break;
     case Curve::kQuickGelu:
-      body(QuickGelu{});
+      body(QuickGelu<Math>{});
       break;
     case Curve::kSilu:
-      body(Silu{});
+      body(Silu<Math>{});
       break;
     case Curve::kRelu:
       body(Relu{});
@@ -107,20 +123,22 @@ STOA_INLINE void with_curve(Curve curve, Body body) {
       body(SquaredRelu{});
       break;
     case Curve::kTanh:
-      body(Tanh{});
+      body(Tanh<Math>{});
       break;
   }
 }
 
 void forward(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
-  with_curve(a.curve, [&](auto curve) {
-    with_type(a.x.type, [&](auto type) { forward_rows<decltype(curve), decltype(type)>(a, begin, end); });
+  with_type(a.x.type, [&](auto type) {
+    with_curve<typename MathFor<decltype(type)>::Type>(
+        a.curve, [&](auto curve) { forward_rows<decltype(curve), decltype(type)>(a, begin, end); });
   });
 }
 
 void backward(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
-  with_curve(a.curve, [&](auto curve) {
-    with_type(a.x.type, [&](auto type) { backward_rows<decltype(curve), decltype(type)>(a, begin, end); });
+  with_type(a.x.type, [&](auto type) {
+    with_curve<typename MathFor<decltype(type)>::Type>(
+        a.curve, [&](auto curve) { backward_rows<decltype(curve), decltype(type)>(a, begin, end); });
   });
 }
 
