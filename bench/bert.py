@@ -17,16 +17,11 @@ import common
 
 
 def peer(args):
-    import time
-
     import torch
     import transformers
-    torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     config = transformers.BertConfig(vocab_size=30522, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    model = transformers.BertForMaskedLM(config).train()
-    step = torch.compile(model) if args.mode == "compile" else model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    model = transformers.BertForMaskedLM(config)
     lengths = [args.sequence] * args.rows
     if args.natural:
         lengths = torch.randint(args.sequence // 8, args.sequence + 1, (args.rows,)).tolist()
@@ -37,17 +32,7 @@ def peer(args):
     inputs = {"input_ids": ids, "labels": labels}
     if args.natural:
         inputs["attention_mask"] = mask
-    seconds = []
-    for i in range(args.warmup + args.steps):
-        begin = time.perf_counter()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = step(**inputs).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        if i >= args.warmup:
-            seconds.append(time.perf_counter() - begin)
+    seconds = common.train_in_torch(model, inputs, args)
     print(json.dumps({"step_seconds": statistics.median(seconds), "mean_length": sum(lengths) / args.rows,
                       "torch": torch.__version__, "transformers": transformers.__version__}))
 

@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEFAULT_STOA = str(ROOT / "build/release/src/stoa")
@@ -79,6 +80,26 @@ def prepare_workplace(stoa, folder):
     write_text(folder / "text.txt")
     output(stoa, "data", "prepare", folder / "text.txt", "--tokenizer", folder / "tok/vocab.json", "--output", folder / "corpus")
     return [f"model.data={folder / 'corpus'}", f"model.tokenizer={folder / 'tok/vocab.json'}"]
+
+
+def train_in_torch(model, inputs, args):
+    """Seconds of each counted step (args: threads, mode, warmup, steps) in bf16 with AdamW and clipping, as PyTorch's users train."""
+    import torch
+    torch.set_num_threads(args.threads)
+    model.train()
+    step = torch.compile(model) if args.mode == "compile" else model
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    seconds = []
+    for i in range(args.warmup + args.steps):
+        begin = time.perf_counter()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = step(**inputs).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if i >= args.warmup: seconds.append(time.perf_counter() - begin)
+    return seconds
 
 
 def save(result, path):

@@ -32,21 +32,9 @@ def new_model():
 
 def train_peer(args):
     import torch
-    torch.set_num_threads(args.threads)
-    model = new_model().train()
-    step = torch.compile(model) if args.mode == "compile" else model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    model = new_model()
     inputs = {"input_ids": torch.randint(2, VOCABULARY, (args.rows, SOURCE)), "labels": torch.randint(2, VOCABULARY, (args.rows, TARGET))}
-    seconds = []
-    for i in range(args.warmup + args.steps):
-        begin = time.perf_counter()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = step(**inputs).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        if i >= args.warmup: seconds.append(time.perf_counter() - begin)
+    seconds = common.train_in_torch(model, inputs, args)
     print(json.dumps({"step_seconds": statistics.median(seconds), "torch": torch.__version__}))
 
 

@@ -4,9 +4,10 @@
   python bench/train.py [--peer ../shared/peers/torch_train.py] [--rounds 2] [--json bench/results/train.json]
 
 Batch 4 x 1024 tokens, bf16, as many threads as cores. Per round: `stoa bench train gpt2-124m`, the peer eager, the peer compiled, each a
-process of its own, so that its peak memory is its own. Medians over the rounds of the medians over the steps. The machine's bf16 GEMM
-rate is the higher of Stoa's own and of torch_ops.py (beside the peer script), for the same shapes. `--peer` prints one JSON
-line with tokens_per_s, step_s, model_tflops, peak_rss_gb. Needs: pip install torch transformers; g++ for torch.compile.
+process of its own, so that its peak memory is its own. Stoa computes norms and activation functions again in the backward pass
+(`--recompute`). Medians over the rounds of the medians over the steps. The machine's bf16 GEMM rate is the higher of Stoa's own and of
+torch_ops.py (beside the peer script), for the same shapes. `--peer` prints one JSON line with tokens_per_s, step_s, model_tflops,
+peak_rss_gb. Needs: pip install torch transformers; g++ for torch.compile.
 """
 import argparse
 import os
@@ -28,6 +29,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--sequence", type=int, default=1024)
     parser.add_argument("--micro-batch", type=int, default=4)
+    parser.add_argument("--recompute", default="selective", choices=["none", "selective"], help="of Stoa")
     parser.add_argument("--json")
     args = parser.parse_args()
 
@@ -37,8 +39,8 @@ def main():
         # `stoa bench train` takes the rate of one product in a moment; this is the figure of the four large shapes.
         own_gemm += [common.json_lines(args.stoa, "bench", "gemm", "--threads", args.threads, "--json")[0]["gemm_tflops"]]
         ours += common.json_lines(args.stoa, "bench", "train", "gpt2-124m", f"model.micro_batch_size={args.micro_batch}",
-                                  f"model.global_batch_size={args.micro_batch}", f"model.encoder_seq_length={args.sequence}", "--json",
-                                  *count)
+                                  f"model.global_batch_size={args.micro_batch}", f"model.encoder_seq_length={args.sequence}",
+                                  f"model.activations_checkpoint_granularity={args.recompute}", "--json", *count)
         for mode in args.modes:
             theirs[mode] += common.json_lines(args.python, args.peer, "--preset", "gpt2", "--micro-batch", args.micro_batch, "--seq",
                                               args.sequence, "--dtype", "bf16", "--mode", mode, *count)
@@ -52,9 +54,9 @@ def main():
                                                "planned_memory_bytes")}
     stoa["gemm_tflops"] = max(own_gemm)
     result = {**common.facts(), "benchmark": "train", "model": "gpt2-124m", "micro_batch": args.micro_batch, "sequence": args.sequence,
-              "dtype": "bf16", "threads": args.threads, "rounds": args.rounds, "machine": ours[0]["machine"], "stoa": stoa,
-              "peer_gemm_tflops": max(peer_gemm, default=None), "share_of_gemm": stoa["model_tflops"] / gemm, "gemm_ceiling_tflops": gemm,
-              "share_of_own_gemm": stoa["model_tflops"] / stoa["gemm_tflops"],
+              "dtype": "bf16", "threads": args.threads, "rounds": args.rounds, "recompute": args.recompute,
+              "machine": ours[0]["machine"], "stoa": stoa, "peer_gemm_tflops": max(peer_gemm, default=None),
+              "share_of_gemm": stoa["model_tflops"] / gemm, "gemm_ceiling_tflops": gemm, "share_of_own_gemm": stoa["model_tflops"] / stoa["gemm_tflops"],
               "arena_equals_plan": all(row["arena_peak_bytes"] == row["planned_memory_bytes"] for row in ours), "peers": {},
               "runs": {"stoa": ours, "stoa_gemm": own_gemm, **theirs}}
     for mode, rows in theirs.items():
