@@ -1,10 +1,11 @@
 # stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…>
-#             PRIVATE_LIBRARIES <those that no header of the folder names…> [RECURSE] [WITHOUT <files and folders…>])
+#             PRIVATE_LIBRARIES <those that no header of the folder names…> [RECURSE] [WITHOUT <files and folders…>]
+#             [SEPARATE <files and folders…>])
 #
 # One static library `stoa_<folder>` from the folder's *.cc files, and one test program `<folder>_test` from its
 # *_test.cc files (and TEST_SOURCES). DEPENDS names the folders of the levels below that this one may include
-# (docs/design.md). WITHOUT: files of another configuration, folders that are modules of their own. *_kernels.cc are left
-# to stoa_kernels (StoaKernels.cmake).
+# (docs/design.md). WITHOUT: files of another configuration, folders that are modules of their own. SEPARATE: files and
+# folders that are compiled file by file (StoaParseOnce.cmake). *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
 function(stoa_module folder)
   cmake_parse_arguments(ARG "RECURSE" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_SOURCES;WITHOUT;SEPARATE" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${folder})

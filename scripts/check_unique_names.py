@@ -18,7 +18,8 @@ FUNCTION = re.compile(r"^(?:template <.*> )?[A-Za-z_][\w:<>,*& ]*?[ *&](\w+)\(([
 def separate():
     """Files that are compiled by themselves: those that SEPARATE of a module names."""
     text = (ROOT / "CMakeLists.txt").read_text()
-    return [path for paths in re.findall(r"SEPARATE ([\w/. ]+)", text) for path in paths.split()]
+    return [path for paths in re.findall(r"SEPARATE ([\w/. ]+)", text) for path in paths.split()
+            if not path.isupper()]
 
 
 def modules():
