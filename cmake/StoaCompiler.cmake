@@ -10,7 +10,9 @@ endif()
 
 add_library(stoa_options INTERFACE)
 target_compile_options(stoa_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -fno-math-errno
-                       -Wno-restrict)  # GCC 12 sees overlaps in std::string that cannot be (GCC bug 105651)
+                       -Wno-restrict  # GCC 12 sees overlaps in std::string that cannot be (GCC bug 105651)
+                       # GCC's check takes half a minute per file that derives a backend; clang-tidy has -Wunsequenced.
+                       -Wno-sequence-point)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(stoa_options INTERFACE -Wno-unknown-warning-option)
 endif()
@@ -20,6 +22,10 @@ endif()
 # Contraction of a*b+c into fma would make results depend on the compiler; kernels ask for fma where they want it.
 target_compile_options(stoa_options INTERFACE -ffp-contract=off)
 target_include_directories(stoa_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+# stoa_compile_quickly(<target>): for code that nobody waits for, and whose compilation people do wait for.
+function(stoa_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
 if(STOA_POISON)
   target_compile_definitions(stoa_options INTERFACE STOA_POISON=1)
 endif()

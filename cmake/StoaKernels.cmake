@@ -1,7 +1,8 @@
 # stoa_kernels(<folder of a module> <directory>…)
 #
-# Files named *_kernels.cc are compiled once per instruction set and linked into the module; the library itself stays
-# baseline, the choice is made at run time (ops/cpu/instruction_set.h). In such a file
+# Files named *_kernels.cc are compiled once per instruction set and linked into the module (or are a library
+# `stoa_<folder>` of their own where there is no such module); the library itself stays baseline, the choice is made at
+# run time (ops/cpu/instruction_set.h). In such a file
 #   STOA_ISA        is the namespace of this compilation: portable, avx2, avx512 or avx512bf16
 #   STOA_ISA_LEVEL  is 0, 1, 2 or 3 (ops/cpu/simd.h wraps the vectors)
 # and everything it defines lives in `namespace stoa::ops::cpu::STOA_ISA`. It exports one table of function pointers,
@@ -9,7 +10,7 @@
 #
 # An inline function of a shared header that is not inlined would be emitted here with this file's instructions, and the
 # linker may keep that copy for everybody. So kernel files include nothing but declarations, simd.h and intrinsics, and
-# the test `kernels.symbols` refuses weak symbols outside STOA_ISA.
+# the test `kernels.symbols.<folder>` refuses weak symbols outside STOA_ISA.
 function(stoa_kernels folder)
   string(REPLACE "/" "_" name ${folder})
   set(kernels)
@@ -19,6 +20,10 @@ function(stoa_kernels folder)
   endforeach()
   if(NOT kernels)
     return()
+  endif()
+
+  if(NOT TARGET stoa_${name})
+    add_library(stoa_${name} STATIC)
   endif()
 
   set(sets portable)
@@ -50,7 +55,7 @@ function(stoa_kernels folder)
   endforeach()
 
   if(STOA_TESTS AND NOT STOA_SANITIZE)
-    add_test(NAME kernels.symbols
+    add_test(NAME kernels.symbols.${name}
              COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} "-DOBJECTS=${objects}"
                      -P ${CMAKE_SOURCE_DIR}/cmake/CheckKernelSymbols.cmake)
   endif()

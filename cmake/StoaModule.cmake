@@ -1,13 +1,14 @@
 # stoa_module(<folder> DEPENDS <folders…> LIBRARIES <third-party targets…>
-#             PRIVATE_LIBRARIES <those that no header of the folder names…> [RECURSE] [WITHOUT <files and folders…>]
+#             PRIVATE_LIBRARIES <those that no header of the folder names…> [RECURSE] [COLD] [WITHOUT <files and folders…>]
 #             [SEPARATE <files and folders…>])
 #
 # One static library `stoa_<folder>` from the folder's *.cc files, and one test program `<folder>_test` from its
 # *_test.cc files (and TEST_SOURCES). DEPENDS names the folders of the levels below that this one may include
 # (docs/design.md). WITHOUT: files of another configuration, folders that are modules of their own. SEPARATE: files and
-# folders that are compiled file by file (StoaParseOnce.cmake). *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
+# folders that are compiled file by file (StoaParseOnce.cmake). COLD: nobody waits for its loops (stoa_compile_quickly).
+# *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
 function(stoa_module folder)
-  cmake_parse_arguments(ARG "RECURSE" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_SOURCES;WITHOUT;SEPARATE" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE;COLD" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_SOURCES;WITHOUT;SEPARATE" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${folder})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
@@ -29,6 +30,9 @@ function(stoa_module folder)
     add_library(${target} STATIC ${sources})
     target_link_libraries(${target} PUBLIC stoa_options ${ARG_DEPENDS} ${ARG_LIBRARIES} PRIVATE ${ARG_PRIVATE_LIBRARIES})
     stoa_parse_once(${target})
+    if(ARG_COLD)
+      stoa_compile_quickly(${target})
+    endif()
     foreach(path ${ARG_SEPARATE})
       set(separate ${sources})
       list(FILTER separate INCLUDE REGEX "^${CMAKE_SOURCE_DIR}/src/${path}(/|$)")
@@ -56,6 +60,7 @@ function(stoa_module folder)
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_TEST_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
     target_compile_definitions(${name}_test PRIVATE STOA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     stoa_parse_once(${name}_test TESTS)
+    stoa_compile_quickly(${name}_test)
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
                          PROPERTIES TIMEOUT 300)
   endif()

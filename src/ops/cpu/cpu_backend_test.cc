@@ -4,7 +4,7 @@
 
 #include "ops/attention_cases.h"
 #include "ops/backend_suite.h"
-#include "ops/cpu/gemm_emulated.h"
+#include "ops/cpu/emulation/gemm_emulated.h"
 
 namespace stoa::ops::testing {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/cpu/gemm_emulated.h"
+#include "ops/cpu/emulation/gemm_emulated.h"
 #include "ops/cpu/linear.h"
 #include "ops/cpu/self_check.h"
 #include "ops/cpu/tile_trap.h"

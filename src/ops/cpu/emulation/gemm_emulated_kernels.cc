@@ -1,4 +1,4 @@
-#include "ops/cpu/gemm_emulated.h"
+#include "ops/cpu/emulation/gemm_emulated.h"
 #include "ops/cpu/gemm_tiles.h"
 
 namespace stoa::ops::cpu::STOA_ISA {
