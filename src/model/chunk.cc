@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "device/arena.h"
+#include "model/mup.h"
 #include "ops/elementwise.h"
 
 namespace stoa::model {
@@ -42,6 +43,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     else
       head_->declare_tied_copy(*params_);
   }
+  apply_mup(gpt.config, *params_);
 }
 
 TensorSpec Chunk::boundary() const {

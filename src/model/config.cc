@@ -377,6 +377,7 @@ void declare(Section<ModelConfig>& s) {
   s.section("", &C::latent, declare_latent);
   s.section("t5", &C::t5, declare_t5, "Of models of kind t5: encoder and decoder.");
   s.section("", &C::moe, declare_moe);
+  s.section("", &C::mup, declare_mup);
   s.section("", &C::recompute, declare_recompute);
 
   s.resolve([](C& c) {
@@ -523,6 +524,12 @@ void validate(const ModelConfig& c) {
       c.kind == ModelKind::kT5 || c.position_embedding_type != PositionEmbedding::kRelative,
       "position_embedding_type relative is of kind t5; expected learned_absolute, rope or none");
   validate(c.moe, c.num_layers);
+  if (c.mup.use_mup) {
+    require<ConfigError>(c.kind == ModelKind::kGpt, "use_mup is of kind gpt: leave it out");
+    require<ConfigError>(!c.query_pre_attn_scalar && !c.apply_embedding_scaling,
+                         "use_mup says how scores and embeddings go with the width: leave out "
+                         "query_pre_attn_scalar and apply_embedding_scaling");
+  }
   require<ConfigError>(!c.moe.num_moe_experts || c.bias != BiasKind::kAll,
                        "experts have no biases: give bias none or qkv with num_moe_experts");
   require<ConfigError>(!c.use_parallel_residual || c.norm_placement == NormPlacement::kBefore,

@@ -11,6 +11,7 @@
 #include "model/bert_config.h"
 #include "model/latent_config.h"
 #include "model/moe_config.h"
+#include "model/mup_config.h"
 #include "model/t5_config.h"
 
 namespace stoa::model {
@@ -132,6 +133,7 @@ struct ModelConfig {
   LatentConfig latent;
   T5Config t5;  // kind t5
   MoeConfig moe;
+  MupConfig mup;
   RecomputeConfig recompute;
 
   // Sizes with their defaults filled in; valid before and after reading.

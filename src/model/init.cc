@@ -28,7 +28,9 @@ void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values
       "'{}' is {}, expected {} in host memory", spec.name, values.text(), spec.shard.local.text());
   if (values.bytes() > 0) std::memset(values.data, 0, values.bytes());
   dispatch_float(values.dtype, [&]<class T>() {
-    for (const auto& piece : spec.shard.pieces) {
+    for (std::size_t p = 0; p < spec.shard.pieces.size(); ++p) {
+      const ShardPiece& piece = spec.shard.pieces[p];
+      const double factor = spec.scale(p).multiplier * spec.scale(p).init;
       const PhiloxKey key = philox_key(seed, RandomPurpose::kInit, piece.name);
       const std::int64_t columns = piece.global.rank() >= 2 ? piece.global.inner() : 1;  // canonical
       const std::int64_t width = std::max<std::int64_t>(1, piece.column_count);
@@ -45,7 +47,7 @@ void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values
           const std::int64_t index = (piece.begin + row) * columns + piece.column_begin + (from - local);
           if (spec.init.kind == nn::InitKind::kZeros) continue;
           if (spec.init.kind == nn::InitKind::kOnes) {
-            std::fill_n(out, held, from_double<T>(1));
+            std::fill_n(out, held, from_double<T>(factor));
             continue;
           }
           std::array<double, 1024> normal;
@@ -53,7 +55,8 @@ void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values
             const std::int64_t count = std::min<std::int64_t>(1024, held - begin);
             philox_normals(key, static_cast<std::uint64_t>(index + begin), count, normal.data());
             for (std::int64_t i = 0; i < count; ++i)
-              out[begin + i] = from_double<T>(spec.init.deviation * normal[static_cast<std::size_t>(i)]);
+              out[begin + i] =
+                  from_double<T>(factor * spec.init.deviation * normal[static_cast<std::size_t>(i)]);
           }
         }
       });

@@ -7,7 +7,7 @@
 namespace stoa::model {
 namespace {
 
-constexpr std::array<std::string_view, 26> kTrainingOnly{
+constexpr std::array<std::string_view, 32> kTrainingOnly{
     "hidden_dropout",
     "attention_dropout",
     "embedding_dropout",
@@ -34,6 +34,12 @@ constexpr std::array<std::string_view, 26> kTrainingOnly{
     "moe_router_load_balancing_type",
     "moe_aux_loss_coeff",
     "moe_z_loss_coeff",
+    "moe_expert_capacity_factor",
+    "moe_token_drop_policy",
+    "use_mup",
+    "mup_base_hidden_size",
+    "mup_base_head_dim",
+    "mup_output_mult",
 };
 
 bool is_training_only(std::string_view path) {

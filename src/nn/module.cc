@@ -18,4 +18,11 @@ Param ParamList::tie(ParamId id) {
   return {id, {static_cast<int>(grads_.size()) - 1}};
 }
 
+void ParamList::set_scales(ParamId id, std::vector<ParamScale> scales) {
+  ParamSpec& spec = specs_[static_cast<std::size_t>(id.index)];
+  require<InternalError>(scales.size() == spec.shard.pieces.size(), "{} scales for the {} pieces of '{}'",
+                         scales.size(), spec.shard.pieces.size(), spec.name);
+  spec.scales = std::move(scales);
+}
+
 }  // namespace stoa::nn

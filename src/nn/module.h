@@ -18,6 +18,7 @@ class ParamList {
   int units() const { return static_cast<int>(blocks_.size()); }
   // A further use of a parameter declared before: same value, own gradient accumulator.
   Param tie(ParamId id);
+  void set_scales(ParamId id, std::vector<ParamScale> scales);
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
   // Accumulator -> parameter.

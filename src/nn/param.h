@@ -21,6 +21,16 @@ struct ParamInit {
   double deviation = 0.02;
 };
 
+// How a parametrisation by width scales a canonical tensor (model/mup.h). In memory stands `multiplier` times
+// what it speaks of: initial values and updates carry the factor, weight decay and Adam's epsilon, which are
+// to mean the same without it, are divided by it.
+struct ParamScale {
+  double multiplier = 1;
+  double init = 1;  // of the initial values, besides
+  double rate = 1;  // of the learning rate, besides
+  bool operator==(const ParamScale&) const = default;
+};
+
 // What moves a parameter at the end of a step.
 enum class UpdateRule : std::uint8_t {
   kGradient,   // the optimizer
@@ -31,7 +41,8 @@ struct ParamSpec {
   std::string name;  // of the tensor in memory: "layers.3.attention.qkv.weight"
   ShardSpec shard;   // its canonical parts; shard.local is the shape in memory
   ParamInit init;
-  bool decay = true;  // weight decay applies (matrices; not norms and biases)
+  std::vector<ParamScale> scales;  // of the pieces; none: all 1
+  bool decay = true;               // weight decay applies (matrices; not norms and biases)
   // Gradients are to be summed over the ranks of these groups that hold the same elements: over the tensor
   // axis that is the pieces marked `shared`, over kEmbedding the two ends of a pipeline, over kPipeline all
   // its stages.
@@ -45,6 +56,8 @@ struct ParamSpec {
   double update_rate = 0;  // of kExpertLoad
 
   bool full_precision = false;  // a matrix held in the accumulation type (a router's)
+
+  ParamScale scale(std::size_t piece) const { return scales.empty() ? ParamScale() : scales[piece]; }
 
   // Matrices are held in compute precision; vectors (norms, biases) in the accumulation type: they cost
   // nothing there.

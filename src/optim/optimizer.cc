@@ -2,10 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace stoa::optim {
 namespace {
 
 constexpr const char* kMuonMomentum = "muon.momentum";
+
+// Elements of a parameter in memory that are updated alike.
+std::vector<ScaledRun> scaled_runs(const nn::ParamSpec& spec, FlatRange held) {
+  const std::int64_t pitch = spec.shard.local.rank() >= 2 ? spec.shard.local.inner() : 1;
+  std::vector<ScaledRun> out{{held, spec.scale(0)}};
+  for (std::size_t p = 1; p < spec.shard.pieces.size(); ++p) {
+    const nn::ParamScale scale = spec.scale(p);
+    if (scale == out.back().scale) continue;
+    const std::int64_t begin =
+        std::clamp(spec.shard.pieces[p].memory_row * pitch, out.back().range.begin, held.end);
+    out.back().range.end = begin;
+    out.push_back({{begin, held.end}, scale});
+  }
+  std::erase_if(out, [](const ScaledRun& run) { return run.range.begin == run.range.end; });
+  return out;
+}
 
 }  // namespace
 
@@ -17,6 +35,11 @@ Optimizer::Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gr
       config_(config),
       norm_(arena, parameters, gradients, std::move(tensors)),
       muon_(parameters, gradients, config) {
+  require<ConfigError>(
+      config.name == OptimizerKind::kAdamW || config.name == OptimizerKind::kAdam ||
+          std::all_of(parameters.specs().begin(), parameters.specs().end(),
+                      [](const nn::ParamSpec& spec) { return spec.scales.empty(); }),
+      "use_mup has rules for optim.name adamw and adam; give one of them, or leave out use_mup");
   if (config.name != OptimizerKind::kSgd)
     moment_names_ = {"adam.m", "adam.v"};
   else if (config.momentum != 0)
@@ -79,14 +102,26 @@ void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
                                         .rate = spec.update_rate});
     return;
   }
-  const TensorView compute = parameters_.held_value(id);
+  for (const ScaledRun& run : scaled_runs(spec, held)) update(ops, id, state, run);
+}
+
+void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state, const ScaledRun& run) {
+  const nn::ParamSpec& spec = parameters_.specs()[static_cast<std::size_t>(id.index)];
+  const FlatRange held = parameters_.held_range(id);
+  const auto part = [&](TensorView whole) {
+    if (!whole || run.range == held) return whole;
+    return whole.reshape({whole.elements()})
+        .slice(run.range.begin - held.begin, run.range.end - run.range.begin);
+  };
+  const nn::ParamScale& scale = run.scale;
+  const TensorView compute = part(parameters_.held_value(id));
   const double decay_factor = spec.decay ? 1.0 : 0.0;
   if (config_.name == OptimizerKind::kSgd) {
     ops::SgdUpdate sgd;
-    sgd.master = parameters_.master(id);
+    sgd.master = part(parameters_.master(id));
     sgd.compute = compute;
-    sgd.gradient = gradients_.gradient(id);
-    if (!moments_.empty()) sgd.momentum = moment(0, id);
+    sgd.gradient = part(gradients_.gradient(id));
+    if (!moments_.empty()) sgd.momentum = part(moment(0, id));
     sgd.state = state;
     sgd.momentum_factor = config_.momentum;
     sgd.decay_factor = decay_factor;
@@ -94,17 +129,20 @@ void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
     return;
   }
   ops::AdamUpdate adam;
-  adam.master = parameters_.master(id);
+  adam.master = part(parameters_.master(id));
   adam.compute = compute;
-  adam.gradient = gradients_.gradient(id);
-  adam.m = moment(0, id);
-  adam.v = moment(1, id);
+  adam.gradient = part(gradients_.gradient(id));
+  adam.m = part(moment(0, id));
+  adam.v = part(moment(1, id));
   adam.state = state;
   adam.beta1 = config_.betas[0];
   adam.beta2 = config_.betas[1];
-  adam.epsilon = config_.eps;
+  adam.epsilon = config_.eps / scale.multiplier;
   adam.decoupled = config_.name != OptimizerKind::kAdam;
-  adam.decay_factor = decay_factor;
+  adam.rate_factor = scale.rate * scale.multiplier;
+  // Decay that joins the gradient is of the value over the factor, and the gradient has it as divisor too.
+  adam.decay_factor =
+      decay_factor / (adam.decoupled ? scale.multiplier : scale.multiplier * scale.multiplier);
   ops::run(ops, adam);
 }
 

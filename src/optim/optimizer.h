@@ -13,6 +13,12 @@
 
 namespace stoa::optim {
 
+// Elements of a parameter that are updated with one rate.
+struct ScaledRun {
+  FlatRange range;
+  nn::ParamScale scale;
+};
+
 class Optimizer {
  public:
   // `tensors`: of the whole model, where this rank holds but some of its layers; else empty.
@@ -35,6 +41,7 @@ class Optimizer {
 
  private:
   void update(ops::OpContext& ops, nn::ParamId id, TensorView state);
+  void update(ops::OpContext& ops, nn::ParamId id, TensorView state, const ScaledRun& run);
 
   Arena* arena_;
   ParameterStore& parameters_;

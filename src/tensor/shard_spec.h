@@ -33,6 +33,7 @@ struct ShardPiece {
 
 struct FlatRange {
   std::int64_t begin = 0, end = 0;
+  bool operator==(const FlatRange&) const = default;
 };
 
 struct ShardSpec {

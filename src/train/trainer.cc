@@ -25,6 +25,9 @@ using watch::CheckpointReport, watch::RunFinish, watch::RunStart, watch::StepRep
 
 namespace {
 
+// Counter of a checkpoint whose run had use_mup.
+constexpr const char* kMupBase = "mup_base_hidden_size";
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -184,6 +187,15 @@ void Trainer::start_or_resume() {
     require<ConfigError>(!tokenizer_ || state.tokenizer_fingerprint == tokenizer_->fingerprint(),
                          "the checkpoint was trained with tokenizer {}, the configuration names {}",
                          state.tokenizer_fingerprint, tokenizer_ ? tokenizer_->fingerprint() : "none");
+    const auto base = state.counters.find(kMupBase);
+    const std::int64_t was = base == state.counters.end() ? 0 : base->second,
+                       is = config_.model.mup.mup_base_hidden_size.value_or(0);
+    require<ConfigError>(
+        was == is,
+        "the checkpoint was trained {}, the configuration has mup_base_hidden_size {}: learning "
+        "rates follow from it; give the same, or start from the weights (restore_from_path)",
+        was == 0 ? std::string("without use_mup") : fmt::format("with mup_base_hidden_size {}", was),
+        is == 0 ? std::string("null") : std::to_string(is));
     step_ = first_step_ = saved_step_ = state.step;
     samples_ = state.samples;
     tokens_ = state.tokens;
@@ -479,6 +491,7 @@ void Trainer::save(bool wait) {
   state.config_hash = checksum_text(checksum(parts_.config_yaml));
   state.tokenizer_fingerprint = tokenizer_ ? tokenizer_->fingerprint() : "";
   state.layout = layout_text(plan_->options.layout);
+  if (const auto base = config_.model.mup.mup_base_hidden_size) state.counters[kMupBase] = *base;
   if (validation_loss_) state.metrics["val_loss"] = *validation_loss_;
   if (best_loss_) state.metrics["best_val_loss"] = *best_loss_;
   finish_checkpoint();  // the snapshot before this one is written: at most one is in memory

@@ -61,7 +61,7 @@ run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
   run::TrainingOptions o;
   o.model = model::resolve_gpt(run.config);
   o.optim.name = run.optimizer;
-  o.optim.eps = 1e-3;  // small gradients must not become signs
+  o.optim.eps = run.epsilon;
   o.precision = {run.type, run.type};
   o.micro_batch = run.micro_batch;
   o.length = run.config.sample_length();
@@ -70,7 +70,7 @@ run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
   o.layout = layout;
   o.sample_context = run.sample_context;
   o.max_norm = run.max_norm;
-  o.rate.peak = o.rate.minimum = 2e-3;
+  o.rate.peak = o.rate.minimum = run.rate;
   o.rate.decay_samples = 1000;
   o.weight_decay.start = o.weight_decay.end = 0.1;
   return o;
@@ -258,13 +258,14 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
       run::TraceRecorder trace;
       std::unique_ptr<ckpt::DumpWriter> writer;
       std::unique_ptr<run::StepDump> dump;
-      if (step == 0 && !run.dump.empty()) {
+      if (step == run.dump_step && !run.dump.empty()) {
         const std::int64_t layers = run.config.num_layers, length = run.config.encoder_seq_length;
         writer = std::make_unique<ckpt::DumpWriter>(
             run.dump, ckpt::DumpHeader{number, layout.grid.size(), "test", std::string(name_of(run.type)),
                                        "test", layers, length});
-        dump = std::make_unique<run::StepDump>(*writer, machine, rank.parallel(),
-                                               run::StepDump::Step{1, 0, run.rows, length, layers, {}});
+        dump = std::make_unique<run::StepDump>(
+            *writer, machine, rank.parallel(),
+            run::StepDump::Step{1, step * run.rows, run.rows, length, layers, {}});
       }
       rank.step(rows_of(global_batch(run, step), run.micro_batch, ranks, own), step * run.rows,
                 run.trace ? &trace : nullptr, dump.get());

@@ -21,6 +21,8 @@ struct TestRun {
   std::int64_t steps = 20;
   double max_norm = 0.5;  // some steps are clipped
   optim::OptimizerKind optimizer = optim::OptimizerKind::kAdamW;
+  double rate = 2e-3;
+  double epsilon = 1e-3;  // small gradients must not become signs
   DType type = DType::kF64;
   bool packed = false;
   bool full_rows = false;  // kind bert: every token is real and to be predicted, as memory is planned for
@@ -28,7 +30,8 @@ struct TestRun {
   std::int64_t evaluation_rows = 0;  // 0: as many as a step
   std::int64_t sample_context = 0;
   bool trace = false;          // of the last step
-  std::filesystem::path dump;  // the tensors of the first step are written there; empty: not
+  std::filesystem::path dump;  // the tensors of a step are written there; empty: not
+  std::int64_t dump_step = 0;
   std::function<void(int rank, run::TrainingRank&)> before;  // the first step: spoils something
 };
 
