@@ -66,6 +66,13 @@ nn::RopeKind rope_kind(RopeScaling scaling) {
   fail<InternalError>("unknown rope scaling");
 }
 
+// Megatron's rule, for a sequence: its assignments, dealt out evenly, times the factor.
+std::int64_t moe_capacity(const ModelConfig& c) {
+  const double even = static_cast<double>(c.encoder_seq_length * c.moe.moe_router_topk) /
+                      static_cast<double>(*c.moe.num_moe_experts);
+  return static_cast<std::int64_t>(std::ceil(even * *c.moe.moe_expert_capacity_factor));
+}
+
 nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, const std::string& layer,
                            const parallel::ExpertPlace& experts) {
   const MoeConfig& m = c.moe;
@@ -83,6 +90,10 @@ nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, co
                      .groups = m.moe_router_num_groups.value_or(1),
                      .chosen_groups = m.moe_router_group_topk.value_or(1)},
           .bias_rate = m.moe_router_enable_expert_bias ? m.moe_router_bias_update_rate : 0,
+          .capacity = m.moe_expert_capacity_factor ? moe_capacity(c) : 0,
+          .drop = m.moe_token_drop_policy == TokenDropPolicy::kProbs ? ops::DropPolicy::kWeight
+                                                                     : ops::DropPolicy::kPosition,
+          .length = c.encoder_seq_length,
           .balance = balance ? m.moe_aux_loss_coeff : 0,
           .z = m.moe_z_loss_coeff,
           .shared_ffn = m.moe_shared_expert_intermediate_size.value_or(0),

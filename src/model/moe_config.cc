@@ -22,6 +22,12 @@ std::span<const EnumName<LoadBalancing>> enum_names(LoadBalancing) {
   return kNames;
 }
 
+std::span<const EnumName<TokenDropPolicy>> enum_names(TokenDropPolicy) {
+  static constexpr std::array<EnumName<TokenDropPolicy>, 2> kNames{
+      {{"probs", TokenDropPolicy::kProbs}, {"position", TokenDropPolicy::kPosition}}};
+  return kNames;
+}
+
 bool MoeConfig::has_experts(std::int64_t layer) const {
   return num_moe_experts && layer % moe_layer_freq == 0 &&
          std::find(moe_dense_layers.begin(), moe_dense_layers.end(), layer) == moe_dense_layers.end();
@@ -78,18 +84,28 @@ void declare_moe(Section<MoeConfig>& s) {
   s.field("moe_z_loss_coeff", &C::moe_z_loss_coeff)
       .range(0, 100)
       .help("Coefficient of the squared log-sum-exp of a router's logits; 0: off.");
+  s.field("moe_expert_capacity_factor", &C::moe_expert_capacity_factor)
+      .above(0)
+      .help(
+          "An expert takes at most so many times its even share of a sequence's assignments (rounded up); "
+          "the "
+          "rest are dropped, in training and validation. null: nothing is dropped.");
+  s.field("moe_token_drop_policy", &C::moe_token_drop_policy)
+      .help("Which of them stay: those with the largest weights (probs), or those of the first tokens.");
 }
 
 void validate(const MoeConfig& c, std::int64_t layers) {
   if (!c.num_moe_experts) {
-    require<ConfigError>(
-        !c.moe_ffn_hidden_size && !c.moe_shared_expert_intermediate_size && c.moe_dense_layers.empty(),
-        "keys moe_* count only with num_moe_experts");
+    require<ConfigError>(!c.moe_ffn_hidden_size && !c.moe_shared_expert_intermediate_size &&
+                             c.moe_dense_layers.empty() && !c.moe_expert_capacity_factor,
+                         "keys moe_* count only with num_moe_experts");
     return;
   }
   const std::int64_t experts = *c.num_moe_experts;
   require<ConfigError>(c.moe_router_topk <= experts, "moe_router_topk {} is more than num_moe_experts {}",
                        c.moe_router_topk, experts);
+  require<ConfigError>(c.moe_expert_capacity_factor || c.moe_token_drop_policy == TokenDropPolicy::kProbs,
+                       "moe_token_drop_policy counts only with moe_expert_capacity_factor");
   for (const std::int64_t layer : c.moe_dense_layers)
     require<ConfigError>(layer >= 0 && layer < layers, "moe_dense_layers names layer {}, there are 0 to {}",
                          layer, layers - 1);

@@ -12,9 +12,11 @@ namespace stoa::model {
 
 enum class RouterScoreFunction { kSoftmax, kSigmoid };
 enum class LoadBalancing { kSequence, kNone };
+enum class TokenDropPolicy { kProbs, kPosition };
 
 std::span<const config::EnumName<RouterScoreFunction>> enum_names(RouterScoreFunction);
 std::span<const config::EnumName<LoadBalancing>> enum_names(LoadBalancing);
+std::span<const config::EnumName<TokenDropPolicy>> enum_names(TokenDropPolicy);
 
 struct MoeConfig {
   std::optional<std::int64_t> num_moe_experts;  // null: no experts
@@ -32,6 +34,8 @@ struct MoeConfig {
   LoadBalancing moe_router_load_balancing_type = LoadBalancing::kSequence;
   double moe_aux_loss_coeff = 0.0;
   double moe_z_loss_coeff = 0.0;
+  std::optional<double> moe_expert_capacity_factor;  // null: nothing is dropped
+  TokenDropPolicy moe_token_drop_policy = TokenDropPolicy::kProbs;
 
   bool has_experts(std::int64_t layer) const;
 };

@@ -16,12 +16,14 @@ ExpertExchange::ExpertExchange(std::string name, std::int64_t experts, std::int6
       members_{place.members(), place.tensor_size, place.member()} {}
 
 void ExpertExchange::declare(ActivationTable& table, std::int64_t tokens, std::int64_t most_tokens, DType sum,
-                             int choice, int weights) {
+                             int choice, int weights, std::optional<std::int64_t> limit) {
   choice_ = choice;
   weights_ = weights;
   const std::int64_t each = members_.experts_each(experts_), columns = chosen_ * members_.copies;
   copied_ = tokens * columns;
   rows_ = place_.split() ? members_.members * most_tokens * std::min(chosen_, each) : copied_;
+  limited_ = limit.has_value();
+  if (place_.split() && limit) rows_ = std::min(rows_, each * *limit);
   const auto activation = [&](const char* name, DType type, Shape shape,
                               void (ExpertExchange::*make)(Pass&, Saved&) const, bool weight_input) {
     return table.declare({.tensor = {name_ + "." + name, type, shape},
@@ -31,7 +33,7 @@ void ExpertExchange::declare(ActivationTable& table, std::int64_t tokens, std::i
   };
   order_ = activation("order", DType::kI32, {tokens, columns}, &ExpertExchange::make_groups, true);
   target_ = activation("place", DType::kI32, {tokens, columns}, &ExpertExchange::make_groups, false);
-  if (!place_.split()) {
+  if (!counted()) {
     sorted_ =
         activation("sorted experts", DType::kI32, {tokens, columns}, &ExpertExchange::make_groups, true);
     return;
@@ -49,14 +51,14 @@ void ExpertExchange::declare(ActivationTable& table, std::int64_t tokens, std::i
 void ExpertExchange::make_groups(Pass& pass, Saved& saved) const {
   const TensorView choice = saved.get(pass, choice_), order = saved.put(pass, order_),
                    place = saved.put(pass, target_);
-  const bool split = place_.split();
+  const bool counts = counted();
   ops::run(pass.ops, ops::GroupByExpert{.expert_count = experts_,
                                         .experts = choice,
                                         .order = order,
                                         .place = place,
-                                        .sorted_experts = split ? TensorView() : saved.put(pass, sorted_),
+                                        .sorted_experts = counts ? TensorView() : saved.put(pass, sorted_),
                                         .members = members_,
-                                        .counts = split ? saved.put(pass, leaving_) : TensorView()});
+                                        .counts = counts ? saved.put(pass, leaving_) : TensorView()});
 }
 
 void ExpertExchange::make_arrivals(Pass& pass, Saved& saved) const {
@@ -78,7 +80,7 @@ void ExpertExchange::make_weights(Pass& pass, Saved& saved) const {
 
 void ExpertExchange::prepare(Pass& pass, Saved& saved) const {
   for (const int activation : {order_, target_, sorted_}) saved.get(pass, activation);
-  if (!place_.split()) return;
+  if (!counted()) return;
   for (const int activation : {leaving_, coming_, arrival_order_, arrival_place_})
     saved.get(pass, activation);
 }
@@ -101,7 +103,8 @@ ExpertExchange::Traffic ExpertExchange::traffic(Pass& pass, Saved& saved) const 
     t.sends = sums(leaving);
     t.comes = sums(coming);
   } else {
-    t.sends.assign(members, copied_ / members_.members);
+    const std::int64_t most = saved.get(pass, sorted_).rows();
+    t.sends.assign(members, std::min(saved.get(pass, order_).elements(), most) / members_.members);
     t.comes = t.sends;
   }
   t.own = t.sends[self];
@@ -112,7 +115,7 @@ ExpertExchange::Traffic ExpertExchange::traffic(Pass& pass, Saved& saved) const 
 }
 
 TensorView ExpertExchange::came(Pass& pass, Saved& saved, TensorView rows) const {
-  return place_.split() ? rows.slice(0, traffic(pass, saved).came()) : rows;
+  return counted() ? rows.slice(0, traffic(pass, saved).came()) : rows;
 }
 
 TensorView ExpertExchange::buffer(Pass& pass, DType type, std::int64_t columns) const {
@@ -123,9 +126,10 @@ TensorView ExpertExchange::buffer(Pass& pass, DType type, std::int64_t columns) 
 void ExpertExchange::scatter(Pass& pass, Saved& saved, TensorView x, TensorView buffer) const {
   const Traffic t = traffic(pass, saved);
   const TensorView order = saved.get(pass, order_);
+  const std::int64_t copied = order.elements();
   ops::run(pass.ops, ops::GatherRows{.x = x,
                                      .order = order.reshape({x.rows(), order.elements() / x.rows()}),
-                                     .y = buffer.slice(t.arrived, copied_)});
+                                     .y = buffer.slice(t.arrived, copied)});
   pass.parallel.along(parallel::Group::kExpert)
       .all_to_all_v(buffer.slice(t.arrived + t.own, t.sent), t.sends, buffer.slice(0, t.arrived), t.comes,
                     pass.ops.stream)
@@ -135,17 +139,20 @@ void ExpertExchange::scatter(Pass& pass, Saved& saved, TensorView x, TensorView 
 void ExpertExchange::gather(Pass& pass, Saved& saved, TensorView buffer, TensorView y) const {
   const Traffic t = traffic(pass, saved);
   const TensorView place = saved.get(pass, target_);
+  const std::int64_t copied = place.elements();
   pass.parallel.along(parallel::Group::kExpert)
       .all_to_all_v(buffer.slice(0, t.arrived), t.comes, buffer.slice(t.arrived + t.own, t.sent), t.sends,
                     pass.ops.stream)
       ->wait();
-  ops::run(pass.ops, ops::SumRows{.x = buffer.slice(t.arrived, copied_),
+  // Nobody's rows bring nothing back.
+  if (limited_) ops::run(pass.ops, ops::FillZero{buffer.slice(t.came() + t.sent, copied - t.own - t.sent)});
+  ops::run(pass.ops, ops::SumRows{.x = buffer.slice(t.arrived, copied),
                                   .place = place.reshape({y.rows(), place.elements() / y.rows()}),
                                   .y = y});
 }
 
 void ExpertExchange::send(Pass& pass, Saved& saved, TensorView x, TensorView rows) const {
-  if (!place_.split()) {
+  if (!counted()) {
     ops::run(pass.ops, ops::GatherRows{.x = x, .order = saved.get(pass, order_), .y = rows});
     return;
   }
@@ -158,7 +165,7 @@ void ExpertExchange::send(Pass& pass, Saved& saved, TensorView x, TensorView row
 }
 
 void ExpertExchange::bring_back(Pass& pass, Saved& saved, TensorView rows, TensorView y) const {
-  if (!place_.split()) {
+  if (!counted()) {
     ops::run(pass.ops, ops::SumRows{.x = rows, .place = saved.get(pass, target_), .y = y});
     return;
   }
@@ -171,14 +178,14 @@ void ExpertExchange::bring_back(Pass& pass, Saved& saved, TensorView rows, Tenso
 }
 
 ExpertExchange::Weights ExpertExchange::weights(Pass& pass, Saved& saved) const {
-  if (!place_.split()) return {saved.get(pass, order_), saved.get(pass, weights_)};
+  if (!counted()) return {saved.get(pass, order_), saved.get(pass, weights_)};
   return {came(pass, saved, saved.get(pass, arrival_order_)),
           came(pass, saved, saved.get(pass, arrived_weights_))};
 }
 
 void ExpertExchange::weight_gradient(Pass& pass, Saved& saved, TensorView dweights,
                                      const std::function<void(TensorView)>& compute) const {
-  if (!place_.split()) return compute(dweights);
+  if (!counted()) return compute(dweights);
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView all = buffer(pass, dweights.dtype, 1);
   compute(came(pass, saved, all));

@@ -1,5 +1,5 @@
-// The way of tokens to the ranks that hold their experts, and back (GShard, 2006.16668, section 3.2, without
-// capacities: nothing is dropped).
+// The way of tokens to the ranks that hold their experts, and back (GShard, 2006.16668, section 3.2; nothing
+// is dropped here: assignments to expert -1 go nowhere).
 //
 // A rank copies its tokens' rows once for every member of Group::kExpert that holds a part of a chosen
 // expert, grouped by member. The members tell each other how many rows come for each expert, then exchange
@@ -9,11 +9,12 @@
 // all.
 //
 // How many rows come is known in the step only. Memory is declared for the most that may: every token of the
-// group that chooses as many of this rank's experts as it can. Operations without a workspace look at the
-// rows that came.
+// group that chooses as many of this rank's experts as it can, or as many as a limit lets through. Operations
+// without a workspace look at the rows that came.
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "nn/module.h"
 #include "ops/moe.h"
@@ -28,9 +29,10 @@ class ExpertExchange {
                  const parallel::ExpertPlace& place);
 
   // For `tokens` on this rank, at most `most_tokens` on any. `choice`: the activation with the chosen experts
-  // [T, k] int32; `weights`: with their weights [T, k] of type `sum`.
+  // [T, k] int32; `weights`: with their weights [T, k] of type `sum`. `limit`: some
+  // choices may be -1, and at most so many rows of the group's tokens are for one expert.
   void declare(ActivationTable& table, std::int64_t tokens, std::int64_t most_tokens, DType sum, int choice,
-               int weights);
+               int weights, std::optional<std::int64_t> limit = {});
 
   std::int64_t rows() const { return rows_; }  // F: most rows of this rank's experts
   // Makes what later calls read, before the caller opens a frame of temporaries.
@@ -54,6 +56,8 @@ class ExpertExchange {
                        const std::function<void(TensorView)>& compute) const;
 
  private:
+  // Rows may leave or be nobody's: how many come is counted in the step.
+  bool counted() const { return place_.split() || limited_; }
   // Rows between this rank and each member; what stays is not counted as sent.
   struct Traffic {
     std::vector<std::int64_t> sends, comes;
@@ -72,6 +76,7 @@ class ExpertExchange {
   std::string name_;
   std::int64_t experts_, chosen_;
   parallel::ExpertPlace place_;
+  bool limited_ = false;
   ops::ExpertMembers members_;
   std::int64_t copied_ = 0;  // T k C: rows that the tokens of this rank make
   std::int64_t rows_ = 0;

@@ -134,7 +134,13 @@ void Moe::declare(ParamList& params, ActivationTable& table, std::int64_t tokens
   logits_ = activation("logits", precision.vectors(), {own, o.experts}, Producer::kSmall, &Moe::make_logits);
   experts_ = activation("experts", DType::kI32, {own, o.chosen}, Producer::kSmall, &Moe::make_choice);
   weights_ = activation("weights", precision.vectors(), {own, o.chosen}, Producer::kSmall, &Moe::make_choice);
-  exchange_.declare(table, own, most, precision.vectors(), experts_, weights_);
+  std::optional<std::int64_t> limit;
+  if (o.capacity > 0) {
+    kept_ = activation("kept", DType::kI32, {own, o.chosen}, Producer::kSmall, &Moe::make_kept);
+    const int context = o.experts_place.ranks_per_sample / o.place.size;
+    limit = o.capacity * tokens * context / o.length * o.experts_place.samples();
+  }
+  exchange_.declare(table, own, most, precision.vectors(), limit ? kept_ : experts_, weights_, limit);
   const std::int64_t rows = exchange_.rows();
   gathered_ = activation("gathered", precision.compute, {rows, o.hidden}, Producer::kActivation,
                          &Moe::make_gathered, true);
@@ -166,6 +172,41 @@ void Moe::make_choice(Pass& pass, Saved& saved) const {
                                         .bias = bias_ ? pass.params.get(bias_.value) : TensorView(),
                                         .experts = experts,
                                         .weights = weights});
+}
+
+// A pass that continues texts sees no whole sequences: nothing is dropped there.
+void Moe::make_kept(Pass& pass, Saved& saved) const {
+  const TensorView experts = saved.get(pass, experts_), weights = saved.get(pass, weights_),
+                   kept = saved.put(pass, kept_);
+  const auto& batch = pass.batch;
+  ops::TokenPlaces places{sequences(pass), batch.length, {}};
+  if (batch.context.split())
+    places.begin = {batch.context.begin(0, batch.length), batch.context.begin(1, batch.length)};
+  Scratch::Frame frame(pass.ops.scratch);
+  const TensorView choices =
+      pass.ops.scratch.allocate(weights.dtype, {batch.rows * batch.length, 2 * options_.chosen});
+  ops::run(pass.ops, ops::FillZero{choices});
+  ops::run(pass.ops,
+           ops::PlaceChoices{.places = places, .experts = experts, .weights = weights, .choices = choices});
+  add_over_sequences(pass, choices);
+  ops::run(pass.ops, ops::LimitExperts{.places = places,
+                                       .capacity = pass.cache ? experts.elements() : options_.capacity,
+                                       .policy = options_.drop,
+                                       .choices = choices,
+                                       .kept = kept});
+}
+
+void Moe::add_over_sequences(Pass& pass, TensorView part) const {
+  for (const auto axis : {parallel::Axis::kTensor, parallel::Axis::kContext})
+    pass.parallel.along(axis).all_reduce(part, comm::ReduceOp::kSum, pass.ops.stream)->wait();
+}
+
+ops::TokenSequences Moe::sequences(const Pass& pass) const {
+  const auto& batch = pass.batch;
+  const std::int64_t run = batch.context.split() ? batch.context.chunk(batch.length) : batch.length,
+                     tokens = batch.tokens.rows();
+  const std::int64_t first = stream_is_whole() ? own_rows(tokens).begin : options_.place.first_row(tokens);
+  return {batch.rows, run, first};
 }
 
 void Moe::make_gathered(Pass& pass, Saved& saved) const {
@@ -304,16 +345,11 @@ void Moe::router_backward(Pass& pass, Saved& saved, TensorView dweights, TensorV
                          .dlogits = dlogits};
   Scratch::Frame frame(pass.ops.scratch);
   if (o.balance != 0) {
-    const auto& batch = pass.batch;
-    const std::int64_t run = batch.context.split() ? batch.context.chunk(batch.length) : batch.length,
-                       tokens = batch.tokens.rows();
-    const std::int64_t first = stream_is_whole() ? own_rows(tokens).begin : o.place.first_row(tokens);
-    op.sequences = {batch.rows, run, first};
-    op.counts = pass.ops.scratch.allocate(logits.dtype, {batch.rows, o.experts});
+    op.sequences = sequences(pass);
+    op.counts = pass.ops.scratch.allocate(logits.dtype, {pass.batch.rows, o.experts});
     ops::run(pass.ops,
              ops::CountAssignments{.sequences = op.sequences, .experts = experts, .counts = op.counts});
-    for (const auto axis : {parallel::Axis::kTensor, parallel::Axis::kContext})
-      pass.parallel.along(axis).all_reduce(op.counts, comm::ReduceOp::kSum, pass.ops.stream)->wait();
+    add_over_sequences(pass, op.counts);
   }
   ops::run(pass.ops, op);
 }

@@ -1,6 +1,8 @@
 // Mixture of experts in place of a feed-forward layer: a router, k of E experts per token, and shared experts
-// that see every token (Mixtral 2401.04088; DeepSeekMoE 2401.06066). Nothing is dropped: a microbatch of T
-// tokens has T k rows among its experts, whatever the router decides.
+// that see every token (Mixtral 2401.04088; DeepSeekMoE 2401.06066). Without a capacity nothing is dropped: a
+// microbatch of T tokens has T k rows among its experts, whatever the router decides. With one, an expert
+// takes so many assignments of each sequence - not of a microbatch, so that no layout shows -, and the rest
+// go nowhere: such a token goes on with what its other experts add.
 //
 // The experts may be spread over ranks (nn/expert_exchange.h). Every rank routes tokens of its own: among the
 // ranks of a tensor-parallel group, those rows of the residual stream that it holds or, where all hold all
@@ -24,7 +26,10 @@ struct MoeOptions {
   std::int64_t hidden = 0, ffn = 0;
   std::int64_t experts = 0, chosen = 0;
   ops::RouterOptions router;
-  double bias_rate = 0;         // the choice has a bias that is moved by so much per step; 0: it has none
+  double bias_rate = 0;       // the choice has a bias that is moved by so much per step; 0: it has none
+  std::int64_t capacity = 0;  // most assignments of a sequence to an expert; 0: no limit
+  ops::DropPolicy drop = ops::DropPolicy::kWeight;
+  std::int64_t length = 0;      // tokens of a sequence, where there is a capacity
   double balance = 0, z = 0;    // coefficients of the router's losses (ops::RouterBackward)
   std::int64_t shared_ffn = 0;  // width of the shared experts together; 0: none
   ops::ActivationKind activation = ops::ActivationKind::kSilu;
@@ -51,6 +56,7 @@ class Moe final : public Sublayer {
   ParamSpec stacked(const char* name, const std::vector<std::string>& parts, bool down) const;
   void make_logits(Pass& pass, Saved& saved) const;
   void make_choice(Pass& pass, Saved& saved) const;
+  void make_kept(Pass& pass, Saved& saved) const;
   void make_gathered(Pass& pass, Saved& saved) const;
   void make_raw(Pass& pass, Saved& saved) const;
   void make_scaled(Pass& pass, Saved& saved) const;
@@ -59,6 +65,10 @@ class Moe final : public Sublayer {
   void add_excess(Pass& pass, TensorView experts) const;
   void router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) const;
   void weight_gradient(Pass& pass, const Param& param, TensorView x, TensorView dy, TensorView sorted) const;
+  // Which sequences the tokens belong to that this rank routes.
+  ops::TokenSequences sequences(const Pass& pass) const;
+  // What each of the ranks that hold parts of these sequences knows of its own tokens.
+  void add_over_sequences(Pass& pass, TensorView part) const;
   // All ranks of the tensor-parallel group hold the whole stream.
   bool stream_is_whole() const { return options_.place.split() && !options_.place.sequence; }
   // The rows that this rank routes, of those of the stream that it holds.
@@ -73,7 +83,7 @@ class Moe final : public Sublayer {
   ExpertExchange exchange_;
   Param router_, bias_, up_, down_;
   std::unique_ptr<Mlp> shared_;
-  int input_ = -1, logits_ = -1, experts_ = -1, weights_ = -1, gathered_ = -1, raw_ = -1,
+  int input_ = -1, logits_ = -1, experts_ = -1, weights_ = -1, kept_ = -1, gathered_ = -1, raw_ = -1,
       scaled_ = -1;                                                      // activations
   int output_gradient_ = -1, raw_gradient_ = -1, logits_gradient_ = -1;  // stash
 };

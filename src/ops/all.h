@@ -21,10 +21,11 @@ struct OpList {};
 
 using AllOps =
     OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
-           AttentionForward, AttentionBackward, AttentionMerge, Rotary, LatentHeads, LatentHeadsBackward, ActivationForward, ActivationBackward,
-           EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
-           Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows, FillZero, RouterForward, CountAssignments,
-           RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
+           AttentionForward, AttentionBackward, AttentionMerge, Rotary, LatentHeads, LatentHeadsBackward,
+           ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward, CrossEntropy,
+           CrossEntropyPart, CrossEntropyMerge, SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, Combine,
+           CopyRows, FillZero, RouterForward, CountAssignments, PlaceChoices, LimitExperts, RouterBackward,
+           GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
            GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBiasUpdate,
            BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm,
            MuonUpdate>;
@@ -58,6 +59,8 @@ void check(const CopyRows&);
 void check(const FillZero&);
 void check(const RouterForward&);
 void check(const CountAssignments&);
+void check(const PlaceChoices&);
+void check(const LimitExperts&);
 void check(const RouterBackward&);
 void check(const GroupByExpert&);
 void check(const GroupArrivals&);

@@ -46,6 +46,35 @@ void check(const CountAssignments& op) {
   check_sequences(c, op.sequences);
 }
 
+namespace {
+
+void check_places(const Checker& c, const TokenPlaces& p, std::int64_t tokens, const TensorView& choices,
+                  std::int64_t chosen) {
+  check_sequences(c, p.sequences);
+  c.that(p.length > 0, "sequences of {} tokens", p.length);
+  c.that(tokens == 0 || (p.sequences.first + tokens - 1) / p.sequences.run / p.sequences.count < 2,
+         "{} tokens from {} in runs of {} of {} sequences: expected two runs of each at most", tokens,
+         p.sequences.first, p.sequences.run, p.sequences.count);
+  c.tensor("choices", choices, TypeSet(DType::kF32) | DType::kF64, "[S L, 2 k]",
+           {p.sequences.count * p.length, 2 * chosen});
+}
+
+}  // namespace
+
+void check(const PlaceChoices& op) {
+  const Checker c(op);
+  c.tensor("experts", op.experts, DType::kI32, "[T, k]", {-1, -1});
+  c.tensor("weights", op.weights, TypeSet(DType::kF32) | DType::kF64, "[T, k]", op.experts.shape);
+  check_places(c, op.places, op.experts.shape[0], op.choices, op.experts.shape[1]);
+}
+
+void check(const LimitExperts& op) {
+  const Checker c(op);
+  c.tensor("kept", op.kept, DType::kI32, "[T, k]", {-1, -1});
+  check_places(c, op.places, op.kept.shape[0], op.choices, op.kept.shape[1]);
+  c.that(op.capacity > 0, "a capacity of {}", op.capacity);
+}
+
 void check(const RouterBackward& op) {
   const Checker c(op);
   c.tensor("logits", op.logits, TypeSet(DType::kF32) | DType::kF64, "[T, E]", {-1, -1});
@@ -74,7 +103,9 @@ void check(const GroupByExpert& op) {
   const Shape grouped{op.experts.shape[0], op.experts.shape[1] * m.copies};
   c.tensor("order", op.order, DType::kI32, "[T, k C]", grouped);
   c.tensor("place", op.place, DType::kI32, "[T, k C]", grouped);
-  if (m.members == 1)
+  c.that(m.members == 1 || !is_given(op.sorted_experts),
+         "sorted_experts are given, expected counts of {} members", m.members);
+  if (is_given(op.sorted_experts))
     c.tensor("sorted_experts", op.sorted_experts, DType::kI32, "[T, k]", op.experts.shape);
   else
     c.tensor("counts", op.counts, DType::kI32, "[members, M]", {m.members, m.experts_each(op.expert_count)});

@@ -3,9 +3,12 @@
 //
 // T tokens, E experts, k experts per token, R = T k assignments. Assignment a = t k + j is the j-th choice of
 // token t. Sorted by expert (and by number within one), assignment order[i] stands in row i; place[a] is the
-// row of assignment a. Nothing is dropped, and all sizes are known before the step: only which rows belong to
-// whom is decided on the device (sorted_experts, not decreasing).
+// row of assignment a. All sizes are known before the step: only which rows belong to whom is decided on the
+// device (sorted_experts, not decreasing). Assignments that a limit drops (LimitExperts) are to expert -1;
+// their rows come last and are nobody's.
 #pragma once
+
+#include <array>
 
 #include "ops/access.h"
 
@@ -48,6 +51,56 @@ struct RouterForward {
 struct TokenSequences {
   std::int64_t count = 0, run = 0, first = 0;
   std::int64_t of(std::int64_t token) const { return (first + token) / run % count; }
+};
+
+// Where the tokens stand in the whole sequences [S, L]: of a sequence that is cut, this rank has the run from
+// begin[0] on and that from begin[1] on.
+struct TokenPlaces {
+  TokenSequences sequences;
+  std::int64_t length = 0;  // L
+  std::array<std::int64_t, 2> begin = {};
+
+  std::int64_t of(std::int64_t token) const {
+    const std::int64_t at = sequences.first + token, run = at / sequences.run;
+    return sequences.of(token) * length + begin[static_cast<std::size_t>(run / sequences.count)] +
+           at % sequences.run;
+  }
+};
+
+// choices[place of t] = the experts of t, then their weights; other rows stay. Added up over the ranks that
+// share the sequences (into zeros), choices has all tokens of these.
+struct PlaceChoices {
+  static constexpr const char* kName = "place choices";
+  TokenPlaces places;
+  TensorView experts;  // int32 [T, k]
+  TensorView weights;  // [T, k] accumulation type
+  TensorView choices;  // [S L, 2 k] accumulation type
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("experts", a.experts, Access::kRead);
+    f("weights", a.weights, Access::kRead);
+    f("choices", a.choices, Access::kReadWrite);
+  }
+};
+
+enum class DropPolicy : std::uint8_t { kWeight, kPosition };
+
+// At most `capacity` assignments of each sequence to each expert stay: those with the largest weights (ties
+// to the earlier token), or those of the first tokens. kept = experts, where dropped -1.
+struct LimitExperts {
+  static constexpr const char* kName = "limit experts";
+  TokenPlaces places;
+  std::int64_t capacity = 0;
+  DropPolicy policy = DropPolicy::kWeight;
+  TensorView choices;  // [S L, 2 k] accumulation type, of all tokens
+  TensorView kept;     // int32 [T, k]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("choices", a.choices, Access::kRead);
+    f("kept", a.kept, Access::kWrite);
+  }
 };
 
 // counts[s, e] = scale x assignments of expert e among these tokens of sequence s + offset.
@@ -108,15 +161,15 @@ struct ExpertMembers {
 
 // Every assignment is grouped once for each member that holds a part of its expert, C = copies times: order
 // and place then speak of assignment a's copy c as a C + c. Rows are grouped by member, `self` first, then by
-// expert.
+// expert; last come those of nobody, which neither counts nor sorted_experts name.
 struct GroupByExpert {
   static constexpr const char* kName = "group by expert";
-  std::int64_t expert_count = 0;  // E: ids are below it
+  std::int64_t expert_count = 0;  // E: ids are below it; -1: nobody's
   TensorView experts;             // int32 [T, k]
   TensorView order, place;        // int32 [T, k C], read as [R C]
-  TensorView sorted_experts;      // int32 [T, k], read as [R]; none where there are several members
+  TensorView sorted_experts;      // int32 [T, k], read as [R], of one member; or none
   ExpertMembers members = {};
-  TensorView counts = {};  // int32 [members, M]: rows for each expert of each member; none of one member
+  TensorView counts = {};  // int32 [members, M]: rows for each expert of each member; without sorted_experts
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {

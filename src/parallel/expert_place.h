@@ -13,10 +13,17 @@ namespace stoa::parallel {
 struct ExpertPlace {
   int rank = 0, size = 1;
   int tensor_rank = 0, tensor_size = 1;
+  int ranks_per_sample = 1;  // tensor and context ranks, which have parts of the same samples
 
   int members() const { return size * tensor_size; }
   int member() const { return rank * tensor_size + tensor_rank; }
   bool split() const { return members() > 1; }
+  // Different samples of which its members, consecutive ranks, have parts at once; at most.
+  int samples() const {
+    if (ranks_per_sample % members() == 0) return 1;
+    if (members() % ranks_per_sample == 0) return members() / ranks_per_sample;
+    return (members() - 2) / ranks_per_sample + 2;
+  }
   Part experts(std::int64_t total) const { return part_of(total, size, rank); }
   Part columns(std::int64_t width) const { return part_of(width, tensor_size, tensor_rank); }
 };

@@ -68,7 +68,8 @@ parallel::ExpertPlace Layout::expert_place(int rank) const {
   const grid::RankGrid experts = grid.experts();
   const auto at = [&](grid::Axis axis) { return experts.coordinate(rank, axis); };
   return {at(grid::Axis::kExpert), experts.degree(grid::Axis::kExpert), at(grid::Axis::kTensor),
-          experts.degree(grid::Axis::kTensor)};
+          experts.degree(grid::Axis::kTensor),
+          grid.degree(grid::Axis::kTensor) * grid.degree(grid::Axis::kContext)};
 }
 
 std::string rank_name(const grid::RankGrid& grid, int rank) {

@@ -155,6 +155,67 @@ TEST(ExpertParallel, SigmoidScoresInGroupsBalancedByABias) {
                         {.tensor = 3, .data = 2, .experts = {3, 2}}});
 }
 
+// What an expert takes of a sequence is the same, wherever the sequence's tokens are.
+TEST(ExpertCapacity, DropsTheSameInEveryLayout) {
+  TestRun run = experts();
+  run.steps = 4;
+  run.micro_batch = 2;
+  run.config.moe.moe_expert_capacity_factor = 0.8;
+  const RunResult dropless = run_layout(experts(), data_parallel(1));
+  for (const auto policy : {model::TokenDropPolicy::kProbs, model::TokenDropPolicy::kPosition}) {
+    run.config.moe.moe_token_drop_policy = policy;
+    EXPECT_THAT(differences(dropless, run_layout(run, data_parallel(1)), 1e-9), testing::Not(IsEmpty()));
+    expect_same_run(run, {{.data = 2, .experts = {1, 2}},
+                          {.data = 2, .experts = {2, 1}},
+                          {.tensor = 2},
+                          {.tensor = 2, .sequence = true, .experts = {1, 2}},
+                          {.tensor = 2, .data = 2, .experts = {2, 2}},
+                          {.context = 2, .experts = {1, 2}},
+                          {.context = 3, .data = 2, .experts = {1, 2}},  // pairs of ranks across samples
+                          {.tensor = 2, .sequence = true, .context = 2, .data = 2, .experts = {1, 4}}});
+  }
+}
+
+TEST(ExpertCapacity, SchedulesRecomputationAndStagesChangeNoBit) {
+  TestRun run = experts();
+  run.steps = 4;
+  run.rows = 8;
+  run.config.moe.moe_expert_capacity_factor = 1.0;
+  const Spread row{.data = 2, .experts = {1, 2}};
+  const RunResult plain = run_layout(run, row.layout());
+  ASSERT_THAT(plain.faults, IsEmpty());
+  for (const int stage : {1, 3})
+    EXPECT_THAT(differences(plain, run_layout(run, row.layout(stage)), 0), IsEmpty()) << "stage " << stage;
+  for (const auto granularity :
+       {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
+    run.config.recompute = {granularity, {}, {}};
+    Spread split = row;
+    split.pipeline = 2;
+    split.schedule = "zb-h1";
+    EXPECT_THAT(differences(plain, run_layout(run, split.layout(1)), 0), IsEmpty());
+  }
+}
+
+// All tokens alike: without a capacity one rank's experts would get all of them, and memory is for that.
+TEST(ExpertCapacity, BoundsMemory) {
+  const auto bytes = [](std::optional<double> factor) {
+    TestRun run = experts();
+    run.steps = 1;
+    run.rows = 8;
+    run.config.moe.moe_expert_capacity_factor = factor;
+    std::size_t total = 0;
+    run.before = [&](int rank, run::TrainingRank& training) {
+      if (rank == 0)
+        for (const auto& entry : training.arena().entries()) total += entry.spec.bytes();
+    };
+    const RunResult result = run_layout(run, Spread{.data = 4, .experts = {1, 4}}.layout());
+    EXPECT_THAT(result.faults, IsEmpty());
+    return total;
+  };
+  EXPECT_LT(bytes(1.0), bytes(4.0));
+  EXPECT_EQ(bytes(4.0), bytes(100.0));  // more than all tokens cannot come
+}
+
 TEST(ExpertParallel, RanksToWhichNobodySends) {
   TestRun run = experts();
   run.steps = 3;

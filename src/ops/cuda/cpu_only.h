@@ -8,9 +8,9 @@ namespace stoa::ops::cuda {
 
 using CpuOnlyOps =
     OpList<CopyRows, AttentionMerge, LatentHeads, LatentHeadsBackward, RouterForward, CountAssignments,
-           RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
-           GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBiasUpdate,
-           MuonMomentum, UnitNorm, Combine, MuonUpdate>;
+           PlaceChoices, LimitExperts, RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows,
+           ScaleRows, ScaleRowsBackward, GroupedLinearForward, GroupedLinearBackwardInput,
+           GroupedLinearBackwardWeight, ExpertBiasUpdate, MuonMomentum, UnitNorm, Combine, MuonUpdate>;
 
 class CpuOnly : public ForwardOps<CpuOnly, Backend, CpuOnlyOps> {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "ops/reference/reference_backend.h"
@@ -33,6 +34,46 @@ void ReferenceBackend::execute(const CountAssignments& op, Resources) {
     for (std::int64_t j = 0; j < k; ++j)
       counts[static_cast<std::size_t>(op.sequences.of(t) * experts + ids[t * k + j])] += op.scale;
   store(counts, op.counts);
+}
+
+void ReferenceBackend::execute(const PlaceChoices& op, Resources) {
+  const std::int64_t tokens = op.experts.shape[0], k = op.experts.shape[1];
+  const Values weights = load(op.weights);
+  const auto* ids = op.experts.as<std::int32_t>();
+  Values choices = load(op.choices);
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    double* row = choices.data() + op.places.of(t) * 2 * k;
+    std::copy_n(ids + t * k, k, row);
+    std::copy_n(weights.data() + t * k, k, row + k);
+  }
+  store(choices, op.choices);
+}
+
+void ReferenceBackend::execute(const LimitExperts& op, Resources) {
+  const std::int64_t tokens = op.kept.shape[0], k = op.kept.shape[1], length = op.places.length;
+  const Values choices = load(op.choices);
+  const auto id = [&](std::int64_t token, std::int64_t j) { return choices[token * 2 * k + j]; };
+  const auto weight = [&](std::int64_t a) { return choices[a / k * 2 * k + k + a % k]; };
+  std::vector<bool> dropped(static_cast<std::size_t>(op.choices.shape[0] * k));  // by assignment
+  for (std::int64_t s = 0; s < op.places.sequences.count; ++s) {
+    std::map<double, std::vector<std::int64_t>> by_expert;  // assignments, by token
+    for (std::int64_t a = s * length * k; a < (s + 1) * length * k; ++a)
+      by_expert[id(a / k, a % k)].push_back(a);
+    for (auto& [expert, assignments] : by_expert) {
+      if (op.policy == DropPolicy::kWeight)
+        std::stable_sort(assignments.begin(), assignments.end(),
+                         [&](std::int64_t a, std::int64_t b) { return weight(a) > weight(b); });
+      for (std::size_t i = static_cast<std::size_t>(op.capacity); i < assignments.size(); ++i)
+        dropped[static_cast<std::size_t>(assignments[i])] = true;
+    }
+  }
+  auto* kept = op.kept.as<std::int32_t>();
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t j = 0; j < k; ++j) {
+      const std::int64_t token = op.places.of(t);
+      kept[t * k + j] =
+          dropped[static_cast<std::size_t>(token * k + j)] ? -1 : static_cast<std::int32_t>(id(token, j));
+    }
 }
 
 void ReferenceBackend::execute(const RouterBackward& op, Resources) {
@@ -74,8 +115,9 @@ void ReferenceBackend::execute(const GroupByExpert& op, Resources) {
   // Begin of the rows of every expert of every member.
   std::vector<std::int64_t> rows(static_cast<std::size_t>(members * each));
   for (std::int64_t a = 0; a < assignments; ++a) {
-    require<DataError>(ids[a] >= 0 && ids[a] < experts, "assignment {} is to expert {} of {}", a, ids[a],
+    require<DataError>(ids[a] >= -1 && ids[a] < experts, "assignment {} is to expert {} of {}", a, ids[a],
                        experts);
+    if (ids[a] < 0) continue;
     for (std::int64_t c = 0; c < copies; ++c)
       ++rows[static_cast<std::size_t>((op.members.first_of(ids[a], experts) + c) * each + ids[a] % each)];
   }
@@ -89,8 +131,11 @@ void ReferenceBackend::execute(const GroupByExpert& op, Resources) {
     if (m != self) begin_member(m);
   for (std::int64_t a = 0; a < assignments; ++a)
     for (std::int64_t c = 0; c < copies; ++c) {
-      const std::int64_t row =
-          rows[static_cast<std::size_t>((op.members.first_of(ids[a], experts) + c) * each + ids[a] % each)]++;
+      std::int64_t& of_expert = ids[a] < 0
+                                    ? next
+                                    : rows[static_cast<std::size_t>(
+                                          (op.members.first_of(ids[a], experts) + c) * each + ids[a] % each)];
+      const std::int64_t row = of_expert++;
       order[row] = static_cast<std::int32_t>(a * copies + c);
       place[a * copies + c] = static_cast<std::int32_t>(row);
       if (op.sorted_experts) op.sorted_experts.as<std::int32_t>()[row] = ids[a];

@@ -41,6 +41,8 @@ class ReferenceBackend : public Backend {
   void execute(const FillZero& op, Resources resources) override;
   void execute(const RouterForward& op, Resources resources) override;
   void execute(const CountAssignments& op, Resources resources) override;
+  void execute(const PlaceChoices& op, Resources resources) override;
+  void execute(const LimitExperts& op, Resources resources) override;
   void execute(const RouterBackward& op, Resources resources) override;
   void execute(const GroupByExpert& op, Resources resources) override;
   void execute(const GroupArrivals& op, Resources resources) override;
