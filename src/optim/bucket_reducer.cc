@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "optim/communication_mark.h"
+
 namespace stoa::optim {
 
 BucketReducer::BucketReducer(Arena& arena, const FlatLayout& layout, const DataParallel& parallel, DType type)
@@ -39,9 +41,11 @@ void BucketReducer::start(int bucket, TensorView whole, ops::OpContext& ops) {
     ops::run(ops, ops::Cast{.x = whole, .y = work.staging});
   }
   comm::Communicator& group = parallel_.parallel.along(b.copies);
-  work.event =
-      scatter_ ? group.reduce_scatter(work.staging, part_of(work.staging, reduced(bucket)), parallel_.stream)
-               : group.all_reduce(work.staging, comm::ReduceOp::kSum, parallel_.stream);
+  marked(ops.observer, "post gradients", bucket, [&] {
+    work.event = scatter_ ? group.reduce_scatter(work.staging, part_of(work.staging, reduced(bucket)),
+                                                 parallel_.stream)
+                          : group.all_reduce(work.staging, comm::ReduceOp::kSum, parallel_.stream);
+  });
   works_.push_back(std::move(work));
   if (!parallel_.overlap) complete(bucket, ops);
 }
@@ -55,7 +59,7 @@ void BucketReducer::complete(int bucket, ops::OpContext& ops) {
 }
 
 void BucketReducer::finish(Work& work, ops::OpContext& ops) {
-  work.event->wait();
+  marked(ops.observer, "wait for gradients", work.bucket, [&] { work.event->wait(); });
   if (work.staging.data == work.whole.data) return;
   const FlatRange own = reduced(work.bucket);
   ops::run(ops, ops::Cast{.x = part_of(work.staging, own), .y = part_of(work.whole, own)});

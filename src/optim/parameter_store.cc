@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "optim/communication_mark.h"
+
 namespace stoa::optim {
 namespace {
 
@@ -67,10 +69,7 @@ TensorView ParameterStore::get(nn::ParamId id) {
     window_->used(unit);
     if (unit != last_unit_) prefetch(unit);
   }
-  if (gathers_[static_cast<std::size_t>(b)]) {
-    gathers_[static_cast<std::size_t>(b)]->wait();
-    gathers_[static_cast<std::size_t>(b)].reset();
-  }
+  wait_gather(b);
   const FlatMember& member = layout_.member(id.index);
   const TensorView bucket = gathered ? window_->view(b) : arena_->view(values_[static_cast<std::size_t>(b)]);
   return part_of(bucket, {member.begin, member.begin + member.count})
@@ -144,11 +143,22 @@ TensorView ParameterStore::held_value(nn::ParamId id) {
   return window_ ? held_part(value, id) : part(value, 0, id);
 }
 
+void ParameterStore::post_gather(int b, TensorView own, TensorView whole) {
+  marked(observer_, "post weights", b, [&] {
+    gathers_[static_cast<std::size_t>(b)] =
+        parallel_->parallel.along(layout_.bucket(b).copies).all_gather(own, whole, parallel_->stream);
+  });
+}
+
+void ParameterStore::wait_gather(int b) {
+  auto& gather = gathers_[static_cast<std::size_t>(b)];
+  if (!gather) return;
+  marked(observer_, "wait for weights", b, [&] { gather->wait(); });
+  gather.reset();
+}
+
 void ParameterStore::settle() {
-  for (auto& gather : gathers_) {
-    if (gather) gather->wait();
-    gather.reset();
-  }
+  for (std::size_t b = 0; b < gathers_.size(); ++b) wait_gather(static_cast<int>(b));
   if (!window_) return;
   for (int unit = 0; unit < params_->units(); ++unit) window_->leave(unit);
   last_unit_ = -1;
@@ -160,9 +170,7 @@ void ParameterStore::publish() {
     const FlatBucket& bucket = layout_.buckets()[b];
     if (bucket.shards == 1) continue;
     const TensorView whole = arena_->view(values_[b]);
-    const FlatRange own = own_range(static_cast<int>(b));
-    gathers_[b] =
-        parallel_->parallel.along(bucket.copies).all_gather(part_of(whole, own), whole, parallel_->stream);
+    post_gather(static_cast<int>(b), part_of(whole, own_range(static_cast<int>(b))), whole);
   }
   if (!parallel_->overlap) settle();
 }
@@ -171,17 +179,11 @@ void ParameterStore::gather_unit(int unit) {
   if (const int old = window_->occupant(unit); old >= 0) wait_unit(old);
   window_->enter(unit);
   for (const int b : window_->buckets_of(unit))
-    gathers_[static_cast<std::size_t>(b)] =
-        parallel_->parallel.along(layout_.bucket(b).copies)
-            .all_gather(arena_->view(values_[static_cast<std::size_t>(b)]), window_->view(b),
-                        parallel_->stream);
+    post_gather(b, arena_->view(values_[static_cast<std::size_t>(b)]), window_->view(b));
 }
 
 void ParameterStore::wait_unit(int unit) {
-  for (const int b : window_->buckets_of(unit)) {
-    if (gathers_[static_cast<std::size_t>(b)]) gathers_[static_cast<std::size_t>(b)]->wait();
-    gathers_[static_cast<std::size_t>(b)].reset();
-  }
+  for (const int b : window_->buckets_of(unit)) wait_gather(b);
 }
 
 // Blocks are walked up in forward and down in backward passes: the next in the direction of the last move is

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/arena.h"
+#include "ops/op_context.h"
 #include "optim/data_parallel.h"
 #include "optim/flat_layout.h"
 #include "optim/unit_window.h"
@@ -52,6 +53,9 @@ class ParameterStore final : public nn::ParamAccess {
   // Before held values are written: nobody reads them any more.
   void settle();
 
+  // Shows from now on when values are gathered and waited for; none: to nobody.
+  void observe(ops::OpObserver* observer) { observer_ = observer; }
+
   const std::vector<nn::ParamSpec>& specs() const { return *specs_; }
   const FlatLayout& layout() const { return layout_; }
   const std::optional<DataParallel>& data_parallel() const { return parallel_; }
@@ -60,7 +64,9 @@ class ParameterStore final : public nn::ParamAccess {
   void declare(Arena& arena, nn::Precision precision, bool masters);
   TensorView part(TensorView bucket, std::int64_t origin, nn::ParamId id) const;
   FlatRange own_range(int bucket) const;  // this rank's share of it
-  void gather_unit(int unit);             // posts
+  void post_gather(int bucket, TensorView own, TensorView whole);
+  void wait_gather(int bucket);  // if one is under way
+  void gather_unit(int unit);    // posts
   void wait_unit(int unit);
   void prefetch(int unit);
 
@@ -74,6 +80,7 @@ class ParameterStore final : public nn::ParamAccess {
   std::unique_ptr<UnitWindow> window_;           // stage 3
   std::vector<std::unique_ptr<Event>> gathers_;  // by bucket: under way
   int last_unit_ = -1;
+  ops::OpObserver* observer_ = nullptr;
 };
 
 }  // namespace stoa::optim

@@ -312,13 +312,19 @@ Executor TrainingRank::executor(TensorView state, std::uint64_t seed, TraceRecor
 
 void TrainingRank::run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,
                             const StageMicrobatch& stage, TraceRecorder* trace, StepDump* dump) {
-  if (trace) ops_->observer = trace;
+  if (trace) {
+    ops_->observer = trace;
+    parameters_->observe(trace);
+  }
   const TensorView state = arena_.view(state_);
   ops::run(*ops_, ops::BeginStep{state, tokens});
   executor(state, static_cast<std::uint64_t>(options_.model.config.seed), trace, dump)
       .train(actions, stage,
              {state, options_.max_norm, options_.rate, options_.weight_decay, options_.loss_scale, samples});
-  if (trace) ops_->observer = nullptr;
+  if (trace) {
+    ops_->observer = nullptr;
+    parameters_->observe(nullptr);
+  }
 }
 
 TensorView TrainingRank::evaluation_losses() { return losses_ ? arena_.view(losses_) : TensorView(); }
