@@ -49,6 +49,8 @@ constexpr Valued kValued[] = {
     {"moe-router-topk-scaling-factor", "model.moe_router_topk_scaling_factor"},
     {"moe-router-num-groups", "model.moe_router_num_groups"},
     {"moe-router-group-topk", "model.moe_router_group_topk"},
+    {"moe-expert-capacity-factor", "model.moe_expert_capacity_factor"},
+    {"moe-token-drop-policy", "model.moe_token_drop_policy"},
     {"micro-batch-size", "model.micro_batch_size"},
     {"global-batch-size", "model.global_batch_size"},
     {"tensor-model-parallel-size", "model.tensor_model_parallel_size"},

@@ -80,6 +80,11 @@ void shape(Arguments& a, const EmitModel& model) {
   a.value("num-experts", *m.moe.num_moe_experts);
   a.value("moe-router-topk", m.moe.moe_router_topk);
   a.value("moe-ffn-hidden-size", m.moe_ffn_size());
+  if (m.moe.moe_expert_capacity_factor) {
+    a.value("moe-expert-capacity-factor", *m.moe.moe_expert_capacity_factor);
+    a.value("moe-token-drop-policy",
+            m.moe.moe_token_drop_policy == model::TokenDropPolicy::kProbs ? "probs" : "position");
+  }
   a.value("moe-token-dispatcher-type", "alltoall");
   a.flag(true, "moe-grouped-gemm");
 }
