@@ -132,6 +132,9 @@ std::vector<Case> cases() {
   c.config.moe.moe_ffn_hidden_size = 6;
   c.config.moe.moe_z_loss_coeff = 0;
   out.push_back(c);
+  c.name = "experts_with_capacity";
+  c.config.moe.moe_expert_capacity_factor = 0.7;
+  out.push_back(c);
   c = {"shared_experts_sigmoid", llama()};
   c.config.moe.num_moe_experts = 6;
   c.config.moe.moe_router_topk = 3;

@@ -45,6 +45,11 @@ TEST_P(BackendTest, Router) {
         const TensorView counts = t.empty(DType::kF32, {2, s.experts});
         expect_like_reference(backend(), CountAssignments{sequences, experts, counts});
         run_reference(CountAssignments{sequences, experts, counts});
+        const TokenPlaces places{sequences, sequences.run, {}};
+        const TensorView choices = t.zeros(DType::kF32, {2 * sequences.run, 2 * s.k});
+        expect_like_reference(backend(), PlaceChoices{places, experts, t.random(DType::kF32, {s.tokens, s.k}),
+                                                      t.zeros(DType::kF32, choices.shape)});
+        expect_like_reference(backend(), LimitExperts{places, 2, DropPolicy::kWeight, choices, ids(t, s)});
         for (const double coefficient : {0.0, 0.3})
           expect_like_reference(
               backend(), RouterBackward{options, logits, experts, t.random(DType::kF32, {s.tokens, s.k}),

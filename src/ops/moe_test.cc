@@ -81,6 +81,49 @@ TEST(Grouping, BringsArrivalsOfAnExpertTogether) {
   EXPECT_EQ(load_integers(sorted), (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, -1, -1}));
 }
 
+// Two sequences of three tokens, two of three experts each; an expert takes two assignments of a sequence.
+TEST(Limit, DropsWithinASequence) {
+  Tensors t;
+  const TensorView experts = t.int32({0, 1, 0, 2, 0, 1, 0, 1, 0, 1, 2, 1}).reshape({6, 2}),
+                   weights = t.of(kF64, {6, 2}, {.3, .5, .4, .1, .3, .5, .1, .1, .2, .2, .1, .2}),
+                   choices = t.zeros(kF64, {6, 4}), kept = t.empty(DType::kI32, {6, 2});
+  const TokenPlaces whole{{2, 3, 0}, 3, {}};
+  run_reference(PlaceChoices{whole, experts, weights, choices});
+  // Of the first sequence token 2 loses expert 0: its weight is that of token 0, which comes before it. Of
+  // the second token 3 loses expert 1.
+  run_reference(LimitExperts{whole, 2, DropPolicy::kWeight, choices, kept});
+  EXPECT_EQ(load_integers(kept), (std::vector<std::int64_t>{0, 1, 0, 2, -1, 1, 0, -1, 0, 1, 2, 1}));
+  run_reference(LimitExperts{whole, 2, DropPolicy::kPosition, choices, kept});
+  EXPECT_EQ(load_integers(kept), (std::vector<std::int64_t>{0, 1, 0, 2, -1, 1, 0, 1, 0, 1, 2, -1}));
+  EXPECT_THROW(run_reference(LimitExperts{whole, 0, DropPolicy::kWeight, choices, kept}), ShapeError);
+}
+
+// One sequence of four tokens; this rank has the first and the last.
+TEST(Limit, CountsTokensOfOtherRanks) {
+  Tensors t;
+  const TensorView experts = t.int32({0, 0}).reshape({2, 1}), weights = t.of(kF64, {2, 1}, {.2, .9}),
+                   choices = t.of(kF64, {4, 2}, {0, 0, 0, .5, 1, .5, 0, 0}),
+                   kept = t.empty(DType::kI32, {2, 1});
+  const TokenPlaces cut{{1, 1, 0}, 4, {0, 3}};
+  run_reference(PlaceChoices{cut, experts, weights, choices});
+  EXPECT_EQ(load(choices), (Values{0, .2, 0, .5, 1, .5, 0, .9}));
+  run_reference(LimitExperts{cut, 2, DropPolicy::kWeight, choices, kept});
+  EXPECT_EQ(load_integers(kept), (std::vector<std::int64_t>{-1, 0}));
+  run_reference(LimitExperts{cut, 2, DropPolicy::kPosition, choices, kept});
+  EXPECT_EQ(load_integers(kept), (std::vector<std::int64_t>{0, -1}));
+}
+
+TEST(Grouping, NobodysRowsComeLast) {
+  Tensors t;
+  const TensorView experts = t.int32({2, -1, 0, 2, -1, 1}).reshape({3, 2});
+  const TensorView order = t.empty(DType::kI32, {3, 2}), place = t.empty(DType::kI32, {3, 2}),
+                   counts = t.empty(DType::kI32, {1, 3});
+  run_reference(GroupByExpert{3, experts, order, place, {}, {}, counts});
+  EXPECT_EQ(load_integers(counts), (std::vector<std::int64_t>{1, 1, 2}));
+  EXPECT_EQ(load_integers(order), (std::vector<std::int64_t>{2, 5, 0, 3, 1, 4}));
+  EXPECT_EQ(load_integers(place), (std::vector<std::int64_t>{2, 4, 0, 3, 5, 1}));
+}
+
 // Four experts, eight assignments: the counts are 5, 1, 2, 0.
 TEST(ExpertBias, GoesAgainstTheExcess) {
   Tensors t;

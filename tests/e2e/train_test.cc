@@ -177,6 +177,57 @@ TEST_F(Train, ExpertsLearnAndResume) {
   stoa_ok({"score", "exported", "lines.txt"});
 }
 
+// Learning rates by width: a model like any other, resumed bit for bit, and not with another base.
+TEST_F(Train, RatesFollowTheWidth) {
+  const auto with = [&](const char* steps, const char* base) {
+    return Arguments{"model.use_mup=true",
+                     std::string("model.mup_base_hidden_size=") + base,
+                     "model.mup_base_head_dim=8",
+                     std::string("trainer.max_steps=") + steps,
+                     "model.optim.sched.max_steps=6",
+                     "trainer.num_threads=1"};
+  };
+  stoa_ok(train("whole", with("6", "8")));
+  stoa_ok(train("parts", with("3", "8")));
+  const Outcome other = stoa(train("parts", with("6", "16")));
+  EXPECT_EQ(other.exit_code, 1) << other.text();
+  EXPECT_THAT(other.err, testing::HasSubstr("trained with mup_base_hidden_size 8"));
+  stoa_ok(train("parts", with("6", "8")));
+  expect_same("whole", "parts");
+  const auto config =
+      nlohmann::json::parse(read_text(path("whole") / "checkpoints/latest/model/config.json"));
+  EXPECT_EQ(config["model_type"], "gpt2");
+}
+
+// An expert takes so much of a sequence and no more; the model in files has all experts and no limit.
+TEST_F(Train, ExpertsHaveACapacity) {
+  const auto with = [&](const char* factor) {
+    return Arguments{"model.normalization=rmsnorm",
+                     "model.activation=swiglu",
+                     "model.bias=none",
+                     "model.position_embedding_type=rope",
+                     "model.share_embeddings_and_output_weights=false",
+                     "model.num_moe_experts=4",
+                     "model.moe_ffn_hidden_size=32",
+                     std::string("model.moe_expert_capacity_factor=") + factor,
+                     "trainer.max_steps=4",
+                     "trainer.sample_prompts=[the stone]"};
+  };
+  stoa_ok(train("tight", with("0.5")));
+  stoa_ok(train("wide", with("100")));
+  stoa_ok(train("none", with("null")));
+  EXPECT_EQ(metrics("wide").at(4)["loss"], metrics("none").at(4)["loss"]);
+  EXPECT_NE(metrics("tight").at(4)["loss"], metrics("none").at(4)["loss"]);
+  const auto config =
+      nlohmann::json::parse(read_text(path("tight") / "checkpoints/latest/model/config.json"));
+  EXPECT_EQ(config["model_type"], "mixtral");
+  auto spread = train("spread", with("0.5"));
+  for (const char* argument : {"--ranks", "2", "model.expert_model_parallel_size=2"})
+    spread.push_back(argument);
+  stoa_ok(spread);
+  stoa_ok({"compare", "tight", "spread", "--tolerance", "0.001"});
+}
+
 TEST_F(Train, HalfPrecisionFindsItsLossScale) {
   const Outcome outcome =
       stoa_ok(train("run", {"trainer.max_steps=70", "trainer.precision=fp16", "model.optim.lr=3e-3",

@@ -1,13 +1,18 @@
-// muP: the same training in every layout.
+// muP: what a model's activations do with its width, and the same training in every layout.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cmath>
 
 #include "base/error.h"
+#include "ckpt/tensor_dump.h"
 #include "layout_run.h"
 
 namespace stoa::layouts {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::IsEmpty;
 
 TestRun mup() {
@@ -73,6 +78,68 @@ TEST(Mup, OptimizersWithoutRulesAreRefused) {
     run.optimizer = kind;
     EXPECT_THROW(run_layout(run, data_parallel(1)), ConfigError);
   }
+}
+
+class Coordinates : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "stoa-mup-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    fs::remove_all(directory_, ignored);
+  }
+
+  // Root mean square of the logits in the fifth step.
+  double logits(std::int64_t width, bool scaled) {
+    TestRun run = tiny_run();
+    model::ModelConfig& c = run.config;
+    c.num_layers = 2;
+    c.hidden_size = width;
+    c.ffn_hidden_size = 2 * width;
+    c.num_query_groups.reset();
+    c.hidden_dropout = c.attention_dropout = c.embedding_dropout = 0;
+    if (scaled) {
+      c.mup.use_mup = true;
+      c.mup.mup_base_hidden_size = 16;
+      c.mup.mup_base_head_dim = 4;
+    }
+    run.rows = 4;
+    run.steps = 5;
+    run.rate = 1e-2;
+    run.epsilon = 1e-12;
+    run.dump_step = 4;
+    run.dump = directory_ / std::to_string(width);
+    run_layout(run, data_parallel(1));
+    ckpt::DumpReader dump(run.dump);
+    double squares = 0;
+    std::int64_t tokens = 0;
+    for (const auto& record : dump.records(1)) {
+      if (record.tensor != "head.logits") continue;
+      const auto bytes = dump.bytes(record);
+      const auto* values = reinterpret_cast<const float*>(bytes.data());
+      for (std::int64_t t = 0; t < record.shape[0]; ++t, ++tokens) squares += std::pow(values[3 * t + 2], 2);
+    }
+    return std::sqrt(squares / static_cast<double>(tokens));
+  }
+
+  fs::path directory_;
+};
+
+// The coordinate check of Tensor Programs V, figure 5.
+TEST_F(Coordinates, LogitsDoNotGrowWithTheWidth) {
+  std::map<std::int64_t, double> plain, scaled;
+  for (const std::int64_t width : {16, 32, 64, 128}) {
+    plain[width] = logits(width, false);
+    scaled[width] = logits(width, true);
+    std::printf("width %3d: rms of the logits %.3f, with use_mup %.3f\n", static_cast<int>(width),
+                plain[width], scaled[width]);
+  }
+  EXPECT_DOUBLE_EQ(scaled[16], plain[16]);
+  EXPECT_GT(plain[128], 2 * plain[16]);
+  EXPECT_LT(scaled[128], 1.2 * scaled[16]);
 }
 
 }  // namespace
