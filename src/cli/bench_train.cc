@@ -57,9 +57,9 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
   const auto part = static_cast<std::uint64_t>(layout.data_rank(seat.rank));
   data::Batch batch =
       masked ? random_masked_batch(rows / layout.data_ranks(), plan.options.length,
-                                   plan.options.model.vocabulary, part, arguments.natural)
-             : random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary, part,
-                            config.source_length());
+                                   plan.options.model.vocabulary, part, arguments.natural, config.bert)
+             : random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
+                            part, config.source_length());
   // Of a masked batch each rank counts its own: the seed of backward is not what is measured.
   if (!masked) batch.valid_tokens *= layout.data_ranks();
   for (std::int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {

@@ -52,7 +52,7 @@ SentenceOptions sentence_options(const fs::path& directory) {
 
 class Embedder {
  public:
-  Embedder(const EmbedArguments& a) : arguments_(a), loaded_(load_encoder(a.model, 0)) {
+  Embedder(const EmbedArguments& a) : arguments_(a), loaded_(load_encoder(a.model, {})) {
     const SentenceOptions said =
         a.pooling == "auto" || a.max_length == 0 ? sentence_options(loaded_.directory) : SentenceOptions();
     cls_ = a.pooling == "auto" ? said.cls : a.pooling == "cls";

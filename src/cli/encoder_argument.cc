@@ -7,7 +7,7 @@
 
 namespace stoa::cli {
 
-LoadedEncoder load_encoder(const ModelArguments& arguments, std::int64_t masks) {
+LoadedEncoder load_encoder(const ModelArguments& arguments, const EncoderUse& use) {
   const auto found = ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel);
   const run::ModelFiles files(found.model);
   const model::ModelConfig& config = files.model().config;
@@ -23,7 +23,8 @@ LoadedEncoder load_encoder(const ModelArguments& arguments, std::int64_t masks) 
   options.precision = precision_of(arguments, files);
   options.longest = config.max_positions();
   options.pass_tokens = std::max<std::int64_t>(options.longest, 4096);
-  options.masks = masks;
+  options.masks = use.masks;
+  options.answers = use.answers ? options.pass_tokens : 0;
   out.rank = load_rank<run::EncoderRank>(*out.machine, options, files);
   return out;
 }

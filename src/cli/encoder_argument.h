@@ -15,7 +15,12 @@ struct LoadedEncoder {
   fs::path directory;  // with config.json
 };
 
-// `masks`: most tokens to be predicted in one text; 0: embeddings alone. ConfigError: not an encoder.
-LoadedEncoder load_encoder(const ModelArguments& arguments, std::int64_t masks);
+// What an encoder is loaded for beside embeddings.
+struct EncoderUse {
+  std::int64_t masks = 0;  // most tokens to be predicted in one text
+  bool answers = false;    // of the head of a labelled task
+};
+// ConfigError: not an encoder, or one without that head.
+LoadedEncoder load_encoder(const ModelArguments& arguments, const EncoderUse& use);
 
 }  // namespace stoa::cli

@@ -10,7 +10,7 @@ namespace stoa::cli {
 
 void fill_masks(const ModelArguments& model, const std::string& prompt, bool json, std::int64_t best) {
   constexpr std::int64_t kMostMasks = 64;
-  LoadedEncoder loaded = load_encoder(model, kMostMasks);
+  LoadedEncoder loaded = load_encoder(model, {.masks = kMostMasks});
   const token::Tokenizer& tokenizer = *loaded.tokenizer;
   const auto mask = tokenizer.mask_id();
   require<ConfigError>(

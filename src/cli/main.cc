@@ -23,6 +23,7 @@
 #include "cli/eval_command.h"
 #include "cli/generate_command.h"
 #include "cli/plan_command.h"
+#include "cli/predict_command.h"
 #include "cli/schedule_command.h"
 #include "cli/score_command.h"
 #include "cli/train_command.h"
@@ -70,6 +71,7 @@ int main(int argc, char** argv) {
   stoa::cli::add_generate_command(app, context);
   stoa::cli::add_score_command(app, context);
   stoa::cli::add_embed_command(app, context);
+  stoa::cli::add_predict_command(app, context);
   stoa::cli::add_eval_command(app, context);
   stoa::cli::add_checkpoint_command(app, context);
   stoa::cli::add_plan_command(app, context);

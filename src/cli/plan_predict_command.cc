@@ -18,7 +18,7 @@
 namespace stoa::cli {
 namespace {
 
-struct PredictArguments {
+struct PlanPredictArguments {
   ConfigArguments config;
   std::string cluster, calibration, rows, output, timeline, precision, accounting;
   std::optional<std::int64_t> ranks;
@@ -33,7 +33,7 @@ void write_timeline(const std::string& path, const plan::StepTimeline& timeline)
   fail<UsageError>("--timeline {}: expected a file that ends in .html, .svg or .json (a Chrome trace)", path);
 }
 
-void predict_config(const PredictArguments& arguments, Context& context) {
+void predict_config(const PlanPredictArguments& arguments, Context& context) {
   require<UsageError>(!arguments.cluster.empty(),
                       "--cluster is missing: a cluster file, or the name of one in {}",
                       clusters_directory().string());
@@ -62,7 +62,7 @@ std::string joined(const std::vector<std::string>& notes) {
   return fmt::format("{}", fmt::join(notes, "; "));
 }
 
-void predict_rows(const PredictArguments& arguments) {
+void predict_rows(const PlanPredictArguments& arguments) {
   require<UsageError>(!arguments.output.empty(), "--output is missing: the CSV file to write");
   plan::CsvTable table = plan::read_csv(arguments.rows);
   const auto clusters = plan::load_clusters(clusters_directory());
@@ -139,7 +139,7 @@ plan::Workload workload_of(const train::RunConfig& config) {
 }
 
 void add_plan_predict_command(CLI::App& plan, Context& context) {
-  auto arguments = std::make_shared<PredictArguments>();
+  auto arguments = std::make_shared<PlanPredictArguments>();
   CLI::App* command = plan.add_subcommand("predict",
                                           "Seconds and bytes of a step on a cluster. Example: stoa plan "
                                           "predict gpt-175b --cluster dgx-h100 --ranks 1024");

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "data/batch.h"
+#include "model/bert_config.h"
 
 namespace stoa::cli {
 
@@ -11,9 +12,9 @@ namespace stoa::cli {
 data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,
                          std::uint64_t part = 0, std::int64_t source = 0);
 
-// For a masked language model: 15 % of the tokens are to be predicted. `natural`: rows end early, after an
-// eighth to all of `length` tokens; else all are full.
+// For an encoder: 15 % of the tokens are to be predicted or have a class, or the first of every row, as its
+// task has it. `natural`: rows end early, after an eighth to all of `length` tokens; else all are full.
 data::Batch random_masked_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,
-                                std::uint64_t part, bool natural);
+                                std::uint64_t part, bool natural, const model::BertConfig& bert);
 
 }  // namespace stoa::cli

@@ -1,5 +1,6 @@
 #include "model/bert_architecture.h"
 
+#include "nn/class_head.h"
 #include "nn/masked_lm_head.h"
 #include "nn/post_norm_block.h"
 
@@ -28,7 +29,24 @@ std::unique_ptr<nn::Block> BertArchitecture::block(std::int64_t layer) const {
   return std::make_unique<nn::PostNormBlock>(out);
 }
 
+std::unique_ptr<nn::Head> BertArchitecture::class_head() const {
+  const ModelConfig& c = gpt_.config;
+  const bool pooled = c.bert.task == BertTask::kSequenceClassification;
+  return std::make_unique<nn::ClassHead>(nn::ClassHeadOptions{
+      .name = pooled ? "head.classes" : "head.tags",
+      .hidden = c.hidden_size,
+      .classes = c.bert.classes(),
+      .pooled = pooled,
+      .deviation = c.init_method_std,
+      .dropout = static_cast<float>(c.bert.classifier_dropout.value_or(c.hidden_dropout)),
+      .precision = options_.precision,
+      .place = options_.place,
+      .smoothing = c.label_smoothing,
+      .z_weight = c.z_loss_coeff});
+}
+
 std::unique_ptr<nn::Head> BertArchitecture::head() const {
+  if (gpt_.config.bert.labelled()) return class_head();
   if (!gpt_.config.bert.lm_head) return nullptr;
   nn::LmHeadOptions o = head_options(gpt_, options_.precision, options_.place);
   o.output.bias = true;
@@ -36,7 +54,7 @@ std::unique_ptr<nn::Head> BertArchitecture::head() const {
       nn::MaskedLmHeadOptions{.output = o.output,
                               .norm = o.norm,
                               .activation = activation_kind(gpt_.config.activation),
-                              .binary = gpt_.config.bert.binary_head});
+                              .binary = gpt_.config.bert.sentence_question()});
 }
 
 }  // namespace stoa::model

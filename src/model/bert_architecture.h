@@ -14,6 +14,8 @@ class BertArchitecture final : public Architecture {
   std::unique_ptr<nn::Head> head() const override;
 
  private:
+  std::unique_ptr<nn::Head> class_head() const;
+
   const Gpt& gpt_;
   const ChunkOptions& options_;
 };

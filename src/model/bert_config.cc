@@ -1,6 +1,24 @@
 #include "model/bert_config.h"
 
+#include <array>
+
 namespace stoa::model {
+
+std::span<const config::EnumName<BertTask>> enum_names(BertTask) {
+  static constexpr std::array<config::EnumName<BertTask>, 4> kNames{{
+      {"masked_lm", BertTask::kMaskedLm},
+      {"sequence_classification", BertTask::kSequenceClassification},
+      {"token_classification", BertTask::kTokenClassification},
+      {"question_answering", BertTask::kQuestionAnswering},
+  }};
+  return kNames;
+}
+
+std::int64_t BertConfig::classes() const {
+  if (task == BertTask::kMaskedLm) return 0;
+  // The logit of a token to begin the answer, and that to end it.
+  return task == BertTask::kQuestionAnswering ? 2 : static_cast<std::int64_t>(labels.size());
+}
 
 void declare_bert(config::Section<BertConfig>& s) {
   using C = BertConfig;
@@ -8,12 +26,22 @@ void declare_bert(config::Section<BertConfig>& s) {
       .range(1, 65536)
       .help("Types of tokens, which tell the segments of a pair apart.");
   s.field("lm_head", &C::lm_head)
-      .help("The head that predicts masked tokens; without it the model can but embed.");
+      .help("Task masked_lm: the head that predicts masked tokens; without it the model can but embed.");
   s.field("binary_head", &C::binary_head)
-      .help("Train the question whether the second segment follows the first.");
+      .help("Task masked_lm: train the question whether the second segment follows the first.");
   s.field("first_position", &C::first_position)
       .range(0, 65536)
       .help("Row of the position table that the first token has: 2 in RoBERTa.");
+  s.field("task", &C::task)
+      .help(
+          "What the head answers: masked tokens of prepared text, or from labelled text the class of a text "
+          "(or pair), of every word, or where in a context the answer of a question stands.");
+  s.field("labels", &C::labels)
+      .help("Names of the classes of sequence_classification and token_classification, in order.");
+  s.field("classifier_dropout", &C::classifier_dropout)
+      .range(0, 1)
+      .derived("hidden_dropout")
+      .help("Dropout before the classes of a classification.");
 }
 
 }  // namespace stoa::model

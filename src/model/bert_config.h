@@ -2,16 +2,33 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "config/schema.h"
 
 namespace stoa::model {
+
+// What the head of an encoder is asked. The last three are trained from labelled text
+// (docs/encoders.md, "Fine-tuning").
+enum class BertTask { kMaskedLm, kSequenceClassification, kTokenClassification, kQuestionAnswering };
+std::span<const config::EnumName<BertTask>> enum_names(BertTask);
 
 struct BertConfig {
   std::int64_t num_token_types = 2;  // rows of the table of token types
   bool lm_head = true;               // false: a bare encoder, which can but embed
   bool binary_head = true;           // the sentence question beside the masked tokens
   std::int64_t first_position = 0;   // row of position 0 in the table: 2 in RoBERTa
+  BertTask task = BertTask::kMaskedLm;
+  std::vector<std::string> labels;           // names of the classes of a classification, in order
+  std::optional<double> classifier_dropout;  // null: hidden_dropout
+
+  bool labelled() const { return task != BertTask::kMaskedLm; }
+  bool sentence_question() const { return binary_head && !labelled(); }
+  // Columns of the head's logits; 0 where they are words.
+  std::int64_t classes() const;
 };
 
 void declare_bert(config::Section<BertConfig>& s);

@@ -36,7 +36,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
   if (head_) {
     params_->begin_unit(false);
     if (embedding_) tied = embedding_->tokens();
-    if (!gpt.config.share_embeddings_and_output_weights)
+    if (!gpt.config.ties_head())
       head_->declare(*params_, {});
     else if (tied)
       head_->declare(*params_, tied);

@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -395,6 +396,24 @@ void declare(Section<ModelConfig>& s) {
 
 namespace {
 
+void validate_task(const BertConfig& c) {
+  const bool classes =
+      c.task == BertTask::kSequenceClassification || c.task == BertTask::kTokenClassification;
+  const auto found = static_cast<std::int64_t>(c.labels.size());
+  require<ConfigError>(!classes || found >= 2,
+                       "model.bert.labels names {} classes, expected 2 or more, as in [negative, positive]",
+                       found);
+  require<ConfigError>(classes || found == 0,
+                       "model.bert.labels are the classes of task sequence_classification or "
+                       "token_classification: give one of these, or leave them out");
+  require<ConfigError>(classes || !c.classifier_dropout,
+                       "model.bert.classifier_dropout is of task sequence_classification or "
+                       "token_classification: leave it out");
+  for (auto label = c.labels.begin(); label != c.labels.end(); ++label)
+    require<ConfigError>(!label->empty() && std::find(c.labels.begin(), label, *label) == label,
+                         "model.bert.labels: '{}' is empty or stands twice", *label);
+}
+
 // Options of decoders that encoders do not have.
 void validate_bert(const ModelConfig& c) {
   require<ConfigError>(c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
@@ -419,10 +438,11 @@ void validate_bert(const ModelConfig& c) {
       c.query_groups() == c.num_attention_heads && c.head_size() * c.num_attention_heads == c.hidden_size,
       "kind bert has as many key and value heads as queries, of hidden_size / "
       "num_attention_heads channels: leave out num_query_groups and kv_channels");
-  require<ConfigError>(c.bert.lm_head || !c.bert.binary_head,
+  validate_task(c.bert);
+  require<ConfigError>(c.bert.lm_head || !c.bert.sentence_question(),
                        "model.bert.binary_head needs model.bert.lm_head");
   require<ConfigError>(
-      c.bert.first_position == 0 || (!c.bert.binary_head && c.activation == Activation::kGelu),
+      c.bert.first_position == 0 || (!c.bert.sentence_question() && c.activation == Activation::kGelu),
       "first_position {} is RoBERTa's, which has no binary_head and the activation gelu",
       c.bert.first_position);
   require<ConfigError>(!c.moe.num_moe_experts, "kind bert has no experts: leave out num_moe_experts");

@@ -145,6 +145,8 @@ struct ModelConfig {
   std::int64_t rotary_size() const;    // int(head_size * rotary_percentage); latent: the rotated part
   std::int64_t encoder_layers() const;  // of num_layers; 0 but in kind t5
   std::int64_t source_length() const;   // of a sample, tokens of the source; 0 but in kind t5
+  // The head's matrix is the token embedding: classes have one of their own.
+  bool ties_head() const { return share_embeddings_and_output_weights && !bert.labelled(); }
   std::int64_t sample_length()
       const;  // tokens of a training sample: encoder_seq_length; t5: and those of its target
 };

@@ -7,7 +7,8 @@
 namespace stoa::model {
 namespace {
 
-constexpr std::array<std::string_view, 32> kTrainingOnly{
+constexpr std::array<std::string_view, 33> kTrainingOnly{
+    "bert.classifier_dropout",
     "hidden_dropout",
     "attention_dropout",
     "embedding_dropout",
@@ -78,6 +79,7 @@ ModelConfig spelled_out(ModelConfig c) {
     c.window_first_layer.reset();
   if (!c.window_size || c.window_attn_skip_freq.value_or(0) > c.num_layers) c.window_attn_skip_freq.reset();
   if (!c.latent.multi_latent_attention) c.latent = {};
+  if (c.bert.labelled()) c.bert.lm_head = c.bert.binary_head = false;
   if (c.kind == ModelKind::kT5)
     c.t5.encoder_layers = c.encoder_layers();
   else

@@ -165,8 +165,13 @@ struct Batch {
     if (!types.empty()) {
       out.token_types = of(types);
       out.row_begin = row_begin;
-      out.masked = {of(masked_rows), of(places),          of(masked_labels),
-                    of(masked_mask), of(sentence_labels), of(sentence_weights)};
+      out.masked = {of(masked_rows),
+                    of(places),
+                    of(masked_labels),
+                    of(masked_mask),
+                    of(sentence_labels),
+                    of(sentence_weights),
+                    std::span(masked_rows).first(masked_labels.size())};
     }
     const auto segments_of = [&](parallel::ContextSegments& p) {
       ops::AttentionSegments s;

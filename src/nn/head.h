@@ -22,8 +22,8 @@ class Head {
   // Plain losses (not masked) to `losses` [T], those of the tokens that count added to state[kLossSum] where
   // the pass has a state.
   virtual void evaluate(Pass& pass, TensorView x, TensorView losses) const = 0;
-  // Logits [rows.size(), padded vocabulary] of chosen tokens, in ascending order; columns beyond the
-  // vocabulary have no meaning. ConfigError where the vocabulary is split.
+  // Logits [rows.size(), padded vocabulary or classes] of chosen tokens, in ascending order; columns beyond
+  // the vocabulary have no meaning. ConfigError where the vocabulary is split.
   virtual void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows,
                       TensorView logits) const = 0;
 };

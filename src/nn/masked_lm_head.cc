@@ -2,25 +2,12 @@
 
 #include <algorithm>
 
+#include "nn/picked_tokens.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 
 namespace stoa::nn {
 namespace {
-
-// A layer that every rank of a tensor-parallel group holds, on rows that all of them have.
-Linear whole_linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, double deviation,
-                    parallel::TensorPlace place) {
-  place.sequence = false;
-  return Linear({.name = name,
-                 .inputs = inputs,
-                 .pieces = {{name, outputs, {}}},
-                 .bias = true,
-                 .deviation = deviation,
-                 .split = LinearSplit::kWhole,
-                 .place = place,
-                 .columns = {}});
-}
 
 // Of rows that all ranks have.
 OutputLayerOptions on_whole_rows(OutputLayerOptions options) {
@@ -112,16 +99,7 @@ OutputLayer::Targets MaskedLmHead::targets(const Pass& pass, TensorView losses) 
 }
 
 TensorView MaskedLmHead::pick(Pass& pass, TensorView x) const {
-  Scratch& scratch = pass.ops.scratch;
-  const DType compute = options_.output.precision.compute;
-  const std::int64_t hidden = options_.output.hidden, rows = pass.batch.masked.rows.rows();
-  const TensorView picked = scratch.allocate(compute, {rows, hidden});
-  Scratch::Frame frame(scratch);
-  const TensorView all = gather_rows(pass, options_.output.place, x).wait();
-  const TensorView chosen = x.dtype == compute ? picked : scratch.allocate(x.dtype, {rows, hidden});
-  ops::run(pass.ops, ops::CopyRows{.x = all, .index = pass.batch.masked.rows, .y = chosen});
-  if (chosen.data != picked.data) ops::run(pass.ops, ops::Cast{.x = chosen, .y = picked});
-  return picked;
+  return pick_rows(pass, options_.output.place, x, pass.batch.masked.rows, options_.output.precision.compute);
 }
 
 MaskedLmHead::Transformed MaskedLmHead::transform(Pass& pass, TensorView x, bool training) const {
@@ -172,8 +150,7 @@ void MaskedLmHead::train(Pass& pass, TensorView x) const {
   }
   pass.show("head", ".losses", losses);
   ops::run(pass.ops, ops::SumLosses{.losses = losses, .loss_mask = m.mask, .state = pass.state});
-  const std::int64_t first = options_.output.place.first_row(m.places.rows());
-  ops::run(pass.ops, ops::CopyRows{.x = gradients, .index = m.places.slice(first, x.rows()), .y = x});
+  scatter_rows(pass, options_.output.place, gradients, x);
 }
 
 void MaskedLmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
@@ -206,12 +183,8 @@ void MaskedLmHead::logits(Pass& pass, TensorView x, std::span<const std::int32_t
                        "tokens are predicted by one rank: tensor_model_parallel_size is {}, expected 1",
                        options_.output.place.size);
   Scratch::Frame frame(pass.ops.scratch);
-  const auto count = static_cast<std::int64_t>(rows.size());
   const TensorView picked =
-      pass.ops.scratch.allocate(options_.output.precision.compute, {count, options_.output.hidden});
-  for (std::int64_t i = 0; i < count; ++i)
-    ops::run(pass.ops,
-             ops::Cast{.x = x.slice(rows[static_cast<std::size_t>(i)], 1), .y = picked.slice(i, 1)});
+      pick_rows(pass, options_.output.place, x, rows, options_.output.precision.compute);
   output_.project(pass, transform(pass, picked, false).normed, logits);
 }
 

@@ -22,6 +22,8 @@ struct MaskedTargets {
   TensorView mask;              // fp32 [M]
   TensorView sentence_labels;   // int32 [rows]
   TensorView sentence_weights;  // fp32 [rows]: valid tokens per sample of the global batch
+  // Tokens whose logits a validation of a labelled task looks at; of the host, ascending.
+  std::span<const std::int32_t> asked;
 };
 
 // One microbatch on the device: the tokens of its rows, one row after the other; or those of them that this
@@ -38,6 +40,7 @@ struct BatchView {
   MaskedTargets masked;           // of masked language models
   // First token of every row, and T; of the host, ascending. None: every row has `length` tokens.
   std::span<const std::int32_t> row_begin;
+  std::int64_t filling = 0;         // so many of the last row's tokens are no text (DeviceBatch)
   ops::AttentionSegments segments;  // of all tokens: one per row, or one per document
 
   // Encoder-decoders: the two parts of the tokens, first the source's; both have the same `source`. None

@@ -84,8 +84,9 @@ DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, b
   if (context.split()) kept_ = parallel::local_tokens(context, rows, length);
   const std::int64_t tokens = rows * length / context.size;
   tokens_ = declare("tokens", DType::kI32, tokens);
-  labels_ = declare("labels", DType::kI32, tokens);
-  mask_ = declare("loss_mask", DType::kF32, tokens);
+  const std::int64_t predicted = masked.one_per_row ? rows : tokens;
+  labels_ = declare("labels", DType::kI32, predicted);
+  mask_ = declare("loss_mask", DType::kF32, predicted);
   positions_ = declare("positions", DType::kI32, tokens);
   if (source > 0) {
     require<ConfigError>(!context.split(),
@@ -115,7 +116,7 @@ DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, b
                            packed ? rows * blocks_[b].q_count : segments, blocks_[b]);
   if (masked.used) {
     types_ = declare("token_types", DType::kI32, all);
-    rows_id_ = declare("masked.rows", DType::kI32, all + rows);
+    rows_id_ = declare("masked.rows", DType::kI32, predicted + rows);
     places_ = declare("masked.places", DType::kI32, all);
     sentence_labels_ = declare("masked.sentence_labels", DType::kI32, rows);
     sentence_weights_ = declare("masked.sentence_weights", DType::kF32, rows);
@@ -140,8 +141,13 @@ void DeviceBatch::bind() {
   view_.context = context_;
   if (masked_.used) {
     view_.token_types = arena_->view(types_);
-    view_.masked = {arena_->view(rows_id_), arena_->view(places_),          view_.labels,
-                    view_.loss_mask,        arena_->view(sentence_labels_), arena_->view(sentence_weights_)};
+    view_.masked = {arena_->view(rows_id_),
+                    arena_->view(places_),
+                    view_.labels,
+                    view_.loss_mask,
+                    arena_->view(sentence_labels_),
+                    arena_->view(sentence_weights_),
+                    {}};
   }
   if (source_ > 0) return bind_parts();
   if (segments_.size() > 1) view_.context_segments.resize(segments_.size());
@@ -168,6 +174,11 @@ void DeviceBatch::bind_parts() {
 
 const nn::BatchView& DeviceBatch::dry() {
   bind();
+  if (masked_.used) {
+    host_masked_.rows.resize(static_cast<std::size_t>(view_.labels.rows()));
+    std::iota(host_masked_.rows.begin(), host_masked_.rows.end(), 0);
+    view_.masked.asked = host_masked_.rows;
+  }
   if (source_ > 0) {
     (*parts_)[0].segments = segments_[0].dry();
     (*parts_)[1].segments = segments_[1].dry();
@@ -279,6 +290,7 @@ const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::in
     h.places.resize(h.tokens.size(), static_cast<std::int32_t>(h.rows.size()));
     h.row_begin.back() += filling;
   }
+  view_.filling = filling;
   host_.q_begin.push_back(h.row_begin.back());
   host_.longest_k = host_.longest_q;
 
@@ -296,7 +308,8 @@ const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::in
                   put(labels_, h.labels),
                   put(mask_, h.mask),
                   put(sentence_labels_, h.sentence_labels),
-                  put(sentence_weights_, h.sentence_weights)};
+                  put(sentence_weights_, h.sentence_weights),
+                  std::span(h.rows).first(h.labels.size())};
   view_.labels = view_.masked.labels;
   view_.loss_mask = view_.masked.mask;
   view_.segments = segments_[0].stage(host_, stream);

@@ -37,6 +37,7 @@ void add_segment(parallel::ContextSegments& to, std::int64_t queries, std::int64
 struct MaskedOptions {
   bool used = false;
   bool sentences = false;     // rows have a sentence label
+  bool one_per_row = false;   // a row has one token to be predicted at most
   std::int64_t multiple = 1;  // of which the number of tokens is one: ranks that split the stream
 };
 

@@ -12,7 +12,13 @@ EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
       chunk_(machine, options_.model, options_.precision, options_.pass_tokens, options_.longest) {
   const model::ModelConfig& config = options_.model.config;
   require<ConfigError>(options_.masks == 0 || config.bert.lm_head,
-                       "the model has no head that predicts tokens (it is a bare encoder): it can but embed");
+                       "the model has no head that predicts tokens (it is {}): it can but embed{}",
+                       config.bert.labelled() ? "of a labelled task" : "a bare encoder",
+                       config.bert.labelled() ? ", or answer ('stoa predict')" : "");
+  require<ConfigError>(options_.answers == 0 || config.bert.labelled(),
+                       "the model has no head of a labelled task (its architecture is neither "
+                       "ForSequenceClassification nor ForTokenClassification nor ForQuestionAnswering): "
+                       "train one with model.bert.task");
   const auto declare = [&](const char* name, DType type, Shape shape) {
     return chunk_.arena().declare(MemoryCategory::kBatch, {std::string("encoder.") + name, type, shape});
   };
@@ -27,6 +33,8 @@ EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
   if (options_.masks > 0)
     logits_ =
         declare("logits", options_.precision.vectors(), {options_.masks, options_.model.padded_vocabulary});
+  if (options_.answers > 0)
+    logits_ = declare("logits", options_.precision.vectors(), {options_.answers, config.bert.classes()});
   chunk_.commit(scratch_bytes);
 }
 
@@ -35,13 +43,13 @@ void EncoderRank::dry_run() {
   std::vector<std::int64_t> lengths;
   for (std::int64_t left = options_.pass_tokens; left > 0; left -= lengths.back())
     lengths.push_back(std::min(left, options_.longest));
-  std::vector<std::int32_t> rows(static_cast<std::size_t>(options_.masks));
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(std::max(options_.masks, options_.answers)));
   std::iota(rows.begin(), rows.end(), 0);
-  pass(tokens, lengths, rows);
+  pass(tokens, {}, lengths, rows);
 }
 
-void EncoderRank::pass(std::span<const std::int32_t> tokens, std::span<const std::int64_t> lengths,
-                       std::span<const std::int32_t> rows) {
+void EncoderRank::pass(std::span<const std::int32_t> tokens, std::span<const std::int32_t> types,
+                       std::span<const std::int64_t> lengths, std::span<const std::int32_t> rows) {
   std::vector<std::int32_t> positions, q_begin{0}, k_begin, k_count;
   for (const std::int64_t length : lengths) {
     require<InternalError>(length >= 1 && length <= options_.longest, "a text of {} tokens, declared for {}",
@@ -61,7 +69,8 @@ void EncoderRank::pass(std::span<const std::int32_t> tokens, std::span<const std
   view.length = options_.longest;
   view.tokens = chunk_.put(tokens_, tokens);
   view.positions = chunk_.put(positions_, positions);
-  view.token_types = chunk_.put(types_, std::vector<std::int32_t>(tokens.size(), 0));
+  const std::vector<std::int32_t> zeros(types.empty() ? tokens.size() : 0, 0);
+  view.token_types = chunk_.put(types_, types.empty() ? std::span<const std::int32_t>(zeros) : types);
   view.segments.q_begin = chunk_.put(q_begin_, q_begin);
   view.segments.k_begin = chunk_.put(k_begin_, k_begin);
   view.segments.k_count = chunk_.put(k_count_, k_count);
@@ -81,7 +90,7 @@ void EncoderRank::pass(std::span<const std::int32_t> tokens, std::span<const std
 
 std::span<const float> EncoderRank::states(std::span<const std::int32_t> tokens,
                                            std::span<const std::int64_t> lengths) {
-  pass(tokens, lengths, {});
+  pass(tokens, {}, lengths, {});
   return chunk_.read(chunk_.arena().view(states_).slice(0, static_cast<std::int64_t>(tokens.size())),
                      options_.model.config.hidden_size);
 }
@@ -91,9 +100,20 @@ std::span<const float> EncoderRank::predict(std::span<const std::int32_t> tokens
   require<InternalError>(static_cast<std::int64_t>(rows.size()) <= options_.masks,
                          "{} masks, declared for {}", rows.size(), options_.masks);
   const auto length = static_cast<std::int64_t>(tokens.size());
-  pass(tokens, std::span(&length, 1), rows);
+  pass(tokens, {}, std::span(&length, 1), rows);
   return chunk_.read(chunk_.arena().view(logits_).slice(0, static_cast<std::int64_t>(rows.size())),
                      options_.model.vocabulary);
+}
+
+std::span<const float> EncoderRank::answers(std::span<const std::int32_t> tokens,
+                                            std::span<const std::int32_t> types,
+                                            std::span<const std::int64_t> lengths,
+                                            std::span<const std::int32_t> rows) {
+  require<InternalError>(static_cast<std::int64_t>(rows.size()) <= options_.answers && !rows.empty(),
+                         "{} tokens to answer for, declared for {}", rows.size(), options_.answers);
+  pass(tokens, types, lengths, rows);
+  return chunk_.read(chunk_.arena().view(logits_).slice(0, static_cast<std::int64_t>(rows.size())),
+                     options_.model.config.bert.classes());
 }
 
 }  // namespace stoa::run

@@ -14,6 +14,7 @@ struct EncoderOptions {
   std::int64_t pass_tokens = 4096;  // of the texts of one pass together
   std::int64_t longest = 512;       // text
   std::int64_t masks = 0;           // most tokens of predict(); 0: states alone
+  std::int64_t answers = 0;         // most tokens of answers(), of a labelled task's model
 };
 
 class EncoderRank {
@@ -28,13 +29,19 @@ class EncoderRank {
   // head.
   std::span<const float> predict(std::span<const std::int32_t> tokens, std::span<const std::int32_t> rows);
 
+  // Of a labelled task's model: logits [rows.size(), classes] of chosen tokens, ascending, of texts that lie
+  // back to back as in states(); `types`: of every token.
+  std::span<const float> answers(std::span<const std::int32_t> tokens, std::span<const std::int32_t> types,
+                                 std::span<const std::int64_t> lengths, std::span<const std::int32_t> rows);
+
   void dry_run();
   LoadedChunk& chunk() { return chunk_; }
   const EncoderOptions& options() const { return options_; }
 
  private:
-  void pass(std::span<const std::int32_t> tokens, std::span<const std::int64_t> lengths,
-            std::span<const std::int32_t> rows);
+  // `types`: of every token, or none: all 0.
+  void pass(std::span<const std::int32_t> tokens, std::span<const std::int32_t> types,
+            std::span<const std::int64_t> lengths, std::span<const std::int32_t> rows);
 
   const EncoderOptions options_;
   LoadedChunk chunk_;

@@ -82,9 +82,11 @@ void Executor::train(const std::vector<Action>& actions, const StageMicrobatch& 
   parts_.outbox.finish();
 }
 
-void Executor::evaluate(const std::vector<Action>& actions, const StageMicrobatch& stage, TensorView losses) {
+void Executor::evaluate(const std::vector<Action>& actions, const StageMicrobatch& stage, TensorView losses,
+                        Answers answers) {
   training_ = false;
   losses_ = losses;
+  answers_ = std::move(answers);
   begin(actions);
   for (const Action& action : actions) {
     activity_ = {"evaluation", action.chunk, action.microbatch};
@@ -187,10 +189,15 @@ void Executor::infer(const Action& action, const nn::BatchView& batch) {
   model::Chunk::Outputs outputs;
   outputs.stream = own.chunk().rows_of(batch, destination(action, Inbox::kInput));
   if (is_last(action.chunk)) outputs.losses = losses_.slice(0, batch.tokens.rows());
+  if (is_last(action.chunk) && answers_.memory) {
+    outputs.rows = batch.masked.asked;
+    outputs.logits = answers_.memory.slice(0, static_cast<std::int64_t>(outputs.rows.size()));
+  }
   const TensorView in =
       own.chunk().rows_of(batch, action.chunk > 0 ? await(action, Inbox::kInput) : TensorView());
   nn::Pass step = pass(batch, false);
   own.chunk().infer(step, in, outputs);
+  if (outputs.logits && answers_.take) answers_.take(m, outputs.logits);
   if (in) own.release(Inbox::kInput, m);
 }
 

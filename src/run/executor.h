@@ -44,9 +44,14 @@ class Executor {
   // One training step: every action of `actions` in order.
   void train(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage,
              const ops::PrepareUpdate& prepare);
+  // Where logits of the tokens that are asked of (nn::MaskedTargets) go, microbatch by microbatch.
+  struct Answers {
+    TensorView memory;                                            // none: nobody wants them
+    std::function<void(int microbatch, TensorView logits)> take;  // none: a dry run
+  };
   // Forward passes only; losses of the head's tokens go to `losses`, and their sum to the state.
-  void evaluate(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage,
-                TensorView losses);
+  void evaluate(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage, TensorView losses,
+                Answers answers);
 
  private:
   using Inbox = LocalChunk::Inbox;
@@ -77,6 +82,7 @@ class Executor {
   std::map<int, int> left_;                      // computations of a microbatch that are still to come
   int reductions_ = 0;                           // still to come
   TensorView losses_;                            // of an evaluation
+  Answers answers_;                              // likewise
   bool training_ = true;
   comm::Activity activity_;  // for messages of waits that fail
 };

@@ -30,6 +30,17 @@ hf::ModelDescription describe(const fs::path& directory) {
   }
 }
 
+hf::ModelDescription describe_for(const fs::path& directory, const model::BertConfig& task) {
+  hf::ModelDescription out = describe(directory);
+  require<ConfigError>(out.config.kind == model::ModelKind::kBert,
+                       "{}: model_type {} is not an encoder; expected bert or roberta", directory.string(),
+                       out.family->type);
+  out.config.bert.task = task.task;
+  out.config.bert.labels = task.labels;
+  out.config.bert.classifier_dropout = task.classifier_dropout;
+  return out;
+}
+
 Shape shape_of(const std::vector<std::int64_t>& dims, const std::string& name) {
   require<DataError>(dims.size() <= Shape::kMaxRank,
                      "tensor '{}' has {} dimensions, at most {} are supported", name, dims.size(),
@@ -51,16 +62,27 @@ Shape shape_of(const std::vector<std::int64_t>& dims, const std::string& name) {
 
 }  // namespace
 
-ModelFiles::ModelFiles(const fs::path& directory)
+ModelFiles::ModelFiles(const fs::path& directory) : ModelFiles(directory, describe(directory), false) {}
+
+ModelFiles::ModelFiles(const fs::path& directory, const model::BertConfig& task)
+    : ModelFiles(directory, describe_for(directory, task), true) {}
+
+ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription description, bool head_optional)
     : directory_(directory),
-      description_(describe(directory)),
+      description_(std::move(description)),
       model_(resolve(description_, directory)),
       tensors_(directory),
       wanted_(hf::tensors(model_, *description_.family)) {
   std::vector<hf::FileTensor> offered;
   for (const auto* tensor : tensors_.tensors())
     offered.push_back({tensor->entry.name, shape_of(tensor->entry.shape, tensor->entry.name)});
-  match_ = hf::match(wanted_, offered, *description_.family, model_.config);
+  match_ = hf::match(wanted_, offered, *description_.family, model_.config, head_optional);
+  for (std::size_t i = wanted_.size(); i-- > 0;) {
+    if (!match_.names[i].empty()) continue;
+    for (const auto& part : wanted_[i].parts) fresh_.insert(part.name);
+    wanted_.erase(wanted_.begin() + static_cast<std::ptrdiff_t>(i));
+    match_.names.erase(match_.names.begin() + static_cast<std::ptrdiff_t>(i));
+  }
   for (const auto& name : match_.names) {
     const DType type = tensors_.at(name).dtype();
     require<DataError>(is_float(type), "{}: tensor '{}' is {}, weights are floating-point",
@@ -87,6 +109,7 @@ void ModelFiles::require_same_tensors(const std::map<std::string, Shape>& expect
     for (const auto& part : tensor.parts) offered.emplace(part.name, part.shape);
   for (const auto& [name, shape] : expected) {
     const auto other = offered.find(name);
+    if (fresh_.contains(name)) continue;
     if (other == offered.end())
       problems += fmt::format("\n  missing: {} {}", name, shape.text());
     else if (other->second != shape)
@@ -106,6 +129,7 @@ void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
   for (const auto& [name, place] : index.places()) expected.emplace(name, place.shape);
   require_same_tensors(expected);
   for (std::size_t p = 0; p < specs.size(); ++p) {
+    if (fresh_.contains(specs[p].shard.pieces.front().name)) continue;
     const TensorView memory = target({static_cast<int>(p)});
     std::memset(memory.data, 0, memory.bytes());
   }
@@ -139,7 +163,7 @@ void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<Tens
   std::multimap<std::string, Place> places;
   for (std::size_t p = 0; p < held.size(); ++p) {
     TensorView local = target({static_cast<int>(p)});
-    if (!local) continue;
+    if (!local || fresh_.contains(held[p].pieces.front().name)) continue;
     std::memset(local.data, 0, local.bytes());
     if (held[p].flat) {
       local.shape = held[p].local;

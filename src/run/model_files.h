@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "ckpt/find_checkpoint.h"
@@ -19,10 +20,15 @@ class ModelFiles {
  public:
   // `directory` holds config.json and safetensors. IoError, ConfigError, DataError.
   explicit ModelFiles(const fs::path& directory);
+  // An encoder's files for a model of a labelled task, whatever theirs is: what they lack of its head is
+  // fresh().
+  ModelFiles(const fs::path& directory, const model::BertConfig& task);
 
   const fs::path& directory() const { return directory_; }
   const model::huggingface::ModelDescription& description() const { return description_; }
   const model::Gpt& model() const { return model_; }
+  // Canonical tensors that the files do not hold; read() leaves their memory as it is.
+  const std::set<std::string>& fresh() const { return fresh_; }
   // Element type of most weights in the file.
   DType stored_type() const;
 
@@ -37,6 +43,7 @@ class ModelFiles {
             const std::function<TensorView(nn::ParamId)>& target) const;
 
  private:
+  ModelFiles(const fs::path& directory, model::huggingface::ModelDescription description, bool head_optional);
   void require_same_tensors(const std::map<std::string, Shape>& expected) const;
 
   fs::path directory_;
@@ -45,6 +52,7 @@ class ModelFiles {
   ckpt::TensorDirectory tensors_;
   std::vector<model::huggingface::Tensor> wanted_;
   model::huggingface::Match match_;
+  std::set<std::string> fresh_;
 };
 
 // Entries and bytes of a model directory to be written: all weights as `type`.

@@ -38,7 +38,8 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
 
 MaskedOptions masked_options(const TrainingOptions& o) {
   const model::ModelConfig& c = o.model.config;
-  return {c.kind == model::ModelKind::kBert, c.bert.binary_head,
+  return {c.kind == model::ModelKind::kBert, c.bert.sentence_question(),
+          c.bert.task == model::BertTask::kSequenceClassification,
           o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
 }
 
@@ -150,6 +151,12 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
     if (placement_.rank_of_chunk.back() == stage())
       losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
                                                           Shape{local_tokens(options_)}});
+    if (const std::int64_t classes = options_.model.config.bert.classes(); losses_ && classes > 0) {
+      const std::int64_t asked =
+          masked_options(options_).one_per_row ? options_.micro_batch : local_tokens(options_);
+      answers_ = arena_.declare(MemoryCategory::kScalars,
+                                {"evaluation answers", options_.precision.vectors(), Shape{asked, classes}});
+    }
   }
   if (options_.sample_context > 0)
     decoder_ = std::make_unique<Decoder>(
@@ -191,13 +198,13 @@ void TrainingRank::make_chunks() {
     if (place.rank != stage()) continue;
     model::ChunkOptions chunk = chunk_options(options_, parallel_, place);
     chunk.split_backward = holdings_.stashes[place.chunk] > 0;
-    chunk.tied_apart = placed.front().rank != placed.back().rank &&
-                       options_.model.config.share_embeddings_and_output_weights;
+    chunk.tied_apart = placed.front().rank != placed.back().rank && options_.model.config.ties_head();
     chunks_.push_back(std::make_unique<model::Chunk>(options_.model, chunk, &params_, embedding));
     if (place.embedding) embedding = chunks_.back()->token_embedding();
   }
-  require<ConfigError>(config.kind != model::ModelKind::kBert || config.bert.lm_head,
-                       "a bare encoder has no head to train: set model.bert.lm_head to true");
+  require<ConfigError>(
+      config.kind != model::ModelKind::kBert || config.bert.lm_head || config.bert.labelled(),
+      "a bare encoder has no head to train: set model.bert.lm_head to true");
   require<ConfigError>(options_.sample_context == 0 || config.kind == model::ModelKind::kGpt,
                        "encoders do not continue text: leave out trainer.sample_prompts");
   require<ConfigError>(
@@ -234,7 +241,8 @@ std::size_t TrainingRank::measure_scratch(std::string* fullest) {
   run_step(of_first_microbatch(step_actions(options_.microbatches)), 1, 1, stage, nullptr);
   if (options_.evaluation)
     executor(arena_.view(evaluation_state_), 0, nullptr)
-        .evaluate(of_first_microbatch(evaluation_actions(1)), stage, evaluation_losses());
+        .evaluate(of_first_microbatch(evaluation_actions(1)), stage, evaluation_losses(),
+                  {evaluation_answers(), {}});
   if (decoder_) decoder_->dry_run(decoder_parts());
   ops_->observer = nullptr;
   if (fullest) *fullest = watch.name();
@@ -328,6 +336,7 @@ void TrainingRank::run_step(const std::vector<schedule::Action>& actions, double
 }
 
 TensorView TrainingRank::evaluation_losses() { return losses_ ? arena_.view(losses_) : TensorView(); }
+TensorView TrainingRank::evaluation_answers() { return answers_ ? arena_.view(answers_) : TensorView(); }
 
 // Ranks without the value hold zero.
 void TrainingRank::add_over_ranks(TensorView value) {
@@ -335,7 +344,8 @@ void TrainingRank::add_over_ranks(TensorView value) {
     parallel_.along(group).all_reduce(value, comm::ReduceOp::kSum, *machine_.stream)->wait();
 }
 
-TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch, double sentence_weight) {
+TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch, double sentence_weight,
+                                             const AnswerSink& answers) {
   require<InternalError>(options_.evaluation, "no memory was declared to evaluate with");
   const TensorView state = arena_.view(evaluation_state_);
   machine_.device->fill_zero(state.data, state.bytes(), *machine_.stream);
@@ -343,13 +353,17 @@ TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch, double se
                      round = evaluation_round(options_.layout);
   Executor walk = executor(state, 0, nullptr);
   for (std::int64_t first = 0; first < microbatches; first += round)
-    walk.evaluate(
-        evaluation_actions(std::min(round, microbatches - first)),
-        [&](int microbatch, int place) -> const nn::BatchView& {
-          const std::int64_t row = (first + microbatch) * options_.micro_batch;
-          return batches_[place].stage(batch, row, row, *machine_.stream, sentence_weight);
-        },
-        evaluation_losses());
+    walk.evaluate(evaluation_actions(std::min(round, microbatches - first)),
+                  [&](int microbatch, int place) -> const nn::BatchView& {
+                    const std::int64_t row = (first + microbatch) * options_.micro_batch;
+                    return batches_[place].stage(batch, row, row, *machine_.stream, sentence_weight);
+                  },
+                  evaluation_losses(),
+                  {answers ? evaluation_answers() : TensorView(), [&](int microbatch, TensorView logits) {
+                     read_tensor(machine_, logits, [&](TensorView host) {
+                       answers((first + microbatch) * options_.micro_batch, host);
+                     });
+                   }});
   add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));
   LossSum sum;
   read_tensor(machine_, state, [&](TensorView host) {

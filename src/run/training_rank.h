@@ -2,6 +2,7 @@
 // on a meta machine is the memory plan.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,8 +78,12 @@ class TrainingRank {
   struct LossSum {
     double loss = 0, tokens = 0;
   };
-  // `sentence_weight`: of a row's sentence loss (nn::MaskedTargets).
-  LossSum evaluate(const data::Batch& batch, double sentence_weight = 0);
+  // What a labelled task's head answers: logits on the host, [tokens, classes], of the tokens that are asked
+  // of in the microbatch that begins with row `row` of the batch (nn::MaskedTargets::asked).
+  using AnswerSink = std::function<void(std::int64_t row, TensorView logits)>;
+  // `sentence_weight`: of a row's sentence loss (nn::MaskedTargets); `answers`: called on the ranks of the
+  // head, or none.
+  LossSum evaluate(const data::Batch& batch, double sentence_weight = 0, const AnswerSink& answers = {});
 
   StepScalars read_scalars();
   void write_scalars(const StepScalars& scalars);
@@ -110,7 +115,8 @@ class TrainingRank {
                 const StageMicrobatch& stage, TraceRecorder* trace, StepDump* dump = nullptr);
   int stage() const { return parallel_.coordinate(parallel::Axis::kPipeline); }
   void add_over_ranks(TensorView value);
-  TensorView evaluation_losses();  // on the rank of the head
+  TensorView evaluation_losses();   // on the rank of the head
+  TensorView evaluation_answers();  // there, of a labelled task
 
   Machine& machine_;
   const TrainingOptions options_;
@@ -126,7 +132,7 @@ class TrainingRank {
   std::vector<LocalChunk> local_;     // memory of chunks_
   std::vector<DeviceBatch> batches_;  // microbatches at work
   std::unique_ptr<Outbox> outbox_;
-  Arena::Id state_, evaluation_state_, losses_, scratch_memory_;
+  Arena::Id state_, evaluation_state_, losses_, answers_, scratch_memory_;
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ops::OpContext> ops_;

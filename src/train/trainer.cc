@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "run/gemm_rate.h"
 #include "run/generate.h"
 #include "run/replicas.h"
+#include "train/answer_score.h"
 #include "train/layout_plan.h"
 #include "train/step_flops.h"
 #include "train/tokenizer_choice.h"
@@ -214,7 +216,12 @@ void Trainer::start_or_resume() {
   rank_->initialize();
   if (config_.restore_from_path) {
     const auto from = ckpt::find_checkpoint(*config_.restore_from_path);
-    run::load_weights(*rank_, run::ModelFiles(from.model));
+    const model::BertConfig& task = config_.model.bert;
+    const run::ModelFiles files =
+        task.labelled() ? run::ModelFiles(from.model, task) : run::ModelFiles(from.model);
+    run::load_weights(*rank_, files);
+    if (first() && !files.fresh().empty())
+      parts_.console.line(fmt::format("fresh, not in the files: {}", fmt::join(files.fresh(), ", ")));
     if (first()) parts_.console.line(fmt::format("weights from {}", from.root.string()));
   }
 }
@@ -421,18 +428,26 @@ void Trainer::validate() {
     add_over_ranks(std::span(&tokens, 1), parallel::Group::kData);
     validation_tokens_per_sample_ = tokens / static_cast<double>(std::max<std::int64_t>(rows, 1));
   }
+  const model::BertConfig& bert = config_.model.bert;
+  const bool labelled = config_.model.kind == model::ModelKind::kBert && bert.labelled();
+  AnswerScore answers(bert);
+  run::TrainingRank::AnswerSink sink;
+  if (labelled) sink = [&](std::int64_t row, TensorView logits) { answers.add(batch, row, micro, logits); };
   double loss = 0;
   std::array<double, 2> counts{};  // valid tokens, bytes of text
   for (std::int64_t row = 0; row < rows; row += at_once) {
     fill(row);
-    loss += rank_->evaluate(batch, validation_tokens_per_sample_.value_or(0)).loss;
+    loss += rank_->evaluate(batch, validation_tokens_per_sample_.value_or(0), sink).loss;
     counts[0] += static_cast<double>(batch.valid_tokens);
-    if (tokenizer_)
+    if (tokenizer_ && !labelled)  // labels are tokens
       for (std::size_t i = 0; i < batch.labels.size(); ++i)
         if (batch.loss_mask[i] > 0)
           counts[1] += static_cast<double>(tokenizer_->token_bytes(batch.labels[i]).size());
   }
   add_over_ranks(counts, parallel::Group::kData);
+  // Stages without the head have seen no answers.
+  for (const auto group : {parallel::Group::kPipeline, parallel::Group::kData})
+    if (labelled) add_over_ranks(answers.counts(), group);
   const auto [tokens, bytes] = counts;
   if (tokens == 0) return;
   ValidationReport report;
@@ -442,6 +457,7 @@ void Trainer::validate() {
   report.loss = loss / tokens;
   report.valid_tokens = static_cast<std::int64_t>(tokens);
   if (bytes > 0) report.bits_per_byte = loss / std::numbers::ln2 / bytes;
+  if (labelled) report.scores = answers.scores();
   report.seconds = seconds_since(begin);
   report.best = !best_loss_ || report.loss < *best_loss_;
   if (report.best) best_loss_ = report.loss;

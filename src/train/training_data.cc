@@ -1,6 +1,7 @@
 #include "train/training_data.h"
 
 #include "data/sampler.h"
+#include "train/labelled_data.h"
 #include "train/tokenizer_choice.h"
 
 namespace stoa::train {
@@ -45,8 +46,15 @@ data::DatasetTriple build_training_data(const RunConfig& config, const TrainingP
                                         const token::Tokenizer* tokenizer, const data::Notice& notice,
                                         Extent extent) {
   const data::DataConfig& d = config.data;
-  require<ConfigError>(!d.data_prefix.empty(),
-                       "no training data: give model.data (a prefix made by 'stoa data prepare')");
+  require<ConfigError>(
+      !d.data_prefix.empty(),
+      "no training data: give model.data (a prefix made by 'stoa data prepare'; of a labelled task "
+      "files of JSON lines)");
+  if (config.model.kind == model::ModelKind::kBert && config.model.bert.labelled()) {
+    std::optional<std::int64_t> samples;
+    if (extent == Extent::kRun) samples = plan.batch.samples_after(plan.steps);
+    return build_labelled_data(config, plan, tokenizer, samples, notice);
+  }
   data::BuildOptions options;
   options.data_prefix = list_form(d.data_prefix.blend);
   options.splits_string = d.splits_string;

@@ -157,8 +157,11 @@ void ConsoleProgress::on_step(const StepReport& step) {
 
 void ConsoleProgress::on_validation(const ValidationReport& validation) {
   validation_ = validation;
-  console_.line(fmt::format("{}  validation loss {}{}  {} tokens in {}", step_of_total(validation.step),
-                            decimal(validation.loss, 4), validation.best ? " (best)" : "",
+  std::string scores;
+  for (const auto& [name, value] : validation.scores)
+    scores += fmt::format("  {} {}", name, decimal(value, 4));
+  console_.line(fmt::format("{}  validation loss {}{}{}  {} tokens in {}", step_of_total(validation.step),
+                            decimal(validation.loss, 4), validation.best ? " (best)" : "", scores,
                             format_count(static_cast<double>(validation.valid_tokens)),
                             format_duration(validation.seconds)));
 }

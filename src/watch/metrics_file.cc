@@ -82,7 +82,9 @@ std::string metrics_line(const StepReport& s) {
 }
 
 std::string metrics_line(const ValidationReport& v) {
-  return fmt::format(R"({{"step":{},"val_loss":{}}})", v.step, number(v.loss));
+  std::string scores;
+  for (const auto& [name, value] : v.scores) scores += fmt::format(R"(,"val_{}":{})", name, number(value));
+  return fmt::format(R"({{"step":{},"val_loss":{}{}}})", v.step, number(v.loss), scores);
 }
 
 std::vector<MetricsPoint> parse_metrics(std::string_view text, std::int64_t last_step) {

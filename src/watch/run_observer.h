@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/arena.h"
@@ -33,17 +34,17 @@ struct RunStart {
   std::string precision;  // "bf16"
   std::int64_t parameters = 0;
   std::int64_t tokens_per_sample = 0;
-  std::int64_t first_step = 0;  // steps done before (resumed)
-  std::string resumed_from;     // checkpoint directory, or ""
-  bool verified = false;        // its checksums were
-  std::int64_t last_step = 0;   // where the run will end, as far as known
-  double planned_seconds = 0;   // trainer.max_time, or 0
-  double gemm_tflops = 0;       // the machine's own rate at start, in compute precision
-  MemoryTable planned{};        // bytes per category
-  PlannedTimes planned_times;   // of one step
-  std::string schedule;         // text form of one rank's actions
-  std::string config_yaml;      // resolved
-  std::string preset;           // what the configuration is compared with: "tiny", "" for the defaults
+  std::int64_t first_step = 0;        // steps done before (resumed)
+  std::string resumed_from;           // checkpoint directory, or ""
+  bool verified = false;              // its checksums were
+  std::int64_t last_step = 0;         // where the run will end, as far as known
+  double planned_seconds = 0;         // trainer.max_time, or 0
+  double gemm_tflops = 0;             // the machine's own rate at start, in compute precision
+  MemoryTable planned{};              // bytes per category
+  PlannedTimes planned_times;         // of one step
+  std::string schedule;               // text form of one rank's actions
+  std::string config_yaml;            // resolved
+  std::string preset;                 // what the configuration is compared with: "tiny", "" for the defaults
   std::vector<ConfigChange> changes;  // its differences from that
   std::string version, commit;
   std::string tokenizer_fingerprint;
@@ -78,6 +79,7 @@ struct ValidationReport {
   double seconds = 0;
   bool best = false;
   double bits_per_byte = 0;  // of the validation text, where its length in bytes is known; otherwise 0
+  std::vector<std::pair<std::string, double>> scores{};  // of a labelled task: "accuracy", 0.91 ...
 };
 
 struct SampleReport {

@@ -168,6 +168,8 @@ void TensorboardFile::on_step(const StepReport& s) {
 
 void TensorboardFile::on_validation(const ValidationReport& v) {
   if (std::isfinite(v.loss)) append(scalar_event(wall_seconds(), v.step, {{"val_loss", v.loss}}));
+  for (const auto& [name, value] : v.scores)
+    append(scalar_event(wall_seconds(), v.step, {{"val_" + name, value}}));
 }
 
 void TensorboardFile::on_sample(const SampleReport& sample) {

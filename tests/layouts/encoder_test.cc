@@ -31,6 +31,17 @@ TestRun roberta() {
   return run;
 }
 
+// One class per text, and a class for some of the tokens.
+TestRun classifier(model::BertTask task) {
+  TestRun run = bert();
+  run.config.bert.task = task;
+  run.config.bert.labels = {"a", "b", "c"};
+  run.micro_batch = 2;
+  return run;
+}
+const model::BertTask kClassifications[] = {model::BertTask::kSequenceClassification,
+                                            model::BertTask::kTokenClassification};
+
 run::Layout tensor(int ranks, bool sequence, int data = 1, int pipeline = 1) {
   run::Layout layout = layout_of(ranks, 1, 1, data, pipeline);
   layout.sequence_parallel = sequence;
@@ -98,6 +109,29 @@ TEST(Encoders, AxesTogether) {
   }
 }
 
+TEST(Encoders, Classifications) {
+  for (const model::BertTask task : kClassifications) {
+    const TestRun run = classifier(task);
+    const RunResult one = run_layout(run, data_parallel(1));
+    ASSERT_THAT(one.faults, IsEmpty());
+    for (const run::Layout& layout :
+         {tensor(2, false), tensor(4, true), data_parallel(2), tensor(2, true, 2, 2)})
+      EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
+    const RunResult two = run_layout(run, data_parallel(2));
+    for (const int stage : {1, 2, 3}) {
+      run::Layout layout = data_parallel(2);
+      layout.zero_stage = stage;
+      EXPECT_THAT(differences(two, run_layout(run, layout), 0), IsEmpty()) << "stage " << stage;
+    }
+    for (const run::Layout& layout :
+         {pipeline(2), pipeline(4), pipeline(2, "interleaved", 2), pipeline(2, "zb-h1"), pipeline(2, "zb-v")})
+      EXPECT_THAT(differences(one, run_layout(run, layout), 0), IsEmpty()) << layout.schedule;
+    TestRun again = run;
+    again.config.recompute.granularity = model::RecomputeGranularity::kSelective;
+    EXPECT_THAT(differences(one, run_layout(again, data_parallel(1)), 0), IsEmpty());
+  }
+}
+
 // Where every token is real and to be predicted, what is planned is what is used.
 TEST(Encoders, MemoryIsPlannedForFullRows) {
   TestRun run = roberta();
@@ -105,6 +139,16 @@ TEST(Encoders, MemoryIsPlannedForFullRows) {
   run.steps = 2;
   for (const run::Layout& layout : {data_parallel(1), tensor(2, true), pipeline(2), tensor(2, false, 2)})
     EXPECT_THAT(run_layout(run, layout).faults, IsEmpty());
+}
+
+TEST(Encoders, MemoryOfClassificationsIsPlanned) {
+  for (const model::BertTask task : kClassifications) {
+    TestRun run = classifier(task);
+    run.full_rows = true;
+    run.steps = 2;
+    for (const run::Layout& layout : {data_parallel(1), tensor(2, true), pipeline(2), tensor(2, false, 2)})
+      EXPECT_THAT(run_layout(run, layout).faults, IsEmpty());
+  }
 }
 
 TEST(Encoders, ContextParallelismIsRefused) {

@@ -85,6 +85,9 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
                      vocabulary = run.config.vocab_size.value();
   data::Batch batch;
   const bool masked = run.config.kind == model::ModelKind::kBert;
+  const model::BertConfig& bert = run.config.bert;
+  // Of a whole text the first token is labelled.
+  const bool first_alone = bert.task == model::BertTask::kSequenceClassification;
   batch.resize(run.rows, length, masked);
   const auto key = philox_key(77, RandomPurpose::kInit, "batch");
   for (std::int64_t i = 0; i < run.rows * length; ++i) {
@@ -97,6 +100,7 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
     };
     batch.tokens[i] = word(random(0));
     batch.labels[i] = word(random(1));
+    if (bert.classes() > 0) batch.labels[i] %= static_cast<std::int32_t>(bert.classes());
     const std::int64_t at = i % length;
     batch.position_ids[i] = static_cast<std::int32_t>(at < source ? at : at - source);
     bool valid = i / length >= run.masked_rows && at >= source && random(2) < 0.8;
@@ -104,6 +108,7 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
       batch.token_types[i] = batch.tokens[i] % 2;
       const std::int64_t end = run.full_rows ? length : masked_row_length(length, i / length);
       valid = run.full_rows || (valid && at > 0 && at < end && random(2) < 0.3);
+      if (first_alone) valid = at == 0;
     }
     batch.loss_mask[i] = valid ? 1.0f : 0.0f;
     batch.valid_tokens += valid;
@@ -278,8 +283,11 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
     TestRun held_out = run;
     if (run.evaluation_rows > 0) held_out.rows = run.evaluation_rows;
     const data::Batch all = global_batch(held_out, run.steps);
-    const auto sum = rank.evaluate(rows_of(all, run.micro_batch, ranks, own),
-                                   static_cast<double>(all.valid_tokens) / static_cast<double>(all.rows));
+    run::TrainingRank::AnswerSink answers;
+    if (run.config.bert.classes() > 0) answers = [](std::int64_t, TensorView) {};
+    const auto sum =
+        rank.evaluate(rows_of(all, run.micro_batch, ranks, own),
+                      static_cast<double>(all.valid_tokens) / static_cast<double>(all.rows), answers);
     collect([&](nn::ParamId id) { return rank.parameters().master(id); }, result.weights);
     collector.scalars(number, losses, result.losses);
     collector.scalars(number, norms, result.norms);

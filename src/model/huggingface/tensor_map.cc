@@ -192,14 +192,14 @@ void scatter(const Tensor& tensor, DType type, const std::byte* file, const Writ
 }
 
 Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, const Family& family,
-            const ModelConfig& config) {
+            const ModelConfig& config, bool head_optional) {
   const NameMap names = family.names();
   std::map<std::string_view, const FileTensor*> offered;
   for (const auto& tensor : file) offered.emplace(without_prefix(tensor.name, names.prefix), &tensor);
   const auto find = [&](std::string_view name) { return offered.find(without_prefix(name, names.prefix)); };
   // A tied model's head, under the names that an untied one's would have.
   std::vector<std::string> heads;
-  if (config.share_embeddings_and_output_weights)
+  if (config.ties_head())
     for (const NameRule& rule : names.rules)
       if (rule.parts.front() == "head")
         for (const std::string_view name : {rule.file, rule.also})
@@ -213,6 +213,10 @@ Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, co
     if (tensor.parts.front().name == "embedding.tokens.weight")
       for (const auto& head : heads)
         if (found == offered.end()) found = find(head);
+    if (head_optional && found == offered.end() && tensor.parts.front().name.starts_with("head.")) {
+      out.names.emplace_back();
+      continue;
+    }
     if (found == offered.end() || !found->second) {
       missing.push_back(tensor.name);
       continue;

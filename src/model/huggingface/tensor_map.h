@@ -37,7 +37,7 @@ struct FileTensor {
   Shape shape;
 };
 struct Match {
-  std::vector<std::string> names;  // file's name of every wanted tensor
+  std::vector<std::string> names;  // file's name of every wanted tensor; "": the head's, which may be missing
   // The model is tied, and the file holds a head beside the embedding: where the two differ, transformers 5
   // keeps both.
   std::optional<std::string> head_beside_tied;
@@ -45,7 +45,8 @@ struct Match {
 };
 // Finds every wanted tensor, with or without the family's prefix. DataError lists what is missing, unexpected
 // or of another shape. Where the model is tied, the embedding may be given under the head's name.
+// `head_optional`: what the files lack of the head is not missing.
 Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, const Family& family,
-            const ModelConfig& config);
+            const ModelConfig& config, bool head_optional = false);
 
 }  // namespace stoa::model::huggingface

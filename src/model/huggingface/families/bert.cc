@@ -1,6 +1,8 @@
 // BERT (Devlin et al. 2018) and RoBERTa (Liu et al. 2019): post-norm encoders with a masked language model
-// head. RoBERTa counts positions from pad_token_id + 1 and has no sentence head.
+// head, or the head of a labelled task. RoBERTa counts positions from pad_token_id + 1 and has no sentence
+// head.
 #include <algorithm>
+#include <array>
 
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
@@ -41,6 +43,40 @@ void read_encoder(JsonKeys& keys, ModelConfig& c, const Defaults& defaults) {
   keys.ignore("classifier_dropout");
 }
 
+// What follows the encoder's name in `architectures`.
+constexpr std::array<std::pair<BertTask, std::string_view>, 3> kLabelled{{
+    {BertTask::kSequenceClassification, "ForSequenceClassification"},
+    {BertTask::kTokenClassification, "ForTokenClassification"},
+    {BertTask::kQuestionAnswering, "ForQuestionAnswering"},
+}};
+
+std::string_view head_name(const BertConfig& c) {
+  for (const auto& [task, name] : kLabelled)
+    if (task == c.task) return name;
+  return c.binary_head ? "ForPreTraining" : c.lm_head ? "ForMaskedLM" : "Model";
+}
+
+// Names of the classes: those of id2label, or LABEL_0, LABEL_1 ... as transformers calls them.
+std::vector<std::string> read_labels(JsonKeys& keys) {
+  const auto count = keys.integer("num_labels", 1, 1 << 20);
+  const nlohmann::json* names = keys.object("id2label");
+  std::vector<std::string> out;
+  if (!names) {
+    for (std::int64_t i = 0; i < count.value_or(2); ++i) out.push_back(fmt::format("LABEL_{}", i));
+    return out;
+  }
+  for (std::size_t i = 0; i < names->size(); ++i) {
+    const auto name = names->find(std::to_string(i));
+    require<ConfigError>(name != names->end() && name->is_string(),
+                         "config.json: id2label has {} entries, but no name for class {}", names->size(), i);
+    out.push_back(name->get<std::string>());
+  }
+  require<ConfigError>(
+      count.value_or(static_cast<std::int64_t>(out.size())) == static_cast<std::int64_t>(out.size()),
+      "config.json: num_labels is {}, id2label names {}", count.value_or(0), out.size());
+  return out;
+}
+
 // What the first name of `architectures` has beside the encoder.
 void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sentences) {
   const std::vector<std::string> all = keys.texts("architectures").value_or(std::vector<std::string>());
@@ -48,17 +84,41 @@ void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sente
   c.bert.lm_head = first == fmt::format("{}ForMaskedLM", name);
   c.bert.binary_head = sentences && first == fmt::format("{}ForPreTraining", name);
   c.bert.lm_head = c.bert.lm_head || c.bert.binary_head;
-  require<ConfigError>(c.bert.lm_head || first == fmt::format("{}Model", name),
-                       "config.json: architecture '{}' is not supported; known: {}Model, {}ForMaskedLM{}",
-                       first, name, name, sentences ? fmt::format(", {}ForPreTraining", name) : "");
+  for (const auto& [task, head] : kLabelled)
+    if (first == fmt::format("{}{}", name, head)) c.bert.task = task;
+  require<ConfigError>(
+      c.bert.lm_head || c.bert.labelled() || first == fmt::format("{}Model", name),
+      "config.json: architecture '{}' is not supported; known: {}Model, {}ForMaskedLM{}, and {}For "
+      "SequenceClassification, TokenClassification, QuestionAnswering",
+      first, name, name, sentences ? fmt::format(", {}ForPreTraining", name) : "", name);
+  if (c.bert.task != BertTask::kSequenceClassification && c.bert.task != BertTask::kTokenClassification)
+    return;
+  c.bert.labels = read_labels(keys);
+  c.bert.classifier_dropout = keys.number("classifier_dropout");
+  if (c.bert.task == BertTask::kTokenClassification) return;
+  const std::string problem = keys.text("problem_type").value_or("single_label_classification");
+  require<ConfigError>(problem == "single_label_classification" && c.bert.labels.size() >= 2,
+                       "config.json: problem_type {} with {} labels is not supported, expected "
+                       "single_label_classification of 2 or more",
+                       problem, c.bert.labels.size());
+}
+
+void write_labels(const BertConfig& c, Json& json) {
+  if (c.labels.empty()) return;
+  Json names = Json::object(), numbers = Json::object();
+  for (std::size_t i = 0; i < c.labels.size(); ++i) {
+    names[std::to_string(i)] = c.labels[i];
+    numbers[c.labels[i]] = i;
+  }
+  json["id2label"] = std::move(names);
+  json["label2id"] = std::move(numbers);
+  if (c.task == BertTask::kSequenceClassification) json["problem_type"] = "single_label_classification";
+  json["classifier_dropout"] = c.classifier_dropout ? Json(*c.classifier_dropout) : Json();
 }
 
 void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
   const ModelConfig& c = gpt.config;
-  json["architectures"] = {fmt::format("{}{}", name,
-                                       c.bert.binary_head ? "ForPreTraining"
-                                       : c.bert.lm_head   ? "ForMaskedLM"
-                                                          : "Model")};
+  json["architectures"] = {fmt::format("{}{}", name, head_name(c.bert))};
   json["vocab_size"] = gpt.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;
@@ -71,6 +131,13 @@ void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
   json["hidden_dropout_prob"] = c.hidden_dropout;
   json["attention_probs_dropout_prob"] = c.attention_dropout;
   json["position_embedding_type"] = "absolute";
+  write_labels(c.bert, json);
+}
+
+// Of another labelled task than the model's.
+bool is_of_other_head(std::string_view name, const BertConfig& c) {
+  return c.labelled() &&
+         name.starts_with(c.task == BertTask::kQuestionAnswering ? "classifier." : "qa_outputs.");
 }
 
 // Literals joined when the program is compiled: rules hold views.
@@ -115,12 +182,14 @@ void read_bert(JsonKeys& keys, ModelConfig& c) {
 }
 void write_bert(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Bert"); }
 
-// Buffers; the decoder, which is tied; the pooler of a model that does not use it.
+// Buffers; the decoder, which is tied; the pooler and heads of a model that does not use them.
 bool is_needless_in_bert(std::string_view name, const ModelConfig& c) {
+  const bool pooled = c.bert.sentence_question() || c.bert.task == BertTask::kSequenceClassification;
   return name == "embeddings.position_ids" || name.starts_with("cls.predictions.decoder.") ||
-         (!c.bert.binary_head &&
-          (name.starts_with("pooler.") || name.starts_with("cls.seq_relationship."))) ||
-         (!c.bert.lm_head && name.starts_with("cls."));
+         (!pooled && name.starts_with("pooler.")) ||
+         (!c.bert.sentence_question() && name.starts_with("cls.seq_relationship.")) ||
+         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("cls.")) ||
+         is_of_other_head(name, c.bert);
 }
 
 NameMap bert_names() {
@@ -130,6 +199,9 @@ NameMap bert_names() {
   out.rules.push_back({"cls.predictions", {"head"}});
   out.rules.push_back({"bert.pooler.dense", {"head.pooler"}});
   out.rules.push_back({"cls.seq_relationship", {"head.sentence"}});
+  out.rules.push_back({"classifier", {"head.classes"}});
+  out.rules.push_back({"classifier", {"head.tags"}});
+  out.rules.push_back({"qa_outputs", {"head.span"}});
   return out;
 }
 
@@ -146,7 +218,9 @@ void write_roberta(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Rober
 
 bool is_needless_in_roberta(std::string_view name, const ModelConfig& c) {
   return name == "embeddings.position_ids" || name.starts_with("lm_head.decoder.") ||
-         name.starts_with("pooler.") || (!c.bert.lm_head && name.starts_with("lm_head."));
+         name.starts_with("pooler.") ||
+         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("lm_head.")) ||
+         is_of_other_head(name, c.bert);
 }
 
 NameMap roberta_names() {
@@ -154,6 +228,10 @@ NameMap roberta_names() {
   out.rules.push_back({"lm_head.dense", {"head.dense"}});
   out.rules.push_back({"lm_head.layer_norm", {"head.norm"}});
   out.rules.push_back({"lm_head", {"head"}});
+  out.rules.push_back({"classifier.dense", {"head.pooler"}});
+  out.rules.push_back({"classifier.out_proj", {"head.classes"}});
+  out.rules.push_back({"classifier", {"head.tags"}});
+  out.rules.push_back({"qa_outputs", {"head.span"}});
   return out;
 }
 

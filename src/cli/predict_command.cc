@@ -1,0 +1,206 @@
+#include "cli/predict_command.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/encoder_argument.h"
+#include "run/labelled_rows.h"
+#include "run/tag_spans.h"
+
+namespace stoa::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct PredictArguments {
+  ModelArguments model;
+  std::string file;
+  std::int64_t max_length = 0;
+};
+
+// Softmax of a row of logits.
+std::vector<double> probabilities(std::span<const float> logits) {
+  const double highest = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> out;
+  double sum = 0;
+  for (const float x : logits) sum += out.emplace_back(std::exp(static_cast<double>(x) - highest));
+  for (double& p : out) p /= sum;
+  return out;
+}
+
+std::size_t best_of(const std::vector<double>& p) {
+  return static_cast<std::size_t>(std::max_element(p.begin(), p.end()) - p.begin());
+}
+
+// Lines gather until a pass is full; answers come in their order.
+class Predictor {
+ public:
+  explicit Predictor(const PredictArguments& a)
+      : loaded_(load_encoder(a.model, {.masks = 0, .answers = true})),
+        bert_(loaded_.rank->options().model.config.bert),
+        encoder_(*loaded_.tokenizer, bert_, longest(a)),
+        name_(a.file.empty() || a.file == "-" ? "standard input" : a.file) {}
+
+  void add(const std::string& line) {
+    const data::LabelledSource source{name_, ++number_};
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    require<DataError>(begin != line.npos, "{} line {}: an empty line", name_, number_);
+    const bool json = line[begin] == '{';
+    if (bert_.task == model::BertTask::kTokenClassification) return add_words(line, json, source);
+    data::LabelledText text{line, {}, {}};
+    if (json) text = data::parse_labelled_text(line, source);
+    text.label.reset();  // what it is said to be does not count
+    Pending pending;
+    pending.row = encoder_.text(text, source);
+    pending.asked = {0};
+    append(std::move(pending));
+  }
+
+  void flush() {
+    if (pending_.empty()) return;
+    std::vector<std::int32_t> tokens, types, rows;
+    std::vector<std::int64_t> lengths;
+    for (const Pending& p : pending_) {
+      for (const std::int32_t token : p.asked)
+        rows.push_back(static_cast<std::int32_t>(tokens.size()) + token);
+      tokens.insert(tokens.end(), p.row.tokens.begin(), p.row.tokens.end());
+      types.insert(types.end(), p.row.token_types.begin(), p.row.token_types.end());
+      lengths.push_back(static_cast<std::int64_t>(p.row.tokens.size()));
+    }
+    const auto classes = static_cast<std::size_t>(bert_.classes());
+    std::span<const float> logits;
+    if (!rows.empty()) logits = loaded_.rank->answers(tokens, types, lengths, rows);
+    std::size_t at = 0;
+    for (const Pending& p : pending_) {
+      print(p, logits.subspan(at * classes, p.asked.size() * classes));
+      at += p.asked.size();
+    }
+    pending_.clear();
+    tokens_ = 0;
+  }
+
+ private:
+  struct Pending {
+    data::LabelledRow row;
+    std::vector<std::int32_t> asked;  // tokens of the row
+    std::vector<std::string> words;
+    std::vector<std::int32_t> first;  // token of every word; -1: none
+  };
+
+  std::int64_t longest(const PredictArguments& a) const {
+    const std::int64_t most = loaded_.rank->options().longest;
+    require<ConfigError>(a.max_length <= most, "--max-length {}: the model reads at most {} tokens",
+                         a.max_length, most);
+    return a.max_length > 0 ? a.max_length : most;
+  }
+
+  void add_words(const std::string& line, bool json, const data::LabelledSource& source) {
+    data::LabelledWords words;
+    if (json) {
+      words = data::parse_labelled_words(line, source);
+      words.tags.clear();
+    } else {
+      std::istringstream in(line);
+      for (std::string word; in >> word;) words.words.push_back(word);
+    }
+    auto encoded = encoder_.words(words, source);
+    Pending pending{std::move(encoded.row), {}, std::move(words.words), std::move(encoded.first)};
+    for (const std::int32_t token : pending.first)
+      if (token >= 0) pending.asked.push_back(token);
+    append(std::move(pending));
+  }
+
+  void append(Pending pending) {
+    const auto count = static_cast<std::int64_t>(pending.row.tokens.size());
+    if (tokens_ + count > loaded_.rank->options().pass_tokens) flush();
+    tokens_ += count;
+    pending_.push_back(std::move(pending));
+  }
+
+  void print(const Pending& p, std::span<const float> logits) const {
+    const Json out =
+        bert_.task == model::BertTask::kTokenClassification ? tags_of(p, logits) : class_of(logits);
+    std::cout << out.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+  }
+
+  Json class_of(std::span<const float> logits) const {
+    const std::vector<double> p = probabilities(logits);
+    Json scores = Json::object();
+    for (std::size_t i = 0; i < p.size(); ++i) scores[bert_.labels[i]] = p[i];
+    return {{"label", bert_.labels[best_of(p)]}, {"score", p[best_of(p)]}, {"scores", std::move(scores)}};
+  }
+
+  Json tags_of(const Pending& p, std::span<const float> logits) const {
+    const std::size_t classes = bert_.labels.size();
+    Json tags = Json::array(), scores = Json::array(), spans = Json::array();
+    std::vector<std::int32_t> numbers;  // of the words that have a token, one after the other
+    std::vector<std::size_t> words;
+    for (std::size_t w = 0; w < p.words.size(); ++w) {
+      if (p.first[w] < 0) {
+        tags.push_back(nullptr), scores.push_back(nullptr);
+        continue;
+      }
+      const std::vector<double> share = probabilities(logits.subspan(numbers.size() * classes, classes));
+      const std::size_t best = best_of(share);
+      tags.push_back(bert_.labels[best]), scores.push_back(share[best]);
+      numbers.push_back(static_cast<std::int32_t>(best));
+      words.push_back(w);
+    }
+    Json out{{"words", p.words}, {"tags", std::move(tags)}, {"scores", std::move(scores)}};
+    if (!run::are_span_tags(bert_.labels)) return out;
+    for (const run::TagSpan& s : run::tag_spans(numbers, bert_.labels)) {
+      std::string text;
+      for (std::size_t i = s.begin; i < s.end; ++i) text += (text.empty() ? "" : " ") + p.words[words[i]];
+      spans.push_back(
+          {{"type", s.type}, {"begin", words[s.begin]}, {"end", words[s.end - 1] + 1}, {"text", text}});
+    }
+    out["spans"] = std::move(spans);
+    return out;
+  }
+
+  LoadedEncoder loaded_;
+  const model::BertConfig& bert_;
+  run::RowEncoder encoder_;
+  std::string name_;
+  std::int64_t number_ = 0, tokens_ = 0;
+  std::vector<Pending> pending_;
+};
+
+void predict(const PredictArguments& arguments) {
+  std::ifstream file;
+  if (!arguments.file.empty() && arguments.file != "-") {
+    file.open(arguments.file);
+    require<IoError>(static_cast<bool>(file), "cannot read '{}'", arguments.file);
+  }
+  Predictor predictor(arguments);
+  std::istream& in = file.is_open() ? file : std::cin;
+  for (std::string line; std::getline(in, line);) predictor.add(line);
+  predictor.flush();
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& app, Context&) {
+  auto arguments = std::make_shared<PredictArguments>();
+  CLI::App* command =
+      app.add_subcommand("predict",
+                         "What a fine-tuned encoder (model.bert.task) answers, a JSON object per line: the "
+                         "class of a text, or the "
+                         "tags of its words. Example: echo 'A fine film' | stoa predict runs/sentiment");
+  arguments->model.add_to(*command);
+  command->add_option("FILE", arguments->file,
+                      "A text per line, or a JSON object as in training, its label left out or not read "
+                      "(default: standard input)");
+  command
+      ->add_option("--max-length", arguments->max_length,
+                   "Longer texts are cut to so many tokens (default: what the model reads)")
+      ->check(CLI::PositiveNumber);
+  command->callback([arguments] { predict(*arguments); });
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,206 @@
+// Heads of labelled tasks against transformers: tests/fixtures/model/encoder_heads.json, made by
+// tests/oracle/make_encoder_head_fixtures.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "model/huggingface/config_json.h"
+#include "model/huggingface/formula_weights.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+namespace fixture = model::testing;
+using fixture::Batch;
+using fixture::Model;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+const json& fixtures() {
+  static const json all = [] {
+    std::ifstream file(STOA_SOURCE_DIR "/tests/fixtures/model/encoder_heads.json");
+    return json::parse(file);
+  }();
+  return all;
+}
+
+std::vector<std::string> case_names() {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : fixtures()["cases"].items())
+    if (!name.ends_with("QuestionAnswering")) out.push_back(name);
+  return out;
+}
+
+// The rows of the fixture, back to back, with the labels of a task.
+Batch batch_of(const BertConfig& bert) {
+  const auto rows = fixtures()["rows"].get<std::vector<std::vector<std::int32_t>>>();
+  const auto types = fixtures()["types"].get<std::vector<std::vector<std::int32_t>>>();
+  std::vector<std::int64_t> lengths;
+  for (const auto& row : rows) lengths.push_back(static_cast<std::int64_t>(row.size()));
+  Batch out = Batch::masked(lengths, lengths[0], 32, 1);
+  out.tokens.clear(), out.types.clear();
+  for (auto* list : {&out.masked_rows, &out.masked_labels, &out.sentence_labels}) list->clear();
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const auto begin = static_cast<std::int32_t>(out.tokens.size());
+    out.tokens.insert(out.tokens.end(), rows[r].begin(), rows[r].end());
+    out.types.insert(out.types.end(), types[r].begin(), types[r].end());
+    std::vector<std::array<std::int32_t, 2>> labels;
+    if (bert.task == BertTask::kTokenClassification)
+      labels = fixtures()["tags"][r].get<std::vector<std::array<std::int32_t, 2>>>();
+    else if (bert.task == BertTask::kSequenceClassification)
+      labels = {{0, fixtures()["classes"][r].get<std::int32_t>()}};
+    else
+      labels = {{0, fixtures()["spans"][r][0].get<std::int32_t>()}};
+    for (const auto& [token, label] : labels) {
+      out.masked_rows.push_back(begin + token);
+      out.masked_labels.push_back(label);
+    }
+    out.sentence_labels.push_back(fixtures()["spans"][r][1]);
+  }
+  if (bert.num_token_types == 1) out.types.assign(out.types.size(), 0);
+  const std::size_t labelled = out.masked_rows.size();
+  for (std::size_t r = 0; r < rows.size(); ++r) out.masked_rows.push_back(out.row_begin[r]);
+  out.places.assign(out.tokens.size(), static_cast<std::int32_t>(out.masked_rows.size()));
+  out.mask.assign(out.tokens.size(), 0);
+  for (std::size_t i = 0; i < labelled; ++i) {
+    out.places[static_cast<std::size_t>(out.masked_rows[i])] = static_cast<std::int32_t>(i);
+    out.mask[static_cast<std::size_t>(out.masked_rows[i])] = 1;
+  }
+  out.masked_mask.assign(labelled, 1);
+  out.sentence_weights.assign(rows.size(), 1);
+  return out;
+}
+
+double norm(const std::vector<double>& values) {
+  double squares = 0;
+  for (const double v : values) squares += v * v;
+  return std::sqrt(squares);
+}
+
+class EncoderHeads : public ::testing::TestWithParam<std::string> {
+ protected:
+  const json& wanted() const { return fixtures()["cases"][GetParam()]; }
+
+  void check(nn::Precision precision, double tolerance, fixture::Machine machine) {
+    const ModelDescription description = read_config(wanted()["config"].dump());
+    const Gpt gpt = resolve_gpt(description.config);
+    ChunkOptions o;
+    o.layers = gpt.config.num_layers;
+    o.precision = precision;
+    o.tokens = 24;
+    Model model(gpt, o, std::move(machine));
+    model.initialize_all(1);
+    testing::load_formula(model, gpt, *description.family);
+    Batch batch = batch_of(gpt.config.bert);
+
+    // Of a whole text the logits of its first token, else those of all tokens.
+    std::vector<std::int32_t> rows(batch.row_begin.begin(), batch.row_begin.end() - 1);
+    if (gpt.config.bert.task != BertTask::kSequenceClassification) {
+      rows.resize(batch.tokens.size());
+      std::iota(rows.begin(), rows.end(), 0);
+    }
+    const auto count = static_cast<std::int64_t>(rows.size());
+    const nn::BatchView view = batch.view();
+    nn::Pass pass = model.pass(view, false);
+    pass.state = {};
+    Chunk::Outputs outputs;
+    outputs.rows = rows;
+    outputs.logits = model.new_memory(precision.vectors(), {count, gpt.config.bert.classes()});
+    outputs.losses = model.new_memory(precision.vectors(), {static_cast<std::int64_t>(batch.tokens.size())});
+    model.chunk.infer(pass, {}, outputs);
+    const auto logits = Model::doubles(outputs.logits);
+    std::vector<double> expected;
+    for (const json& row : wanted()["logits"])
+      for (const double x : row) expected.push_back(x);
+    ASSERT_EQ(logits.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(logits[i], expected[i], tolerance);
+
+    const double loss = wanted()["loss"];
+    double evaluated = 0;
+    const std::vector<double> losses = Model::doubles(outputs.losses);
+    for (std::size_t i = 0; i < batch.masked_labels.size(); ++i)
+      evaluated += losses[i] / static_cast<double>(batch.masked_labels.size());
+    EXPECT_NEAR(evaluated, loss, tolerance);
+    EXPECT_NEAR(model.step(batch), loss, tolerance);
+    const auto all = testing::sorted_tensors(gpt, *description.family);
+    ASSERT_EQ(all.size(), wanted()["gradients"].size());
+    for (std::size_t t = 0; t < all.size(); ++t) {
+      ASSERT_TRUE(wanted()["gradients"].contains(all[t].name)) << all[t].name;
+      const auto ours =
+          testing::file_tensor(all[t], [&](const std::string& name) { return model.canonical(name, true); });
+      double projection = 0;
+      for (std::size_t i = 0; i < ours.size(); ++i)
+        projection +=
+            ours[i] * testing::formula(static_cast<std::uint32_t>(t + 500), static_cast<std::uint32_t>(i));
+      const json& g = wanted()["gradients"][all[t].name];
+      const double size = g["norm"], allowed = tolerance * size + 1e-6;
+      EXPECT_NEAR(norm(ours), size, allowed) << all[t].name;
+      EXPECT_NEAR(projection, g["projection"].get<double>(), allowed) << all[t].name;
+    }
+  }
+};
+
+TEST_P(EncoderHeads, AreThoseOfTransformersInFp64) { check(fixture::fp64(), 1e-5, fixture::reference()); }
+TEST_P(EncoderHeads, AreThoseOfTransformersInFp32) {
+  check({DType::kF32, DType::kF32}, 1e-4, fixture::cpu());
+}
+
+TEST_P(EncoderHeads, ConfigurationsComeBack) {
+  const ModelDescription first = read_config(wanted()["config"].dump());
+  std::string why;
+  EXPECT_EQ(&choose_family(first.config, &why), first.family) << why;
+  const Gpt gpt = resolve_gpt(first.config);
+  const std::string text = write_config(gpt, *first.family, DType::kF32, first.special);
+  const json written = json::parse(text);
+  EXPECT_EQ(written["architectures"], wanted()["config"]["architectures"]);
+  EXPECT_EQ(written.value("id2label", json()), wanted()["config"].value("id2label", json()));
+  EXPECT_EQ(written.value("label2id", json()), wanted()["config"].value("label2id", json()));
+  const ModelDescription again = read_config(text);
+  EXPECT_EQ(write_config(resolve_gpt(again.config), *again.family, DType::kF32, again.special), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, EncoderHeads, ::testing::ValuesIn(case_names()),
+                         [](const auto& test) { return test.param; });
+
+std::string refusal(const std::string& keys) {
+  try {
+    read_config(R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], )" + keys +
+                "}");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(EncoderHead, LabelsThatContradictAreRefused) {
+  EXPECT_THAT(refusal(R"("problem_type": "multi_label_classification")"), HasSubstr("single_label"));
+  EXPECT_THAT(refusal(R"("id2label": {"0": "x"})"), HasSubstr("1 labels"));
+  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "2": "y"})"), HasSubstr("no name for class 1"));
+  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "x"})"), HasSubstr("stands twice"));
+  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "y"}, "num_labels": 3)"), HasSubstr("num_labels is 3"));
+  const auto plain = read_config(
+      R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "num_labels": 3})");
+  EXPECT_EQ(plain.config.bert.labels, (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2"}));
+}
+
+// A model that was trained to predict words, read for another task.
+TEST(EncoderHead, MayBeMissingInFiles) {
+  const auto description =
+      read_config(R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"]})");
+  const auto wanted = tensors(resolve_gpt(description.config), *description.family);
+  std::vector<FileTensor> file;
+  for (const Tensor& t : wanted)
+    if (!t.name.starts_with("classifier")) file.push_back({t.name, t.shape});
+  file.push_back({"cls.predictions.bias", {30522}});
+  EXPECT_THROW(match(wanted, file, *description.family, description.config), DataError);
+  const Match found = match(wanted, file, *description.family, description.config, true);
+  EXPECT_EQ(std::count(found.names.begin(), found.names.end(), ""), 2);
+  file.erase(file.begin());
+  EXPECT_THROW(match(wanted, file, *description.family, description.config, true), DataError);
+}
+
+}  // namespace
+}  // namespace stoa::model::huggingface

@@ -1,0 +1,49 @@
+// Head of a classification (Devlin et al. 2018, section 4): tokens with a label (MaskedTargets) pass dropout
+// and a linear layer to the classes. A whole text is classified by its first token, which passes a pooler,
+// tanh(W x + b), before. Losses are added over labelled tokens: divided by their number, mean cross entropy.
+#pragma once
+
+#include <optional>
+
+#include "nn/head.h"
+#include "nn/linear.h"
+
+namespace stoa::nn {
+
+struct ClassHeadOptions {
+  std::string name;  // of the linear layer: "head.classes"
+  std::int64_t hidden = 0, classes = 0;
+  bool pooled = false;  // one labelled token per row at most, the first, through the pooler
+  double deviation = 0.02;
+  float dropout = 0;
+  Precision precision;
+  parallel::TensorPlace place;
+  double smoothing = 0, z_weight = 0;  // of the loss that is trained (ops/loss.h)
+};
+
+class ClassHead final : public Head {
+ public:
+  explicit ClassHead(const ClassHeadOptions& options);
+
+  // Nothing is tied.
+  void declare(ParamList& params, ParamId tied) override;
+  void declare_tied_copy(ParamList& params) override;
+  void train(Pass& pass, TensorView x) const override;
+  // losses[i] is that of the i-th labelled token; the rest of `losses` is not written.
+  void evaluate(Pass& pass, TensorView x, TensorView losses) const override;
+  void logits(Pass& pass, TensorView x, std::span<const std::int32_t> rows, TensorView logits) const override;
+
+ private:
+  // Logits of picked tokens [M, hidden] without dropout.
+  void project(Pass& pass, TensorView picked, TensorView logits) const;
+  void loss(Pass& pass, TensorView logits, TensorView losses, bool train) const;
+  // Dropout of the pooled rows, whose numbers are those of their samples; its own backward pass.
+  void drop_pooled(Pass& pass, TensorView x, TensorView y) const;
+  float dropout(const Pass& pass) const { return pass.training ? options_.dropout : 0; }
+
+  ClassHeadOptions options_;
+  std::optional<Linear> pooler_;
+  Linear classes_;
+};
+
+}  // namespace stoa::nn

@@ -1,0 +1,43 @@
+// Labelled text as rows of tokens, as an encoder reads them: [CLS] A [SEP], or [CLS] A [SEP] B [SEP] with
+// types 0 and 1 (RoBERTa: <s> A </s></s> B </s>, without types).
+#pragma once
+
+#include "data/labelled_dataset.h"
+#include "data/labelled_text.h"
+#include "model/bert_config.h"
+#include "token/tokenizer.h"
+
+namespace stoa::run {
+
+class RowEncoder {
+ public:
+  // `longest`: tokens of a row. ConfigError: the tokenizer lacks [CLS] or [SEP], or rows are too short for
+  // both.
+  RowEncoder(const token::Tokenizer& tokenizer, const model::BertConfig& bert, std::int64_t longest);
+
+  // A text or pair; what is too long is cut from the end of the longer. The label, if there is one, is that
+  // of the first token. DataError: an unknown label.
+  data::LabelledRow text(const data::LabelledText& text, const data::LabelledSource& source) const;
+
+  // Words; a label is that of a word's first token. Words beyond the end of the row are left out.
+  struct Words {
+    data::LabelledRow row;
+    std::vector<std::int32_t> first;  // token of every word; -1: it has none
+  };
+  Words words(const data::LabelledWords& words, const data::LabelledSource& source) const;
+
+  std::int64_t longest() const { return longest_; }
+
+ private:
+  std::vector<token::TokenId> ids_of(const std::string& text) const;
+  // Appends tokens of a type to a row.
+  void add(data::LabelledRow& row, std::span<const token::TokenId> ids, std::int32_t type) const;
+
+  const token::Tokenizer& tokenizer_;
+  const model::BertConfig& bert_;
+  std::int64_t longest_;
+  token::TokenId cls_, sep_;
+  bool roberta_;  // pairs have two separators, words of a list a space before them
+};
+
+}  // namespace stoa::run

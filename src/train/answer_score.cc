@@ -1,0 +1,56 @@
+#include "train/answer_score.h"
+
+#include <algorithm>
+
+#include "run/tag_spans.h"
+
+namespace stoa::train {
+namespace {
+
+std::int32_t best_of(TensorView logits, std::int64_t row) {
+  std::int32_t best = 0;
+  dispatch_float(logits.dtype, [&]<class T>() {
+    const T* x = logits.row<T>(row);
+    for (std::int32_t i = 1; i < logits.shape.inner(); ++i)
+      if (static_cast<float>(x[i]) > static_cast<float>(x[best])) best = i;
+  });
+  return best;
+}
+
+double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+}  // namespace
+
+AnswerScore::AnswerScore(const model::BertConfig& bert)
+    : bert_(bert),
+      spans_(bert.task == model::BertTask::kTokenClassification && run::are_span_tags(bert.labels)),
+      counts_(kCounts, 0.0) {}
+
+void AnswerScore::add(const data::Batch& batch, std::int64_t first, std::int64_t rows, TensorView logits) {
+  std::int64_t next = 0;
+  for (std::int64_t r = first; r < first + rows; ++r) {
+    std::vector<std::int32_t> right, found;
+    for (std::int64_t i = 0; i < batch.boundaries(r).back(); ++i) {
+      const auto at = static_cast<std::size_t>(r * batch.sequence_length + i);
+      if (batch.loss_mask[at] == 0) continue;
+      right.push_back(batch.labels[at]);
+      found.push_back(best_of(logits, next++));
+      count(kLabels) += 1;
+      count(kRight) += right.back() == found.back();
+    }
+    if (!spans_) continue;
+    const auto a = run::tag_spans(right, bert_.labels), b = run::tag_spans(found, bert_.labels);
+    count(kSpans) += static_cast<double>(a.size());
+    count(kFound) += static_cast<double>(b.size());
+    count(kRightSpans) += static_cast<double>(std::count_if(
+        b.begin(), b.end(), [&](const auto& s) { return std::find(a.begin(), a.end(), s) != a.end(); }));
+  }
+}
+
+std::vector<std::pair<std::string, double>> AnswerScore::scores() const {
+  std::vector<std::pair<std::string, double>> out{{"accuracy", ratio(counts_[kRight], counts_[kLabels])}};
+  if (spans_) out.emplace_back("f1", ratio(2 * counts_[kRightSpans], counts_[kSpans] + counts_[kFound]));
+  return out;
+}
+
+}  // namespace stoa::train

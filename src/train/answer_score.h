@@ -1,0 +1,38 @@
+// How well a labelled task's head answers the validation data: shares of counts that are added over ranks.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/batch.h"
+#include "model/bert_config.h"
+#include "tensor/tensor_view.h"
+
+namespace stoa::train {
+
+// Of classifications the accuracy over labels; where tags name spans (run/tag_spans.h) also the F1 of whole
+// spans over all texts, as seqeval's micro average.
+class AnswerScore {
+ public:
+  explicit AnswerScore(const model::BertConfig& bert);
+
+  // Rows [first, first + rows) of the batch and their logits, on the host: [labels in order of tokens,
+  // classes].
+  void add(const data::Batch& batch, std::int64_t first, std::int64_t rows, TensorView logits);
+
+  std::span<double> counts() { return counts_; }
+  // "accuracy", 0.91 ...; of the counts of all ranks.
+  std::vector<std::pair<std::string, double>> scores() const;
+
+ private:
+  enum Count { kLabels, kRight, kSpans, kFound, kRightSpans, kCounts };
+  double& count(Count which) { return counts_[which]; }
+
+  const model::BertConfig& bert_;
+  bool spans_;
+  std::vector<double> counts_;
+};
+
+}  // namespace stoa::train

@@ -1,0 +1,186 @@
+// Encoders fine-tuned on labelled text and asked, as a user would.
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "base/file.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+// Words that mean something, between words that do not.
+class Labelled : public Workplace {
+ protected:
+  void SetUp() override {
+    Workplace::SetUp();
+    std::string corpus;
+    for (const auto& [name, count] : {std::pair{"train", 200}, std::pair{"dev", 24}}) {
+      std::string texts;
+      for (int i = 0; i < count; ++i) {
+        const std::string text = sentence(i, i % 2 ? "stone" : "bread");
+        texts += json{{"text", text}, {"label", i % 2 ? "hard" : "soft"}}.dump() + "\n";
+        corpus += text + "\n";
+      }
+      write_text(path(name + std::string(".jsonl")), texts);
+    }
+    write_text(path("corpus.txt"), corpus);
+    stoa_ok(
+        {"tokenizer", "train", "corpus.txt", "--kind", "wordpiece", "--vocab-size", "120", "--output", "wp"});
+  }
+
+  static std::string sentence(int i, const std::string& word) {
+    const char* fill[] = {"river", "walks", "light", "under", "seven"};
+    std::string out;
+    for (int w = 0; w < 3 + i % 4; ++w)
+      out += std::string(w ? " " : "") + (w == i % 3 ? word : fill[(i + w * w) % 5]);
+    return out;
+  }
+
+  static Arguments encoder(const std::string& run, const Arguments& more = {}) {
+    return Arguments{"train",
+                     "bert-110m",
+                     "model.tokenizer=wp",
+                     "model.vocab_size=null",
+                     "model.num_layers=2",
+                     "model.hidden_size=32",
+                     "model.num_attention_heads=4",
+                     "model.encoder_seq_length=16",
+                     "model.micro_batch_size=4",
+                     "model.global_batch_size=16",
+                     "model.optim.lr=3e-3",
+                     "model.optim.sched.warmup_steps=0",
+                     "model.optim.sched.constant_steps=0",
+                     "model.optim.sched.min_lr=1e-4",
+                     "trainer.precision=fp32",
+                     "trainer.log_every_n_steps=1",
+                     "trainer.max_steps=40",
+                     "trainer.val_check_interval=20",
+                     "--output",
+                     run} +
+           more;
+  }
+  static Arguments classifier(const std::string& run, const Arguments& more = {}) {
+    return encoder(run, Arguments{"model.bert.task=sequence_classification", "model.bert.labels=[soft, hard]",
+                                  "model.data.data_prefix={train: train.jsonl, validation: dev.jsonl}"} +
+                            more);
+  }
+};
+
+TEST_F(Labelled, ClassifiesTexts) {
+  const Outcome trained = stoa_ok(classifier("run"));
+  EXPECT_THAT(trained.err, HasSubstr("accuracy"));
+  const auto validations = this->validations("run");
+  ASSERT_TRUE(validations.contains(40));
+  EXPECT_GE(validations.at(40).at("val_accuracy").get<double>(), 0.9);
+  const auto config = json::parse(read_text(path("run") / "checkpoints/step-0000040/model/config.json"));
+  EXPECT_EQ(config["architectures"][0], "BertForSequenceClassification");
+  EXPECT_EQ(config["id2label"]["1"], "hard");
+
+  write_text(path("ask.txt"), "river stone walks\n{\"text\": \"light bread\", \"label\": \"hard\"}\n");
+  const std::string answers = stoa_ok({"predict", "run", "ask.txt"}).out;
+  const auto first = json::parse(answers.substr(0, answers.find('\n')));
+  const auto second = json::parse(answers.substr(answers.find('\n') + 1));
+  EXPECT_EQ(first["label"], "hard");
+  EXPECT_EQ(second["label"], "soft");
+  EXPECT_NEAR(first["scores"]["hard"].get<double>() + first["scores"]["soft"].get<double>(), 1, 1e-9);
+  EXPECT_EQ(first["score"], first["scores"]["hard"]);
+
+  stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "exported"});
+  EXPECT_EQ(stoa_ok({"predict", "exported", "ask.txt"}).out, answers);
+  stoa_ok({"embed", "run", "ask.txt"});
+  EXPECT_THAT(stoa({"generate", "run", "--prompt", "the [MASK]"}).err, HasSubstr("stoa predict"));
+}
+
+TEST_F(Labelled, TagsWords) {
+  for (const auto& [name, count] : {std::pair{"train", 160}, std::pair{"dev", 16}}) {
+    std::string lines;
+    for (int i = 0; i < count; ++i) {
+      // A stone is a thing, bread and what follows it one thing of another kind.
+      json words = json::array(), tags = json::array();
+      std::istringstream text(sentence(i, i % 2 ? "stone" : "bread"));
+      bool inside = false;
+      for (std::string word; text >> word;) {
+        words.push_back(word);
+        tags.push_back(word == "stone" ? "B-ROCK" : word == "bread" ? "B-FOOD" : inside ? "I-FOOD" : "O");
+        inside = word == "bread";
+      }
+      lines += json{{"tokens", words}, {"ner_tags", tags}}.dump() + "\n";
+    }
+    write_text(path(name + std::string(".jsonl")), lines);
+  }
+  const Arguments task = {
+      "model.bert.task=token_classification", "model.bert.labels=[O, B-ROCK, I-ROCK, B-FOOD, I-FOOD]",
+      "model.data.data_prefix={train: train.jsonl, validation: dev.jsonl}", "trainer.max_steps=80"};
+  stoa_ok(encoder("run", task));
+  const auto validation = validations("run").at(80);
+  EXPECT_GE(validation.at("val_accuracy").get<double>(), 0.95);
+  EXPECT_GE(validation.at("val_f1").get<double>(), 0.9);
+  const auto config = json::parse(read_text(path("run") / "checkpoints/step-0000080/model/config.json"));
+  EXPECT_EQ(config["architectures"][0], "BertForTokenClassification");
+
+  write_text(path("ask.txt"), "river stone walks bread light\n");
+  const auto answer = json_of({"predict", "run", "ask.txt"});
+  EXPECT_EQ(answer["tags"], json({"O", "B-ROCK", "O", "B-FOOD", "I-FOOD"}));
+  EXPECT_EQ(answer["spans"][1], json({{"type", "FOOD"}, {"begin", 3}, {"end", 5}, {"text", "bread light"}}));
+
+  write_text(path("bad.jsonl"), R"({"words": ["a", "b"], "tags": ["O"]})"
+                                "\n");
+  EXPECT_THAT(stoa(encoder("bad", task + Arguments{"model.data.data_prefix={train: bad.jsonl}"})).err,
+              HasSubstr("bad.jsonl line 1: 2 words, but 1 tags"));
+}
+
+TEST_F(Labelled, GoesOnWhereItStoppedInAnotherLayout) {
+  stoa_ok(classifier("one"));
+  stoa_ok(classifier("two", {"--stop-after", "20"}));
+  stoa_ok(classifier("two", {"--ranks", "2", "model.pipeline_model_parallel_size=2"}));
+  expect_same("one", "two");
+  stoa_ok(classifier("three", {"--ranks", "2"}));
+  EXPECT_EQ(validations("three").at(40)["val_accuracy"], validations("one").at(40)["val_accuracy"]);
+}
+
+// From an encoder that learned to predict words: all but the head's classes are its weights.
+TEST_F(Labelled, StartsFromAPretrainedEncoder) {
+  write_text(path("sentences.txt"),
+             "The river walks under. Seven stones light.\n\nBread walks. The light is hard.\n\n");
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += read_text(path("sentences.txt"));
+  write_text(path("sentences.txt"), text);
+  stoa_ok({"data", "prepare", "sentences.txt", "--tokenizer", "wp", "--text-split", "paragraph",
+           "--split-sentences", "--output", "pairs"});
+  stoa_ok(encoder("pretrained", {"model.data=pairs", "model.bert.binary_head=true", "trainer.max_steps=4",
+                                 "trainer.val_check_interval=0"}));
+  const Outcome tuned = stoa_ok(classifier("tuned", {"restore_from_path=pretrained", "trainer.max_steps=2"}));
+  EXPECT_THAT(tuned.err, HasSubstr("fresh, not in the files: head.classes.bias, head.classes.weight"));
+  // A model of the same task brings its head.
+  const Outcome again = stoa_ok(classifier("again", {"restore_from_path=tuned", "trainer.max_steps=2"}));
+  EXPECT_THAT(again.err, ::testing::Not(HasSubstr("fresh")));
+}
+
+TEST_F(Labelled, BadLabelsAreToldByLine) {
+  const auto refused = [&](const std::string& line, const Arguments& more = {}) {
+    write_text(path("bad.jsonl"), "{\"text\": \"river\", \"label\": \"soft\"}\n" + line + "\n");
+    const Outcome out =
+        stoa(classifier("bad", Arguments{"model.data.data_prefix={train: bad.jsonl}"} + more));
+    EXPECT_EQ(out.exit_code, 1);
+    return out.err;
+  };
+  EXPECT_THAT(refused(R"({"text": "x", "label": "sofd"})"),
+              HasSubstr("bad.jsonl line 2: label 'sofd' is not among model.bert.labels (soft, hard) (did you "
+                        "mean 'soft'?)"));
+  EXPECT_THAT(refused(R"({"text": "x", "label": 2})"),
+              HasSubstr("label 2, but model.bert.labels names 2 classes"));
+  EXPECT_THAT(refused(R"({"text": "x"})"), HasSubstr("bad.jsonl line 2: no \"label\""));
+  EXPECT_THAT(refused(R"({"txt": "x", "label": 1})"), HasSubstr("no \"text\"; the object has: label, txt"));
+  EXPECT_THAT(refused("river"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refused("", {"model.bert.labels=[soft]"}), HasSubstr("names 1 classes, expected 2"));
+  EXPECT_THAT(refused("", {"model.bert.labels=[a, a]"}), HasSubstr("'a' is empty or stands twice"));
+  EXPECT_THAT(refused("", {"model.bert.task=sequence_clasification"}), HasSubstr("sequence_classification"));
+  EXPECT_THAT(stoa({"predict", "wp"}).err, HasSubstr("config.json"));
+}
+
+}  // namespace
+}  // namespace stoa::e2e

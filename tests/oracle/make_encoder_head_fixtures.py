@@ -1,0 +1,75 @@
+"""Makes tests/fixtures/model/encoder_heads.json: what transformers computes for tiny BERT and RoBERTa models with the heads of
+sequence classification, token classification and question answering. Weights follow the integer formula of
+make_model_fixtures.py; rows are run one by one, so that nothing is padded.
+
+    python tests/oracle/make_encoder_head_fixtures.py      # needs torch and transformers
+"""
+import json
+import pathlib
+
+import numpy as np
+import torch
+import transformers
+
+from make_model_fixtures import numbers, weight
+
+BASE = dict(vocab_size=32, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+            max_position_embeddings=40, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+FAMILIES = {"bert": BASE, "roberta": dict(BASE, layer_norm_eps=1e-5, type_vocab_size=1, pad_token_id=1)}
+HEADS = {"SequenceClassification": dict(id2label={0: "bad", 1: "good", 2: "mixed"}),
+         "TokenClassification": dict(id2label={0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}), "QuestionAnswering": {}}
+ROWS = [[3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7], [3, 17, 5, 29, 11]]
+TYPES = [[0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1]]
+CLASSES = [2, 0]
+TAGS = [{1: 1, 3: 2, 4: 0, 7: 3, 10: 4}, {1: 0, 2: 3, 4: 4}]
+SPANS = [(7, 9), (3, 3)]
+
+
+def cross_entropy(logits, label):
+    return torch.nn.functional.cross_entropy(logits[None], torch.tensor([label]))
+
+
+def make_case(family, head, more):
+    config = transformers.AutoConfig.for_model(family, **FAMILIES[family], **more)
+    if "id2label" in more: config.label2id = {v: k for k, v in config.id2label.items()}
+    model = getattr(transformers, f"AutoModelFor{head}").from_config(config, attn_implementation="eager").double().eval()
+    named = dict(model.named_parameters())
+    names = sorted(named)
+    for t, name in enumerate(names):
+        v = weight(t, named[name].numel())
+        norm = named[name].dim() == 1 and name.endswith("weight")
+        with torch.no_grad(): named[name].copy_(torch.from_numpy(1 + v / 2 if norm else v).reshape(named[name].shape))
+    losses, shown = [], []
+    for row, types, label, tags, (start, end) in zip(ROWS, TYPES, CLASSES, TAGS, SPANS):
+        out = model(torch.tensor([row]), token_type_ids=torch.tensor([types if family == "bert" else [0] * len(row)]))
+        if head == "QuestionAnswering":
+            losses.append((cross_entropy(out.start_logits[0], start) + cross_entropy(out.end_logits[0], end)) / 2)
+            shown.append(torch.stack([out.start_logits[0], out.end_logits[0]], 1))
+        elif head == "TokenClassification":
+            losses += [cross_entropy(out.logits[0, i], tag) for i, tag in tags.items()]
+            shown.append(out.logits[0])
+        else:
+            losses.append(cross_entropy(out.logits[0], label))
+            shown.append(out.logits)
+    loss = torch.stack(losses).mean()
+    loss.backward()
+    gradients = {}
+    for t, name in enumerate(names):
+        g = named[name].grad.numpy().ravel()
+        gradients[name] = dict(norm=numbers([np.linalg.norm(g)])[0], projection=numbers([g @ weight(t + 500, g.size)])[0])
+    written = {k: v for k, v in json.loads(config.to_json_string(use_diff=False)).items() if k != "_name_or_path"}
+    written["architectures"] = [type(model).__name__]
+    return dict(config=written, logits=[numbers(s.detach()) for s in shown], loss=numbers([loss.item()])[0], gradients=gradients)
+
+
+def main():
+    cases = {f"{family}_{head}": make_case(family, head, more) for family in FAMILIES for head, more in HEADS.items()}
+    fixture = dict(transformers=transformers.__version__, torch=torch.__version__.split("+")[0], rows=ROWS, types=TYPES,
+                   classes=CLASSES, tags=[[[i, t] for i, t in row.items()] for row in TAGS], spans=SPANS, cases=cases)
+    path = pathlib.Path(__file__).parents[1] / "fixtures" / "model" / "encoder_heads.json"
+    path.write_text(json.dumps(fixture, indent=0, separators=(",", ":")) + "\n")
+    print(f"{path}: {len(cases)} cases, {path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
