@@ -68,9 +68,10 @@ TEST(OverlapTrace, GradientsTravelWhileBackwardGoesOn) {
 
 TEST(OverlapTrace, WeightsTravelWhileTheLayerBeforeComputes) {
   constexpr std::int64_t kWholeLayers = 1 << 20;
-  EXPECT_GE(hidden(transfers("weights", 3, true, kWholeLayers)), 6)
+  // What a layer asks for last is on its way while it begins; overlap adds what the next layers will ask for.
+  const int without = hidden(transfers("weights", 3, false, kWholeLayers));
+  EXPECT_GE(hidden(transfers("weights", 3, true, kWholeLayers)), without + 6)
       << "three of four layers, forward and backward";
-  EXPECT_EQ(hidden(transfers("weights", 3, false, kWholeLayers)), 0);
 }
 
 }  // namespace
