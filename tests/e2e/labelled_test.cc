@@ -32,8 +32,10 @@ class Labelled : public Workplace {
         {"tokenizer", "train", "corpus.txt", "--kind", "wordpiece", "--vocab-size", "120", "--output", "wp"});
   }
 
+  // Number i with the word somewhere in it; its length and place say nothing of the parity of i.
   static std::string sentence(int i, const std::string& word) {
     const char* fill[] = {"river", "walks", "light", "under", "seven"};
+    i /= 2;
     std::string out;
     for (int w = 0; w < 3 + i % 4; ++w)
       out += std::string(w ? " " : "") + (w == i % 3 ? word : fill[(i + w * w) % 5]);
@@ -71,12 +73,12 @@ class Labelled : public Workplace {
 };
 
 TEST_F(Labelled, ClassifiesTexts) {
-  const Outcome trained = stoa_ok(classifier("run"));
+  const Outcome trained = stoa_ok(classifier("run", {"trainer.max_steps=100"}));
   EXPECT_THAT(trained.err, HasSubstr("accuracy"));
   const auto validations = this->validations("run");
-  ASSERT_TRUE(validations.contains(40));
-  EXPECT_GE(validations.at(40).at("val_accuracy").get<double>(), 0.9);
-  const auto config = json::parse(read_text(path("run") / "checkpoints/step-0000040/model/config.json"));
+  ASSERT_TRUE(validations.contains(100));
+  EXPECT_GE(validations.at(100).at("val_accuracy").get<double>(), 0.9);
+  const auto config = json::parse(read_text(path("run") / "checkpoints/step-0000100/model/config.json"));
   EXPECT_EQ(config["architectures"][0], "BertForSequenceClassification");
   EXPECT_EQ(config["id2label"]["1"], "hard");
 
@@ -114,18 +116,18 @@ TEST_F(Labelled, TagsWords) {
   }
   const Arguments task = {
       "model.bert.task=token_classification", "model.bert.labels=[O, B-ROCK, I-ROCK, B-FOOD, I-FOOD]",
-      "model.data.data_prefix={train: train.jsonl, validation: dev.jsonl}", "trainer.max_steps=80"};
+      "model.data.data_prefix={train: train.jsonl, validation: dev.jsonl}", "trainer.max_steps=160"};
   stoa_ok(encoder("run", task));
-  const auto validation = validations("run").at(80);
+  const auto validation = validations("run").at(160);
   EXPECT_GE(validation.at("val_accuracy").get<double>(), 0.95);
   EXPECT_GE(validation.at("val_f1").get<double>(), 0.9);
-  const auto config = json::parse(read_text(path("run") / "checkpoints/step-0000080/model/config.json"));
+  const auto config = json::parse(read_text(path("run") / "checkpoints/step-0000160/model/config.json"));
   EXPECT_EQ(config["architectures"][0], "BertForTokenClassification");
 
-  write_text(path("ask.txt"), "river stone walks bread light\n");
+  write_text(path("ask.txt"), "bread walks seven\n");
   const auto answer = json_of({"predict", "run", "ask.txt"});
-  EXPECT_EQ(answer["tags"], json({"O", "B-ROCK", "O", "B-FOOD", "I-FOOD"}));
-  EXPECT_EQ(answer["spans"][1], json({{"type", "FOOD"}, {"begin", 3}, {"end", 5}, {"text", "bread light"}}));
+  EXPECT_EQ(answer["tags"], json({"B-FOOD", "I-FOOD", "O"}));
+  EXPECT_EQ(answer["spans"][0], json({{"type", "FOOD"}, {"begin", 0}, {"end", 2}, {"text", "bread walks"}}));
 
   write_text(path("bad.jsonl"), R"({"words": ["a", "b"], "tags": ["O"]})"
                                 "\n");

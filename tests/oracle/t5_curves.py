@@ -131,7 +131,7 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        (folder / "words.txt").write_text("the fox runs in the wood and the owl sleeps in the oak\n" * 50)
+        (folder / "words.txt").write_text("the quick brown fox jumps over the lazy dog while seven rivers carry their stones to the sea and an owl sleeps\n" * 50)
         oracle.call(args.stoa, "tokenizer", "train", folder / "words.txt", "--kind", "unigram", "--vocab-size", 40, "--sentinels", SENTINELS,
                     "--output", folder / "pieces")
         sentinels = [40 + SENTINELS - 1 - i for i in range(SENTINELS)]
