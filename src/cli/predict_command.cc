@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct PredictArguments {
+struct AnswerArguments {
   ModelArguments model;
   std::string file;
   std::int64_t max_length = 0;
@@ -40,7 +40,7 @@ std::size_t best_of(const std::vector<double>& p) {
 // Lines gather until a pass is full; answers come in their order.
 class Predictor {
  public:
-  explicit Predictor(const PredictArguments& a)
+  explicit Predictor(const AnswerArguments& a)
       : loaded_(load_encoder(a.model, {.masks = 0, .answers = true})),
         bert_(loaded_.rank->options().model.config.bert),
         encoder_(*loaded_.tokenizer, bert_, longest(a)),
@@ -92,7 +92,7 @@ class Predictor {
     std::vector<std::int32_t> first;  // token of every word; -1: none
   };
 
-  std::int64_t longest(const PredictArguments& a) const {
+  std::int64_t longest(const AnswerArguments& a) const {
     const std::int64_t most = loaded_.rank->options().longest;
     require<ConfigError>(a.max_length <= most, "--max-length {}: the model reads at most {} tokens",
                          a.max_length, most);
@@ -171,7 +171,7 @@ class Predictor {
   std::vector<Pending> pending_;
 };
 
-void predict(const PredictArguments& arguments) {
+void predict(const AnswerArguments& arguments) {
   std::ifstream file;
   if (!arguments.file.empty() && arguments.file != "-") {
     file.open(arguments.file);
@@ -186,7 +186,7 @@ void predict(const PredictArguments& arguments) {
 }  // namespace
 
 void add_predict_command(CLI::App& app, Context&) {
-  auto arguments = std::make_shared<PredictArguments>();
+  auto arguments = std::make_shared<AnswerArguments>();
   CLI::App* command =
       app.add_subcommand("predict",
                          "What a fine-tuned encoder (model.bert.task) answers, a JSON object per line: the "
