@@ -145,7 +145,10 @@ def main():
         config = transformers.T5Config(vocab_size=vocabulary, d_model=hidden, d_kv=hidden // 4, d_ff=2 * hidden, num_layers=3, num_heads=4,
                                        dropout_rate=0.0, feed_forward_proj="gated-gelu", tie_word_embeddings=False,
                                        relative_attention_num_buckets=8, relative_attention_max_distance=20, decoder_start_token_id=START)
-        transformers.T5ForConditionalGeneration(config).float().save_pretrained(folder / "weights")
+        initial = transformers.T5ForConditionalGeneration(config).float()
+        # transformers 5 ties the head all the same.
+        initial.lm_head.weight = torch.nn.Parameter(hidden**-0.5 * torch.randn(vocabulary, hidden))
+        initial.save_pretrained(folder / "weights")
         ours = {"kind": "t5", "num_layers": 6, "hidden_size": hidden, "kv_channels": hidden // 4, "ffn_hidden_size": 2 * hidden,
                 "num_attention_heads": 4, "encoder_seq_length": SOURCE, "position_embedding_type": "relative", "normalization": "rmsnorm",
                 "layernorm_epsilon": 1e-6, "activation": "geglu_tanh", "bias": "none", "tokenizer": str(folder / "pieces"),
