@@ -11,9 +11,9 @@
 
 namespace stoa::model {
 
-// What the head of an encoder is asked. The last two are trained from labelled text
+// What the head of an encoder is asked. The last three are trained from labelled text
 // (docs/encoders.md, "Fine-tuning").
-enum class BertTask { kMaskedLm, kSequenceClassification, kTokenClassification };
+enum class BertTask { kMaskedLm, kSequenceClassification, kTokenClassification, kQuestionAnswering };
 std::span<const config::EnumName<BertTask>> enum_names(BertTask);
 
 struct BertConfig {

@@ -40,6 +40,7 @@ struct BatchView {
   MaskedTargets masked;           // of masked language models
   // First token of every row, and T; of the host, ascending. None: every row has `length` tokens.
   std::span<const std::int32_t> row_begin;
+  std::int64_t filling = 0;         // so many of the last row's tokens are no text (DeviceBatch)
   ops::AttentionSegments segments;  // of all tokens: one per row, or one per document
 
   // Encoder-decoders: the two parts of the tokens, first the source's; both have the same `source`. None

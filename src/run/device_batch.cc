@@ -290,6 +290,7 @@ const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::in
     h.places.resize(h.tokens.size(), static_cast<std::int32_t>(h.rows.size()));
     h.row_begin.back() += filling;
   }
+  view_.filling = filling;
   host_.q_begin.push_back(h.row_begin.back());
   host_.longest_k = host_.longest_q;
 
