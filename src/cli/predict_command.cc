@@ -1,15 +1,17 @@
 #include "cli/predict_command.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 
 #include "cli/encoder_argument.h"
-#include "run/labelled_rows.h"
+#include "run/question_windows.h"
 #include "run/tag_spans.h"
 
 namespace stoa::cli {
@@ -20,7 +22,8 @@ using Json = nlohmann::ordered_json;
 struct AnswerArguments {
   ModelArguments model;
   std::string file;
-  std::int64_t max_length = 0;
+  std::int64_t max_length = 0, doc_stride = 128;
+  bool allow_no_answer = false;
 };
 
 // Softmax of a row of logits.
@@ -41,7 +44,8 @@ std::size_t best_of(const std::vector<double>& p) {
 class Predictor {
  public:
   explicit Predictor(const AnswerArguments& a)
-      : loaded_(load_encoder(a.model, {.masks = 0, .answers = true})),
+      : arguments_(a),
+        loaded_(load_encoder(a.model, {.masks = 0, .answers = true})),
         bert_(loaded_.rank->options().model.config.bert),
         encoder_(*loaded_.tokenizer, bert_, longest(a)),
         name_(a.file.empty() || a.file == "-" ? "standard input" : a.file) {}
@@ -52,6 +56,7 @@ class Predictor {
     require<DataError>(begin != line.npos, "{} line {}: an empty line", name_, number_);
     const bool json = line[begin] == '{';
     if (bert_.task == model::BertTask::kTokenClassification) return add_words(line, json, source);
+    if (bert_.task == model::BertTask::kQuestionAnswering) return add_question(line, source);
     data::LabelledText text{line, {}, {}};
     if (json) text = data::parse_labelled_text(line, source);
     text.label.reset();  // what it is said to be does not count
@@ -85,11 +90,18 @@ class Predictor {
   }
 
  private:
+  struct Question {
+    data::LabelledQuestion text;
+    run::EncodedQuestion encoded;
+  };
   struct Pending {
     data::LabelledRow row;
     std::vector<std::int32_t> asked;  // tokens of the row
     std::vector<std::string> words;
     std::vector<std::int32_t> first;  // token of every word; -1: none
+    // Of a question: all tokens of its windows are asked, the last of which prints the answer.
+    std::shared_ptr<const Question> question{};
+    std::size_t window = 0;
   };
 
   std::int64_t longest(const AnswerArguments& a) const {
@@ -115,6 +127,21 @@ class Predictor {
     append(std::move(pending));
   }
 
+  void add_question(const std::string& line, const data::LabelledSource& source) {
+    auto question = std::make_shared<Question>();
+    question->text = data::parse_labelled_question(line, source);
+    question->encoded = run::encode_question(encoder_, arguments_.doc_stride, question->text, source);
+    for (std::size_t w = 0; w < question->encoded.windows.size(); ++w) {
+      Pending pending;
+      pending.row = question->encoded.windows[w].row;
+      pending.asked.resize(pending.row.tokens.size());
+      std::iota(pending.asked.begin(), pending.asked.end(), 0);
+      pending.question = question;
+      pending.window = w;
+      append(std::move(pending));
+    }
+  }
+
   void append(Pending pending) {
     const auto count = static_cast<std::int64_t>(pending.row.tokens.size());
     if (tokens_ + count > loaded_.rank->options().pass_tokens) flush();
@@ -122,9 +149,14 @@ class Predictor {
     pending_.push_back(std::move(pending));
   }
 
-  void print(const Pending& p, std::span<const float> logits) const {
-    const Json out =
-        bert_.task == model::BertTask::kTokenClassification ? tags_of(p, logits) : class_of(logits);
+  void print(const Pending& p, std::span<const float> logits) {
+    if (p.question) {
+      look_at(p, logits);
+      if (p.window + 1 < p.question->encoded.windows.size()) return;
+    }
+    const Json out = p.question                                            ? answer_of(*p.question)
+                     : bert_.task == model::BertTask::kTokenClassification ? tags_of(p, logits)
+                                                                           : class_of(logits);
     std::cout << out.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
   }
 
@@ -163,12 +195,64 @@ class Predictor {
     return out;
   }
 
+  // The likeliest answer of all windows of a question, by the sum of its logits.
+  struct Best {
+    bool found = false;
+    std::size_t first = 0, last = 0;  // pieces of the context
+    double score = 0, probability = 0, no_answer = 0;
+  };
+
+  void look_at(const Pending& p, std::span<const float> logits) {
+    if (p.window == 0) best_ = {};
+    const double none = static_cast<double>(logits[0]) + static_cast<double>(logits[1]);
+    best_.no_answer = p.window == 0 ? none : std::min(best_.no_answer, none);
+    const run::QuestionWindow& window = p.question->encoded.windows[p.window];
+    if (window.piece.empty()) return;
+    const run::SpanChoice choice =
+        run::best_span(logits, window.first, static_cast<std::int64_t>(window.piece.size()));
+    if (best_.found && choice.score <= best_.score) return;
+    std::array<std::vector<float>, 2> sides;
+    for (std::size_t i = 0; i < logits.size(); ++i) sides[i % 2].push_back(logits[i]);
+    const auto piece = [&](std::int64_t token) {
+      return static_cast<std::size_t>(window.piece[static_cast<std::size_t>(token - window.first)]);
+    };
+    best_ = {true,
+             piece(choice.first),
+             piece(choice.last),
+             choice.score,
+             probabilities(sides[0])[static_cast<std::size_t>(choice.first)] *
+                 probabilities(sides[1])[static_cast<std::size_t>(choice.last)],
+             best_.no_answer};
+  }
+
+  Json answer_of(const Question& question) const {
+    Json out = Json::object();
+    if (!question.text.id.empty()) out["id"] = question.text.id;
+    if (!best_.found || (arguments_.allow_no_answer && best_.no_answer > best_.score)) {
+      out.update({{"answer", ""}, {"answer_start", nullptr}, {"score", nullptr}});
+      return out;
+    }
+    const std::string& context = question.text.context;
+    const std::size_t begin = question.encoded.pieces[best_.first].begin,
+                      end = question.encoded.pieces[best_.last].end;
+    // Characters, as in the training data.
+    const auto characters =
+        std::count_if(context.begin(), context.begin() + static_cast<std::ptrdiff_t>(begin),
+                      [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+    out.update({{"answer", context.substr(begin, end - begin)},
+                {"answer_start", characters},
+                {"score", best_.probability}});
+    return out;
+  }
+
+  const AnswerArguments& arguments_;
   LoadedEncoder loaded_;
   const model::BertConfig& bert_;
   run::RowEncoder encoder_;
   std::string name_;
   std::int64_t number_ = 0, tokens_ = 0;
   std::vector<Pending> pending_;
+  Best best_;  // so far, of the question whose windows are printed
 };
 
 void predict(const AnswerArguments& arguments) {
@@ -190,16 +274,26 @@ void add_predict_command(CLI::App& app, Context&) {
   CLI::App* command =
       app.add_subcommand("predict",
                          "What a fine-tuned encoder (model.bert.task) answers, a JSON object per line: the "
-                         "class of a text, or the "
-                         "tags of its words. Example: echo 'A fine film' | stoa predict runs/sentiment");
+                         "class of a text, the "
+                         "tags of its words, or the answer of a question. Example: echo 'A fine film' | stoa "
+                         "predict runs/sentiment");
   arguments->model.add_to(*command);
-  command->add_option("FILE", arguments->file,
-                      "A text per line, or a JSON object as in training, its label left out or not read "
-                      "(default: standard input)");
+  command->add_option(
+      "FILE", arguments->file,
+      "A text per line (not for questions), or a JSON object as in training, its label left out or not read "
+      "(default: standard input)");
   command
       ->add_option("--max-length", arguments->max_length,
                    "Longer texts are cut to so many tokens (default: what the model reads)")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--doc-stride", arguments->doc_stride,
+                   "Questions: tokens between the windows of a long context")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_flag(
+      "--allow-no-answer", arguments->allow_no_answer,
+      "Questions: an empty answer where that is likelier (models trained with unanswered questions)");
   command->callback([arguments] { predict(*arguments); });
 }
 

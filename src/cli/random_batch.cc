@@ -25,7 +25,9 @@ data::Batch random_masked_batch(std::int64_t rows, std::int64_t length, std::int
   const auto below = [&](std::int64_t n) {
     return static_cast<std::int32_t>(philox_word(key, drawn++) % static_cast<std::uint64_t>(n));
   };
-  const bool first_alone = bert.task == model::BertTask::kSequenceClassification;
+  using model::BertTask;
+  const bool first_alone =
+      bert.task == BertTask::kSequenceClassification || bert.task == BertTask::kQuestionAnswering;
   data::Batch batch;
   batch.resize(rows, length, true);
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -35,14 +37,16 @@ data::Batch random_masked_batch(std::int64_t rows, std::int64_t length, std::int
     for (std::size_t i = 0; i < static_cast<std::size_t>(length); ++i) {
       const bool inside = static_cast<std::int64_t>(i) < end;
       row.tokens[i] = below(vocabulary);
-      row.labels[i] = below(bert.labelled() ? bert.classes() : vocabulary);
+      row.labels[i] = below(bert.task == BertTask::kMaskedLm            ? vocabulary
+                            : bert.task == BertTask::kQuestionAnswering ? end
+                                                                        : bert.classes());
       row.position_ids[i] = static_cast<std::int32_t>(i);
       row.token_types[i] = 0;
       const bool predicted = first_alone ? i == 0 : i > 0 && inside && below(100) < 15;
       row.loss_mask[i] = predicted ? 1.0f : 0.0f;
       batch.valid_tokens += predicted;
     }
-    *row.sentence_label = below(2);
+    *row.sentence_label = below(bert.task == BertTask::kQuestionAnswering ? end : 2);
     batch.cu_seqlens.insert(batch.cu_seqlens.end(), {0, static_cast<std::int32_t>(end)});
     batch.cu_offsets.push_back(static_cast<std::int32_t>(batch.cu_seqlens.size()));
   }

@@ -138,6 +138,12 @@ void declare(Section<DataConfig>& s) {
   s.field("mean_ngram_size", &C::mean_ngram_size)
       .range(1, 64)
       .help("Kind t5: tokens of a span that is cut out, on average.");
+  s.field("doc_stride", &C::doc_stride)
+      .range(1, 1 << 20)
+      .unit("tokens")
+      .help(
+          "Kind bert, task question_answering: a context too long for a row is read in windows that begin so "
+          "many tokens apart.");
   s.field("index_mapping_dir", &C::index_mapping_dir)
       .derived("beside the data")
       .help("Directory for the cached sample and shuffle indices.");

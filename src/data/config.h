@@ -32,9 +32,10 @@ struct DataConfig {
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
   // Of models of kinds bert and t5.
-  double masked_lm_prob = 0.15;                  // share of tokens that are to be predicted
-  double short_seq_prob = 0.1;                   // bert: share of samples that are made shorter on purpose
-  double mean_ngram_size = 3;                    // t5: tokens of a span that is to be predicted, on average
+  double masked_lm_prob = 0.15;   // share of tokens that are to be predicted
+  double short_seq_prob = 0.1;    // bert: share of samples that are made shorter on purpose
+  double mean_ngram_size = 3;     // t5: tokens of a span that is to be predicted, on average
+  std::int64_t doc_stride = 128;  // question answering: tokens between two windows of a context
   std::optional<std::string> index_mapping_dir;  // cache of sample and shuffle indices; null: beside the data
 };
 

@@ -54,7 +54,7 @@ void LabelledDataset::read(std::int64_t k, BatchRow to) const {
     to.labels[static_cast<std::size_t>(label.token)] = label.label;
     to.loss_mask[static_cast<std::size_t>(label.token)] = 1;
   }
-  *to.sentence_label = 0;
+  *to.sentence_label = from.second_label;
   to.cu_seqlens->push_back(0);
   to.cu_seqlens->push_back(static_cast<std::int32_t>(length));
 }

@@ -10,15 +10,16 @@
 
 namespace stoa::data {
 
-// One row. A label is that of a token.
+// One row. A label is that of a token; the answer of a question is two of them (see `second_label`).
 struct LabelledRow {
   struct Label {
     std::int32_t token, label;
   };
   std::vector<std::int32_t> tokens, token_types;
-  std::vector<Label> labels;  // by rising token
-  std::string file;           // where it comes from: a path
-  std::int64_t line = 0;      // from 1
+  std::vector<Label> labels;      // by rising token
+  std::int32_t second_label = 0;  // of question answering: the token that ends the answer
+  std::string file;               // where it comes from: a path
+  std::int64_t line = 0;          // from 1
 };
 
 class LabelledDataset final : public Dataset {

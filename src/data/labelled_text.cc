@@ -54,6 +54,16 @@ class Object {
   Json json_;
 };
 
+// The byte at which character number `character` of UTF-8 text begins; none beyond its end.
+std::optional<std::size_t> byte_of(const std::string& text, std::int64_t character) {
+  std::int64_t seen = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
+    if (seen++ == character) return i;
+  }
+  return seen == character ? std::optional(text.size()) : std::nullopt;
+}
+
 }  // namespace
 
 LabelledText parse_labelled_text(std::string_view json, const LabelledSource& source) {
@@ -81,6 +91,37 @@ LabelledWords parse_labelled_words(std::string_view json, const LabelledSource& 
                      "{}: {} words, but {} tags; expected one per word", object.place(), words.size(),
                      tags->is_array() ? tags->size() : 0);
   for (const Json& tag : *tags) out.tags.push_back(object.label(tag, "tags"));
+  return out;
+}
+
+LabelledQuestion parse_labelled_question(std::string_view json, const LabelledSource& source) {
+  const Object object(json, source);
+  LabelledQuestion out;
+  out.question = object.text("question");
+  out.context = object.text("context");
+  if (object.find({"id"})) out.id = object.text("id");
+  const Json* answers = object.find({"answers"});
+  if (!answers) return out;
+  const std::string& place = object.place();
+  require<DataError>(
+      answers->is_object() && answers->contains("text") && answers->contains("answer_start") &&
+          (*answers)["text"].is_array() && (*answers)["answer_start"].is_array() &&
+          (*answers)["text"].size() == (*answers)["answer_start"].size(),
+      "{}: \"answers\" is not {{\"text\": [...], \"answer_start\": [...]}} with as many of both", place);
+  out.labelled = true;
+  for (std::size_t i = 0; i < (*answers)["text"].size(); ++i) {
+    const Json &text = (*answers)["text"][i], &start = (*answers)["answer_start"][i];
+    require<DataError>(text.is_string() && start.is_number_integer(),
+                       "{}: an answer is a text and the number of the character it begins at", place);
+    LabelledQuestion::Answer answer{text.get<std::string>(), 0};
+    const auto begin = byte_of(out.context, start.get<std::int64_t>());
+    require<DataError>(
+        begin && !answer.text.empty() && out.context.compare(*begin, answer.text.size(), answer.text) == 0,
+        "{}: the context does not have the answer '{}' at character {}", place, answer.text,
+        start.get<std::int64_t>());
+    answer.begin = *begin;
+    out.answers.push_back(std::move(answer));
+  }
   return out;
 }
 

@@ -31,6 +31,18 @@ struct LabelledWords {
   std::vector<LabelValue> tags;  // one per word, or none
 };
 
+// {"question": …, "context": …, "answers": {"text": […], "answer_start": […]}}, as SQuAD has it: the first
+// answer counts, none means that the context does not hold it. answer_start counts Unicode characters.
+struct LabelledQuestion {
+  std::string id, question, context;
+  bool labelled = false;  // "answers" is there
+  struct Answer {
+    std::string text;
+    std::size_t begin = 0;  // byte of the context
+  };
+  std::vector<Answer> answers;
+};
+
 struct LabelledSource {
   std::string file;  // for messages
   std::int64_t line = 0;
@@ -39,6 +51,7 @@ struct LabelledSource {
 // One line. DataError names file, line and key.
 LabelledText parse_labelled_text(std::string_view json, const LabelledSource& source);
 LabelledWords parse_labelled_words(std::string_view json, const LabelledSource& source);
+LabelledQuestion parse_labelled_question(std::string_view json, const LabelledSource& source);
 
 // Number of the class. DataError: no such class; the nearest name is told.
 std::int32_t label_number(const LabelValue& value, const std::vector<std::string>& labels,

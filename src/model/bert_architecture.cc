@@ -3,6 +3,7 @@
 #include "nn/class_head.h"
 #include "nn/masked_lm_head.h"
 #include "nn/post_norm_block.h"
+#include "nn/span_head.h"
 
 namespace stoa::model {
 
@@ -31,6 +32,11 @@ std::unique_ptr<nn::Block> BertArchitecture::block(std::int64_t layer) const {
 
 std::unique_ptr<nn::Head> BertArchitecture::class_head() const {
   const ModelConfig& c = gpt_.config;
+  if (c.bert.task == BertTask::kQuestionAnswering)
+    return std::make_unique<nn::SpanHead>(nn::SpanHeadOptions{.hidden = c.hidden_size,
+                                                              .deviation = c.init_method_std,
+                                                              .precision = options_.precision,
+                                                              .place = options_.place});
   const bool pooled = c.bert.task == BertTask::kSequenceClassification;
   return std::make_unique<nn::ClassHead>(nn::ClassHeadOptions{
       .name = pooled ? "head.classes" : "head.tags",

@@ -5,16 +5,19 @@
 namespace stoa::model {
 
 std::span<const config::EnumName<BertTask>> enum_names(BertTask) {
-  static constexpr std::array<config::EnumName<BertTask>, 3> kNames{{
+  static constexpr std::array<config::EnumName<BertTask>, 4> kNames{{
       {"masked_lm", BertTask::kMaskedLm},
       {"sequence_classification", BertTask::kSequenceClassification},
       {"token_classification", BertTask::kTokenClassification},
+      {"question_answering", BertTask::kQuestionAnswering},
   }};
   return kNames;
 }
 
 std::int64_t BertConfig::classes() const {
-  return task == BertTask::kMaskedLm ? 0 : static_cast<std::int64_t>(labels.size());
+  if (task == BertTask::kMaskedLm) return 0;
+  // The logit of a token to begin the answer, and that to end it.
+  return task == BertTask::kQuestionAnswering ? 2 : static_cast<std::int64_t>(labels.size());
 }
 
 void declare_bert(config::Section<BertConfig>& s) {
@@ -32,7 +35,7 @@ void declare_bert(config::Section<BertConfig>& s) {
   s.field("task", &C::task)
       .help(
           "What the head answers: masked tokens of prepared text, or from labelled text the class of a text "
-          "(or pair), or of every word.");
+          "(or pair), of every word, or where in a context the answer of a question stands.");
   s.field("labels", &C::labels)
       .help("Names of the classes of sequence_classification and token_classification, in order.");
   s.field("classifier_dropout", &C::classifier_dropout)

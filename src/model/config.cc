@@ -439,6 +439,9 @@ void validate_bert(const ModelConfig& c) {
       "kind bert has as many key and value heads as queries, of hidden_size / "
       "num_attention_heads channels: leave out num_query_groups and kv_channels");
   validate_task(c.bert);
+  require<ConfigError>(
+      c.bert.task != BertTask::kQuestionAnswering || (c.label_smoothing == 0 && c.z_loss_coeff == 0),
+      "task question_answering has the plain loss: leave out label_smoothing and z_loss_coeff");
   require<ConfigError>(c.bert.lm_head || !c.bert.sentence_question(),
                        "model.bert.binary_head needs model.bert.lm_head");
   require<ConfigError>(

@@ -175,9 +175,11 @@ void DeviceBatch::bind_parts() {
 const nn::BatchView& DeviceBatch::dry() {
   bind();
   if (masked_.used) {
-    host_masked_.rows.resize(static_cast<std::size_t>(view_.labels.rows()));
+    host_masked_.tokens.resize(static_cast<std::size_t>(view_.tokens.rows()));
+    host_masked_.labels.resize(static_cast<std::size_t>(view_.labels.rows()));
+    host_masked_.rows.resize(host_masked_.labels.size());
     std::iota(host_masked_.rows.begin(), host_masked_.rows.end(), 0);
-    view_.masked.asked = host_masked_.rows;
+    view_.masked.asked = asked();
   }
   if (source_ > 0) {
     (*parts_)[0].segments = segments_[0].dry();
@@ -309,12 +311,20 @@ const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::in
                   put(mask_, h.mask),
                   put(sentence_labels_, h.sentence_labels),
                   put(sentence_weights_, h.sentence_weights),
-                  std::span(h.rows).first(h.labels.size())};
+                  asked()};
   view_.labels = view_.masked.labels;
   view_.loss_mask = view_.masked.mask;
   view_.segments = segments_[0].stage(host_, stream);
   stream.synchronize();  // the host's copies are used again
   return view_;
+}
+
+std::span<const std::int32_t> DeviceBatch::asked() {
+  HostMasked& h = host_masked_;
+  if (!masked_.all_asked) return std::span(h.rows).first(h.labels.size());
+  h.all.resize(h.tokens.size() - static_cast<std::size_t>(view_.filling));
+  std::iota(h.all.begin(), h.all.end(), 0);
+  return h.all;
 }
 
 void DeviceBatch::stage_parts(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,

@@ -38,6 +38,7 @@ struct MaskedOptions {
   bool used = false;
   bool sentences = false;     // rows have a sentence label
   bool one_per_row = false;   // a row has one token to be predicted at most
+  bool all_asked = false;     // logits of every token are asked for, not of those alone
   std::int64_t multiple = 1;  // of which the number of tokens is one: ranks that split the stream
 };
 
@@ -65,6 +66,7 @@ class DeviceBatch {
   // Rows without their padding, and what the head reads of them.
   const nn::BatchView& stage_masked(const data::Batch& batch, std::int64_t first, Stream& stream,
                                     double sentence_weight);
+  std::span<const std::int32_t> asked();  // nn::MaskedTargets::asked of what was staged
   void bind_parts();
   void stage_parts(const data::Batch& batch, std::int64_t first, std::int64_t first_sample, Stream& stream);
   void stage_segments(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
@@ -82,7 +84,7 @@ class DeviceBatch {
   Arena::Id types_, rows_id_, places_, sentence_labels_, sentence_weights_;
   // The host's side of a masked batch.
   struct HostMasked {
-    std::vector<std::int32_t> tokens, positions, types, row_begin, rows, places, labels, sentence_labels;
+    std::vector<std::int32_t> tokens, positions, types, row_begin, rows, places, labels, sentence_labels, all;
     std::vector<float> mask, sentence_weights;
   } host_masked_;
   nn::BatchView view_;

@@ -17,7 +17,7 @@ EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
                        config.bert.labelled() ? ", or answer ('stoa predict')" : "");
   require<ConfigError>(options_.answers == 0 || config.bert.labelled(),
                        "the model has no head of a labelled task (its architecture is neither "
-                       "ForSequenceClassification nor ForTokenClassification): "
+                       "ForSequenceClassification nor ForTokenClassification nor ForQuestionAnswering): "
                        "train one with model.bert.task");
   const auto declare = [&](const char* name, DType type, Shape shape) {
     return chunk_.arena().declare(MemoryCategory::kBatch, {std::string("encoder.") + name, type, shape});

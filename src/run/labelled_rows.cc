@@ -49,22 +49,33 @@ void RowEncoder::add(LabelledRow& row, std::span<const token::TokenId> ids, std:
   row.token_types.resize(row.tokens.size(), bert_.num_token_types > 1 ? type : 0);
 }
 
+LabelledRow RowEncoder::pair(std::span<const token::TokenId> a, std::span<const token::TokenId> b) const {
+  LabelledRow row;
+  add(row, {&cls_, 1}, 0);
+  add(row, a, 0);
+  add(row, {&sep_, 1}, 0);
+  if (roberta_) add(row, {&sep_, 1}, 0);
+  add(row, b, 1);
+  add(row, {&sep_, 1}, 1);
+  return row;
+}
+
 LabelledRow RowEncoder::text(const data::LabelledText& text, const LabelledSource& source) const {
   const std::vector<token::TokenId> a = ids_of(text.text),
                                     b = text.pair ? ids_of(*text.pair) : std::vector<token::TokenId>();
-  const std::int64_t around = text.pair ? (roberta_ ? 4 : 3) : 2;
+  const std::int64_t around = text.pair ? tokens_around_pair() : 2;
   const auto [of_a, of_b] =
       share(static_cast<std::int64_t>(a.size()), static_cast<std::int64_t>(b.size()), longest_ - around);
+  const auto kept = std::span(a).first(static_cast<std::size_t>(of_a));
   LabelledRow row;
-  row.file = source.file, row.line = source.line;
-  add(row, {&cls_, 1}, 0);
-  add(row, std::span(a).first(static_cast<std::size_t>(of_a)), 0);
-  add(row, {&sep_, 1}, 0);
   if (text.pair) {
-    if (roberta_) add(row, {&sep_, 1}, 0);
-    add(row, std::span(b).first(static_cast<std::size_t>(of_b)), 1);
-    add(row, {&sep_, 1}, 1);
+    row = pair(kept, std::span(b).first(static_cast<std::size_t>(of_b)));
+  } else {
+    add(row, {&cls_, 1}, 0);
+    add(row, kept, 0);
+    add(row, {&sep_, 1}, 0);
   }
+  row.file = source.file, row.line = source.line;
   if (text.label) row.labels.push_back({0, data::label_number(*text.label, bert_.labels, source)});
   return row;
 }

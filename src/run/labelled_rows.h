@@ -27,9 +27,13 @@ class RowEncoder {
   Words words(const data::LabelledWords& words, const data::LabelledSource& source) const;
 
   std::int64_t longest() const { return longest_; }
+  bool roberta() const { return roberta_; }
+  std::int64_t tokens_around_pair() const { return roberta_ ? 4 : 3; }
+  std::vector<token::TokenId> ids_of(const std::string& text) const;
+  // [CLS] a [SEP] b [SEP] as they are.
+  data::LabelledRow pair(std::span<const token::TokenId> a, std::span<const token::TokenId> b) const;
 
  private:
-  std::vector<token::TokenId> ids_of(const std::string& text) const;
   // Appends tokens of a type to a row.
   void add(data::LabelledRow& row, std::span<const token::TokenId> ids, std::int32_t type) const;
 

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "run/question_windows.h"
 #include "run/tag_spans.h"
 
 namespace stoa::run {
@@ -70,6 +73,66 @@ TEST(LabelledRows, LabelsBeyondTheClassesAreRefused) {
   EXPECT_THROW(data::parse_labelled_words(R"({"words": ["a", "b"], "tags": ["O"]})", kSource), DataError);
   EXPECT_THROW(data::parse_labelled_text(R"({"text": 3})", kSource), DataError);
   EXPECT_THROW(data::parse_labelled_text(R"({"text": "a", "label": 0.5})", kSource), DataError);
+}
+
+TEST(QuestionWindows, OverlapAndKnowTheirPieces) {
+  const token::Tokenizer tokenizer = bert();
+  const model::BertConfig config;
+  const RowEncoder encoder(tokenizer, config, 14);
+  // "trees," is a word and a mark; é counts as one character.
+  data::LabelledQuestion question = data::parse_labelled_question(
+      R"({"question": "the stone", "context": "é the river, and the seven trees.",
+        "answers": {"text": ["the seven"], "answer_start": [17]}})",
+      kSource);
+  ASSERT_TRUE(question.labelled);
+  EXPECT_EQ(question.context.substr(question.answers[0].begin, 9), "the seven");
+  const EncodedQuestion encoded = encode_question(encoder, 3, question, kSource);
+  ASSERT_GE(encoded.windows.size(), 2u);
+  std::size_t answered = 0;
+  std::vector<std::int32_t> seen;
+  for (const QuestionWindow& w : encoded.windows) {
+    EXPECT_LE(w.row.tokens.size(), 14u);
+    EXPECT_EQ(w.row.tokens[static_cast<std::size_t>(w.first) - 1], 3);  // [SEP]
+    EXPECT_EQ(w.row.token_types[static_cast<std::size_t>(w.first)], 1);
+    ASSERT_EQ(w.row.labels.size(), 1u);
+    seen.insert(seen.end(), w.piece.begin(), w.piece.end());
+    const std::int32_t from = w.row.labels[0].label, to = w.row.second_label;
+    if (from == 0) {
+      EXPECT_EQ(to, 0);
+      continue;
+    }
+    ++answered;
+    const auto piece = [&](std::int32_t token) {
+      return encoded.pieces[static_cast<std::size_t>(w.piece[static_cast<std::size_t>(token - w.first)])];
+    };
+    EXPECT_EQ(question.context.substr(piece(from).begin, piece(to).end - piece(from).begin), "the seven");
+  }
+  EXPECT_GE(answered, 1u);
+  EXPECT_EQ(*std::max_element(seen.begin(), seen.end()),
+            static_cast<std::int32_t>(encoded.pieces.size()) - 1);
+}
+
+TEST(QuestionWindows, AnswersThatAreNotThereAreRefused) {
+  const auto parse = [](const std::string& answers) {
+    return data::parse_labelled_question(R"({"question": "q", "context": "abc", "answers": )" + answers + "}",
+                                         kSource);
+  };
+  EXPECT_TRUE(parse(R"({"text": [], "answer_start": []})").answers.empty());
+  EXPECT_THROW(parse(R"({"text": ["b"], "answer_start": [2]})"), DataError);
+  EXPECT_THROW(parse(R"({"text": ["b"], "answer_start": [9]})"), DataError);
+  EXPECT_THROW(parse(R"({"text": ["b"], "answer_start": []})"), DataError);
+  EXPECT_THROW(parse(R"(["b"])"), DataError);
+}
+
+TEST(QuestionWindows, BestSpanEndsWhereItMay) {
+  // Ends best at 0, begins best at 2: a span does not end before it begins.
+  const std::vector<float> logits{0, 9, 1, 1, 5, 0, 0, 3};
+  const SpanChoice all = best_span(logits, 0, 4), later = best_span(logits, 1, 3);
+  EXPECT_EQ(all.first, 0);
+  EXPECT_EQ(all.last, 0);
+  EXPECT_EQ(later.first, 2);
+  EXPECT_EQ(later.last, 3);
+  EXPECT_EQ(later.score, 8);
 }
 
 // Sang and De Meulder 2003: an I- after another type begins a span.

@@ -39,7 +39,9 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
 MaskedOptions masked_options(const TrainingOptions& o) {
   const model::ModelConfig& c = o.model.config;
   return {c.kind == model::ModelKind::kBert, c.bert.sentence_question(),
-          c.bert.task == model::BertTask::kSequenceClassification,
+          c.bert.task == model::BertTask::kSequenceClassification ||
+              c.bert.task == model::BertTask::kQuestionAnswering,
+          c.bert.task == model::BertTask::kQuestionAnswering,
           o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
 }
 
@@ -152,8 +154,9 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
       losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
                                                           Shape{local_tokens(options_)}});
     if (const std::int64_t classes = options_.model.config.bert.classes(); losses_ && classes > 0) {
+      const MaskedOptions masked = masked_options(options_);
       const std::int64_t asked =
-          masked_options(options_).one_per_row ? options_.micro_batch : local_tokens(options_);
+          masked.one_per_row && !masked.all_asked ? options_.micro_batch : local_tokens(options_);
       answers_ = arena_.declare(MemoryCategory::kScalars,
                                 {"evaluation answers", options_.precision.vectors(), Shape{asked, classes}});
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "run/question_windows.h"
 #include "run/tag_spans.h"
 
 namespace stoa::train {
@@ -27,6 +28,7 @@ AnswerScore::AnswerScore(const model::BertConfig& bert)
       counts_(kCounts, 0.0) {}
 
 void AnswerScore::add(const data::Batch& batch, std::int64_t first, std::int64_t rows, TensorView logits) {
+  if (bert_.task == model::BertTask::kQuestionAnswering) return add_answers(batch, first, rows, logits);
   std::int64_t next = 0;
   for (std::int64_t r = first; r < first + rows; ++r) {
     std::vector<std::int32_t> right, found;
@@ -47,7 +49,34 @@ void AnswerScore::add(const data::Batch& batch, std::int64_t first, std::int64_t
   }
 }
 
+void AnswerScore::add_answers(const data::Batch& batch, std::int64_t first, std::int64_t rows,
+                              TensorView logits) {
+  std::vector<float> values;
+  dispatch_float(logits.dtype, [&]<class T>() {
+    for (std::int64_t i = 0; i < logits.rows(); ++i)
+      for (const int side : {0, 1}) values.push_back(static_cast<float>(logits.row<T>(i)[side]));
+  });
+  std::size_t begin = 0;  // of the row's tokens
+  for (std::int64_t r = first; r < first + rows; ++r) {
+    const std::int64_t length = batch.boundaries(r).back(),
+                       from = batch.labels[static_cast<std::size_t>(r * batch.sequence_length)],
+                       to = batch.sentence_labels[static_cast<std::size_t>(r)];
+    const auto found =
+        run::best_span(std::span(values).subspan(2 * begin, static_cast<std::size_t>(2 * length)), 0, length);
+    const std::int64_t common = std::min(to, found.last) - std::max(from, found.first) + 1;
+    count(kLabels) += 1;
+    count(kRight) += found.first == from && found.last == to;
+    if (common > 0)
+      count(kOverlap) +=
+          2 * static_cast<double>(common) / static_cast<double>(to - from + 1 + found.last - found.first + 1);
+    begin += static_cast<std::size_t>(length);
+  }
+}
+
 std::vector<std::pair<std::string, double>> AnswerScore::scores() const {
+  if (bert_.task == model::BertTask::kQuestionAnswering)
+    return {{"exact", ratio(counts_[kRight], counts_[kLabels])},
+            {"f1", ratio(counts_[kOverlap], counts_[kLabels])}};
   std::vector<std::pair<std::string, double>> out{{"accuracy", ratio(counts_[kRight], counts_[kLabels])}};
   if (spans_) out.emplace_back("f1", ratio(2 * counts_[kRightSpans], counts_[kSpans] + counts_[kFound]));
   return out;

@@ -13,13 +13,14 @@
 namespace stoa::train {
 
 // Of classifications the accuracy over labels; where tags name spans (run/tag_spans.h) also the F1 of whole
-// spans over all texts, as seqeval's micro average.
+// spans over all texts, as seqeval's micro average. Of question answering, over rows (windows of contexts):
+// the share whose likeliest span is the answer's, and the mean F1 of the tokens of both.
 class AnswerScore {
  public:
   explicit AnswerScore(const model::BertConfig& bert);
 
   // Rows [first, first + rows) of the batch and their logits, on the host: [labels in order of tokens,
-  // classes].
+  // classes]; of question answering [tokens, 2].
   void add(const data::Batch& batch, std::int64_t first, std::int64_t rows, TensorView logits);
 
   std::span<double> counts() { return counts_; }
@@ -27,7 +28,10 @@ class AnswerScore {
   std::vector<std::pair<std::string, double>> scores() const;
 
  private:
-  enum Count { kLabels, kRight, kSpans, kFound, kRightSpans, kCounts };
+  void add_answers(const data::Batch& batch, std::int64_t first, std::int64_t rows, TensorView logits);
+
+  // kLabels: tokens or rows with a label; kOverlap: sum of F1 over rows.
+  enum Count { kLabels, kRight, kSpans, kFound, kRightSpans, kOverlap, kCounts };
   double& count(Count which) { return counts_[which]; }
 
   const model::BertConfig& bert_;

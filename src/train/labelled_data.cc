@@ -3,7 +3,7 @@
 #include "data/labelled_dataset.h"
 #include "data/splits.h"
 #include "data/text_reader.h"
-#include "run/labelled_rows.h"
+#include "run/question_windows.h"
 
 namespace stoa::train {
 namespace {
@@ -43,7 +43,9 @@ std::vector<Line> read_lines(const std::vector<data::WeightedPrefix>& files) {
 class Reader {
  public:
   Reader(const RunConfig& config, const TrainingPlan& plan, const token::Tokenizer& tokenizer)
-      : bert_(config.model.bert), encoder_(tokenizer, bert_, plan.options.length) {
+      : bert_(config.model.bert),
+        encoder_(tokenizer, bert_, plan.options.length),
+        stride_(config.data.doc_stride) {
     options_.sequence_length = plan.options.length;
     options_.pad = tokenizer.pad_id().value_or(0);
     options_.seed = static_cast<std::uint32_t>(config.model.seed);
@@ -61,6 +63,13 @@ class Reader {
 
  private:
   void add(const Line& line, std::vector<LabelledRow>& rows) const {
+    if (bert_.task == model::BertTask::kQuestionAnswering) {
+      const auto question = data::parse_labelled_question(line.text, line.source);
+      require<DataError>(question.labelled, "{} line {}: no \"answers\"", line.source.file, line.source.line);
+      for (auto& window : run::encode_question(encoder_, stride_, question, line.source).windows)
+        rows.push_back(std::move(window.row));
+      return;
+    }
     LabelledRow row =
         bert_.task == model::BertTask::kTokenClassification
             ? encoder_.words(data::parse_labelled_words(line.text, line.source), line.source).row
@@ -72,6 +81,7 @@ class Reader {
 
   const model::BertConfig& bert_;
   run::RowEncoder encoder_;
+  std::int64_t stride_;
   data::LabelledDataset::Options options_;
 };
 

@@ -135,6 +135,55 @@ TEST_F(Labelled, TagsWords) {
               HasSubstr("bad.jsonl line 1: 2 words, but 1 tags"));
 }
 
+TEST_F(Labelled, AnswersQuestions) {
+  for (const auto& [name, count] : {std::pair{"train", 160}, std::pair{"dev", 16}}) {
+    std::string lines;
+    for (int i = 0; i < count; ++i) {
+      const std::string word = i % 2 ? "stone" : "bread", context = sentence(i, word);
+      lines += json{{"question", "what is under"},
+                    {"context", context},
+                    {"answers", json{{"text", json::array({word})},
+                                     {"answer_start", json::array({context.find(word)})}}}}
+                   .dump() +
+               "\n";
+    }
+    write_text(path(name + std::string(".jsonl")), lines);
+  }
+  const Arguments task = {"model.bert.task=question_answering", "model.data.doc_stride=4",
+                          "model.data.data_prefix={train: train.jsonl, validation: dev.jsonl}",
+                          "trainer.max_steps=160"};
+  stoa_ok(encoder("run", task));
+  const auto validation = validations("run").at(160);
+  EXPECT_GE(validation.at("val_exact").get<double>(), 0.9);
+  EXPECT_GE(validation.at("val_f1").get<double>(), validation.at("val_exact").get<double>());
+  const auto config = json::parse(read_text(path("run") / "checkpoints/step-0000160/model/config.json"));
+  EXPECT_EQ(config["architectures"][0], "BertForQuestionAnswering");
+
+  // A context in one window, and one in several.
+  const std::string context = sentence(1, "stone");
+  std::string words;
+  for (int i = 0; i < 5; ++i) words += context + " ";
+  write_text(path("ask.jsonl"),
+             json{{"id", "a"}, {"question", "what is under"}, {"context", context}}.dump() + "\n" +
+                 json{{"id", "b"}, {"question", "what is under"}, {"context", words}}.dump() + "\n");
+  const std::string answers = stoa_ok({"predict", "run", "ask.jsonl", "--doc-stride", "4"}).out;
+  const auto first = json::parse(answers.substr(0, answers.find('\n')));
+  const auto second = json::parse(answers.substr(answers.find('\n') + 1));
+  EXPECT_EQ(first["id"], "a");
+  EXPECT_EQ(first["answer"], "stone");
+  EXPECT_EQ(first["answer_start"], context.find("stone"));
+  EXPECT_EQ(second["id"], "b");
+  const auto answer = second["answer"].get<std::string>();
+  EXPECT_FALSE(answer.empty());
+  EXPECT_EQ(words.substr(second["answer_start"].get<std::size_t>(), answer.size()), answer);
+
+  write_text(path("bad.jsonl"),
+             R"({"question": "q", "context": "abc", "answers": {"text": ["b"], "answer_start": [2]}})"
+             "\n");
+  EXPECT_THAT(stoa(encoder("bad", task + Arguments{"model.data.data_prefix={train: bad.jsonl}"})).err,
+              HasSubstr("bad.jsonl line 1: the context does not have the answer 'b' at character 2"));
+}
+
 TEST_F(Labelled, GoesOnWhereItStoppedInAnotherLayout) {
   stoa_ok(classifier("one"));
   stoa_ok(classifier("two", {"--stop-after", "20"}));

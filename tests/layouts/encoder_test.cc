@@ -31,16 +31,17 @@ TestRun roberta() {
   return run;
 }
 
-// One class per text, and a class for some of the tokens.
-TestRun classifier(model::BertTask task) {
+// One class per text, a class for some of the tokens, or an answer per text.
+TestRun labelled(model::BertTask task) {
   TestRun run = bert();
   run.config.bert.task = task;
-  run.config.bert.labels = {"a", "b", "c"};
+  if (task != model::BertTask::kQuestionAnswering) run.config.bert.labels = {"a", "b", "c"};
   run.micro_batch = 2;
   return run;
 }
-const model::BertTask kClassifications[] = {model::BertTask::kSequenceClassification,
-                                            model::BertTask::kTokenClassification};
+const model::BertTask kLabelledTasks[] = {model::BertTask::kSequenceClassification,
+                                          model::BertTask::kTokenClassification,
+                                          model::BertTask::kQuestionAnswering};
 
 run::Layout tensor(int ranks, bool sequence, int data = 1, int pipeline = 1) {
   run::Layout layout = layout_of(ranks, 1, 1, data, pipeline);
@@ -109,9 +110,9 @@ TEST(Encoders, AxesTogether) {
   }
 }
 
-TEST(Encoders, Classifications) {
-  for (const model::BertTask task : kClassifications) {
-    const TestRun run = classifier(task);
+TEST(Encoders, LabelledTasks) {
+  for (const model::BertTask task : kLabelledTasks) {
+    const TestRun run = labelled(task);
     const RunResult one = run_layout(run, data_parallel(1));
     ASSERT_THAT(one.faults, IsEmpty());
     for (const run::Layout& layout :
@@ -141,9 +142,9 @@ TEST(Encoders, MemoryIsPlannedForFullRows) {
     EXPECT_THAT(run_layout(run, layout).faults, IsEmpty());
 }
 
-TEST(Encoders, MemoryOfClassificationsIsPlanned) {
-  for (const model::BertTask task : kClassifications) {
-    TestRun run = classifier(task);
+TEST(Encoders, MemoryOfLabelledTasksIsPlanned) {
+  for (const model::BertTask task : kLabelledTasks) {
+    TestRun run = labelled(task);
     run.full_rows = true;
     run.steps = 2;
     for (const run::Layout& layout : {data_parallel(1), tensor(2, true), pipeline(2), tensor(2, false, 2)})

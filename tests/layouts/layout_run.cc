@@ -87,7 +87,8 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
   const bool masked = run.config.kind == model::ModelKind::kBert;
   const model::BertConfig& bert = run.config.bert;
   // Of a whole text the first token is labelled.
-  const bool first_alone = bert.task == model::BertTask::kSequenceClassification;
+  const bool asks = bert.task == model::BertTask::kQuestionAnswering,
+             first_alone = asks || bert.task == model::BertTask::kSequenceClassification;
   batch.resize(run.rows, length, masked);
   const auto key = philox_key(77, RandomPurpose::kInit, "batch");
   for (std::int64_t i = 0; i < run.rows * length; ++i) {
@@ -100,7 +101,8 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
     };
     batch.tokens[i] = word(random(0));
     batch.labels[i] = word(random(1));
-    if (bert.classes() > 0) batch.labels[i] %= static_cast<std::int32_t>(bert.classes());
+    // A row has three tokens at least.
+    if (bert.labelled()) batch.labels[i] %= asks ? 3 : static_cast<std::int32_t>(bert.classes());
     const std::int64_t at = i % length;
     batch.position_ids[i] = static_cast<std::int32_t>(at < source ? at : at - source);
     bool valid = i / length >= run.masked_rows && at >= source && random(2) < 0.8;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fine-tuned encoders of transformers asked and trained by Stoa: the same answers, the same loss and gradient norm.
 
-For BERT and RoBERTa with the heads of sequence and token classification, random weights:
+For BERT and RoBERTa with the heads of sequence classification, token classification and question answering, random weights:
   predict   `stoa predict` on a directory that transformers saved: probabilities within 1e-4 of transformers'
   train     the first step of `stoa train` from it on the same labelled lines, fp32: loss and gradient norm within 1e-4
   saved     transformers loads the checkpoint without a missing or unexpected tensor
@@ -22,9 +22,12 @@ import transformers
 import oracle
 
 TOLERANCE = 1e-4
-LABELS = {"sequence_classification": ["soft", "hard", "wet"], "token_classification": ["O", "B-THING", "I-THING", "B-PLACE"]}
-HEADS = {"sequence_classification": "SequenceClassification", "token_classification": "TokenClassification"}
+LABELS = {"sequence_classification": ["soft", "hard", "wet"], "token_classification": ["O", "B-THING", "I-THING", "B-PLACE"],
+          "question_answering": []}
+HEADS = {"sequence_classification": "SequenceClassification", "token_classification": "TokenClassification",
+         "question_answering": "QuestionAnswering"}
 TEXTS = ["the river sings to the stone", "bread and salt on the table of the king", "an owl sleeps", "who goes there under the seven trees"]
+QUESTION = "what is there"
 
 
 def lines_of(task):
@@ -32,8 +35,10 @@ def lines_of(task):
         words = text.split()
         if task == "sequence_classification":
             yield {"text": text, "label": LABELS[task][i % 3], **({"text_pair": TEXTS[3 - i]} if i % 2 else {})}
-        else:
+        elif task == "token_classification":
             yield {"words": words, "tags": [LABELS[task][(i + w) % 4] for w in range(len(words))]}
+        else:
+            yield {"question": QUESTION, "context": text, "answers": {"text": [words[1]], "answer_start": [text.index(words[1])]}}
 
 
 def encode(tokenizer, line, task, family):
@@ -43,25 +48,36 @@ def encode(tokenizer, line, task, family):
         ids = out.word_ids()
         first = [ids.index(w) for w in range(len(line["words"]))]
     else:
-        out = tokenizer(line["text"], line.get("text_pair"), return_token_type_ids=True)
+        pair = (line["question"], line["context"]) if task == "question_answering" else (line["text"], line.get("text_pair"))
+        out = tokenizer(*pair, return_token_type_ids=True)
         first = []
     types = out["token_type_ids"] if "token_type_ids" in out and family == "bert" else [0] * len(out["input_ids"])
-    return torch.tensor([out["input_ids"]]), torch.tensor([types]), first
+    return torch.tensor([out["input_ids"]]), torch.tensor([types]), first, out
 
 
 def losses_and_answers(model, tokenizer, task, family):
     losses, answers = [], []
     for line in lines_of(task):
-        ids, types, first = encode(tokenizer, line, task, family)
+        ids, types, first, encoded = encode(tokenizer, line, task, family)
         out = model(ids, token_type_ids=types)
         if task == "sequence_classification":
             losses.append(torch.nn.functional.cross_entropy(out.logits, torch.tensor([LABELS[task].index(line["label"])])))
             answers.append(out.logits[0].softmax(-1).tolist())
-        else:
+        elif task == "token_classification":
             logits = out.logits[0, first]
             losses += list(torch.nn.functional.cross_entropy(logits, torch.tensor([LABELS[task].index(t) for t in line["tags"]]),
                                                              reduction="none"))
             answers.append(logits.softmax(-1).max(-1).values.tolist())
+        else:
+            begin = line["answers"]["answer_start"][0]
+            start = encoded.char_to_token(begin, sequence_index=1)
+            end = encoded.char_to_token(begin + len(line["answers"]["text"][0]) - 1, sequence_index=1)
+            losses.append((torch.nn.functional.cross_entropy(out.start_logits, torch.tensor([start])) +
+                           torch.nn.functional.cross_entropy(out.end_logits, torch.tensor([end]))) / 2)
+            context = [i for i, s in enumerate(encoded.sequence_ids()) if s == 1]
+            scores = {(i, j): (out.start_logits[0, i] + out.end_logits[0, j]).item() for i in context for j in context if i <= j < i + 30}
+            i, j = max(scores, key=scores.get)
+            answers.append([(out.start_logits[0].softmax(-1)[i] * out.end_logits[0].softmax(-1)[j]).item()])
     return losses, answers
 
 
@@ -93,12 +109,12 @@ def train_config(folder, family, task, vocabulary):
 def check(args, family, task, rows):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "corpus.txt").write_text("\n".join(TEXTS * 20) + "\n")
+        (folder / "corpus.txt").write_text("\n".join(TEXTS * 20 + [QUESTION] * 5) + "\n")
         kind = ["--kind", "wordpiece", "--vocab-size", "90"] if family == "bert" else ["--vocab-size", "300", "--special", "<s>", "--special", "<pad>", "--special", "</s>"]
         oracle.call(args.stoa, "tokenizer", "train", folder / "corpus.txt", *kind, "--output", folder / "model")
         tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "model/tokenizer.json"))
         if family == "roberta":  # as RobertaTokenizerFast(add_prefix_space=True) has it
-            from tokenizers import processors
+            from tokenizers import pre_tokenizers, processors
             end, begin = tokenizer.convert_tokens_to_ids("</s>"), tokenizer.convert_tokens_to_ids("<s>")
             inner = tokenizer.backend_tokenizer
             inner.post_processor = processors.RobertaProcessing(("</s>", end), ("<s>", begin), add_prefix_space=False)
@@ -117,9 +133,11 @@ def check(args, family, task, rows):
         norm = float(np.sqrt(sum((p.grad.double() ** 2).sum().item() for p in model.parameters() if p.grad is not None)))
 
         out = oracle.call(args.stoa, "predict", folder / "model", folder / "train.jsonl")
+        out = out if isinstance(out, str) else out.stdout
         found = []
         for line in map(json.loads, out.splitlines()):
-            found.append(list(line["scores"].values()) if task == "sequence_classification" else line["scores"])
+            found.append(list(line["scores"].values()) if task == "sequence_classification" else line["scores"]
+                         if task == "token_classification" else [line["score"]])
         assert [len(f) for f in found] == [len(a) for a in answers], (found, answers)
         far = max(abs(a - b) for f, e in zip(found, answers) for a, b in zip(f, e))
 

@@ -44,9 +44,10 @@ void read_encoder(JsonKeys& keys, ModelConfig& c, const Defaults& defaults) {
 }
 
 // What follows the encoder's name in `architectures`.
-constexpr std::array<std::pair<BertTask, std::string_view>, 2> kLabelled{{
+constexpr std::array<std::pair<BertTask, std::string_view>, 3> kLabelled{{
     {BertTask::kSequenceClassification, "ForSequenceClassification"},
     {BertTask::kTokenClassification, "ForTokenClassification"},
+    {BertTask::kQuestionAnswering, "ForQuestionAnswering"},
 }};
 
 std::string_view head_name(const BertConfig& c) {
@@ -88,7 +89,7 @@ void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sente
   require<ConfigError>(
       c.bert.lm_head || c.bert.labelled() || first == fmt::format("{}Model", name),
       "config.json: architecture '{}' is not supported; known: {}Model, {}ForMaskedLM{}, and {}For "
-      "SequenceClassification, TokenClassification",
+      "SequenceClassification, TokenClassification, QuestionAnswering",
       first, name, name, sentences ? fmt::format(", {}ForPreTraining", name) : "", name);
   if (c.bert.task != BertTask::kSequenceClassification && c.bert.task != BertTask::kTokenClassification)
     return;
@@ -131,6 +132,12 @@ void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
   json["attention_probs_dropout_prob"] = c.attention_dropout;
   json["position_embedding_type"] = "absolute";
   write_labels(c.bert, json);
+}
+
+// Of another labelled task than the model's.
+bool is_of_other_head(std::string_view name, const BertConfig& c) {
+  return c.labelled() &&
+         name.starts_with(c.task == BertTask::kQuestionAnswering ? "classifier." : "qa_outputs.");
 }
 
 // Literals joined when the program is compiled: rules hold views.
@@ -181,7 +188,8 @@ bool is_needless_in_bert(std::string_view name, const ModelConfig& c) {
   return name == "embeddings.position_ids" || name.starts_with("cls.predictions.decoder.") ||
          (!pooled && name.starts_with("pooler.")) ||
          (!c.bert.sentence_question() && name.starts_with("cls.seq_relationship.")) ||
-         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("cls."));
+         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("cls.")) ||
+         is_of_other_head(name, c.bert);
 }
 
 NameMap bert_names() {
@@ -193,6 +201,7 @@ NameMap bert_names() {
   out.rules.push_back({"cls.seq_relationship", {"head.sentence"}});
   out.rules.push_back({"classifier", {"head.classes"}});
   out.rules.push_back({"classifier", {"head.tags"}});
+  out.rules.push_back({"qa_outputs", {"head.span"}});
   return out;
 }
 
@@ -210,7 +219,8 @@ void write_roberta(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Rober
 bool is_needless_in_roberta(std::string_view name, const ModelConfig& c) {
   return name == "embeddings.position_ids" || name.starts_with("lm_head.decoder.") ||
          name.starts_with("pooler.") ||
-         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("lm_head."));
+         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("lm_head.")) ||
+         is_of_other_head(name, c.bert);
 }
 
 NameMap roberta_names() {
@@ -221,6 +231,7 @@ NameMap roberta_names() {
   out.rules.push_back({"classifier.dense", {"head.pooler"}});
   out.rules.push_back({"classifier.out_proj", {"head.classes"}});
   out.rules.push_back({"classifier", {"head.tags"}});
+  out.rules.push_back({"qa_outputs", {"head.span"}});
   return out;
 }
 

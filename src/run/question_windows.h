@@ -1,0 +1,39 @@
+// A question and its context as rows of an encoder: [CLS] question [SEP] window [SEP], windows of the context
+// that begin doc_stride tokens apart and overlap (Devlin et al. 2018; its run_squad). The context is cut into
+// pieces, words or single punctuation marks, so that an answer's tokens lead back to its bytes.
+#pragma once
+
+#include "run/labelled_rows.h"
+
+namespace stoa::run {
+
+struct QuestionWindow {
+  data::LabelledRow row;            // labelled where the question is: see nn/span_head.h
+  std::int32_t first = 0;           // token of the row where the window begins
+  std::vector<std::int32_t> piece;  // of the context, by token of the window
+};
+
+struct EncodedQuestion {
+  struct Piece {
+    std::size_t begin, end;  // bytes of the context
+  };
+  std::vector<Piece> pieces;
+  std::vector<QuestionWindow> windows;  // at least one
+};
+
+// `stride`: tokens between the beginnings of two windows, at most what a row has room for. A question may
+// take half of a row; what is beyond is cut off. The answer of a window that does not hold all of it is
+// [CLS].
+EncodedQuestion encode_question(const RowEncoder& encoder, std::int64_t stride,
+                                const data::LabelledQuestion& question, const data::LabelledSource& source);
+
+// The likeliest answer in logits [tokens, 2] of a row: tokens [first, last] among `count` from `begin` on, of
+// at most kLongestAnswer; `score` is the sum of their two logits.
+inline constexpr std::int64_t kLongestAnswer = 30;
+struct SpanChoice {
+  std::int64_t first = 0, last = 0;
+  double score = 0;
+};
+SpanChoice best_span(std::span<const float> logits, std::int64_t begin, std::int64_t count);
+
+}  // namespace stoa::run
