@@ -100,7 +100,7 @@ class Predictor {
     std::vector<std::string> words;
     std::vector<std::int32_t> first;  // token of every word; -1: none
     // Of a question: all tokens of its windows are asked, the last of which prints the answer.
-    std::shared_ptr<const Question> question{};
+    std::shared_ptr<const Question> question;
     std::size_t window = 0;
   };
 
@@ -121,7 +121,10 @@ class Predictor {
       for (std::string word; in >> word;) words.words.push_back(word);
     }
     auto encoded = encoder_.words(words, source);
-    Pending pending{std::move(encoded.row), {}, std::move(words.words), std::move(encoded.first)};
+    Pending pending;
+    pending.row = std::move(encoded.row);
+    pending.words = std::move(words.words);
+    pending.first = std::move(encoded.first);
     for (const std::int32_t token : pending.first)
       if (token >= 0) pending.asked.push_back(token);
     append(std::move(pending));
