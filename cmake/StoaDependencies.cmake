@@ -10,7 +10,16 @@ pkg_check_modules(simdjson REQUIRED IMPORTED_TARGET simdjson)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
-pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+
+# Not by pkg-config: Debian 13's entry requires protobuf-lite's, which the package does not bring.
+find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h REQUIRED)
+find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
+find_library(SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train REQUIRED)
+add_library(sentencepiece INTERFACE IMPORTED)
+target_include_directories(sentencepiece INTERFACE ${SENTENCEPIECE_INCLUDE_DIR})
+target_link_libraries(sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY} ${SENTENCEPIECE_TRAIN_LIBRARY})
+mark_as_advanced(SENTENCEPIECE_INCLUDE_DIR SENTENCEPIECE_LIBRARY SENTENCEPIECE_TRAIN_LIBRARY)
+
 if(STOA_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
