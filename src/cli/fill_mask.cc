@@ -1,10 +1,11 @@
 #include "cli/fill_mask.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+
+#include "cli/probabilities.h"
 
 namespace stoa::cli {
 
@@ -34,9 +35,7 @@ void fill_masks(const ModelArguments& model, const std::string& prompt, bool jso
   nlohmann::ordered_json masks = nlohmann::ordered_json::array();
   for (std::size_t m = 0; m < rows.size(); ++m) {
     const auto row = logits.subspan(m * vocabulary, vocabulary);
-    const double highest = *std::max_element(row.begin(), row.end());
-    double sum = 0;
-    for (const float x : row) sum += std::exp(x - highest);
+    const std::vector<double> p = probabilities(row);
     std::vector<token::TokenId> order(vocabulary);
     std::iota(order.begin(), order.end(), 0);
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
@@ -49,7 +48,7 @@ void fill_masks(const ModelArguments& model, const std::string& prompt, bool jso
     for (std::size_t i = 0; i < count; ++i)
       tokens.push_back({{"id", order[i]},
                         {"token", tokenizer.id_to_token(order[i])},
-                        {"probability", std::exp(row[static_cast<std::size_t>(order[i])] - highest) / sum}});
+                        {"probability", p[static_cast<std::size_t>(order[i])]}});
     masks.push_back({{"position", rows[m]}, {"tokens", tokens}});
     ids[static_cast<std::size_t>(rows[m])] = order[0];
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <sstream>
 
 #include "cli/encoder_argument.h"
+#include "cli/probabilities.h"
 #include "run/question_windows.h"
 #include "run/tag_spans.h"
 
@@ -25,16 +25,6 @@ struct AnswerArguments {
   std::int64_t max_length = 0, doc_stride = 128;
   bool allow_no_answer = false;
 };
-
-// Softmax of a row of logits.
-std::vector<double> probabilities(std::span<const float> logits) {
-  const double highest = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> out;
-  double sum = 0;
-  for (const float x : logits) sum += out.emplace_back(std::exp(static_cast<double>(x) - highest));
-  for (double& p : out) p /= sum;
-  return out;
-}
 
 std::size_t best_of(const std::vector<double>& p) {
   return static_cast<std::size_t>(std::max_element(p.begin(), p.end()) - p.begin());

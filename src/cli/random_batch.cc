@@ -26,8 +26,6 @@ data::Batch random_masked_batch(std::int64_t rows, std::int64_t length, std::int
     return static_cast<std::int32_t>(philox_word(key, drawn++) % static_cast<std::uint64_t>(n));
   };
   using model::BertTask;
-  const bool first_alone =
-      bert.task == BertTask::kSequenceClassification || bert.task == BertTask::kQuestionAnswering;
   data::Batch batch;
   batch.resize(rows, length, true);
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -42,7 +40,7 @@ data::Batch random_masked_batch(std::int64_t rows, std::int64_t length, std::int
                                                                         : bert.classes());
       row.position_ids[i] = static_cast<std::int32_t>(i);
       row.token_types[i] = 0;
-      const bool predicted = first_alone ? i == 0 : i > 0 && inside && below(100) < 15;
+      const bool predicted = bert.one_label_per_row() ? i == 0 : i > 0 && inside && below(100) < 15;
       row.loss_mask[i] = predicted ? 1.0f : 0.0f;
       batch.valid_tokens += predicted;
     }

@@ -26,6 +26,13 @@ struct BertConfig {
   std::optional<double> classifier_dropout;  // null: hidden_dropout
 
   bool labelled() const { return task != BertTask::kMaskedLm; }
+  bool classifies() const {  // labels name what the head tells apart
+    return task == BertTask::kSequenceClassification || task == BertTask::kTokenClassification;
+  }
+  // A row has one label, told at its first token; otherwise tokens have labels of their own.
+  bool one_label_per_row() const {
+    return task == BertTask::kSequenceClassification || task == BertTask::kQuestionAnswering;
+  }
   bool sentence_question() const { return binary_head && !labelled(); }
   // Columns of the head's logits; 0 where they are words.
   std::int64_t classes() const;

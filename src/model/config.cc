@@ -397,8 +397,7 @@ void declare(Section<ModelConfig>& s) {
 namespace {
 
 void validate_task(const BertConfig& c) {
-  const bool classes =
-      c.task == BertTask::kSequenceClassification || c.task == BertTask::kTokenClassification;
+  const bool classes = c.classifies();
   const auto found = static_cast<std::int64_t>(c.labels.size());
   require<ConfigError>(!classes || found >= 2,
                        "model.bert.labels names {} classes, expected 2 or more, as in [negative, positive]",
@@ -438,7 +437,6 @@ void validate_bert(const ModelConfig& c) {
       c.query_groups() == c.num_attention_heads && c.head_size() * c.num_attention_heads == c.hidden_size,
       "kind bert has as many key and value heads as queries, of hidden_size / "
       "num_attention_heads channels: leave out num_query_groups and kv_channels");
-  validate_task(c.bert);
   require<ConfigError>(
       c.bert.task != BertTask::kQuestionAnswering || (c.label_smoothing == 0 && c.z_loss_coeff == 0),
       "task question_answering has the plain loss: leave out label_smoothing and z_loss_coeff");
@@ -540,6 +538,9 @@ void validate(const ModelConfig& c) {
     require<ConfigError>(c.rope_scaling.type == RopeScaling::kDefault,
                          "rope_scaling counts only with position_embedding_type rope");
   }
+  validate_task(c.bert);
+  require<ConfigError>(c.kind == ModelKind::kBert || !c.bert.labelled(),
+                       "model.bert.task is of kind bert: leave it out, or give kind bert");
   if (c.kind == ModelKind::kBert) validate_bert(c);
   if (c.latent.multi_latent_attention) validate_latent(c);
   if (c.kind == ModelKind::kT5) validate_t5(c);

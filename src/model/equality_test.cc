@@ -437,6 +437,11 @@ TEST(Sizes, AreRefusedWithAReason) {
   c = config_of(kLlama);
   c.num_query_groups = 3;
   EXPECT_THROW(resolve_gpt(c), ConfigError);
+  c = config_of(kGpt2);
+  c.bert.labels = {"a", "b"};  // of no task
+  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  c.bert.task = BertTask::kSequenceClassification;  // a task of another kind
+  EXPECT_THROW(resolve_gpt(c), ConfigError);
 }
 
 TEST(Sizes, OfLatentAttentionAreRefusedWithAReason) {

@@ -1,6 +1,7 @@
 // A whole model with its memory, for tests: any backend, any type.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -473,6 +474,12 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
   std::vector<char> written_;
   TensorView slot_memory_, stash_memory_, state_;
 };
+
+inline double norm(const std::vector<double>& values) {
+  double squares = 0;
+  for (const double v : values) squares += v * v;
+  return std::sqrt(squares);
+}
 
 inline nn::Precision fp64() { return {DType::kF64, DType::kF64}; }
 

@@ -102,10 +102,23 @@ void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
                                         .rate = spec.update_rate});
     return;
   }
-  for (const ScaledRun& run : scaled_runs(spec, held)) update(ops, id, state, run);
+  if (config_.name == OptimizerKind::kSgd) return update_sgd(ops, id, state);
+  for (const ScaledRun& run : scaled_runs(spec, held)) update_adam(ops, id, state, run);
 }
 
-void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state, const ScaledRun& run) {
+void Optimizer::update_sgd(ops::OpContext& ops, nn::ParamId id, TensorView state) {
+  ops::SgdUpdate sgd;
+  sgd.master = parameters_.master(id);
+  sgd.compute = parameters_.held_value(id);
+  sgd.gradient = gradients_.gradient(id);
+  if (!moments_.empty()) sgd.momentum = moment(0, id);
+  sgd.state = state;
+  sgd.momentum_factor = config_.momentum;
+  sgd.decay_factor = parameters_.specs()[static_cast<std::size_t>(id.index)].decay ? 1.0 : 0.0;
+  ops::run(ops, sgd);
+}
+
+void Optimizer::update_adam(ops::OpContext& ops, nn::ParamId id, TensorView state, const ScaledRun& run) {
   const nn::ParamSpec& spec = parameters_.specs()[static_cast<std::size_t>(id.index)];
   const FlatRange held = parameters_.held_range(id);
   const auto part = [&](TensorView whole) {
@@ -114,23 +127,10 @@ void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state, co
         .slice(run.range.begin - held.begin, run.range.end - run.range.begin);
   };
   const nn::ParamScale& scale = run.scale;
-  const TensorView compute = part(parameters_.held_value(id));
   const double decay_factor = spec.decay ? 1.0 : 0.0;
-  if (config_.name == OptimizerKind::kSgd) {
-    ops::SgdUpdate sgd;
-    sgd.master = part(parameters_.master(id));
-    sgd.compute = compute;
-    sgd.gradient = part(gradients_.gradient(id));
-    if (!moments_.empty()) sgd.momentum = part(moment(0, id));
-    sgd.state = state;
-    sgd.momentum_factor = config_.momentum;
-    sgd.decay_factor = decay_factor;
-    ops::run(ops, sgd);
-    return;
-  }
   ops::AdamUpdate adam;
   adam.master = part(parameters_.master(id));
-  adam.compute = compute;
+  adam.compute = part(parameters_.held_value(id));
   adam.gradient = part(gradients_.gradient(id));
   adam.m = part(moment(0, id));
   adam.v = part(moment(1, id));

@@ -41,7 +41,8 @@ class Optimizer {
 
  private:
   void update(ops::OpContext& ops, nn::ParamId id, TensorView state);
-  void update(ops::OpContext& ops, nn::ParamId id, TensorView state, const ScaledRun& run);
+  void update_sgd(ops::OpContext& ops, nn::ParamId id, TensorView state);
+  void update_adam(ops::OpContext& ops, nn::ParamId id, TensorView state, const ScaledRun& run);
 
   Arena* arena_;
   ParameterStore& parameters_;

@@ -38,9 +38,7 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
 
 MaskedOptions masked_options(const TrainingOptions& o) {
   const model::ModelConfig& c = o.model.config;
-  return {c.kind == model::ModelKind::kBert, c.bert.sentence_question(),
-          c.bert.task == model::BertTask::kSequenceClassification ||
-              c.bert.task == model::BertTask::kQuestionAnswering,
+  return {c.kind == model::ModelKind::kBert, c.bert.sentence_question(), c.bert.one_label_per_row(),
           c.bert.task == model::BertTask::kQuestionAnswering,
           o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
 }

@@ -417,9 +417,11 @@ void Trainer::validate() {
                      rows_of_rank(samples, micro, layout.data_ranks(), layout.data_rank(parts_.seat.rank)),
                      batch);
   };
+  const model::BertConfig& bert = config_.model.bert;
   // A sentence (of a masked model) weighs as much as the tokens of a sample do on average over all that is
   // read here, whatever part of it a rank sees at once.
-  if (!validation_tokens_per_sample_ && plan_->options.model.config.kind == model::ModelKind::kBert) {
+  const bool sentences = config_.model.kind == model::ModelKind::kBert && bert.sentence_question();
+  if (sentences && !validation_tokens_per_sample_) {
     double tokens = 0;
     for (std::int64_t row = 0; row < rows; row += at_once) {
       fill(row);
@@ -428,18 +430,17 @@ void Trainer::validate() {
     add_over_ranks(std::span(&tokens, 1), parallel::Group::kData);
     validation_tokens_per_sample_ = tokens / static_cast<double>(std::max<std::int64_t>(rows, 1));
   }
-  const model::BertConfig& bert = config_.model.bert;
-  const bool labelled = config_.model.kind == model::ModelKind::kBert && bert.labelled();
   AnswerScore answers(bert);
   run::TrainingRank::AnswerSink sink;
-  if (labelled) sink = [&](std::int64_t row, TensorView logits) { answers.add(batch, row, micro, logits); };
+  if (bert.labelled())
+    sink = [&](std::int64_t row, TensorView logits) { answers.add(batch, row, micro, logits); };
   double loss = 0;
   std::array<double, 2> counts{};  // valid tokens, bytes of text
   for (std::int64_t row = 0; row < rows; row += at_once) {
     fill(row);
     loss += rank_->evaluate(batch, validation_tokens_per_sample_.value_or(0), sink).loss;
     counts[0] += static_cast<double>(batch.valid_tokens);
-    if (tokenizer_ && !labelled)  // labels are tokens
+    if (tokenizer_ && !bert.labelled())  // labels are tokens
       for (std::size_t i = 0; i < batch.labels.size(); ++i)
         if (batch.loss_mask[i] > 0)
           counts[1] += static_cast<double>(tokenizer_->token_bytes(batch.labels[i]).size());
@@ -447,7 +448,7 @@ void Trainer::validate() {
   add_over_ranks(counts, parallel::Group::kData);
   // Stages without the head have seen no answers.
   for (const auto group : {parallel::Group::kPipeline, parallel::Group::kData})
-    if (labelled) add_over_ranks(answers.counts(), group);
+    if (bert.labelled()) add_over_ranks(answers.counts(), group);
   const auto [tokens, bytes] = counts;
   if (tokens == 0) return;
   ValidationReport report;
@@ -457,7 +458,7 @@ void Trainer::validate() {
   report.loss = loss / tokens;
   report.valid_tokens = static_cast<std::int64_t>(tokens);
   if (bytes > 0) report.bits_per_byte = loss / std::numbers::ln2 / bytes;
-  if (labelled) report.scores = answers.scores();
+  if (bert.labelled()) report.scores = answers.scores();
   report.seconds = seconds_since(begin);
   report.best = !best_loss_ || report.loss < *best_loss_;
   if (report.best) best_loss_ = report.loss;

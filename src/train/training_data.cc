@@ -50,7 +50,7 @@ data::DatasetTriple build_training_data(const RunConfig& config, const TrainingP
       !d.data_prefix.empty(),
       "no training data: give model.data (a prefix made by 'stoa data prepare'; of a labelled task "
       "files of JSON lines)");
-  if (config.model.kind == model::ModelKind::kBert && config.model.bert.labelled()) {
+  if (config.model.bert.labelled()) {
     std::optional<std::int64_t> samples;
     if (extent == Extent::kRun) samples = plan.batch.samples_after(plan.steps);
     return build_labelled_data(config, plan, tokenizer, samples, notice);

@@ -230,6 +230,8 @@ TEST_F(Labelled, BadLabelsAreToldByLine) {
   EXPECT_THAT(refused("", {"model.bert.labels=[soft]"}), HasSubstr("names 1 classes, expected 2"));
   EXPECT_THAT(refused("", {"model.bert.labels=[a, a]"}), HasSubstr("'a' is empty or stands twice"));
   EXPECT_THAT(refused("", {"model.bert.task=sequence_clasification"}), HasSubstr("sequence_classification"));
+  EXPECT_THAT(stoa({"plan", "memory", "gpt2-124m", "model.bert.task=question_answering"}).err,
+              HasSubstr("model.bert.task is of kind bert"));
   EXPECT_THAT(stoa({"predict", "wp"}).err, HasSubstr("config.json"));
 }
 

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -73,12 +72,6 @@ Batch batch_of(const BertConfig& bert) {
   return out;
 }
 
-double norm(const std::vector<double>& values) {
-  double squares = 0;
-  for (const double v : values) squares += v * v;
-  return std::sqrt(squares);
-}
-
 class EncoderHeads : public ::testing::TestWithParam<std::string> {
  protected:
   const json& wanted() const { return fixtures()["cases"][GetParam()]; }
@@ -136,7 +129,7 @@ class EncoderHeads : public ::testing::TestWithParam<std::string> {
             ours[i] * testing::formula(static_cast<std::uint32_t>(t + 500), static_cast<std::uint32_t>(i));
       const json& g = wanted()["gradients"][all[t].name];
       const double size = g["norm"], allowed = tolerance * size + 1e-6;
-      EXPECT_NEAR(norm(ours), size, allowed) << all[t].name;
+      EXPECT_NEAR(fixture::norm(ours), size, allowed) << all[t].name;
       EXPECT_NEAR(projection, g["projection"].get<double>(), allowed) << all[t].name;
     }
   }

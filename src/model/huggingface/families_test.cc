@@ -2,7 +2,6 @@
 // tests/oracle/make_model_fixtures.py.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -33,12 +32,6 @@ std::vector<std::string> case_names() {
   return out;
 }
 
-double norm(const std::vector<double>& values) {
-  double squares = 0;
-  for (const double v : values) squares += v * v;
-  return std::sqrt(squares);
-}
-
 class Families : public ::testing::TestWithParam<std::string> {
  protected:
   // All that differs between transformers' fp64 run and ours, as a share of the tensor's norm.
@@ -63,7 +56,7 @@ class Families : public ::testing::TestWithParam<std::string> {
     for (std::int64_t r = 0; r < rows; ++r) batch.mask[static_cast<std::size_t>((r + 1) * length - 1)] = 0;
     const auto logits = model.logits(batch);
     const double whole = c["logits_norm"];
-    EXPECT_NEAR(norm(logits), whole, tolerance * whole);
+    EXPECT_NEAR(fixture::norm(logits), whole, tolerance * whole);
     const auto shown = fixtures()["shown"].get<std::vector<std::size_t>>();
     const auto expected = c["logits"].get<std::vector<double>>();
     const std::size_t vocabulary = static_cast<std::size_t>(gpt.vocabulary);
@@ -89,7 +82,7 @@ class Families : public ::testing::TestWithParam<std::string> {
             ours[i] * testing::formula(static_cast<std::uint32_t>(t + 500), static_cast<std::uint32_t>(i));
       const double size = g["norm"],
                    allowed = tolerance * size + 1e-6;  // 1e-6: a gradient that is zero in theory
-      EXPECT_NEAR(norm(ours), size, allowed) << all[t].name;
+      EXPECT_NEAR(fixture::norm(ours), size, allowed) << all[t].name;
       EXPECT_NEAR(projection, g["projection"].get<double>(), allowed) << all[t].name;
       for (std::size_t i = 0; i < g["first"].size(); ++i)
         EXPECT_NEAR(ours[i], g["first"][i].get<double>(), allowed) << all[t].name;

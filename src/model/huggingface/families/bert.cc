@@ -91,8 +91,7 @@ void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sente
       "config.json: architecture '{}' is not supported; known: {}Model, {}ForMaskedLM{}, and {}For "
       "SequenceClassification, TokenClassification, QuestionAnswering",
       first, name, name, sentences ? fmt::format(", {}ForPreTraining", name) : "", name);
-  if (c.bert.task != BertTask::kSequenceClassification && c.bert.task != BertTask::kTokenClassification)
-    return;
+  if (!c.bert.classifies()) return;
   c.bert.labels = read_labels(keys);
   c.bert.classifier_dropout = keys.number("classifier_dropout");
   if (c.bert.task == BertTask::kTokenClassification) return;
