@@ -8,34 +8,48 @@ else()
   set(parse_once_default ON)
 endif()
 option(STOA_PARSE_ONCE "Parse headers once for many files" ${parse_once_default})
-if(STOA_PARSE_ONCE)
+
+# stoa_precompile(<name> HEADERS <headers…> LIBRARIES <targets whose headers these are…> [QUICKLY])
+function(stoa_precompile name)
+  cmake_parse_arguments(ARG "QUICKLY" "" "HEADERS;LIBRARIES" ${ARGN})
   file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cc "")
-  add_library(stoa_precompiled STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
-  target_link_libraries(stoa_precompiled PRIVATE stoa_options fmt::fmt Threads::Threads)
-  target_precompile_headers(stoa_precompiled PRIVATE
-    <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <filesystem> <functional> <map>
-    <memory> <mutex> <optional> <set> <span> <stop_token> <string> <string_view> <thread> <tuple> <unordered_map> <utility>
-    <variant> <vector> <fmt/format.h>)
+  add_library(${name} STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
+  target_link_libraries(${name} PRIVATE stoa_options fmt::fmt Threads::Threads ${ARG_LIBRARIES})
+  if(ARG_QUICKLY)
+    stoa_compile_quickly(${name})
+  endif()
+  target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
+endfunction()
+
+# Two of the program's: GCC 14 reads them only at the optimization at which they were made.
+if(STOA_PARSE_ONCE)
+  set(headers <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <filesystem> <functional>
+      <map> <memory> <mutex> <optional> <set> <span> <stop_token> <string> <string_view> <thread> <tuple> <unordered_map>
+      <utility> <variant> <vector> <fmt/format.h>)
+  stoa_precompile(stoa_precompiled HEADERS ${headers})
+  stoa_precompile(stoa_precompiled_quickly QUICKLY HEADERS ${headers})
   if(STOA_TESTS)
-    add_library(stoa_precompiled_tests STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
-    target_link_libraries(stoa_precompiled_tests PRIVATE stoa_options fmt::fmt Threads::Threads GTest::gtest GTest::gmock)
-    target_precompile_headers(stoa_precompiled_tests PRIVATE <algorithm> <filesystem> <functional> <map> <memory> <string> <vector>
-                              <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h>)
+    stoa_precompile(stoa_precompiled_tests QUICKLY LIBRARIES GTest::gtest GTest::gmock
+                    HEADERS <algorithm> <filesystem> <functional> <map> <memory> <string> <vector> <fmt/format.h> <gmock/gmock.h>
+                    <gtest/gtest.h>)
   endif()
 endif()
 
-# stoa_parse_once(<target> [TESTS])
+# stoa_parse_once(<target> [TESTS] [QUICKLY]): QUICKLY of what stoa_compile_quickly compiles; tests are.
 function(stoa_parse_once target)
-  cmake_parse_arguments(ARG "TESTS" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "TESTS;QUICKLY" "" "" ${ARGN})
   if(NOT STOA_PARSE_ONCE)
     return()
+  endif()
+  if(ARG_QUICKLY)
+    set(at _quickly)
   endif()
   # With them GCC 12 no longer knows which lines are the library's own and reports what it silences elsewhere.
   target_compile_options(${target} PRIVATE -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
   if(ARG_TESTS)
     target_precompile_headers(${target} REUSE_FROM stoa_precompiled_tests)
   else()
-    target_precompile_headers(${target} REUSE_FROM stoa_precompiled)
+    target_precompile_headers(${target} REUSE_FROM stoa_precompiled${at})
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
 endfunction()
