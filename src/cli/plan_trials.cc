@@ -125,9 +125,10 @@ std::vector<Trial> earlier_trials(const fs::path& file) {
     if (!json.is_object() || !json.contains("layout") || !json.contains("end")) continue;
     Trial t;
     t.layout = json["layout"];
+    const std::string given = json["end"];
     for (const TrialEnd end :
          {TrialEnd::kDone, TrialEnd::kMemory, TrialEnd::kDivergence, TrialEnd::kLaunch, TrialEnd::kTime})
-      if (name_of(end) == json["end"]) t.end = end;
+      if (name_of(end) == given) t.end = end;
     t.predicted_seconds = json.value("predicted_seconds", 0.0);
     t.predicted_bytes = json.value("predicted_bytes", 0.0);
     t.seconds = json.value("seconds", 0.0);
