@@ -11,7 +11,7 @@ constexpr const char* kNeedless[] = {"slow_but_exact",      "offset_alibi", "ski
                                      "bias_dropout_fusion", "n_inner",      "attention_softmax_in_fp32",
                                      "hidden_dropout_prob"};
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_bloom(JsonKeys& keys, ModelConfig& c) {
   const auto either = [&](const char* name, const char* other, std::int64_t fallback) {
     const auto value = keys.integer(name, 1), same = keys.integer(other, 1);
     return value ? *value : same.value_or(fallback);
@@ -35,7 +35,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
   for (const char* key : kNeedless) keys.ignore(key);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_bloom(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   json["vocab_size"] = gpt.vocabulary;
   json["hidden_size"] = c.hidden_size;
@@ -48,7 +48,7 @@ void write(const Gpt& gpt, Json& json) {
   json["apply_residual_connection_post_layernorm"] = false;
 }
 
-NameMap names() {
+NameMap bloom_names() {
   return {.prefix = "transformer.",
           .rules = {{"transformer.word_embeddings", {"embedding.tokens"}},
                     {"transformer.word_embeddings_layernorm", {"embedding.norm"}},
@@ -66,6 +66,6 @@ NameMap names() {
 
 }  // namespace
 
-const Family kBloom{"bloom", "BloomForCausalLM", read, write, names};
+const Family kBloom{"bloom", "BloomForCausalLM", read_bloom, write_bloom, bloom_names};
 
 }  // namespace stoa::model::huggingface

@@ -25,7 +25,7 @@ void read_latent(JsonKeys& keys, LatentConfig& l) {
   keys.only("rope_interleave", true);
 }
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_deepseek_v3(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(
       keys, c,
       {.vocabulary = 129280, .hidden = 7168, .layers = 61, .heads = 128, .ffn = 18432, .positions = 4096});
@@ -61,7 +61,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
     keys.ignore(key);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_deepseek_v3(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   const LatentConfig& l = c.latent;
   const MoeConfig& m = c.moe;
@@ -125,7 +125,7 @@ bool is_further_layer(std::string_view name, const ModelConfig& c) {
   return layer >= c.num_layers || name.ends_with("rotary_emb.inv_freq");
 }
 
-NameMap names() {
+NameMap deepseek_v3_names() {
   NameMap out = llama_names();
   out.needless = is_further_layer;
   const std::vector<NameRule> own{
@@ -152,6 +152,7 @@ NameMap names() {
 
 }  // namespace
 
-const Family kDeepseekV3{"deepseek_v3", "DeepseekV3ForCausalLM", read, write, names};
+const Family kDeepseekV3{"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3, write_deepseek_v3,
+                         deepseek_v3_names};
 
 }  // namespace stoa::model::huggingface

@@ -8,7 +8,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_gemma2(JsonKeys& keys, ModelConfig& c) {
   read_gemma_keys(keys, c,
                   {.vocabulary = 256000,
                    .hidden = 2304,
@@ -29,7 +29,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
   read_window(keys, c, keys.integer("sliding_window", 1).value_or(4096), 0);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_gemma2(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_gemma_keys(gpt, json);
   write_rope(c, json);
@@ -39,6 +39,6 @@ void write(const Gpt& gpt, Json& json) {
 
 }  // namespace
 
-const Family kGemma2{"gemma2", "Gemma2ForCausalLM", read, write, gemma_names};
+const Family kGemma2{"gemma2", "Gemma2ForCausalLM", read_gemma2, write_gemma2, gemma_names};
 
 }  // namespace stoa::model::huggingface

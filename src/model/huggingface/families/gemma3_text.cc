@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kBase = 1e6, kLocalBase = 1e4;
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_gemma3_text(JsonKeys& keys, ModelConfig& c) {
   read_gemma_keys(keys, c,
                   {.vocabulary = 262208,
                    .hidden = 2304,
@@ -50,7 +50,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
   kinds.finish("gemma3_text");
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_gemma3_text(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_gemma_keys(gpt, json);
   json["attn_logit_softcapping"] = Json();
@@ -68,6 +68,7 @@ void write(const Gpt& gpt, Json& json) {
 
 }  // namespace
 
-const Family kGemma3Text{"gemma3_text", "Gemma3ForCausalLM", read, write, gemma_names};
+const Family kGemma3Text{"gemma3_text", "Gemma3ForCausalLM", read_gemma3_text, write_gemma3_text,
+                         gemma_names};
 
 }  // namespace stoa::model::huggingface

@@ -6,7 +6,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_gpt2(JsonKeys& keys, ModelConfig& c) {
   c.vocab_size = keys.integer("vocab_size", 1).value_or(50257);
   c.hidden_size = keys.integer("n_embd", 1).value_or(768);
   c.num_layers = keys.integer("n_layer", 1).value_or(12);
@@ -27,7 +27,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
   keys.only("add_cross_attention", false);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_gpt2(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   json["vocab_size"] = gpt.vocabulary;
   json["n_positions"] = c.max_positions();
@@ -50,7 +50,7 @@ bool is_mask(std::string_view name, const ModelConfig&) {
   return name.starts_with("h.") && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
 }
 
-NameMap names() {
+NameMap gpt2_names() {
   const auto conv1d = [](std::string_view file, std::vector<std::string_view> parts) {
     return NameRule{.file = file, .parts = std::move(parts), .transposed = true};
   };
@@ -71,6 +71,6 @@ NameMap names() {
 
 }  // namespace
 
-const Family kGpt2{"gpt2", "GPT2LMHeadModel", read, write, names};
+const Family kGpt2{"gpt2", "GPT2LMHeadModel", read_gpt2, write_gpt2, gpt2_names};
 
 }  // namespace stoa::model::huggingface

@@ -6,7 +6,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_gpt_neox(JsonKeys& keys, ModelConfig& c) {
   c.vocab_size = keys.integer("vocab_size", 1).value_or(50432);
   c.hidden_size = keys.integer("hidden_size", 1).value_or(6144);
   c.num_layers = keys.integer("num_hidden_layers", 1).value_or(44);
@@ -30,7 +30,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
              .share = keys.number("rotary_pct").value_or(0.25)});
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_gpt_neox(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   json["vocab_size"] = gpt.vocabulary;
   json["hidden_size"] = c.hidden_size;
@@ -55,7 +55,7 @@ bool is_buffer(std::string_view name, const ModelConfig&) {
          name.ends_with(".rotary_emb.inv_freq");
 }
 
-NameMap names() {
+NameMap gpt_neox_names() {
   return {.prefix = "gpt_neox.",
           .rules = {{"gpt_neox.embed_in", {"embedding.tokens"}},
                     {.file = "embed_out", .parts = {"head"}, .also = "lm_head"},
@@ -73,6 +73,6 @@ NameMap names() {
 
 }  // namespace
 
-const Family kGptNeox{"gpt_neox", "GPTNeoXForCausalLM", read, write, names};
+const Family kGptNeox{"gpt_neox", "GPTNeoXForCausalLM", read_gpt_neox, write_gpt_neox, gpt_neox_names};
 
 }  // namespace stoa::model::huggingface

@@ -6,7 +6,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_llama(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {});
   const bool attention = keys.boolean("attention_bias").value_or(false),
              mlp = keys.boolean("mlp_bias").value_or(false);
@@ -16,7 +16,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
   if (attention) c.bias = BiasKind::kAll;
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_llama(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
   json["attention_bias"] = gpt.config.bias == BiasKind::kAll;
   json["mlp_bias"] = gpt.config.bias == BiasKind::kAll;
@@ -24,6 +24,6 @@ void write(const Gpt& gpt, Json& json) {
 
 }  // namespace
 
-const Family kLlama{"llama", "LlamaForCausalLM", read, write, llama_names};
+const Family kLlama{"llama", "LlamaForCausalLM", read_llama, write_llama, llama_names};
 
 }  // namespace stoa::model::huggingface

@@ -7,7 +7,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_mistral(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {.ffn = 14336, .groups = 8, .positions = 131072});
   keys.only("attention_bias", false);
   auto window = keys.integer("sliding_window", 1);
@@ -15,13 +15,13 @@ void read(JsonKeys& keys, ModelConfig& c) {
   read_window(keys, c, window, 0);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_mistral(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
   json["sliding_window"] = gpt.config.window_size ? Json(*gpt.config.window_size) : Json();
 }
 
 }  // namespace
 
-const Family kMistral{"mistral", "MistralForCausalLM", read, write, llama_names};
+const Family kMistral{"mistral", "MistralForCausalLM", read_mistral, write_mistral, llama_names};
 
 }  // namespace stoa::model::huggingface

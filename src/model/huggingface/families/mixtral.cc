@@ -8,7 +8,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_mixtral(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {.ffn = 14336, .groups = 8, .positions = 131072, .rope = {.base = 1e6}});
   keys.only("attention_bias", false);
   read_window(keys, c, keys.integer("sliding_window", 1), 0);
@@ -18,7 +18,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
   require<ConfigError>(jitter == 0, "config.json: router_jitter_noise {} is not supported, only 0", jitter);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_mixtral(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_llama_keys(gpt, json);
   json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();
@@ -29,7 +29,7 @@ void write(const Gpt& gpt, Json& json) {
 
 // Per-expert names, which both versions of transformers write and read; packed ones (5.x in memory) are not
 // written.
-NameMap names() {
+NameMap mixtral_names() {
   NameMap out = llama_names();
   const std::vector<NameRule> experts{
       {"model.layers.{}.block_sparse_moe.gate", {"layers.{}.moe.router"}},
@@ -42,6 +42,6 @@ NameMap names() {
 
 }  // namespace
 
-const Family kMixtral{"mixtral", "MixtralForCausalLM", read, write, names};
+const Family kMixtral{"mixtral", "MixtralForCausalLM", read_mixtral, write_mixtral, mixtral_names};
 
 }  // namespace stoa::model::huggingface

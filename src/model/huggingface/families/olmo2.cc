@@ -6,19 +6,19 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_olmo2(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {.vocabulary = 50304, .epsilon = 1e-5});
   keys.only("attention_bias", false);
   c.norm_placement = NormPlacement::kAfter;
   c.qk_layernorm = c.qk_layernorm_all_heads = true;
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_olmo2(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
   json["attention_bias"] = false;
 }
 
-NameMap names() {
+NameMap olmo2_names() {
   NameMap out = llama_names();
   const std::vector<NameRule> norms{
       {"model.layers.{}.post_attention_layernorm", {"layers.{}.attention_norm"}},
@@ -29,6 +29,6 @@ NameMap names() {
 
 }  // namespace
 
-const Family kOlmo2{"olmo2", "Olmo2ForCausalLM", read, write, names};
+const Family kOlmo2{"olmo2", "Olmo2ForCausalLM", read_olmo2, write_olmo2, olmo2_names};
 
 }  // namespace stoa::model::huggingface

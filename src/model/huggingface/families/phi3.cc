@@ -7,7 +7,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_phi3(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(
       keys, c,
       {.vocabulary = 32064, .ffn = 8192, .positions = 4096, .epsilon = 1e-5, .rope = {.share = 1.0}});
@@ -17,7 +17,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
   read_window(keys, c, keys.integer("sliding_window", 1), 0);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_phi3(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_llama_keys(gpt, json);
   json["resid_pdrop"] = c.hidden_dropout;
@@ -27,7 +27,7 @@ void write(const Gpt& gpt, Json& json) {
       c.rope_scaling.original_max_position_embeddings.value_or(c.max_positions());
 }
 
-NameMap names() {
+NameMap phi3_names() {
   NameMap out = llama_names();
   const std::vector<NameRule> fused{
       {"model.layers.{}.self_attn.qkv_proj",
@@ -39,6 +39,6 @@ NameMap names() {
 
 }  // namespace
 
-const Family kPhi3{"phi3", "Phi3ForCausalLM", read, write, names};
+const Family kPhi3{"phi3", "Phi3ForCausalLM", read_phi3, write_phi3, phi3_names};
 
 }  // namespace stoa::model::huggingface

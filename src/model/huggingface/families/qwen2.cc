@@ -7,20 +7,20 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_qwen2(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {.vocabulary = 151936, .ffn = 22016, .groups = 32, .positions = 32768});
   c.bias = BiasKind::kQkv;
   keys.only("attention_bias", false);
   read_qwen_window(keys, c);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_qwen2(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
   write_qwen_window(gpt.config, json);
 }
 
 }  // namespace
 
-const Family kQwen2{"qwen2", "Qwen2ForCausalLM", read, write, llama_names};
+const Family kQwen2{"qwen2", "Qwen2ForCausalLM", read_qwen2, write_qwen2, llama_names};
 
 }  // namespace stoa::model::huggingface

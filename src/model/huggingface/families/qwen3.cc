@@ -7,7 +7,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_qwen3(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c,
                   {.vocabulary = 151936, .ffn = 22016, .groups = 32, .head_size = 128, .positions = 32768});
   c.qk_layernorm = true;
@@ -15,7 +15,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
   read_qwen_window(keys, c);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_qwen3(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
   json["attention_bias"] = false;
   write_qwen_window(gpt.config, json);
@@ -23,6 +23,6 @@ void write(const Gpt& gpt, Json& json) {
 
 }  // namespace
 
-const Family kQwen3{"qwen3", "Qwen3ForCausalLM", read, write, llama_names};
+const Family kQwen3{"qwen3", "Qwen3ForCausalLM", read_qwen3, write_qwen3, llama_names};
 
 }  // namespace stoa::model::huggingface

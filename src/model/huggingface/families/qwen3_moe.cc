@@ -10,7 +10,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_qwen3_moe(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {.vocabulary = 151936, .ffn = 6144, .groups = 4, .positions = 32768});
   c.qk_layernorm = true;
   keys.only("attention_bias", false);
@@ -25,7 +25,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
       c.moe.moe_dense_layers.push_back(l);
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_qwen3_moe(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_llama_keys(gpt, json);
   json["attention_bias"] = false;
@@ -38,7 +38,7 @@ void write(const Gpt& gpt, Json& json) {
   json["mlp_only_layers"] = dense_layers(c);
 }
 
-NameMap names() {
+NameMap qwen3_moe_names() {
   NameMap out = llama_names();
   const std::vector<NameRule> experts{
       {"model.layers.{}.mlp.gate", {"layers.{}.moe.router"}},
@@ -51,6 +51,6 @@ NameMap names() {
 
 }  // namespace
 
-const Family kQwen3Moe{"qwen3_moe", "Qwen3MoeForCausalLM", read, write, names};
+const Family kQwen3Moe{"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe, write_qwen3_moe, qwen3_moe_names};
 
 }  // namespace stoa::model::huggingface

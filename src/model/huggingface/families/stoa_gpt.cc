@@ -28,7 +28,7 @@ void read_enum(JsonKeys& keys, const char* key, E& field) {
   if (const auto text = keys.text(key)) field = from_name<E>(*text, key);
 }
 
-void read(JsonKeys& keys, ModelConfig& c) {
+void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
   const auto need = [&](const char* key) {
     const auto value = keys.integer(key, 1);
     require<ConfigError>(value.has_value(), "config.json: {} is missing", key);
@@ -118,7 +118,7 @@ void read(JsonKeys& keys, ModelConfig& c) {
   rope.finish("rope scaling");
 }
 
-void write(const Gpt& gpt, Json& json) {
+void write_stoa_gpt(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   json["vocab_size"] = gpt.vocabulary;
   json["num_layers"] = c.num_layers;
@@ -210,10 +210,10 @@ void write(const Gpt& gpt, Json& json) {
 }
 
 // No rules: canonical names.
-NameMap names() { return {.prefix = "", .rules = {}}; }
+NameMap stoa_gpt_names() { return {.prefix = "", .rules = {}}; }
 
 }  // namespace
 
-const Family kStoaGpt{"stoa_gpt", "StoaGpt", read, write, names};
+const Family kStoaGpt{"stoa_gpt", "StoaGpt", read_stoa_gpt, write_stoa_gpt, stoa_gpt_names};
 
 }  // namespace stoa::model::huggingface

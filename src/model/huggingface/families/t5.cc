@@ -32,7 +32,7 @@ const char* projection_of(Activation activation) {
   }
 }
 
-void read_keys(JsonKeys& keys, ModelConfig& c, bool first_version) {
+void read_encoder_decoder(JsonKeys& keys, ModelConfig& c, bool first_version) {
   c.kind = ModelKind::kT5;
   c.vocab_size = keys.integer("vocab_size", 1).value_or(first_version ? 32128 : 250112);
   c.hidden_size = keys.integer("d_model", 1).value_or(512);
@@ -63,10 +63,10 @@ void read_keys(JsonKeys& keys, ModelConfig& c, bool first_version) {
         "n_positions", "output_past", "task_specific_params", "tokenizer_class", "is_decoder"})
     keys.ignore(key);
 }
-void read_t5(JsonKeys& keys, ModelConfig& c) { read_keys(keys, c, true); }
-void read_mt5(JsonKeys& keys, ModelConfig& c) { read_keys(keys, c, false); }
+void read_t5(JsonKeys& keys, ModelConfig& c) { read_encoder_decoder(keys, c, true); }
+void read_mt5(JsonKeys& keys, ModelConfig& c) { read_encoder_decoder(keys, c, false); }
 
-void write(const Gpt& gpt, Json& json) {
+void write_t5(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   const std::string projection = projection_of(c.activation);
   json["vocab_size"] = gpt.vocabulary;
@@ -92,7 +92,7 @@ bool is_copy(std::string_view name, const ModelConfig&) {
          name.ends_with("EncDecAttention.relative_attention_bias.weight");
 }
 
-NameMap names() {
+NameMap t5_names() {
   return {
       .prefix = "",
       .rules = {{"shared", {"embedding.tokens"}},
@@ -133,7 +133,7 @@ NameMap names() {
 
 }  // namespace
 
-const Family kT5{"t5", "T5ForConditionalGeneration", read_t5, write, names};
-const Family kMt5{"mt5", "MT5ForConditionalGeneration", read_mt5, write, names};
+const Family kT5{"t5", "T5ForConditionalGeneration", read_t5, write_t5, t5_names};
+const Family kMt5{"mt5", "MT5ForConditionalGeneration", read_mt5, write_t5, t5_names};
 
 }  // namespace stoa::model::huggingface
