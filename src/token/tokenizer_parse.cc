@@ -459,7 +459,7 @@ TokenizerSpec parse_vocab_txt(std::string_view text) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     std::string_view line = text.substr(at, end - at);
     at = end + 1;
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    while (line.ends_with('\r')) line.remove_suffix(1);
     const auto id = static_cast<TokenId>(spec.vocabulary.size());
     require<DataError>(simdjson::validate_utf8(line.data(), line.size()),
                        "vocab.txt, line {}: the token is not UTF-8 text", id + 1);

@@ -47,7 +47,7 @@ namespace stoa::token {
 namespace {
 
 TEST(FuzzVocabTxt, SeedsAndMutations) {
-  std::vector<std::string> seeds = {"[UNK]\r\na\r\n##b\r\n",
+  std::vector<std::string> seeds = {"[UNK]\r\na\r\n##b\r\n", "[UNK]\nc\r\r\n",
                                     "[PAD]\n\n[UNK]\n[CLS]\n[SEP]\n\n\n##\n## x\n \xE4\xB8\xAD"};
   for (const char* name : {"bert", "bert-cased"})
     seeds.push_back(vocab_txt(Tokenizer::load(test::fixture(name)).spec()));
