@@ -334,10 +334,10 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
   command->add_option("--micro-batch", space.micro_batches, "Microbatch sizes")->delimiter(',');
   command->add_option("--zero", space.zero_stages, "ZeRO stages")->delimiter(',');
   command
-      ->add_option("--schedule", space.schedules,
-                   "Pipeline schedules (default: 1f1b, interleaved, zb-h1; others where named: zb-h2, "
-                   "interleaved-zb, zb-v, "
-                   "dualpipev, v-half, v-min)")
+      ->add_option(
+          "--schedule", space.schedules,
+          "Pipeline schedules (default: 1f1b, interleaved, zb-h1, zb-v, dualpipev; others where named: "
+          "zb-h2, interleaved-zb, v-half, v-min)")
       ->delimiter(',');
   command->add_option("--recompute", space.recompute, "none, selective, block, full")->delimiter(',');
   command->add_flag("--json", a->json, "One JSON object");

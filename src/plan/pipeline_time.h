@@ -15,7 +15,7 @@ struct StageWork {
 };
 
 // From the first forward to the last backward of the whole pipeline. `schedule`: of
-// schedule::schedule_names(); those without a closed form here are simulated, with many microbatches
+// schedule::run_schedule_names(); those without a closed form here are simulated, with many microbatches
 // as far as the pattern of a few repeats.
 double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
                         std::int64_t microbatches, std::int64_t chunks);

@@ -54,7 +54,7 @@ struct Workload {
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
   std::int64_t vpp = 1;        // chunks per pipeline rank
   std::int64_t expert_tp = 0;  // 0: as tp
-  std::string schedule;        // of schedule::schedule_names(); empty: 1f1b, or interleaved where vpp > 1
+  std::string schedule;        // of schedule::run_schedule_names(); empty: 1f1b, or interleaved where vpp > 1
   std::vector<std::int64_t> chunk_layers;  // of every chunk in model order; empty: even, see even_split()
   std::int64_t micro_batch = 1, global_batch = 1;
   bool sequence_parallel = false;

@@ -21,7 +21,7 @@ struct Layout {
   int context_neighbours = 1;  // kHierarchical: ranks that exchange tokens for heads
 
   // Pipeline.
-  std::string schedule = "1f1b";     // of schedule::schedule_names()
+  std::string schedule = "1f1b";     // of schedule::run_schedule_names()
   int chunks = 0;                    // of layers per pipeline rank; 0: what the schedule needs
   int microbatch_group = 0;          // of interleaved schedules; 0: as many as pipeline ranks
   std::vector<std::int64_t> layers;  // of every chunk in model order; empty: even

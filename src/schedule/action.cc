@@ -100,6 +100,12 @@ Placement Placement::v_shaped(int ranks) {
   return placement;
 }
 
+Placement Placement::two_ways(int ranks) {
+  Placement placement = v_shaped(ranks);
+  placement.copies = 2;
+  return placement;
+}
+
 std::string to_text(const Schedule& schedule) {
   std::string out;
   for (const auto& actions : schedule.ranks) {

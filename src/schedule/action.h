@@ -39,19 +39,23 @@ struct Action {
 // head.
 struct Placement {
   std::vector<int> rank_of_chunk;
+  int copies = 1;  // of the model, of as many chunks each, one behind the other; microbatches stay within one
   int ranks() const;
   int chunks() const { return static_cast<int>(rank_of_chunk.size()); }
   int chunks_on(int rank) const;
   int local_index(int chunk) const;  // how many earlier chunks the same rank holds
+  bool begins(int chunk) const { return chunk % (chunks() / copies) == 0; }  // of its copy the first
+  bool ends(int chunk) const { return begins(chunk + 1); }
   static Placement one_chunk_per_rank(int stages);
   static Placement interleaved(int ranks, int chunks_per_rank);  // chunk c on rank c mod ranks
   static Placement v_shaped(int ranks);                          // chunks r and 2 ranks - 1 - r on rank r
+  static Placement two_ways(int ranks);  // the same, but the first half is one copy, the second another
 };
 
 struct Schedule {
   std::string name;
   Placement placement;
-  int microbatches = 0;
+  int microbatches = 0;                    // of each copy
   std::vector<std::vector<Action>> ranks;  // in order of execution
 };
 

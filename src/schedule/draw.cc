@@ -40,8 +40,9 @@ void add_bar(std::string& out, const Schedule& schedule, const TimedAction& t, i
 }
 
 std::string title_of(const Schedule& s) {
-  return fmt::format("{}: {} ranks, {} chunk{} per rank, {} microbatches", s.name, s.placement.ranks(),
-                     s.placement.chunks_on(0), s.placement.chunks_on(0) == 1 ? "" : "s", s.microbatches);
+  return fmt::format("{}: {} ranks, {} chunk{} per rank, {} microbatches{}", s.name, s.placement.ranks(),
+                     s.placement.chunks_on(0), s.placement.chunks_on(0) == 1 ? "" : "s", s.microbatches,
+                     s.placement.copies == 1 ? "" : " of each of two copies of the model");
 }
 
 std::string summary_of(const Timeline& t) {

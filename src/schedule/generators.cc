@@ -91,10 +91,10 @@ struct NamedGenerator {
   std::string_view name;
   int chunks;  // per rank where the schedule fixes it, else 0
   Generator generate;
-  bool v_shaped = false;
+  Placement (*place)(int stages) = nullptr;  // null: round robin
 };
 
-constexpr std::array<NamedGenerator, 11> kGenerators{{
+constexpr std::array<NamedGenerator, 12> kGenerators{{
     {"gpipe", 1, [](const ScheduleRequest& r) { return gpipe(r.stages, r.microbatches); }},
     {"1f1b", 1, [](const ScheduleRequest& r) { return one_forward_one_backward(r.stages, r.microbatches); }},
     {"interleaved", 0,
@@ -102,14 +102,20 @@ constexpr std::array<NamedGenerator, 11> kGenerators{{
     {"bfs", 0, [](const ScheduleRequest& r) { return breadth_first(r.stages, r.chunks, r.microbatches); }},
     {"zb-h1", 1, [](const ScheduleRequest& r) { return zero_bubble_h1(r.stages, r.microbatches); }},
     {"zb-h2", 1, [](const ScheduleRequest& r) { return zero_bubble_h2(r.stages, r.microbatches); }},
-    {"zb-v", 2, [](const ScheduleRequest& r) { return zero_bubble_v(r.stages, r.microbatches); }, true},
+    {"zb-v", 2, [](const ScheduleRequest& r) { return zero_bubble_v(r.stages, r.microbatches); },
+     Placement::v_shaped},
     {"interleaved-zb", 0,
      [](const ScheduleRequest& r) {
        return interleaved_zero_bubble(r.stages, r.chunks, r.microbatches, r.group);
      }},
-    {"dualpipev", 2, [](const ScheduleRequest& r) { return dual_pipe_v(r.stages, r.microbatches); }, true},
-    {"v-half", 2, [](const ScheduleRequest& r) { return v_half(r.stages, r.microbatches); }, true},
-    {"v-min", 2, [](const ScheduleRequest& r) { return v_min(r.stages, r.microbatches); }, true},
+    {"dualpipev", 2, [](const ScheduleRequest& r) { return dual_pipe_v(r.stages, r.microbatches); },
+     Placement::v_shaped},
+    {"dualpipe", 2, [](const ScheduleRequest& r) { return dual_pipe(r.stages, r.microbatches); },
+     Placement::two_ways},
+    {"v-half", 2, [](const ScheduleRequest& r) { return v_half(r.stages, r.microbatches); },
+     Placement::v_shaped},
+    {"v-min", 2, [](const ScheduleRequest& r) { return v_min(r.stages, r.microbatches); },
+     Placement::v_shaped},
 }};
 
 }  // namespace
@@ -117,6 +123,12 @@ constexpr std::array<NamedGenerator, 11> kGenerators{{
 std::vector<std::string> schedule_names() {
   std::vector<std::string> names;
   for (const NamedGenerator& entry : kGenerators) names.emplace_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> run_schedule_names() {
+  std::vector<std::string> names = schedule_names();
+  std::erase(names, "dualpipe");
   return names;
 }
 
@@ -138,8 +150,7 @@ const NamedGenerator& entry_of(ScheduleRequest& request) {
 
 Placement placement_of(ScheduleRequest request) {
   const NamedGenerator& entry = entry_of(request);
-  return entry.v_shaped ? Placement::v_shaped(request.stages)
-                        : Placement::interleaved(request.stages, request.chunks);
+  return entry.place ? entry.place(request.stages) : Placement::interleaved(request.stages, request.chunks);
 }
 
 Schedule forward_only(const Placement& placement, int microbatches) {

@@ -33,6 +33,9 @@ Schedule interleaved_zero_bubble(int stages, int chunks, int microbatches, int g
 // DualPipe cut in half: V placement, forward and backward of different microbatches overlapped. microbatches
 // >= 2 stages.
 Schedule dual_pipe_v(int stages, int microbatches);
+// DualPipe (2412.19437 section 3.2.1): two copies of the model, whose microbatches, half of them each, enter
+// at opposite ends. An even number of both, microbatches >= 2 stages.
+Schedule dual_pipe(int stages, int microbatches);
 // Building blocks of 2405.15362, period 6, squeezed by the simulator but not reordered: half and a third of
 // 1F1B's memory.
 Schedule v_half(int stages, int microbatches);
@@ -52,6 +55,8 @@ struct ScheduleRequest {
   int group = 0;  // interleaved: microbatches per group; 0: as many as stages
 };
 std::vector<std::string> schedule_names();
+// Of those that hold the model once: a run can have them.
+std::vector<std::string> run_schedule_names();
 Schedule generate(ScheduleRequest request);
 // The same for any number of microbatches: where its chunks go.
 Placement placement_of(ScheduleRequest request);

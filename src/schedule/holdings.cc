@@ -56,9 +56,9 @@ Holdings holdings_of(const Schedule& schedule, int rank) {
   std::map<int, bool> held;
   for (const Action& a : list)
     if (is_compute(a.kind)) ++left[a.microbatch];
-  // A result of chunk `from` for chunk `to`: kept here, or to be sent.
+  const Placement& placement = schedule.placement;
+  // A result for chunk `to`: kept here, or to be sent.
   const auto hand_on = [&](std::vector<Count>& where, int to) {
-    if (to < 0 || to >= chunks) return;
     if (rank_of[to] == rank)
       where[to].add();
     else
@@ -69,14 +69,14 @@ Holdings holdings_of(const Schedule& schedule, int rank) {
     switch (a.kind) {
       case ActionKind::kForward:
         if (trains) activations[a.chunk].add();
-        hand_on(inputs, a.chunk + 1);
-        if (a.chunk > 0) inputs[a.chunk].remove();
+        if (!placement.ends(a.chunk)) hand_on(inputs, a.chunk + 1);
+        if (!placement.begins(a.chunk)) inputs[a.chunk].remove();
         break;
       case ActionKind::kBackward:
       case ActionKind::kBackwardInput:
         if (a.kind == ActionKind::kBackwardInput) stashes[a.chunk].add();
-        hand_on(gradients, a.chunk - 1);
-        if (a.chunk + 1 < chunks) gradients[a.chunk].remove();
+        if (!placement.begins(a.chunk)) hand_on(gradients, a.chunk - 1);
+        if (!placement.ends(a.chunk)) gradients[a.chunk].remove();
         if (a.kind == ActionKind::kBackward) activations[a.chunk].remove();
         break;
       case ActionKind::kBackwardWeight:

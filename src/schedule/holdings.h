@@ -22,7 +22,7 @@ struct Holdings {
   bool covers(const Holdings& other) const;
 };
 
-// Of a lowered schedule. What arrives is held from its receive, or from the computation that makes it on this
+// Of a lowered schedule of one copy of the model. What arrives is held from its receive, or from the computation that makes it on this
 // rank, to the computation that reads it.
 Holdings holdings_of(const Schedule& schedule, int rank);
 

@@ -26,7 +26,7 @@ TEST(Holdings, OneForwardOneBackward) {
 }
 
 TEST(Holdings, AgreeWithWhatTheScheduleHolds) {
-  for (const auto& name : schedule_names())
+  for (const auto& name : run_schedule_names())
     for (const int stages : {2, 3, 4}) {
       const Schedule steps = lower(generate({.name = name, .stages = stages, .microbatches = 4 * stages}));
       for (int rank = 0; rank < stages; ++rank) {
@@ -78,7 +78,7 @@ TEST(ForwardOnly, LowersWithoutReductionsAndSteps) {
 }
 
 TEST(PlacementOf, KnowsWhichSchedulesAreV) {
-  for (const auto& name : schedule_names()) {
+  for (const auto& name : run_schedule_names()) {
     const Schedule schedule = generate({.name = name, .stages = 3, .microbatches = 12});
     EXPECT_EQ(placement_of({.name = name, .stages = 3}).rank_of_chunk, schedule.placement.rank_of_chunk)
         << name;
@@ -87,7 +87,7 @@ TEST(PlacementOf, KnowsWhichSchedulesAreV) {
 
 // Memory plans and runs look at one round of an evaluation, and at no more microbatches than this of a step.
 TEST(Holdings, GrowNoMoreAfterTwiceTheStages) {
-  for (const auto& name : schedule_names()) {
+  for (const auto& name : run_schedule_names()) {
     if (name == "gpipe" || name == "bfs") continue;  // all microbatches at once
     for (const int stages : {2, 3, 5})
       for (const int microbatches : {3 * stages, 4 * stages, 7 * stages}) {

@@ -25,11 +25,11 @@ std::vector<Element> linear_order(const Schedule& schedule, const Durations& dur
       if (t.end <= t.start && a.kind != ActionKind::kBackwardWeight)
         fail<InternalError>("{} takes no time", to_text(a));
       order.push_back({t.start, true, t.order, a});
-      if (a.kind == ActionKind::kForward && a.chunk + 1 < schedule.placement.chunks() &&
+      if (a.kind == ActionKind::kForward && !schedule.placement.ends(a.chunk) &&
           rank_of[a.chunk] != rank_of[a.chunk + 1])
         order.push_back({t.end, false, t.order, {ActionKind::kSendActivation, a.chunk, a.microbatch}});
       const bool input_gradient = a.kind == ActionKind::kBackward || a.kind == ActionKind::kBackwardInput;
-      if (input_gradient && a.chunk > 0 && rank_of[a.chunk] != rank_of[a.chunk - 1])
+      if (input_gradient && !schedule.placement.begins(a.chunk) && rank_of[a.chunk] != rank_of[a.chunk - 1])
         order.push_back({t.end, false, t.order, {ActionKind::kSendGradient, a.chunk, a.microbatch}});
     }
   std::sort(order.begin(), order.end(), [](const Element& a, const Element& b) { return a.key() < b.key(); });

@@ -66,10 +66,10 @@ int run_blocking(const Schedule& s) {
           EXPECT_TRUE(it != made_on.end() && it->second == r) << to_text(a) << " runs without its input";
         };
         if (a.kind == ActionKind::kForward) {
-          if (a.chunk > 0) here(false, a.chunk - 1);
+          if (!s.placement.begins(a.chunk)) here(false, a.chunk - 1);
           made_on[{false, a.chunk, a.microbatch}] = r;
         } else if (a.kind != ActionKind::kBackwardWeight) {
-          if (a.chunk + 1 < s.placement.chunks()) here(true, a.chunk + 1);
+          if (!s.placement.ends(a.chunk)) here(true, a.chunk + 1);
           made_on[{true, a.chunk, a.microbatch}] = r;
         }
       }
@@ -85,7 +85,7 @@ int run_blocking(const Schedule& s) {
 int expected_transfers(const Schedule& s) {
   int crossings = 0;
   for (int c = 0; c + 1 < s.placement.chunks(); ++c)
-    crossings += s.placement.rank_of_chunk[c] != s.placement.rank_of_chunk[c + 1];
+    crossings += !s.placement.ends(c) && s.placement.rank_of_chunk[c] != s.placement.rank_of_chunk[c + 1];
   return 2 * s.microbatches * crossings;
 }
 
@@ -183,6 +183,8 @@ TEST(Generate, RefusesWithTheNearestValidChoice) {
   expect_refusal({"interleaved-zb", 4, 2, 3, 0}, "use 4 microbatches");
   expect_refusal({"interleaved", 4, 2, 8, 3}, "use at least 4");
   expect_refusal({"dualpipev", 4, 2, 7, 0}, "use 8 microbatches");
+  expect_refusal({"dualpipe", 3, 2, 8, 0}, "even number of stages, got 3: use 4");
+  expect_refusal({"dualpipe", 4, 2, 9, 0}, "at least 8, got 9: use 10");
   expect_refusal({"zb-v", 4, 3, 8, 0}, "use --chunks 2");
   expect_refusal({"1f1b", 4, 2, 8, 0}, "use --chunks 1");
   expect_refusal({"zb-h3", 4, 1, 8, 0}, "zb-h1");

@@ -76,10 +76,11 @@ class Simulation {
                  ? end
                  : end + durations_.communication;
     };
-    if (a.kind == ActionKind::kForward) return a.chunk == 0 ? 0 : from(ActionKind::kForward, a.chunk - 1);
+    if (a.kind == ActionKind::kForward)
+      return schedule_.placement.begins(a.chunk) ? 0 : from(ActionKind::kForward, a.chunk - 1);
     if (a.kind == ActionKind::kBackwardWeight) return from(ActionKind::kBackwardInput, a.chunk);
     const double own = from(ActionKind::kForward, a.chunk);
-    if (a.chunk == schedule_.placement.chunks() - 1 || own == kNever) return own;
+    if (schedule_.placement.ends(a.chunk) || own == kNever) return own;
     const double after = from(ActionKind::kBackwardInput, a.chunk + 1);
     return after == kNever ? kNever : std::max(own, after);
   }

@@ -1,4 +1,5 @@
 // Schedules with two chunks per rank placed as a V: the last rank hands its first chunk's output to itself.
+// And DualPipe, whose two copies of a model lie as the halves of a V do.
 #include <algorithm>
 #include <deque>
 
@@ -16,11 +17,14 @@ Schedule empty_v(std::string name, int stages, int microbatches) {
           std::vector<std::vector<Action>>(stages)};
 }
 
-// Writes one rank's list: chunk a is the rank's first, b its second; microbatches count up by themselves.
+// Writes one rank's list; microbatches count up by themselves.
 class Writer {
  public:
-  Writer(std::vector<Action>& list, int rank, int stages)
-      : list_(list), chunk_{rank, 2 * stages - 1 - rank} {}
+  Writer(std::vector<Action>& list, int chunk_a, int chunk_b) : list_(list), chunk_{chunk_a, chunk_b} {}
+  // Of a V: chunk a is the rank's first, b its second.
+  static Writer of_rank(std::vector<Action>& list, int rank, int stages) {
+    return {list, rank, 2 * stages - 1 - rank};
+  }
 
   void forward(int c, bool overlaps_next = false) {
     list_.push_back({ActionKind::kForward, chunk_[c], forwards_[c]++, overlaps_next});
@@ -92,7 +96,7 @@ Schedule zero_bubble_v(int stages, int microbatches) {
   const int n = std::max(microbatches, 2 * stages - 1);
   for (int r = 0; r < stages; ++r) {
     std::vector<Action> list;
-    Writer out(list, r, stages);
+    Writer out = Writer::of_rank(list, r, stages);
     times(2 * (stages - r) - 1, [&](int) { out.forward(kA); });
     times(r, [&](int) { out.forward(kB), out.forward(kA); });
     times(stages - r, [&](int) { out.forward(kB), out.input(kB), out.weight(kB); });
@@ -110,6 +114,33 @@ Schedule zero_bubble_v(int stages, int microbatches) {
   return schedule;
 }
 
+// One rank of DualPipeV: of `stages` ranks, or of half of DualPipe's.
+void write_dual(Writer& out, int rank, int stages, int microbatches) {
+  const auto pair = [&](int f, int b) { out.forward(f, true), out.whole_backward(b); };
+  times(2 * (stages - rank - 1), [&](int) { out.forward(kA); });
+  times(rank + 1, [&](int) { out.forward(kA), out.forward(kB); });
+  times(stages - rank - 1, [&](int) { out.input(kB), out.oldest_weight(), out.forward(kB); });
+  times(microbatches - 2 * stages + rank + 1, [&](int i) {
+    // On the last rank the first pair would depend on itself.
+    if (i == 0 && rank == stages - 1) {
+      out.forward(kA), out.whole_backward(kB);
+    } else {
+      pair(kA, kB);
+    }
+    pair(kB, kA);
+  });
+  times(stages - rank - 1, [&](int) { out.whole_backward(kB), pair(kB, kA); });
+  bool split = false;  // the second half of these backwards leaves the weights for later
+  times(rank + 1, [&](int i) {
+    split = split || (i == (rank + 1) / 2 && rank % 2 == 1);
+    split ? out.input(kB) : out.whole_backward(kB);
+    split = split || (i == (rank + 1) / 2 && rank % 2 == 0);
+    split ? out.input(kA) : out.whole_backward(kA);
+  });
+  times(stages - rank - 1, [&](int) { out.oldest_weight(), out.input(kA); });
+  times(rank + 1, [&](int) { out.oldest_weight(); });
+}
+
 Schedule dual_pipe_v(int stages, int microbatches) {
   Schedule schedule = empty_v("dualpipev", stages, microbatches);
   require<ConfigError>(microbatches >= 2 * stages,
@@ -117,30 +148,29 @@ Schedule dual_pipe_v(int stages, int microbatches) {
                        "microbatches, or zb-v",
                        stages, 2 * stages, microbatches, 2 * stages);
   for (int r = 0; r < stages; ++r) {
-    Writer out(schedule.ranks[r], r, stages);
-    const auto pair = [&](int f, int b) { out.forward(f, true), out.whole_backward(b); };
-    times(2 * (stages - r - 1), [&](int) { out.forward(kA); });
-    times(r + 1, [&](int) { out.forward(kA), out.forward(kB); });
-    times(stages - r - 1, [&](int) { out.input(kB), out.oldest_weight(), out.forward(kB); });
-    times(microbatches - 2 * stages + r + 1, [&](int i) {
-      // On the last rank the first pair would depend on itself.
-      if (i == 0 && r == stages - 1) {
-        out.forward(kA), out.whole_backward(kB);
-      } else {
-        pair(kA, kB);
-      }
-      pair(kB, kA);
-    });
-    times(stages - r - 1, [&](int) { out.whole_backward(kB), pair(kB, kA); });
-    bool split = false;  // the second half of these backwards leaves the weights for later
-    times(r + 1, [&](int i) {
-      split = split || (i == (r + 1) / 2 && r % 2 == 1);
-      split ? out.input(kB) : out.whole_backward(kB);
-      split = split || (i == (r + 1) / 2 && r % 2 == 0);
-      split ? out.input(kA) : out.whole_backward(kA);
-    });
-    times(stages - r - 1, [&](int) { out.oldest_weight(), out.input(kA); });
-    times(r + 1, [&](int) { out.oldest_weight(); });
+    Writer out = Writer::of_rank(schedule.ranks[r], r, stages);
+    write_dual(out, r, stages, microbatches);
+  }
+  return schedule;
+}
+
+Schedule dual_pipe(int stages, int microbatches) {
+  const int even = stages + stages % 2, least = 2 * even;
+  require<ConfigError>(stages >= 1 && stages % 2 == 0,
+                       "schedule 'dualpipe' needs an even number of stages, got {}: use {}, or dualpipev",
+                       stages, std::max(even, 2));
+  require<ConfigError>(
+      microbatches >= least && microbatches % 2 == 0,
+      "schedule 'dualpipe' over {} stages needs an even number of microbatches of at least {}, "
+      "got {}: use {}",
+      stages, least, microbatches, std::max(least, microbatches + microbatches % 2));
+  Schedule schedule{"dualpipe", Placement::two_ways(stages), microbatches / 2,
+                    std::vector<std::vector<Action>>(stages)};
+  for (int r = 0; r < stages; ++r) {
+    // The far half of the ranks sees the two copies the other way round.
+    const int other = stages - 1 - r, half = std::min(r, other);
+    Writer out(schedule.ranks[r], r == half ? r : stages + other, r == half ? stages + other : r);
+    write_dual(out, half, stages / 2, microbatches / 2);
   }
   return schedule;
 }
@@ -149,7 +179,7 @@ Schedule v_half(int stages, int microbatches) {
   Schedule schedule = empty_v("v-half", stages, microbatches);
   const int p = stages, k = p % 2 == 0 ? 3 : 0;
   for (int r = 0; r < p; ++r) {
-    Writer out(schedule.ranks[r], r, p);
+    Writer out = Writer::of_rank(schedule.ranks[r], r, p);
     write_block(out, {{2 * r, 3 * p - r - 2, 3 * p + k + 2 * r - 1, 6 * p + k - r - 2}}, microbatches);
   }
   return schedule;
@@ -159,7 +189,7 @@ Schedule v_min(int stages, int microbatches) {
   Schedule schedule = empty_v("v-min", stages, microbatches);
   const int p = stages, k = p % 3 == 0 ? 2 : 0;
   for (int r = 0; r < p; ++r) {
-    Writer out(schedule.ranks[r], r, p);
+    Writer out = Writer::of_rank(schedule.ranks[r], r, p);
     write_block(out, {{r, 2 * p - r - 1, 2 * p + k + r, 4 * p + k - r - 1}}, microbatches);
   }
   return schedule;

@@ -85,12 +85,11 @@ class Walk {
   bool ready(const Action& a) const {
     switch (a.kind) {
       case ActionKind::kForward:
-        return a.chunk == 0 || arrived(ActionKind::kForward, a.chunk - 1, a);
+        return schedule_.placement.begins(a.chunk) || arrived(ActionKind::kForward, a.chunk - 1, a);
       case ActionKind::kBackward:
       case ActionKind::kBackwardInput:
         return done_.has(ActionKind::kForward, a.chunk, a.microbatch) &&
-               (a.chunk == schedule_.placement.chunks() - 1 ||
-                arrived(ActionKind::kBackwardInput, a.chunk + 1, a));
+               (schedule_.placement.ends(a.chunk) || arrived(ActionKind::kBackwardInput, a.chunk + 1, a));
       case ActionKind::kBackwardWeight:
         return done_.has(ActionKind::kBackwardInput, a.chunk, a.microbatch);
       case ActionKind::kSendActivation:

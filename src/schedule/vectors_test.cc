@@ -79,6 +79,8 @@ const Vector kVectors[] = {
     {"interleaved-zb", 8, 2, 32, 0, 0x4bf03d0431fec6e1, 199, 199, 16, 2054, 2054},
     {"zb-v", 8, 2, 32, 0, 0x4e6512df7a2c9c61, 199, 192, 16, 2037, 2016},
     {"zb-v", 4, 2, 3, 0, 0xfd1fc9122099bef9, 26, 26, 6, 284, 284},
+    {"dualpipe", 4, 2, 8, 0, 0x546b81a57e770f42, 25, 25, 5, 261, 261},
+    {"dualpipe", 8, 2, 20, 0, 0x403ec14085406619, 63, 63, 9, 659, 659},
     {"dualpipev", 8, 2, 32, 0, 0xc10fa1c24afdcdab, 199, 199, 17, 2064, 2064},
     {"v-half", 2, 2, 4, 0, 0x1f2e21a0951f6585, 29, 29, 4, 304, 304},
     {"v-half", 8, 2, 32, 0, 0x77821a95eb18af3d, 218, 218, 10, 2266, 2266},
@@ -101,7 +103,7 @@ TEST(ScheduleVectors, ListsTimesAndMemoryAreThoseOfTheReference) {
     const Timeline unit = simulate(s), other = simulate(s, uneven());
     EXPECT_DOUBLE_EQ(unit.makespan, v.makespan);
     EXPECT_DOUBLE_EQ(unit.span, v.span);
-    EXPECT_DOUBLE_EQ(unit.busy, 3.0 * v.microbatches * v.chunks);
+    EXPECT_DOUBLE_EQ(unit.busy, 3.0 * s.microbatches * v.chunks);
     EXPECT_DOUBLE_EQ(other.makespan, v.makespan_uneven);
     EXPECT_DOUBLE_EQ(other.span, v.span_uneven);
     int peak = 0;

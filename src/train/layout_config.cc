@@ -31,7 +31,7 @@ std::span<const EnumName<GradReduceType>> enum_names(GradReduceType) {
 namespace {
 
 std::string known_schedule(const std::optional<std::string>& name) {
-  const auto names = schedule::schedule_names();
+  const auto names = schedule::run_schedule_names();
   if (!name || std::find(names.begin(), names.end(), *name) != names.end()) return "";
   return fmt::format("one of {}{}", fmt::join(names, ", "), did_you_mean(*name, names));
 }

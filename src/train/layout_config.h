@@ -27,7 +27,7 @@ struct LayoutConfig {  // model.*
   std::optional<std::int64_t> expert_tensor_parallel_size;  // null: tensor_model_parallel_size
   bool sequence_parallel = false;
   std::optional<std::int64_t> virtual_pipeline_model_parallel_size;  // chunks per stage
-  std::optional<std::string> pipeline_schedule;                      // of schedule::schedule_names()
+  std::optional<std::string> pipeline_schedule;                      // of schedule::run_schedule_names()
   std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
   std::optional<std::vector<std::int64_t>> pipeline_layers;        // of every chunk in model order
   std::optional<std::int64_t> pipeline_model_parallel_split_rank;  // null, 0: none
