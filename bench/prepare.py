@@ -8,7 +8,7 @@ Both run bound to --cores cores (taskset; default 1, so that reading and writing
 encoding threads. Rates are bytes of text (not of JSON) per second; ratios compare medians:
   ratio_wall     wall time, per worker: the figure on a quiet machine
   ratio_cpu      processor time of the whole process, kernel and page cache included: independent of other users
-  ratio_worker   processor time of the workers alone: what wall time tends to when a further core reads and writes
+  ratio_worker   processor time of parsing and encoding alone: what is missing from 1 in the others, but not here, is reading and writing
 Prints one JSON object.
 
   bench/prepare.py --stoa build/release/src/stoa --tokenizer TOK text1.txt text2.txt
@@ -60,11 +60,11 @@ def main():
             return json.loads(out) | {"process_seconds": time.monotonic() - start}
 
         encoder, prepare, process, encoder_cpu, prepare_cpu, worker_cpu = [], [], [], [], [], []
-        for _ in range(args.repeat):
+        for repetition in range(args.repeat):
             result = run("--measure-encoder")
             encoder.append(result["mb_per_s"])
             encoder_cpu.append(result["text_bytes"] / 1e6 / result["cpu_seconds"])
-            result = run("--workers", str(args.workers), "--output", os.path.join(folder, "out", "corpus"))
+            result = run("--workers", str(args.workers), "--output", os.path.join(folder, f"out-{repetition}", "corpus"))
             prepare.append(result["mb_per_s"] / args.workers)
             prepare_cpu.append(result["text_bytes"] / 1e6 / result["cpu_seconds"])
             worker_cpu.append(result["text_bytes"] / 1e6 / result["worker_cpu_seconds"])

@@ -1,7 +1,6 @@
 #include <simdjson.h>
 
 #include <charconv>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -108,27 +107,23 @@ std::string_view JsonLines::text_of(const char* line, std::size_t bytes, std::si
 }
 
 void JsonLines::each(const Block& block, const std::function<void(std::string_view)>& visit) {
-  const char* const begin = block.text.view().data();
-  const char* const end = begin + block.text.size();
-  const char* const readable = end + kBlockPadding;
+  const char* const text = block.text.view().data();
+  const char* const readable = text + block.text.size() + kBlockPadding;
   std::int64_t number = block.first_line;
-  for (const char* line = begin; line < end; ++number) {
-    const void* newline = std::memchr(line, '\n', static_cast<std::size_t>(end - line));
-    const char* stop = newline ? static_cast<const char*>(newline) : end;
-    const char* next = newline ? stop + 1 : end;
-    const char* first = line;
+  for (const auto& [begin, end] : block.documents) {
+    const char *first = text + begin, *const stop = text + end;
     while (first < stop && (*first == ' ' || *first == '\t' || *first == '\r')) ++first;
     if (first < stop) {
-      std::string_view text;
+      std::string_view value;
       try {
-        text = text_of(first, static_cast<std::size_t>(stop - first),
-                       static_cast<std::size_t>(readable - first));
+        value = text_of(first, static_cast<std::size_t>(stop - first),
+                        static_cast<std::size_t>(readable - first));
       } catch (const DataError& e) {
         fail<DataError>("'{}' line {}: {}", block.input->path.string(), number, e.what());
       }
-      visit(text);
+      visit(value);
     }
-    line = next;
+    ++number;
   }
 }
 

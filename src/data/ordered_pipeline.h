@@ -1,23 +1,21 @@
-// One reader, several workers, one writer: blocks leave in the order in which they came, and memory is
-// bounded.
+// Several workers that take turns at reading, one writer: blocks leave in the order in which they came, and
+// memory is bounded.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
-#include <stop_token>
 #include <thread>
 #include <vector>
 
 namespace stoa::data {
 
-// Runs `read` on a thread of its own, `work` on `workers` threads, `write` on the calling one. The first
-// failure in the order of the blocks, wherever it happened, is thrown here after all threads have ended.
+// Runs `read` and `work` on `workers` threads, one `read` at a time: who read a block still has it in the
+// cache. Runs `write` on the calling thread. The first failure in the order of the blocks, wherever it
+// happened, is thrown here after all threads have ended.
 template <class In, class Out>
 class OrderedPipeline {
  public:
@@ -25,8 +23,8 @@ class OrderedPipeline {
   using Work = std::function<void(int worker, In&, Out&)>;
   using Write = std::function<void(Out&)>;
 
-  // At most `in_flight` blocks exist, and, but for one, at most `in_flight_bytes` of input as `size_of`
-  // counts it.
+  // No block is read while `in_flight` are read and not yet written, or `in_flight_bytes` of input as
+  // `size_of` counts it.
   OrderedPipeline(int workers, std::int64_t in_flight, std::size_t in_flight_bytes,
                   std::function<std::size_t(const In&)> size_of)
       : workers_(workers),
@@ -35,105 +33,110 @@ class OrderedPipeline {
         size_of_(std::move(size_of)) {}
 
   void run(const Read& read, const Work& work, const Write& write) {
-    std::vector<std::jthread> threads;  // stopped and joined on every way out of here
-    threads.emplace_back([&](const std::stop_token& stop) { read_all(stop, read); });
-    for (int w = 0; w < workers_; ++w)
-      threads.emplace_back([&, w](const std::stop_token& stop) { work_all(stop, w, work); });
+    std::vector<std::jthread> threads;  // joined on every way out of here,
+    const Stop stop(*this);             // told to end before
+    for (int w = 0; w < workers_; ++w) threads.emplace_back([&, w] { work_all(w, read, work); });
     for (std::int64_t number = 0;; ++number) {
       Done done;
       {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return done_.contains(number) || (ended_ && number == issued_); });
+        next_done_.wait(lock, [&] { return done_.contains(number) || (ended_ && number == issued_); });
         if (!done_.contains(number)) break;
         done = std::move(done_.extract(number).mapped());
       }
-      if (done.error) stop_and_throw(threads, done.error);
+      if (done.error) std::rethrow_exception(done.error);
       write(done.out);
-      std::lock_guard lock(mutex_);
-      spare_outs_.push_back(std::move(done.out));
-      ++written_;
-      bytes_ -= done.size;
-      changed_.notify_all();
+      {
+        std::lock_guard lock(mutex_);
+        spare_outs_.push_back(std::move(done.out));
+        ++written_;
+        bytes_ -= done.size;
+      }
+      room_.notify_one();
     }
-    if (read_error_) stop_and_throw(threads, read_error_);
+    if (read_error_) std::rethrow_exception(read_error_);
   }
 
  private:
-  struct Job {
-    std::int64_t number = 0;
-    In in;
-    std::size_t size = 0;
-  };
   struct Done {
     Out out;
     std::size_t size = 0;
     std::exception_ptr error;
   };
 
-  template <class T>
-  static void take_spare(std::vector<T>& spares, T& to) {
-    if (spares.empty()) return;
-    to = std::move(spares.back());
-    spares.pop_back();
-  }
+  class Stop {
+   public:
+    explicit Stop(OrderedPipeline& pipeline) : pipeline_(pipeline) {}
+    ~Stop() {
+      {
+        std::lock_guard lock(pipeline_.mutex_);
+        pipeline_.ended_ = true;
+      }
+      pipeline_.room_.notify_one();
+    }
+    Stop(const Stop&) = delete;
+    Stop& operator=(const Stop&) = delete;
 
-  [[noreturn]] void stop_and_throw(std::vector<std::jthread>& threads, const std::exception_ptr& error) {
-    threads.clear();
-    std::rethrow_exception(error);
-  }
+   private:
+    OrderedPipeline& pipeline_;
+  };
 
-  void read_all(const std::stop_token& stop, const Read& read) {
+  // The next block and its number; false when there is none, or nobody wants it.
+  bool take(const Read& read, In& in, Done& done, std::int64_t& number) {
+    const std::lock_guard turn(reading_);
+    {
+      std::unique_lock lock(mutex_);
+      room_.wait(lock, [&] {
+        return ended_ || issued_ == written_ ||
+               (issued_ - written_ < in_flight_ && bytes_ < in_flight_bytes_);
+      });
+      if (ended_) return false;
+      if (!spare_outs_.empty()) {
+        done.out = std::move(spare_outs_.back());
+        spare_outs_.pop_back();
+      }
+    }
+    bool found = false;
     std::exception_ptr error;
     try {
-      for (;;) {
-        Job job;
-        {
-          std::lock_guard lock(mutex_);
-          take_spare(spare_ins_, job.in);
-        }
-        if (stop.stop_requested() || !read(job.in)) break;
-        job.size = size_of_(job.in);
-        std::unique_lock lock(mutex_);
-        const auto room = [&] {
-          return issued_ == written_ ||
-                 (issued_ - written_ < in_flight_ && bytes_ + job.size <= in_flight_bytes_);
-        };
-        if (!changed_.wait(lock, stop, room)) break;
-        job.number = issued_++;
-        bytes_ += job.size;
-        jobs_.push_back(std::move(job));
-        changed_.notify_all();
-      }
+      found = read(in);
+      if (found) done.size = size_of_(in);
     } catch (...) {
+      found = false;
       error = std::current_exception();
     }
-    std::lock_guard lock(mutex_);
-    read_error_ = error;
-    ended_ = true;
-    changed_.notify_all();
+    {
+      std::lock_guard lock(mutex_);
+      if (found) {
+        number = issued_++;
+        bytes_ += done.size;
+        return true;
+      }
+      read_error_ = error;
+      ended_ = true;
+    }
+    next_done_.notify_one();
+    return false;
   }
 
-  void work_all(const std::stop_token& stop, int worker, const Work& work) {
+  void work_all(int worker, const Read& read, const Work& work) {
+    In in;
     for (;;) {
-      Job job;
       Done done;
-      {
-        std::unique_lock lock(mutex_);
-        if (!changed_.wait(lock, stop, [&] { return !jobs_.empty() || ended_; }) || jobs_.empty()) return;
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
-        take_spare(spare_outs_, done.out);
-      }
-      done.size = job.size;
+      std::int64_t number = 0;
+      if (!take(read, in, done, number)) return;
       try {
-        work(worker, job.in, done.out);
+        work(worker, in, done.out);
       } catch (...) {
         done.error = std::current_exception();
       }
-      std::lock_guard lock(mutex_);
-      spare_ins_.push_back(std::move(job.in));
-      done_.emplace(job.number, std::move(done));
-      changed_.notify_all();
+      bool is_next = false;
+      {
+        std::lock_guard lock(mutex_);
+        done_.emplace(number, std::move(done));
+        is_next = number == written_;
+      }
+      if (is_next) next_done_.notify_one();
     }
   }
 
@@ -142,15 +145,14 @@ class OrderedPipeline {
   const std::size_t in_flight_bytes_;
   const std::function<std::size_t(const In&)> size_of_;
 
+  std::mutex reading_;  // held by the worker whose turn it is; taken before mutex_
   std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<Job> jobs_;
+  std::condition_variable room_, next_done_;  // for the worker that would read, for the writer
   std::map<std::int64_t, Done> done_;
-  std::vector<In> spare_ins_;
   std::vector<Out> spare_outs_;
   std::int64_t issued_ = 0, written_ = 0;
   std::size_t bytes_ = 0;
-  bool ended_ = false;
+  bool ended_ = false;  // no block is read any more
   std::exception_ptr read_error_;
 };
 

@@ -90,10 +90,18 @@ class Encode {
     if (ids_.size() > before) out.lengths.push_back(static_cast<std::int32_t>(ids_.size() - before));
   }
   void store(std::vector<std::byte>& to) const {
-    std::uint32_t highest = 0;  // a negative id is a high unsigned one
-    for (const std::int32_t id : ids_) highest = std::max(highest, static_cast<std::uint32_t>(id));
-    require<InternalError>(ids_.empty() || highest < vocabulary_,
-                           "the encoder gave id {} with a vocabulary of {}", highest, vocabulary_);
+    // The sign bit tells of an id below zero or beyond the last: two operations, where a maximum takes four.
+    const auto last = static_cast<std::uint32_t>(vocabulary_ - 1);
+    std::uint32_t outside = 0;
+    for (const std::int32_t id : ids_) {
+      const auto bits = static_cast<std::uint32_t>(id);
+      outside |= bits | (last - bits);
+    }
+    if (outside >> 31 != 0) {
+      const auto wrong = std::find_if(ids_.begin(), ids_.end(),
+                                      [&](std::int32_t id) { return id < 0 || id >= vocabulary_; });
+      fail<InternalError>("the encoder gave id {} with a vocabulary of {}", *wrong, vocabulary_);
+    }
     const std::size_t at = to.size();
     to.resize(at + ids_.size() * token_dtype_bytes(dtype_));
     store_tokens(dtype_, ids_.data(), to.data() + at, ids_.size());

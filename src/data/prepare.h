@@ -49,7 +49,7 @@ struct PrepareResult {
   std::int64_t single_documents = 0;  // of one sentence, with split_sentences
   double seconds = 0;
   double cpu_seconds = 0;         // of all threads together
-  double worker_cpu_seconds = 0;  // of the workers: parsing, encoding, narrowing
+  double worker_cpu_seconds = 0;  // of parsing, encoding, narrowing
 };
 
 // Memory: a few blocks of about 1 MB (or one document) per worker, and 12 bytes per document. Nothing is left

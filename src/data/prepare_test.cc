@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include <csignal>
+#include <limits>
 
 #include "base/error.h"
 #include "data/indexed_dataset.h"
@@ -265,6 +266,18 @@ TEST_F(PrepareTest, BadInputsAreNamed) {
   EXPECT_THAT(error_of<DataError>({put("e.jsonl", "\n{\"text\":\"\"}\n")}), HasSubstr("corpus is empty"));
   encoder_ = ByteEncoder(-1);
   EXPECT_THAT(error_of<ConfigError>({put("a.txt", "x")}), HasSubstr("no end-of-document token"));
+}
+
+TEST_F(PrepareTest, IdsBeyondTheVocabularyAreRefused) {
+  encoder_ = ByteEncoder(0, 99);  // "a" is its last id
+  EXPECT_THAT(error_of<InternalError>({put("a.txt", "aaaaaaaab")}),
+              HasSubstr("id 99 with a vocabulary of 99"));
+  EXPECT_THAT(error_of<InternalError>({put("a.txt", "aaaaaaaa\xff")}), HasSubstr("id 256"));
+  run({put("a.txt", "aaaaaaaaa")});
+  EXPECT_THAT(documents(), ElementsAre("aaaaaaaaa$"));
+  fs::remove_all(folder_ / "out");
+  encoder_ = ByteEncoder(std::numeric_limits<std::int32_t>::max(), 1000);
+  EXPECT_THAT(error_of<InternalError>({put("a.txt", "a")}), HasSubstr("id 2147483647"));
 }
 
 TEST_F(PrepareTest, AFailureKeepsTheOldResult) {

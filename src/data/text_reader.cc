@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-std::int64_t count_lines(std::string_view text) {
-  std::int64_t lines = 0;
-  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string_view::npos; ++at) ++lines;
-  return lines;
+// Where the last line end stands, or npos; a search from the end, which string_view does byte by byte.
+std::size_t last_line_end(std::string_view text) {
+  const void* found = ::memrchr(text.data(), '\n', text.size());
+  return found ? static_cast<std::size_t>(static_cast<const char*>(found) - text.data()) : text.npos;
 }
 
 bool blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
@@ -128,12 +128,18 @@ bool BlockReader::next_json(Block& block) {
       cut = rest_.size();
       break;
     }
-    const auto newline = rest_.view().substr(searched).rfind('\n');
+    const std::size_t newline = last_line_end(rest_.view().substr(searched));
     if (newline != std::string_view::npos) cut = searched + newline + 1;
     searched = rest_.size();
   }
   if (cut == 0) return false;
-  finish(block, cut, count_lines(rest_.view().substr(0, cut)));
+  const std::string_view text = rest_.view().substr(0, cut);
+  for (std::size_t begin = 0; begin < cut;) {
+    const std::size_t end = std::min(text.find('\n', begin), cut);
+    block.documents.emplace_back(begin, end);
+    begin = end + 1;
+  }
+  finish(block, cut, static_cast<std::int64_t>(block.documents.size()));
   return true;
 }
 

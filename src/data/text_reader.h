@@ -63,12 +63,13 @@ class TextBuffer {
 
 struct Block {
   const TextInput* input = nullptr;  // owned by the reader's caller
-  std::int64_t first_line = 1;       // line number in the input where `text` begins
+  std::int64_t first_line = 1;       // number in the input of the line where `text` begins
   TextBuffer text;
-  std::vector<std::pair<std::size_t, std::size_t>> documents;  // plain text: [begin, end) in `text`
+  // [begin, end) in `text`, without line ends. JSON: its lines, blank ones too.
+  std::vector<std::pair<std::size_t, std::size_t>> documents;
   std::uint64_t position = 0;  // bytes of all inputs consumed when the block was complete
 };
-inline constexpr std::size_t kBlockBytes = 256 << 10;  // blocks are about this long, or one document
+inline constexpr std::size_t kBlockBytes = 128 << 10;  // blocks are about this long, or one document
 inline constexpr std::size_t kLongestDocument = std::size_t{1} << 30;
 
 class BlockReader {

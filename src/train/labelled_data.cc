@@ -28,15 +28,14 @@ std::vector<Line> read_lines(const std::vector<data::WeightedPrefix>& files) {
   }
   data::BlockReader reader(inputs, options);
   std::vector<Line> lines;
-  for (data::Block block; reader.next(block);) {
-    std::string_view text = block.text.view();
-    for (std::int64_t number = block.first_line; !text.empty(); ++number) {
-      const std::string_view line = text.substr(0, text.find('\n'));
-      text.remove_prefix(std::min(text.size(), line.size() + 1));
+  for (data::Block block; reader.next(block);)
+    for (std::size_t i = 0; i < block.documents.size(); ++i) {
+      const auto [begin, end] = block.documents[i];
+      const std::string_view line = block.text.view().substr(begin, end - begin);
       if (line.find_first_not_of(" \t\r") == line.npos) continue;
+      const std::int64_t number = block.first_line + static_cast<std::int64_t>(i);
       lines.push_back({{block.input->path.string(), number}, std::string(line)});
     }
-  }
   return lines;
 }
 
