@@ -6,10 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "data/dataset.h"
-#include "data/index_cache.h"
 #include "data/masked_tokens.h"
-#include "data/sentence_index.h"
+#include "data/sentence_rows.h"
 
 namespace stoa::data {
 
@@ -18,7 +16,7 @@ struct BertOptions {
   std::uint32_t seed = 1234;
   bool sentence_pairs = true;
   double short_probability = 0.1;
-  MaskingOptions masking;
+  NgramOptions masking;
   MaskingTokens tokens;
 };
 
@@ -30,21 +28,15 @@ class BertDataset final : public Dataset {
               std::optional<std::int64_t> samples, const BertOptions& options, std::string_view split,
               const IndexCache& cache);
 
-  std::int64_t size() const override { return rows_.rows() / 3; }
+  std::int64_t size() const override { return rows_.size(); }
   std::int64_t sequence_length() const override { return options_.sequence_length; }
   bool masked() const override { return true; }
   void read(std::int64_t k, BatchRow row) const override;
-  std::vector<Piece> pieces(std::int64_t k) const override;
+  std::vector<Piece> pieces(std::int64_t k) const override { return rows_.pieces(k); }
 
  private:
-  struct Sentences {
-    std::int64_t begin, end, target;
-  };
-  Sentences sentences(std::int64_t k) const;
-
-  std::shared_ptr<const IndexedDataset> data_;
   BertOptions options_;
-  NpyArray rows_;
+  SentenceRows rows_;
 };
 
 }  // namespace stoa::data

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "data/test_files.h"
 
@@ -22,28 +20,10 @@ MaskingTokens tokens() {
   return out;
 }
 
-void write_sentences(const fs::path& prefix, const std::vector<std::vector<Ids>>& documents) {
-  IndexedWriter writer(prefix, TokenDtype::kUint16);
-  for (const auto& document : documents) {
-    Ids ids, lengths;
-    for (const auto& sentence : document) {
-      ids.insert(ids.end(), sentence.begin(), sentence.end());
-      lengths.push_back(static_cast<std::int32_t>(sentence.size()));
-    }
-    writer.add_document(ids, lengths);
-  }
-  writer.commit({});
-}
-
-nlohmann::json reference() {
-  return nlohmann::json::parse(
-      read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/data/bert_samples.json"));
-}
-
-// By numpy, from the rules of Megatron's data sets (tests/oracle/make_bert_samples.py).
-TEST(BertDataset, SamplesAreThoseOfTheReference) {
+// Made by Megatron-LM's data sets (tests/oracle/make_sentence_samples.py).
+TEST(BertDataset, SamplesAreMegatrons) {
   const TestFolder folder;
-  const auto all = reference();
+  const auto all = read_fixture("bert_samples.json");
   write_sentences(folder / "text", all["documents"].get<std::vector<std::vector<Ids>>>());
   const auto data = std::make_shared<const IndexedDataset>(folder / "text");
   for (const auto& c : all["cases"]) {
@@ -85,9 +65,7 @@ TEST(BertDataset, WhatCannotWorkIsRefused) {
   const TestFolder folder;
   write_sentences(folder / "single", {{{5, 6, 7, 8}}, {{9, 10}}});
   write_sentences(folder / "wild", {{{5, 6}, {7, 99}}});
-  const auto open = [&](const char* name) {
-    return std::make_shared<const IndexedDataset>(folder / name);
-  };
+  const auto open = [&](const char* name) { return std::make_shared<const IndexedDataset>(folder / name); };
   BertOptions options;
   options.sequence_length = 16;
   options.tokens = tokens();

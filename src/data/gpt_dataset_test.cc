@@ -30,6 +30,20 @@ TEST(NumpyRandom, MatchesNumpy) {  // megatron-facts B3, numpy 1.24
   EXPECT_EQ(doubles.next_double(), 0.4377277390071145);
 }
 
+// numpy.random.RandomState(1234).geometric(p, size=8): one formula below 1 / 3, one from there on.
+TEST(NumpyRandom, CountsTrials) {
+  const auto drawn = [](double p) {
+    NumpyRandom random(1234);
+    std::vector<std::int64_t> out(8);
+    for (auto& trials : out) trials = random.geometric(p);
+    return out;
+  };
+  EXPECT_THAT(drawn(1.0 / 64), ElementsAre(14, 62, 37, 98, 97, 21, 21, 103));
+  EXPECT_THAT(drawn(0.2), ElementsAre(1, 5, 3, 7, 7, 2, 2, 8));
+  EXPECT_THAT(drawn(1.0 / 3), ElementsAre(1, 3, 2, 4, 4, 1, 1, 4));
+  EXPECT_THAT(drawn(1), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1));
+}
+
 TEST(NumpyRandom, DrawsWideIntervalsFromTwoWords) {
   NumpyRandom wide(1234);
   const std::uint64_t first = std::uint64_t{822569775u} << 32 | 2137449171u;

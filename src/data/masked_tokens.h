@@ -1,13 +1,11 @@
-// Choice of the tokens that a masked language model is to predict, as Megatron makes it
-// (megatron/core/datasets/masked_dataset.py): runs of up to max_ngram whole words, n with probability
-// proportional to 1 / n.
+// The tokens that a masked language model is to predict: n-grams of whole words, most of them hidden.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "data/numpy_random.h"
+#include "data/ngrams.h"
 
 namespace stoa::data {
 
@@ -18,15 +16,9 @@ struct MaskingTokens {
   std::vector<std::uint8_t> continues;  // by id: goes on with the word of the token before
 };
 
-struct MaskingOptions {
-  double probability = 0.15;  // share of the tokens
-  int max_ngram = 3;
-  bool whole_words = true;
-};
-
 // Replaces tokens of `sequence` ([CLS] … [SEP] …) in place and marks them in `chosen`: of those that are to
 // be predicted 80 % become [MASK], 10 % any token, 10 % stay. `target`: most tokens of the sample.
 void mask_tokens(std::span<std::int32_t> sequence, std::span<float> chosen, std::int64_t target,
-                 const MaskingTokens& tokens, const MaskingOptions& options, NumpyRandom& random);
+                 const MaskingTokens& tokens, const NgramOptions& options, NumpyRandom& random);
 
 }  // namespace stoa::data

@@ -1,6 +1,8 @@
 #include "data/numpy_random.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace stoa::data {
 
@@ -26,6 +28,17 @@ std::uint64_t NumpyRandom::interval(std::uint64_t maximum) {
     while (value > maximum);
   }
   return value;
+}
+
+// Two formulas, each for its p: they round differently (numpy's legacy-distributions.c and distributions.c).
+std::int64_t NumpyRandom::geometric(double p) {
+  const double u = next_double();
+  if (p < 1.0 / 3)
+    return std::max<std::int64_t>(1, std::llround(std::ceil(std::log1p(-u) / std::log(1 - p))));
+  std::int64_t trials = 1;
+  double sum = p, product = p;
+  for (const double q = 1 - p; u > sum; ++trials) sum += product *= q;
+  return trials;
 }
 
 }  // namespace stoa::data

@@ -19,6 +19,9 @@ class NumpyRandom {
   double next_double();                           // [0, 1), 53 bits: random_sample()
   std::uint64_t interval(std::uint64_t maximum);  // uniform in [0, maximum]
 
+  // Trials up to the first success, each with probability p, 0 < p <= 1: RandomState.geometric.
+  std::int64_t geometric(double p);
+
   // RandomState.shuffle on a one-dimensional array.
   template <class T>
   void shuffle(std::span<T> values) {

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,25 @@ inline void write_documents(const fs::path& prefix, const std::vector<std::vecto
   IndexedWriter writer(prefix, dtype);
   for (const auto& ids : documents) writer.add_document(ids);
   writer.commit({});
+}
+
+// Documents whose sequences are sentences.
+inline void write_sentences(const fs::path& prefix,
+                            const std::vector<std::vector<std::vector<std::int32_t>>>& documents) {
+  IndexedWriter writer(prefix, TokenDtype::kUint16);
+  for (const auto& document : documents) {
+    std::vector<std::int32_t> ids, lengths;
+    for (const auto& sentence : document) {
+      ids.insert(ids.end(), sentence.begin(), sentence.end());
+      lengths.push_back(static_cast<std::int32_t>(sentence.size()));
+    }
+    writer.add_document(ids, lengths);
+  }
+  writer.commit({});
+}
+
+inline nlohmann::json read_fixture(const char* name) {
+  return nlohmann::json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/data" / name));
 }
 
 }  // namespace stoa::data
