@@ -14,6 +14,7 @@ done
 
 work=$(mktemp -d)
 cleanup() {
+  scancel --full --user=root 2>/dev/null && sleep 2  # a job outlives the daemon that started it
   for name in slurmd slurmctld munged; do
     [ -f "$work/$name.pid" ] && kill "$(cat "$work/$name.pid")" 2>/dev/null
   done
