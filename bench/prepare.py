@@ -13,7 +13,7 @@ Prints one JSON object.
 
   bench/prepare.py --stoa build/release/src/stoa --tokenizer TOK text1.txt text2.txt
 """
-import argparse, json, os, statistics, subprocess, tempfile, time
+import argparse, json, os, shutil, statistics, subprocess, tempfile, time
 
 
 def documents(paths, smallest=2000):
@@ -60,11 +60,12 @@ def main():
             return json.loads(out) | {"process_seconds": time.monotonic() - start}
 
         encoder, prepare, process, encoder_cpu, prepare_cpu, worker_cpu = [], [], [], [], [], []
-        for repetition in range(args.repeat):
+        for _ in range(args.repeat):
             result = run("--measure-encoder")
             encoder.append(result["mb_per_s"])
             encoder_cpu.append(result["text_bytes"] / 1e6 / result["cpu_seconds"])
-            result = run("--workers", str(args.workers), "--output", os.path.join(folder, f"out-{repetition}", "corpus"))
+            result = run("--workers", str(args.workers), "--output", os.path.join(folder, "out", "corpus"))
+            shutil.rmtree(os.path.join(folder, "out"))  # not while the next one is timed
             prepare.append(result["mb_per_s"] / args.workers)
             prepare_cpu.append(result["text_bytes"] / 1e6 / result["cpu_seconds"])
             worker_cpu.append(result["text_bytes"] / 1e6 / result["worker_cpu_seconds"])
