@@ -75,7 +75,8 @@ class Builder {
   std::shared_ptr<const Dataset> part(const fs::path& prefix, const SplitFractions& fractions,
                                       std::size_t split, std::optional<std::int64_t> samples) {
     const auto data = open(prefix);
-    const std::int64_t documents = options_.bert ? data->documents() : data->sequences();
+    const bool of_sentences = options_.bert || options_.sentence_spans;
+    const std::int64_t documents = of_sentences ? data->documents() : data->sequences();
     const auto [first, last] = split_ranges(fractions, documents)[split];
     require<DataError>(
         first < last,
@@ -85,6 +86,9 @@ class Builder {
     if (options_.bert)
       return std::make_shared<BertDataset>(data, first, last, samples, *options_.bert, kSplitNames[split],
                                            cache_);
+    if (options_.sentence_spans)
+      return std::make_shared<SentenceSpanDataset>(data, first, last, samples, *options_.sentence_spans,
+                                                   kSplitNames[split], cache_);
     GptOptions gpt = options_.gpt;
     if (options_.spans) {
       const SpanOptions& spans = *options_.spans;

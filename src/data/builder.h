@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "data/gpt_dataset.h"
 #include "data/index_cache.h"
+#include "data/sentence_span_dataset.h"
 #include "data/span_dataset.h"
 #include "data/splits.h"
 
@@ -37,6 +38,7 @@ struct BuildOptions {
   // Samples of an encoder-decoder instead, of texts of the length that fits; gpt.sequence_length does not
   // count.
   std::optional<SpanOptions> spans;
+  std::optional<SentenceSpanOptions> sentence_spans;  // those of sentences; documents are split
 };
 
 // A data set is null when its share or its number of samples is 0.

@@ -85,6 +85,14 @@ namespace stoa::data {
 using config::EnumName;
 using config::Section;
 
+std::span<const EnumName<DatasetType>> enum_names(DatasetType) {
+  static constexpr std::array<EnumName<DatasetType>, 2> kNames{{
+      {"t5", DatasetType::kT5},
+      {"t5_sentences", DatasetType::kT5Sentences},
+  }};
+  return kNames;
+}
+
 std::span<const EnumName<TokenizerLibrary>> enum_names(TokenizerLibrary) {
   static constexpr std::array<EnumName<TokenizerLibrary>, 3> kNames{{
       {"huggingface", TokenizerLibrary::kHuggingface},
@@ -125,19 +133,32 @@ void declare(Section<DataConfig>& s) {
   s.field("reset_position_ids", &C::reset_position_ids)
       .help("Positions begin anew after an end of document.");
   s.field("reset_attention_mask", &C::reset_attention_mask).help("Tokens attend only within their document.");
+  s.field("dataset_type", &C::dataset_type)
+      .help(
+          "Kind t5, how spans are cut out: t5: of running text that fills the source, about one length "
+          "(Raffel et al. 2020); t5_sentences: whole words of consecutive sentences, samples as Megatron "
+          "makes them, from data prepared with --split-sentences.");
   s.field("masked_lm_prob", &C::masked_lm_prob)
       .above(0)
       .range(0, 1)
       .help(
           "Kind bert: share of the tokens of a sample that are to be predicted; kind t5: of those that are "
-          "cut "
-          "out of the source and become the target.");
+          "cut out of the source and become the target.");
   s.field("short_seq_prob", &C::short_seq_prob)
       .range(0, 1)
-      .help("Kind bert: share of samples that are made shorter than they could be.");
+      .help(
+          "Kind bert, dataset_type t5_sentences: share of samples that are made shorter than they could be.");
   s.field("mean_ngram_size", &C::mean_ngram_size)
       .range(1, 64)
-      .help("Kind t5: tokens of a span that is cut out, on average.");
+      .derived("3 tokens; t5_sentences: 5 words")
+      .help(
+          "Kind t5: size of a span that is cut out, on average. t5_sentences: of the geometric distribution, "
+          "before max_ngram_size cuts it off.");
+  s.field("max_ngram_size", &C::max_ngram_size)
+      .range(1, 512)
+      .unit("words")
+      .derived("bert: 3; t5_sentences: 10")
+      .help("Kind bert, dataset_type t5_sentences: most words that are to be predicted together.");
   s.field("doc_stride", &C::doc_stride)
       .range(1, 1 << 20)
       .unit("tokens")

@@ -24,6 +24,13 @@ struct DataPrefix {
   bool empty() const { return blend.empty() && train.empty() && validation.empty() && test.empty(); }
 };
 
+// How samples of an encoder-decoder are made.
+enum class DatasetType {
+  kT5,           // data/span_dataset.h
+  kT5Sentences,  // data/sentence_span_dataset.h
+};
+std::span<const config::EnumName<DatasetType>> enum_names(DatasetType);
+
 struct DataConfig {
   DataPrefix data_prefix;
   std::string splits_string = "980,10,10";
@@ -32,10 +39,12 @@ struct DataConfig {
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
   // Of models of kinds bert and t5.
-  double masked_lm_prob = 0.15;   // share of tokens that are to be predicted
-  double short_seq_prob = 0.1;    // bert: share of samples that are made shorter on purpose
-  double mean_ngram_size = 3;     // t5: tokens of a span that is to be predicted, on average
-  std::int64_t doc_stride = 128;  // question answering: tokens between two windows of a context
+  DatasetType dataset_type = DatasetType::kT5;
+  double masked_lm_prob = 0.15;                // share of tokens that are to be predicted
+  double short_seq_prob = 0.1;                 // share of samples that are made shorter on purpose
+  std::optional<double> mean_ngram_size;       // t5: tokens of a span that is to be predicted, on average
+  std::optional<std::int64_t> max_ngram_size;  // words that are to be predicted together
+  std::int64_t doc_stride = 128;               // question answering: tokens between two windows of a context
   std::optional<std::string> index_mapping_dir;  // cache of sample and shuffle indices; null: beside the data
 };
 

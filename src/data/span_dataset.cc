@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/numpy_random.h"
+#include "data/pair_row.h"
 
 namespace stoa::data {
 
@@ -82,34 +83,21 @@ void SpanDataset::read(std::int64_t k, BatchRow row) const {
   NumpyRandom random(static_cast<std::uint32_t>(options_.seed + static_cast<std::uint64_t>(k)));
   const auto noise = random_lengths(lengths_.noise, lengths_.spans, random);
   const auto kept = random_lengths(lengths_.tokens - lengths_.noise, lengths_.spans, random);
-  const auto source_length = static_cast<std::size_t>(options_.source_length);
-  const std::span<std::int32_t> source = row.tokens.first(source_length),
-                                input = row.tokens.subspan(source_length),
-                                labels = row.labels.subspan(source_length);
-  std::fill(row.tokens.begin(), row.tokens.end(), options_.start_id);
-  std::fill(row.labels.begin(), row.labels.end(), options_.start_id);
-  std::size_t from = 0, in_source = 0, in_target = 0;
-  const auto copy = [&](std::span<std::int32_t> to, std::size_t& at, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) to[at++] = text[from++];
+  std::vector<std::int32_t> source, labels;
+  auto from = text.cbegin();
+  const auto append = [&](std::vector<std::int32_t>& to, std::int64_t count) {
+    to.insert(to.end(), from, from + count);
+    from += count;
   };
   for (std::size_t s = 0; s < kept.size(); ++s) {
-    copy(source, in_source, kept[s]);
-    source[in_source++] = options_.sentinels[s];
-    labels[in_target++] = options_.sentinels[s];
-    copy(labels, in_target, noise[s]);
+    append(source, kept[s]);
+    source.push_back(options_.sentinels[s]);
+    labels.push_back(options_.sentinels[s]);
+    append(labels, noise[s]);
   }
-  source[in_source++] = options_.eos_id;
-  labels[in_target++] = options_.eos_id;
-  input[0] = options_.start_id;
-  std::copy(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(in_target) - 1, input.begin() + 1);
-  for (std::size_t i = 0; i < row.loss_mask.size(); ++i) {
-    row.loss_mask[i] = i >= source_length && i < source_length + in_target ? 1.0f : 0.0f;
-    row.position_ids[i] = static_cast<std::int32_t>(i < source_length ? i : i - source_length);
-  }
-  row.cu_seqlens->push_back(0);
-  if (in_source < source_length) row.cu_seqlens->push_back(static_cast<std::int32_t>(in_source));
-  row.cu_seqlens->push_back(static_cast<std::int32_t>(source_length));
-  row.cu_seqlens->push_back(static_cast<std::int32_t>(row.tokens.size()));
+  source.push_back(options_.eos_id);
+  labels.push_back(options_.eos_id);
+  write_pair(source, labels, static_cast<std::size_t>(options_.source_length), options_.start_id, row);
 }
 
 }  // namespace stoa::data

@@ -29,9 +29,7 @@ SpanLengths span_lengths(std::int64_t tokens, double density, double mean_length
 // Of the longest text whose source fits.
 SpanLengths fitting_spans(std::int64_t source_length, double density, double mean_length);
 
-// Rows of a batch hold the source, then the input of the decoder; labels and loss mask count for the latter.
-// The attention boundaries separate text and padding of the source, and source and target. Which spans are
-// cut out is a function of (seed + sample) mod 2^32, numpy's RandomState.
+// Which spans are cut out is a function of (seed + sample) mod 2^32, numpy's RandomState.
 class SpanDataset final : public Dataset {
  public:
   // `text`: samples of fitting_spans(...).tokens tokens. ConfigError: too few sentinels, a target too short

@@ -18,6 +18,14 @@ std::vector<std::string> list_form(const std::vector<data::WeightedPrefix>& blen
   return list;
 }
 
+// By id: goes on with the word of the token before.
+std::vector<std::uint8_t> continuing_tokens(const token::Tokenizer& tokenizer) {
+  std::vector<std::uint8_t> out;
+  for (std::int64_t id = 0; id < tokenizer.vocab_size(); ++id)
+    out.push_back(tokenizer.continues_word(static_cast<token::TokenId>(id)));
+  return out;
+}
+
 data::BertOptions bert_options(const RunConfig& config, const TrainingPlan& plan,
                                const token::Tokenizer* tokenizer) {
   require<ConfigError>(tokenizer != nullptr,
@@ -29,14 +37,56 @@ data::BertOptions bert_options(const RunConfig& config, const TrainingPlan& plan
   out.sentence_pairs = config.model.bert.binary_head;
   out.short_probability = config.data.short_seq_prob;
   out.masking.probability = config.data.masked_lm_prob;
+  if (config.data.max_ngram_size) out.masking.longest = static_cast<int>(*config.data.max_ngram_size);
   out.tokens.cls = tokenizer->cls_id().value_or(-1);
   out.tokens.sep = tokenizer->sep_id().value_or(-1);
   out.tokens.mask = tokenizer->mask_id().value_or(-1);
   out.tokens.pad = tokenizer->pad_id().value_or(0);
   out.tokens.vocabulary = tokenizer->vocab_size();
-  for (std::int64_t id = 0; id < tokenizer->vocab_size(); ++id)
-    out.tokens.continues.push_back(tokenizer->continues_word(static_cast<token::TokenId>(id)));
+  out.tokens.continues = continuing_tokens(*tokenizer);
   return out;
+}
+
+// What both kinds of spans need of the configuration and the tokenizer.
+template <class Options>
+Options pair_options(const RunConfig& config, const token::Tokenizer& tokenizer) {
+  Options out;
+  out.source_length = config.model.encoder_seq_length;
+  out.target_length = config.model.t5.seq_length_dec;
+  out.seed = static_cast<std::uint32_t>(config.model.seed);
+  out.sentinels = tokenizer.sentinel_ids();
+  out.eos_id = tokenizer.eos_id().value_or(-1);
+  out.start_id = tokenizer.pad_id().value_or(0);
+  return out;
+}
+
+data::SpanOptions span_options(const RunConfig& config, const token::Tokenizer& tokenizer) {
+  auto out = pair_options<data::SpanOptions>(config, tokenizer);
+  out.density = config.data.masked_lm_prob;
+  if (config.data.mean_ngram_size) out.mean_length = *config.data.mean_ngram_size;
+  return out;
+}
+
+data::SentenceSpanOptions sentence_span_options(const RunConfig& config, const token::Tokenizer& tokenizer) {
+  auto out = pair_options<data::SentenceSpanOptions>(config, tokenizer);
+  out.short_probability = config.data.short_seq_prob;
+  out.ngrams.probability = config.data.masked_lm_prob;
+  if (config.data.mean_ngram_size) out.ngrams.mean = config.data.mean_ngram_size;
+  if (config.data.max_ngram_size) out.ngrams.longest = static_cast<int>(*config.data.max_ngram_size);
+  out.continues = continuing_tokens(tokenizer);
+  return out;
+}
+
+// ConfigError: a key that other samples have.
+void check_keys(const RunConfig& config) {
+  const data::DataConfig& d = config.data;
+  const bool bert = config.model.kind == model::ModelKind::kBert,
+             t5 = config.model.kind == model::ModelKind::kT5,
+             sentences = d.dataset_type == data::DatasetType::kT5Sentences;
+  require<ConfigError>(t5 || !sentences, "dataset_type t5_sentences counts only with kind t5");
+  require<ConfigError>(t5 || !d.mean_ngram_size, "mean_ngram_size counts only with kind t5");
+  require<ConfigError>(bert || sentences || !d.max_ngram_size,
+                       "max_ngram_size counts only with kind bert or dataset_type t5_sentences");
 }
 
 enum class Extent : std::uint8_t { kEpoch, kRun };  // samples of one epoch, or of all steps
@@ -46,6 +96,7 @@ data::DatasetTriple build_training_data(const RunConfig& config, const TrainingP
                                         const token::Tokenizer* tokenizer, const data::Notice& notice,
                                         Extent extent) {
   const data::DataConfig& d = config.data;
+  check_keys(config);
   require<ConfigError>(
       !d.data_prefix.empty(),
       "no training data: give model.data (a prefix made by 'stoa data prepare'; of a labelled task "
@@ -79,16 +130,10 @@ data::DatasetTriple build_training_data(const RunConfig& config, const TrainingP
   if (config.model.kind == model::ModelKind::kT5) {
     require<ConfigError>(tokenizer != nullptr,
                          "kind t5 needs a tokenizer with sentinels: give model.tokenizer");
-    data::SpanOptions spans;
-    spans.source_length = config.model.encoder_seq_length;
-    spans.target_length = config.model.t5.seq_length_dec;
-    spans.density = d.masked_lm_prob;
-    spans.mean_length = d.mean_ngram_size;
-    spans.seed = options.gpt.seed;
-    spans.sentinels = tokenizer->sentinel_ids();
-    spans.eos_id = tokenizer->eos_id().value_or(-1);
-    spans.start_id = tokenizer->pad_id().value_or(0);
-    options.spans = spans;
+    if (d.dataset_type == data::DatasetType::kT5Sentences)
+      options.sentence_spans = sentence_span_options(config, *tokenizer);
+    else
+      options.spans = span_options(config, *tokenizer);
   }
   return data::build_datasets(options, notice);
 }

@@ -14,6 +14,13 @@ class EncoderDecoder : public Workplace {
              sentinels, "--output", "pieces"});
     stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "pieces", "--output", "pairs"});
   }
+  // Sentences of text.jsonl as told.bin, told.idx; and `pieces` with that many sentinels.
+  void prepare_sentences(const char* sentinels = "20") const {
+    prepare(sentinels);
+    write_sentences();
+    stoa_ok({"data", "prepare", "sentences.jsonl", "--tokenizer", "pieces", "--split-sentences", "--output",
+             "told"});
+  }
   static Arguments pairs(const std::string& run, const Arguments& more = {}) {
     return train(run,
                  Arguments{"model.data=pairs", "model.tokenizer=pieces", "model.kind=t5", "model.bias=none",
@@ -21,6 +28,14 @@ class EncoderDecoder : public Workplace {
                            "model.activation=geglu_tanh", "model.share_embeddings_and_output_weights=false",
                            "model.t5.seq_length_dec=16", "trainer.max_steps=4"} +
                      more);
+  }
+  void expect_losses(const std::string& run, const std::string& reference) const {
+    const auto expected = metrics(reference), losses = metrics(run);
+    ASSERT_EQ(losses.size(), expected.size()) << run;
+    for (const auto& [step, line] : losses) {
+      const double loss = expected.at(step)["loss"].get<double>();
+      EXPECT_NEAR(line["loss"].get<double>(), loss, 1e-4 * loss) << run << ", step " << step;
+    }
   }
 };
 
@@ -41,21 +56,51 @@ TEST_F(EncoderDecoder, LearnsTheSameOnOneRankAndSeveral) {
   stoa_ok(pairs("pipeline", {"--ranks", "2", "model.pipeline_model_parallel_size=2"}));
   stoa_ok(pairs("split", {"--ranks", "2", "model.pipeline_model_parallel_size=2",
                           "model.pipeline_model_parallel_split_rank=1"}));
-  const auto whole = metrics("whole");
-  for (const char* other : {"tensor", "data", "pipeline", "split"}) {
-    const auto losses = metrics(other);
-    ASSERT_EQ(losses.size(), whole.size()) << other;
-    for (const auto& [step, line] : losses) {
-      const double loss = whole.at(step)["loss"].get<double>();
-      EXPECT_NEAR(line["loss"].get<double>(), loss, 1e-4 * loss) << other << ", step " << step;
-    }
-  }
+  for (const char* other : {"tensor", "data", "pipeline", "split"}) expect_losses(other, "whole");
   const Arguments planned =
       micro_model() +
       Arguments{"model.kind=t5", "model.position_embedding_type=relative", "model.vocab_size=80"};
   const auto plan = json_of(Arguments{"plan", "memory"} + planned + Arguments{"--json"});
   const auto bench = json_of(Arguments{"bench", "train"} + planned + Arguments{"--steps", "1", "--json"});
   EXPECT_EQ(plan["total_bytes"], bench["arena_peak_bytes"]);
+}
+
+const Arguments kSentences{"model.data.data_prefix=told", "model.data.dataset_type=t5_sentences",
+                           "model.encoder_seq_length=96", "model.t5.seq_length_dec=32"};
+
+TEST_F(EncoderDecoder, LearnsFromSentences) {
+  prepare_sentences();
+  stoa_ok(pairs("long", kSentences + Arguments{"trainer.max_steps=16", "model.optim.lr=0.01"}));
+  const auto curve = metrics("long");
+  ASSERT_GE(curve.size(), 2u);
+  EXPECT_LT(curve.rbegin()->second["loss"].get<double>(), curve.begin()->second["loss"].get<double>());
+  // Other samples than those of running text, and the same on one rank and two, although their sources are of
+  // different lengths.
+  stoa_ok(pairs("text", {"model.encoder_seq_length=96", "model.t5.seq_length_dec=32"}));
+  stoa_ok(pairs("whole", kSentences));
+  stoa_ok(pairs("data", kSentences + Arguments{"--ranks", "2", "model.zero_stage=2"}));
+  stoa_ok(pairs("tensor", kSentences + Arguments{"--ranks", "2", "model.tensor_model_parallel_size=2",
+                                                 "model.sequence_parallel=true"}));
+  stoa_ok(pairs("pipeline", kSentences + Arguments{"--ranks", "2", "model.pipeline_model_parallel_size=2"}));
+  EXPECT_NE(metrics("text").begin()->second["loss"], metrics("whole").begin()->second["loss"]);
+  for (const char* other : {"data", "tensor", "pipeline"}) expect_losses(other, "whole");
+}
+
+TEST_F(EncoderDecoder, SentencesThatCannotBeCut) {
+  prepare_sentences("2");
+  const auto refused = [&](const Arguments& run, const char* text) {
+    const Outcome outcome = stoa(run);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.text();
+  };
+  const auto cut = [](const Arguments& more) { return pairs("no", kSentences + more); };
+  refused(cut({}), "the tokenizer has 2 sentinels");
+  refused(cut({"model.t5.seq_length_dec=8"}), "t5.seq_length_dec of at least 16, of 29");
+  refused(cut({"model.data.data_prefix=pairs"}), "'pairs' has no sentence boundaries");
+  refused(pairs("no", {"model.data.max_ngram_size=4"}), "max_ngram_size counts only with");
+  refused(cut({"model.data.dataset_type=t5_sentence"}), "t5_sentences");
+  refused(train("no", {"model.data.dataset_type=t5_sentences"}), "counts only with kind t5");
+  refused(train("no", {"model.data.mean_ngram_size=4"}), "counts only with kind t5");
 }
 
 std::vector<nlohmann::json> lines_of(const std::string& text) {

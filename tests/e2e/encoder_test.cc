@@ -1,7 +1,6 @@
 // An encoder from text to vectors, as a user would.
 #include <gmock/gmock.h>
 
-#include <cctype>
 #include <cmath>
 
 #include "base/file.h"
@@ -16,21 +15,9 @@ class Encoder : public Workplace {
  protected:
   void SetUp() override {
     Workplace::SetUp();
-    // Sentences that a splitter sees: a capital letter after each full stop.
-    const std::string lines = read_text(path("text.jsonl")), end = ".\\n";
-    std::string sentences;
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      if (lines.compare(i, end.size(), end) == 0 && i + end.size() < lines.size()) {
-        i += end.size();
-        sentences += ". ";
-        sentences += static_cast<char>(std::toupper(static_cast<unsigned char>(lines[i])));
-      } else {
-        sentences += lines[i];
-      }
-    }
-    write_text(path("sentences.jsonl"), sentences);
-    stoa_ok({"tokenizer", "train", "sentences.jsonl", "--kind", "wordpiece", "--vocab-size", "200", "--output",
-             "wp"});
+    write_sentences();
+    stoa_ok({"tokenizer", "train", "sentences.jsonl", "--kind", "wordpiece", "--vocab-size", "200",
+             "--output", "wp"});
     stoa_ok({"data", "prepare", "sentences.jsonl", "--tokenizer", "wp", "--split-sentences", "--output",
              "pairs"});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 
 #include "base/file.h"
@@ -44,6 +45,21 @@ void Workplace::SetUp() {
   write_text(path("text.txt"), pseudo_prose(99, 3000));
   stoa_ok({"tokenizer", "train", "text.txt", "--vocab-size", "300", "--output", "tok"});
   stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "data"});
+}
+
+void Workplace::write_sentences() const {
+  const std::string lines = read_text(path("text.jsonl")), end = ".\\n";
+  std::string sentences;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines.compare(i, end.size(), end) == 0 && i + end.size() < lines.size()) {
+      i += end.size();
+      sentences += ". ";
+      sentences += static_cast<char>(std::toupper(static_cast<unsigned char>(lines[i])));
+    } else {
+      sentences += lines[i];
+    }
+  }
+  write_text(path("sentences.jsonl"), sentences);
 }
 
 void Workplace::TearDown() {

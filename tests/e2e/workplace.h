@@ -23,6 +23,9 @@ class Workplace : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
+  // sentences.jsonl: text.jsonl with sentences that a splitter sees, a capital letter after each full stop.
+  void write_sentences() const;
+
   const fs::path& directory() const { return directory_; }
   fs::path path(const std::string& name) const { return directory_ / name; }
 
