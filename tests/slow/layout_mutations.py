@@ -2,6 +2,7 @@
 """Puts known mistakes of distributed training into the source, one at a time, and shows that the layout tests see each.
 
     tests/slow/layout_mutations.py [BUILD FOLDER] [NUMBER…]     (minutes; changes files of this checkout and puts them back)
+    tests/slow/layout_mutations.py --check                      (only whether each mistake still has its place)
 
 The build folder is one that was configured (default build/release). Exit status 1 when a mistake goes unseen.
 """
@@ -33,7 +34,7 @@ MUTATIONS = [
     ("parts of a row-parallel product are not added", "src/nn/tensor_rows.cc",
      "group.all_reduce(rows, comm::ReduceOp::kSum, pass.ops.stream)", "group.all_reduce(rows, comm::ReduceOp::kMax, pass.ops.stream)", "Covering.*:Tensor*"),
     ("gradients of norms under sequence parallelism are not added", "src/nn/partial_gradients.cc",
-     "parallel::Axis::kTensor) == axes.end()) return;", "parallel::Axis::kTensor) == axes.end() || true) return;", "Covering.*:Tensor*"),
+     "parallel::Group::kTensor) == groups.end()) return;", "parallel::Group::kTensor) == groups.end() || true) return;", "Covering.*:Tensor*"),
     ("data rank and microbatch change places", "src/run/training_rank.cc", "(microbatch * ranks + own) * options_.micro_batch",
      "(own * (options_.microbatches) + microbatch) * options_.micro_batch", "DataParallel.*"),
     ("keys of an earlier chunk are taken for the nearest ones", "src/parallel/context_place.cc", "static_cast<std::int32_t>(last - to)", "0 * static_cast<std::int32_t>(last - to)",
@@ -46,8 +47,8 @@ MUTATIONS = [
      "options.first_head += place_.rank / ranks_ * (q.shape[1] / ranks_);", "ContextParallel.*"),
     ("gradients of experts are added over ranks that hold others", "src/nn/moe.cc", "spec.copies = parallel::Group::kExpertData;",
      "spec.copies = parallel::Group::kDataContext;", "ExpertParallel.OverReplicas"),
-    ("rows are grouped as if another member had sent them", "src/nn/expert_exchange.cc", "ops::GroupArrivals{.self = members_.self,",
-     "ops::GroupArrivals{.self = 0,", "ExpertParallel.OverReplicas"),
+    ("rows are grouped as if another member had sent them", "src/nn/expert_exchange.cc", ".self = members_.self, .counts = coming,",
+     ".self = 0, .counts = coming,", "ExpertParallel.OverReplicas"),
     ("the balance loss counts a rank's part of its sequences", "src/nn/moe.cc", "for (const auto axis : {parallel::Axis::kTensor, parallel::Axis::kContext})",
      "for (const auto axis : {parallel::Axis::kTensor})", "ExpertParallel.BesideContextParallelism"),
     ("an expert takes as much of every part of a sequence", "src/nn/moe.cc", "  add_over_sequences(pass, choices);", "", "ExpertCapacity.*"),
@@ -64,6 +65,9 @@ MUTATIONS = [
 
 def main() -> int:
     arguments = sys.argv[1:]
+    only_places = arguments == ["--check"]
+    if only_places:
+        arguments = []
     build = arguments.pop(0) if arguments and not arguments[0].isdigit() else "build/release"
     chosen = [int(a) for a in arguments] or range(1, len(MUTATIONS) + 1)
     unseen = []
@@ -74,6 +78,8 @@ def main() -> int:
         if source.count(old) != 1:
             print(f"{number}. {what}: '{old}' occurs {source.count(old)} times in {name}, expected once", flush=True)
             unseen.append(number)
+            continue
+        if only_places:
             continue
         try:
             path.write_text(source.replace(old, new))
