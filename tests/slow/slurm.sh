@@ -64,14 +64,8 @@ for _ in $(seq 100); do [ "$(sinfo -h -o %T 2>/dev/null)" = idle ] && break; sle
 
 # --- what is trained
 cd "$work"
-for i in $(seq 1 200); do
-  echo "The keeper of house $((i % 7)) walks to the river in the morning, counts the boats, and walks home again."
-done > text.txt
-"$stoa" tokenizer train text.txt --vocab-size 300 --output tok 2> /dev/null
-"$stoa" data prepare text.txt --tokenizer tok --output data > /dev/null 2>&1
-run=("$source/configs/tiny.yaml" model.data=data model.tokenizer=tok trainer.max_steps=4 trainer.val_check_interval=0
-     trainer.num_threads=1 model.optim.sched.warmup_steps=1 model.micro_batch_size=2 model.global_batch_size=8
-     'model.data.splits_string="1,0,0"' model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=2)
+. "$source/tests/slow/tiny_run.sh"
+run+=(model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=2)
 "$stoa" train "${run[@]}" --ranks 4 --output threads > threads.log 2>&1 || { cat threads.log; fail "threads"; }
 
 # --- the same run
