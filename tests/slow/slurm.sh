@@ -14,7 +14,8 @@ done
 
 work=$(mktemp -d)
 cleanup() {
-  scancel --full --user=root 2>/dev/null && sleep 2  # a job outlives the daemon that started it
+  scancel --full --user=root 2>/dev/null || true  # a job outlives the daemon that started it
+  for _ in $(seq 100); do [ -z "$(squeue -h 2>/dev/null)" ] && break; sleep 0.1; done
   for name in slurmd slurmctld munged; do
     [ -f "$work/$name.pid" ] && kill "$(cat "$work/$name.pid")" 2>/dev/null
   done
