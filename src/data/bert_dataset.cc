@@ -23,27 +23,16 @@ const BertOptions& checked(const BertOptions& options) {
   return options;
 }
 
-SentenceIndexInput index_input(std::int64_t first, std::int64_t last, std::optional<std::int64_t> samples,
-                               const BertOptions& options) {
-  SentenceIndexInput input;
-  input.first = first;
-  input.last = last;
-  input.samples = samples;
-  input.longest = options.sequence_length - 3;
-  input.short_probability = options.short_probability;
-  input.least_sentences = options.sentence_pairs ? 2 : 1;
-  input.seed = options.seed;
-  return input;
-}
-
 }  // namespace
 
 BertDataset::BertDataset(std::shared_ptr<const IndexedDataset> data, std::int64_t first, std::int64_t last,
                          std::optional<std::int64_t> samples, const BertOptions& options,
                          std::string_view split, const IndexCache& cache)
     : options_(checked(options)),
-      rows_(std::move(data), index_input(first, last, samples, options), "BertDataset",
-            "BERTMaskedWordPieceDataset", split, cache) {}
+      rows_(std::move(data),
+            {nullptr, first, last, samples, options.sequence_length - 3, options.short_probability,
+             options.sentence_pairs ? 2 : 1, options.seed},
+            "BertDataset", "BERTMaskedWordPieceDataset", split, cache) {}
 
 void BertDataset::read(std::int64_t k, BatchRow row) const {
   const SentenceRows::Row s = rows_.row(k);

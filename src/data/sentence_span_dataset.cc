@@ -55,19 +55,6 @@ std::shared_ptr<const IndexedDataset> with_sentences(std::shared_ptr<const Index
   return data;
 }
 
-SentenceIndexInput index_input(std::int64_t first, std::int64_t last, std::optional<std::int64_t> samples,
-                               const SentenceSpanOptions& options) {
-  SentenceIndexInput input;
-  input.first = first;
-  input.last = last;
-  input.samples = samples;
-  input.longest = longest_text(options);
-  input.short_probability = options.short_probability;
-  input.least_sentences = 1;
-  input.seed = options.seed;
-  return input;
-}
-
 }  // namespace
 
 SentenceSpanDataset::SentenceSpanDataset(std::shared_ptr<const IndexedDataset> data, std::int64_t first,
@@ -75,9 +62,10 @@ SentenceSpanDataset::SentenceSpanDataset(std::shared_ptr<const IndexedDataset> d
                                          const SentenceSpanOptions& options, std::string_view split,
                                          const IndexCache& cache)
     : options_(checked(options)),
-      rows_(with_sentences(std::move(data), longest_text(options)),
-            index_input(first, last, samples, options), "T5Dataset", "T5MaskedWordPieceDataset", split,
-            cache) {}
+      rows_(
+          with_sentences(std::move(data), longest_text(options)),
+          {nullptr, first, last, samples, longest_text(options), options.short_probability, 1, options.seed},
+          "T5Dataset", "T5MaskedWordPieceDataset", split, cache) {}
 
 void SentenceSpanDataset::read(std::int64_t k, BatchRow row) const {
   const SentenceRows::Row s = rows_.row(k);
