@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""T5-base (1.1) on a CPU beside PyTorch + transformers, alternating in one run: training (eager and torch.compile) and greedy answers.
+"""T5-base (1.1) on a CPU beside PyTorch + transformers, alternating in one run: training (eager and torch.compile) and greedy answers;
+and a pipeline of two ranks beside one rank.
 
-  python bench/t5.py [train] [generate] [--rounds 2] [--json bench/results/t5.json]
+  python bench/t5.py [train] [generate] [pipeline] [--rounds 2] [--json bench/results/t5.json]
 
 train: 8 pairs of 512 source and 128 target tokens, bf16, as many threads as cores; rates are pairs per second.
 generate: sources of 128 tokens, answers of 64, bf16, batches of 1 and 16, from random weights that transformers saves and both read;
 rates are tokens of the answers per second, the reading of the sources included.
+pipeline: 8 microbatches of --rows / 4 pairs; one rank of two threads, then two ranks of one thread that share encoder and decoder at
+--layers; the ratio of a round is that of neighbours in time, the median counts. The losses must be the same.
 Needs: pip install torch transformers; g++ for torch.compile.
 """
 import argparse
@@ -19,6 +22,8 @@ import time
 import common
 
 VOCABULARY, SOURCE, TARGET, READ, WRITTEN = 32128, 512, 128, 128, 64
+MODEL = ["bench", "train", "t5-220m", f"model.vocab_size={VOCABULARY}", "model.share_embeddings_and_output_weights=false",
+         "model.hidden_dropout=0", "model.attention_dropout=0", "model.embedding_dropout=0", "--json"]
 PIECES, WORDS = 28, 128  # the tokenizer's, and with a hundred sentinels
 
 
@@ -64,10 +69,7 @@ def bench_train(args, result):
     count = ["--steps", args.steps, "--warmup", args.warmup, "--threads", args.threads]
     ours, theirs = [], {mode: [] for mode in args.modes}
     for _ in range(args.rounds):
-        ours += common.json_lines(args.stoa, "bench", "train", "t5-220m", f"model.micro_batch_size={args.rows}",
-                                  f"model.global_batch_size={args.rows}", f"model.vocab_size={VOCABULARY}",
-                                  "model.share_embeddings_and_output_weights=false", "model.hidden_dropout=0",
-                                  "model.attention_dropout=0", "model.embedding_dropout=0", "--json", *count)
+        ours += common.json_lines(args.stoa, *MODEL, f"model.micro_batch_size={args.rows}", f"model.global_batch_size={args.rows}", *count)
         for mode in args.modes:
             theirs[mode] += common.json_lines(args.python, pathlib.Path(__file__), "--peer", "train", "--mode", mode, "--rows", args.rows,
                                               *count)
@@ -76,6 +78,24 @@ def bench_train(args, result):
     for mode in args.modes:
         peer = statistics.median(row["step_seconds"] for row in theirs[mode])
         result["train"][mode] = {"step_seconds": peer, "times_as_fast": peer / step}
+
+
+def bench_pipeline(args, result):
+    pairs = args.rows // 4
+    model = [*MODEL, f"model.micro_batch_size={pairs}", f"model.global_batch_size={8 * pairs}", "--steps", args.steps, "--warmup", args.warmup]
+    layouts = {"one_rank": ["--threads", 2],
+               "two_stages": ["--threads", 1, "--ranks", 2, "model.pipeline_model_parallel_size=2", f"model.pipeline_layers={args.layers}",
+                              f"model.pipeline_schedule={args.schedule}"]}
+    seconds, losses = {name: [] for name in layouts}, {}
+    for _ in range(args.rounds):
+        for name, more in layouts.items():
+            row, = common.json_lines(args.stoa, *model, *more)
+            seconds[name].append(row["step_seconds"])
+            losses[name] = row["last_loss"]
+    ratios = [one / two for one, two in zip(seconds["one_rank"], seconds["two_stages"])]
+    result["pipeline"] = {"microbatches": 8, "pairs": pairs, "layers": args.layers, "schedule": args.schedule, "step_seconds": seconds,
+                          "ratio": statistics.median(ratios), "range": [min(ratios), max(ratios)], "bar": 0.85, "losses": losses,
+                          "same_loss": losses["one_rank"] == losses["two_stages"]}
 
 
 def bench_generate(args, result):
@@ -118,6 +138,8 @@ def main():
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--rows", type=int, default=8)
+    parser.add_argument("--layers", default="[9,15]", help="of each stage: encoder layers first")
+    parser.add_argument("--schedule", default="1f1b")
     parser.add_argument("--json")
     for hidden in ("--peer", "--mode", "--model", "--ids"): parser.add_argument(hidden, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -126,11 +148,12 @@ def main():
     if args.peer == "save":
         import torch
         return new_model().to(torch.bfloat16).save_pretrained(args.model)
-    unknown = set(args.what) - {"train", "generate"}
-    if unknown: parser.error(f"unknown: {sorted(unknown)}; expected train, generate")
+    unknown = set(args.what) - {"train", "generate", "pipeline"}
+    if unknown: parser.error(f"unknown: {sorted(unknown)}; expected train, generate, pipeline")
     result = {**common.facts(), "benchmark": "t5", "model": "T5-base 1.1, random", "dtype": "bf16", "threads": args.threads}
     if not args.what or "train" in args.what: bench_train(args, result)
     if not args.what or "generate" in args.what: bench_generate(args, result)
+    if not args.what or "pipeline" in args.what: bench_pipeline(args, result)
     print(json.dumps(result, indent=2))
     if args.json: pathlib.Path(args.json).write_text(json.dumps(result, indent=2) + "\n")
 

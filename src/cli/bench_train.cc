@@ -36,7 +36,7 @@ struct MeasuredRun {
   std::vector<double> seconds;  // of the steps that count
   std::size_t planned = 0, touched = 0;
   std::int64_t peak = 0;
-  double gemm_tflops = 0;
+  double gemm_tflops = 0, last_loss = 0;
   std::string machine;
 };
 
@@ -65,11 +65,12 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
   for (std::int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     rank.step(batch, step * rows);
-    const double loss =
+    measured.last_loss =
         rank.read_scalars()[ops::StepSlot::kLossSum] / static_cast<double>(batch.valid_tokens);
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (step >= arguments.warmup) measured.seconds.push_back(elapsed);
-    if (seat.first()) console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, loss, elapsed));
+    if (seat.first())
+      console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, measured.last_loss, elapsed));
   }
   // All are done: the first has the machine for itself.
   rank.parallel().along(parallel::Group::kWorld).barrier();
@@ -126,6 +127,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
                                       {"precision", std::string(name_of(plan.options.precision.compute))},
                                       {"tokens_per_second", tokens / median},
                                       {"step_seconds", median},
+                                      {"last_loss", measured->last_loss},
                                       {"model_tflops", flops * tokens / median * 1e-12},
                                       {"gemm_tflops", measured->gemm_tflops},
                                       {"peak_memory_bytes", measured->peak},

@@ -29,4 +29,13 @@ LoadedEncoder load_encoder(const ModelArguments& arguments, const EncoderUse& us
   return out;
 }
 
+token::TokenId LoadedEncoder::mask_id() const {
+  const auto mask = tokenizer->mask_id();
+  require<ConfigError>(
+      mask.has_value(),
+      "{}: the tokenizer has no mask token; name one in its tokenizer_config.json (mask_token)",
+      directory.string());
+  return *mask;
+}
+
 }  // namespace stoa::cli

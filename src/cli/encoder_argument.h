@@ -13,11 +13,14 @@ struct LoadedEncoder {
   std::unique_ptr<run::EncoderRank> rank;
   std::optional<token::Tokenizer> tokenizer;
   fs::path directory;  // with config.json
+
+  // Of the token that hides others. ConfigError: the tokenizer has none.
+  token::TokenId mask_id() const;
 };
 
 // What an encoder is loaded for beside embeddings.
 struct EncoderUse {
-  std::int64_t masks = 0;  // most tokens to be predicted in one text
+  std::int64_t masks = 0;  // most tokens to be predicted at once
   bool answers = false;    // of the head of a labelled task
 };
 // ConfigError: not an encoder, or one without that head.

@@ -13,23 +13,20 @@ void fill_masks(const ModelArguments& model, const std::string& prompt, bool jso
   constexpr std::int64_t kMostMasks = 64;
   LoadedEncoder loaded = load_encoder(model, {.masks = kMostMasks});
   const token::Tokenizer& tokenizer = *loaded.tokenizer;
-  const auto mask = tokenizer.mask_id();
-  require<ConfigError>(
-      mask.has_value(),
-      "{}: the tokenizer has no mask token; name one in its tokenizer_config.json (mask_token)",
-      loaded.directory.string());
+  const token::TokenId mask = loaded.mask_id();
   std::vector<token::TokenId> ids = tokenizer.encode(prompt, {.plain = false, .add_special = true});
   const std::int64_t longest = loaded.rank->options().longest;
   require<DataError>(static_cast<std::int64_t>(ids.size()) <= longest,
                      "the prompt has {} tokens, the model reads at most {}", ids.size(), longest);
   std::vector<std::int32_t> rows;
   for (std::size_t i = 0; i < ids.size(); ++i)
-    if (ids[i] == *mask) rows.push_back(static_cast<std::int32_t>(i));
+    if (ids[i] == mask) rows.push_back(static_cast<std::int32_t>(i));
   require<DataError>(!rows.empty(), "an encoder fills masks: write {} in the prompt where a word is wanted",
-                     tokenizer.id_to_token(*mask));
+                     tokenizer.id_to_token(mask));
   require<DataError>(static_cast<std::int64_t>(rows.size()) <= kMostMasks,
                      "{} masks in the prompt, at most {}", rows.size(), kMostMasks);
-  const std::span<const float> logits = loaded.rank->predict(ids, rows);
+  const auto length = static_cast<std::int64_t>(ids.size());
+  const std::span<const float> logits = loaded.rank->predict(ids, std::span(&length, 1), rows);
   const auto vocabulary = static_cast<std::size_t>(loaded.rank->options().model.vocabulary);
   const auto count = std::min(static_cast<std::size_t>(best), vocabulary);
   nlohmann::ordered_json masks = nlohmann::ordered_json::array();

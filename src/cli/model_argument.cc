@@ -36,8 +36,8 @@ LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& optio
       found.model.string());
   require<ConfigError>(
       loaded.model.config.kind == model::ModelKind::kGpt,
-      "{}: an encoder does not continue text; use 'stoa embed', or 'stoa generate' with masks in "
-      "the prompt",
+      "{}: an encoder does not continue text; use 'stoa embed', 'stoa score', or 'stoa generate' with masks "
+      "in the prompt",
       found.model.string());
   loaded.special = files.description().special;
   if (options.tokenizer) loaded.tokenizer = load_tokenizer(found.model, loaded.model);

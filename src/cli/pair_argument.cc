@@ -51,6 +51,34 @@ void PairModel::check_length(std::size_t tokens) const {
                      longest(count));
 }
 
+TokenPair PairModel::pair_of(std::string_view line, std::int64_t number,
+                             const std::function<std::vector<std::int32_t>(std::string_view)>& ids) const {
+  const auto tab = line.find('\t');
+  require<DataError>(tab != std::string_view::npos && line.find('\t', tab + 1) == std::string_view::npos,
+                     "line {}: an encoder-decoder rates a source, a tab and a target", number);
+  TokenPair pair{ids(line.substr(0, tab)), ids(line.substr(tab + 1))};
+  require<DataError>(!pair.source.empty() && !pair.target.empty(), "line {}: no ids on a side of the tab",
+                     number);
+  return pair;
+}
+
+run::EncoderDecoderRank& PairModel::load_for(std::span<const TokenPair> pairs) {
+  Sizes sizes;
+  for (const TokenPair& pair : pairs) {
+    sizes.source_tokens = std::max(sizes.source_tokens, static_cast<std::int64_t>(pair.source.size()));
+    sizes.target_tokens = std::max(sizes.target_tokens, static_cast<std::int64_t>(pair.target.size()));
+  }
+  return load(sizes);
+}
+
+std::vector<float> PairModel::target_losses(const TokenPair& pair) {
+  std::vector<std::int32_t> inputs{start()};
+  inputs.insert(inputs.end(), pair.target.begin(), pair.target.end() - 1);
+  std::vector<float> losses(inputs.size());
+  rank_->losses(pair.source, inputs, pair.target, losses);
+  return losses;
+}
+
 run::EncoderDecoderRank& PairModel::load(const Sizes& sizes) {
   machine_ = std::make_unique<run::Machine>(make_machine(arguments_.machine));
   const run::EncoderDecoderOptions options{.model = model(),

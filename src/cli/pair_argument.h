@@ -1,12 +1,19 @@
 // MODEL where it is an encoder-decoder (kind t5), loaded for use.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "cli/model_argument.h"
 #include "run/encoder_decoder_rank.h"
 
 namespace stoa::cli {
+
+// Ids of both sides, each with the token that ends it.
+struct TokenPair {
+  std::vector<std::int32_t> source, target;
+};
 
 class PairModel {
  public:
@@ -21,6 +28,10 @@ class PairModel {
   // Ids of a source or a target, with the token that ends it. DataError: more than the model has positions.
   std::vector<std::int32_t> ids_of(std::string_view text) const;
   void check_length(std::size_t tokens) const;
+  // Of a line "source, tab, target" of that number, each side by `ids`. DataError: not one tab, or nothing on
+  // a side.
+  TokenPair pair_of(std::string_view line, std::int64_t number,
+                    const std::function<std::vector<std::int32_t>(std::string_view)>& ids) const;
   // Tokens that a source or a target may have; relative positions set no limit: `most`.
   std::int64_t longest(std::int64_t most) const;
 
@@ -28,6 +39,9 @@ class PairModel {
     std::int64_t sources = 1, source_tokens = 1, targets = 1, target_tokens = 1;
   };
   run::EncoderDecoderRank& load(const Sizes& sizes);
+  run::EncoderDecoderRank& load_for(std::span<const TokenPair> pairs);
+  // -ln p of every token of the target, after load_for().
+  std::vector<float> target_losses(const TokenPair& pair);
 
  private:
   const ModelArguments arguments_;

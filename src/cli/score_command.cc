@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/encoder_argument.h"
 #include "cli/pair_argument.h"
+#include "run/masked_losses.h"
 
 namespace stoa::cli {
 namespace {
@@ -36,49 +38,68 @@ std::vector<std::int32_t> parse_ids(const std::string& line, std::int64_t number
   return ids;
 }
 
+void check_length(std::span<const std::int32_t> ids, std::int64_t number, std::int64_t most) {
+  require<DataError>(static_cast<std::int64_t>(ids.size()) <= most,
+                     "line {}: {} tokens, the model reads at most {}", number, ids.size(), most);
+}
+
 std::vector<std::string> lines_of(std::istream& in) {
   std::vector<std::string> out;
   for (std::string line; std::getline(in, line);) out.push_back(line);
   return out;
 }
 
+nlohmann::json logprobs_of(std::span<const float> losses) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const float loss : losses) out.push_back(-static_cast<double>(loss));
+  return out;
+}
+
 // Of an encoder-decoder: a source, a tab and a target in every line.
 void score_pairs(const ScoreArguments& arguments, std::istream& in) {
   PairModel model(arguments.model, !arguments.ids);
-  struct Pair {
-    std::vector<std::int32_t> source, target;
-  };
-  std::vector<Pair> pairs;
-  PairModel::Sizes sizes;
-  const auto ids_of = [&](const std::string& text) {
-    if (!arguments.ids) return model.ids_of(text);
-    auto ids = parse_ids(text, static_cast<std::int64_t>(pairs.size()) + 1, model.model().vocabulary);
-    model.check_length(ids.size());
-    return ids;
-  };
+  std::vector<TokenPair> pairs;
   for (const std::string& line : lines_of(in)) {
-    const auto tab = line.find('\t');
-    require<DataError>(tab != std::string::npos && line.find('\t', tab + 1) == std::string::npos,
-                       "line {}: an encoder-decoder rates a source, a tab and a target", pairs.size() + 1);
-    Pair pair{ids_of(line.substr(0, tab)), ids_of(line.substr(tab + 1))};
-    require<DataError>(!pair.source.empty() && !pair.target.empty(), "line {}: no ids on a side of the tab",
-                       pairs.size() + 1);
-    sizes.source_tokens = std::max(sizes.source_tokens, static_cast<std::int64_t>(pair.source.size()));
-    sizes.target_tokens = std::max(sizes.target_tokens, static_cast<std::int64_t>(pair.target.size()));
-    pairs.push_back(std::move(pair));
+    const auto number = static_cast<std::int64_t>(pairs.size()) + 1;
+    pairs.push_back(model.pair_of(line, number, [&](std::string_view text) {
+      if (!arguments.ids) return model.ids_of(text);
+      auto ids = parse_ids(std::string(text), number, model.model().vocabulary);
+      model.check_length(ids.size());
+      return ids;
+    }));
   }
   if (pairs.empty()) return;
-  run::EncoderDecoderRank& rank = model.load(sizes);
-  for (const Pair& pair : pairs) {
-    std::vector<std::int32_t> inputs{model.start()};
-    inputs.insert(inputs.end(), pair.target.begin(), pair.target.end() - 1);
-    std::vector<float> losses(inputs.size());
-    rank.losses(pair.source, inputs, pair.target, losses);
-    nlohmann::json logprobs = nlohmann::json::array();
-    for (const float loss : losses) logprobs.push_back(-static_cast<double>(loss));
-    std::cout
-        << nlohmann::json{{"source_ids", pair.source}, {"ids", pair.target}, {"logprobs", logprobs}}.dump()
-        << "\n";
+  model.load_for(pairs);
+  for (const TokenPair& pair : pairs)
+    std::cout << nlohmann::json{{"source_ids", pair.source},
+                                {"ids", pair.target},
+                                {"logprobs", logprobs_of(model.target_losses(pair))}}
+                     .dump()
+              << "\n";
+}
+
+// Of an encoder: every token hidden in turn, all others seen; none for special tokens.
+void score_masked(const ScoreArguments& arguments, std::istream& in) {
+  LoadedEncoder loaded = load_encoder(arguments.model, {.masks = 64});
+  const token::TokenId mask = loaded.mask_id();
+  const std::int64_t longest = loaded.rank->options().longest;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    const std::vector<std::int32_t> ids =
+        arguments.ids ? parse_ids(line, number, loaded.rank->options().model.vocabulary)
+                      : loaded.tokenizer->encode(line, {.plain = false, .add_special = true});
+    check_length(ids, number, longest);
+    std::vector<std::int32_t> rows;
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (!loaded.tokenizer->is_special(ids[i]) || ids[i] == loaded.tokenizer->unk_id())
+        rows.push_back(static_cast<std::int32_t>(i));
+    std::vector<float> losses(rows.size());
+    run::masked_losses(*loaded.rank, mask, ids, rows, losses);
+    nlohmann::json logprobs(ids.size(), nullptr);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      logprobs[static_cast<std::size_t>(rows[i])] = -static_cast<double>(losses[i]);
+    std::cout << nlohmann::json{{"ids", ids}, {"logprobs", logprobs}}.dump() << "\n";
   }
 }
 
@@ -92,17 +113,16 @@ void score_texts(const ScoreArguments& arguments, std::istream& in) {
     const std::vector<std::int32_t> ids =
         arguments.ids ? parse_ids(line, number, loaded.model.vocabulary)
                       : loaded.tokenizer->encode(line, {.plain = false, .add_special = true});
-    require<DataError>(static_cast<std::int64_t>(ids.size()) <= longest + 1,
-                       "line {}: {} tokens, the model reads at most {}", number, ids.size(), longest + 1);
+    check_length(ids, number, longest + 1);
     nlohmann::json logprobs = nlohmann::json::array();
-    if (!ids.empty()) logprobs.push_back(nullptr);
     if (ids.size() > 1) {
       const auto n = static_cast<std::int64_t>(ids.size()) - 1;
       std::vector<float> losses(static_cast<std::size_t>(n));
       loaded.rank->losses(std::span(ids).first(ids.size() - 1), std::span(ids).subspan(1), std::span(&n, 1),
                           losses);
-      for (const float loss : losses) logprobs.push_back(-static_cast<double>(loss));
+      logprobs = logprobs_of(losses);
     }
+    if (!ids.empty()) logprobs.insert(logprobs.begin(), nullptr);
     std::cout << nlohmann::json{{"ids", ids}, {"logprobs", logprobs}}.dump() << "\n";
   }
 }
@@ -114,18 +134,25 @@ void score(const ScoreArguments& arguments) {
     require<IoError>(static_cast<bool>(file), "cannot read '{}'", arguments.file);
   }
   std::istream& in = file.is_open() ? file : std::cin;
-  if (kind_of(arguments.model) == model::ModelKind::kT5) return score_pairs(arguments, in);
-  score_texts(arguments, in);
+  switch (kind_of(arguments.model)) {
+    case model::ModelKind::kGpt:
+      return score_texts(arguments, in);
+    case model::ModelKind::kBert:
+      return score_masked(arguments, in);
+    case model::ModelKind::kT5:
+      return score_pairs(arguments, in);
+  }
 }
 
 }  // namespace
 
 void add_score_command(CLI::App& app, Context&) {
   auto arguments = std::make_shared<ScoreArguments>();
-  CLI::App* command = app.add_subcommand("score",
-                                         "Log-probability of every token of every line; of encoder-decoders, "
-                                         "of every target of lines of source, "
-                                         "tab, target. Example: echo 'To be' | stoa score runs/shakespeare");
+  CLI::App* command = app.add_subcommand(
+      "score",
+      "Log-probability of every token of every line; of encoders, of every "
+      "token when it alone is hidden; of encoder-decoders, of every target "
+      "of lines of source, tab, target. Example: echo 'To be' | stoa score runs/shakespeare");
   command->alias("logprobs");
   arguments->model.add_to(*command);
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");

@@ -1,5 +1,5 @@
 // Loss of a model on texts, by a window that slides over their tokens, and what people derive from it:
-// perplexity per token and per word, bits per byte.
+// perplexity per token and per word, bits per byte. MaskedPerplexityMeter: the same of an encoder.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,12 @@ struct PerplexityResult {
   std::int64_t read_tokens = 0, passes = 0;                      // what the model read, overlaps included
   double loss_sum = 0;                                           // nats
 
+  // Counts a text, before the losses of its tokens.
+  void add_text(std::string_view text);
+  // NumericsError where a loss is not finite.
+  void add_losses(std::span<const float> losses);
+  // DataError when no token counted.
+  void require_tokens() const;
   double loss() const { return loss_sum / static_cast<double>(tokens); }
   double perplexity() const;       // exp(loss per token)
   double word_perplexity() const;  // exp(loss_sum / words)
@@ -71,6 +77,32 @@ class PerplexityMeter {
   std::vector<std::int64_t> lengths_,
       skipped_;  // of every waiting window: its inputs, and those that do not count
   std::vector<float> losses_;
+};
+
+struct MaskedPerplexityOptions {
+  std::int64_t window = 512,
+               stride = 256;  // tokens of a text that are read at once, `begin` and `end` not counted
+  std::optional<std::int32_t> begin, end;  // stand before and after every window ([CLS] and [SEP])
+};
+
+// Pseudo-perplexity of an encoder (Salazar et al. 2020, Masked Language Model Scoring, section 2.3): every
+// token is predicted from all others of its window.
+class MaskedPerplexityMeter {
+ public:
+  // losses[i] = -ln p(tokens[rows[i]] | the tokens with that one hidden).
+  using Model = std::function<void(std::span<const std::int32_t> tokens, std::span<const std::int32_t> rows,
+                                   std::span<float> losses)>;
+  // ConfigError for a window or stride that cannot be.
+  MaskedPerplexityMeter(const MaskedPerplexityOptions& options, Model model);
+
+  // As PerplexityMeter's.
+  void add(std::string_view text, std::span<const std::int32_t> ids);
+  const PerplexityResult& result() const { return result_; }
+
+ private:
+  const MaskedPerplexityOptions options_;
+  const Model model_;
+  PerplexityResult result_;
 };
 
 }  // namespace stoa::eval

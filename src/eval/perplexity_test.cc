@@ -88,6 +88,39 @@ TEST(Perplexity, WithoutPrefixTheFirstTokenOfATextDoesNotCount) {
   EXPECT_EQ(meter.finish().tokens, 2);
 }
 
+TEST(MaskedPerplexity, PredictsEveryTokenOnceFromItsWindow) {
+  std::vector<std::vector<std::int32_t>> windows, chosen;
+  MaskedPerplexityMeter meter({.window = 4, .stride = 2, .begin = 101, .end = 102},
+                              [&](auto tokens, auto rows, auto losses) {
+                                windows.emplace_back(tokens.begin(), tokens.end());
+                                auto& labels = chosen.emplace_back();
+                                for (std::size_t i = 0; i < rows.size(); ++i) {
+                                  labels.push_back(tokens[static_cast<std::size_t>(rows[i])]);
+                                  losses[i] = static_cast<float>(labels.back());
+                                }
+                              });
+  const std::vector<std::int32_t> ids{1, 2, 3, 4, 5, 6, 7};
+  meter.add("one two", ids);
+  EXPECT_EQ(windows, (std::vector<std::vector<std::int32_t>>{
+                         {101, 1, 2, 3, 4, 102}, {101, 3, 4, 5, 6, 102}, {101, 5, 6, 7, 102}}));
+  EXPECT_EQ(chosen, (std::vector<std::vector<std::int32_t>>{{1, 2, 3, 4}, {5, 6}, {7}}));
+  EXPECT_EQ(meter.result().tokens, 7);
+  EXPECT_EQ(meter.result().words, 2);
+  EXPECT_EQ(meter.result().loss_sum, 28);
+  EXPECT_EQ(meter.result().read_tokens, 4 * 6 + 2 * 6 + 5);
+}
+
+TEST(MaskedPerplexity, RefusesWhatCannotBe) {
+  const auto nothing = [](auto, auto, auto) {};
+  EXPECT_THROW(MaskedPerplexityMeter({.window = 0, .stride = 1, .begin = {}, .end = {}}, nothing),
+               ConfigError);
+  EXPECT_THROW(MaskedPerplexityMeter({.window = 4, .stride = 5, .begin = {}, .end = {}}, nothing),
+               ConfigError);
+  MaskedPerplexityMeter empty({.window = 4, .stride = 4, .begin = 1, .end = 2}, nothing);
+  empty.add("", {});
+  EXPECT_THROW(empty.result().require_tokens(), DataError);
+}
+
 TEST(Perplexity, RefusesWhatCannotBe) {
   std::vector<std::vector<std::int64_t>> passes;
   EXPECT_THROW(

@@ -96,11 +96,11 @@ std::span<const float> EncoderRank::states(std::span<const std::int32_t> tokens,
 }
 
 std::span<const float> EncoderRank::predict(std::span<const std::int32_t> tokens,
+                                            std::span<const std::int64_t> lengths,
                                             std::span<const std::int32_t> rows) {
   require<InternalError>(static_cast<std::int64_t>(rows.size()) <= options_.masks,
                          "{} masks, declared for {}", rows.size(), options_.masks);
-  const auto length = static_cast<std::int64_t>(tokens.size());
-  pass(tokens, {}, std::span(&length, 1), rows);
+  pass(tokens, {}, lengths, rows);
   return chunk_.read(chunk_.arena().view(logits_).slice(0, static_cast<std::int64_t>(rows.size())),
                      options_.model.vocabulary);
 }

@@ -13,7 +13,7 @@ struct EncoderOptions {
   nn::Precision precision;
   std::int64_t pass_tokens = 4096;  // of the texts of one pass together
   std::int64_t longest = 512;       // text
-  std::int64_t masks = 0;           // most tokens of predict(); 0: states alone
+  std::int64_t masks = 0;           // most tokens of predict() at once; 0: states alone
   std::int64_t answers = 0;         // most tokens of answers(), of a labelled task's model
 };
 
@@ -25,9 +25,10 @@ class EncoderRank {
   // Final states [tokens, hidden] of texts that lie back to back: `lengths` add up to tokens.size() <=
   // pass_tokens. InternalError beyond the declared sizes.
   std::span<const float> states(std::span<const std::int32_t> tokens, std::span<const std::int64_t> lengths);
-  // Logits [rows.size(), vocabulary] of chosen tokens of one text, ascending. ConfigError: the model has no
-  // head.
-  std::span<const float> predict(std::span<const std::int32_t> tokens, std::span<const std::int32_t> rows);
+  // Logits [rows.size(), vocabulary] of chosen tokens, ascending, of texts that lie back to back as in
+  // states(). ConfigError: the model has no head.
+  std::span<const float> predict(std::span<const std::int32_t> tokens, std::span<const std::int64_t> lengths,
+                                 std::span<const std::int32_t> rows);
 
   // Of a labelled task's model: logits [rows.size(), classes] of chosen tokens, ascending, of texts that lie
   // back to back as in states(); `types`: of every token.

@@ -148,6 +148,20 @@ TEST_F(EncoderDecoder, AnswersAndRates) {
   stoa_ok({"generate", "run", "--prompt", "the stone", "--seed", "3", "--top-k", "5", "--max-tokens", "4"});
   stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "exported"});
   EXPECT_EQ(lines_of(stoa_ok({"score", "exported", "pairs.tsv", "--ids", "--dtype", "fp32"}).out), rated);
+
+  // What score says of every target token, summed up.
+  std::ofstream(path("pairs.txt")) << "the stone walks\tby the river\nbread\tsleeps\n";
+  double sum = 0;
+  int tokens = 0;
+  for (const auto& line : lines_of(stoa_ok({"score", "run", "pairs.txt", "--dtype", "fp32"}).out))
+    for (const auto& logprob : line["logprobs"]) sum -= logprob.get<double>(), ++tokens;
+  const auto whole =
+      json_of({"eval", "perplexity", "run", "--text", "pairs.txt", "--dtype", "fp32", "--json"});
+  EXPECT_EQ(whole["pairs"], 2);
+  EXPECT_EQ(whole["tokens"], tokens);
+  EXPECT_EQ(whole["words"], 4);
+  EXPECT_EQ(whole["bytes"], 18);
+  EXPECT_NEAR(whole["loss"].get<double>(), sum / tokens, 1e-6);
 }
 
 TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
@@ -170,7 +184,10 @@ TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
     EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.text();
   };
   says({"chat", "run"}, "encoder-decoder");
-  says({"eval", "perplexity", "run", "--text", "text.jsonl"}, "encoder-decoder");
+  says({"eval", "perplexity", "run", "--text", "text.jsonl"}, "a tab and a target");
+  std::ofstream(path("pair.txt")) << "a\tb\n";
+  says({"eval", "perplexity", "run", "--text", "pair.txt", "--window", "8"},
+       "reads a source and a target whole");
   says({"embed", "run", "text.jsonl"}, "not an encoder");
   says({"generate", "run", "--prompt", "x", "--beams", "2", "--greedy"}, "draws nothing");
   says({"generate", "run", "--prompt", "x", "--echo"}, "--echo");

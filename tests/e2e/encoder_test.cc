@@ -1,7 +1,9 @@
 // An encoder from text to vectors, as a user would.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "base/file.h"
 #include "workplace.h"
@@ -76,6 +78,51 @@ TEST_F(Encoder, TrainsFillsMasksAndEmbeds) {
   EXPECT_EQ(stoa_ok({"embed", "exported", "lines.txt", "--json"}).out, vectors);
 }
 
+// Every token hidden in turn: what score says is what fills the mask.
+TEST_F(Encoder, ScoresTextsByHidingEveryToken) {
+  stoa_ok(bert("run"));
+  write_text(path("lines.txt"), "the stone walks\nbread\n");
+  const std::string scored = stoa_ok({"score", "run", "lines.txt", "--dtype", "fp32"}).out;
+  const auto first = nlohmann::json::parse(scored.substr(0, scored.find('\n')));
+  const auto ids = first["ids"].get<std::vector<int>>();
+  const nlohmann::json& logprobs = first["logprobs"];
+  ASSERT_EQ(logprobs.size(), ids.size());
+  EXPECT_TRUE(logprobs.front().is_null() && logprobs.back().is_null());
+  const auto filled = json_of(
+      {"generate", "run", "--prompt", "the [MASK] walks", "--json", "--best", "200", "--dtype", "fp32"});
+  bool found = false;
+  for (const auto& token : filled["masks"][0]["tokens"])
+    if (token["id"] == ids[2]) {
+      found = true;
+      EXPECT_NEAR(std::log(token["probability"].get<double>()), logprobs[2].get<double>(), 1e-5);
+    }
+  EXPECT_TRUE(found) << filled << first;
+  std::string line;
+  for (const int id : ids) line += fmt::format("{} ", id);
+  write_text(path("ids.txt"), line + "\n");
+  EXPECT_EQ(json_of({"score", "run", "ids.txt", "--ids", "--dtype", "fp32"}), first);
+
+  const auto whole = json_of({"eval", "perplexity", "run", "--text", "lines.txt", "--text-split", "line",
+                              "--dtype", "fp32", "--json"});
+  double sum = 0;
+  std::int64_t tokens = 0;
+  std::istringstream lines(scored);
+  for (std::string text; std::getline(lines, text);) {
+    const auto line_scores = nlohmann::json::parse(text);
+    for (const auto& logprob : line_scores["logprobs"])
+      if (!logprob.is_null()) sum -= logprob.get<double>(), ++tokens;
+  }
+  EXPECT_EQ(whole["tokens"], tokens);
+  EXPECT_EQ(whole["masked"], true);
+  EXPECT_NEAR(whole["loss"].get<double>(), sum / static_cast<double>(tokens), 1e-6);
+  // A window of two tokens with theirs around them: others are no context.
+  EXPECT_EQ(
+      json_of({"eval", "perplexity", "run", "--text", "lines.txt", "--window", "4", "--json"})["tokens"],
+      tokens);
+  EXPECT_THAT(stoa({"eval", "perplexity", "run", "--text", "lines.txt", "--window", "2"}).err,
+              HasSubstr("expected at least 3"));
+}
+
 TEST_F(Encoder, GoesOnWhereItStoppedInAnotherLayout) {
   stoa_ok(bert("one"));
   stoa_ok(bert("two", {"--stop-after", "10"}));
@@ -85,7 +132,7 @@ TEST_F(Encoder, GoesOnWhereItStoppedInAnotherLayout) {
 
 TEST_F(Encoder, WhatItCannotDoIsRefused) {
   stoa_ok(bert("run", {"trainer.max_steps=2"}));
-  EXPECT_THAT(stoa({"score", "run"}).err, HasSubstr("does not continue text"));
+  EXPECT_THAT(stoa({"chat", "run"}).err, HasSubstr("does not continue text"));
   EXPECT_THAT(stoa({"generate", "run", "--prompt", "no mask"}).err, HasSubstr("[MASK]"));
   EXPECT_THAT(stoa(bert("other", {"model.tokenizer=tok"})).err, HasSubstr("tokenizer"));
   EXPECT_THAT(stoa(bert("other", {"model.data=data"})).err, HasSubstr("prepare"));

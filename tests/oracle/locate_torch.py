@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 
+import curves
 import loss_curves
 import oracle
 from torch_dump import Dump, gpt2_parameters, watch_gpt2
@@ -55,9 +56,9 @@ def main():
             name = case.replace(" ", "-")
             torch_step(folder / f"torch-{name}", folder / "weights", documents, precision, spoilt)
             config, run = folder / f"{name}.yaml", folder / f"stoa-{name}"
-            oracle.write_config(config, {**ours, "seed": loss_curves.DATA_SEED}, folder / "corpus",
-                                {"max_steps": 1, "precision": precision, "gradient_clip_val": loss_curves.CLIP, "val_check_interval": 0},
-                                {**loss_curves.OPTIM, "sched": None}, batch=loss_curves.BATCH, weights=folder / "weights")
+            oracle.write_config(config, {**ours, "seed": curves.DATA_SEED}, folder / "corpus",
+                                {"max_steps": 1, "precision": precision, "gradient_clip_val": curves.CLIP, "val_check_interval": 0},
+                                {**curves.OPTIM, "sched": None}, batch=loss_curves.BATCH, weights=folder / "weights")
             oracle.call(args.stoa, "train", config, "--output", run, "--dump-tensors", 1)
             command = [args.stoa, "compare", folder / f"torch-{name}", run, "--locate"]
             print(f"== {case}\n" + subprocess.run(list(map(str, command)), capture_output=True, text=True).stdout, flush=True)

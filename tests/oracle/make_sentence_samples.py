@@ -9,59 +9,19 @@ MEGATRON is a checkout of NVIDIA/Megatron-LM. Needs: pip install numpy torch pac
 import json
 import os
 import sys
-import tempfile
 
 import numpy as np
 
-sys.path.insert(0, sys.argv[1])
-import torch  # noqa: E402
-from megatron.core.datasets import helpers  # noqa: E402
-from megatron.core.datasets.bert_dataset import BERTMaskedWordPieceDataset, BERTMaskedWordPieceDatasetConfig  # noqa: E402
-from megatron.core.datasets.t5_dataset import T5MaskedWordPieceDataset, T5MaskedWordPieceDatasetConfig  # noqa: E402
-from megatron.core.datasets.utils import Split  # noqa: E402
+import megatron_samples
 
 PAD, BOS, CLS, SEP, MASK, EOS, VOCABULARY = 0, 1, 2, 3, 4, 59, 60
+SPECIAL = {"pad": PAD, "bos": BOS, "cls": CLS, "sep": SEP, "mask": MASK, "eos": EOS}
 
 
-class Tokenizer:
+def tokenizer(sentinels=1):
     """Ids from 40 on go on with a word."""
-
-    pad, bos, cls, sep, mask, eos = PAD, BOS, CLS, SEP, MASK, EOS
-    inv_vocab = {i: ("##" if i >= 40 else "") + str(i) for i in range(VOCABULARY)}
-    unique_identifiers = {"class": "stub"}
-
-    def __init__(self, sentinels):
-        self.additional_special_tokens_ids = list(range(100, 100 + sentinels))
-
-
-class Documents:
-    """What data sets ask of a token file."""
-
-    path_prefix = ""
-
-    def __init__(self, documents):
-        self.sentences = [s for d in documents for s in d]
-        self.document_indices = np.cumsum([0] + [len(d) for d in documents], dtype=np.int64)
-        self.sequence_lengths = np.array([len(s) for s in self.sentences], dtype=np.int32)
-
-    def __getitem__(self, i):
-        return np.array(self.sentences[i], dtype=np.int32)
-
-
-# The mapping takes no None for "one epoch", which its callers promise.
-build_mapping = helpers.build_mapping
-helpers.build_mapping = lambda docs, sizes, epochs, samples, *more: build_mapping(
-    docs, sizes, *((1, 2 ** 62) if samples is None else (epochs, samples)), *more)
-
-
-def data_set(kind, config, documents, samples, length, seed, short, probability, ngram, geometric, sentinels=1, **more):
-    with tempfile.TemporaryDirectory() as cache:
-        c = config(random_seed=seed, sequence_length=length, path_to_cache=cache, tokenizer=Tokenizer(sentinels),
-                   masking_probability=probability, short_sequence_probability=short, masking_max_ngram=ngram,
-                   masking_do_full_word=True, masking_do_permutation=False, masking_use_longer_ngrams=False,
-                   masking_use_geometric_distribution=geometric, **more)
-        indices = np.arange(len(documents), dtype=np.int32)
-        return kind(Documents(documents), "text", indices, samples, Split.train, c)
+    return megatron_samples.Tokenizer([("##" if i >= 40 else "") + str(i) for i in range(VOCABULARY)], SPECIAL,
+                                      range(100, 100 + sentinels))
 
 
 def integers(values):
@@ -101,11 +61,10 @@ def write(name, value):
     print(name, [len(c["rows"]) for c in value["cases"]], file=sys.stderr)
 
 
-torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+data_sets = megatron_samples.DataSets(sys.argv[1])
 documents, cases = documents_of(np.random.RandomState(7), 60, 14), []
 for pairs, short, seed, samples in ((True, 0.1, 1234, 40), (True, 0.5, 5, None), (False, 0.1, 99, 25), (False, 0.0, 1, None)):
-    data = data_set(BERTMaskedWordPieceDataset, BERTMaskedWordPieceDatasetConfig, documents, samples, 32, seed, short, 0.15, 3,
-                    False, classification_head=pairs)
+    data = data_sets.bert(documents, tokenizer(), samples, 32, seed, short, pairs)
     cases.append({"pairs": pairs, "short": short, "seed": seed, "samples": samples, "length": 32,
                   "rows": np.array(data.sample_index).tolist(), "items": [bert_item(data[k]) for k in range(len(data))]})
 write("bert_samples.json", {"documents": documents, "cases": cases})
@@ -115,8 +74,7 @@ documents[7] = [[int(5 + i % 50) for i in range(90)]]  # longer than a source, w
 for source, target, sentinels, probability, ngram, short, seed, samples in (
         (64, 32, 20, 0.15, 10, 0.1, 1234, 30), (32, 32, 20, 0.4, 10, 0.5, 7, None), (128, 64, 30, 0.3, 3, 0.0, 2 ** 31 - 2, 12),
         (64, 12, 3, 0.15, 2, 0.1, 99, 40)):  # the last: of what does not fit some fits
-    data = data_set(T5MaskedWordPieceDataset, T5MaskedWordPieceDatasetConfig, documents, samples, source, seed, short,
-                    probability, ngram, True, sentinels, sequence_length_decoder=target)
+    data = data_sets.t5(documents, tokenizer(sentinels), samples, source, seed, short, probability, ngram, target)
     cases.append({"source": source, "target": target, "sentinels": sentinels, "probability": probability, "ngram": ngram,
                   "short": short, "seed": seed, "samples": samples, "rows": np.array(data.sample_index).tolist(),
                   "items": [t5_item(data, k) for k in range(len(data))]})

@@ -91,21 +91,24 @@ def score(stoa, model, texts, dtype):
 
 
 def write_corpus(prefix, documents):
-    """Megatron's .bin/.idx (version 1), tokens of 16 bits, one sequence per document."""
-    lengths = np.array([len(d) for d in documents], np.int32)
-    pathlib.Path(f"{prefix}.bin").write_bytes(np.concatenate(documents).astype("<u2").tobytes())
+    """Megatron's .bin/.idx (version 1), tokens of 16 bits. A document is an array of tokens or a list of its sentences."""
+    documents = [d if isinstance(d, list) else [d] for d in documents]
+    sequences = [s for d in documents for s in d]
+    ends = np.cumsum([0] + [len(d) for d in documents])
+    lengths = np.array([len(s) for s in sequences], np.int32)
+    pathlib.Path(f"{prefix}.bin").write_bytes(np.concatenate(sequences).astype("<u2").tobytes())
     offsets = np.concatenate([[0], np.cumsum(lengths[:-1].astype(np.int64) * 2)]).astype("<i8")
     with open(f"{prefix}.idx", "wb") as file:
         file.write(b"MMIDIDX\x00\x00" + np.array([1], "<u8").tobytes() + bytes([8]))
-        file.write(np.array([len(lengths), len(lengths) + 1], "<u8").tobytes())
-        file.write(lengths.astype("<i4").tobytes() + offsets.tobytes() + np.arange(len(lengths) + 1, dtype="<i8").tobytes())
+        file.write(np.array([len(lengths), len(ends)], "<u8").tobytes())
+        file.write(lengths.astype("<i4").tobytes() + offsets.tobytes() + ends.astype("<i8").tobytes())
 
 
-def write_config(path, model, data, trainer, optim, batch=4, micro_batch=None, weights=None, **more):
-    """A configuration of stoa. JSON is YAML."""
+def write_config(path, model, corpus, trainer, optim, batch=4, micro_batch=None, weights=None, data=None, **more):
+    """A configuration of stoa; `data`: more keys of model.data. JSON is YAML."""
     config = {"name": "oracle", "trainer": trainer,
               "model": {**model, "micro_batch_size": micro_batch or batch, "global_batch_size": batch, "optim": optim,
-                        "data": {"data_prefix": [1.0, str(data)], "splits_string": "100,0,0"}, **more}}
+                        "data": {"data_prefix": [1.0, str(corpus)], "splits_string": "100,0,0", **(data or {})}, **more}}
     if weights: config["restore_from_path"] = str(weights)
     pathlib.Path(path).write_text(json.dumps(config, indent=1))
 
