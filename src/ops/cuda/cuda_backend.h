@@ -8,8 +8,8 @@
 #include "device/native_stream.h"
 #include "ops/backend.h"
 #include "ops/cuda/attention_library.h"
-#include "ops/cuda/matmul.h"
 #include "ops/cuda/cpu_only.h"
+#include "ops/cuda/matmul.h"
 
 namespace stoa::ops::cuda {
 
@@ -33,6 +33,7 @@ class CudaBackend final : public CpuOnly {
   // attention.cc
   void execute(const AttentionForward& op, Resources resources) override;
   void execute(const AttentionBackward& op, Resources resources) override;
+  void execute(const AttentionMerge& op, Resources resources) override;
   void execute(const Rotary& op, Resources resources) override;
   std::size_t workspace_bytes(const AttentionForward& op) const override;
   std::size_t workspace_bytes(const AttentionBackward& op) const override;
@@ -49,7 +50,16 @@ class CudaBackend final : public CpuOnly {
   void execute(const ResidualAdd& op, Resources resources) override;
   void execute(const DropoutBackward& op, Resources resources) override;
   void execute(const AddTo& op, Resources resources) override;
+  void execute(const Combine& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
+  // rows.cc
+  void execute(const CopyRows& op, Resources resources) override;
+  void execute(const GatherRows& op, Resources resources) override;
+  void execute(const SumRows& op, Resources resources) override;
+  void execute(const ScaleRows& op, Resources resources) override;
+  void execute(const ScaleRowsBackward& op, Resources resources) override;
+  void execute(const LatentHeads& op, Resources resources) override;
+  void execute(const LatentHeadsBackward& op, Resources resources) override;
   // step.cc
   void execute(const CrossEntropy& op, Resources resources) override;
   void execute(const CrossEntropyPart& op, Resources resources) override;
@@ -61,6 +71,11 @@ class CudaBackend final : public CpuOnly {
   void execute(const PrepareUpdate& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;
+  // muon.cc
+  void execute(const MuonMomentum& op, Resources resources) override;
+  void execute(const UnitNorm& op, Resources resources) override;
+  void execute(const MuonUpdate& op, Resources resources) override;
+  std::size_t workspace_bytes(const UnitNorm& op) const override;
 
   using CpuOnly::execute;
   using CpuOnly::workspace_bytes;
