@@ -8,12 +8,11 @@
 #include "device/native_stream.h"
 #include "ops/backend.h"
 #include "ops/cuda/attention_library.h"
-#include "ops/cuda/cpu_only.h"
 #include "ops/cuda/matmul.h"
 
 namespace stoa::ops::cuda {
 
-class CudaBackend final : public CpuOnly {
+class CudaBackend final : public Backend {
  public:
   // `attention` may be null: the kernels of our own do all attention.
   CudaBackend(std::shared_ptr<MatmulLibrary> matmul, std::shared_ptr<AttentionLibrary> attention,
@@ -71,14 +70,31 @@ class CudaBackend final : public CpuOnly {
   void execute(const PrepareUpdate& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;
+  // moe.cc
+  void execute(const RouterForward& op, Resources resources) override;
+  void execute(const RouterBackward& op, Resources resources) override;
+  void execute(const CountAssignments& op, Resources resources) override;
+  void execute(const PlaceChoices& op, Resources resources) override;
+  void execute(const LimitExperts& op, Resources resources) override;
+  void execute(const GroupByExpert& op, Resources resources) override;
+  void execute(const GroupArrivals& op, Resources resources) override;
+  void execute(const GroupedLinearForward& op, Resources resources) override;
+  void execute(const GroupedLinearBackwardInput& op, Resources resources) override;
+  void execute(const GroupedLinearBackwardWeight& op, Resources resources) override;
+  void execute(const ExpertBiasUpdate& op, Resources resources) override;
+  std::size_t workspace_bytes(const GroupByExpert& op) const override;
+  std::size_t workspace_bytes(const GroupArrivals& op) const override;
+  std::size_t workspace_bytes(const GroupedLinearForward& op) const override;
+  std::size_t workspace_bytes(const GroupedLinearBackwardInput& op) const override;
+  std::size_t workspace_bytes(const GroupedLinearBackwardWeight& op) const override;
   // muon.cc
   void execute(const MuonMomentum& op, Resources resources) override;
   void execute(const UnitNorm& op, Resources resources) override;
   void execute(const MuonUpdate& op, Resources resources) override;
   std::size_t workspace_bytes(const UnitNorm& op) const override;
 
-  using CpuOnly::execute;
-  using CpuOnly::workspace_bytes;
+  using Backend::execute;
+  using Backend::workspace_bytes;
 
  private:
   std::shared_ptr<MatmulLibrary> matmul_;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/cuda/kernels/element.h"
 #include "ops/norm.h"
+#include "ops/step_state.h"
 #include "tensor/tensor_view.h"
 
 namespace stoa::ops::cuda {
@@ -72,6 +73,10 @@ inline bool is_wide(const Rows& rows) {
   return !rows.data || (is_aligned(rows.data) && rows.columns % 8 == 0 && rows.stride % 8 == 0);
 }
 inline bool is_wide(const DropoutArgs& dropout) { return dropout.p == 0 || dropout.first % 8 == 0; }
+
+inline double* slot(const TensorView& state, StepSlot which) {
+  return state.as<double>() + static_cast<int>(which);
+}
 
 // Bytes of the pieces in which rows can be copied: 16 where addresses, widths and strides (in elements) allow
 // it, otherwise one element.
