@@ -59,6 +59,81 @@ TEST_P(BackendTest, Router) {
       }
 }
 
+TEST_P(BackendTest, RouterOfGroups) {
+  for (const bool biased : {false, true})
+    for (const std::int64_t experts : {8, 64, 320}) {
+      SCOPED_TRACE(fmt::format("{} experts{}", experts, biased ? ", biased" : ""));
+      Tensors t;
+      const RouterOptions options{RouterScore::kSigmoid, true, 1, 4, 2};
+      // Every second token has equal logits: ties go to the lower index.
+      TensorView logits = t.random(DType::kF32, {6, experts}, 2);
+      for (const std::int64_t token : {1, 3, 5}) std::fill_n(logits.row<float>(token), experts, 0.5f);
+      const TensorView bias = biased ? t.random(DType::kF32, {experts}, 0.1) : TensorView();
+      expect_like_reference(backend(), RouterForward{options, logits, bias, t.empty(DType::kI32, {6, 4}),
+                                                     t.empty(DType::kF32, {6, 4})});
+      t.expect_guards();
+    }
+}
+
+// Of two whole sequences, or of a rank's two runs of each: 40 tokens, of which it has [5, 15) and [25, 35).
+TEST_P(BackendTest, ExpertLimits) {
+  for (const bool cut : {false, true})
+    for (const DropPolicy policy : {DropPolicy::kWeight, DropPolicy::kPosition})
+      for (const std::int64_t capacity : {1, 7, 40}) {
+        SCOPED_TRACE(fmt::format("capacity {}{}{}", capacity, cut ? ", cut" : "",
+                                 policy == DropPolicy::kWeight ? " by weight" : " by position"));
+        Tensors t;
+        constexpr std::int64_t kExperts = 70, kTokens = 80, kLength = 40, k = 3;
+        const TensorView experts = t.empty(DType::kI32, {kTokens, k}),
+                         weights = t.empty(DType::kF32, {kTokens, k});
+        TensorView logits = t.random(DType::kF32, {kTokens, kExperts});
+        for (std::int64_t token = 0; token < kTokens; ++token) {
+          logits.row<float>(token)[69] += 2;  // many choose it
+          if (token % 3 == 0) std::fill_n(logits.row<float>(token), kExperts, 0.0f);
+        }
+        run_reference(RouterForward{{}, logits, {}, experts, weights});
+        const TensorView choices = t.zeros(DType::kF32, {kTokens, 2 * k});
+        const TokenPlaces whole{{2, kLength, 0}, kLength, {}};
+        expect_like_reference(backend(), PlaceChoices{whole, experts, weights, choices});
+        run_reference(PlaceChoices{whole, experts, weights, choices});
+        const TokenPlaces places = cut ? TokenPlaces{{2, 10, 0}, kLength, {5, 25}} : whole;
+        const std::int64_t tokens = cut ? 40 : kTokens;
+        expect_like_reference(
+            backend(), LimitExperts{places, capacity, policy, choices, t.empty(DType::kI32, {tokens, k})});
+        const TensorView kept = t.empty(DType::kI32, {tokens, k});
+        run_reference(LimitExperts{places, capacity, policy, choices, kept});
+        const TensorView order = t.empty(DType::kI32, {tokens, k}), place = t.empty(DType::kI32, {tokens, k});
+        expect_like_reference(backend(),
+                              GroupByExpert{kExperts, kept, order, place, t.empty(DType::kI32, {tokens, k})});
+        t.expect_guards();
+      }
+}
+
+// Rows of several members beside each other; fewer come than there is room for.
+TEST_P(BackendTest, Arrivals) {
+  for (const std::int64_t self : {0, 1, 2}) {
+    Tensors t;
+    const TensorView counts = t.int32({3, 0, 200, 1, 0, 0, 0, 0, 5, 300, 1, 2}).reshape({3, 4});
+    expect_like_reference(
+        backend(), GroupArrivals{self, counts, t.empty(DType::kI32, {600, 1}), t.empty(DType::kI32, {600, 1}),
+                                 t.empty(DType::kI32, {600, 1})});
+    t.expect_guards();
+  }
+}
+
+TEST_P(BackendTest, ExpertBias) {
+  Tensors t;
+  const TensorView state = t.state(), bias = t.random(DType::kF32, {300}),
+                   excess = t.of(DType::kF32, {300}, Values(300, 0));
+  for (std::int64_t e = 0; e < 300; ++e) excess.as<float>()[e] = static_cast<float>(e % 3 - 1);
+  expect_like_reference(backend(), ExpertBiasUpdate{bias, excess, state, 0.01});
+  Tensors::slot(state, StepSlot::kFoundInf) = 1;
+  const TensorView before = t.copy(bias);
+  run_on(backend(), ExpertBiasUpdate{bias, excess, state, 0.01});
+  EXPECT_EQ(load(bias), load(before));
+  t.expect_guards();
+}
+
 TEST_P(BackendTest, RowsOfExperts) {
   for (const DType type : kTypes)
     for (const auto& s : kSizes)

@@ -40,23 +40,28 @@ TEST_P(BackendTest, Combine) {
 }
 
 TEST_P(BackendTest, LatentHeads) {
+  struct Size {
+    std::int64_t rope, own, value, gap;
+  };
   for (const DType type : {DType::kF32, DType::kBF16, DType::kF16})
-    for (const std::int64_t value : {5, 7}) {  // narrower than keys, or as wide
-      SCOPED_TRACE(fmt::format("{} values of {}", name_of(type), value));
+    for (const Size& s : {Size{4, 3, 5, 5}, Size{4, 3, 7, 5}, Size{8, 16, 24, 8}, Size{8, 16, 16, 4}}) {
+      SCOPED_TRACE(fmt::format("{} heads of {} + {} and {}", name_of(type), s.rope, s.own, s.value));
       Tensors t;
-      const LatentHeads op{t.random(type, {37, 6, 3 + value}), t.random(type, {37, 4}, 1, 5),
-                           t.empty(type, {37, 6, 7}), t.empty(type, {37, 6, 7})};
+      const std::int64_t whole = s.rope + s.own, narrow = s.own + s.value;
+      const LatentHeads op{t.random(type, {37, 6, narrow}), t.random(type, {37, s.rope}, 1, s.gap),
+                           t.empty(type, {37, 6, whole}), t.empty(type, {37, 6, whole})};
       expect_like_reference(backend(), op);
       run_on(backend(), op);
       const Values kv = load(op.kv), rope = load(op.rope), k = load(op.k), v = load(op.v);
       for (std::int64_t row = 0; row < 37 * 6; ++row)
-        for (std::int64_t i = 0; i < 7; ++i) {
-          ASSERT_EQ(k[row * 7 + i], i < 4 ? rope[row / 6 * 4 + i] : kv[row * (3 + value) + i - 4]);
-          ASSERT_EQ(v[row * 7 + i], i < value ? kv[row * (3 + value) + 3 + i] : 0);
+        for (std::int64_t i = 0; i < whole; ++i) {
+          ASSERT_EQ(k[row * whole + i],
+                    i < s.rope ? rope[row / 6 * s.rope + i] : kv[row * narrow + i - s.rope]);
+          ASSERT_EQ(v[row * whole + i], i < s.value ? kv[row * narrow + s.own + i] : 0);
         }
       expect_like_reference(
-          backend(), LatentHeadsBackward{t.random(type, {37, 6, 7}), t.random(type, {37, 6, 7}),
-                                         t.empty(type, {37, 6, 3 + value}), t.empty(type, {37, 4}, 5)});
+          backend(), LatentHeadsBackward{t.random(type, {37, 6, whole}), t.random(type, {37, 6, whole}),
+                                         t.empty(type, {37, 6, narrow}), t.empty(type, {37, s.rope}, s.gap)});
       t.expect_guards();
     }
 }

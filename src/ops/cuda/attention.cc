@@ -1,6 +1,7 @@
 #include "ops/cuda/kernels/attention.h"
 
 #include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/kernels/attention_merge.h"
 #include "ops/cuda/kernels/lse.h"
 #include "ops/cuda/kernels/rotary.h"
 #include "ops/cuda/operands.h"
@@ -157,6 +158,16 @@ void CudaBackend::execute(const AttentionBackward& op, Resources resources) {
   AttentionPointers pointers{op.q.data,    op.k.data,  op.v.data,  op.o.data, lse,
                              op.dout.data, op.dq.data, op.dk.data, op.dv.data};
   attention_->run(problem, pointers, stream, reinterpret_cast<std::byte*>(lse) + aligned(lse_bytes(problem)));
+}
+
+void CudaBackend::execute(const AttentionMerge& op, Resources resources) {
+  AttentionMergeArgs args;
+  args.type = fast_element_of(AttentionMerge::kName, op.part);
+  args.part = op.part.data, args.o = op.o.as<float>();
+  args.part_lse = op.part_lse.as<float>(), args.lse = op.lse.as<float>();
+  args.rows = op.lse.elements(), args.d = op.part.shape[2];
+  args.wide = all_aligned({args.part, args.o}) && args.d % 8 == 0;
+  launch_attention_merge(args, native_stream(resources.stream));
 }
 
 void CudaBackend::execute(const Rotary& op, Resources resources) {

@@ -9,11 +9,10 @@
 #include "ops/backend.h"
 #include "ops/cuda/attention_library.h"
 #include "ops/cuda/matmul.h"
-#include "ops/cuda/cpu_only.h"
 
 namespace stoa::ops::cuda {
 
-class CudaBackend final : public CpuOnly {
+class CudaBackend final : public Backend {
  public:
   // `attention` may be null: the kernels of our own do all attention.
   CudaBackend(std::shared_ptr<MatmulLibrary> matmul, std::shared_ptr<AttentionLibrary> attention,
@@ -33,6 +32,7 @@ class CudaBackend final : public CpuOnly {
   // attention.cc
   void execute(const AttentionForward& op, Resources resources) override;
   void execute(const AttentionBackward& op, Resources resources) override;
+  void execute(const AttentionMerge& op, Resources resources) override;
   void execute(const Rotary& op, Resources resources) override;
   std::size_t workspace_bytes(const AttentionForward& op) const override;
   std::size_t workspace_bytes(const AttentionBackward& op) const override;
@@ -49,7 +49,16 @@ class CudaBackend final : public CpuOnly {
   void execute(const ResidualAdd& op, Resources resources) override;
   void execute(const DropoutBackward& op, Resources resources) override;
   void execute(const AddTo& op, Resources resources) override;
+  void execute(const Combine& op, Resources resources) override;
   void execute(const FillZero& op, Resources resources) override;
+  // rows.cc
+  void execute(const CopyRows& op, Resources resources) override;
+  void execute(const GatherRows& op, Resources resources) override;
+  void execute(const SumRows& op, Resources resources) override;
+  void execute(const ScaleRows& op, Resources resources) override;
+  void execute(const ScaleRowsBackward& op, Resources resources) override;
+  void execute(const LatentHeads& op, Resources resources) override;
+  void execute(const LatentHeadsBackward& op, Resources resources) override;
   // step.cc
   void execute(const CrossEntropy& op, Resources resources) override;
   void execute(const CrossEntropyPart& op, Resources resources) override;
@@ -61,9 +70,31 @@ class CudaBackend final : public CpuOnly {
   void execute(const PrepareUpdate& op, Resources resources) override;
   void execute(const AdamUpdate& op, Resources resources) override;
   void execute(const SgdUpdate& op, Resources resources) override;
+  // moe.cc
+  void execute(const RouterForward& op, Resources resources) override;
+  void execute(const RouterBackward& op, Resources resources) override;
+  void execute(const CountAssignments& op, Resources resources) override;
+  void execute(const PlaceChoices& op, Resources resources) override;
+  void execute(const LimitExperts& op, Resources resources) override;
+  void execute(const GroupByExpert& op, Resources resources) override;
+  void execute(const GroupArrivals& op, Resources resources) override;
+  void execute(const GroupedLinearForward& op, Resources resources) override;
+  void execute(const GroupedLinearBackwardInput& op, Resources resources) override;
+  void execute(const GroupedLinearBackwardWeight& op, Resources resources) override;
+  void execute(const ExpertBiasUpdate& op, Resources resources) override;
+  std::size_t workspace_bytes(const GroupByExpert& op) const override;
+  std::size_t workspace_bytes(const GroupArrivals& op) const override;
+  std::size_t workspace_bytes(const GroupedLinearForward& op) const override;
+  std::size_t workspace_bytes(const GroupedLinearBackwardInput& op) const override;
+  std::size_t workspace_bytes(const GroupedLinearBackwardWeight& op) const override;
+  // muon.cc
+  void execute(const MuonMomentum& op, Resources resources) override;
+  void execute(const UnitNorm& op, Resources resources) override;
+  void execute(const MuonUpdate& op, Resources resources) override;
+  std::size_t workspace_bytes(const UnitNorm& op) const override;
 
-  using CpuOnly::execute;
-  using CpuOnly::workspace_bytes;
+  using Backend::execute;
+  using Backend::workspace_bytes;
 
  private:
   std::shared_ptr<MatmulLibrary> matmul_;

@@ -202,6 +202,13 @@ void CudaBackend::execute(const AddTo& op, Resources resources) {
   launch_map(map_of(MapKind::kAdd, op.x, op.y), native_stream(resources.stream));
 }
 
+void CudaBackend::execute(const Combine& op, Resources resources) {
+  fast_element_of(Combine::kName, op.x);
+  MapArgs args = map_of(MapKind::kCombine, op.x, op.y);
+  args.a = static_cast<float>(op.a), args.b = static_cast<float>(op.b);
+  launch_map(args, native_stream(resources.stream));
+}
+
 void CudaBackend::execute(const FillZero& op, Resources resources) {
   launch_fill_zero(op.y.data, op.y.bytes(), native_stream(resources.stream));
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/cuda/kernels/element.h"
 #include "ops/norm.h"
+#include "ops/step_state.h"
 #include "tensor/tensor_view.h"
 
 namespace stoa::ops::cuda {
@@ -72,5 +73,19 @@ inline bool is_wide(const Rows& rows) {
   return !rows.data || (is_aligned(rows.data) && rows.columns % 8 == 0 && rows.stride % 8 == 0);
 }
 inline bool is_wide(const DropoutArgs& dropout) { return dropout.p == 0 || dropout.first % 8 == 0; }
+
+inline double* slot(const TensorView& state, StepSlot which) {
+  return state.as<double>() + static_cast<int>(which);
+}
+
+// Bytes of the pieces in which rows can be copied: 16 where addresses, widths and strides (in elements) allow
+// it, otherwise one element.
+inline std::int64_t copy_unit_of(DType type, std::initializer_list<const void*> addresses,
+                                 std::initializer_list<std::int64_t> lengths) {
+  const auto size = static_cast<std::int64_t>(size_of(type));
+  for (const std::int64_t length : lengths)
+    if (length * size % 16 != 0) return size;
+  return all_aligned(addresses) ? 16 : size;
+}
 
 }  // namespace stoa::ops::cuda

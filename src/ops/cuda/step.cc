@@ -6,8 +6,6 @@
 namespace stoa::ops::cuda {
 namespace {
 
-double* slot(const TensorView& state, StepSlot which) { return state.as<double>() + static_cast<int>(which); }
-
 static_assert(kSquaresBlock == SumSquares::kBlock);
 
 template <class Op>

@@ -51,6 +51,7 @@ class Thread {
     for (int i = 0; i < 32; ++i) bits |= static_cast<unsigned>(read<bool>(slots[i])) << i;
     return bits;
   }
+  void count(std::int32_t& counter, std::int32_t by) const { counter += by; }
   // What every lane of the warp gave.
   template <class T>
   const emulation::Block::Slot* exchange(const T& value) const {

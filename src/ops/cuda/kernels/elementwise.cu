@@ -24,6 +24,11 @@ struct MapKernel {
       load_pack<W>(y, old);
       STOA_UNROLL
       for (int j = 0; j < W; ++j) x[j] += old[j];
+    } else if (a.kind == MapKind::kCombine) {
+      float old[W];
+      load_pack<W>(y, old);
+      STOA_UNROLL
+      for (int j = 0; j < W; ++j) x[j] = a.a * x[j] + a.b * old[j];
     } else if (a.kind == MapKind::kResidual) {
       float other[W];
       load_pack<W>(static_cast<const Other*>(a.other) + i, other);

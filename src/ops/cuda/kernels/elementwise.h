@@ -11,7 +11,8 @@ enum class MapKind : std::uint8_t {
   kCast,      // y = x
   kAdd,       // y += x
   kResidual,  // y = x + dropout(other)
-  kDropout    // y = dropout(x)
+  kDropout,   // y = dropout(x)
+  kCombine    // y = a x + b y
 };
 
 struct MapArgs {
@@ -22,7 +23,8 @@ struct MapArgs {
   void* y = nullptr;
   std::int64_t count = 0;
   DropoutArgs dropout;
-  bool wide = false;  // addresses are multiples of 16, dropout.first of 8
+  float a = 1, b = 1;  // of kCombine
+  bool wide = false;   // addresses are multiples of 16, dropout.first of 8
 };
 void launch_map(const MapArgs& args, void* stream);
 

@@ -2,6 +2,7 @@
 #include "ops/cuda/kernels/launch.h"
 #include "ops/cuda/kernels/pack.h"
 #include "ops/cuda/kernels/random.h"
+#include "ops/cuda/kernels/reduce.h"
 
 namespace stoa::ops::cuda {
 namespace {
@@ -50,8 +51,8 @@ struct SortKernel {
 
   STOA_DEVICE static void run(const Thread& t, const Args& args) {
     const SortArgs& a = args.sort;
-    auto* counts = t.shared<std::int32_t>();      // [digit][thread]
-    auto* totals = counts + kDigits * t.count();  // one per thread: sums of its part of counts
+    auto* counts = t.shared<std::int32_t>();     // [digit][thread]
+    auto* slots = counts + kDigits * t.count();  // one per warp
     const std::int64_t run = (a.count + t.count() - 1) / t.count();
     const std::int64_t begin = run * t.index() < a.count ? run * t.index() : a.count;
     const std::int64_t end = begin + run < a.count ? begin + run : a.count;
@@ -72,26 +73,7 @@ struct SortKernel {
       // neighbours.
       std::int32_t sum = 0;
       for (int i = 0; i < kDigits; ++i) sum += counts[t.index() * kDigits + i];
-      totals[t.index()] = sum;
-      t.sync();
-      if (t.warp() == 0) {
-        const int each = t.count() / 32;
-        std::int32_t mine = 0;
-        for (int i = 0; i < each; ++i) mine += totals[t.lane() * each + i];
-        std::int32_t before = mine;
-        for (int by = 1; by < 32; by *= 2) {
-          const std::int32_t other = t.shuffle_up(before, by);
-          if (t.lane() >= by) before += other;
-        }
-        before -= mine;
-        for (int i = 0; i < each; ++i) {
-          const std::int32_t here = totals[t.lane() * each + i];
-          totals[t.lane() * each + i] = before;
-          before += here;
-        }
-      }
-      t.sync();
-      std::int32_t at = totals[t.index()];
+      std::int32_t at = block_prefix(t, sum, slots).before;
       for (int i = 0; i < kDigits; ++i) {
         const std::int32_t here = counts[t.index() * kDigits + i];
         counts[t.index() * kDigits + i] = at;
@@ -173,11 +155,11 @@ void launch_sort_tokens(const SortArgs& a, void* stream) {
   int passes = 1;
   while (passes < 8 && (a.limit - 1) >> (4 * passes) > 0) ++passes;
   const int threads = round_up_warps(a.count, SortKernel::kThreads);
-  launch<SortKernel>(
-      {.x = 1,
-       .threads = threads,
-       .shared = static_cast<std::size_t>(threads) * (SortKernel::kDigits + 1) * sizeof(std::int32_t)},
-      stream, {a, passes});
+  launch<SortKernel>({.x = 1,
+                      .threads = threads,
+                      .shared = static_cast<std::size_t>(threads * SortKernel::kDigits + threads / 32) *
+                                sizeof(std::int32_t)},
+                     stream, {a, passes});
 }
 
 void launch_embedding_backward(const EmbeddingGradientArgs& a, void* stream) {

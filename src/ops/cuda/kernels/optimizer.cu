@@ -4,14 +4,11 @@
 #include "ops/cuda/kernels/optimizer.h"
 #include "ops/cuda/kernels/pack.h"
 #include "ops/cuda/kernels/reduce.h"
+#include "ops/cuda/kernels/step_slot.h"
 #include "ops/schedule_formulas.h"
-#include "ops/step_state.h"
 
 namespace stoa::ops::cuda {
 namespace {
-
-STOA_DEVICE double& slot(double* state, StepSlot which) { return state[static_cast<int>(which)]; }
-STOA_DEVICE double slot(const double* state, StepSlot which) { return state[static_cast<int>(which)]; }
 
 struct BeginStepKernel {
   using Args = BeginStepArgs;

@@ -12,7 +12,10 @@ struct Add {
   }
 };
 struct Max {
-  STOA_DEVICE static float of(float a, float b) { return a > b || a != a ? a : b; }  // NaN stays
+  template <class T>
+  STOA_DEVICE static T of(T a, T b) {
+    return a > b || a != a ? a : b;  // NaN stays
+  }
 };
 
 // Over groups of `width` neighbouring lanes, a power of two up to 32; every lane gets the result.
@@ -41,6 +44,29 @@ STOA_DEVICE T group_reduce(const Thread& t, T value, int width, T* slots) {
 template <class Op, class T>
 STOA_DEVICE T block_reduce(const Thread& t, T value, T* slots) {
   return group_reduce<Op>(t, value, t.count(), slots);
+}
+
+template <class T>
+struct Prefix {
+  T before, all;
+};
+// Sums over the threads of a block that come before this one, and over all. `slots` as above.
+template <class T>
+STOA_DEVICE Prefix<T> block_prefix(const Thread& t, T value, T* slots) {
+  T sum = value;
+  for (int by = 1; by < 32; by *= 2) {
+    const T other = t.shuffle_up(sum, by);
+    if (t.lane() >= by) sum += other;
+  }
+  if (t.lane() == 31) slots[t.warp()] = sum;
+  t.sync();
+  Prefix<T> out{sum - value, 0};
+  for (int w = 0; w < t.warps(); ++w) {
+    if (w == t.warp()) out.before += out.all;
+    out.all += slots[w];
+  }
+  t.sync();
+  return out;
 }
 
 }  // namespace stoa::ops::cuda

@@ -50,6 +50,8 @@ class Thread {
     return __shfl_sync(0xffffffffu, value, lane);
   }
   STOA_DEVICE unsigned ballot(bool value) const { return __ballot_sync(0xffffffffu, value); }
+  // Adds to a counter in shared memory that other threads add to: of integers, so that no order shows.
+  STOA_DEVICE void count(std::int32_t& counter, std::int32_t by) const { atomicAdd(&counter, by); }
 };
 
 STOA_DEVICE float widen(float x) { return x; }

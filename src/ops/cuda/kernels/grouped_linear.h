@@ -1,0 +1,41 @@
+// Linear layers with a matrix per expert (ops/moe.h). How many rows an expert has is read from device memory.
+#pragma once
+
+#include "ops/cuda/kernels/element.h"
+
+namespace stoa::ops::cuda {
+
+// Rows [begin[e], begin[e + 1]) of sorted rows are expert e's. tiles[e]: tiles of `tile` rows that experts
+// before e have.
+struct ExpertBoundsArgs {
+  const std::int32_t* sorted_experts = nullptr;
+  std::int64_t rows = 0, experts = 0;
+  int tile = 1;
+  std::int32_t* begin = nullptr;  // [experts + 1]
+  std::int32_t* tiles = nullptr;  // [experts + 1]
+};
+void launch_expert_bounds(const ExpertBoundsArgs& args, void* stream);
+
+// Rows of the tiles in which products of such elements are computed.
+int grouped_tile_rows(Element type);
+
+// Contiguous matrices; sums in fp32, in the order of what is summed over. `wide`: all row lengths are
+// multiples of 8 elements, addresses of 16 bytes.
+struct GroupedArgs {
+  Element type = Element::kF32;
+  std::int64_t rows = 0, experts = 0;
+  std::int64_t k = 0, n = 0;  // inputs and outputs of the layer
+  const std::int32_t* begin = nullptr;
+  const std::int32_t* tiles = nullptr;
+  const void* x = nullptr;   // [rows, k]
+  const void* w = nullptr;   // [experts n, k]
+  const void* dy = nullptr;  // [rows, n]
+  void* out = nullptr;       // y, dx or dw (fp32)
+  bool accumulate = false;   // dw
+  bool wide = false;
+};
+void launch_grouped_forward(const GroupedArgs& args, void* stream);
+void launch_grouped_backward_input(const GroupedArgs& args, void* stream);
+void launch_grouped_backward_weight(const GroupedArgs& args, void* stream);
+
+}  // namespace stoa::ops::cuda
