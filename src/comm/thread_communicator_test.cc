@@ -178,6 +178,21 @@ TEST(ThreadCommunicator, ALetterIsNotTakenForALargeTensor) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
+TEST(ThreadCommunicator, AfterAMisfitNothingIsDoneAsIfItWereWell) {
+  ThreadWorld world(2, std::chrono::seconds(60));
+  auto comms = world.create("dp", all_ranks(2));
+  failure_of(world, [&](int rank) {
+    InlineStream stream;
+    std::vector<float> x(4, 1.0f), y(4, 1.0f);
+    auto first = rank == 0 ? comms[0]->all_reduce(view(x), ReduceOp::kSum, stream)
+                           : comms[1]->broadcast(view(x), 0, stream);
+    auto second = comms[rank]->all_reduce(view(y), ReduceOp::kSum, stream);
+    EXPECT_THROW(first->wait(), CommError);
+    EXPECT_THROW(second->wait(), CommError);
+    EXPECT_EQ(y[0], 1.0f);
+  });
+}
+
 // Small and large ones mixed, a hundred at once, waited for from the last to the first.
 TEST(ThreadCommunicator, ManyAtOnceInAnyOrder) {
   ThreadWorld world(3, std::chrono::seconds(60));

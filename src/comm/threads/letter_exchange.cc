@@ -51,6 +51,8 @@ bool LetterExchange::front_arrived() const {
 }
 
 bool LetterExchange::poll(std::uint64_t number) {
+  if (done(number)) return true;
+  if (refused_) group_.world().throw_if_aborted();
   while (!done(number) && front_arrived()) finish_front();
   return done(number);
 }
@@ -74,7 +76,7 @@ void LetterExchange::finish_front() {
 void LetterExchange::refuse(int member) {
   const int low = std::min(member, member_), high = std::max(member, member_);
   const std::string why = differ(*described(first_, low), low, *described(first_, high), high);
-  for (Pending& pending : pending_) pending.by_letter = false;
+  refused_ = true;
   group_.refuse(first_, group_.world_rank(member_), why);
 }
 

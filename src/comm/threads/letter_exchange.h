@@ -55,6 +55,7 @@ class LetterExchange {
   std::vector<std::uint64_t> finished_;  // per member: as its last letter said
   std::deque<Pending> pending_;
   std::uint64_t first_ = 0;  // number of pending_'s first
+  bool refused_ = false;     // requests did not agree: nothing is written any more
   std::vector<const void*> inputs_;
 };
 
