@@ -100,6 +100,7 @@ constexpr Flag kFlags[] = {
     {"account-for-embedding-in-pipeline-split", "model.account_for_embedding_in_pipeline_split=true"},
     {"account-for-loss-in-pipeline-split", "model.account_for_loss_in_pipeline_split=true"},
     {"moe-router-pre-softmax", "model.moe_router_pre_softmax=true"},
+    {"moe-pad-expert-input-to-capacity", "model.moe_pad_expert_input_to_capacity=true"},
 };
 
 // Known arguments that change nothing in a plan: the beginnings of their names, and why.

@@ -57,6 +57,15 @@ TEST(PlanConfig, ReadsMegatronArguments) {
   EXPECT_TRUE(ignored("--some-new-option 7")) << "nothing is dropped silently";
 }
 
+TEST(PlanConfig, ReadsMegatronsCapacityOfExperts) {
+  const PlanConfig plan = of_megatron(std::string(kMegatron) +
+                                      " --num-experts 8 --moe-router-topk 2 --moe-expert-capacity-factor 1.5 "
+                                      "--moe-pad-expert-input-to-capacity --moe-token-drop-policy position");
+  EXPECT_EQ(plan.run.model.moe.moe_expert_capacity_factor, 1.5);
+  EXPECT_TRUE(plan.run.model.moe.moe_pad_expert_input_to_capacity);
+  EXPECT_EQ(plan.run.model.moe.moe_token_drop_policy, model::TokenDropPolicy::kPosition);
+}
+
 TEST(PlanConfig, MegatronsDefaultsCount) {
   const PlanConfig plan =
       of_megatron("--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 100");

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "comm/check/check_communicator.h"
 #include "comm/communicator_suite.h"
 #include "comm/meta/meta_communicator.h"
+#include "comm/threads/thread_letter.h"
 #include "comm/threads/thread_world.h"
 #include "device/host/inline_stream.h"
 
@@ -140,6 +142,111 @@ TEST(ThreadCommunicator, TimeOutNamesWhoIsMissing) {
   EXPECT_THAT(message, HasSubstr("pp group of rank 0 (ranks 0, 1, 3)"));
   EXPECT_THAT(message, HasSubstr("all_reduce(sum) fp32[4] (16 bytes) waited 0.2 s"));
   EXPECT_THAT(message, HasSubstr("never arrived: rank 1, 3"));
+}
+
+// Sizes on both sides of what goes by letters.
+TEST(ThreadCommunicator, TimeOutNamesWhatTheRankWasDoing) {
+  for (const std::size_t n : {std::size_t{4}, std::size_t{100000}}) {
+    ThreadWorld world(2, milliseconds(100));
+    auto comms = world.create("tp", all_ranks(2));
+    const Activity activity{"backward", 1, 3};
+    const std::string message = failure_of(world, [&](int rank) {
+      InlineStream stream;
+      std::vector<float> x(n);
+      comms[rank]->follow(&activity);
+      if (rank == 1) comms[1]->all_reduce(view(x), ReduceOp::kSum, stream)->wait();
+    });
+    EXPECT_THAT(message, HasSubstr("tp group of rank 1 (ranks 0, 1): all_reduce(sum) fp32["));
+    EXPECT_THAT(message, HasSubstr("bytes) in backward, chunk 1, microbatch 3 waited 0.1 s"));
+    EXPECT_THAT(message, HasSubstr("never arrived: rank 0"));
+  }
+}
+
+TEST(ThreadCommunicator, ALetterIsNotTakenForALargeTensor) {
+  ThreadWorld world(2, std::chrono::seconds(60));
+  auto comms = world.create("dp", all_ranks(2));
+  const auto start = std::chrono::steady_clock::now();
+  const std::string message = failure_of(world, [&](int rank) {
+    InlineStream stream;
+    std::vector<float> x(rank == 0 ? 4 : 100000);
+    comms[rank]->barrier();
+    comms[rank]->all_reduce(view(x), ReduceOp::kSum, stream)->wait();
+  });
+  EXPECT_THAT(message,
+              HasSubstr("operation 1 does not match: rank 0 asks for all_reduce(sum) fp32[4] (16 bytes), "
+                        "rank 1 for all_reduce(sum) fp32[100000] (400000 bytes)"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST(ThreadCommunicator, AfterAMisfitNothingIsDoneAsIfItWereWell) {
+  ThreadWorld world(2, std::chrono::seconds(60));
+  auto comms = world.create("dp", all_ranks(2));
+  failure_of(world, [&](int rank) {
+    InlineStream stream;
+    std::vector<float> x(4, 1.0f), y(4, 1.0f);
+    auto first = rank == 0 ? comms[0]->all_reduce(view(x), ReduceOp::kSum, stream)
+                           : comms[1]->broadcast(view(x), 0, stream);
+    auto second = comms[rank]->all_reduce(view(y), ReduceOp::kSum, stream);
+    EXPECT_THROW(first->wait(), CommError);
+    EXPECT_THROW(second->wait(), CommError);
+    EXPECT_EQ(y[0], 1.0f);
+  });
+}
+
+// Small and large ones mixed, a hundred at once, waited for from the last to the first.
+TEST(ThreadCommunicator, ManyAtOnceInAnyOrder) {
+  ThreadWorld world(3, std::chrono::seconds(60));
+  auto comms = world.create("dp", all_ranks(3));
+  world.run([&](int rank) {
+    InlineStream stream;
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::vector<float>> tensors;
+      std::vector<std::unique_ptr<Event>> events;
+      for (int k = 0; k < 100; ++k)
+        tensors.emplace_back(k % 10 == 3 ? 20000 : k + 1, static_cast<float>(rank + k));
+      for (auto& x : tensors) events.push_back(comms[rank]->all_reduce(view(x), ReduceOp::kSum, stream));
+      if (rank == 1) std::this_thread::sleep_for(milliseconds(1));
+      for (int k = 99; k >= 0; --k) {
+        events[k]->wait();
+        for (const float x : tensors[k]) ASSERT_EQ(x, static_cast<float>(3 + 3 * k)) << k;
+      }
+    }
+  });
+}
+
+TEST(ThreadCommunicator, WhatAnExceptionLeavesIsNotWritten) {
+  ThreadWorld world(2, std::chrono::seconds(60));
+  auto comms = world.create("dp", all_ranks(2));
+  world.run([&](int rank) {
+    InlineStream stream;
+    std::vector<float> left(8, 1.0f), next(8, 2.0f);
+    try {
+      auto event = comms[rank]->all_reduce(view(left), ReduceOp::kSum, stream);
+      if (rank == 0) throw DataError("torn");
+    } catch (const DataError&) {
+    }
+    comms[rank]->all_reduce(view(next), ReduceOp::kSum, stream)->wait();
+    EXPECT_EQ(left[0], rank == 0 ? 1.0f : 2.0f);
+    EXPECT_EQ(next[0], 4.0f);
+  });
+}
+
+// In steady use three letters go around: one that is read, one that is written, one that is blank.
+TEST(Outbox, UsesLettersThatAllHaveReadAgain) {
+  Outbox outbox;
+  std::set<const Letter*> seen;
+  const Letter* letter = &outbox.first();
+  std::vector<float> x(10, 1.0f);
+  for (std::uint64_t n = 0; n < 50; ++n, letter = letter->next) {
+    EXPECT_FALSE(letter->sent);
+    x[0] = static_cast<float>(n);
+    outbox.send({OperationKind::kAllReduce, ReduceOp::kSum, DType::kF32, 0, 10}, view(x), {}, true, n,
+                n > 0 ? n - 1 : 0);
+    ASSERT_TRUE(letter->sent);
+    EXPECT_EQ(std::memcmp(letter->data, x.data(), 40), 0);
+    seen.insert(letter);
+  }
+  EXPECT_LE(seen.size(), 4u);
 }
 
 TEST(ThreadCommunicator, SixtyFourRanksStartAndMeet) {

@@ -92,12 +92,20 @@ void declare_moe(Section<MoeConfig>& s) {
           "rest are dropped, in training and validation. null: nothing is dropped.");
   s.field("moe_token_drop_policy", &C::moe_token_drop_policy)
       .help("Which of them stay: those with the largest weights (probs), or those of the first tokens.");
+  s.field("moe_pad_expert_input_to_capacity", &C::moe_pad_expert_input_to_capacity)
+      .help(
+          "Megatron's wish for shapes that do not depend on the router. Here the experts' memory has the "
+          "size of "
+          "the capacity with or without it, and only rows that came are computed: results, memory and speed "
+          "stay the same. It needs moe_expert_capacity_factor and is written into arguments for "
+          "Megatron-LM.");
 }
 
 void validate(const MoeConfig& c, std::int64_t layers) {
   if (!c.num_moe_experts) {
     require<ConfigError>(!c.moe_ffn_hidden_size && !c.moe_shared_expert_intermediate_size &&
-                             c.moe_dense_layers.empty() && !c.moe_expert_capacity_factor,
+                             c.moe_dense_layers.empty() && !c.moe_expert_capacity_factor &&
+                             !c.moe_pad_expert_input_to_capacity,
                          "keys moe_* count only with num_moe_experts");
     return;
   }
@@ -106,6 +114,10 @@ void validate(const MoeConfig& c, std::int64_t layers) {
                        c.moe_router_topk, experts);
   require<ConfigError>(c.moe_expert_capacity_factor || c.moe_token_drop_policy == TokenDropPolicy::kProbs,
                        "moe_token_drop_policy counts only with moe_expert_capacity_factor");
+  require<ConfigError>(
+      c.moe_expert_capacity_factor || !c.moe_pad_expert_input_to_capacity,
+      "moe_pad_expert_input_to_capacity needs moe_expert_capacity_factor: without it an expert "
+      "has no capacity; give a factor, for example 1.25");
   for (const std::int64_t layer : c.moe_dense_layers)
     require<ConfigError>(layer >= 0 && layer < layers, "moe_dense_layers names layer {}, there are 0 to {}",
                          layer, layers - 1);

@@ -37,6 +37,7 @@ constexpr std::array<std::string_view, 33> kTrainingOnly{
     "moe_z_loss_coeff",
     "moe_expert_capacity_factor",
     "moe_token_drop_policy",
+    "moe_pad_expert_input_to_capacity",
     "use_mup",
     "mup_base_hidden_size",
     "mup_base_head_dim",

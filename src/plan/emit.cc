@@ -84,6 +84,7 @@ void shape(Arguments& a, const EmitModel& model) {
     a.value("moe-expert-capacity-factor", *m.moe.moe_expert_capacity_factor);
     a.value("moe-token-drop-policy",
             m.moe.moe_token_drop_policy == model::TokenDropPolicy::kProbs ? "probs" : "position");
+    a.flag(m.moe.moe_pad_expert_input_to_capacity, "moe-pad-expert-input-to-capacity");
   }
   a.value("moe-token-dispatcher-type", "alltoall");
   a.flag(true, "moe-grouped-gemm");

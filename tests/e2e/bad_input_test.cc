@@ -120,6 +120,8 @@ TEST_F(BadInput, Configuration) {
       {{"model.use_mup=true", "model.mup_base_hidden_size=8", "model.optim.name=muon"},
        {"use_mup has rules for optim.name adamw and adam"}},
       {{"model.moe_expert_capacity_factor=1"}, {"num_moe_experts"}},
+      {{"model.bias=none", "model.num_moe_experts=4", "model.moe_pad_expert_input_to_capacity=true"},
+       {"moe_pad_expert_input_to_capacity needs moe_expert_capacity_factor", "1.25"}},
       {{"model.bias=none", "model.num_moe_experts=4", "model.moe_token_drop_policy=position"},
        {"moe_token_drop_policy", "moe_expert_capacity_factor"}},
       {{"trainer.devices=4"}, {"global_batch_size 4", "4 data-parallel ranks", "nearest are 8"}},

@@ -196,6 +196,30 @@ TEST(ExpertCapacity, SchedulesRecomputationAndStagesChangeNoBit) {
   }
 }
 
+// Memory has the size of the capacity anyway.
+TEST(ExpertCapacity, PaddingChangesNoBitAndNoByte) {
+  TestRun run = experts();
+  run.steps = 4;
+  run.rows = 8;
+  run.config.moe.moe_expert_capacity_factor = 0.8;
+  for (const Spread& spread : {Spread{}, Spread{.data = 2, .experts = {1, 2}},
+                               Spread{.tensor = 2, .sequence = true, .context = 2, .experts = {1, 2}}}) {
+    RunResult results[2];
+    std::size_t bytes[2] = {};
+    for (const bool pad : {false, true}) {
+      run.config.moe.moe_pad_expert_input_to_capacity = pad;
+      run.before = [&](int rank, run::TrainingRank& training) {
+        if (rank == 0)
+          for (const auto& entry : training.arena().entries()) bytes[pad] += entry.spec.bytes();
+      };
+      results[pad] = run_layout(run, spread.layout());
+      ASSERT_THAT(results[pad].faults, IsEmpty());
+    }
+    EXPECT_THAT(differences(results[0], results[1], 0), IsEmpty());
+    EXPECT_EQ(bytes[0], bytes[1]);
+  }
+}
+
 // All tokens alike: without a capacity one rank's experts would get all of them, and memory is for that.
 TEST(ExpertCapacity, BoundsMemory) {
   const auto bytes = [](std::optional<double> factor) {

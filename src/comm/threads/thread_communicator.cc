@@ -10,37 +10,59 @@ namespace stoa::comm {
 
 namespace {
 
+// How an event asks after an operation that the members share …
+struct SharedWork {
+  ThreadGroup& group;
+  std::shared_ptr<ThreadOperation> operation;
+  int index;
+
+  bool done() const { return operation->done(); }
+  bool poll() const { return group.poll(*operation, index); }
+  void wait() const { group.wait(*operation, index); }
+  void leave() const { group.leave(*operation, index); }
+};
+
+// … and after one that goes by letters.
+struct Correspondence {
+  ThreadGroup& group;
+  LetterExchange& letters;
+  std::uint64_t number;
+
+  bool done() const { return letters.done(number); }
+  bool poll() const { return letters.poll(number); }
+  void wait() const { letters.wait(number); }
+  void leave() const { letters.leave(number); }
+};
+
+template <class Work>
 class ThreadEvent final : public Event {
  public:
-  ThreadEvent(ThreadGroup& group, std::shared_ptr<ThreadOperation> operation, int index)
-      : group_(group), operation_(std::move(operation)), index_(index) {}
+  explicit ThreadEvent(Work work) : work_(std::move(work)) {}
   ~ThreadEvent() override {
-    if (operation_->done() || left_) return;
+    if (work_.done() || left_) return;
     try {
       if (std::uncaught_exceptions() > exceptions_)
-        group_.leave(*operation_, index_);
+        work_.leave();
       else
-        group_.wait(*operation_, index_);
+        work_.wait();
     } catch (const CommError&) {
       // The world is down: the rank's next call says why.
     }
   }
   bool ready() const override {
-    if (group_.poll(*operation_)) return true;
-    group_.world().throw_if_aborted();
+    if (work_.poll()) return true;
+    work_.group.world().throw_if_aborted();
     return false;
   }
   void wait() override {
-    if (left_) group_.world().throw_if_aborted();
+    if (left_) work_.group.world().throw_if_aborted();
     left_ = true;  // a wait that throws has left the operation
-    group_.wait(*operation_, index_);
+    work_.wait();
     left_ = false;
   }
 
  private:
-  ThreadGroup& group_;
-  std::shared_ptr<ThreadOperation> operation_;
-  int index_;
+  Work work_;
   int exceptions_ = std::uncaught_exceptions();
   bool left_ = false;
 };
@@ -51,17 +73,23 @@ ThreadCommunicator::ThreadCommunicator(ThreadGroup& group, int member)
     : Communicator(fmt::format("{} group of rank {}", group.name(), group.world_rank(member))),
       group_(group),
       member_(member),
+      letters_(group, member),
       sent_(static_cast<std::size_t>(group.size())),
       received_(static_cast<std::size_t>(group.size())) {}
 
 std::unique_ptr<Event> ThreadCommunicator::collective(OperationKind kind, ReduceOp op, int root,
                                                       ThreadPart part) {
-  std::vector<int> ranks;
-  for (int m = 0; m < size(); ++m) ranks.push_back(group_.world_rank(m));
-  part.activity = activity();
-  auto operation = std::make_shared<ThreadOperation>(kind, op, root, std::move(ranks));
-  return std::make_unique<ThreadEvent>(
-      group_, group_.post({-1, -1, collectives_++}, std::move(operation), member_, std::move(part)), member_);
+  group_.world().throw_if_aborted();
+  const Heading heading{kind, op, part.in.dtype, root,
+                        kind == OperationKind::kBarrier ? 0 : part.in.elements()};
+  const Request request{heading, part.in, part.out, activity()};
+  const std::uint64_t number = letters_.post(request);
+  if (letters_.takes(heading))
+    return std::make_unique<ThreadEvent<Correspondence>>(Correspondence{group_, letters_, number});
+  part.activity = request.activity;
+  auto operation = std::make_shared<ThreadOperation>(kind, op, root, group_.ranks());
+  return std::make_unique<ThreadEvent<SharedWork>>(SharedWork{
+      group_, group_.post({-1, -1, number}, std::move(operation), member_, std::move(part)), member_});
 }
 
 std::unique_ptr<Event> ThreadCommunicator::all_reduce(TensorView data, ReduceOp op, Stream&) {
@@ -109,10 +137,11 @@ std::unique_ptr<Event> ThreadCommunicator::transfer(TensorView in, TensorView ou
   auto operation = std::make_shared<ThreadOperation>(
       OperationKind::kSend, ReduceOp::kSum, 0,
       std::vector<int>{group_.world_rank(source), group_.world_rank(destination)});
-  return std::make_unique<ThreadEvent>(group_,
-                                       group_.post({source, destination, number}, std::move(operation), index,
-                                                   ThreadPart{in, out, {}, {}, {}, {}, activity()}),
-                                       index);
+  return std::make_unique<ThreadEvent<SharedWork>>(
+      SharedWork{group_,
+                 group_.post({source, destination, number}, std::move(operation), index,
+                             ThreadPart{in, out, {}, {}, {}, {}, activity()}),
+                 index});
 }
 
 std::unique_ptr<Event> ThreadCommunicator::send(TensorView data, int peer, Stream&) {

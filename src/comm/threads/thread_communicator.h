@@ -1,6 +1,6 @@
-// One rank's end of a group of threads. Operations move data straight between the ranks' own tensors
-// (contiguous, host memory). An event that is dropped before it is complete waits, or withdraws when an
-// exception is passing.
+// One rank's end of a group of threads. Small collectives go by letters; others move data straight between
+// the ranks' own tensors (contiguous, host memory). An event that is dropped before it is complete waits, or
+// withdraws when an exception is passing.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "comm/arguments.h"
 #include "comm/communicator.h"
+#include "comm/threads/letter_exchange.h"
 #include "comm/threads/thread_group.h"
 
 namespace stoa::comm {
@@ -37,7 +38,7 @@ class ThreadCommunicator final : public Communicator {
 
   ThreadGroup& group_;
   const int member_;
-  std::uint64_t collectives_ = 0;
+  LetterExchange letters_;
   std::vector<std::uint64_t> sent_, received_;  // per peer
 };
 

@@ -1,8 +1,11 @@
 // The meeting place of one group: operations that wait for members, and the members that wait for operations.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "comm/threads/thread_letter.h"
 #include "comm/threads/thread_operation.h"
 #include "comm/threads/thread_world.h"
 
@@ -24,9 +28,12 @@ class ThreadGroup {
   ThreadGroup(ThreadWorld& world, std::string name, std::vector<int> ranks);
 
   int size() const { return static_cast<int>(ranks_.size()); }
+  const std::vector<int>& ranks() const { return ranks_; }  // of the world, per member
   int world_rank(int member) const { return ranks_[member]; }
   const std::string& name() const { return name_; }
   ThreadWorld& world() const { return world_; }
+  int spins() const { return spins_; }  // looks before a waiting rank blocks
+  Outbox& outbox(int member) { return outboxes_[member]; }
 
   // Brings `part` as member `index` of `proto`'s operation. CommError when the members' requests do not fit
   // (which takes the world down) or the world is down.
@@ -35,12 +42,28 @@ class ThreadGroup {
   // Blocks until the operation is done. CommError on abort and time-out; then nobody touches the caller's
   // memory any more.
   void wait(ThreadOperation& operation, int index);
-  bool poll(ThreadOperation& operation);
+  bool poll(ThreadOperation& operation, int index);
   void leave(ThreadOperation& operation, int index);
+
+  // Sleeps until `met`, which looks at what is changed before a wake(). False when it is not at the deadline.
+  template <class Condition>
+  bool block(const Condition& met, std::chrono::steady_clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    ++sleepers_;  // before the first look: whoever changes something after it sees a sleeper
+    const bool in_time = changed_.wait_until(lock, deadline, met);
+    --sleepers_;
+    return in_time;
+  }
   void wake();
 
+  // The failures of a member, by name of the rank and the operation: each takes the world down and throws
+  // CommError.
+  [[noreturn]] void refuse(std::uint64_t number, int rank, const std::string& why);
+  [[noreturn]] void fail_late(const ThreadOperation& operation, int index);
+
  private:
-  std::string hang(const ThreadOperation& operation, int index) const;
+  std::string hang(const ThreadOperation& operation, int index);
+  std::unique_lock<std::mutex> lock();
 
   ThreadWorld& world_;
   const std::string name_;
@@ -48,7 +71,9 @@ class ThreadGroup {
   const int spins_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::atomic<int> sleepers_{0};
   std::map<Key, std::shared_ptr<ThreadOperation>> open_;
+  std::deque<Outbox> outboxes_;  // per member
 };
 
 }  // namespace stoa::comm

@@ -39,9 +39,7 @@ std::string ThreadOperation::text(int member) const {
 
 std::string ThreadOperation::mismatch() const {
   const int size = static_cast<int>(parts.size());
-  const auto differ = [&](int a, int b) {
-    return fmt::format("rank {} asks for {}, rank {} for {}", ranks[a], text(a), ranks[b], text(b));
-  };
+  const auto differ = [&](int a, int b) { return comm::differ(*this, a, *this, b); };
   if (kind == OperationKind::kSend) {
     const bool fits =
         parts[0].in.dtype == parts[1].out.dtype && parts[0].in.elements() == parts[1].out.elements();
@@ -83,25 +81,43 @@ void ThreadOperation::start() {
       chunk_ = kReduceChunk;
       chunks_ = (elements / size + chunk_ - 1) / chunk_;
       tasks_ = chunks_ * size;
+      lanes_ = static_cast<int>(size);
       break;
     case OperationKind::kBroadcast:
       tasks_ = size;
+      lanes_ = static_cast<int>(size);
       break;
     default:
       tasks_ = size * size;
+      lanes_ = static_cast<int>(size);
       break;
   }
+  next_ = std::vector<std::atomic<std::int64_t>>(static_cast<std::size_t>(lanes_));
+  tasks_left_ = tasks_;
   if (tasks_ == 0) done_ = true;
   started_ = true;
 }
 
-bool ThreadOperation::help() {
+std::int64_t ThreadOperation::claim(int index) {
+  const std::int64_t share = tasks_ / lanes_;
+  for (int i = 0; i < lanes_; ++i) {
+    const int lane = (index + i) % lanes_;
+    if (next_[lane].load() >= share) continue;
+    if (const std::int64_t task = next_[lane].fetch_add(1); task < share) {
+      --tasks_left_;
+      return lane * share + task;
+    }
+  }
+  return -1;
+}
+
+bool ThreadOperation::help(int index) {
   if (!claimable()) return false;
   for (;;) {
     // Announced before the look at withdrawn_, so that withdraw() either is seen here or sees us running.
     ++running_;
     std::int64_t task = 0;
-    if (withdrawn_.load() || (task = next_.fetch_add(1)) >= tasks_) {
+    if (withdrawn_.load() || (task = claim(index)) < 0) {
       --running_;
       return false;
     }
@@ -111,6 +127,10 @@ bool ThreadOperation::help() {
     --running_;
     if (last) return true;
   }
+}
+
+std::string differ(const ThreadOperation& a, int i, const ThreadOperation& b, int j) {
+  return fmt::format("rank {} asks for {}, rank {} for {}", a.ranks[i], a.text(i), b.ranks[j], b.text(j));
 }
 
 void ThreadOperation::withdraw() {

@@ -40,9 +40,10 @@ class ThreadOperation {
 
   bool started() const { return started_.load(); }
   bool done() const { return done_.load(); }
-  bool claimable() const { return started() && !withdrawn_.load() && next_.load() < tasks_; }
-  // Does shares of work until none is left. True for the caller that finished the last one.
-  bool help();
+  bool claimable() const { return started() && !withdrawn_.load() && tasks_left_.load() > 0; }
+  // Does shares of work until none is left, those that write member `index`'s memory first. True for the
+  // caller that finished the last one.
+  bool help(int index);
   // Nobody touches any member's memory after this returns; the operation never completes.
   void withdraw();
   std::size_t bytes() const { return bytes_; }  // largest payload of a member, after start()
@@ -55,6 +56,7 @@ class ThreadOperation {
   int arrived = 0;
 
  private:
+  std::int64_t claim(int index);  // a share of work that nobody else has; -1 when none is left
   void perform(std::int64_t task);
   void copy_to(int destination, int source);
 
@@ -65,9 +67,16 @@ class ThreadOperation {
   std::atomic<bool> started_{false};
   std::atomic<bool> done_{false};
   std::atomic<bool> withdrawn_{false};
-  std::atomic<std::int64_t> next_{0};
+  // Shares that write one member's memory lie together: `lanes_` of `tasks_ / lanes_` shares; one lane when
+  // each share writes everybody's.
+  int lanes_ = 1;
+  std::vector<std::atomic<std::int64_t>> next_;  // per lane
+  std::atomic<std::int64_t> tasks_left_{0};      // unclaimed
   std::atomic<std::int64_t> finished_{0};
   std::atomic<int> running_{0};
 };
+
+// "rank 0 asks for …, rank 1 for …": member i of a against member j of b.
+std::string differ(const ThreadOperation& a, int i, const ThreadOperation& b, int j);
 
 }  // namespace stoa::comm
