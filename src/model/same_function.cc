@@ -7,7 +7,7 @@
 namespace stoa::model {
 namespace {
 
-constexpr std::array<std::string_view, 33> kTrainingOnly{
+constexpr auto kTrainingOnly = std::to_array<std::string_view>({
     "bert.classifier_dropout",
     "hidden_dropout",
     "attention_dropout",
@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 33> kTrainingOnly{
     "mup_base_hidden_size",
     "mup_base_head_dim",
     "mup_output_mult",
-};
+});
 
 bool is_training_only(std::string_view path) {
   return std::find(kTrainingOnly.begin(), kTrainingOnly.end(), path) != kTrainingOnly.end();
