@@ -72,6 +72,10 @@ GroupedArgs grouped_of(const Op& op, Resources resources) {
   return args;
 }
 
+bool is_wide(const GroupedArgs& args) {
+  return args.k % 8 == 0 && args.n % 8 == 0 && all_aligned({args.x, args.w, args.dy});
+}
+
 }  // namespace
 
 void CudaBackend::execute(const RouterForward& op, Resources resources) {
@@ -171,12 +175,14 @@ std::size_t CudaBackend::workspace_bytes(const GroupedLinearBackwardWeight& op) 
 void CudaBackend::execute(const GroupedLinearForward& op, Resources resources) {
   GroupedArgs args = grouped_of(op, resources);
   args.x = op.x.data, args.w = op.w.data, args.out = op.y.data;
+  args.wide = is_wide(args);
   launch_grouped_forward(args, native_stream(resources.stream));
 }
 
 void CudaBackend::execute(const GroupedLinearBackwardInput& op, Resources resources) {
   GroupedArgs args = grouped_of(op, resources);
   args.dy = op.dy.data, args.w = op.w.data, args.out = op.dx.data;
+  args.wide = is_wide(args);
   launch_grouped_backward_input(args, native_stream(resources.stream));
 }
 
@@ -184,6 +190,7 @@ void CudaBackend::execute(const GroupedLinearBackwardWeight& op, Resources resou
   GroupedArgs args = grouped_of(op, resources);
   args.x = op.x.data, args.dy = op.dy.data, args.out = op.dw.data;
   args.accumulate = op.accumulate;
+  args.wide = is_wide(args);
   launch_grouped_backward_weight(args, native_stream(resources.stream));
 }
 

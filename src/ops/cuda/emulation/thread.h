@@ -52,6 +52,42 @@ class Thread {
     return bits;
   }
   void count(std::int32_t& counter, std::int32_t by) const { counter += by; }
+  template <bool kTransposed>
+  void load_matrices(const void* row, std::uint32_t (&out)[4]) const {
+    require<InternalError>(reinterpret_cast<std::uintptr_t>(row) % 16 == 0, "a row of a matrix at address {}",
+                           row);
+    const auto* rows = exchange(row);
+    const int g = lane() / 4, column = lane() % 4 * 2;
+    for (int i = 0; i < 4; ++i) {
+      const auto element = [&](int r, int c) {
+        std::uint16_t bits;
+        std::memcpy(&bits, static_cast<const std::byte*>(read<const void*>(rows[8 * i + r])) + 2 * c, 2);
+        return std::uint32_t{bits};
+      };
+      out[i] = kTransposed ? element(column, g) | element(column + 1, g) << 16
+                           : element(g, column) | element(g, column + 1) << 16;
+    }
+  }
+  template <class T>
+  void multiply(const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1, float (&c)[4]) const {
+    struct Operands {
+      std::uint32_t a[4], b[2];
+    };
+    const auto* given = exchange(Operands{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+    const auto half = [](std::uint32_t word, int which) {
+      T x;
+      x.bits = static_cast<std::uint16_t>(word >> (16 * which));
+      return static_cast<float>(x);
+    };
+    for (int k = 0; k < 16; ++k) {
+      const auto piece = [&](int vector) { return read<Operands>(given[vector * 4 + k % 8 / 2]); };
+      const Operands rows = piece(lane() / 4);
+      for (int column = 0; column < 2; ++column) {
+        const float y = half(piece(lane() % 4 * 2 + column).b[k / 8], k % 2);
+        for (int row = 0; row < 2; ++row) c[2 * row + column] += half(rows.a[row + 2 * (k / 8)], k % 2) * y;
+      }
+    }
+  }
   // What every lane of the warp gave.
   template <class T>
   const emulation::Block::Slot* exchange(const T& value) const {

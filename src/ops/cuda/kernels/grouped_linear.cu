@@ -57,16 +57,13 @@ struct RowTile {
   }
 };
 
-template <class T>
-using TileOf = ScalarTile<T>;
-
 STOA_DEVICE std::int64_t less(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 // Block (x, y): tile x of the rows, tile y of the columns of y (forward), of dx (backward).
-template <class T, bool kBackward>
+template <class T, bool kWide, bool kBackward>
 struct RowsKernel {
   using Args = GroupedArgs;
-  using Tile = TileOf<T>;
+  using Tile = ProductTile<T, kWide>;
   static constexpr const char* kName = kBackward ? "grouped linear backward input" : "grouped linear forward";
   static constexpr int kThreads = Tile::kThreads;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
@@ -85,10 +82,10 @@ struct RowsKernel {
 };
 
 // Block (x, y): tile x of the columns of dw, tile y of the rows of all experts' dw.
-template <class T>
+template <class T, bool kWide>
 struct WeightKernel {
   using Args = GroupedArgs;
-  using Tile = TileOf<T>;
+  using Tile = ProductTile<T, kWide>;
   static constexpr const char* kName = "grouped linear backward weight";
   static constexpr int kThreads = Tile::kThreads;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
@@ -108,20 +105,36 @@ struct WeightKernel {
   }
 };
 
-// Every expert may have a tile that is not full.
-template <class Tile>
-Grid grid_of(const GroupedArgs& a, std::int64_t columns) {
-  return {.x = a.rows / Tile::kRows + (a.experts < a.rows ? a.experts : a.rows),
-          .y = ceil_div(columns, Tile::kColumns),
-          .threads = Tile::kThreads,
-          .shared = Tile::kShared};
+// Calls body(type, wide) with the type of the elements and std::bool_constant.
+template <class Body>
+void with_tile(const GroupedArgs& a, const Body& body) {
+  with_fast_type(a.type, [&](auto type) {
+    if (a.wide)
+      body(type, std::true_type{});
+    else
+      body(type, std::false_type{});
+  });
+}
+
+template <bool kBackward>
+void launch_rows(const GroupedArgs& a, void* stream) {
+  with_tile(a, [&](auto type, auto wide) {
+    using Tile = ProductTile<decltype(type), decltype(wide)::value>;
+    // Every expert may have a tile that is not full.
+    launch<RowsKernel<decltype(type), decltype(wide)::value, kBackward>>(
+        {.x = a.rows / Tile::kRows + (a.experts < a.rows ? a.experts : a.rows),
+         .y = ceil_div(kBackward ? a.k : a.n, Tile::kColumns),
+         .threads = Tile::kThreads,
+         .shared = Tile::kShared},
+        stream, a);
+  });
 }
 
 }  // namespace
 
 int grouped_tile_rows(Element type) {
   int rows = 0;
-  with_fast_type(type, [&](auto t) { rows = TileOf<decltype(t)>::kRows; });
+  with_fast_type(type, [&](auto t) { rows = ProductTile<decltype(t), true>::kRows; });
   return rows;
 }
 
@@ -131,28 +144,17 @@ void launch_expert_bounds(const ExpertBoundsArgs& a, void* stream) {
       stream, a);
 }
 
-void launch_grouped_forward(const GroupedArgs& a, void* stream) {
-  with_fast_type(a.type, [&](auto type) {
-    using T = decltype(type);
-    launch<RowsKernel<T, false>>(grid_of<TileOf<T>>(a, a.n), stream, a);
-  });
-}
-
-void launch_grouped_backward_input(const GroupedArgs& a, void* stream) {
-  with_fast_type(a.type, [&](auto type) {
-    using T = decltype(type);
-    launch<RowsKernel<T, true>>(grid_of<TileOf<T>>(a, a.k), stream, a);
-  });
-}
+void launch_grouped_forward(const GroupedArgs& a, void* stream) { launch_rows<false>(a, stream); }
+void launch_grouped_backward_input(const GroupedArgs& a, void* stream) { launch_rows<true>(a, stream); }
 
 void launch_grouped_backward_weight(const GroupedArgs& a, void* stream) {
-  with_fast_type(a.type, [&](auto type) {
-    using Tile = TileOf<decltype(type)>;
-    launch<WeightKernel<decltype(type)>>({.x = ceil_div(a.k, Tile::kColumns),
-                                          .y = a.experts * ceil_div(a.n, Tile::kRows),
-                                          .threads = Tile::kThreads,
-                                          .shared = Tile::kShared},
-                                         stream, a);
+  with_tile(a, [&](auto type, auto wide) {
+    using Tile = ProductTile<decltype(type), decltype(wide)::value>;
+    launch<WeightKernel<decltype(type), decltype(wide)::value>>({.x = ceil_div(a.k, Tile::kColumns),
+                                                                 .y = a.experts * ceil_div(a.n, Tile::kRows),
+                                                                 .threads = Tile::kThreads,
+                                                                 .shared = Tile::kShared},
+                                                                stream, a);
   });
 }
 

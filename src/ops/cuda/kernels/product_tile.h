@@ -1,6 +1,8 @@
 // One tile of a matrix product, by all threads of a block: out[i, j] = sum over p of a[i, p] b[j, p].
 #pragma once
 
+#include <type_traits>
+
 #include "ops/cuda/kernels/launch.h"
 #include "ops/cuda/kernels/pack.h"
 
@@ -14,28 +16,27 @@ struct Vectors {
   std::int64_t stride, count;
 };
 
-// By the units for single numbers, in fp32: thread (r, c) of 16 x 16 has elements (r + 16 i, c + 16 j).
-template <class T>
+// fp32, without matrix units: thread (r, c) of 16 x 16 has elements (r + 16 i, c + 16 j).
 struct ScalarTile {
   static constexpr int kRows = 64, kColumns = 64, kDepth = 16, kThreads = 256;
   static constexpr int kPitch = kRows + 1;
   static constexpr std::size_t kShared = 2 * kDepth * kPitch * sizeof(float);
 
   template <bool kAcross>
-  STOA_DEVICE static void load(const Thread& t, float* to, const Vectors<T, kAcross>& from, std::int64_t p,
-                               std::int64_t depth) {
+  STOA_DEVICE static void load(const Thread& t, float* to, const Vectors<float, kAcross>& from,
+                               std::int64_t p, std::int64_t depth) {
     for (int n = t.index(); n < kRows * kDepth; n += kThreads) {
       const int i = kAcross ? n % kRows : n / kDepth, q = kAcross ? n / kRows : n % kDepth;
       const bool here = i < from.count && p + q < depth;
       const std::int64_t at = kAcross ? (p + q) * from.stride + i : i * from.stride + p + q;
-      to[q * kPitch + i] = here ? static_cast<float>(widen(from.data[at])) : 0.0f;
+      to[q * kPitch + i] = here ? from.data[at] : 0.0f;
     }
   }
 
   // Calls body(i, j, sum) for the elements that are there.
   template <bool kAcrossA, bool kAcrossB, class Body>
-  STOA_DEVICE static void run(const Thread& t, const Vectors<T, kAcrossA>& a, const Vectors<T, kAcrossB>& b,
-                              std::int64_t depth, const Body& body) {
+  STOA_DEVICE static void run(const Thread& t, const Vectors<float, kAcrossA>& a,
+                              const Vectors<float, kAcrossB>& b, std::int64_t depth, const Body& body) {
     float *left = t.shared<float>(), *right = left + kDepth * kPitch;
     const int row = t.index() / 16, column = t.index() % 16;
     float sum[4][4] = {};
@@ -68,5 +69,129 @@ struct ScalarTile {
     }
   }
 };
+
+// 16-bit elements by matrix units, sums in fp32. Each of 2 x 4 warps has 64 x 32 elements. What is multiplied
+// next is read while this is: into registers, and from there into the other of two places. `kWide`: depth or,
+// across, the count are multiples of 8, so are strides, and addresses of 16 bytes.
+template <class T, bool kWide>
+struct MatrixTile {
+  static constexpr int kRows = 128, kColumns = 128, kDepth = 32, kThreads = 256;
+  // Elements between vectors, or across between their elements: no two of eight rows begin in one bank.
+  template <bool kAcross>
+  static constexpr int kPitch = kAcross ? kRows + 8 : kDepth + 8;
+  static constexpr int kPlace = kRows * kPitch<false>;  // elements of either operand
+  static constexpr std::size_t kShared = 4 * kPlace * sizeof(T);
+  static constexpr int kPieces = kRows * kDepth / 8 / kThreads;  // of 16 bytes, of a thread
+
+  // Where the n-th piece of 16 bytes begins: vector i, element q.
+  struct Piece {
+    int i, q;
+  };
+  template <bool kAcross>
+  STOA_DEVICE static Piece piece(const Thread& t, int n) {
+    const int at = t.index() + n * kThreads;
+    return kAcross ? Piece{at % (kRows / 8) * 8, at / (kRows / 8)}
+                   : Piece{at / (kDepth / 8), at % (kDepth / 8) * 8};
+  }
+
+  template <bool kAcross>
+  STOA_DEVICE static void read(const Thread& t, const Vectors<T, kAcross>& from, std::int64_t p,
+                               std::int64_t depth, Bytes16 (&to)[kPieces]) {
+    STOA_UNROLL
+    for (int n = 0; n < kPieces; ++n) {
+      const Piece at = piece<kAcross>(t, n);
+      const std::int64_t i = at.i, q = p + at.q;
+      const T* begin = from.data + (kAcross ? q * from.stride + i : i * from.stride + q);
+      to[n] = Bytes16{};
+      if constexpr (kWide) {
+        if (i < from.count && q < depth) to[n] = load16(begin);
+      } else {
+        STOA_UNROLL
+        for (int j = 0; j < 8; ++j)
+          if (kAcross ? i + j < from.count && q < depth : i < from.count && q + j < depth)
+            to[n].words[j / 2] |= static_cast<std::uint32_t>(begin[j].bits) << (16 * (j % 2));
+      }
+    }
+  }
+  template <bool kAcross>
+  STOA_DEVICE static void store(const Thread& t, const Bytes16 (&from)[kPieces], T* to) {
+    STOA_UNROLL
+    for (int n = 0; n < kPieces; ++n) {
+      const Piece at = piece<kAcross>(t, n);
+      store16(to + (kAcross ? at.q * kPitch<true> + at.i : at.i * kPitch<false> + at.q), from[n]);
+    }
+  }
+  // The 8 x 8 pieces that begin at (i, q), and those 8 vectors (`down`) or 8 elements after them, in turn.
+  template <bool kAcross>
+  STOA_DEVICE static void matrices(const Thread& t, const T* place, int i, int q, bool down,
+                                   std::uint32_t (&out)[4]) {
+    const int which = t.lane() / 8, row = t.lane() % 8;
+    i += (down ? which % 2 : which / 2) * 8;
+    q += (down ? which / 2 : which % 2) * 8;
+    t.load_matrices<kAcross>(place + (kAcross ? (q + row) * kPitch<true> + i : (i + row) * kPitch<false> + q),
+                             out);
+  }
+
+  template <bool kAcrossA, bool kAcrossB, class Body>
+  STOA_DEVICE static void run(const Thread& t, const Vectors<T, kAcrossA>& a, const Vectors<T, kAcrossB>& b,
+                              std::int64_t depth, const Body& body) {
+    T* places = t.shared<T>();
+    const int first_row = t.warp() / 4 * 64, first_column = t.warp() % 4 * 32;
+    float sum[4][4][4] = {};
+    Bytes16 left[kPieces], right[kPieces];
+    const auto fetch = [&](std::int64_t p) {
+      read(t, a, p, depth, left);
+      read(t, b, p, depth, right);
+    };
+    const auto put = [&](T* place) {
+      store<kAcrossA>(t, left, place);
+      store<kAcrossB>(t, right, place + kPlace);
+    };
+    if (depth > 0) {
+      fetch(0);
+      put(places);
+      t.sync();
+    }
+    int turn = 0;
+    for (std::int64_t p = 0; p < depth; p += kDepth) {
+      const bool more = p + kDepth < depth;
+      if (more) fetch(p + kDepth);
+      const T* place = places + turn * 2 * kPlace;
+      STOA_UNROLL
+      for (int q = 0; q < kDepth; q += 16) {
+        std::uint32_t x[4][4], y[2][4];
+        STOA_UNROLL
+        for (int i = 0; i < 4; ++i) matrices<kAcrossA>(t, place, first_row + 16 * i, q, true, x[i]);
+        STOA_UNROLL
+        for (int j = 0; j < 2; ++j)
+          matrices<kAcrossB>(t, place + kPlace, first_column + 16 * j, q, false, y[j]);
+        STOA_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          STOA_UNROLL
+          for (int j = 0; j < 4; ++j)
+            t.multiply<T>(x[i], y[j / 2][j % 2 * 2], y[j / 2][j % 2 * 2 + 1], sum[i][j]);
+        }
+      }
+      turn = 1 - turn;
+      if (more) put(places + turn * 2 * kPlace);
+      t.sync();
+    }
+    STOA_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      STOA_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        STOA_UNROLL
+        for (int n = 0; n < 4; ++n) {
+          const int r = first_row + 16 * i + t.lane() / 4 + n / 2 * 8,
+                    c = first_column + 8 * j + t.lane() % 4 * 2 + n % 2;
+          if (r < a.count && c < b.count) body(r, c, sum[i][j][n]);
+        }
+      }
+    }
+  }
+};
+
+template <class T, bool kWide>
+using ProductTile = std::conditional_t<sizeof(T) == 4, ScalarTile, MatrixTile<T, kWide>>;
 
 }  // namespace stoa::ops::cuda

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/half.h"
 
@@ -50,6 +51,42 @@ class Thread {
     return __shfl_sync(0xffffffffu, value, lane);
   }
   STOA_DEVICE unsigned ballot(bool value) const { return __ballot_sync(0xffffffffu, value); }
+  // Four 8 x 8 matrices of 16-bit elements in shared memory; lane 8 i + r names row r of matrix i, 16 bytes.
+  // Of every matrix a lane gets elements (g, 2 t) and (g, 2 t + 1), with kTransposed (2 t, g) and (2 t + 1,
+  // g): g = lane / 4, t = lane % 4.
+  template <bool kTransposed>
+  STOA_DEVICE void load_matrices(const void* row, std::uint32_t (&out)[4]) const {
+    const auto at = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    if constexpr (kTransposed)
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                   : "r"(at)
+                   : "memory");
+    else
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                   : "r"(at)
+                   : "memory");
+  }
+  // c += a b on the matrix units: a [16, 16] in pieces of 8 x 8 (rows 0, columns 0), (8, 0), (0, 8), (8, 8),
+  // b [16, 8] in pieces (0, 0), (8, 0), transposed, both as load_matrices() gives them; c [16, 8]: elements
+  // (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1).
+  template <class T>
+  STOA_DEVICE void multiply(const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1,
+                            float (&c)[4]) const {
+    if constexpr (std::is_same_v<T, bf16>)
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+          "{%0, %1, %2, %3};"
+          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+          "{%0, %1, %2, %3};"
+          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
   // Adds to a counter in shared memory that other threads add to: of integers, so that no order shows.
   STOA_DEVICE void count(std::int32_t& counter, std::int32_t by) const { atomicAdd(&counter, by); }
 };
