@@ -24,10 +24,14 @@ PY
   export STOA_CUDA_LIBRARIES
 fi
 
+# timeout starts programs alone, so functions go to a shell of their own with the variables they use.
+limited() {  # limited SECONDS COMMAND…
+  timeout "$1" bash -uo pipefail -c "$(declare -p stoa; declare -f)"$'\n''"$@"' bash "${@:2}"
+}
 part() {  # part NAME SECONDS COMMAND…
   local name=$1 limit=$2
   shift 2
-  { echo "$ $*"; timeout "$limit" "$@"; } > "$out/$name.txt" 2>&1 || echo "status $?" >> "$out/$name.txt"
+  { echo "$ $*"; limited "$limit" "$@"; } > "$out/$name.txt" 2>&1 || echo "status $?" >> "$out/$name.txt"
   echo "== $name"
   tail -n 12 "$out/$name.txt" | cut -c1-400
 }
@@ -54,6 +58,11 @@ part 07-attention 60 "$stoa" bench device attention --backend cuda
 part 08-streaming 60 "$stoa" bench device copy streaming --backend cuda
 part 09-gemm 60 "$stoa" bench device gemm --backend cuda --cuda tune
 part 10-own-attention 60 "$stoa" bench device attention --backend cuda --cuda own-attention
+# 8 experts, 2 of them per token; encoders and encoder-decoders of the sizes that NeMo trained.
+part 11-moe-1.3b-active-b8 60 train gpt-5b 8 5 model.hidden_size=2048 model.num_attention_heads=16 model.bias=none model.num_moe_experts=8 model.moe_router_topk=2 \
+  model.moe_ffn_hidden_size=4096 "${plain[@]}"
+part 12-bert-110m-b64 60 train bert-110m 64 10 "${plain[@]}"
+part 13-t5-3b-b8 90 train t5-3b 8 5 "${plain[@]}"
 if [ -n "$peer" ]; then
-  part 11-peer-gpt-1.3b-b8 90 python3 "$peer" --preset gpt-1.3b --micro-batch 8 --seq 2048 --steps 8 --warmup 3 --device cuda --mode compile
+  part 14-peer-gpt-1.3b-b8 90 python3 "$peer" --preset gpt-1.3b --micro-batch 8 --seq 2048 --steps 8 --warmup 3 --device cuda --mode compile
 fi

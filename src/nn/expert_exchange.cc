@@ -40,7 +40,9 @@ void ExpertExchange::declare(ActivationTable& table, std::int64_t tokens, std::i
   }
   const Shape counts{members_.members, each}, arrivals{rows_, 1};
   leaving_ = activation("leaving rows", DType::kI32, counts, &ExpertExchange::make_groups, true);
-  coming_ = activation("coming rows", DType::kI32, counts, &ExpertExchange::make_arrivals, true);
+  coming_ = place_.split()
+                ? activation("coming rows", DType::kI32, counts, &ExpertExchange::make_arrivals, true)
+                : leaving_;
   arrival_order_ = activation("arrival order", DType::kI32, arrivals, &ExpertExchange::make_arrivals, true);
   arrival_place_ = activation("arrival place", DType::kI32, arrivals, &ExpertExchange::make_arrivals, false);
   sorted_ = activation("sorted experts", DType::kI32, arrivals, &ExpertExchange::make_arrivals, true);
@@ -62,10 +64,12 @@ void ExpertExchange::make_groups(Pass& pass, Saved& saved) const {
 }
 
 void ExpertExchange::make_arrivals(Pass& pass, Saved& saved) const {
-  const TensorView leaving = saved.get(pass, leaving_), coming = saved.put(pass, coming_),
+  const TensorView leaving = saved.get(pass, leaving_),
+                   coming = place_.split() ? saved.put(pass, coming_) : leaving,
                    order = saved.put(pass, arrival_order_), place = saved.put(pass, arrival_place_),
                    sorted = saved.put(pass, sorted_);
-  pass.parallel.along(parallel::Group::kExpert).all_to_all(leaving, coming, pass.ops.stream)->wait();
+  if (place_.split())
+    pass.parallel.along(parallel::Group::kExpert).all_to_all(leaving, coming, pass.ops.stream)->wait();
   ops::run(
       pass.ops,
       ops::GroupArrivals{
@@ -86,7 +90,7 @@ void ExpertExchange::prepare(Pass& pass, Saved& saved) const {
 }
 
 // The communicators move host memory, so the host can read the counts. Without memory the load is taken as
-// even.
+// even; where memory is not the host's, nothing comes from elsewhere and all rows are taken.
 ExpertExchange::Traffic ExpertExchange::traffic(Pass& pass, Saved& saved) const {
   const TensorView leaving = saved.get(pass, leaving_), coming = saved.get(pass, coming_);
   const auto members = static_cast<std::size_t>(members_.members);
@@ -102,6 +106,13 @@ ExpertExchange::Traffic ExpertExchange::traffic(Pass& pass, Saved& saved) const 
     };
     t.sends = sums(leaving);
     t.comes = sums(coming);
+  } else if (leaving.device == DeviceKind::kCuda) {
+    require<ConfigError>(!place_.split(),
+                         "{}: experts spread over {} ranks on GPUs: the host cannot read how many rows come "
+                         "to each; expected expert_model_parallel_size and expert_tensor_parallel_size 1, or "
+                         "--backend cpu",
+                         name_, members_.members);
+    t.sends = t.comes = {copied_};
   } else {
     const std::int64_t most = saved.get(pass, sorted_).rows();
     t.sends.assign(members, std::min(saved.get(pass, order_).elements(), most) / members_.members);

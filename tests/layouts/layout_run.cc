@@ -247,9 +247,13 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
   if (run.trace) result.traces.resize(static_cast<std::size_t>(layout.grid.size()));
   Collector collector(result.faults);
   world.run([&](int number) {
-    run::Machine machine = reference_machine(), meta = meta_machine(machine);
+    run::Machine machine = run.machine ? run.machine() : reference_machine(), meta = meta_machine(machine);
     const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, number);
-    run::TrainingRank rank(machine, options, std::move(contexts[number]), scratch);
+    // The communicators between ranks move host memory.
+    const bool alone = layout.grid.size() == 1 && machine.device->kind() != DeviceKind::kHost;
+    run::TrainingRank rank(
+        machine, options,
+        alone ? parallel::ParallelContext::single(*machine.device) : std::move(contexts[number]), scratch);
     rank.initialize();
     const int ranks = layout.data_ranks(), own = layout.data_rank(number);
     std::vector<double> losses, norms;

@@ -33,6 +33,7 @@ struct TestRun {
   std::filesystem::path dump;  // the tensors of a step are written there; empty: not
   std::int64_t dump_step = 0;
   std::function<void(int rank, run::TrainingRank&)> before;  // the first step: spoils something
+  std::function<run::Machine()> machine;                     // of every rank; none: the reference on the host
 };
 
 // 4 layers, hidden 16, 4 heads in 2 groups, sequences of 12, 61 words; dropout everywhere.

@@ -7,7 +7,10 @@ namespace stoa::comm {
 std::unique_ptr<Event> NullCommunicator::copy(TensorView in, TensorView out, Stream& stream) {
   require<ShapeError>(in.bytes() == out.bytes(), "{}: {} cannot be copied to {}", label(), in.text(),
                       out.text());
-  if (in.data != out.data && device_.kind() == DeviceKind::kHost) std::memcpy(out.data, in.data, in.bytes());
+  if (in.data == out.data || in.bytes() == 0 || device_.kind() == DeviceKind::kMeta) return stream.record();
+  require<CommError>(device_.kind() == DeviceKind::kHost,
+                     "{}: {} cannot be copied: expected memory of the host, or in place", label(), in.text());
+  std::memcpy(out.data, in.data, in.bytes());
   return stream.record();
 }
 

@@ -1,0 +1,180 @@
+// Whole models on the kernels of the CUDA backend, which the block emulator runs, against the reference: what
+// any kind of model, optimizer or kind of parallelism asks for is there, and fits together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "device/host/host_device.h"
+#include "device/host/inline_stream.h"
+#include "layout_run.h"
+#include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/emulation/matmul.h"
+
+namespace stoa::layouts {
+namespace {
+
+using testing::IsEmpty;
+
+// fp32 on either side, sums in another order.
+constexpr double kRounding = 1e-4;
+
+TestRun small() {
+  TestRun run = tiny_run();
+  run.type = DType::kF32;
+  run.steps = 2;
+  run.rows = 4;
+  run.micro_batch = 2;
+  run.config.num_layers = 2;
+  return run;
+}
+
+// Memory that the layers above must take for a GPU's: they cannot ask for its content, and new memory is NaN.
+class HiddenDevice final : public Device {
+ public:
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  std::string_view name() const override { return "emulated"; }
+  Buffer allocate(std::size_t bytes) override {
+    if (bytes == 0) return {};
+    const std::size_t whole = (bytes + kPage - 1) / kPage * kPage;
+    void* data = std::aligned_alloc(kPage, whole);
+    std::memset(data, 0xff, whole);
+    return Buffer(*this, data, bytes);
+  }
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<InlineStream>(); }
+  void copy_to_host(void* host, const void* device, std::size_t bytes, Stream&) override {
+    std::memcpy(host, device, bytes);
+  }
+  void copy_from_host(void* device, const void* host, std::size_t bytes, Stream&) override {
+    std::memcpy(device, host, bytes);
+  }
+  void fill_zero(void* device, std::size_t bytes, Stream&) override { std::memset(device, 0, bytes); }
+
+ protected:
+  void release(void* data, std::size_t) noexcept override { std::free(data); }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+};
+
+// `hidden`: one rank alone, the communicators move host memory.
+run::Machine emulated_machine(bool hidden) {
+  run::Machine machine;
+  machine.pool = std::make_unique<WorkerPool>(1);
+  if (hidden)
+    machine.device = std::make_unique<HiddenDevice>();
+  else
+    machine.device = std::make_unique<HostDevice>();
+  machine.backend = std::make_unique<ops::cuda::CudaBackend>(
+      std::make_shared<ops::cuda::emulation::HostMatmul>(), nullptr, machine.device->kind());
+  machine.stream = machine.device->create_stream();
+  return machine;
+}
+
+void expect_like_reference(const TestRun& run, const run::Layout& layout = data_parallel(1)) {
+  TestRun kernels = run;
+  kernels.machine = [hidden = layout.grid.size() == 1] { return emulated_machine(hidden); };
+  const RunResult expected = run_layout(run, layout);
+  ASSERT_THAT(expected.faults, IsEmpty());
+  EXPECT_THAT(differences(expected, run_layout(kernels, layout), kRounding), IsEmpty());
+}
+
+TestRun experts() {
+  TestRun run = small();
+  auto& c = run.config;
+  c.bias = model::BiasKind::kNone;
+  c.activation = model::Activation::kSwiglu;
+  c.moe.num_moe_experts = 4;
+  c.moe.moe_ffn_hidden_size = 12;
+  c.moe.moe_shared_expert_intermediate_size = 8;
+  c.moe.moe_aux_loss_coeff = 0.02;
+  c.moe.moe_z_loss_coeff = 0.001;
+  c.moe.moe_expert_capacity_factor = 1;
+  return run;
+}
+
+TEST(EmulatedGpu, Decoders) {
+  TestRun run = small();
+  expect_like_reference(run);
+  run.packed = true;
+  run.config.position_embedding_type = model::PositionEmbedding::kAlibi;
+  expect_like_reference(run);
+}
+
+TEST(EmulatedGpu, Experts) { expect_like_reference(experts()); }
+
+TEST(EmulatedGpu, LatentAttentionAndExpertsInGroups) {
+  TestRun run = small();
+  auto& c = run.config;
+  c.position_embedding_type = model::PositionEmbedding::kRope;
+  c.normalization = model::Normalization::kRmsNorm;
+  c.activation = model::Activation::kSwiglu;
+  c.bias = model::BiasKind::kNone;
+  c.num_query_groups = 4;
+  c.latent = {true, 6, 5, 4, 2, 3};
+  auto& moe = c.moe;
+  moe.num_moe_experts = 8;
+  moe.moe_router_topk = 3;
+  moe.moe_ffn_hidden_size = 12;
+  moe.moe_router_score_function = model::RouterScoreFunction::kSigmoid;
+  moe.moe_router_num_groups = 4;
+  moe.moe_router_group_topk = 2;
+  moe.moe_router_enable_expert_bias = true;
+  moe.moe_router_bias_update_rate = 0.05;
+  expect_like_reference(run);
+}
+
+TEST(EmulatedGpu, Muon) {
+  TestRun run = small();
+  run.optimizer = optim::OptimizerKind::kMuon;
+  run.config.bias = model::BiasKind::kQkv;
+  expect_like_reference(run);
+}
+
+TEST(EmulatedGpu, Encoders) {
+  TestRun run = small();
+  run.config.kind = model::ModelKind::kBert;
+  run.config.num_query_groups.reset();
+  expect_like_reference(run);
+}
+
+TEST(EmulatedGpu, EncoderDecoders) {
+  TestRun run = small();
+  auto& c = run.config;
+  c.kind = model::ModelKind::kT5;
+  c.num_query_groups.reset();
+  c.normalization = model::Normalization::kRmsNorm;
+  c.activation = model::Activation::kGegluTanh;
+  c.bias = model::BiasKind::kNone;
+  c.position_embedding_type = model::PositionEmbedding::kRelative;
+  c.share_embeddings_and_output_weights = false;
+  c.t5.seq_length_dec = 8;
+  c.t5.relative_attention_num_buckets = 8;
+  c.t5.relative_attention_max_distance = 10;
+  expect_like_reference(run);
+}
+
+TEST(EmulatedGpu, ExpertsOverRanksAreRefusedOnADeviceOfItsOwn) {
+  TestRun run = experts();
+  run.machine = [] { return emulated_machine(true); };
+  try {
+    run_layout(run, layout_of(1, 1, 2, 2, 1));
+    FAIL() << "no error";
+  } catch (const std::exception& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("host"));
+  }
+}
+
+TEST(EmulatedGpu, OverRanks) {
+  run::Layout context = layout_of(1, 2, 1, 1, 1), ring = context, spread = layout_of(2, 1, 1, 1, 1);
+  ring.context_kind = parallel::ContextKind::kRing;
+  spread.sequence_parallel = true;
+  expect_like_reference(small(), context);
+  expect_like_reference(small(), ring);
+  expect_like_reference(experts(), spread);
+  expect_like_reference(experts(), layout_of(1, 1, 2, 2, 1));
+}
+
+}  // namespace
+}  // namespace stoa::layouts
