@@ -397,7 +397,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   c->add_option("--split", t->split, "how text is cut into words")
-      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2", "none"}))
+      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2", "bloom", "none"}))
       ->capture_default_str();
   c->add_option("--unit", t->unit,
                 "what is one text in a text file: lines with their newline (as Hugging Face trains on "

@@ -161,6 +161,8 @@ void Encoder::encode_piece(std::string_view text, std::vector<TokenId>& out) {
       return encode_words<SplitPattern::kLlama3>(p, end, out);
     case SplitPattern::kQwen2:
       return encode_words<SplitPattern::kQwen2>(p, end, out);
+    case SplitPattern::kBloom:
+      return encode_words<SplitPattern::kBloom>(p, end, out);
     case SplitPattern::kNone:
       return encode_words<SplitPattern::kNone>(p, end, out);
   }
@@ -230,6 +232,10 @@ void Encoder::encode_words(const char* p, const char* end, std::vector<TokenId>&
       const auto run = static_cast<std::size_t>(std::countr_one(letters >> lead));
       n = run + lead;
       if (run == 0 || n > kShortWord || static_cast<signed char>(p[n]) < 0) n = 0;
+      // BLOOM's words go on with digits, apostrophes and the like.
+      if (pattern == SplitPattern::kBloom && n > 0 &&
+          std::string_view(" ,.\n").find(p[n]) == std::string_view::npos)
+        n = 0;
     }
     if (n == 0) n = splitter.next(p, end);
     if (n > kShortWord) {

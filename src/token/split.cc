@@ -9,8 +9,12 @@ constexpr std::string_view kLlama3Regex =
     R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re";
 constexpr std::string_view kQwen2Regex =
     R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re";
+// A class within a class: white space, ( | ) and the inner list are all left out.
+constexpr std::string_view kBloomRegex = R"re( ?[^(\s|[.,!?…。，、।۔،])]+)re";
 constexpr SplitPattern kPatterns[] = {SplitPattern::kNone, SplitPattern::kGpt2, SplitPattern::kLlama3,
-                                      SplitPattern::kQwen2};
+                                      SplitPattern::kQwen2, SplitPattern::kBloom};
+
+constexpr std::u32string_view kBloomPunctuation = U"(|).,!?…。，、।۔،";
 
 bool is_space(CharClass c) { return c == CharClass::kSpace || c == CharClass::kNewline; }
 
@@ -52,6 +56,8 @@ std::string_view name(SplitPattern pattern) {
       return "llama3";
     case SplitPattern::kQwen2:
       return "qwen2";
+    case SplitPattern::kBloom:
+      return "bloom";
   }
   return "";
 }
@@ -66,6 +72,8 @@ std::string_view regex(SplitPattern pattern) {
       return kLlama3Regex;
     case SplitPattern::kQwen2:
       return kQwen2Regex;
+    case SplitPattern::kBloom:
+      return kBloomRegex;
   }
   return "";
 }
@@ -145,6 +153,28 @@ std::size_t Splitter::next_llama(const char* p, const char* end, int digits) con
     return static_cast<std::size_t>(q - p);
   }
   return spaces(p, end, true);
+}
+
+// A space before a word belongs to it; else words and what parts them take turns.
+std::size_t Splitter::next_bloom(const char* p, const char* end) const {
+  std::size_t length = 0;
+  const auto parts = [&](const char* at) {
+    const CodePoint c = read_utf8(at, end);
+    length = c.length;
+    if (is_space(classes_.char_class(c))) return true;
+    return c.valid && kBloomPunctuation.find(c.value) != kBloomPunctuation.npos;
+  };
+  const auto begins_word = [&](const char* at) { return !parts(*at == ' ' && at + 1 < end ? at + 1 : at); };
+  const char* q = p;
+  if (begins_word(p)) {
+    for (q += *q == ' '; q < end && !parts(q);) q += length;
+  } else {
+    do {
+      (void)parts(q);
+      q += length;
+    } while (q < end && !begins_word(q));
+  }
+  return static_cast<std::size_t>(q - p);
 }
 
 }  // namespace stoa::token

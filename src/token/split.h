@@ -17,9 +17,10 @@ enum class SplitPattern : std::uint8_t {
   kLlama3,  // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
             // ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
   kQwen2,   // as Llama-3 with \p{N}
+  kBloom,   //  ?[^(\s|[.,!?…。，、।۔،])]+, and what lies between two matches is a word too
 };
 
-std::string_view name(SplitPattern pattern);   // "none", "gpt2", "llama3", "qwen2"
+std::string_view name(SplitPattern pattern);   // "none", "gpt2", "llama3", "qwen2", "bloom"
 std::string_view regex(SplitPattern pattern);  // as written in a tokenizer.json; "" for none
 std::optional<SplitPattern> split_pattern_named(std::string_view name);
 std::optional<SplitPattern> split_pattern_of_regex(std::string_view regex);
@@ -41,6 +42,8 @@ class Splitter {
         return next_llama(p, end, 3);
       case SplitPattern::kQwen2:
         return next_llama(p, end, 1);
+      case SplitPattern::kBloom:
+        return next_bloom(p, end);
       case SplitPattern::kNone:
         break;
     }
@@ -68,6 +71,7 @@ class Splitter {
   }
   std::size_t next_gpt2(const char* p, const char* end) const;
   std::size_t next_llama(const char* p, const char* end, int digits) const;
+  std::size_t next_bloom(const char* p, const char* end) const;
   std::size_t spaces(const char* p, const char* end, bool cut_at_newlines) const;
 
   const SplitPattern pattern_;

@@ -38,6 +38,13 @@ TEST(Split, Llama3) {
 
 TEST(Split, Qwen2) { EXPECT_EQ(split(SplitPattern::kQwen2, "a 12"), (Words{"a", " ", "1", "2"})); }
 
+TEST(Split, Bloom) {
+  EXPECT_EQ(split(SplitPattern::kBloom, "I'll go  to (123rd), no.\n\n x "),
+            (Words{"I'll", " go", " ", " to", " (", "123rd", "),", " no", ".\n\n", " x", " "}));
+  EXPECT_EQ(split(SplitPattern::kBloom, "是的。好，a|b…\u3000\xFF"),
+            (Words{"是的", "。", "好", "，", "a", "|", "b", "…\u3000", "\xFF"}));
+}
+
 TEST(Split, InvalidBytesArePunctuationOneByOne) {
   EXPECT_EQ(split(SplitPattern::kGpt2, "a\xFF\xC0z \xE4\xBB!"), (Words{"a", "\xFF\xC0", "z", " \xE4\xBB!"}));
   EXPECT_EQ(split(SplitPattern::kGpt2,
@@ -47,7 +54,8 @@ TEST(Split, InvalidBytesArePunctuationOneByOne) {
 }
 
 TEST(Split, NamesAndRegexesLeadBack) {
-  for (const auto p : {SplitPattern::kGpt2, SplitPattern::kLlama3, SplitPattern::kQwen2}) {
+  for (const auto p :
+       {SplitPattern::kGpt2, SplitPattern::kLlama3, SplitPattern::kQwen2, SplitPattern::kBloom}) {
     EXPECT_EQ(split_pattern_named(name(p)), p);
     EXPECT_EQ(split_pattern_of_regex(regex(p)), p);
   }
@@ -72,7 +80,8 @@ std::string checksum_of_unicode(Each&& each) {
 
 TEST(Unicode, EveryCodePointSplitsAsHuggingFace) {
   const auto expected = test::read_json(test::fixture("unicode.json"));
-  for (const auto pattern : {SplitPattern::kGpt2, SplitPattern::kLlama3, SplitPattern::kQwen2}) {
+  for (const auto pattern :
+       {SplitPattern::kGpt2, SplitPattern::kLlama3, SplitPattern::kQwen2, SplitPattern::kBloom}) {
     const Splitter splitter(pattern);
     std::string text;
     const std::string found = checksum_of_unicode([&](const std::string& c, auto&& add) {

@@ -42,7 +42,7 @@ void run(const std::string& input) {
 
 TEST(FuzzTokenizerJson, SeedsAndMutations) {
   std::vector<std::string> seeds;
-  for (const char* name : {"gpt2", "llama3", "qwen2", "llama2"}) {
+  for (const char* name : {"gpt2", "llama3", "qwen2", "bloom", "llama2"}) {
     // One line: cuts and swaps then hit structure more often than indentation.
     seeds.push_back(
         nlohmann::ordered_json::parse(read_text(test::fixture(std::string(name) + "/tokenizer.json")))

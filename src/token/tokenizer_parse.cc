@@ -249,17 +249,19 @@ void read_pre_tokenizer(json::object o, TokenizerSpec& spec, PreTokenizerState& 
     require<DataError>(expression.has_value(), "pre_tokenizer Split by a String is not supported");
     const std::string given = text_of(*expression, "pre_tokenizer.pattern.Regex");
     const auto known = split_pattern_of_regex(given);
-    require<DataError>(
-        known.has_value(),
-        "pre_tokenizer Split has the unsupported pattern {} (Stoa has those of GPT-2, Llama-3, Qwen-2)",
-        given);
+    require<DataError>(known.has_value(),
+                       "pre_tokenizer Split has the unsupported pattern {} (Stoa has those of GPT-2, "
+                       "Llama-3, Qwen-2, BLOOM)",
+                       given);
     spec.split = *known;
     const auto behavior = member(o, "behavior");
     const std::string how = behavior ? text_of(*behavior, "pre_tokenizer.behavior") : "";
     const bool invert = flag(o, "invert", false, "pre_tokenizer");
-    // The patterns match every text without gaps, so removing what lies between matches removes nothing.
-    require<DataError>((how == "Isolated" && !invert) || (how == "Removed" && invert),
-                       "pre_tokenizer Split with behavior {}, invert {} is not supported", how, invert);
+    // The patterns but BLOOM's match every text without gaps, so removing what lies between matches removes
+    // nothing.
+    require<DataError>(
+        (how == "Isolated" && !invert) || (how == "Removed" && invert && spec.split != SplitPattern::kBloom),
+        "pre_tokenizer Split with behavior {}, invert {} is not supported", how, invert);
   } else {
     require<DataError>(type == "Sequence" && !nested,
                        "pre_tokenizer {} is not supported (Stoa has ByteLevel, or Split and ByteLevel)",

@@ -43,7 +43,8 @@ void expect_cases(const Tokenizer& tokenizer, const nlohmann::json& cases, const
 }
 
 class HuggingFace : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Patterns, HuggingFace, testing::Values("gpt2", "llama3", "qwen2", "llama2"));
+INSTANTIATE_TEST_SUITE_P(Patterns, HuggingFace,
+                         testing::Values("gpt2", "llama3", "qwen2", "bloom", "llama2"));
 
 TEST_P(HuggingFace, SameIdsAndTexts) {
   const auto cases = test::read_json(fixture("samples.json"))[GetParam()];
@@ -285,7 +286,7 @@ TEST(Gpt2, MoreCasesWhereNamed) {
   const char* folder = std::getenv("STOA_TOKEN_CASES");
   if (folder == nullptr) GTEST_SKIP() << "STOA_TOKEN_CASES names no folder";
   const auto samples = test::read_json(fs::path(folder) / "samples.json");
-  for (const char* name : {"gpt2", "llama3", "qwen2", "llama2"})
+  for (const char* name : {"gpt2", "llama3", "qwen2", "bloom", "llama2"})
     expect_cases(Tokenizer::load(fixture(name)), samples[name], name);
   const fs::path data = test::shared_data();
   if (!data.empty() && fs::exists(fs::path(folder) / "gpt2-full.json")) {

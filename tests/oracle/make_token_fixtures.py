@@ -3,7 +3,7 @@
 
   python tests/oracle/make_token_fixtures.py tests/fixtures/token [--gpt2 VOCAB_JSON MERGES_TXT] [--llama2 TOKENIZER_JSON] [--many N]
 
-  gpt2/ llama3/ qwen2/ llama2/tokenizer.json  600 or 800 tokens: split patterns, NFC, added tokens of every kind, byte fallback
+  gpt2/ llama3/ qwen2/ bloom/ llama2/tokenizer.json  600 or 800 tokens: split patterns, NFC, added tokens of every kind, byte fallback
   samples.json    texts with ids: as they are, with special tokens as text, with special tokens added; decoded text
   gpt2-full.json  ids of the same texts with GPT-2's own vocabulary (--gpt2; the vocabulary itself is not committed)
   stories260k.json the same for a real tokenizer of Llama-2's form (--llama2)
@@ -20,6 +20,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
+BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
 
@@ -28,7 +29,7 @@ def split(pattern):
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-PRE = {"gpt2": pre_tokenizers.ByteLevel(add_prefix_space=False), "llama3": split(LLAMA3), "qwen2": split(QWEN2)}
+PRE = {"gpt2": pre_tokenizers.ByteLevel(add_prefix_space=False), "llama3": split(LLAMA3), "qwen2": split(QWEN2), "bloom": split(BLOOM)}
 
 TEXTS = [
     "", " ", "  ", "a", " a", "  a", "a ", "a  ", "\n", "\n\n", " \n", "\n ", "\t\ta", "a\r\nb\r\n\r\nc", " \r\n x", "a \n \n b",
@@ -166,7 +167,7 @@ def probe(c):
 def unicode_checksums():
     points = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     out = {"probe": "a{c}1{c}! {c}{c} \\n{c}\\t{c}a'{c} {c}  : byte lengths of the words, FNV-1a"}
-    patterns = {"gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", "llama3": LLAMA3, "qwen2": QWEN2}
+    patterns = {"gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", "llama3": LLAMA3, "qwen2": QWEN2, "bloom": BLOOM}
     for name, pattern in patterns.items():
         pre, h = pre_tokenizers.Split(Regex(pattern), "isolated"), 0xCBF29CE484222325
         for c in points:
