@@ -82,4 +82,34 @@ TEST(GpuLinear, LargeProducts) {
   }
 }
 
+// Layers of experts as large as those of small models, with rows of nobody; twice the same bits.
+TEST(GpuExperts, LargeGroups) {
+  const auto backend = make_gpu("");
+  constexpr std::int64_t kTokens = 384, kChosen = 2, kExperts = 8, kIn = 384, kOut = 512;
+  for (DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
+    SCOPED_TRACE(name_of(type));
+    Tensors t;
+    const auto ids = [&] { return t.empty(DType::kI32, {kTokens, kChosen}); };
+    const TensorView experts = t.random_int32(kTokens * kChosen, kExperts).reshape({kTokens, kChosen}),
+                     order = ids(), place = ids(), sorted = ids();
+    for (std::int64_t a = 0; a < experts.elements(); a += 7) experts.as<std::int32_t>()[a] = -1;
+    expect_like_reference(*backend, GroupByExpert{kExperts, experts, ids(), ids(), ids()});
+    run_reference(GroupByExpert{kExperts, experts, order, place, sorted});
+    const std::int64_t rows = kTokens * kChosen;
+    const TensorView x = t.random(type, {rows, kIn}), dy = t.random(type, {rows, kOut}),
+                     w = t.random(type, {kExperts * kOut, kIn}, 0.1);
+    const GroupedLinearForward forward{x, w, sorted, t.empty(type, {rows, kOut})};
+    expect_like_reference(*backend, forward);
+    expect_like_reference(*backend, GroupedLinearBackwardInput{dy, w, sorted, t.empty(type, {rows, kIn})});
+    expect_like_reference(*backend, GroupedLinearBackwardWeight{
+                                        x, dy, sorted, t.random(DType::kF32, {kExperts * kOut, kIn}), true});
+    GroupedLinearForward again = forward;
+    again.y = t.empty(type, {rows, kOut});
+    run_on(*backend, forward);
+    run_on(*backend, again);
+    EXPECT_EQ(std::memcmp(forward.y.data, again.y.data, again.y.bytes()), 0);
+    t.expect_guards();
+  }
+}
+
 }  // namespace stoa::ops::testing
