@@ -238,11 +238,11 @@ TEST(Outbox, UsesLettersThatAllHaveReadAgain) {
   const Letter* letter = &outbox.first();
   std::vector<float> x(10, 1.0f);
   for (std::uint64_t n = 0; n < 50; ++n, letter = letter->next) {
-    EXPECT_FALSE(letter->sent);
+    EXPECT_FALSE(letter->sent(n));
     x[0] = static_cast<float>(n);
     outbox.send({OperationKind::kAllReduce, ReduceOp::kSum, DType::kF32, 0, 10}, view(x), {}, true, n,
                 n > 0 ? n - 1 : 0);
-    ASSERT_TRUE(letter->sent);
+    ASSERT_TRUE(letter->sent(n));
     EXPECT_EQ(std::memcmp(letter->data, x.data(), 40), 0);
     seen.insert(letter);
   }

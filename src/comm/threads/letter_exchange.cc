@@ -46,7 +46,7 @@ std::uint64_t LetterExchange::post(const Request& request) {
 
 bool LetterExchange::front_arrived() const {
   for (int m = 0; m < group_.size(); ++m)
-    if (m != member_ && !next_[m]->sent.load()) return false;
+    if (m != member_ && !next_[m]->sent(first_)) return false;
   return true;
 }
 
@@ -83,8 +83,9 @@ void LetterExchange::refuse(int member) {
 std::unique_ptr<ThreadOperation> LetterExchange::described(std::uint64_t number, int member) const {
   const auto letter_of = [&](int m) {
     const Letter* letter = next_[m];
-    for (std::uint64_t n = first_; n < number && letter->sent.load(); ++n) letter = letter->next;
-    return letter->sent.load() ? letter : nullptr;
+    std::uint64_t n = first_;
+    for (; n < number && letter->sent(n); ++n) letter = letter->next;
+    return letter->sent(n) ? letter : nullptr;
   };
   const Pending& mine = pending_[number - first_];
   const Letter* const theirs = member == member_ ? nullptr : letter_of(member);

@@ -5,6 +5,12 @@
 
 namespace stoa::comm {
 
+namespace {
+
+constexpr std::size_t kAhead = 64;  // cache lines; more stores than a core buffers would hold it up
+
+}  // namespace
+
 void Outbox::add_blank() { letters_.push_back(std::make_unique<Letter>()); }
 
 void Outbox::send(const Heading& heading, const TensorView& in, const Activity& activity, bool with_data,
@@ -14,10 +20,9 @@ void Outbox::send(const Heading& heading, const TensorView& in, const Activity& 
   const std::size_t lines = (bytes + sizeof(Letter::CacheLine) - 1) / sizeof(Letter::CacheLine);
   if (letter.memory.size() < lines) letter.memory.resize(lines);
   if (bytes > 0) std::memcpy(letter.memory.data(), in.data, bytes);
-  if (letters_.size() > 1 && letters_.front()->number < read_by_all) {
+  if (letters_.size() > 1 && letters_.front()->stamp.load(std::memory_order_relaxed) <= read_by_all) {
     letters_.push_back(std::move(letters_.front()));
     letters_.pop_front();
-    letters_.back()->sent.store(false, std::memory_order_relaxed);
   } else {
     add_blank();
   }
@@ -25,10 +30,12 @@ void Outbox::send(const Heading& heading, const TensorView& in, const Activity& 
   letter.data = letter.memory.data();
   letter.next = letters_.back().get();
   letter.finished = finished;
-  letter.number = sent_++;
   letter.in = in;
   letter.activity = activity;
-  letter.sent = true;
+  letter.stamp = ++sent_;
+  // The next letter's lines are fetched from those who read them last, while this rank waits for the others.
+  std::vector<Letter::CacheLine>& ahead = letters_.back()->memory;
+  for (std::size_t i = 0; i < std::min({lines, ahead.size(), kAhead}); ++i) ahead[i].bytes[0] = {};
 }
 
 }  // namespace stoa::comm

@@ -33,16 +33,18 @@ struct alignas(64) Letter {
   };
 
   // Readers need one cache line and the data.
-  std::atomic<bool> sent{false};  // what is below does not change until all have read it
+  std::atomic<std::uint64_t> stamp{
+      0};  // 1 + number, once what is below does not change until all have read it
   Heading heading;
   const CacheLine* data = nullptr;
   const Letter* next = nullptr;  // of the same member; not yet sent
   std::uint64_t finished = 0;    // collectives that the member was through with: their letters it has read
-  // The sender's, and for messages.
-  std::uint64_t number = 0;
+  // For messages.
   TensorView in = {};
   Activity activity = {};
   std::vector<CacheLine> memory;
+
+  bool sent(std::uint64_t number) const { return stamp.load() == number + 1; }
 };
 
 // The letters of one member, in the order of its collectives.

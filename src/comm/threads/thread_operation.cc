@@ -188,9 +188,11 @@ void ThreadOperation::perform(std::int64_t task) {
     case OperationKind::kBroadcast:
       copy_to(static_cast<int>(task), root);
       break;
-    default:
-      copy_to(static_cast<int>(task / size), static_cast<int>(task % size));
+    default: {  // from itself first, then from the members behind it: no two read the same at once
+      const int to = static_cast<int>(task / size);
+      copy_to(to, (to + static_cast<int>(task % size)) % size);
       break;
+    }
   }
 }
 
