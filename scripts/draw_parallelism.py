@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws docs/drawings/*.svg, the pictures of docs/parallelism.md: what each axis splits and what is sent.
 
-    python3 scripts/draw_parallelism.py [directory]
+    python3 scripts/draw_parallelism.py [--check]     --check: exit status 1 where a file is another
 
 A rank has one colour in all of them. The colours follow the reader's light or dark mode.
 """
@@ -218,11 +218,17 @@ def expert():
     return d
 
 
+DRAWINGS = {"data-parallel": data, "zero": zero, "tensor-parallel": tensor, "sequence-parallel": sequence, "pipeline-parallel": pipeline,
+            "context-parallel": context, "expert-parallel": expert}
+
+
 def main():
-    directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "docs/drawings")
-    directory.mkdir(parents=True, exist_ok=True)
-    for draw in (data, zero, tensor, sequence, pipeline, context, expert):
-        (directory / f"{draw.__name__}-parallel.svg".replace("zero-parallel", "zero")).write_text(draw().svg())
+    directory = pathlib.Path(__file__).parent.parent / "docs/drawings"
+    if sys.argv[1:] == ["--check"]:
+        stale = [name for name, draw in DRAWINGS.items() if (directory / f"{name}.svg").read_text() != draw().svg()]
+        if stale: sys.exit(f"not as drawn by {sys.argv[0]}: {', '.join(stale)}")
+        return
+    for name, draw in DRAWINGS.items(): (directory / f"{name}.svg").write_text(draw().svg())
 
 
 if __name__ == "__main__":
