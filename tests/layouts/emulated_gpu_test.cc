@@ -20,8 +20,7 @@ using testing::IsEmpty;
 // fp32 on either side, sums in another order.
 constexpr double kRounding = 1e-4;
 
-TestRun small() {
-  TestRun run = tiny_run();
+TestRun small(TestRun run = tiny_run()) {
   run.type = DType::kF32;
   run.steps = 2;
   run.rows = 4;
@@ -139,21 +138,7 @@ TEST(EmulatedGpu, Encoders) {
   expect_like_reference(run);
 }
 
-TEST(EmulatedGpu, EncoderDecoders) {
-  TestRun run = small();
-  auto& c = run.config;
-  c.kind = model::ModelKind::kT5;
-  c.num_query_groups.reset();
-  c.normalization = model::Normalization::kRmsNorm;
-  c.activation = model::Activation::kGegluTanh;
-  c.bias = model::BiasKind::kNone;
-  c.position_embedding_type = model::PositionEmbedding::kRelative;
-  c.share_embeddings_and_output_weights = false;
-  c.t5.seq_length_dec = 8;
-  c.t5.relative_attention_num_buckets = 8;
-  c.t5.relative_attention_max_distance = 10;
-  expect_like_reference(run);
-}
+TEST(EmulatedGpu, EncoderDecoders) { expect_like_reference(small(tiny_pairs_run())); }
 
 TEST(EmulatedGpu, ExpertsOverRanksAreRefusedOnADeviceOfItsOwn) {
   TestRun run = experts();

@@ -10,19 +10,8 @@ namespace {
 using testing::IsEmpty;
 
 TestRun pairs() {
-  TestRun run = tiny_run();
+  TestRun run = tiny_pairs_run();
   run.steps = 3;
-  model::ModelConfig& c = run.config;
-  c.kind = model::ModelKind::kT5;
-  c.num_query_groups.reset();
-  c.normalization = model::Normalization::kRmsNorm;
-  c.activation = model::Activation::kGegluTanh;
-  c.bias = model::BiasKind::kNone;
-  c.position_embedding_type = model::PositionEmbedding::kRelative;
-  c.share_embeddings_and_output_weights = false;
-  c.t5.seq_length_dec = 8;
-  c.t5.relative_attention_num_buckets = 8;
-  c.t5.relative_attention_max_distance = 10;
   return run;
 }
 

@@ -233,6 +233,22 @@ TestRun tiny_run() {
   return run;
 }
 
+TestRun tiny_pairs_run() {
+  TestRun run = tiny_run();
+  model::ModelConfig& c = run.config;
+  c.kind = model::ModelKind::kT5;
+  c.num_query_groups.reset();
+  c.normalization = model::Normalization::kRmsNorm;
+  c.activation = model::Activation::kGegluTanh;
+  c.bias = model::BiasKind::kNone;
+  c.position_embedding_type = model::PositionEmbedding::kRelative;
+  c.share_embeddings_and_output_weights = false;
+  c.t5.seq_length_dec = 8;
+  c.t5.relative_attention_num_buckets = 8;
+  c.t5.relative_attention_max_distance = 10;
+  return run;
+}
+
 run::Layout layout_of(int tensor, int context, int expert, int data, int pipeline) {
   run::Layout layout;
   layout.grid = grid::RankGrid({tensor, context, 1, data, pipeline}, {0, expert});

@@ -38,6 +38,8 @@ struct TestRun {
 
 // 4 layers, hidden 16, 4 heads in 2 groups, sequences of 12, 61 words; dropout everywhere.
 TestRun tiny_run();
+// The same as T5 1.1: two encoder and two decoder layers, targets of 8.
+TestRun tiny_pairs_run();
 
 using Tensors = std::map<std::string, std::vector<double>>;  // by canonical name
 
