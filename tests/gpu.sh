@@ -152,12 +152,29 @@ t5() {
 }
 part 17-t5 60 t5
 
+# Ranks that are threads share the GPU: layouts against one rank of the CPU, step by step.
+layout() {  # layout NAME RANKS OVERRIDES…
+  local name=$1 ranks=$2
+  shift 2
+  train "layout-$name" cuda trainer.max_steps=10 trainer.precision=32 --ranks "$ranks" "$@" && compare layout-one "layout-$name" 1e-3
+}
+layouts() {
+  train layout-one cpu trainer.max_steps=10 trainer.precision=32 &&
+    layout tp 2 model.tensor_model_parallel_size=2 &&
+    layout sp 2 model.tensor_model_parallel_size=2 model.sequence_parallel=true &&
+    layout pp 2 model.pipeline_model_parallel_size=2 &&
+    layout cp 2 model.context_parallel_size=2 &&
+    layout zero 4 model.micro_batch_size=2 model.zero_stage=3 &&
+    layout all 8 model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=2 model.micro_batch_size=2 model.zero_stage=2
+}
+part 18-layouts-on-one-gpu 120 layouts
+
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck initcheck; do
-    part "18-sanitizer-$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_test" --gtest_brief=1 \
+    part "19-sanitizer-$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_test" --gtest_brief=1 \
       --gtest_filter="*own_attention*Norm*:*own_attention*Rotary*:*own_attention*Embedding*:*own_attention*CrossEntropy*:*own_attention*Expert*:*own_attention*Router*:*own_attention*Arrivals*"
   done
 else
-  echo "skipped 18-sanitizer: no compute-sanitizer here" | tee -a "$out/summary.txt"
+  echo "skipped 19-sanitizer: no compute-sanitizer here" | tee -a "$out/summary.txt"
 fi
 exit $failed

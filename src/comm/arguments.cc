@@ -15,13 +15,22 @@ bool overlap(const TensorView& a, const TensorView& b) {
 
 }  // namespace
 
-void check_host_view(const Caller& caller, const TensorView& view, const char* operation) {
-  if (view.device != DeviceKind::kHost)
+void check_view(const Caller& caller, const TensorView& view, const char* operation) {
+  if (view.device != DeviceKind::kHost && view.device != caller.memory)
     fail<ShapeError>("{}: {} of {}: this communicator moves host memory", caller.label, operation,
                      view.text());
   if (!view.contiguous())
     fail<ShapeError>("{}: {} of {}: the rows must be contiguous, their stride is {}", caller.label, operation,
                      view.text(), view.stride0);
+}
+
+static void check_views(const Caller& caller, const TensorView& in, const TensorView& out,
+                        const char* operation) {
+  check_view(caller, in, operation);
+  check_view(caller, out, operation);
+  if (in.device != out.device)
+    fail<ShapeError>("{}: {} of {} to {}: memory of one device is expected", caller.label, operation,
+                     in.text(), out.text());
 }
 
 void check_peer(const Caller& caller, int peer, const char* operation) {
@@ -31,8 +40,7 @@ void check_peer(const Caller& caller, int peer, const char* operation) {
 }
 
 void check_all_gather(const Caller& caller, const TensorView& in, const TensorView& out) {
-  check_host_view(caller, in, "all_gather");
-  check_host_view(caller, out, "all_gather");
+  check_views(caller, in, out, "all_gather");
   if (!(out.dtype == in.dtype && out.elements() == in.elements() * caller.size))
     fail<ShapeError>("{}: all_gather of {} from {} ranks does not fit {}", caller.label, in.text(),
                      caller.size, out.text());
@@ -42,8 +50,7 @@ void check_all_gather(const Caller& caller, const TensorView& in, const TensorVi
 }
 
 void check_reduce_scatter(const Caller& caller, const TensorView& in, const TensorView& out) {
-  check_host_view(caller, in, "reduce_scatter");
-  check_host_view(caller, out, "reduce_scatter");
+  check_views(caller, in, out, "reduce_scatter");
   if (!(out.dtype == in.dtype && in.elements() == out.elements() * caller.size))
     fail<ShapeError>("{}: reduce_scatter of {} to {} ranks does not fit {}", caller.label, in.text(),
                      caller.size, out.text());
@@ -53,8 +60,7 @@ void check_reduce_scatter(const Caller& caller, const TensorView& in, const Tens
 }
 
 void check_all_to_all(const Caller& caller, const TensorView& in, const TensorView& out) {
-  check_host_view(caller, in, "all_to_all");
-  check_host_view(caller, out, "all_to_all");
+  check_views(caller, in, out, "all_to_all");
   if (!(out.dtype == in.dtype && in.elements() == out.elements() && in.elements() % caller.size == 0))
     fail<ShapeError>("{}: all_to_all of {} among {} ranks does not fit {}", caller.label, in.text(),
                      caller.size, out.text());
@@ -63,8 +69,7 @@ void check_all_to_all(const Caller& caller, const TensorView& in, const TensorVi
 
 void check_all_to_all_v(const Caller& caller, const TensorView& in, std::span<const std::int64_t> send_rows,
                         const TensorView& out, std::span<const std::int64_t> receive_rows) {
-  check_host_view(caller, in, "all_to_all_v");
-  check_host_view(caller, out, "all_to_all_v");
+  check_views(caller, in, out, "all_to_all_v");
   const auto fits = [&](const TensorView& view, std::span<const std::int64_t> rows) {
     std::int64_t left = view.rows();
     for (const std::int64_t n : rows) {
@@ -81,7 +86,7 @@ void check_all_to_all_v(const Caller& caller, const TensorView& in, std::span<co
 }
 
 void check_broadcast(const Caller& caller, const TensorView& data, int root) {
-  check_host_view(caller, data, "broadcast");
+  check_view(caller, data, "broadcast");
   require<CommError>(root >= 0 && root < caller.size, "{}: broadcast from member {}, members are 0 to {}",
                      caller.label, root, caller.size - 1);
 }

@@ -15,9 +15,10 @@ struct Caller {
   const std::string& label;
   int size;
   int member;
+  DeviceKind memory = DeviceKind::kHost;  // that is moved besides the host's
 };
 
-void check_host_view(const Caller& caller, const TensorView& view, const char* operation);
+void check_view(const Caller& caller, const TensorView& view, const char* operation);
 void check_peer(const Caller& caller, int peer, const char* operation);
 void check_all_gather(const Caller& caller, const TensorView& in, const TensorView& out);
 void check_reduce_scatter(const Caller& caller, const TensorView& in, const TensorView& out);

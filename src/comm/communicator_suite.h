@@ -54,9 +54,13 @@ T reduced(int size, std::int64_t i, ReduceOp op) {
   return static_cast<T>(sum);
 }
 
+// `stream`: of the rank, where its tensors' device works.
 template <class T>
-void collectives(Communicator& comm, std::int64_t n, bool delays) {
-  InlineStream stream;
+void collectives(Communicator& comm, std::int64_t n, bool delays, Stream& stream) {
+  const auto finish = [&](const std::unique_ptr<Event>& event) {
+    event->wait();
+    stream.synchronize();
+  };
   const int size = comm.size(), me = comm.rank();
   const auto make = [](int rank, std::int64_t count) {
     std::vector<T> x(static_cast<std::size_t>(count));
@@ -70,7 +74,7 @@ void collectives(Communicator& comm, std::int64_t n, bool delays) {
     pause(1);
     std::vector<T> x = make(me, n), expected;
     for (std::int64_t i = 0; i < n; ++i) expected.push_back(reduced<T>(size, i, op));
-    comm.all_reduce(view(x), op, stream)->wait();
+    finish(comm.all_reduce(view(x), op, stream));
     EXPECT_TRUE(same(x, expected)) << "all_reduce " << size;
   }
   {
@@ -78,7 +82,7 @@ void collectives(Communicator& comm, std::int64_t n, bool delays) {
     std::vector<T> in = make(me, n), out(static_cast<std::size_t>(n * size)), expected;
     for (int r = 0; r < size; ++r)
       for (const T x : make(r, n)) expected.push_back(x);
-    comm.all_gather(view(in), view(out), stream)->wait();
+    finish(comm.all_gather(view(in), view(out), stream));
     EXPECT_TRUE(same(out, expected)) << "all_gather " << size;
   }
   {
@@ -90,7 +94,7 @@ void collectives(Communicator& comm, std::int64_t n, bool delays) {
     auto first = comm.reduce_scatter(view(in), view(out), stream);
     auto second = comm.reduce_scatter(view(in_place), view(in_place, size).slice(me, 1), stream);
     second->wait();
-    first->wait();
+    finish(first);
     EXPECT_TRUE(first->ready());
     EXPECT_TRUE(same(out, expected)) << "reduce_scatter " << size;
     EXPECT_EQ(std::memcmp(in_place.data() + me * n, expected.data(), static_cast<std::size_t>(n) * sizeof(T)),
@@ -101,7 +105,7 @@ void collectives(Communicator& comm, std::int64_t n, bool delays) {
     std::vector<T> in = make(me, n * size), out(static_cast<std::size_t>(n * size)), expected;
     for (int r = 0; r < size; ++r)
       for (std::int64_t i = 0; i < n; ++i) expected.push_back(value<T>(r, me * n + i));
-    comm.all_to_all(view(in), view(out), stream)->wait();
+    finish(comm.all_to_all(view(in), view(out), stream));
     EXPECT_TRUE(same(out, expected)) << "all_to_all " << size;
   }
   {
@@ -117,16 +121,16 @@ void collectives(Communicator& comm, std::int64_t n, bool delays) {
     }
     const std::int64_t rows_in = std::accumulate(sends.begin(), sends.end(), std::int64_t{0});
     std::vector<T> in = make(me, rows_in * 3), out(expected.size());
-    comm.all_to_all_v(TensorView(in.data(), dtype_of<T>(), {rows_in, 3}), sends,
-                      TensorView(out.data(), dtype_of<T>(), {static_cast<std::int64_t>(out.size()) / 3, 3}),
-                      receives, stream)
-        ->wait();
+    finish(comm.all_to_all_v(
+        TensorView(in.data(), dtype_of<T>(), {rows_in, 3}), sends,
+        TensorView(out.data(), dtype_of<T>(), {static_cast<std::int64_t>(out.size()) / 3, 3}), receives,
+        stream));
     EXPECT_TRUE(same(out, expected)) << "all_to_all_v " << size;
   }
   {
     pause(6);
     std::vector<T> x = make(me, n);
-    comm.broadcast(view(x), size - 1, stream)->wait();
+    finish(comm.broadcast(view(x), size - 1, stream));
     EXPECT_TRUE(same(x, make(size - 1, n))) << "broadcast " << size;
   }
   if (size > 1) {
@@ -135,10 +139,16 @@ void collectives(Communicator& comm, std::int64_t n, bool delays) {
     auto sent = comm.send(view(out), (me + 1) % size, stream);
     auto received = comm.receive(view(in), (me + size - 1) % size, stream);
     received->wait();
-    sent->wait();
+    finish(sent);
     EXPECT_TRUE(same(in, make((me + size - 1) % size, n))) << "send " << size;
   }
   comm.barrier();
+}
+
+template <class T>
+void collectives(Communicator& comm, std::int64_t n, bool delays) {
+  InlineStream stream;
+  collectives<T>(comm, n, delays, stream);
 }
 
 }  // namespace stoa::comm::suite

@@ -7,6 +7,7 @@
 
 #include "comm/mpi/mpi_world.h"
 #include "comm/threads/thread_world.h"
+#include "device/device_transfer.h"
 #include "parallel/process_context.h"
 #include "parallel/thread_contexts.h"
 
@@ -102,10 +103,17 @@ void Launch::run_threads(const grid::RankGrid& grid, const LaunchOptions& option
   auto contexts = parallel::make_contexts(world, grid, options.check);
   try {
     world.run([&](int rank) {
+      std::unique_ptr<Stream> side;
       Seat seat;
       seat.rank = rank;
       seat.ranks_on_host = grid.size();
-      seat.context = [&contexts, rank](Device&) { return std::move(contexts[rank]); };
+      seat.context = [&, rank](Device& device) {
+        if (auto* const shared = dynamic_cast<SharableDevice*>(&device)) {
+          side = device.create_stream();
+          world.share_device(rank, {device.kind(), &shared->transfer(), side.get()});
+        }
+        return std::move(contexts[rank]);
+      };
       body(seat);
     });
   } catch (const std::exception& error) {
@@ -118,7 +126,15 @@ void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& option
   Seat seat;
   seat.rank = world_->rank();
   seat.ranks_on_host = world_->ranks_on_this_host();
-  seat.context = [&](Device&) { return parallel::make_process_context(*world_, grid, options.check); };
+  seat.context = [&](Device& device) {
+    require<ConfigError>(
+        device.kind() == DeviceKind::kHost || grid.size() == 1,
+        "{} processes were started for ranks on a GPU ({}): ranks of different processes "
+        "exchange host memory alone. Start stoa once, without mpirun or srun, with --ranks {}: "
+        "the ranks are then threads that share the GPU",
+        grid.size(), device.name(), grid.size());
+    return parallel::make_process_context(*world_, grid, options.check);
+  };
   try {
     body(seat);
     world_->finish();

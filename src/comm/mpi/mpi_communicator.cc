@@ -83,7 +83,7 @@ void MpiCommunicator::reduce(const TensorView& view, std::int64_t from, std::int
 }
 
 std::unique_ptr<Event> MpiCommunicator::all_reduce(TensorView data, ReduceOp op, Stream&) {
-  check_host_view(caller(), data, "all_reduce");
+  check_view(caller(), data, "all_reduce");
   auto operation = begin(op == ReduceOp::kSum ? "all_reduce(sum)" : "all_reduce(max)", data, kCollective);
   MpiOperation* const o = operation.get();
   const std::int64_t n = data.elements();
@@ -204,7 +204,7 @@ std::unique_ptr<Event> MpiCommunicator::broadcast(TensorView data, int root, Str
 }
 
 std::unique_ptr<Event> MpiCommunicator::send(TensorView data, int peer, Stream&) {
-  check_host_view(caller(), data, "send");
+  check_view(caller(), data, "send");
   check_peer(caller(), peer, "send");
   auto operation = begin("send", data, kTransfer);
   operation->send(data.data, data.bytes(), ranks_[peer]);
@@ -212,7 +212,7 @@ std::unique_ptr<Event> MpiCommunicator::send(TensorView data, int peer, Stream&)
 }
 
 std::unique_ptr<Event> MpiCommunicator::receive(TensorView data, int peer, Stream&) {
-  check_host_view(caller(), data, "receive");
+  check_view(caller(), data, "receive");
   check_peer(caller(), peer, "receive");
   auto operation = begin("receive", data, kTransfer);
   operation->receive(data.data, data.bytes(), ranks_[peer]);

@@ -26,7 +26,7 @@ LetterExchange::LetterExchange(ThreadGroup& group, int member)
 }
 
 bool LetterExchange::takes(const Heading& heading) const {
-  return heading.kind != OperationKind::kAllToAllV &&
+  return heading.kind != OperationKind::kAllToAllV && !heading.on_device &&
          heading.bytes() * static_cast<std::size_t>(group_.size()) <= kRead;
 }
 

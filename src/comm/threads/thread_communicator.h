@@ -1,6 +1,8 @@
 // One rank's end of a group of threads. Small collectives go by letters; others move data straight between
-// the ranks' own tensors (contiguous, host memory). An event that is dropped before it is complete waits, or
-// withdraws when an exception is passing.
+// the ranks' own tensors (contiguous, host memory or that of the device that the world shares). An event that
+// is dropped before it is complete waits, or withdraws when an exception is passing.
+// Of tensors on a device an event's wait() blocks the host until all have asked, and makes later work of the
+// asker's stream wait for the device.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +33,15 @@ class ThreadCommunicator final : public Communicator {
   void barrier() override;
 
  private:
-  std::unique_ptr<Event> collective(OperationKind kind, ReduceOp op, int root, ThreadPart part);
+  std::unique_ptr<Event> collective(OperationKind kind, ReduceOp op, int root, ThreadPart part,
+                                    Stream& stream);
+  // `stream`: where the tensors' device works; null for host memory.
+  std::unique_ptr<Event> post(ThreadGroup::Key key, OperationKind kind, ReduceOp op, int root,
+                              std::vector<int> ranks, int index, ThreadPart part, Stream* stream);
   std::unique_ptr<Event> transfer(TensorView in, TensorView out, int source, int destination,
-                                  std::uint64_t number);
-  Caller caller() const { return {label(), size(), member_}; }
+                                  std::uint64_t number, Stream& stream);
+  Caller caller() const { return {label(), size(), member_, side().memory}; }
+  const DeviceSide& side() const { return group_.world().side(group_.world_rank(member_)); }
 
   ThreadGroup& group_;
   const int member_;

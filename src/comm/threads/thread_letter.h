@@ -22,6 +22,7 @@ struct Heading {
   DType dtype = DType::kF32;
   int root = 0;
   std::int64_t elements = 0;  // of a member's input
+  bool on_device = false;     // data does not go by letter
 
   std::size_t bytes() const { return static_cast<std::size_t>(elements) * size_of(dtype); }
   bool operator==(const Heading&) const = default;

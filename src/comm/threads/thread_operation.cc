@@ -16,6 +16,13 @@ namespace {
 constexpr std::int64_t kReduceChunk =
     32 * 1024;  // elements; small enough to share, large enough to pay for a claim
 
+// Counts whoever does a share, a device that fails in it included.
+struct Running {
+  explicit Running(std::atomic<int>& number) : count(number) { ++count; }
+  ~Running() { --count; }
+  std::atomic<int>& count;
+};
+
 }  // namespace
 
 ThreadOperation::ThreadOperation(OperationKind operation, ReduceOp reduce, int from, std::vector<int> members)
@@ -32,7 +39,8 @@ std::string ThreadOperation::text(int member) const {
   if (kind == OperationKind::kBarrier) return "barrier";
   const bool receiver = kind == OperationKind::kSend && member == 1;
   const TensorView& view = receiver ? part.out : part.in;
-  std::string text = fmt::format("{} {} ({} bytes)", name(member), view.text(), view.bytes());
+  std::string text = fmt::format("{} {} ({} bytes{})", name(member), view.text(), view.bytes(),
+                                 view.device == DeviceKind::kHost ? "" : " of a GPU");
   if (kind == OperationKind::kBroadcast) text += fmt::format(" from rank {}", ranks[root]);
   return text;
 }
@@ -41,14 +49,15 @@ std::string ThreadOperation::mismatch() const {
   const int size = static_cast<int>(parts.size());
   const auto differ = [&](int a, int b) { return comm::differ(*this, a, *this, b); };
   if (kind == OperationKind::kSend) {
-    const bool fits =
-        parts[0].in.dtype == parts[1].out.dtype && parts[0].in.elements() == parts[1].out.elements();
+    const bool fits = parts[0].in.dtype == parts[1].out.dtype &&
+                      parts[0].in.elements() == parts[1].out.elements() &&
+                      parts[0].in.device == parts[1].out.device;
     return fits ? "" : differ(0, 1);
   }
   for (int m = 1; m < size; ++m) {
     const TensorView& first = parts[0].in;
     const TensorView& other = parts[m].in;
-    if (first.dtype != other.dtype) return differ(0, m);
+    if (first.dtype != other.dtype || first.device != other.device) return differ(0, m);
     if (kind != OperationKind::kAllToAllV && first.elements() != other.elements()) return differ(0, m);
     if (kind == OperationKind::kAllToAllV && first.shape.inner() != other.shape.inner()) return differ(0, m);
   }
@@ -62,14 +71,18 @@ std::string ThreadOperation::mismatch() const {
 }
 
 void ThreadOperation::start() {
+  if (kind != OperationKind::kBarrier) divide();
+  next_ = std::vector<std::atomic<std::int64_t>>(static_cast<std::size_t>(lanes_));
+  tasks_left_ = tasks_;
+  if (tasks_ == 0) done_ = true;
+  started_ = true;
+}
+
+void ThreadOperation::divide() {
   const auto size = static_cast<std::int64_t>(parts.size());
   for (const ThreadPart& part : parts) bytes_ = std::max({bytes_, part.in.bytes(), part.out.bytes()});
   const std::int64_t elements = parts[0].in.elements();
   switch (kind) {
-    case OperationKind::kBarrier:
-      tasks_ = 0;
-      bytes_ = 0;
-      break;
     case OperationKind::kSend:
       tasks_ = 1;
       break;
@@ -92,10 +105,6 @@ void ThreadOperation::start() {
       lanes_ = static_cast<int>(size);
       break;
   }
-  next_ = std::vector<std::atomic<std::int64_t>>(static_cast<std::size_t>(lanes_));
-  tasks_left_ = tasks_;
-  if (tasks_ == 0) done_ = true;
-  started_ = true;
 }
 
 std::int64_t ThreadOperation::claim(int index) {
@@ -115,17 +124,13 @@ bool ThreadOperation::help(int index) {
   if (!claimable()) return false;
   for (;;) {
     // Announced before the look at withdrawn_, so that withdraw() either is seen here or sees us running.
-    ++running_;
+    const Running running(running_);
     std::int64_t task = 0;
-    if (withdrawn_.load() || (task = claim(index)) < 0) {
-      --running_;
-      return false;
-    }
+    if (withdrawn_.load() || (task = claim(index)) < 0) return false;
     perform(task);
-    const bool last = finished_.fetch_add(1) + 1 == tasks_;
-    if (last) done_ = true;
-    --running_;
-    if (last) return true;
+    if (finished_.fetch_add(1) + 1 < tasks_) continue;
+    done_ = true;
+    return true;
   }
 }
 
@@ -138,7 +143,10 @@ void ThreadOperation::withdraw() {
   while (running_.load() > 0) std::this_thread::yield();  // at most one share of work each
 }
 
-void ThreadOperation::copy_to(int destination, int source) {
+ThreadOperation::Piece ThreadOperation::piece_between(int source, int destination) const {
+  if (kind == OperationKind::kSend ? source != 0 || destination != 1
+                                   : kind == OperationKind::kBroadcast && source != root)
+    return {};
   const TensorView& in = parts[source].in;
   const TensorView& out = parts[destination].out;
   const std::int64_t size = static_cast<std::int64_t>(parts.size());
@@ -155,13 +163,13 @@ void ThreadOperation::copy_to(int destination, int source) {
     to = parts[destination].receive_offsets[source] * width;
     count = parts[source].send_rows[destination] * width;
   }
-  const std::byte* const read = byte_at(in, from);
-  std::byte* const write = byte_at(out, to);
-  if (count > 0 && read != write)
-    std::memcpy(write, read, static_cast<std::size_t>(count) * size_of(in.dtype));
+  return {byte_at(out, to), byte_at(in, from), static_cast<std::size_t>(count) * size_of(in.dtype)};
 }
 
 void ThreadOperation::perform(std::int64_t task) {
+  const auto copy = [](const Piece& piece) {
+    if (piece.bytes > 0 && piece.to != piece.from) std::memcpy(piece.to, piece.from, piece.bytes);
+  };
   const int size = static_cast<int>(parts.size());
   const DType type = parts[0].in.dtype;
   switch (kind) {
@@ -183,14 +191,14 @@ void ThreadOperation::perform(std::int64_t task) {
       break;
     }
     case OperationKind::kSend:
-      copy_to(1, 0);
+      copy(piece_between(0, 1));
       break;
     case OperationKind::kBroadcast:
-      copy_to(static_cast<int>(task), root);
+      copy(piece_between(root, static_cast<int>(task)));
       break;
     default: {  // from itself first, then from the members behind it: no two read the same at once
       const int to = static_cast<int>(task / size);
-      copy_to(to, (to + static_cast<int>(task % size)) % size);
+      copy(piece_between((to + static_cast<int>(task % size)) % size, to));
       break;
     }
   }

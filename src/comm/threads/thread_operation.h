@@ -3,12 +3,15 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/device_side.h"
 #include "comm/operation_kind.h"
 
 namespace stoa::comm {
@@ -17,11 +20,14 @@ namespace stoa::comm {
 struct ThreadPart {
   TensorView in;
   TensorView out;
-  std::vector<std::int64_t> send_rows;
-  std::vector<std::int64_t> receive_rows;
-  std::vector<std::int64_t> send_offsets;  // rows before each peer's, filled on arrival
-  std::vector<std::int64_t> receive_offsets;
+  std::vector<std::int64_t> send_rows = {};
+  std::vector<std::int64_t> receive_rows = {};
+  std::vector<std::int64_t> send_offsets = {};  // rows before each peer's, filled on arrival
+  std::vector<std::int64_t> receive_offsets = {};
   Activity activity = {};  // of the member when it asked
+  // Of a DeviceOperation: the member's device, and what it had submitted there when it asked.
+  DeviceSide side = {};
+  std::shared_ptr<const Event> submitted = {};
   bool arrived = false;
   bool left = false;  // withdrew before completion
 };
@@ -29,6 +35,7 @@ struct ThreadPart {
 class ThreadOperation {
  public:
   ThreadOperation(OperationKind kind, ReduceOp op, int root, std::vector<int> ranks);
+  virtual ~ThreadOperation() = default;
 
   std::string_view name(int member) const;  // "all_reduce", "send" …
   // "all_reduce(sum) fp32[4]": what `member` asked for.
@@ -55,21 +62,31 @@ class ThreadOperation {
   std::vector<ThreadPart> parts;  // written under the group's lock until started
   int arrived = 0;
 
- private:
-  std::int64_t claim(int index);  // a share of work that nobody else has; -1 when none is left
-  void perform(std::int64_t task);
-  void copy_to(int destination, int source);
+ protected:
+  // What a member gets of another's data, in all but reductions; empty when it gets nothing.
+  struct Piece {
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    std::size_t bytes = 0;
+  };
+  Piece piece_between(int source, int destination) const;
+  virtual void divide();  // all have arrived and fit: into tasks_ shares, in lanes_
+  virtual void perform(std::int64_t task);
 
   std::int64_t tasks_ = 0;
-  std::int64_t chunk_ = 0;  // elements per share of a reduction
-  std::int64_t chunks_ = 0;
-  std::size_t bytes_ = 0;
-  std::atomic<bool> started_{false};
-  std::atomic<bool> done_{false};
-  std::atomic<bool> withdrawn_{false};
   // Shares that write one member's memory lie together: `lanes_` of `tasks_ / lanes_` shares; one lane when
   // each share writes everybody's.
   int lanes_ = 1;
+  std::size_t bytes_ = 0;
+
+ private:
+  std::int64_t claim(int index);  // a share of work that nobody else has; -1 when none is left
+
+  std::int64_t chunk_ = 0;  // elements per share of a reduction
+  std::int64_t chunks_ = 0;
+  std::atomic<bool> started_{false};
+  std::atomic<bool> done_{false};
+  std::atomic<bool> withdrawn_{false};
   std::vector<std::atomic<std::int64_t>> next_;  // per lane
   std::atomic<std::int64_t> tasks_left_{0};      // unclaimed
   std::atomic<std::int64_t> finished_{0};

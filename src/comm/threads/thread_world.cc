@@ -14,6 +14,7 @@ namespace stoa::comm {
 
 ThreadWorld::ThreadWorld(int size, std::chrono::milliseconds timeout) : size_(size), timeout_(timeout) {
   require<ConfigError>(size >= 1, "a world of threads has at least 1 rank, got {}", size);
+  sides_.resize(static_cast<std::size_t>(size));
 }
 
 ThreadWorld::~ThreadWorld() = default;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/device_side.h"
 
 namespace stoa::comm {
 
@@ -32,6 +33,11 @@ class ThreadWorld {
   // rank <r>". Each is then used by its own rank's thread alone. The world outlives them.
   std::vector<std::unique_ptr<Communicator>> create(const std::string& label, std::span<const int> ranks);
 
+  // Tensors on the device that the ranks share are moved there; without it, host memory alone. Called by the
+  // rank's own thread before its first operation; `side` lives as long as the rank's operations.
+  void share_device(int rank, const DeviceSide& side) { sides_[rank] = side; }
+  const DeviceSide& side(int rank) const { return sides_[rank]; }
+
   // Takes every rank down: whoever waits or calls from now on throws CommError with the first failure's
   // message.
   void abort(int rank, const std::string& message);
@@ -48,6 +54,7 @@ class ThreadWorld {
   const std::chrono::milliseconds timeout_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<ThreadGroup>> groups_;
+  std::vector<DeviceSide> sides_;  // per rank, and used by it alone
   std::string failure_;
   std::atomic<bool> aborted_{false};
 };

@@ -36,7 +36,8 @@ CudaStream& cuda_stream(Stream& stream) { return static_cast<CudaStream&>(stream
 
 }  // namespace
 
-CudaDevice::CudaDevice(int index, bool graphs) : info_(read_info(index)), graphs_(graphs) {
+CudaDevice::CudaDevice(int index, bool graphs, std::unique_ptr<DeviceTransfer> transfer)
+    : info_(read_info(index)), graphs_(graphs), transfer_(std::move(transfer)) {
   check_call(cudaSetDevice(index), "use of device {} ({})", index, info_.name);
 }
 

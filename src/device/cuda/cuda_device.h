@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "device/device.h"
+#include "device/device_transfer.h"
 
 namespace stoa::cuda {
 
@@ -17,14 +17,15 @@ struct DeviceInfo {
   int driver = 0, runtime = 0;  // CUDA versions, 1000 * major + 10 * minor
 };
 
-class CudaDevice final : public Device {
+class CudaDevice final : public SharableDevice {
  public:
   // DeviceError where there is no driver, no such device, or one older than compute capability 8.0.
-  explicit CudaDevice(int index = 0, bool graphs = false);
+  CudaDevice(int index, bool graphs, std::unique_ptr<DeviceTransfer> transfer);
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string_view name() const override { return info_.name; }
+  DeviceTransfer& transfer() override { return *transfer_; }
   const DeviceInfo& info() const { return info_; }
 
   Buffer allocate(std::size_t bytes) override;
@@ -44,6 +45,7 @@ class CudaDevice final : public Device {
  private:
   DeviceInfo info_;
   const bool graphs_;  // of its streams
+  const std::unique_ptr<DeviceTransfer> transfer_;
   std::size_t allocated_ = 0;
 };
 

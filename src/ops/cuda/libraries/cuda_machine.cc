@@ -2,13 +2,15 @@
 
 #include "device/cuda/cuda_device.h"
 #include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/cuda_transfer.h"
 #include "ops/cuda/libraries/cublaslt_matmul.h"
 #include "ops/cuda/libraries/make_attention.h"
 
 namespace stoa::ops::cuda {
 
 CudaMachine make_cuda_machine(const CudaOptions& options) {
-  auto device = std::make_unique<stoa::cuda::CudaDevice>(options.device, options.graphs);
+  auto device = std::make_unique<stoa::cuda::CudaDevice>(options.device, options.graphs,
+                                                         std::make_unique<CudaTransfer>());
   const stoa::cuda::DeviceInfo& info = device->info();
   MatmulOptions matmul_options;
   matmul_options.tf32 = options.tf32;

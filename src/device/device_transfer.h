@@ -1,0 +1,29 @@
+// What ranks that share a device ask of it: the pieces of a collective, ordered on a stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "device/device.h"
+
+namespace stoa {
+
+class DeviceTransfer {
+ public:
+  virtual ~DeviceTransfer() = default;
+  // Memory of the device; the two do not overlap.
+  virtual void copy(void* to, const void* from, std::size_t bytes, Stream& stream) = 0;
+  // outputs[*][i] = sum, or maximum, over r = 0, 1, … of inputs[r][i], with the bits of
+  // comm::reduce_in_rank_order(). Outputs may be inputs.
+  virtual void reduce(DType type, bool maximum, std::span<const void* const> inputs,
+                      std::span<void* const> outputs, std::int64_t count, Stream& stream) = 0;
+};
+
+// A device that several ranks of one process can work on at once.
+class SharableDevice : public Device {
+ public:
+  virtual DeviceTransfer& transfer() = 0;
+};
+
+}  // namespace stoa

@@ -1,0 +1,60 @@
+#include "train/launch.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <numeric>
+
+#include "comm/queue_stream.h"
+#include "device/device_transfer.h"
+
+namespace stoa::train {
+namespace {
+
+using comm::suite::QueueStream, comm::suite::QueueTransfer;
+
+// A GPU in miniature, whose memory is the host's.
+class SmallGpu final : public SharableDevice {
+ public:
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  std::string_view name() const override { return "small"; }
+  Buffer allocate(std::size_t) override { return {}; }
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<QueueStream>(); }
+  void copy_to_host(void*, const void*, std::size_t, Stream&) override {}
+  void copy_from_host(void*, const void*, std::size_t, Stream&) override {}
+  void fill_zero(void*, std::size_t, Stream&) override {}
+  DeviceTransfer& transfer() override { return transfer_; }
+
+ protected:
+  void release(void*, std::size_t) noexcept override {}
+
+ private:
+  QueueTransfer transfer_;
+};
+
+TEST(Launch, ThreadsShareTheirDevice) {
+  for (const bool check : {false, true}) {
+    Launch launch;
+    if (launch.processes()) GTEST_SKIP() << "under mpirun";
+    const grid::RankGrid grid({2, 1, 1, 2, 1});
+    std::atomic<int> right = 0;
+    launch.run(grid, {std::chrono::seconds(60), check}, [&](Seat& seat) {
+      SmallGpu gpu;
+      const auto stream = gpu.create_stream();
+      const parallel::ParallelContext context = seat.context(gpu);
+      std::vector<float> x(1000);
+      static_cast<QueueStream&>(*stream).submit(
+          [&] { std::fill(x.begin(), x.end(), static_cast<float>(seat.rank)); });
+      TensorView view(x.data(), DType::kF32, {1000}, DeviceKind::kCuda);
+      for (const auto axis : {parallel::Axis::kTensor, parallel::Axis::kData})
+        context.along(axis).all_reduce(view, comm::ReduceOp::kSum, *stream)->wait();
+      stream->synchronize();
+      if (x[0] == 6 && x[999] == 6) ++right;
+      context.along(parallel::Group::kWorld).barrier();
+    });
+    EXPECT_EQ(right, 4);
+  }
+}
+
+}  // namespace
+}  // namespace stoa::train
