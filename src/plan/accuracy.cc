@@ -169,7 +169,7 @@ AccuracyReport measure_accuracy(const RowList& rows) {
       std::sort(order.begin(), order.end());
       RowList few, rest;
       for (std::size_t i = 0; i < order.size(); ++i) (i < 5 ? few : rest).push_back(order[i].second);
-      append(with_five, rest, fit_constants(few, k, {.prior_width = 0.8}));
+      append(with_five, rest, fit_constants(few, k, {.prior_width = kRefitWidth}));
     }
   }
   const auto line = [](std::string name, std::vector<double> errors, std::string bar) {

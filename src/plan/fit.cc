@@ -165,11 +165,17 @@ Constants fit_constants(const RowList& rows, const Constants& prior, const FitOp
   return k;
 }
 
-std::vector<Constant> determined(const Constants& fitted, const Constants& prior) {
+std::vector<Constant> determined(const Constants& fitted, const Constants& prior, double width,
+                                 std::size_t most) {
+  const auto moved = [&](Constant c) { return std::abs(std::log(fitted[c] / prior[c])) / info(c).deviation; };
   std::vector<Constant> out;
-  for (std::size_t c = 0; c < kSize; ++c)
-    if (std::abs(std::log(fitted.value[c] / prior.value[c])) > 0.1 * info(static_cast<Constant>(c)).deviation)
-      out.push_back(static_cast<Constant>(c));
+  for (std::size_t i = 0; i < kSize; ++i)
+    if (const auto c = static_cast<Constant>(i); moved(c) > 0.1 * width) out.push_back(c);
+  if (out.size() > most) {
+    std::stable_sort(out.begin(), out.end(), [&](Constant a, Constant b) { return moved(a) > moved(b); });
+    out.resize(most);
+    std::sort(out.begin(), out.end());
+  }
   return out;
 }
 
@@ -195,8 +201,8 @@ Calibration calibrate(const RowList& rows) {
   for (const auto& [key, own] : releases) {
     const Constants& base = calibration.families[key.first].constants;
     Calibration::Entry entry;
-    const Constants fitted = fit_constants(own, base, {.prior_width = 0.8});
-    entry.fitted = determined(fitted, base);
+    const Constants fitted = fit_constants(own, base, {.prior_width = kRefitWidth});
+    entry.fitted = determined(fitted, base, kRefitWidth, 2 * own.size());
     entry.constants = base;
     for (const Constant c : entry.fitted) entry.constants[c] = fitted[c];
     entry.rows = static_cast<int>(own.size());

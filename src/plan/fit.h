@@ -12,6 +12,9 @@ namespace stoa::plan {
 
 using RowList = std::vector<const Row*>;
 
+// Prior width where constants that other rows gave are fitted again to few rows of one program.
+inline constexpr double kRefitWidth = 1.2;
+
 struct FitOptions {
   double scatter = 0.03;       // expected scatter of good measurements, in natural logarithms
   double prior_width = 1;      // factor on the deviations of the priors
@@ -22,8 +25,10 @@ struct FitOptions {
 // Rows must have `seconds` and no `problem`. Levenberg-Marquardt with Huber weights.
 Constants fit_constants(const RowList& rows, const Constants& prior, const FitOptions& options = {});
 
-// Constants that the rows moved by more than a tenth of their prior's deviation.
-std::vector<Constant> determined(const Constants& fitted, const Constants& prior);
+// Constants that the rows moved by more than a tenth of their prior's deviation times `width`; of more than
+// `most` those that moved furthest, since few rows determine few.
+std::vector<Constant> determined(const Constants& fitted, const Constants& prior, double width = 1,
+                                 std::size_t most = kConstants);
 
 // One entry per device family, and one per release within it.
 Calibration calibrate(const RowList& rows);
