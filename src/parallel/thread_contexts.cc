@@ -5,6 +5,7 @@
 #include <string>
 
 #include "comm/check/check_communicator.h"
+#include "device/device_transfer.h"
 
 namespace stoa::parallel {
 
@@ -33,6 +34,14 @@ std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid:
   for (int rank = 0; rank < grid.size(); ++rank)
     contexts.emplace_back(grid, rank, std::move(communicators[rank]));
   return contexts;
+}
+
+std::unique_ptr<Stream> share_device(comm::ThreadWorld& world, int rank, Device& device) {
+  auto* const shared = dynamic_cast<SharableDevice*>(&device);
+  if (!shared) return nullptr;
+  auto side = device.create_stream();
+  world.share_device(rank, {device.kind(), &shared->transfer(), side.get()});
+  return side;
 }
 
 }  // namespace stoa::parallel

@@ -1,6 +1,7 @@
 // The parallel contexts of ranks that are threads of one process.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "comm/threads/thread_world.h"
@@ -13,5 +14,10 @@ namespace stoa::parallel {
 // `check`: the members of a group compare what they ask for before any data moves.
 std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid,
                                            bool check = false);
+
+// Called by the rank's thread before its first operation: where ranks can share `device`, tensors in its
+// memory are moved there. Returns the stream on which this rank moves them, which outlives its operations;
+// null where the device is not to be shared.
+std::unique_ptr<Stream> share_device(comm::ThreadWorld& world, int rank, Device& device);
 
 }  // namespace stoa::parallel

@@ -7,7 +7,6 @@
 
 #include "comm/mpi/mpi_world.h"
 #include "comm/threads/thread_world.h"
-#include "device/device_transfer.h"
 #include "parallel/process_context.h"
 #include "parallel/thread_contexts.h"
 
@@ -108,10 +107,7 @@ void Launch::run_threads(const grid::RankGrid& grid, const LaunchOptions& option
       seat.rank = rank;
       seat.ranks_on_host = grid.size();
       seat.context = [&, rank](Device& device) {
-        if (auto* const shared = dynamic_cast<SharableDevice*>(&device)) {
-          side = device.create_stream();
-          world.share_device(rank, {device.kind(), &shared->transfer(), side.get()});
-        }
+        side = parallel::share_device(world, rank, device);
         return std::move(contexts[rank]);
       };
       body(seat);

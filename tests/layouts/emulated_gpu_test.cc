@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/device_transfer.h"
 #include "device/host/host_device.h"
 #include "device/host/inline_stream.h"
 #include "layout_run.h"
 #include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/cuda_transfer.h"
 #include "ops/cuda/emulation/matmul.h"
 
 namespace stoa::layouts {
@@ -30,7 +32,7 @@ TestRun small(TestRun run = tiny_run()) {
 }
 
 // Memory that the layers above must take for a GPU's: they cannot ask for its content, and new memory is NaN.
-class HiddenDevice final : public Device {
+class HiddenDevice final : public SharableDevice {
  public:
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string_view name() const override { return "emulated"; }
@@ -49,15 +51,18 @@ class HiddenDevice final : public Device {
     std::memcpy(device, host, bytes);
   }
   void fill_zero(void* device, std::size_t bytes, Stream&) override { std::memset(device, 0, bytes); }
+  DeviceTransfer& transfer() override { return transfer_; }
 
  protected:
   void release(void* data, std::size_t) noexcept override { std::free(data); }
 
  private:
   static constexpr std::size_t kPage = 4096;
+
+  ops::cuda::CudaTransfer transfer_;
 };
 
-// `hidden`: one rank alone, the communicators move host memory.
+// Its memory is hidden, or the host's.
 run::Machine emulated_machine(bool hidden) {
   run::Machine machine;
   machine.pool = std::make_unique<WorkerPool>(1);
@@ -71,9 +76,10 @@ run::Machine emulated_machine(bool hidden) {
   return machine;
 }
 
-void expect_like_reference(const TestRun& run, const run::Layout& layout = data_parallel(1)) {
+void expect_like_reference(const TestRun& run, const run::Layout& layout = data_parallel(1),
+                           bool hidden = true) {
   TestRun kernels = run;
-  kernels.machine = [hidden = layout.grid.size() == 1] { return emulated_machine(hidden); };
+  kernels.machine = [hidden] { return emulated_machine(hidden); };
   const RunResult expected = run_layout(run, layout);
   ASSERT_THAT(expected.faults, IsEmpty());
   EXPECT_THAT(differences(expected, run_layout(kernels, layout), kRounding), IsEmpty());
@@ -151,14 +157,19 @@ TEST(EmulatedGpu, ExpertsOverRanksAreRefusedOnADeviceOfItsOwn) {
   }
 }
 
+// Ranks that are threads and share the device.
 TEST(EmulatedGpu, OverRanks) {
-  run::Layout context = layout_of(1, 2, 1, 1, 1), ring = context, spread = layout_of(2, 1, 1, 1, 1);
+  run::Layout context = layout_of(1, 2, 1, 1, 1), ring = context, spread = layout_of(2, 1, 1, 1, 1),
+              stages = layout_of(1, 1, 1, 2, 2);
   ring.context_kind = parallel::ContextKind::kRing;
   spread.sequence_parallel = true;
   expect_like_reference(small(), context);
   expect_like_reference(small(), ring);
-  expect_like_reference(experts(), spread);
-  expect_like_reference(experts(), layout_of(1, 1, 2, 2, 1));
+  stages.zero_stage = 3;
+  expect_like_reference(small(), spread);
+  expect_like_reference(small(), stages);
+  expect_like_reference(experts(), spread, false);
+  expect_like_reference(experts(), layout_of(1, 1, 2, 2, 1), false);
 }
 
 }  // namespace

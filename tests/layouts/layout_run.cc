@@ -15,6 +15,7 @@
 #include "device/meta/meta_device.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/reference/reference_backend.h"
+#include "parallel/thread_contexts.h"
 
 namespace stoa::layouts {
 namespace {
@@ -265,7 +266,8 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
   world.run([&](int number) {
     run::Machine machine = run.machine ? run.machine() : reference_machine(), meta = meta_machine(machine);
     const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, number);
-    // The communicators between ranks move host memory.
+    const std::unique_ptr<Stream> side = parallel::share_device(world, number, *machine.device);
+    // Of one rank alone the communicators do not know the device.
     const bool alone = layout.grid.size() == 1 && machine.device->kind() != DeviceKind::kHost;
     run::TrainingRank rank(
         machine, options,
