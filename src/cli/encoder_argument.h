@@ -18,6 +18,8 @@ struct LoadedEncoder {
   token::TokenId mask_id() const;
 };
 
+constexpr std::int64_t kMasksAtOnce = 64;  // logits of so many tokens are small, a pass is full
+
 // What an encoder is loaded for beside embeddings.
 struct EncoderUse {
   std::int64_t masks = 0;  // most tokens to be predicted at once

@@ -33,8 +33,10 @@ struct PerplexityArguments {
 class Reading {
  public:
   Reading(const PerplexityArguments& arguments, Context& context)
-      : progress_(context.console, "read",
-                  static_cast<double>(data::describe_input(arguments.text, {}).bytes), "B") {}
+      : bytes_(static_cast<double>(data::describe_input(arguments.text, {}).bytes)),
+        progress_(context.console, "read", bytes_, "B") {}
+
+  double bytes() const { return bytes_; }  // of the file
 
   template <class Call>
   void timed(const Call& call) {
@@ -50,6 +52,7 @@ class Reading {
 
  private:
   InterruptScope interrupt_;
+  const double bytes_;
   Progress progress_;
   const Clock::time_point begin_ = Clock::now();
   double model_seconds_ = 0;
@@ -124,7 +127,7 @@ MeasuredText measure_texts(const PerplexityArguments& a, Reading& reading) {
 }
 
 MeasuredText measure_masked(const PerplexityArguments& a, Reading& reading) {
-  LoadedEncoder loaded = load_encoder(a.model, {.masks = 64});
+  LoadedEncoder loaded = load_encoder(a.model, {.masks = kMasksAtOnce});
   const token::Tokenizer& tokenizer = *loaded.tokenizer;
   const token::TokenId mask = loaded.mask_id();
   eval::MaskedPerplexityOptions options;
@@ -173,11 +176,10 @@ MeasuredText measure_pairs(const PerplexityArguments& a, Reading& reading) {
   });
   require<DataError>(!pairs.empty(), "'{}' holds no pair", a.text);
   out.dtype = model.load_for(pairs).options().precision.compute;
-  const auto bytes = static_cast<double>(data::describe_input(a.text, {}).bytes);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     reading.timed([&] { out.result.add_losses(model.target_losses(pairs[i])); });
     out.result.read_tokens += static_cast<std::int64_t>(pairs[i].source.size() + pairs[i].target.size());
-    reading.at(bytes * static_cast<double>(i + 1) / static_cast<double>(pairs.size()));
+    reading.at(reading.bytes() * static_cast<double>(i + 1) / static_cast<double>(pairs.size()));
   }
   out.settings = {{"pairs", pairs.size()}};
   out.settings_text = "pairs read whole";

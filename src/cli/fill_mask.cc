@@ -10,8 +10,7 @@
 namespace stoa::cli {
 
 void fill_masks(const ModelArguments& model, const std::string& prompt, bool json, std::int64_t best) {
-  constexpr std::int64_t kMostMasks = 64;
-  LoadedEncoder loaded = load_encoder(model, {.masks = kMostMasks});
+  LoadedEncoder loaded = load_encoder(model, {.masks = kMasksAtOnce});
   const token::Tokenizer& tokenizer = *loaded.tokenizer;
   const token::TokenId mask = loaded.mask_id();
   std::vector<token::TokenId> ids = tokenizer.encode(prompt, {.plain = false, .add_special = true});
@@ -23,8 +22,8 @@ void fill_masks(const ModelArguments& model, const std::string& prompt, bool jso
     if (ids[i] == mask) rows.push_back(static_cast<std::int32_t>(i));
   require<DataError>(!rows.empty(), "an encoder fills masks: write {} in the prompt where a word is wanted",
                      tokenizer.id_to_token(mask));
-  require<DataError>(static_cast<std::int64_t>(rows.size()) <= kMostMasks,
-                     "{} masks in the prompt, at most {}", rows.size(), kMostMasks);
+  require<DataError>(static_cast<std::int64_t>(rows.size()) <= kMasksAtOnce,
+                     "{} masks in the prompt, at most {}", rows.size(), kMasksAtOnce);
   const auto length = static_cast<std::int64_t>(ids.size());
   const std::span<const float> logits = loaded.rank->predict(ids, std::span(&length, 1), rows);
   const auto vocabulary = static_cast<std::size_t>(loaded.rank->options().model.vocabulary);

@@ -80,7 +80,7 @@ void score_pairs(const ScoreArguments& arguments, std::istream& in) {
 
 // Of an encoder: every token hidden in turn, all others seen; none for special tokens.
 void score_masked(const ScoreArguments& arguments, std::istream& in) {
-  LoadedEncoder loaded = load_encoder(arguments.model, {.masks = 64});
+  LoadedEncoder loaded = load_encoder(arguments.model, {.masks = kMasksAtOnce});
   const token::TokenId mask = loaded.mask_id();
   const std::int64_t longest = loaded.rank->options().longest;
   std::int64_t number = 0;

@@ -89,8 +89,8 @@ void ExpertExchange::prepare(Pass& pass, Saved& saved) const {
     saved.get(pass, activation);
 }
 
-// The communicators move host memory, so the host can read the counts. Without memory the load is taken as
-// even; where memory is not the host's, nothing comes from elsewhere and all rows are taken.
+// Counts in the host's memory are read. Without memory the load is taken as even; in a GPU's, which the host
+// does not wait for, nothing may come from elsewhere and all rows are taken.
 ExpertExchange::Traffic ExpertExchange::traffic(Pass& pass, Saved& saved) const {
   const TensorView leaving = saved.get(pass, leaving_), coming = saved.get(pass, coming_);
   const auto members = static_cast<std::size_t>(members_.members);

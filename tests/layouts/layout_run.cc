@@ -9,7 +9,6 @@
 #include <mutex>
 
 #include "base/philox.h"
-#include "comm/check/check_communicator.h"
 #include "comm/threads/thread_world.h"
 #include "device/host/host_device.h"
 #include "device/meta/meta_device.h"
@@ -35,27 +34,6 @@ run::Machine meta_machine(const run::Machine& machine) {
   meta.backend = std::make_unique<ops::MetaBackend>(*machine.backend);
   meta.stream = meta.device->create_stream();
   return meta;
-}
-
-// Contexts whose communicators compare what the members ask for.
-std::vector<parallel::ParallelContext> checked_contexts(comm::ThreadWorld& world,
-                                                        const grid::RankGrid& grid) {
-  std::vector<parallel::ParallelContext::Communicators> all(static_cast<std::size_t>(grid.size()));
-  for (int g = 0; g < parallel::kGroups; ++g) {
-    const auto group = static_cast<parallel::Group>(g);
-    for (int rank = 0; rank < grid.size(); ++rank) {
-      const std::vector<int> ranks = parallel::members(grid, rank, group);
-      if (all[rank][g] || ranks.empty()) continue;
-      auto data = world.create(std::string(name_of(group)), ranks);
-      auto control = world.create(std::string(name_of(group)) + " check", ranks);
-      for (std::size_t m = 0; m < ranks.size(); ++m)
-        all[ranks[m]][g] =
-            std::make_unique<comm::CheckCommunicator>(std::move(data[m]), std::move(control[m]));
-    }
-  }
-  std::vector<parallel::ParallelContext> contexts;
-  for (int rank = 0; rank < grid.size(); ++rank) contexts.emplace_back(grid, rank, std::move(all[rank]));
-  return contexts;
 }
 
 run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
@@ -259,7 +237,7 @@ run::Layout layout_of(int tensor, int context, int expert, int data, int pipelin
 RunResult run_layout(const TestRun& run, const run::Layout& layout) {
   const run::TrainingOptions options = options_of(run, layout);
   comm::ThreadWorld world(layout.grid.size(), std::chrono::seconds(60));
-  std::vector<parallel::ParallelContext> contexts = checked_contexts(world, layout.grid);
+  std::vector<parallel::ParallelContext> contexts = parallel::make_contexts(world, layout.grid, true);
   RunResult result;
   if (run.trace) result.traces.resize(static_cast<std::size_t>(layout.grid.size()));
   Collector collector(result.faults);

@@ -11,9 +11,6 @@ BERTMaskedWordPieceDataset, so the data is checked too. Optimizer, schedule and 
 MEGATRON is a checkout of NVIDIA/Megatron-LM. Needs: pip install torch transformers packaging pybind11; a C++ compiler for torch.compile.
 Exit status 1 when a bar is missed.
 """
-import pathlib
-import tempfile
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -78,24 +75,19 @@ def prepare(args, data_sets, seed, folder):
     return data, ours
 
 
-def runs(args):
-    data_sets = megatron_samples.DataSets(args.megatron)
-    for seed in range(1, args.seeds + 1):
-        with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            data, ours = prepare(args, data_sets, seed, folder)
-            yield (lambda autocast, compiled: torch_curve(folder / "weights", data, autocast, compiled),
-                   lambda precision, residual: curves.stoa_curve(args.stoa, folder, f"{precision}-{residual}", ours, folder / "weights", STEPS,
-                                                                 precision, residual, BATCH, data={"short_seq_prob": SHORT}))
-
-
 def main():
     parser = curves.arguments(__doc__)
     parser.add_argument("megatron")
     parser.add_argument("--hidden", type=int, default=96)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    curves.finish(curves.compare(args.what, runs(args), not args.no_compile), args.json)
+    data_sets = megatron_samples.DataSets(args.megatron)
+
+    def run_of(seed, folder):
+        data, ours = prepare(args, data_sets, seed, folder)
+        return lambda autocast, compiled: torch_curve(folder / "weights", data, autocast, compiled), ours, {"short_seq_prob": SHORT}
+
+    curves.finish(curves.compare(args.what, curves.runs(args, BATCH, STEPS, run_of), not args.no_compile), args.json)
 
 
 main()

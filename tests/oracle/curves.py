@@ -5,6 +5,7 @@ import argparse
 import json
 import math
 import pathlib
+import tempfile
 
 import numpy as np
 import torch
@@ -88,6 +89,17 @@ def distance(a, b):
 def show(row):
     print(json.dumps(row), flush=True)
     return row
+
+
+def runs(args, batch, steps, prepare):
+    """For compare(): a run per seed. prepare(seed, folder) writes corpus, tokenizer and initial weights into the folder and returns
+    torch_of(autocast, compiled), the model in the words of Stoa, and more keys of model.data or None."""
+    for seed in range(1, args.seeds + 1):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            torch_of, ours, data = prepare(seed, folder)
+            yield torch_of, lambda precision, residual: stoa_curve(args.stoa, folder, f"{precision}-{residual}", ours, folder / "weights",
+                                                                   steps, precision, residual, batch, data=data)
 
 
 def rms(rows):

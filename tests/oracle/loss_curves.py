@@ -9,9 +9,6 @@ rules of Megatron's GPTDataset (one epoch), so the order of the data is checked 
 
 Needs: pip install torch transformers; a C++ compiler for torch.compile. Exit status 1 when a bar is missed.
 """
-import pathlib
-import tempfile
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -62,16 +59,6 @@ def prepare(name, hidden, seed, folder, steps):
     return ours, documents
 
 
-def runs(args, name, steps):
-    for seed in range(1, args.seeds + 1):
-        with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            ours, documents = prepare(name, args.hidden, seed, folder, steps)
-            yield (lambda autocast, compiled: torch_curve(folder / "weights", documents, steps, autocast, compiled),
-                   lambda precision, residual: curves.stoa_curve(args.stoa, folder, f"{precision}-{residual}", ours, folder / "weights", steps,
-                                                                 precision, residual, BATCH))
-
-
 def main():
     parser = curves.arguments(__doc__)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
@@ -79,9 +66,14 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     rows = []
+    steps = STEPS if "bf16" in args.what else 50
     for name in args.models:
-        rows += [{"model": name, **row} for row in curves.compare(args.what, runs(args, name, STEPS if "bf16" in args.what else 50),
-                                                                   not args.no_compile)]
+        def run_of(seed, folder):
+            ours, documents = prepare(name, args.hidden, seed, folder, steps)
+            return lambda autocast, compiled: torch_curve(folder / "weights", documents, steps, autocast, compiled), ours, None
+
+        found = curves.compare(args.what, curves.runs(args, BATCH, steps, run_of), not args.no_compile)
+        rows += [{"model": name, **row} for row in found]
     curves.finish(rows, args.json)
 
 

@@ -9,9 +9,6 @@ A small model (3 + 3 layers of --hidden) learns span corruption on a random Mark
 
 Needs: pip install torch transformers; a C++ compiler for torch.compile. Exit status 1 when a bar is missed.
 """
-import pathlib
-import tempfile
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -118,22 +115,17 @@ def prepare(args, seed, folder):
     return documents, [40 + SENTINELS - 1 - i for i in range(SENTINELS)], ours
 
 
-def runs(args):
-    for seed in range(1, args.seeds + 1):
-        with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            documents, sentinels, ours = prepare(args, seed, folder)
-            yield (lambda autocast, compiled: torch_curve(folder / "weights", documents, sentinels, autocast, compiled),
-                   lambda precision, residual: curves.stoa_curve(args.stoa, folder, f"{precision}-{residual}", ours, folder / "weights", STEPS,
-                                                                 precision, residual, BATCH))
-
-
 def main():
     parser = curves.arguments(__doc__)
     parser.add_argument("--hidden", type=int, default=96)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    curves.finish(curves.compare(args.what, runs(args), not args.no_compile), args.json)
+
+    def run_of(seed, folder):
+        documents, sentinels, ours = prepare(args, seed, folder)
+        return lambda autocast, compiled: torch_curve(folder / "weights", documents, sentinels, autocast, compiled), ours, None
+
+    curves.finish(curves.compare(args.what, curves.runs(args, BATCH, STEPS, run_of), not args.no_compile), args.json)
 
 
 main()
