@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 #include "base/checksum.h"
 #include "base/cores.h"
@@ -136,7 +139,26 @@ TEST(Cores, AsManyAsTheAffinityAllows) {
   CPU_SET(first, &one);
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
   EXPECT_EQ(available_cores(), 1);
+  EXPECT_THROW(stay_on_share(0, 2), ConfigError);
   sched_setaffinity(0, sizeof before, &before);
+}
+
+TEST(Cores, SharesAreApartAndWhole) {
+  const int cores = available_cores();
+  for (const int parts : {1, std::max(1, cores - 1), cores}) {
+    std::vector<int> owners(CPU_SETSIZE, 0);
+    for (int part = 0; part < parts; ++part)
+      std::thread([&, part] {
+        stay_on_share(part, parts);
+        cpu_set_t mine;
+        ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+        EXPECT_GE(CPU_COUNT(&mine), cores / parts);
+        for (int core = 0; core < CPU_SETSIZE; ++core) owners[core] += CPU_ISSET(core, &mine) ? 1 : 0;
+      }).join();
+    EXPECT_EQ(std::accumulate(owners.begin(), owners.end(), 0), cores);
+    EXPECT_EQ(*std::max_element(owners.begin(), owners.end()), 1);
+  }
+  EXPECT_EQ(available_cores(), cores);
 }
 
 TEST(AtomicFile, AppearsOnlyOnCommit) {

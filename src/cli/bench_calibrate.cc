@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/console.h"
+#include "base/cores.h"
 #include "cli/machine_factory.h"
 #include "cli/plan_predict_command.h"
 #include "cli/random_batch.h"

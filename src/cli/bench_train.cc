@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/cores.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/random_batch.h"
@@ -26,7 +27,7 @@ struct BenchTrainArguments {
   MachineOptions machine;
   std::int64_t steps = 6, warmup = 2;
   std::optional<std::int64_t> ranks;
-  bool json = false, natural = false;
+  bool bind_cores = false, json = false, natural = false;
 };
 
 // Steps of the schedules where the configuration says nothing: their end is out of sight.
@@ -36,7 +37,8 @@ struct MeasuredRun {
   std::vector<double> seconds;  // of the steps that count
   std::size_t planned = 0, touched = 0;
   std::int64_t peak = 0;
-  double gemm_tflops = 0, last_loss = 0;
+  double gemm_tflops = 0;  // of one rank
+  double last_loss = 0;
   std::string machine;
 };
 
@@ -81,7 +83,6 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
   measured.peak = std::int64_t{usage.ru_maxrss} * 1024;
   // After the memory was read: the large products have their own.
   measured.gemm_tflops =
-      std::min(layout.grid.size(), available_cores() / machine.pool->size()) *
       run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes);
   for (const auto bytes : rank.arena().touched()) measured.touched += bytes;
   measured.machine = machine.description;
@@ -105,14 +106,20 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
     planned->options.sample_context = 0;
     if (!options.threads) options.threads = config.trainer.num_threads;
     options.ranks = launch.threads_on_host(train::ranks_of(config));
+    options.threads = threads_of(options);
+    if (arguments.bind_cores) launch.require_bindable();
   });
   const train::TrainingPlan& plan = *planned;
   std::optional<MeasuredRun> measured;
-  launch.run(plan.options.layout.grid, {}, [&](train::Seat& seat) {
+  train::LaunchOptions ranks;
+  ranks.bind_cores = arguments.bind_cores;
+  launch.run(plan.options.layout.grid, ranks, [&](train::Seat& seat) {
     MeasuredRun own = measure_run(arguments, options, plan, seat, console);
     if (seat.first()) measured = std::move(own);
   });
   if (!measured) return;
+  measured->gemm_tflops *= std::min(plan.options.layout.grid.size(),
+                                    std::max(1, available_cores() / static_cast<int>(*options.threads)));
   std::sort(measured->seconds.begin(), measured->seconds.end());
   const double median = measured->seconds[measured->seconds.size() / 2];
   const std::int64_t rows = plan.batch.largest();
@@ -155,6 +162,7 @@ void add_bench_train(CLI::App& bench, Context& context) {
   command->add_option("--ranks", arguments->ranks, "Ranks, as in 'stoa train'");
   command->add_option("--threads", arguments->machine.threads,
                       "Worker threads of a rank (default: the cores, divided among the ranks)");
+  command->add_flag("--bind-cores", arguments->bind_cores, kBindCoresHelp);
   command->add_option("--backend", arguments->machine.backend, "cpu, cuda, reference or check");
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");

@@ -91,19 +91,16 @@ ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>
   return isa;
 }
 
-int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+int threads_of(const MachineOptions& options) {
+  const auto threads = options.threads.value_or(std::max(1, available_cores() / options.ranks));
+  require<ConfigError>(threads >= 1 && threads <= 1024,
+                       "the number of threads must be between 1 and 1024, got {}", threads);
+  return static_cast<int>(threads);
 }
 
 run::Machine make_machine(const MachineOptions& options) {
   run::Machine machine;
-  const auto threads = options.threads.value_or(std::max(1, available_cores() / options.ranks));
-  require<ConfigError>(threads >= 1 && threads <= 1024,
-                       "the number of threads must be between 1 and 1024, got {}", threads);
-  machine.pool = std::make_unique<WorkerPool>(static_cast<int>(threads));
+  machine.pool = std::make_unique<WorkerPool>(threads_of(options));
   machine.device = std::make_unique<HostDevice>();
   make_backend(options, machine);
   machine.stream = machine.device->create_stream();

@@ -23,12 +23,18 @@ struct MachineOptions {
 // (ops/cpu/self_check.h) a warning says so, and the next best is taken.
 ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name);
 
-int available_cores();  // that this process may run on
-
 inline constexpr const char* kCudaHelp =
     "For --backend cuda, separated by commas: tf32 (fp32 products by TF32), tune (time matrix algorithms), "
     "deterministic "
     "(the same bits in every run), graphs (steps as CUDA graphs), own-attention (without cuDNN), device=N";
+
+// Of a rank: as asked, else this process's cores divided among the ranks that share them, at least 1.
+int threads_of(const MachineOptions& options);
+
+inline constexpr const char* kBindCoresHelp =
+    "Ranks that are threads stay on cores of their own, as mpirun binds its processes: steadier where "
+    "nothing "
+    "else runs, slower where something does";
 
 run::Machine make_machine(const MachineOptions& options);
 // Counts what `machine` would need, without memory.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/console.h"
+#include "base/cores.h"
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
@@ -30,6 +31,7 @@ struct TrainCommandArguments {
 #endif
   std::string dump_steps;
   train::TrainerParts::Dump dump;
+  bool bind_cores = false;
   std::optional<std::int64_t> stop_after;
 };
 
@@ -48,6 +50,7 @@ std::vector<std::string> command_of(const TrainCommandArguments& arguments) {
   if (arguments.machine.backend != defaults.backend) option("--backend", arguments.machine.backend);
   if (arguments.machine.threads) option("--threads", std::to_string(*arguments.machine.threads));
   if (arguments.machine.instruction_set) option("--instruction-set", *arguments.machine.instruction_set);
+  if (arguments.bind_cores) command.emplace_back("--bind-cores");
   return command;
 }
 
@@ -95,6 +98,8 @@ void train(const TrainCommandArguments& arguments, Context& context) {
     inputs = train::read_inputs(config, [&](std::string_view note) { console.line(note); });
     if (!machine.threads) machine.threads = config.trainer.num_threads;
     machine.ranks = launch.threads_on_host(train::ranks_of(config));
+    machine.threads = threads_of(machine);
+    if (arguments.bind_cores) launch.require_bindable();
   });
   // Once, however many machines are made of it.
   machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
@@ -113,6 +118,8 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   options.timeout = std::chrono::milliseconds(
       static_cast<std::int64_t>(config.trainer.communication_timeout.seconds * 1e3));
   options.check = arguments.check;
+  options.bind_cores = arguments.bind_cores;
+  const int cores = available_cores();  // a rank that is bound sees its own
   launch.run(inputs->data.plan.options.layout.grid, options, [&](train::Seat& seat) {
     train::TrainerParts parts{config,
                               show_run_config(config),
@@ -124,7 +131,7 @@ void train(const TrainCommandArguments& arguments, Context& context) {
                               make_meta_machine,
                               console,
                               {},
-                              available_cores(),
+                              cores,
                               interrupt.token(),
                               command_of(arguments),
                               std::string(version()),
@@ -164,6 +171,7 @@ void add_train_command(CLI::App& app, Context& context) {
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads,
                       "Worker threads of a rank (default: the cores of the host, divided among its ranks)");
+  command->add_flag("--bind-cores", arguments->bind_cores, kBindCoresHelp);
   command->add_option(
       "--instruction-set", arguments->machine.instruction_set,
       "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best of this processor)");

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "base/cores.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/threads/thread_world.h"
 #include "parallel/process_context.h"
@@ -48,6 +49,12 @@ std::optional<std::int64_t> Launch::agreed_ranks(std::optional<std::int64_t> ask
                        "--ranks {}, but the launcher started {} processes, a rank each", asked.value_or(0),
                        world_->size());
   return world_->size();
+}
+
+void Launch::require_bindable() const {
+  require<ConfigError>(!world_,
+                       "--bind-cores is for ranks that are threads; processes are bound by what starts them: "
+                       "mpirun with --bind-to core");
 }
 
 bool Launch::first_process() const { return !world_ || world_->rank() == 0; }
@@ -102,6 +109,7 @@ void Launch::run_threads(const grid::RankGrid& grid, const LaunchOptions& option
   auto contexts = parallel::make_contexts(world, grid, options.check);
   try {
     world.run([&](int rank) {
+      if (options.bind_cores) stay_on_share(rank, grid.size());
       std::unique_ptr<Stream> side;
       Seat seat;
       seat.rank = rank;

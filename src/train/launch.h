@@ -20,7 +20,8 @@ namespace stoa::train {
 
 struct LaunchOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of a wait for another rank
-  bool check = false;  // ranks compare what they ask for before any data moves
+  bool check = false;       // ranks compare what they ask for before any data moves
+  bool bind_cores = false;  // of ranks that are threads, each to its share of this process's
 };
 
 // One rank's place in the run.
@@ -53,6 +54,8 @@ class Launch {
   bool processes() const { return static_cast<bool>(world_); }
   // How many ranks run, where the launcher or `asked` (--ranks) says it. ConfigError when they do not agree.
   std::optional<std::int64_t> agreed_ranks(std::optional<std::int64_t> asked) const;
+  // ConfigError where LaunchOptions::bind_cores has no meaning: the ranks are processes.
+  void require_bindable() const;
   bool first_process() const;
   int threads_on_host(int ranks) const;  // ranks of this host, of so many in all
 

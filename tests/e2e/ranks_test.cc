@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/cores.h"
 #include "base/file.h"
 #include "workplace.h"
 
@@ -121,6 +122,23 @@ TEST_F(Ranks, EveryLayoutIsTheSameRunAndResumesInAnother) {
     EXPECT_THAT(outcome.err, HasSubstr("RESUMED step-3 (verified)")) << from.name << " in " << to.name;
     expect_near_runs("one", from.name, 2e-5);
   }
+}
+
+TEST_F(Ranks, StayOnCoresOfTheirOwn) {
+  const Arguments more{"--ranks", "2", "trainer.max_steps=2"};
+  if (available_cores() >= 2) {
+    stoa_ok(train("free", with(more)));
+    stoa_ok(train("bound", with(more + Arguments{"--bind-cores"})));
+    expect_equal_files("free", "bound", "step-0000002");
+  }
+  const int many = available_cores() + 1;
+  const Outcome outcome = stoa(train("many", with({"--ranks", std::to_string(many), "--bind-cores",
+                                                   "model.global_batch_size=" + std::to_string(2 * many)})));
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr(std::to_string(many) + " ranks, each on cores of its own"));
+  if (!have_mpi()) GTEST_SKIP() << "no mpirun";
+  EXPECT_THAT(mpi(2, train("process", with({"--bind-cores"}))).wait().err,
+              HasSubstr("mpirun with --bind-to core"));
 }
 
 TEST_F(Ranks, WeightsOfAModelReachEveryLayout) {
