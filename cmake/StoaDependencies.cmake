@@ -26,5 +26,8 @@ if(STOA_TESTS)
 endif()
 
 # Ranks that are processes. Without it comm/mpi says "built without MPI" when it is asked for.
-set(MPI_CXX_SKIP_MPICXX TRUE)
-find_package(MPI COMPONENTS CXX)
+option(STOA_MPI "Ranks as processes of Open MPI, where it is found" ON)
+if(STOA_MPI)
+  set(MPI_CXX_SKIP_MPICXX TRUE)
+  find_package(MPI COMPONENTS CXX)
+endif()

@@ -6,37 +6,16 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "ops/cuda/library_folders.h"
 
 namespace stoa::ops::cuda {
 
-namespace {
-
-std::vector<std::string> folders() {
-  std::vector<std::string> out;
-  const auto add_list = [&](const char* list) {
-    std::string text = list ? list : "";
-    while (!text.empty()) {
-      const auto colon = text.find(':');
-      if (colon != 0) out.push_back(text.substr(0, colon));
-      text = colon == std::string::npos ? "" : text.substr(colon + 1);
-    }
-  };
-  add_list(std::getenv("STOA_CUDA_LIBRARIES"));
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    out.push_back(program.parent_path().string());
-    out.push_back((program.parent_path().parent_path() / "lib").string());
-  }
-  if (const char* home = std::getenv("CUDA_HOME")) out.push_back(std::string(home) + "/lib64");
-  return out;
-}
-
-}  // namespace
-
 DynamicLibrary::DynamicLibrary(const char* what, std::span<const char* const> names, bool global) {
   const int flags = RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL);
-  const auto looked = folders();
+  std::error_code no_program;
+  const auto looked =
+      library_folders(std::filesystem::read_symlink("/proc/self/exe", no_program).parent_path(),
+                      [](const char* name) { return std::getenv(name); });
   std::string last;
   for (const char* name : names) {
     for (const std::string& folder : looked) {

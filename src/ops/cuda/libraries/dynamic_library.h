@@ -9,9 +9,8 @@ namespace stoa::ops::cuda {
 
 class DynamicLibrary {
  public:
-  // The first of `names` found in: $STOA_CUDA_LIBRARIES (folders, colon-separated), the program's own folder
-  // and its
-  // ../lib, $CUDA_HOME/lib64, where the loader looks. DeviceError says where it looked.
+  // The first of `names` found in library_folders() or where the loader looks. DeviceError says where it
+  // looked.
   DynamicLibrary(const char* what, std::span<const char* const> names, bool global = false);
   ~DynamicLibrary();
   DynamicLibrary(const DynamicLibrary&) = delete;
