@@ -54,13 +54,15 @@ void ExpertExchange::make_groups(Pass& pass, Saved& saved) const {
   const TensorView choice = saved.get(pass, choice_), order = saved.put(pass, order_),
                    place = saved.put(pass, target_);
   const bool counts = counted();
+  const TensorView leaving = counts ? saved.put(pass, leaving_) : TensorView();
+  traffic_.erase(leaving.data);
   ops::run(pass.ops, ops::GroupByExpert{.expert_count = experts_,
                                         .experts = choice,
                                         .order = order,
                                         .place = place,
                                         .sorted_experts = counts ? TensorView() : saved.put(pass, sorted_),
                                         .members = members_,
-                                        .counts = counts ? saved.put(pass, leaving_) : TensorView()});
+                                        .counts = leaving});
 }
 
 void ExpertExchange::make_arrivals(Pass& pass, Saved& saved) const {
@@ -68,6 +70,7 @@ void ExpertExchange::make_arrivals(Pass& pass, Saved& saved) const {
                    coming = place_.split() ? saved.put(pass, coming_) : leaving,
                    order = saved.put(pass, arrival_order_), place = saved.put(pass, arrival_place_),
                    sorted = saved.put(pass, sorted_);
+  traffic_.erase(coming.data);
   if (place_.split())
     pass.parallel.along(parallel::Group::kExpert).all_to_all(leaving, coming, pass.ops.stream)->wait();
   ops::run(
@@ -89,34 +92,44 @@ void ExpertExchange::prepare(Pass& pass, Saved& saved) const {
     saved.get(pass, activation);
 }
 
-// Counts in the host's memory are read. Without memory the load is taken as even; in a GPU's, which the host
-// does not wait for, nothing may come from elsewhere and all rows are taken.
-ExpertExchange::Traffic ExpertExchange::traffic(Pass& pass, Saved& saved) const {
+const ExpertExchange::Traffic& ExpertExchange::traffic(Pass& pass, Saved& saved) const {
   const TensorView leaving = saved.get(pass, leaving_), coming = saved.get(pass, coming_);
+  const auto found = traffic_.find(coming.data);
+  if (found != traffic_.end()) return found->second;
+  return traffic_[coming.data] = find_traffic(pass, leaving, coming, saved.get(pass, sorted_).rows(),
+                                              saved.get(pass, order_).elements());
+}
+
+// Without memory the load is taken as even. In a GPU's the host waits for the counts where rows travel, since
+// it asks for the exchange; where none does it is not made to wait, and all rows are taken.
+ExpertExchange::Traffic ExpertExchange::find_traffic(Pass& pass, TensorView leaving, TensorView coming,
+                                                     std::int64_t most, std::int64_t copied) const {
   const auto members = static_cast<std::size_t>(members_.members);
   const auto self = static_cast<std::size_t>(members_.self);
+  const auto sums = [&](const std::int32_t* n) {
+    const std::int64_t each = leaving.shape[1];
+    std::vector<std::int64_t> rows;
+    for (std::size_t m = 0; m < members; ++m, n += each)
+      rows.push_back(std::accumulate(n, n + each, std::int64_t{0}));
+    return rows;
+  };
   Traffic t;
   if (leaving.device == DeviceKind::kHost) {
-    const auto sums = [&](const TensorView& counts) {
-      const auto* n = counts.as<std::int32_t>();
-      std::vector<std::int64_t> rows;
-      for (std::size_t m = 0; m < members; ++m, n += counts.shape[1])
-        rows.push_back(std::accumulate(n, n + counts.shape[1], std::int64_t{0}));
-      return rows;
-    };
-    t.sends = sums(leaving);
-    t.comes = sums(coming);
-  } else if (leaving.device == DeviceKind::kCuda) {
-    require<ConfigError>(!place_.split(),
-                         "{}: experts spread over {} ranks on GPUs: the host cannot read how many rows come "
-                         "to each; expected expert_model_parallel_size and expert_tensor_parallel_size 1, or "
-                         "--backend cpu",
-                         name_, members_.members);
-    t.sends = t.comes = {copied_};
-  } else {
-    const std::int64_t most = saved.get(pass, sorted_).rows();
-    t.sends.assign(members, std::min(saved.get(pass, order_).elements(), most) / members_.members);
+    t.sends = sums(leaving.as<std::int32_t>());
+    t.comes = sums(coming.as<std::int32_t>());
+  } else if (leaving.device == DeviceKind::kMeta) {
+    t.sends.assign(members, std::min(copied, most) / members_.members);
     t.comes = t.sends;
+  } else if (place_.split()) {
+    std::vector<std::int32_t> counts(static_cast<std::size_t>(2 * leaving.elements()));
+    std::int32_t* const second = counts.data() + leaving.elements();
+    pass.ops.device->copy_to_host(counts.data(), leaving.data, leaving.bytes(), pass.ops.stream);
+    pass.ops.device->copy_to_host(second, coming.data, coming.bytes(), pass.ops.stream);
+    pass.ops.stream.synchronize();
+    t.sends = sums(counts.data());
+    t.comes = sums(second);
+  } else {
+    t.sends = t.comes = {copied_};
   }
   t.own = t.sends[self];
   t.sends[self] = t.comes[self] = 0;

@@ -14,7 +14,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <vector>
 
 #include "nn/module.h"
 #include "ops/moe.h"
@@ -67,7 +69,9 @@ class ExpertExchange {
   void make_groups(Pass& pass, Saved& saved) const;
   void make_arrivals(Pass& pass, Saved& saved) const;
   void make_weights(Pass& pass, Saved& saved) const;
-  Traffic traffic(Pass& pass, Saved& saved) const;
+  const Traffic& traffic(Pass& pass, Saved& saved) const;
+  Traffic find_traffic(Pass& pass, TensorView leaving, TensorView coming, std::int64_t most,
+                       std::int64_t copied) const;
   // A buffer [F + T k C, D] holds the rows that arrive, then this rank's own, then those that it sends.
   TensorView buffer(Pass& pass, DType type, std::int64_t columns) const;
   void scatter(Pass& pass, Saved& saved, TensorView x, TensorView buffer) const;
@@ -80,6 +84,8 @@ class ExpertExchange {
   ops::ExpertMembers members_;
   std::int64_t copied_ = 0;  // T k C: rows that the tokens of this rank make
   std::int64_t rows_ = 0;
+  // By where the counts of a microbatch lie: read once, since on a GPU the host waits for them.
+  mutable std::map<const void*, Traffic> traffic_;
   // Activations.
   int choice_ = -1, weights_ = -1, order_ = -1, target_ = -1, sorted_ = -1;
   int leaving_ = -1, coming_ = -1, arrival_order_ = -1, arrival_place_ = -1, arrived_weights_ = -1;

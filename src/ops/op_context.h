@@ -18,6 +18,7 @@ struct OpContext {
   Stream& stream;
   Scratch& scratch;
   OpObserver* observer = nullptr;
+  Device* device = nullptr;  // of the tensors, where the host must read one in a step
 };
 
 // Checks shapes and types, gives the backend its workspace, runs the operation.

@@ -34,7 +34,8 @@ void LoadedChunk::commit(std::optional<std::size_t> scratch_bytes) {
                             {"scratch", DType::kU8, Shape{static_cast<std::int64_t>(*scratch_bytes)}});
   arena_.commit();
   scratch_ = scratch_bytes ? std::make_unique<Scratch>(arena_.view(memory)) : std::make_unique<Scratch>();
-  ops_ = std::make_unique<ops::OpContext>(ops::OpContext{*machine_.backend, *machine_.stream, *scratch_});
+  ops_ = std::make_unique<ops::OpContext>(
+      ops::OpContext{*machine_.backend, *machine_.stream, *scratch_, nullptr, machine_.device.get()});
   constants_.fill(machine_, arena_, *chunk_, positions_);
 }
 

@@ -169,7 +169,8 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
 
   scratch_ =
       scratch_bytes ? std::make_unique<Scratch>(arena_.view(scratch_memory_)) : std::make_unique<Scratch>();
-  ops_ = std::make_unique<ops::OpContext>(ops::OpContext{*machine.backend, *machine.stream, *scratch_});
+  ops_ = std::make_unique<ops::OpContext>(
+      ops::OpContext{*machine.backend, *machine.stream, *scratch_, nullptr, machine.device.get()});
   for (std::size_t c = 0; c < chunks_.size(); ++c)
     constants[c].fill(machine_, arena_, *chunks_[c], options_.length);
 }

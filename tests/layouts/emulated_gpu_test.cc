@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "device/device_transfer.h"
-#include "device/host/host_device.h"
 #include "device/host/inline_stream.h"
 #include "layout_run.h"
 #include "ops/cuda/cuda_backend.h"
@@ -62,24 +61,19 @@ class HiddenDevice final : public SharableDevice {
   ops::cuda::CudaTransfer transfer_;
 };
 
-// Its memory is hidden, or the host's.
-run::Machine emulated_machine(bool hidden) {
+run::Machine emulated_machine() {
   run::Machine machine;
   machine.pool = std::make_unique<WorkerPool>(1);
-  if (hidden)
-    machine.device = std::make_unique<HiddenDevice>();
-  else
-    machine.device = std::make_unique<HostDevice>();
+  machine.device = std::make_unique<HiddenDevice>();
   machine.backend = std::make_unique<ops::cuda::CudaBackend>(
       std::make_shared<ops::cuda::emulation::HostMatmul>(), nullptr, machine.device->kind());
   machine.stream = machine.device->create_stream();
   return machine;
 }
 
-void expect_like_reference(const TestRun& run, const run::Layout& layout = data_parallel(1),
-                           bool hidden = true) {
+void expect_like_reference(const TestRun& run, const run::Layout& layout = data_parallel(1)) {
   TestRun kernels = run;
-  kernels.machine = [hidden] { return emulated_machine(hidden); };
+  kernels.machine = emulated_machine;
   const RunResult expected = run_layout(run, layout);
   ASSERT_THAT(expected.faults, IsEmpty());
   EXPECT_THAT(differences(expected, run_layout(kernels, layout), kRounding), IsEmpty());
@@ -146,17 +140,6 @@ TEST(EmulatedGpu, Encoders) {
 
 TEST(EmulatedGpu, EncoderDecoders) { expect_like_reference(small(tiny_pairs_run())); }
 
-TEST(EmulatedGpu, ExpertsOverRanksAreRefusedOnADeviceOfItsOwn) {
-  TestRun run = experts();
-  run.machine = [] { return emulated_machine(true); };
-  try {
-    run_layout(run, layout_of(1, 1, 2, 2, 1));
-    FAIL() << "no error";
-  } catch (const std::exception& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("host"));
-  }
-}
-
 // Ranks that are threads and share the device.
 TEST(EmulatedGpu, OverRanks) {
   run::Layout context = layout_of(1, 2, 1, 1, 1), ring = context, spread = layout_of(2, 1, 1, 1, 1),
@@ -168,8 +151,11 @@ TEST(EmulatedGpu, OverRanks) {
   stages.zero_stage = 3;
   expect_like_reference(small(), spread);
   expect_like_reference(small(), stages);
-  expect_like_reference(experts(), spread, false);
-  expect_like_reference(experts(), layout_of(1, 1, 2, 2, 1), false);
+  expect_like_reference(experts(), spread);
+  expect_like_reference(experts(), layout_of(1, 1, 2, 2, 1));
+  TestRun dropless = experts();
+  dropless.config.moe.moe_expert_capacity_factor.reset();
+  expect_like_reference(dropless, layout_of(1, 1, 2, 2, 1));
 }
 
 }  // namespace
