@@ -83,7 +83,7 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
   measured.gemm_tflops =
       std::min(layout.grid.size(), available_cores() / machine.pool->size()) *
       run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes);
-  for (const auto bytes : rank.arena().touched()) measured.touched += bytes;
+  measured.touched = device_bytes(rank.arena().touched());
   measured.machine = machine.description;
   return measured;
 }
