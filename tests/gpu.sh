@@ -120,6 +120,12 @@ graphs() {
 part 10-graphs-same-bits 60 graphs
 again() { train again cuda trainer.max_steps=30 --cuda deterministic && compare plain again 0; }
 part 11-deterministic-repeats 60 again
+# Saved activations that wait in pinned memory, copied behind and ahead of the computation.
+offloaded() {
+  train offloaded cuda trainer.max_steps=30 --cuda deterministic model.cpu_offloading=true && compare plain offloaded 0 &&
+    train offloaded-graphs cuda trainer.max_steps=30 --cuda deterministic,graphs model.cpu_offloading=true && compare plain offloaded-graphs 0
+}
+part 12-offloaded-activations-same-bits 90 offloaded
 
 # What decoders alone do not ask for: 30 steps in fp32 beside the CPU. An expert's choice may fall the other way where two
 # are nearly equal.

@@ -124,7 +124,7 @@ plan::Cluster measure_cluster(const std::string& name) {
   cluster.links.devices_per_node = cluster.links.devices_per_island = 64;
   cluster.links.island_bandwidth_gbs = bandwidth * 1e-9 / 2;
   cluster.links.island_latency_us = 5;
-  cluster.links.shared_device = true;
+  cluster.links.shared_device = cluster.links.host_is_device = true;
   cluster.nodes = 1;
   cluster.source = fmt::format("measured by stoa bench calibrate: {}", machine.description);
   return cluster;

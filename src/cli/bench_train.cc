@@ -84,7 +84,7 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
   // After the memory was read: the large products have their own.
   measured.gemm_tflops =
       run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes);
-  for (const auto bytes : rank.arena().touched()) measured.touched += bytes;
+  measured.touched = device_bytes(rank.arena().touched());
   measured.machine = machine.description;
   return measured;
 }

@@ -315,6 +315,9 @@ class MegatronReading {
       ignore(a, "experts are split as --tensor-model-parallel-size says");
     } else if (n == "ddp-bucket-size") {  // of fp32 numbers
       set("model.optim.bucket_cap_mb", fmt::format("{}", static_cast<double>(integer(a)) * 4 / (1 << 20)));
+    } else if (n == "cpu-offloading-num-layers") {
+      set("model.cpu_offloading", integer(a) > 0 ? "true" : "false");
+      set("model.cpu_offloading_num_layers", one(a));
     } else if (n == "rampup-batch-size") {
       require<UsageError>(a.values.size() == 3, "--from-megatron: --{} takes three values, got {}", n,
                           a.values.size());

@@ -339,7 +339,8 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
           "Pipeline schedules (default: 1f1b, interleaved, zb-h1, zb-v, dualpipev; others where named: "
           "zb-h2, interleaved-zb, v-half, v-min)")
       ->delimiter(',');
-  command->add_option("--recompute", space.recompute, "none, selective, block, full")->delimiter(',');
+  command->add_option("--recompute", space.recompute, "none, selective, block, full, offload")
+      ->delimiter(',');
   command->add_flag("--json", a->json, "One JSON object");
   command->callback([a, &context] { search(*a, context); });
 }

@@ -297,6 +297,15 @@ TEST(RunConfig, ContradictorySizesAreRefused) {
   EXPECT_THAT(error_of("model: {position_embedding_type: rope, rotary_percentage: 0.01}"),
               HasSubstr("pairs"));
   EXPECT_THAT(error_of("model: {activations_checkpoint_granularity: full}"), HasSubstr("needs a method"));
+  EXPECT_THAT(error_of("model: {cpu_offloading: true, activations_checkpoint_granularity: full, "
+                       "activations_checkpoint_method: uniform}"),
+              HasSubstr("keep nothing to move"));
+  EXPECT_THAT(error_of("model: {cpu_offloading: true, cpu_offloading_weights: true}"),
+              HasSubstr("only activations are moved"));
+  EXPECT_THAT(error_of("model: {cpu_offloading: true, cpu_offloading_activations: false}"),
+              HasSubstr("moves nothing"));
+  EXPECT_THAT(error_of("model: {num_layers: 2, cpu_offloading: true, cpu_offloading_num_layers: 3}"),
+              HasSubstr("more than num_layers 2"));
   EXPECT_THAT(error_of("model: {data: {splits_string: \"a,b\"}}"), HasSubstr("980,10,10"));
   EXPECT_THAT(error_of("model: {data: {data_prefix: [1.0, a, 2.0]}}"), HasSubstr("[weight, path"));
   EXPECT_THAT(error_of("model: {data: {data_prefix: [-1.0, a]}}"), HasSubstr("weights above 0"));

@@ -129,11 +129,11 @@ Node Interpolator::evaluate(std::string_view expression, const std::string& path
 
 Node Interpolator::call(std::string_view name, std::string_view arguments, const std::string& path,
                         const Origin& origin) {
-  const bool known = name == "multiply" || name == "add" || name == "subtract" || name == "divide" ||
-                     name == "divide_floor" || name == "divide_ceil";
+  const bool known = name == "multiply" || name == "add" || name == "sum" || name == "subtract" ||
+                     name == "divide" || name == "divide_floor" || name == "divide_ceil";
   require<ConfigError>(
       known,
-      "{}: {}: unknown function '{}' in ${{{}:…}}; known are multiply, add, subtract, divide, "
+      "{}: {}: unknown function '{}' in ${{{}:…}}; known are multiply, add, sum, subtract, divide, "
       "divide_floor, divide_ceil",
       origin.text(), path, name, name);
   std::vector<Number> values;
@@ -156,7 +156,7 @@ Node Interpolator::call(std::string_view name, std::string_view arguments, const
     if (name == "multiply") {
       overflow = __builtin_mul_overflow(total.integer, v.integer, &integer);
       real = total.real * v.real;
-    } else if (name == "add") {
+    } else if (name == "add" || name == "sum") {
       overflow = __builtin_add_overflow(total.integer, v.integer, &integer);
       real = total.real + v.real;
     } else if (name == "subtract") {

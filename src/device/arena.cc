@@ -1,7 +1,5 @@
 #include "device/arena.h"
 
-#include <numeric>
-
 #include "base/console.h"
 
 namespace stoa {
@@ -19,13 +17,15 @@ Arena::Id Arena::declare(MemoryCategory category, TensorSpec spec) {
 void Arena::commit() {
   require<InternalError>(!committed_, "the arena is committed twice");
   try {
-    for (std::size_t c = 0; c < blocks_.size(); ++c) blocks_[c] = device_->allocate(sizes_[c]);
+    for (std::size_t c = 0; c < blocks_.size(); ++c)
+      blocks_[c] = owner(static_cast<MemoryCategory>(c)).allocate(sizes_[c]);
   } catch (const DeviceError& error) {
     std::string table;
     for (std::size_t c = 0; c < sizes_.size(); ++c)
-      if (sizes_[c])
-        table += fmt::format("\n  {:22} {}", name_of(static_cast<MemoryCategory>(c)),
-                             format_bytes(static_cast<double>(sizes_[c])));
+      if (const auto category = static_cast<MemoryCategory>(c); sizes_[c])
+        table +=
+            fmt::format("\n  {:22} {}{}", name_of(category), format_bytes(static_cast<double>(sizes_[c])),
+                        on_host(category) ? " of host memory besides" : "");
     fail<DeviceError>("{}\nthe plan needs {} on {}:{}", error.what(),
                       format_bytes(static_cast<double>(total_bytes())), device_->name(), table);
   }
@@ -38,12 +38,28 @@ TensorView Arena::view(Id id) {
   entry.touched = true;
   auto* base = static_cast<std::byte*>(blocks_[static_cast<int>(entry.category)].data());
   void* data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(base) + entry.offset);
-  return TensorView(data, entry.spec.dtype, entry.spec.shape, device_->kind());
+  return TensorView(data, entry.spec.dtype, entry.spec.shape, owner(entry.category).kind());
 }
 
-std::size_t Arena::total_bytes() const {
-  return std::accumulate(sizes_.begin(), sizes_.end(), std::size_t{0});
+Device& Arena::owner(MemoryCategory category) const {
+  return on_host(category) ? device_->host_memory() : *device_;
 }
+
+std::size_t Arena::total_bytes() const { return device_bytes(sizes_); }
+
+namespace {
+
+std::size_t bytes_of(const MemoryTable& table, bool host) {
+  std::size_t total = 0;
+  for (std::size_t c = 0; c < table.size(); ++c)
+    if (on_host(static_cast<MemoryCategory>(c)) == host) total += table[c];
+  return total;
+}
+
+}  // namespace
+
+std::size_t device_bytes(const MemoryTable& table) { return bytes_of(table, false); }
+std::size_t host_bytes(const MemoryTable& table) { return bytes_of(table, true); }
 
 MemoryTable Arena::declared() const { return sizes_; }
 

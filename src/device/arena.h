@@ -1,5 +1,6 @@
 // Declare, then commit: all long-lived memory of a rank is declared by name and category, then allocated
-// once. What is declared is the plan; `stoa plan memory` prints the same table that a run allocates.
+// once. What is declared is the plan; `stoa plan memory` prints the same table that a run allocates. What is
+// the host's by its category (on_host) is allocated there and is in no total of the device.
 #pragma once
 
 #include <array>
@@ -33,9 +34,9 @@ class Arena {
   TensorView view(Id id);
   const TensorSpec& spec(Id id) const { return entries_[id.index].spec; }
 
-  std::size_t total_bytes() const;
-  MemoryTable declared() const;  // bytes per category
-  MemoryTable touched() const;   // of those, what has been handed out by view()
+  std::size_t total_bytes() const;  // of the device
+  MemoryTable declared() const;     // bytes per category
+  MemoryTable touched() const;      // of those, what has been handed out by view()
   Device& device() const { return *device_; }
 
   struct Entry {
@@ -48,12 +49,18 @@ class Arena {
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
+  Device& owner(MemoryCategory category) const;
+
   Device* device_;
   std::vector<Entry> entries_;
   std::array<Buffer, static_cast<int>(MemoryCategory::kCount)> blocks_;
   MemoryTable sizes_{};
   bool committed_ = false;
 };
+
+// Of a table: what is the device's, what is the host's.
+std::size_t device_bytes(const MemoryTable& table);
+std::size_t host_bytes(const MemoryTable& table);
 
 // Bytes that a tensor takes in an arena or scratch stack.
 constexpr std::size_t aligned_bytes(std::size_t bytes) {

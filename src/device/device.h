@@ -60,6 +60,11 @@ class Device {
   virtual void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) = 0;
   virtual void copy_from_host(void* device, const void* host, std::size_t bytes, Stream& stream) = 0;
   virtual void fill_zero(void* device, std::size_t bytes, Stream& stream) = 0;
+  // Memory of the host that copy() reaches without the host's help: pinned, where the device is not the host.
+  virtual Device& host_memory() = 0;
+  // From memory of this device to its host_memory(), or back. Returns at once: both are the stream's until it
+  // is past.
+  virtual void copy(void* to, const void* from, std::size_t bytes, Stream& stream) = 0;
 
  protected:
   friend class Buffer;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "device/arena.h"
 #include "model/mup.h"
 #include "ops/elementwise.h"
@@ -30,7 +32,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     params_->begin_unit(true);
     blocks_.back()->declare(*params_, table, o.tokens);
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
-    table.resolve(nn::recompute_policy(decision.level), decision.keep_input, o.split_backward);
+    table.resolve(nn::recompute_policy(decision), decision.input(), o.split_backward);
   }
   if (o.head) head_ = parts->head();
   if (head_) {
@@ -59,6 +61,22 @@ std::size_t Chunk::saved_bytes() const {
   std::size_t total = head_ ? aligned_bytes(boundary().bytes()) : 0;
   for (const auto& table : tables_) total += table.saved_bytes();
   return total;
+}
+
+std::size_t Chunk::offloaded_bytes() const {
+  std::size_t total = 0;
+  for (const auto& table : tables_) total += table.offloaded_bytes();
+  return total;
+}
+
+std::int64_t Chunk::offloaded_blocks() const {
+  return std::count_if(decisions_.begin(), decisions_.end(), [](const auto& d) { return d.offload; });
+}
+
+std::size_t Chunk::largest_offload() const {
+  std::size_t largest = 0;
+  for (const auto& table : tables_) largest = std::max(largest, table.offloaded_bytes());
+  return largest;
 }
 
 std::size_t Chunk::stash_bytes() const {
@@ -101,6 +119,19 @@ Chunk::Slot Chunk::make_slot(TensorView memory, TensorView stash) const {
   return slot;
 }
 
+void Chunk::set_offload(Slot& slot, TensorView host, nn::OffloadRing& ring) const {
+  require<InternalError>(host.bytes() >= offloaded_bytes(), "{} bytes to offload to, expected {}",
+                         host.bytes(), offloaded_bytes());
+  slot.ring_ = &ring;
+  slot.offloaded_.clear();
+  std::size_t offset = 0;
+  for (std::int64_t i = 0; i < offloaded_blocks(); ++i) {
+    const std::size_t bytes = tables_[static_cast<std::size_t>(i)].offloaded_bytes();
+    slot.offloaded_.emplace_back().host = cut(host, offset, bytes);
+    offset += bytes;
+  }
+}
+
 void Chunk::set_stash(Slot& slot, TensorView stash) const {
   require<InternalError>(!stash || stash.bytes() >= stash_bytes(), "a stash of {} bytes, expected {}",
                          stash.bytes(), stash_bytes());
@@ -119,6 +150,34 @@ TensorView Chunk::stream(const nn::Pass& pass, std::int64_t tokens) const {
   return pass.ops.scratch.allocate(options_.precision.residual, {tokens, hidden_});
 }
 
+namespace {
+
+// Keeps the ring as full as it can be while backward goes down the offloaded blocks.
+class FetchAhead {
+ public:
+  FetchAhead(nn::OffloadRing* ring, std::vector<nn::Offloaded>& blocks)
+      : ring_(ring), blocks_(blocks), next_(blocks.size()) {
+    for (int i = 0; ring_ && i < ring_->places(); ++i) fetch();
+  }
+  bool moves(std::size_t block) const { return block < blocks_.size(); }
+  TensorView await(std::size_t block, Stream& compute) { return ring_->await(blocks_[block], compute); }
+  void release(std::size_t block, Stream& compute) {
+    ring_->release(blocks_[block], compute);
+    fetch();
+  }
+
+ private:
+  void fetch() {
+    if (next_ > 0) ring_->fetch(blocks_[--next_]);
+  }
+
+  nn::OffloadRing* ring_;
+  std::vector<nn::Offloaded>& blocks_;
+  std::size_t next_;  // blocks above are fetched
+};
+
+}  // namespace
+
 void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) const {
   require<InternalError>(pass.training, "forward() is training's; infer() saves nothing");
   pass.constants = bound_;
@@ -134,6 +193,12 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
     if (i == blocks_.size()) return head_ ? slot.head_.slice(0, rows) : out;
     return decisions_[i].keep_input ? slot.blocks_[i].input_slot(blocks_[i]->input()) : passing;
   };
+  // A block's input is written by the one before it: a place is opened a block ahead.
+  const auto open = [&](std::size_t i) {
+    if (i < slot.offloaded_.size())
+      slot.blocks_[i].set_slot(slot.ring_->open(slot.offloaded_[i], pass.ops.stream));
+  };
+  open(0);
   if (embedding_)
     embedding_->forward(pass, place(0));
   else if (in.data != place(0).data)
@@ -142,8 +207,10 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
     nn::Saved& saved = slot.blocks_[i];
+    open(i + 1);
     saved.set(pass, blocks_[i]->input(), place(i));
     blocks_[i]->forward(pass, saved, place(i + 1));
+    if (i < slot.offloaded_.size()) slot.ring_->store(slot.offloaded_[i], pass.ops.stream);
   }
   if (head_) head_->train(pass, place(blocks_.size()));
 }
@@ -152,10 +219,12 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
   pass.constants = bound_;
   TensorView gradient = head_ ? slot.head_.slice(0, slot.rows_) : dout;
   const TensorView target = din ? din : gradient;  // in place where nobody waits for it
+  FetchAhead ahead(slot.ring_, slot.offloaded_);
   for (std::size_t end = blocks_.size(); end > 0;) {
     // Blocks [begin, end) share one kept input; the streams between them are made again.
     std::size_t begin = end - 1;
     while (!decisions_[begin].keep_input) --begin;
+    if (ahead.moves(begin)) slot.blocks_[begin].set_slot(ahead.await(begin, pass.ops.stream));
     Scratch::Frame frame(pass.ops.scratch);
     std::vector<TensorView> inputs{slot.blocks_[begin].input_slot(blocks_[begin]->input())};
     if (which != nn::Which::kWeight)
@@ -175,6 +244,7 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
       blocks_[i]->backward(pass, saved, which, gradient, target);
       gradient = target;
     }
+    if (ahead.moves(begin)) ahead.release(begin, pass.ops.stream);
     end = begin;
   }
   if (which == nn::Which::kWeight) return;

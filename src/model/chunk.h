@@ -6,6 +6,7 @@
 #include <span>
 
 #include "model/architecture.h"
+#include "nn/offload_ring.h"
 
 namespace stoa::model {
 
@@ -26,6 +27,10 @@ class Chunk {
   // Declared memory of one microbatch in flight, in bytes.
   std::size_t saved_bytes() const;
   std::size_t stash_bytes() const;
+  std::size_t offloaded_bytes() const;  // of the host
+  // Blocks, the first ones, whose activations leave the device between forward and backward.
+  std::int64_t offloaded_blocks() const;
+  std::size_t largest_offload() const;  // bytes of one of them
   // Residual stream between chunks, this rank's rows of it: [T, hidden]. A microbatch whose rows end early
   // has fewer.
   TensorSpec boundary() const;
@@ -40,11 +45,16 @@ class Chunk {
   class Slot {
     friend class Chunk;
     std::vector<nn::Saved> blocks_;
+    std::vector<nn::Offloaded> offloaded_;  // of the first blocks
+    nn::OffloadRing* ring_ = nullptr;
     TensorView head_;        // input of the head; after forward its gradient
     std::int64_t rows_ = 0;  // of the stream in this microbatch
   };
   // `memory`: saved_bytes() bytes; `stash`: stash_bytes() bytes, or none.
   Slot make_slot(TensorView memory, TensorView stash = {}) const;
+  // Needed where blocks are offloaded. `host`: offloaded_bytes() bytes; `ring`: with places for the largest
+  // of them, outlives the slot.
+  void set_offload(Slot& slot, TensorView host, nn::OffloadRing& ring) const;
   // Another stash for the backward pass that is about to come.
   void set_stash(Slot& slot, TensorView stash) const;
 

@@ -224,6 +224,13 @@ void declare_recompute(Section<RecomputeConfig>& s) {
       .range(0, kMaxLayers)
       .derived("1 with uniform; all layers with block")
       .help("n of the method.");
+  s.section("", &RecomputeConfig::offload, declare_offload);
+  s.validate({"activations_checkpoint_granularity", "cpu_offloading"}, [](const RecomputeConfig& c) {
+    require<ConfigError>(
+        !c.offload.cpu_offloading || c.granularity != RecomputeGranularity::kFull,
+        "cpu_offloading with activations_checkpoint_granularity full: layers that are made again "
+        "keep nothing to move; give granularity none or selective, or cpu_offloading false");
+  });
   s.validate({"activations_checkpoint_granularity", "activations_checkpoint_method",
               "activations_checkpoint_num_layers"},
              [](const RecomputeConfig& c) {
@@ -575,6 +582,11 @@ void validate(const ModelConfig& c) {
   require<ConfigError>(c.recompute.num_layers.value_or(0) <= c.num_layers,
                        "activations_checkpoint_num_layers {} is more than num_layers {}",
                        c.recompute.num_layers.value_or(0), c.num_layers);
+  const OffloadConfig& offload = c.recompute.offload;
+  require<ConfigError>(
+      !offload.cpu_offloading || offload.cpu_offloading_num_layers.value_or(0) <= c.num_layers,
+      "cpu_offloading_num_layers {} is more than num_layers {}",
+      offload.cpu_offloading_num_layers.value_or(0), c.num_layers);
 }
 
 }  // namespace stoa::model

@@ -12,6 +12,7 @@
 #include "model/latent_config.h"
 #include "model/moe_config.h"
 #include "model/mup_config.h"
+#include "model/offload_config.h"
 #include "model/t5_config.h"
 
 namespace stoa::model {
@@ -66,11 +67,13 @@ struct RopeScalingConfig {
   std::vector<double> short_factor, long_factor;                 // longrope: rotary size / 2 values each
 };
 
+// What becomes of saved activations.
 struct RecomputeConfig {
   RecomputeGranularity granularity = RecomputeGranularity::kNone;
   std::optional<RecomputeMethod> method;  // with full
   std::optional<std::int64_t>
-      num_layers;  // uniform: every n-th layer input is kept; block: the first n recompute
+      num_layers;           // uniform: every n-th layer input is kept; block: the first n recompute
+  OffloadConfig offload{};  // of what is kept
 };
 
 // Vocabulary of plans and benchmarks of a configuration that names neither vocab_size nor a tokenizer:

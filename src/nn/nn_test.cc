@@ -116,7 +116,7 @@ TEST(ActivationTable, LaysOutWhatIsKeptAndStashesWhatWeightsNeed) {
   const int norm = table.declare(spec("norm", Producer::kNorm, true));
   const int linear = table.declare(spec("linear", Producer::kLinear, true));
   table.declare_stash({"gradient", DType::kF32, {3, 5}});
-  table.resolve(recompute_policy(RecomputeLevel::kSelective), true, true);
+  table.resolve(recompute_policy({RecomputeLevel::kSelective}), Keep::kSave, true);
   EXPECT_EQ(table.saved_bytes(), 256u);
   EXPECT_EQ(table.offset(linear), 128u);
   EXPECT_EQ(table.stash_of(norm), 1);

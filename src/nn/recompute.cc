@@ -1,9 +1,15 @@
 #include "nn/recompute.h"
 
+#include <algorithm>
+
 namespace stoa::nn {
 
 std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std::int64_t blocks) {
-  std::vector<BlockDecision> out(static_cast<std::size_t>(blocks), {options.level, true});
+  std::vector<BlockDecision> out(static_cast<std::size_t>(blocks), {options.level});
+  require<InternalError>(options.offloaded == 0 || options.level != RecomputeLevel::kFull,
+                         "blocks that are made again have nothing to offload");
+  for (std::int64_t i = 0; i < std::min(options.offloaded, blocks); ++i)
+    out[static_cast<std::size_t>(i)].offload = true;
   if (options.level != RecomputeLevel::kFull) return out;
   require<ConfigError>(options.layers >= (options.scope == RecomputeScope::kUniform ? 1 : 0),
                        "activations_checkpoint_num_layers must be at least 1, got {}", options.layers);
@@ -17,21 +23,21 @@ std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std
   return out;
 }
 
-std::function<Keep(const ActivationSpec&)> recompute_policy(RecomputeLevel level) {
-  return [level](const ActivationSpec& spec) {
+std::function<Keep(const ActivationSpec&)> recompute_policy(const BlockDecision& decision) {
+  return [level = decision.level, kept = decision.kept()](const ActivationSpec& spec) {
     if (spec.producer == Producer::kCast) return Keep::kRecompute;
     switch (level) {
       case RecomputeLevel::kNone:
-        return spec.producer == Producer::kBranch ? Keep::kRecompute : Keep::kSave;
+        return spec.producer == Producer::kBranch ? Keep::kRecompute : kept;
       case RecomputeLevel::kSelective:
         return spec.producer == Producer::kNorm || spec.producer == Producer::kActivation ||
                        spec.producer == Producer::kSum
                    ? Keep::kRecompute
-                   : Keep::kSave;
+                   : kept;
       case RecomputeLevel::kFull:
         return Keep::kRecompute;
     }
-    return Keep::kSave;
+    return kept;
   };
 }
 

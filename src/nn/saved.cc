@@ -26,19 +26,16 @@ int ActivationTable::declare_stash(TensorSpec spec) {
   return static_cast<int>(stash_.size()) - 1;
 }
 
-void ActivationTable::resolve(const std::function<Keep(const ActivationSpec&)>& policy, bool keep_input,
+void ActivationTable::resolve(const std::function<Keep(const ActivationSpec&)>& policy, Keep input,
                               bool split) {
   require<InternalError>(!resolved_, "an activation table is resolved twice");
   resolved_ = true;
   std::size_t offset = 0;
   for (std::size_t i = 0; i < activations_.size(); ++i) {
     auto& spec = activations_[i];
-    if (spec.producer == Producer::kInput)
-      spec.keep = keep_input ? Keep::kSave : Keep::kRecompute;
-    else
-      spec.keep = policy(spec);
+    spec.keep = spec.producer == Producer::kInput ? input : policy(spec);
     offsets_.push_back(offset);
-    if (spec.keep == Keep::kSave)
+    if (spec.keep != Keep::kRecompute)
       offset += aligned_bytes(spec.tensor.bytes());
     else if (split && spec.weight_input) {
       begin_rows(spec.part);
@@ -47,12 +44,19 @@ void ActivationTable::resolve(const std::function<Keep(const ActivationSpec&)>& 
   }
 }
 
-std::size_t ActivationTable::saved_bytes() const {
+namespace {
+
+std::size_t bytes_of(const std::vector<ActivationSpec>& activations, Keep keep) {
   std::size_t total = 0;
-  for (const auto& spec : activations_)
-    if (spec.keep == Keep::kSave) total += aligned_bytes(spec.tensor.bytes());
+  for (const auto& spec : activations)
+    if (spec.keep == keep) total += aligned_bytes(spec.tensor.bytes());
   return total;
 }
+
+}  // namespace
+
+std::size_t ActivationTable::saved_bytes() const { return bytes_of(activations_, Keep::kSave); }
+std::size_t ActivationTable::offloaded_bytes() const { return bytes_of(activations_, Keep::kOffload); }
 
 std::size_t ActivationTable::stash_bytes() const {
   std::size_t total = 0;
@@ -74,7 +78,7 @@ Saved::Saved(const ActivationTable& table, std::int64_t tokens) : Saved(table, T
 }
 
 bool Saved::in_place(int activation) const {
-  return static_cast<bool>(slot_) && table_->activations()[activation].keep == Keep::kSave;
+  return static_cast<bool>(slot_) && table_->activations()[activation].keep != Keep::kRecompute;
 }
 
 Shape Saved::shape_of(const TensorSpec& spec, RowPart part) const {

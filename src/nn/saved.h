@@ -1,6 +1,6 @@
 // Saved activations. A block declares every tensor that its backward pass reads, with the function that makes
-// it. One resolved table says which are kept and which are made again; forward and backward both simply ask
-// for them.
+// it. One resolved table says which are kept, which wait in the host's memory and which are made again;
+// forward and backward both simply ask for them.
 #pragma once
 
 #include <array>
@@ -16,7 +16,12 @@ namespace stoa::nn {
 
 class Saved;
 
-enum class Keep : std::uint8_t { kSave, kRecompute };
+enum class Keep : std::uint8_t {
+  kSave,
+  kOffload,  // saved, away from the device between forward and backward: of a block, all that is saved or
+             // nothing
+  kRecompute
+};
 
 // What kind of operation made a tensor: recompute policies speak of kinds.
 enum class Producer : std::uint8_t {
@@ -59,10 +64,10 @@ class ActivationTable {
   void begin_rows(RowPart part) { part_ = part; }
   // Rows of the stream that a part was declared with.
   void declare_rows(RowPart part, std::int64_t rows) { rows_[static_cast<std::size_t>(part)] = rows; }
-  // Decides for every activation. The input of the block is saved where `keep_input` says so; otherwise the
+  // Decides for every activation. `input`: what becomes of the input of the block; when it is not kept, the
   // owner of the block makes it again and calls Saved::set(). `split`: backward comes in two passes, so that
   // weight inputs that are not kept get room in the stash.
-  void resolve(const std::function<Keep(const ActivationSpec&)>& policy, bool keep_input = true,
+  void resolve(const std::function<Keep(const ActivationSpec&)>& policy, Keep input = Keep::kSave,
                bool split = false);
 
   const std::vector<ActivationSpec>& activations() const { return activations_; }
@@ -72,6 +77,7 @@ class ActivationTable {
   }
   RowPart stash_part(int index) const { return stash_parts_[static_cast<std::size_t>(index)]; }
   std::size_t saved_bytes() const;  // aligned, as laid out in a slot
+  std::size_t offloaded_bytes() const;
   std::size_t stash_bytes() const;
   std::size_t offset(int activation) const { return offsets_[activation]; }
   std::size_t stash_offset(int index) const { return stash_offsets_[index]; }
@@ -92,8 +98,8 @@ class ActivationTable {
 // The activations of one block and one microbatch in flight.
 class Saved {
  public:
-  // `slot` holds table.saved_bytes() bytes, `stash` table.stash_bytes() (or is none: backward is never
-  // split).
+  // `slot` holds table.saved_bytes() bytes (of an offloaded block: see set_slot), `stash` table.stash_bytes()
+  // (or is none: backward is never split).
   Saved(const ActivationTable& table, TensorView slot, TensorView stash);
   // Nothing is kept (inference): every activation is a temporary, `tokens` rows of the block's input (the
   // first activation), whatever the table was declared for.
@@ -114,6 +120,8 @@ class Saved {
   TensorView put_stash(Pass& pass, Which which, int index);
   TensorView get_stash(int index) const;
 
+  // Where the activations lie in the coming pass: of an offloaded block, table.offloaded_bytes() bytes.
+  void set_slot(TensorView slot) { slot_ = slot; }
   // Where the stash of the coming backward pass lies; none: it is not split.
   void set_stash(TensorView stash) { stash_ = stash; }
 
@@ -127,7 +135,7 @@ class Saved {
  private:
   TensorView in_slot(int activation) const;
 
-  bool in_place(int activation) const;  // kept, and there is a slot
+  bool in_place(int activation) const;  // not made again, and there is a slot
   Shape shape_of(const TensorSpec& spec, RowPart part) const;
 
   const ActivationTable* table_;

@@ -14,6 +14,14 @@ std::span<const config::EnumName<Format>> enum_names(Format) {
   return kNames;
 }
 
+double Cluster::host_link() const {
+  constexpr double kUnknown = 15.75;  // PCIe gen 4 x16, 31.5 GB/s, shared by two devices
+  // Pinned copies reach 12 to 13 of the 15.75 GB/s of gen 3 x16, and 25 to 26 of the 31.5 of gen 4.
+  constexpr double kReached = 0.8;
+  if (links.host_is_device || links.shared_device) return 0.5e9 * device.memory_bandwidth_gbs;
+  return kReached * 1e9 * links.host_bandwidth_gbs.value_or(kUnknown);
+}
+
 double Cluster::peak(Format format) const {
   const std::array<double, 4> tflops{device.fp32_tflops, device.bf16_tflops, device.fp16_tflops,
                                      device.fp8_tflops.value_or(0)};
@@ -86,6 +94,15 @@ void declare_links(config::Section<Links>& s) {
       .at_least(1)
       .help("Of the network above the leaf switches: 2 halves what collectives over many nodes get.");
   s.field("network_reduction", &Links::network_reduction).help("Switches add (SHARP).");
+  s.field("host_bandwidth_gbs", &Links::host_bandwidth_gbs)
+      .above(0)
+      .unit("10^9 bytes/s")
+      .help(
+          "Between a device and its host's memory, one way, per device while all of a node copy; null: "
+          "15.75, PCIe "
+          "gen 4 x16 shared by two.");
+  s.field("host_is_device", &Links::host_is_device)
+      .help("A CPU: there is no other memory to move activations to, and copies are its own work.");
   s.field("shared_device", &Links::shared_device)
       .help("The ranks of a node are threads of one processor and divide its cores and bandwidth.");
 }

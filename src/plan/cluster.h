@@ -44,6 +44,9 @@ struct Links {
   double network_latency_us = 15;
   double oversubscription = 1;     // of the network above the leaf switches
   bool network_reduction = false;  // switches that add (SHARP)
+  // Between a device and its host's memory: datasheet figure, one way, per device while all of a node copy.
+  std::optional<double> host_bandwidth_gbs;
+  bool host_is_device = false;  // a CPU: copies are its own work, and there is no other memory
   // The ranks of a node are threads of one processor, whose figures the device's are: they divide its cores
   // (compute_units) and its memory bandwidth among them.
   bool shared_device = false;
@@ -71,6 +74,9 @@ struct Cluster {
   std::optional<std::int64_t> nodes;  // where the size is fixed
   std::string source;                 // where the figures come from
 
+  // Bytes per second that copies to and from the host's memory reach: of the link, or of the memory that both
+  // ends of a copy share; of PCIe gen 4 x16 between two devices where the file says nothing.
+  double host_link() const;
   // Peak of a format in FLOP/s; ConfigError names the formats of the device where it has none.
   double peak(Format format) const;
 };

@@ -130,6 +130,8 @@ std::vector<std::string> megatron_arguments(const Found& found, const EmitModel&
       a.value("recompute-num-layers", found.point.recompute.num_layers.value_or(1));
       break;
   }
+  if (const model::OffloadConfig& offload = found.point.recompute.offload; offload.cpu_offloading)
+    a.value("cpu-offloading-num-layers", offload.layers_of(w.model.layers));
   a.flag(model.format == Format::kBf16 || model.format == Format::kFp8, "bf16");
   a.flag(model.format == Format::kFp16, "fp16");
   if (model.format == Format::kFp8) a.value("fp8-format", "hybrid");

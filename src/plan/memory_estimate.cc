@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nn/offload_ring.h"
 #include "plan/pipeline_time.h"
 #include "plan/real.h"
 
@@ -37,6 +38,12 @@ double activation_bytes(const Workload& w, bool experts) {
   if (w.recompute == Recompute::kFull)
     all = w.recomputed_share * 2 * n * h / (w.sequence_parallel ? t : 1) + (1 - w.recomputed_share) * all;
   return all;
+}
+
+double layer_activation_bytes(const Workload& w) {
+  const double with_experts = w.model.layers > 0 ? real(w.model.expert_layers) / real(w.model.layers) : 0;
+  return (1 - with_experts) * activation_bytes(w, false) +
+         (with_experts > 0 ? with_experts * activation_bytes(w, true) : 0);
 }
 
 PaperActivations paper_activations(const Workload& w) {
@@ -90,11 +97,16 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   out.optimizer = cut(1, full ? 8 : w.software.optimizer_bytes);
   if (w.zero_stage >= 3) out.weights = 0;  // the fp32 master is the parameter
 
-  const double per_layer = (1 - with_experts) * activation_bytes(w, false) +
-                           (with_experts > 0 ? with_experts * activation_bytes(w, true) : 0);
+  const double per_layer = layer_activation_bytes(w);
   const double flying =
       microbatches_in_flight(w.schedule_name(), w.pp, stage, w.global_batch / (w.dp * w.micro_batch), w.vpp);
-  out.activations = per_layer * layers * flying;
+  double moved = 0;
+  const std::vector<std::int64_t> offloaded = w.offloaded_layers();
+  for (std::size_t c = 0; c < offloaded.size(); ++c)
+    if (w.rank_of_chunk(static_cast<std::int64_t>(c)) == stage) moved += real(offloaded[c]);
+  out.offloaded = per_layer * moved * flying;
+  out.activations =
+      per_layer * ((layers - moved) * flying + std::min<double>(moved, nn::OffloadRing::kMostPlaces));
   if (first) out.activations += (m.dropout > 0 ? 1 : 0) * n * h * flying / (w.sequence_parallel ? t : 1);
 
   if (last) out.logits = n * real(m.vocabulary) / t * (w.software.compiled ? 8 : 10) + 4 * n * h;

@@ -11,8 +11,9 @@ struct MemorySplit {
   double weights = 0, gradients = 0, optimizer = 0;  // optimizer: master weights and moments
   double activations = 0;                            // all microbatches in flight
   double logits = 0;                                 // output layer and loss
-  double working = 0;   // of the layer under way: what it computes again, gathered parameters, buffers
-  double overhead = 0;  // context, communication buffers, allocator
+  double working = 0;    // of the layer under way: what it computes again, gathered parameters, buffers
+  double overhead = 0;   // context, communication buffers, allocator
+  double offloaded = 0;  // activations in the host's memory; not of the device
   double sum() const { return weights + gradients + optimizer + activations + logits + working + overhead; }
 };
 
@@ -20,6 +21,9 @@ struct MemorySplit {
 // without the s x s scores. The paper's own accounting (no gated or grouped shapes):
 // paper_activation_bytes().
 double activation_bytes(const Workload& w, bool experts);
+
+// Of the average layer.
+double layer_activation_bytes(const Workload& w);
 
 // 2205.05198, equations of section 4 exactly: bytes of the first stage, per layer and with all extras.
 struct PaperActivations {

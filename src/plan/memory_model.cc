@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "parallel/meta_contexts.h"
+#include "run/offload.h"
 
 namespace stoa::plan {
 namespace {
@@ -148,8 +149,11 @@ void MemoryModel::wire(const run::TrainingOptions& o, int rank, const Keys& keys
 
   Slots slots;
   for (const auto& chunk : wired.chunks()) {
-    slots.activations.push_back(aligned_bytes(chunk->saved_bytes()));
-    slots.stashes.push_back(aligned_bytes(chunk->stash_bytes()));
+    auto& slot = slots.chunks.emplace_back();
+    slot.activations = chunk->saved_bytes() + chunk->offloaded_bytes();
+    slot.stash = aligned_bytes(chunk->stash_bytes());
+    for (const nn::ActivationTable& table : chunk->tables())
+      slot.blocks.push_back(table.saved_bytes() + table.offloaded_bytes());
   }
   slots.boundary = aligned_bytes(wired.chunks().front()->boundary().bytes());
   Stores stores;
@@ -161,6 +165,7 @@ void MemoryModel::wire(const run::TrainingOptions& o, int rank, const Keys& keys
         static_cast<std::size_t>(o.micro_batch * o.length / o.layout.grid.degree(Axis::kContext)) *
         size_of(o.precision.vectors()));
   of(stores.categories, MemoryCategory::kActivations) = 0;
+  of(stores.categories, MemoryCategory::kOffloaded) = 0;
   of(stores.categories, MemoryCategory::kStash) = 0;
   of(stores.categories, MemoryCategory::kBatch) = 0;
   of(stores.categories, MemoryCategory::kScalars) -= slots.losses;
@@ -213,18 +218,31 @@ RankBytes MemoryModel::rank(const run::TrainingOptions& o, const std::vector<run
   bytes.rank = rank;
   bytes.categories = stores->second.categories;
   const Slots& s = slots->second;
+  const std::vector<std::int64_t> moved = run::offloaded_layers(placed, o.model.config.recompute.offload);
+  std::int64_t moved_blocks = 0;
+  std::size_t largest = 0;
   for (std::size_t c = 0; c < own.size(); ++c) {
-    const auto chunk = static_cast<std::size_t>(own[c].chunk);
+    const auto chunk = static_cast<std::size_t>(own[c].chunk),
+               flying = static_cast<std::size_t>(held.activations[chunk]);
+    const Slots::Chunk& slot = s.chunks[c];
+    std::size_t offloaded = 0;
+    for (std::int64_t block = 0; block < moved[chunk]; ++block, ++moved_blocks) {
+      const std::size_t size = slot.blocks[static_cast<std::size_t>(block)];
+      offloaded += size;
+      largest = std::max(largest, size);
+    }
     of(bytes.categories, MemoryCategory::kActivations) +=
-        static_cast<std::size_t>(held.activations[chunk]) * s.activations[c];
+        flying * aligned_bytes(slot.activations - offloaded);
+    of(bytes.categories, MemoryCategory::kOffloaded) += flying * aligned_bytes(offloaded);
     of(bytes.categories, MemoryCategory::kStash) +=
-        static_cast<std::size_t>(held.stashes[chunk]) * s.stashes[c];
+        static_cast<std::size_t>(held.stashes[chunk]) * slot.stash;
   }
+  of(bytes.categories, MemoryCategory::kActivations) += nn::OffloadRing::bytes(moved_blocks, largest);
   of(bytes.categories, MemoryCategory::kCommunication) += buffers(held, own) * s.boundary;
   of(bytes.categories, MemoryCategory::kBatch) += static_cast<std::size_t>(held.batches) * s.batch;
   of(bytes.categories, MemoryCategory::kScalars) += s.losses;
   of(bytes.categories, MemoryCategory::kScratch) += scratch->second;
-  for (const std::size_t category : bytes.categories) bytes.total += category;
+  bytes.total = device_bytes(bytes.categories);
   return bytes;
 }
 
@@ -247,8 +265,12 @@ MemoryDetail MemoryModel::detail(const MemoryPoint& point, int number) {
   const auto all = holdings(o);
   const schedule::Holdings& held = (*all)[static_cast<std::size_t>(stage)];
   std::map<std::string, std::size_t> saved;
+  std::int64_t moved_blocks = 0;
+  std::size_t largest = 0;
   for (std::size_t c = 0; c < own.size(); ++c) {
     const model::Chunk& chunk = *wired.chunks()[c];
+    moved_blocks += chunk.offloaded_blocks();
+    largest = std::max(largest, chunk.largest_offload());
     const int flying = held.activations[static_cast<std::size_t>(own[c].chunk)];
     detail.in_flight = std::max(detail.in_flight, flying);
     const auto times = static_cast<std::size_t>(flying);
@@ -269,6 +291,7 @@ MemoryDetail MemoryModel::detail(const MemoryPoint& point, int number) {
   detail.saved.assign(saved.begin(), saved.end());
   std::stable_sort(detail.saved.begin(), detail.saved.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
+  detail.places = nn::OffloadRing::bytes(moved_blocks, largest);
   detail.pipeline = buffers(held, own) * aligned_bytes(wired.chunks().front()->boundary().bytes());
   MemoryTable categories = rank(point, number).categories;
   detail.gathered = of(categories, MemoryCategory::kCommunication) - detail.pipeline;

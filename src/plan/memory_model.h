@@ -22,7 +22,7 @@ struct MemoryPoint {
 
 struct RankBytes {
   MemoryTable categories{};
-  std::size_t total = 0;
+  std::size_t total = 0;  // of the device
   int rank = 0;
 };
 
@@ -30,6 +30,7 @@ struct RankBytes {
 struct MemoryDetail {
   std::vector<std::pair<std::string, std::size_t>>
       saved;                 // activations of all microbatches in flight, by module
+  std::size_t places = 0;    // of kActivations: what is offloaded passes through them
   int in_flight = 0;         // most microbatches of one chunk whose activations are held
   std::size_t pipeline = 0;  // buffers of what comes from and goes to other stages; of kCommunication
   std::size_t gathered = 0;  // the rest of kCommunication: weights and gradients on their way
@@ -56,8 +57,12 @@ class MemoryModel {
   struct Stores {  // weights, gradients, optimizer: independent of the microbatch and of recomputation
     MemoryTable categories{};
   };
-  struct Slots {                                    // of one microbatch and one buffer
-    std::vector<std::size_t> activations, stashes;  // by local chunk
+  struct Slots {  // of one microbatch and one buffer
+    struct Chunk {
+      std::size_t activations = 0, stash = 0;
+      std::vector<std::size_t> blocks;  // of the activations: what each block keeps
+    };
+    std::vector<Chunk> chunks;  // local ones
     std::size_t boundary = 0, batch = 0, losses = 0;
   };
   struct Keys {

@@ -40,21 +40,22 @@ run::TrainingOptions small_options() {
 }
 
 // The same by wiring the rank as training does.
-std::size_t wired_bytes(run::Machine& meta, const run::TrainingOptions& options, int rank) {
+MemoryTable wired_bytes(run::Machine& meta, const run::TrainingOptions& options, int rank) {
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, rank);
   run::TrainingRank wired(meta, options, parallel::make_meta_context(options.layout.grid, rank, *meta.device),
                           scratch);
-  return wired.arena().total_bytes();
+  return wired.arena().declared();
 }
 
 void expect_equal(MemoryModel& model, run::Machine& meta, const MemoryPoint& point) {
   const run::TrainingOptions options = model.options(point);
   std::size_t most = 0;
   for (int rank = 0; rank < point.layout.grid.size(); ++rank) {
-    const std::size_t wired = wired_bytes(meta, options, rank);
-    most = std::max(most, wired);
+    const MemoryTable wired = wired_bytes(meta, options, rank);
+    most = std::max(most, device_bytes(wired));
     const RankBytes quick = model.rank(point, rank);
-    EXPECT_EQ(quick.total, wired) << "rank " << rank << " schedule " << point.layout.schedule;
+    EXPECT_EQ(quick.total, device_bytes(wired)) << "rank " << rank << " schedule " << point.layout.schedule;
+    EXPECT_EQ(host_bytes(quick.categories), host_bytes(wired)) << "rank " << rank;
   }
   EXPECT_EQ(model.worst(point).total, most);
 }
@@ -107,6 +108,24 @@ TEST(MemoryModel, EqualsWiredRanksWithRecomputation) {
       point.micro_batch = 2;
       expect_equal(model, counting.machine, point);
     }
+}
+
+TEST(MemoryModel, EqualsWiredRanksWithOffloading) {
+  Counting counting;
+  MemoryModel model(counting.machine, small_options());
+  model::RecomputeConfig config;
+  config.offload.cpu_offloading = true;
+  for (const auto granularity : {model::RecomputeGranularity::kNone, model::RecomputeGranularity::kSelective})
+    for (const std::optional<std::int64_t> layers : {std::optional<std::int64_t>(), {1}, {2}, {4}})
+      for (MemoryPoint point :
+           {point_of({1, 1, 1, 2, 1}, "1f1b", 0, 2), point_of({2, 1, 1, 1, 3}, "1f1b", 0, 7),
+            point_of({1, 1, 1, 1, 2}, "interleaved", 2, 6), point_of({1, 1, 1, 1, 2}, "zb-v", 2, 6),
+            point_of({1, 1, 1, 1, 2}, "zb-h1", 0, 6)}) {
+        config.granularity = granularity;
+        config.offload.cpu_offloading_num_layers = layers;
+        point.recompute = config;
+        expect_equal(model, counting.machine, point);
+      }
 }
 
 TEST(MemoryModel, EqualsWiredRanksOfUnevenStages) {

@@ -64,6 +64,7 @@ std::string detail_lines(MemoryCategory category, const MemoryDetail& detail) {
                          detail.in_flight == 1 ? "" : "es");
       for (const auto& [module, bytes] : detail.saved)
         if (bytes > 0) out += detail_line(module, bytes);
+      if (detail.places) out += detail_line("places of offloaded layers", detail.places);
       return out;
     case MemoryCategory::kScratch:
       return fmt::format("    fullest in {}\n", detail.fullest);
@@ -81,12 +82,16 @@ std::string category_lines(const MemoryPlan& plan) {
   const MemoryTable& categories = plan.categories;
   const std::size_t total = plan.total;
   for (std::size_t c = 0; c < categories.size(); ++c) {
-    if (!categories[c]) continue;
+    if (!categories[c] || on_host(static_cast<MemoryCategory>(c))) continue;
     out += fmt::format("  {:24}{:>12}{:>20}\n", name_of(static_cast<MemoryCategory>(c)),
                        format_bytes(static_cast<double>(categories[c])), categories[c]);
     out += detail_lines(static_cast<MemoryCategory>(c), plan.detail);
   }
-  return out + fmt::format("  {:24}{:>12}{:>20}\n", "total", format_bytes(static_cast<double>(total)), total);
+  out += fmt::format("  {:24}{:>12}{:>20}\n", "total", format_bytes(static_cast<double>(total)), total);
+  if (const std::size_t host = host_bytes(categories))
+    out += fmt::format("  {:24}{:>12}{:>20}  besides, in the host's memory\n",
+                       name_of(MemoryCategory::kOffloaded), format_bytes(static_cast<double>(host)), host);
+  return out;
 }
 
 }  // namespace
@@ -157,14 +162,16 @@ std::string to_json(const MemoryPlan& plan) {
   nlohmann::ordered_json saved;
   for (const auto& [module, bytes] : plan.detail.saved) saved[module] = bytes;
   const nlohmann::ordered_json detail{{"activations_by_module", saved},
+                                      {"places_of_offloaded_layers", plan.detail.places},
                                       {"microbatches_in_flight", plan.detail.in_flight},
                                       {"pipeline_buffers", plan.detail.pipeline},
                                       {"gathered_buffers", plan.detail.gathered},
                                       {"scratch_is_fullest_in", plan.detail.fullest},
                                       {"fragmentation", 0}};
-  return nlohmann::ordered_json{
-      {"parameters", plan.parameters}, {"machine", plan.machine}, {"bytes", categories}, {"detail", detail},
-      {"total_bytes", plan.total},     {"ranks", plan.ranks},     {"table", table}}
+  return nlohmann::ordered_json{{"parameters", plan.parameters}, {"machine", plan.machine},
+                                {"bytes", categories},           {"detail", detail},
+                                {"total_bytes", plan.total},     {"host_bytes", host_bytes(plan.categories)},
+                                {"ranks", plan.ranks},           {"table", table}}
       .dump();
 }
 

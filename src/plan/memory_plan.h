@@ -14,13 +14,13 @@ struct RankMemory {
   int tensor = 0, context = 0, data = 0, stage = 0;  // its coordinates
   std::string layers;                                // what its stage holds, for people; empty on one stage
   MemoryTable categories{};
-  std::size_t total = 0;
+  std::size_t total = 0;  // of the device
 };
 
 struct MemoryPlan {
-  MemoryTable categories{};  // of the worst rank
-  MemoryDetail detail;       // what they are made of
-  std::size_t total = 0;
+  MemoryTable categories{};       // of the worst rank
+  MemoryDetail detail;            // what they are made of
+  std::size_t total = 0;          // of the device; offloaded activations are the host's
   int ranks = 1;                  // of the layout
   std::string layout;             // for people
   std::vector<RankMemory> table;  // of ranks that may differ: every stage, the ends of the other axes

@@ -66,6 +66,10 @@ bool has_closed_form(const std::string& schedule) {
          schedule == "zb-h2";
 }
 
+bool splits_backward(const std::string& schedule) {
+  return schedule != "1f1b" && schedule != "gpipe" && schedule != "interleaved" && schedule != "bfs";
+}
+
 double least_pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
                               std::int64_t microbatches, std::int64_t chunks) {
   if (has_closed_form(schedule)) return pipeline_seconds(schedule, stages, microbatches, chunks);

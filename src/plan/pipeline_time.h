@@ -24,6 +24,8 @@ double pipeline_seconds(const std::string& schedule, std::span<const StageWork> 
 double least_pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
                               std::int64_t microbatches, std::int64_t chunks);
 bool has_closed_form(const std::string& schedule);
+// Input and weight gradients are passes of their own.
+bool splits_backward(const std::string& schedule);
 
 // Microbatches whose activations pipeline rank `stage` holds at once, in units of all its chunks.
 double microbatches_in_flight(const std::string& schedule, std::int64_t stages, std::int64_t stage,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "plan/layer_time.h"
+#include "plan/offload_time.h"
 #include "plan/pipeline_time.h"
 #include "plan/real.h"
 
@@ -93,7 +94,7 @@ void add(TimeSplit& split, const LayerTime& layer, double times, bool head) {
 
 double TimeSplit::sum() const {
   return linear + attention + elementwise + head + recompute + host + tensor + context + expert + pipeline +
-         data + bubble + optimizer + straggler;
+         data + offload + bubble + optimizer + straggler;
 }
 
 std::vector<std::pair<std::string_view, double>> TimeSplit::parts() const {
@@ -101,13 +102,53 @@ std::vector<std::pair<std::string_view, double>> TimeSplit::parts() const {
       {"linear layers", linear},    {"attention", attention},      {"element-wise", elementwise},
       {"head and loss", head},      {"recomputation", recompute},  {"host", host},
       {"tensor parallel", tensor},  {"context parallel", context}, {"expert parallel", expert},
-      {"pipeline sends", pipeline}, {"data parallel", data},       {"bubble", bubble},
-      {"optimizer", optimizer},     {"stragglers", straggler}};
+      {"pipeline sends", pipeline}, {"data parallel", data},       {"activation offload", offload},
+      {"bubble", bubble},           {"optimizer", optimizer},      {"stragglers", straggler}};
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return all;
 }
 
 namespace {
+
+// What a pipeline rank waits for its own copies, of a microbatch.
+struct Waits {
+  double forward = 0, backward_input = 0, backward_weight = 0;
+  double sum() const { return forward + backward_input + backward_weight; }
+};
+
+std::vector<Waits> offload_waits(const Workload& w, const Cluster& c, const LayerTime& layer,
+                                 const LayerTime& head) {
+  std::vector<Waits> out(static_cast<std::size_t>(w.pp));
+  if (!w.offload.cpu_offloading) return out;
+  const std::vector<std::int64_t> chunks = w.split(), offloaded = w.offloaded_layers();
+  const double copy = layer_activation_bytes(w) / c.host_link();
+  const double input = layer.backward_input.sum() + layer.again.sum(), weight = layer.backward_weight.sum();
+  const bool split = splits_backward(w.schedule_name());
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    Waits& rank = out[static_cast<std::size_t>(w.rank_of_chunk(static_cast<std::int64_t>(i)))];
+    const double moved = real(offloaded[i]);
+    if (c.links.host_is_device || c.links.shared_device) {
+      rank.forward += moved * copy;
+      rank.backward_input += moved * copy;
+      if (split) rank.backward_weight += moved * copy;
+      continue;
+    }
+    OffloadedChunk chunk{moved, real(chunks[i]) - moved, copy, layer.forward.sum(),
+                         input + (split ? 0 : weight)};
+    chunk.turns = i + 1 == chunks.size();
+    if (chunk.turns) chunk.end = head.all() - (split ? head.backward_weight.sum() : 0);
+    const OffloadWait wait = offload_wait(chunk);
+    rank.forward += wait.forward;
+    rank.backward_input += wait.backward;
+    if (!split || moved == 0) continue;
+    // The weight gradients read the same activations once more, at a time of their own.
+    chunk.backward = weight;
+    chunk.turns = false;
+    chunk.end = 0;
+    rank.backward_weight += offload_wait(chunk).backward;
+  }
+  return out;
+}
 
 // What one of the ranks that share a processor has to itself while it runs.
 Cluster share_of(Cluster c, std::int64_t ranks) {
@@ -117,6 +158,7 @@ Cluster share_of(Cluster c, std::int64_t ranks) {
   c.device.fp16_tflops *= share;
   c.device.memory_bandwidth_gbs *= share;
   c.links.shared_device = false;
+  c.links.host_is_device = true;
   return c;
 }
 
@@ -132,6 +174,12 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   const LayerTime expert = w.model.expert_layers > 0 ? model.experts() : LayerTime{};
   const double share = real(w.model.expert_layers) / real(w.model.layers);
   const LayerTime embedding = model.embedding(), head = model.head();
+  LayerTime average;
+  average.forward = dense.forward * (1 - share) + expert.forward * share;
+  average.backward_input = dense.backward_input * (1 - share) + expert.backward_input * share;
+  average.backward_weight = dense.backward_weight * (1 - share) + expert.backward_weight * share;
+  average.again = dense.again * (1 - share) + expert.again * share;
+  const std::vector<Waits> waits = offload_waits(w, c, average, head);
   const double microbatches = real(w.global_batch) / real(w.dp * w.micro_batch);
   const std::vector<std::int64_t> layers_of_ranks = w.layers_of_ranks();
   const std::int64_t last = w.head_rank();
@@ -160,6 +208,10 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
     collect(expert, layers * share);
     if (rank == 0) collect(embedding, 1);
     if (rank == last) collect(head, 1);
+    const Waits& wait = waits[static_cast<std::size_t>(rank)];
+    stage.forward += wait.forward;
+    stage.backward_input += wait.backward_input;
+    stage.backward_weight += wait.backward_weight;
     StageWork& item = work[static_cast<std::size_t>(rank)];
     item = {stage.forward + 0.5 * waited, stage.backward_input + 0.5 * waited, stage.backward_weight, send};
     stage.busy = microbatches * item.all();
@@ -180,6 +232,7 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   if (pace == 0) add(split, embedding, microbatches, true);
   if (pace == last) add(split, head, microbatches, true);
   split.pipeline = microbatches * waited;
+  split.offload = microbatches * waits[static_cast<std::size_t>(pace)].sum();
   split.bubble = std::max(pipeline, crowded) - slowest.busy;
 
   double data = 0, optimizer = 0;
@@ -236,6 +289,12 @@ Prediction predict(const Workload& w, const Cluster& c, const Calibration& calib
   out.hardware_flops = hardware_flops(w) / out.seconds / devices;
   out.share_of_peak = out.model_flops / c.peak(w.format);
   out.tokens_per_second = w.tokens() / out.seconds;
+  if (w.offload.cpu_offloading)
+    out.notes.push_back(fmt::format(
+        "{:.1f} GB of activations wait in the host's memory, over a link of {:.1f} GB/s{}",
+        out.memory.offloaded / 1e9, c.host_link() / 1e9,
+        c.links.host_bandwidth_gbs || c.links.host_is_device ? ""
+                                                             : ", a default: the cluster file says nothing"));
   return out;
 }
 

@@ -25,7 +25,8 @@ struct TimeSplit {
   double context = 0;
   double expert = 0;
   double pipeline = 0;
-  double data = 0;  // gradients and parameters
+  double data = 0;     // gradients and parameters
+  double offload = 0;  // copies of activations to and from the host, where they are waited for
   double bubble = 0;
   double optimizer = 0;
   double straggler = 0;  // what grows with the number of nodes

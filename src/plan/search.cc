@@ -98,7 +98,7 @@ class Layouts {
  private:
   void stages(std::int64_t tp, std::int64_t cp, std::int64_t pp) {
     const ModelShape& m = r_.workload.model;
-    Workload w = r_.workload;
+    Workload w = with_recompute(r_.workload, {});
     w.tp = tp;
     w.cp = cp;
     w.pp = pp;
@@ -272,7 +272,8 @@ class Search {
   void look_at(const Entry& entry) {
     if (entry.known == Known::kBound && !has_closed_form(all_[entry.layout].schedule))
       return push(entry.layout, {}, Known::kNothing);
-    if (entry.known == Known::kTooLarge) return fewest_layers(entry);
+    if (entry.known == Known::kTooLarge)
+      return entry.recompute.offload.cpu_offloading ? fewest_offloaded(entry) : fewest_layers(entry);
     const Workload& w = all_[entry.layout];
     RankBytes bytes;
     try {
@@ -301,9 +302,23 @@ class Search {
     return *std::max_element(split.begin(), split.end());
   }
 
-  // What a layout can become that needs less memory: cheap operations again, or whole layers.
+  static model::RecomputeConfig offloaded(Granularity granularity, std::int64_t layers) {
+    return {granularity, {}, {}, {.cpu_offloading = true, .cpu_offloading_num_layers = layers}};
+  }
+  // Megatron neither offloads stages of a pipeline, nor beside recomputation.
+  bool may_offload(const Workload& w, Granularity granularity) const {
+    if (!may("offload") || cluster_.links.host_is_device || cluster_.links.shared_device) return false;
+    if (r_.target == SearchTarget::kMegatron) return w.pp == 1 && granularity == Granularity::kNone;
+    return r_.target == SearchTarget::kStoa;
+  }
+
+  // What a layout can become that needs less memory: cheap operations again, activations moved away, or whole
+  // layers again.
   void recompute(const Entry& entry) {
     if (may("selective")) push(entry.layout, {Granularity::kSelective, {}, {}});
+    for (const Granularity granularity : {Granularity::kNone, Granularity::kSelective})
+      if (may_offload(all_[entry.layout], granularity))
+        push(entry.layout, offloaded(granularity, 1), Known::kTooLarge);
     if (may("block"))
       push(entry.layout, block(1), Known::kTooLarge);
     else if (may("full"))
@@ -332,6 +347,23 @@ class Search {
       for (std::int64_t kept = 2; kept <= std::min<std::int64_t>(longest, 8); ++kept)
         push(entry.layout, {Granularity::kFull, Method::kUniform, kept});
     }
+  }
+
+  // So few layers of every pipeline rank moved away that it fits: more take no less time.
+  void fewest_offloaded(const Entry& entry) {
+    const Workload& w = all_[entry.layout];
+    const Granularity granularity = entry.recompute.granularity;
+    const auto fits = [&](const model::RecomputeConfig& config) {
+      return static_cast<double>(memory_.worst(memory_point(w, config)).total) <= r_.memory;
+    };
+    ++result_.looked_at;
+    // Then nothing need be moved; without recomputation that is known not to fit.
+    if (granularity != Granularity::kNone && may("selective") && fits({granularity, {}, {}})) return;
+    const std::vector<std::int64_t> layers = w.layers_of_ranks();
+    std::int64_t most = *std::max_element(layers.begin(), layers.end());
+    if (r_.target == SearchTarget::kMegatron) --most;  // which keeps the last
+    for (std::int64_t moved = 1; moved <= most; ++moved)
+      if (fits(offloaded(granularity, moved))) return push(entry.layout, offloaded(granularity, moved));
   }
 
   void remember_nearest(const Entry& entry, const RankBytes& bytes) {
@@ -410,6 +442,7 @@ MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recomp
 
 Workload with_recompute(Workload w, const model::RecomputeConfig& recompute) {
   w.recomputed_share = 1;
+  w.offload = recompute.offload;
   switch (recompute.granularity) {
     case Granularity::kNone:
       w.recompute = Recompute::kNone;
@@ -559,6 +592,11 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
     changed.zero_stage = stage;
     consider(fmt::format("ZeRO {} -> {}", w.zero_stage, stage), changed, now);
   }
+  if (!now.offload.cpu_offloading && now.granularity != Granularity::kFull &&
+      request.target == SearchTarget::kStoa && !cluster.links.host_is_device && !cluster.links.shared_device)
+    consider("activations offloaded", w,
+             {now.granularity, {}, {}, {.cpu_offloading = true, .cpu_offloading_num_layers = {}}});
+  if (now.offload.cpu_offloading) consider("no offloading", w, {now.granularity, now.method, now.num_layers});
   if (now.granularity != Granularity::kNone) consider("no recomputation", w, {});
   if (now.granularity != Granularity::kSelective)
     consider("selective recomputation", w, {Granularity::kSelective, {}, {}});

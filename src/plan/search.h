@@ -1,7 +1,7 @@
 // The fastest layout of a model on a machine, by the time model and exact memory. Best first: a layout
-// without recomputation is never slower than with it, so its time is a bound on all that it can become;
-// layouts are looked at in the order of their bounds until none that is left can be better. Nothing in the
-// space is better under the model.
+// is never slower without recomputation and offloading than with them, so its time is a bound on all that it
+// can become; layouts are looked at in the order of their bounds until none that is left can be better.
+// Nothing in the space is better under the model.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,9 @@ struct SearchSpace {
   std::vector<std::int64_t> tensor, pipeline, context, expert, virtual_stages, micro_batches;
   std::vector<std::int64_t> zero_stages;
   std::vector<std::string> schedules;
-  std::vector<std::string> recompute;  // of "none", "selective", "block", "full"
+  // Of "none", "selective", "block", "full"; "offload": what the first layers keep may wait in the host's
+  // memory, with none and with selective.
+  std::vector<std::string> recompute;
 };
 
 enum class SearchTarget { kStoa, kMegatron, kTorchtitan };  // the program that will train

@@ -83,11 +83,15 @@ std::span<const config::EnumName<SearchReport::Objective>> enum_names(SearchRepo
 }
 
 std::string recompute_text(const model::RecomputeConfig& r) {
+  std::string moved;
+  if (r.offload.cpu_offloading) moved = "offload";
+  if (r.offload.cpu_offloading && r.offload.cpu_offloading_num_layers)
+    moved += fmt::format(" {}", *r.offload.cpu_offloading_num_layers);
   switch (r.granularity) {
     case model::RecomputeGranularity::kNone:
-      return "none";
+      return moved.empty() ? "none" : moved;
     case model::RecomputeGranularity::kSelective:
-      return "selective";
+      return moved.empty() ? "selective" : "selective + " + moved;
     case model::RecomputeGranularity::kFull:
       break;
   }
@@ -109,8 +113,11 @@ std::string describe(const Found& found) {
   const auto split = w.split();
   const auto [least, most] = std::minmax_element(split.begin(), split.end());
   if (*least != *most) out += fmt::format(", {}-{} layers a chunk", *least, *most);
-  if (found.point.recompute.granularity != model::RecomputeGranularity::kNone)
-    out += ", recompute " + recompute_text(found.point.recompute);
+  const model::RecomputeConfig& recompute = found.point.recompute;
+  if (recompute.granularity != model::RecomputeGranularity::kNone)
+    out += ", recompute " + recompute_text(recompute);
+  else if (recompute.offload.cpu_offloading)
+    out += ", " + recompute_text(recompute);
   return out;
 }
 

@@ -32,6 +32,7 @@ Cluster small_cluster() {
   c.links.devices_per_node = c.links.devices_per_island = 4;
   c.links.island_bandwidth_gbs = 10;
   c.links.network_bandwidth_gbs = 1;
+  c.links.host_bandwidth_gbs = 2;  // a layer's copies take longer than the layer
   return c;
 }
 
@@ -62,7 +63,7 @@ class SearchTest : public ::testing::Test {
   SearchResult run() { return search(*memory_, request_, cluster_, constants_); }
   double seconds(const Workload& w) const { return predict_time(w, cluster_, constants_).sum(); }
 
-  // Every layout with every recomputation, one by one.
+  // Every layout with every recomputation and offloading, one by one.
   std::optional<double> best_of_all() {
     std::optional<double> best;
     for (const Workload& w : layouts(request_, cluster_)) {
@@ -73,6 +74,10 @@ class SearchTest : public ::testing::Test {
         all.push_back({Granularity::kFull, Method::kBlock, n});
         all.push_back({Granularity::kFull, Method::kUniform, n});
       }
+      const auto ranks = w.layers_of_ranks();
+      for (std::int64_t n = 1; n <= *std::max_element(ranks.begin(), ranks.end()); ++n)
+        for (const Granularity granularity : {Granularity::kNone, Granularity::kSelective})
+          all.push_back({granularity, {}, {}, {.cpu_offloading = true, .cpu_offloading_num_layers = n}});
       for (const auto& recompute : all) {
         try {
           if (static_cast<double>(memory_->worst(memory_point(w, recompute)).total) > request_.memory)
@@ -117,6 +122,28 @@ TEST_F(SearchTest, NothingInTheSpaceIsBetter) {
       EXPECT_NEAR(found.best.front().seconds / *best, 1, 1e-9) << share;
     }
   }
+}
+
+// What the host link is like decides between moving activations away and making them again.
+TEST_F(SearchTest, OffloadsWhereThatIsFasterThanRecomputation) {
+  request_.space.tensor = request_.space.pipeline = {1};
+  request_.space.micro_batches = {4};
+  request_.space.zero_stages = {0};
+  const std::size_t kept = run().best.front().memory.total;
+  request_.memory = static_cast<double>(kept) * 0.93;
+  cluster_.links.host_bandwidth_gbs = 1000;
+  const Found quick = run().best.front();
+  EXPECT_TRUE(quick.point.recompute.offload.cpu_offloading) << describe(quick);
+  EXPECT_EQ(quick.point.recompute.granularity, Granularity::kNone);
+  cluster_.links.host_bandwidth_gbs = 0.01;
+  const Found slow = run().best.front();
+  EXPECT_FALSE(slow.point.recompute.offload.cpu_offloading) << describe(slow);
+  cluster_.links.host_bandwidth_gbs = 1000;
+  request_.space.recompute = {"none", "selective", "block", "full"};
+  EXPECT_FALSE(run().best.front().point.recompute.offload.cpu_offloading);
+  cluster_.links.host_is_device = true;
+  request_.space.recompute = {};
+  EXPECT_FALSE(run().best.front().point.recompute.offload.cpu_offloading);
 }
 
 TEST_F(SearchTest, OrdersByTimeAndKeepsTheLimit) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "run/offload.h"
 
 namespace stoa::plan {
 namespace {
@@ -79,12 +80,24 @@ std::string Workload::schedule_name() const {
 
 std::vector<std::int64_t> Workload::layers_of_ranks() const {
   const std::vector<std::int64_t> chunks = split();
-  const bool v = is_v(schedule);
-  const auto ranks = static_cast<std::size_t>(pp);
-  std::vector<std::int64_t> layers(ranks, 0);
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(pp), 0);
   for (std::size_t c = 0; c < chunks.size(); ++c)
-    layers[v && c >= ranks ? 2 * ranks - 1 - c : c % ranks] += chunks[c];
+    layers[static_cast<std::size_t>(rank_of_chunk(static_cast<std::int64_t>(c)))] += chunks[c];
   return layers;
+}
+
+std::int64_t Workload::rank_of_chunk(std::int64_t chunk) const {
+  return is_v(schedule) && chunk >= pp ? 2 * pp - 1 - chunk : chunk % pp;
+}
+
+std::vector<std::int64_t> Workload::offloaded_layers() const {
+  const std::vector<std::int64_t> chunks = split();
+  if (!offload.cpu_offloading) return std::vector<std::int64_t>(chunks.size(), 0);
+  std::vector<run::PlacedChunk> placed;
+  for (std::size_t c = 0; c < chunks.size(); ++c)
+    placed.push_back({static_cast<int>(c), static_cast<int>(rank_of_chunk(static_cast<std::int64_t>(c))), 0,
+                      chunks[c], false, false});
+  return run::offloaded_layers(placed, offload);
 }
 
 std::int64_t Workload::head_rank() const { return is_v(schedule) ? 0 : pp - 1; }
@@ -108,6 +121,11 @@ std::string Workload::text() const {
   out += kNames[static_cast<int>(recompute)];
   if (recompute != Recompute::kNone && recomputed_share < 1)
     out += fmt::format(" of {:.0f} % of layers", 100 * recomputed_share);
+  if (offload.cpu_offloading) {
+    const std::vector<std::int64_t> layers = layers_of_ranks();
+    out += fmt::format(", {} layers of a rank offloaded",
+                       offload.layers_of(*std::max_element(layers.begin(), layers.end())));
+  }
   return out;
 }
 
@@ -156,6 +174,7 @@ void validate(const Workload& w) {
                          "{} chunks with {} layers are given, expected {} chunks with {} layers",
                          w.chunk_layers.size(), sum, w.pp * w.vpp, m.layers);
   }
+  static_cast<void>(w.offloaded_layers());
 }
 
 ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
@@ -212,6 +231,7 @@ Workload workload_of(const model::ModelConfig& config, const run::Layout& layout
   w.zero_stage = layout.zero_stage;
   w.format = format;
   w.software.overlap_gradients = layout.overlap_grad_reduce;
+  w.offload = config.recompute.offload;
   switch (config.recompute.granularity) {
     case model::RecomputeGranularity::kNone:
       break;

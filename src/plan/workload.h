@@ -60,6 +60,7 @@ struct Workload {
   bool sequence_parallel = false;
   Recompute recompute = Recompute::kNone;
   double recomputed_share = 1;    // of the layers to which `recompute` applies
+  model::OffloadConfig offload;   // activations that wait in the host's memory
   int zero_stage = 0;             // 3: parameters are gathered per layer and microbatch (FSDP)
   std::int64_t shard_ranks = 0;   // ranks over which ZeRO shards; 0: all of dp x cp
   bool reshard = true;            // stage 3: gathered again for the backward pass
@@ -74,8 +75,12 @@ struct Workload {
   std::vector<std::int64_t> split() const;
   std::string schedule_name() const;                  // never empty
   std::vector<std::int64_t> layers_of_ranks() const;  // of every pipeline rank
-  std::int64_t head_rank() const;                     // pipeline rank of the last chunk
-  std::string text() const;                           // "TP8 PP16 VPP6 DP4 SP, microbatch 1, full recompute"
+  // Of every chunk, its first layers whose activations wait in the host's memory. ConfigError where more are
+  // asked for than any pipeline rank has.
+  std::vector<std::int64_t> offloaded_layers() const;
+  std::int64_t rank_of_chunk(std::int64_t chunk) const;
+  std::int64_t head_rank() const;  // pipeline rank of the last chunk
+  std::string text() const;        // "TP8 PP16 VPP6 DP4 SP, microbatch 1, full recompute"
 };
 
 // ConfigError where degrees contradict each other or the model; says the rule, the values, the nearest

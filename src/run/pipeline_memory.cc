@@ -24,10 +24,11 @@ int Places::find(int microbatch) const {
 void Places::release(int microbatch) { held_[static_cast<std::size_t>(find(microbatch))] = -1; }
 
 LocalChunk::LocalChunk(Arena& arena, int number, const model::Chunk& chunk,
-                       const schedule::Holdings& holdings)
+                       const schedule::Holdings& holdings, nn::OffloadRing& ring)
     : arena_(&arena),
       number_(number),
       chunk_(&chunk),
+      ring_(&ring),
       slot_places_(holdings.activations[number]),
       stash_places_(holdings.stashes[number]) {
   const auto bytes = [](const char* name, std::size_t size) {
@@ -36,6 +37,9 @@ LocalChunk::LocalChunk(Arena& arena, int number, const model::Chunk& chunk,
   for (int i = 0; i < slot_places_.count(); ++i)
     slot_ids_.push_back(
         arena.declare(MemoryCategory::kActivations, bytes("activations", chunk.saved_bytes())));
+  for (int i = 0; i < slot_places_.count() && chunk.offloaded_bytes() > 0; ++i)
+    host_ids_.push_back(
+        arena.declare(MemoryCategory::kOffloaded, bytes("offloaded activations", chunk.offloaded_bytes())));
   for (int i = 0; i < stash_places_.count(); ++i)
     stash_ids_.push_back(
         arena.declare(MemoryCategory::kStash, bytes("weight gradient stash", chunk.stash_bytes())));
@@ -54,7 +58,10 @@ LocalChunk::LocalChunk(Arena& arena, int number, const model::Chunk& chunk,
 model::Chunk::Slot& LocalChunk::take_slot(int microbatch) {
   const int place = slot_places_.take(microbatch);
   auto& slot = slots_[place];
-  if (!slot) slot.emplace(chunk_->make_slot(arena_->view(slot_ids_[place])));
+  if (!slot) {
+    slot.emplace(chunk_->make_slot(arena_->view(slot_ids_[place])));
+    if (!host_ids_.empty()) chunk_->set_offload(*slot, arena_->view(host_ids_[place]), *ring_);
+  }
   return *slot;
 }
 

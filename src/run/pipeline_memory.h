@@ -37,8 +37,9 @@ struct Arrival {
 class LocalChunk {
  public:
   // Declares its memory; it is touched when a microbatch first uses it. `number`: in model order. Arena and
-  // `chunk` outlive this.
-  LocalChunk(Arena& arena, int number, const model::Chunk& chunk, const schedule::Holdings& holdings);
+  // `chunk` outlive this, and `ring`, which the chunk's offloaded activations pass through.
+  LocalChunk(Arena& arena, int number, const model::Chunk& chunk, const schedule::Holdings& holdings,
+             nn::OffloadRing& ring);
   int number() const { return number_; }
   const model::Chunk& chunk() const { return *chunk_; }
 
@@ -75,7 +76,8 @@ class LocalChunk {
   Arena* arena_;
   int number_;
   const model::Chunk* chunk_;
-  std::vector<Arena::Id> slot_ids_, stash_ids_;
+  nn::OffloadRing* ring_;
+  std::vector<Arena::Id> slot_ids_, host_ids_, stash_ids_;
   std::vector<std::optional<model::Chunk::Slot>> slots_;  // made when first wanted
   Places slot_places_, stash_places_;
   Box inputs_, gradients_;

@@ -7,6 +7,7 @@
 #include "parallel/meta_contexts.h"
 #include "run/constants.h"
 #include "run/host_window.h"
+#include "run/offload.h"
 #include "schedule/validate.h"
 
 namespace stoa::run {
@@ -136,9 +137,10 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
                                                   options_.precision, tensors_of_whole_model(options_));
   std::vector<ChunkConstants> constants;
   for (const auto& chunk : chunks_) constants.emplace_back(arena_, *chunk);
+  ring_ = make_offload_ring(arena_, chunks_);
   for (std::size_t c = 0, own = 0; c < static_cast<std::size_t>(placement_.chunks()); ++c)
     if (placement_.rank_of_chunk[c] == stage())
-      local_.emplace_back(arena_, static_cast<int>(c), *chunks_[own++], holdings_);
+      local_.emplace_back(arena_, static_cast<int>(c), *chunks_[own++], holdings_, *ring_);
   for (int place = 0; place < holdings_.batches; ++place)
     batches_.emplace_back(arena_, options_.micro_batch, options_.length, options_.packed,
                           options_.layout.context_place(parallel_.rank()), masked_options(options_),
@@ -194,11 +196,13 @@ void TrainingRank::make_chunks() {
   holdings_ = held(step, evaluation_of(options_), stage());
   step_actions_ = std::move(step.ranks[static_cast<std::size_t>(stage())]);
   step_microbatches_ = options_.microbatches;
+  const std::vector<std::int64_t> offloaded = offloaded_layers(placed, config.recompute.offload);
   nn::ParamId embedding;
   for (const PlacedChunk& place : placed) {
     placement_.rank_of_chunk.push_back(place.rank);
     if (place.rank != stage()) continue;
     model::ChunkOptions chunk = chunk_options(options_, parallel_, place);
+    chunk.recompute.offloaded = offloaded[static_cast<std::size_t>(place.chunk)];
     chunk.split_backward = holdings_.stashes[place.chunk] > 0;
     chunk.tied_apart = placed.front().rank != placed.back().rank && options_.model.config.ties_head();
     chunks_.push_back(std::make_unique<model::Chunk>(options_.model, chunk, &params_, embedding));
@@ -328,6 +332,7 @@ void TrainingRank::run_step(const std::vector<schedule::Action>& actions, double
   }
   const TensorView state = arena_.view(state_);
   ops::run(*ops_, ops::BeginStep{state, tokens});
+  ring_->clear();
   executor(state, static_cast<std::uint64_t>(options_.model.config.seed), trace, dump)
       .train(actions, stage,
              {state, options_.max_norm, options_.rate, options_.weight_decay, options_.loss_scale, samples});

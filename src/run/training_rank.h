@@ -129,6 +129,7 @@ class TrainingRank {
   std::unique_ptr<optim::GradientStore> gradients_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   schedule::Holdings holdings_;
+  std::unique_ptr<nn::OffloadRing> ring_;
   std::vector<LocalChunk> local_;     // memory of chunks_
   std::vector<DeviceBatch> batches_;  // microbatches at work
   std::unique_ptr<Outbox> outbox_;

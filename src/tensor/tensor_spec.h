@@ -22,9 +22,12 @@ enum class MemoryCategory : std::uint8_t {
   kCommunication,  // communication buffers
   kKvCache,        // keys and values of generation
   kScalars,        // loss, norm, rates
+  kOffloaded,      // saved activations that wait in the host's memory
   kCount
 };
 std::string_view name_of(MemoryCategory category);
+// Of the host, whatever the device.
+constexpr bool on_host(MemoryCategory category) { return category == MemoryCategory::kOffloaded; }
 
 struct TensorSpec {
   std::string name;

@@ -23,6 +23,8 @@ class SmallGpu final : public SharableDevice {
   void copy_to_host(void*, const void*, std::size_t, Stream&) override {}
   void copy_from_host(void*, const void*, std::size_t, Stream&) override {}
   void fill_zero(void*, std::size_t, Stream&) override {}
+  Device& host_memory() override { return *this; }
+  void copy(void*, const void*, std::size_t, Stream&) override {}
   DeviceTransfer& transfer() override { return transfer_; }
 
  protected:

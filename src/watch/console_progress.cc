@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "watch/steady_seconds.h"
 
@@ -12,10 +11,6 @@ namespace {
 
 constexpr std::size_t kRecentSteps = 200;  // the rate is taken over at most so many steps
 constexpr std::size_t kSampleWidth = 100;  // columns of a sample's lines
-
-double total_bytes(const MemoryTable& table) {
-  return static_cast<double>(std::accumulate(table.begin(), table.end(), std::size_t{0}));
-}
 
 std::string decimal(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : std::string("not finite");
@@ -79,7 +74,9 @@ std::vector<std::string> start_lines(const RunStart& start) {
                         start.verified ? " (verified)" : " (not verified)");
   }
   if (!start.layout.empty()) first += " | " + start.layout;
-  first += fmt::format(" | plan {}/rank", format_bytes(total_bytes(start.planned)));
+  first += fmt::format(" | plan {}/rank", format_bytes(static_cast<double>(device_bytes(start.planned))));
+  if (const std::size_t host = host_bytes(start.planned))
+    first += fmt::format(" and {} of host memory", format_bytes(static_cast<double>(host)));
   std::vector<std::string> lines{first};
   std::string second;
   const auto part = [&](const std::string& text) {

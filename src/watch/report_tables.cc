@@ -5,7 +5,6 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <numeric>
 
 #include "base/console.h"
 #include "watch/html_text.h"
@@ -29,9 +28,8 @@ std::string duration(double seconds) {
   return format_duration(seconds);
 }
 
-double sum_of(const MemoryTable& table) {
-  return static_cast<double>(std::accumulate(table.begin(), table.end(), std::size_t{0}));
-}
+// Of the device.
+double sum_of(const MemoryTable& table) { return static_cast<double>(device_bytes(table)); }
 
 bool one_rank(const RunStart& start) { return start.layout.rfind("1 rank", 0) == 0; }
 
@@ -230,7 +228,7 @@ std::string memory_section(const RunStory& story) {
     out += line(name_of(static_cast<MemoryCategory>(i)), static_cast<double>(planned[i]),
                 static_cast<double>(used[i]), true);
   }
-  out += line("<b>all</b>", total, sum_of(used), false) + "</table>";
+  out += line("<b>all of the device</b>", total, sum_of(used), false) + "</table>";
   if (measured) {
     const bool equal = planned == used;
     out += fmt::format("<p class=\"quiet\">{}</p>", equal ? "The run used exactly what was planned."

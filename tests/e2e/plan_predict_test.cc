@@ -49,6 +49,28 @@ TEST_F(PlanPredict, OfAConfiguration) {
   }
 }
 
+// On a link so slow that the copies cannot hide behind the layers.
+TEST_F(PlanPredict, CopiesOfOffloadedActivationsAreCounted) {
+  std::string cluster = text_of(fs::path(STOA_SOURCE_DIR) / "configs/clusters/dgx-a100-80gb.yaml");
+  const std::string link = "host_bandwidth_gbs: 15.75";
+  ASSERT_NE(cluster.find(link), std::string::npos);
+  cluster.replace(cluster.find(link), link.size(), "host_bandwidth_gbs: 1");
+  std::ofstream(directory() / "slow.yaml") << cluster;
+  const auto plan = [&](const char* on, const Arguments& more) {
+    return json_of(Arguments{"plan", "predict", "gpt-5b", "--cluster", on, "--ranks", "8", "--json",
+                             "model.tensor_model_parallel_size=2"} +
+                   more);
+  };
+  const Arguments moved{"model.cpu_offloading=true"};
+  const auto kept = plan("slow.yaml", {}), slow = plan("slow.yaml", moved),
+             quick = plan("dgx-a100-80gb", moved);
+  EXPECT_EQ(kept["seconds"]["activation offload"], 0);
+  EXPECT_GT(slow["seconds"]["activation offload"], quick["seconds"]["activation offload"]);
+  EXPECT_GT(slow["step_seconds"], kept["step_seconds"]);
+  EXPECT_GT(slow["memory_bytes"]["offloaded_to_host"].get<double>(), 1e9);
+  EXPECT_LT(slow["memory_bytes"]["activations"], kept["memory_bytes"]["activations"]);
+}
+
 TEST_F(PlanPredict, OfRows) {
   const fs::path rows = fs::path(STOA_SOURCE_DIR) / "tests/fixtures/planner/published_rows.csv";
   const Outcome done = stoa({"plan", "predict", "--rows", rows.string(), "--output", "out.csv"});

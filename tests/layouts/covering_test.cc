@@ -44,7 +44,7 @@ const std::vector<Choice>& choices() {
        {"1", "1f1b 2", "1f1b 4", "interleaved 2x2", "interleaved 4x2", "zb-h1 2", "zb-v 2", "dualpipev 2",
         "interleaved-zb 2x2", "1f1b 2 uneven"}},
       {"dp", {"1", "2"}},
-      {"recompute", {"none", "selective", "uniform", "block"}},
+      {"recompute", {"none", "selective", "uniform", "block", "offload", "selective, offload"}},
       {"microbatch", {"1", "2"}},
       {"head", {"tied", "untied"}},
       {"groups", {"8", "2"}},
@@ -148,6 +148,10 @@ model::RecomputeConfig recompute_of(const Row& row) {
       return {kFull, model::RecomputeMethod::kUniform, 2};
     case 3:
       return {kFull, model::RecomputeMethod::kBlock, 1};
+    case 4:
+      return {kNone, {}, {}, {.cpu_offloading = true, .cpu_offloading_num_layers = {}}};
+    case 5:
+      return {kSelective, {}, {}, {.cpu_offloading = true, .cpu_offloading_num_layers = 1}};
     default:
       return {};
   }

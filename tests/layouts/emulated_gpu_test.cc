@@ -50,6 +50,8 @@ class HiddenDevice final : public SharableDevice {
     std::memcpy(device, host, bytes);
   }
   void fill_zero(void* device, std::size_t bytes, Stream&) override { std::memset(device, 0, bytes); }
+  Device& host_memory() override { return pinned_; }
+  void copy(void* to, const void* from, std::size_t bytes, Stream&) override { std::memcpy(to, from, bytes); }
   DeviceTransfer& transfer() override { return transfer_; }
 
  protected:
@@ -59,6 +61,7 @@ class HiddenDevice final : public SharableDevice {
   static constexpr std::size_t kPage = 4096;
 
   ops::cuda::CudaTransfer transfer_;
+  HostDevice pinned_;
 };
 
 run::Machine emulated_machine() {
@@ -99,6 +102,19 @@ TEST(EmulatedGpu, Decoders) {
   run.packed = true;
   run.config.position_embedding_type = model::PositionEmbedding::kAlibi;
   expect_like_reference(run);
+}
+
+// In memory of the host that is another than the device's.
+TEST(EmulatedGpu, OffloadedActivations) {
+  TestRun run = small();
+  run.config.num_layers = 5;
+  run.machine = [] { return emulated_machine(true); };
+  const RunResult kept = run_layout(run, data_parallel(1));
+  run.config.recompute.offload.cpu_offloading = true;
+  EXPECT_THAT(differences(kept, run_layout(run, data_parallel(1)), 0), IsEmpty());
+  run::Layout stages = layout_of(1, 1, 1, 1, 2);
+  stages.layers = {4, 1};
+  EXPECT_THAT(differences(kept, run_layout(run, stages), kRounding), IsEmpty());
 }
 
 TEST(EmulatedGpu, Experts) { expect_like_reference(experts()); }

@@ -45,6 +45,7 @@ const std::vector<Case>& cases() {
        {"trainer.precision=bf16", "model.position_embedding_type=rope", "model.normalization=rmsnorm",
         "model.activation=swiglu", "model.bias=false", "model.share_embeddings_and_output_weights=false",
         "model.num_query_groups=1"}},
+      {"offload", {"trainer.precision=bf16", "model.cpu_offloading=true"}},
       {"experts",
        {"trainer.precision=bf16", "model.normalization=rmsnorm", "model.activation=swiglu",
         "model.bias=false", "model.num_moe_experts=4", "model.moe_shared_expert_intermediate_size=32",

@@ -92,4 +92,10 @@ void CudaDevice::fill_zero(void* device, std::size_t bytes, Stream& stream) {
   check_call(cudaMemsetAsync(device, 0, bytes, cuda_stream(stream).handle()), "zeroing {} bytes", bytes);
 }
 
+void CudaDevice::copy(void* to, const void* from, std::size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  check_call(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_stream(stream).handle()),
+             "copy of {} bytes between the device and pinned memory", bytes);
+}
+
 }  // namespace stoa::cuda

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "device/cuda/pinned_memory.h"
 #include "device/device_transfer.h"
 
 namespace stoa::cuda {
@@ -35,6 +36,8 @@ class CudaDevice final : public SharableDevice {
   void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) override;
   void copy_from_host(void* device, const void* host, std::size_t bytes, Stream& stream) override;
   void fill_zero(void* device, std::size_t bytes, Stream& stream) override;
+  Device& host_memory() override { return pinned_; }
+  void copy(void* to, const void* from, std::size_t bytes, Stream& stream) override;
 
   std::size_t allocated_bytes() const { return allocated_; }
   std::size_t free_bytes() const;
@@ -46,6 +49,7 @@ class CudaDevice final : public SharableDevice {
   DeviceInfo info_;
   const bool graphs_;  // of its streams
   const std::unique_ptr<DeviceTransfer> transfer_;
+  PinnedMemory pinned_;
   std::size_t allocated_ = 0;
 };
 

@@ -33,6 +33,10 @@ void HostDevice::copy_from_host(void* device, const void* host, std::size_t byte
 }
 void HostDevice::fill_zero(void* device, std::size_t bytes, Stream&) { std::memset(device, 0, bytes); }
 
+void HostDevice::copy(void* to, const void* from, std::size_t bytes, Stream&) {
+  std::memcpy(to, from, bytes);
+}
+
 void HostDevice::release(void* data, std::size_t bytes) noexcept { ::munmap(data, bytes); }
 
 }  // namespace stoa

@@ -1,0 +1,39 @@
+#include "model/offload_config.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace stoa::model {
+
+std::int64_t OffloadConfig::layers_of(std::int64_t stage_layers) const {
+  if (!cpu_offloading) return 0;
+  return std::clamp<std::int64_t>(cpu_offloading_num_layers.value_or(stage_layers - 1), 0, stage_layers);
+}
+
+void declare_offload(config::Section<OffloadConfig>& s) {
+  using C = OffloadConfig;
+  s.field("cpu_offloading", &C::cpu_offloading)
+      .help(
+          "Saved activations of some layers wait in the host's memory (pinned, where the device is a GPU) "
+          "between "
+          "forward and backward, copied beside the computation. Same numbers, bit for bit.");
+  s.field("cpu_offloading_num_layers", &C::cpu_offloading_num_layers)
+      .range(0, 65536)
+      .derived("all layers of a pipeline stage but the last, which is wanted at once")
+      .help("With cpu_offloading: so many layers of each pipeline stage, its first ones.");
+  s.field("cpu_offloading_activations", &C::cpu_offloading_activations)
+      .help("With cpu_offloading, true: it moves activations and nothing else.");
+  s.field("cpu_offloading_weights", &C::cpu_offloading_weights)
+      .help("With cpu_offloading, false: weights stay on the device (zero_stage 3 spreads them over ranks).");
+  s.validate({"cpu_offloading", "cpu_offloading_activations", "cpu_offloading_weights"}, [](const C& c) {
+    require<ConfigError>(!c.cpu_offloading || c.cpu_offloading_activations,
+                         "cpu_offloading without cpu_offloading_activations moves nothing: give "
+                         "cpu_offloading_activations true, or cpu_offloading false");
+    require<ConfigError>(!c.cpu_offloading || !c.cpu_offloading_weights,
+                         "cpu_offloading_weights true: only activations are moved; give false (zero_stage 3 "
+                         "spreads weights over ranks)");
+  });
+}
+
+}  // namespace stoa::model
