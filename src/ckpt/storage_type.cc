@@ -60,6 +60,10 @@ StorageType storage_type(DType type) {
       return StorageType::kI32;
     case DType::kU8:
       return StorageType::kU8;
+    case DType::kE4M3:
+      return StorageType::kF8E4M3;
+    case DType::kE5M2:
+      return StorageType::kF8E5M2;
   }
   fail<InternalError>("no storage type for {}", stoa::name_of(type));
 }

@@ -71,6 +71,8 @@ void reduce_in_rank_order(DType type, ReduceOp op, std::span<const void* const> 
       return reduce<std::int32_t>(op, inputs, outputs, count);
     case DType::kU8:
       return reduce<std::uint8_t>(op, inputs, outputs, count);
+    default:
+      fail<InternalError>("no sums of {}", name_of(type));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
+#include "ops/fp8.h"
 #include "ops/latent_heads.h"
 #include "ops/linear.h"
 #include "ops/loss.h"
@@ -20,20 +21,24 @@ template <class... Ops>
 struct OpList {};
 
 using AllOps =
-    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, NormForward, NormBackward,
-           AttentionForward, AttentionBackward, AttentionMerge, Rotary, LatentHeads, LatentHeadsBackward,
-           ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward, CrossEntropy,
-           CrossEntropyPart, CrossEntropyMerge, SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, Combine,
-           CopyRows, FillZero, RouterForward, CountAssignments, PlaceChoices, LimitExperts, RouterBackward,
-           GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
-           GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBiasUpdate,
-           BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm,
-           MuonUpdate>;
+    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, AbsoluteMax, Quantize, ScaledProduct,
+           BiasBackward, NormForward, NormBackward, AttentionForward, AttentionBackward, AttentionMerge,
+           Rotary, LatentHeads, LatentHeadsBackward, ActivationForward, ActivationBackward, EmbeddingForward,
+           EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses, Cast, ResidualAdd,
+           DropoutBackward, AddTo, Combine, CopyRows, FillZero, RouterForward, CountAssignments, PlaceChoices,
+           LimitExperts, RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows,
+           ScaleRowsBackward, GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight,
+           ExpertBiasUpdate, BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate,
+           MuonMomentum, UnitNorm, MuonUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
 void check(const LinearBackwardInput&);
 void check(const LinearBackwardWeight&);
+void check(const AbsoluteMax&);
+void check(const Quantize&);
+void check(const ScaledProduct&);
+void check(const BiasBackward&);
 void check(const NormForward&);
 void check(const NormBackward&);
 void check(const AttentionForward&);
@@ -94,6 +99,8 @@ template <>
 double matrix_flops(const LinearBackwardInput&);
 template <>
 double matrix_flops(const LinearBackwardWeight&);
+template <>
+double matrix_flops(const ScaledProduct&);
 template <>
 double matrix_flops(const GroupedLinearForward&);
 template <>

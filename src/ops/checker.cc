@@ -38,8 +38,8 @@ std::string expected_text(const Shape& expected) {
 
 std::string TypeSet::text() const {
   std::vector<std::string> names;
-  for (DType type :
-       {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI64, DType::kI32, DType::kU8})
+  for (DType type : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI64, DType::kI32,
+                     DType::kU8, DType::kE4M3, DType::kE5M2})
     if (has(type)) names.emplace_back(name_of(type));
   std::string out;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -54,6 +54,8 @@ TypeSet TypeSet::any_float() { return TypeSet(DType::kF64) | DType::kF32 | DType
 TypeSet TypeSet::floats_like(DType type) {
   return type == DType::kF64 ? TypeSet(DType::kF64) : TypeSet(DType::kF32) | DType::kBF16 | DType::kF16;
 }
+
+TypeSet TypeSet::fp8() { return TypeSet(DType::kE4M3) | DType::kE5M2; }
 
 TypeSet TypeSet::any() { return any_float() | DType::kI64 | DType::kI32 | DType::kU8; }
 

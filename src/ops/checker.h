@@ -24,6 +24,7 @@ class TypeSet {
   static TypeSet any_float();
   // The types whose sums are kept in the type in which sums over `type` are kept: fp64 goes with fp64 alone.
   static TypeSet floats_like(DType type);
+  static TypeSet fp8();
   static TypeSet any();
 
  private:

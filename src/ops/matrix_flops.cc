@@ -49,6 +49,10 @@ template <>
 double matrix_flops(const LinearBackwardWeight& op) {
   return product(op.x.shape, op.dw);
 }
+template <>
+double matrix_flops(const ScaledProduct& op) {
+  return product(op.a.shape, op.b);
+}
 // Every row meets one expert's matrix [N, K].
 template <>
 double matrix_flops(const GroupedLinearForward& op) {

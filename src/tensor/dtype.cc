@@ -21,6 +21,10 @@ std::string_view name_of(DType type) {
       return "int32";
     case DType::kU8:
       return "uint8";
+    case DType::kE4M3:
+      return "e4m3";
+    case DType::kE5M2:
+      return "e5m2";
   }
   return "?";
 }

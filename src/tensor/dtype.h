@@ -8,11 +8,12 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/fp8.h"
 #include "base/half.h"
 
 namespace stoa {
 
-enum class DType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kU8 };
+enum class DType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kU8, kE4M3, kE5M2 };
 
 constexpr std::size_t size_of(DType type) {
   switch (type) {
@@ -26,16 +27,21 @@ constexpr std::size_t size_of(DType type) {
     case DType::kF16:
       return 2;
     case DType::kU8:
+    case DType::kE4M3:
+    case DType::kE5M2:
       return 1;
   }
   return 0;
 }
 
-std::string_view name_of(DType type);  // "fp64", "fp32", "bf16", "fp16", "int64", "int32", "uint8"
+std::string_view name_of(
+    DType type);  // "fp64", "fp32", "bf16", "fp16", "int64", "int32", "uint8", "e4m3", "e5m2"
 DType dtype_from_name(
     std::string_view name);  // also float32, bfloat16, F32, BF16 …; ConfigError lists the names
 
+// Of the types that layers compute with; 8-bit floats only store what products read (ops/fp8.h).
 constexpr bool is_float(DType type) { return type <= DType::kF16; }
+constexpr bool is_fp8(DType type) { return type == DType::kE4M3 || type == DType::kE5M2; }
 
 // Type in which sums over elements of `type` are kept: fp64 for fp64, else fp32.
 constexpr DType accumulation_type(DType type) { return type == DType::kF64 ? DType::kF64 : DType::kF32; }
@@ -56,6 +62,10 @@ constexpr DType dtype_of() {
     return DType::kI32;
   else if constexpr (std::is_same_v<T, std::uint8_t>)
     return DType::kU8;
+  else if constexpr (std::is_same_v<T, e4m3>)
+    return DType::kE4M3;
+  else if constexpr (std::is_same_v<T, e5m2>)
+    return DType::kE5M2;
   else
     static_assert(sizeof(T) == 0, "not an element type");
 }
@@ -75,6 +85,13 @@ decltype(auto) dispatch_float(DType type, Body&& body) {
     default:
       fail<InternalError>("expected a floating-point type, got {}", name_of(type));
   }
+}
+
+// The same of an 8-bit float.
+template <class Body>
+decltype(auto) dispatch_fp8(DType type, Body&& body) {
+  require<InternalError>(is_fp8(type), "expected e4m3 or e5m2, got {}", name_of(type));
+  return type == DType::kE4M3 ? body.template operator()<e4m3>() : body.template operator()<e5m2>();
 }
 
 }  // namespace stoa

@@ -61,7 +61,8 @@ class CheckBackend : public ForwardOps<CheckBackend, Backend, AllOps> {
     std::size_t i = 0;
     Op::visit(op, [&](const char* tensor_name, const TensorView& tensor, Access access) {
       const TensorView& other = expected[i++];
-      if (access == Access::kRead || !tensor || !is_float(tensor.dtype)) return;
+      if (access == Access::kRead || !tensor) return;
+      if (!is_float(tensor.dtype) && !is_fp8(tensor.dtype)) return;
       if (const auto worst = worst_mismatch(tensor, other, tolerance)) {
         fail<NumericsError>("operation {} ({}): {} {} of {} differs from {}: {}", operations_, Op::kName,
                             tensor_name, tensor.text(), checked_.name(), trusted_.name(), worst->text());

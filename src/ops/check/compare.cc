@@ -72,7 +72,7 @@ std::optional<Mismatch> worst_mismatch(const TensorView& got, const TensorView& 
                                        const Tolerance& tolerance) {
   require<InternalError>(got.shape == expected.shape && got.dtype == expected.dtype,
                          "comparison of {} with {}", got.text(), expected.text());
-  if (!is_float(expected.dtype)) return worst_integer(got, expected);
+  if (!is_float(expected.dtype) && !is_fp8(expected.dtype)) return worst_integer(got, expected);
   const Values a = load(got), b = load(expected);
   const double rms = finite_rms(b);
   const double relative = tolerance.sum_ulps * unit_roundoff(accumulation_type(expected.dtype)) +

@@ -29,6 +29,14 @@ class CudaBackend final : public Backend {
   std::size_t workspace_bytes(const LinearForward& op) const override;
   std::size_t workspace_bytes(const LinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const LinearBackwardWeight& op) const override;
+  // fp8.cc
+  void execute(const AbsoluteMax& op, Resources resources) override;
+  void execute(const Quantize& op, Resources resources) override;
+  void execute(const ScaledProduct& op, Resources resources) override;
+  void execute(const BiasBackward& op, Resources resources) override;
+  std::size_t workspace_bytes(const AbsoluteMax& op) const override;
+  std::size_t workspace_bytes(const ScaledProduct& op) const override;
+  std::size_t workspace_bytes(const BiasBackward& op) const override;
   // attention.cc
   void execute(const AttentionForward& op, Resources resources) override;
   void execute(const AttentionBackward& op, Resources resources) override;

@@ -25,8 +25,10 @@ ReducedType reduced_type_of(DType type) {
       return ReducedType::kI32;
     case DType::kU8:
       return ReducedType::kU8;
+    default:
+      break;  // 8-bit floats are not communicated
   }
-  fail<InternalError>("unknown element type {}", static_cast<int>(type));
+  fail<InternalError>("no sums of {}", name_of(type));
 }
 
 }  // namespace

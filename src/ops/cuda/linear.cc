@@ -1,39 +1,9 @@
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels/elementwise.h"
-#include "ops/cuda/kernels/norm.h"
+#include "ops/cuda/linear_steps.h"
 #include "ops/cuda/operands.h"
-#include "ops/cuda/workspace_alignment.h"
 
 namespace stoa::ops::cuda {
-namespace {
-
-// A workspace of several parts: what the scratch stack gives is aligned to less than libraries want.
-class Parts {
- public:
-  explicit Parts(void* workspace)
-      : at_((reinterpret_cast<std::uintptr_t>(workspace) + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
-            kWorkspaceAlignment) {}
-  void* take(std::size_t bytes) {
-    void* out = reinterpret_cast<void*>(at_);
-    at_ += aligned(bytes);
-    return out;
-  }
-
- private:
-  std::uintptr_t at_;
-};
-
-std::size_t bias_bytes(const LinearForward& op) {
-  return op.bias && op.y.dtype != op.bias.dtype
-             ? static_cast<std::size_t>(op.bias.elements()) * size_of(op.y.dtype)
-             : 0;
-}
-std::size_t column_bytes(const LinearBackwardWeight& op) {
-  if (!op.dbias) return 0;
-  return static_cast<std::size_t>(column_sum_blocks(op.dy.shape[0]) * op.dy.shape[1]) * sizeof(float);
-}
-
-}  // namespace
 
 Matmul matmul_of(const LinearForward& op) {
   Matmul out;
@@ -73,13 +43,15 @@ Matmul matmul_of(const LinearBackwardWeight& op) {
 }
 
 std::size_t CudaBackend::workspace_bytes(const LinearForward& op) const {
-  return aligned(matmul_->workspace_bytes()) + aligned(bias_bytes(op)) + kWorkspaceAlignment;
+  return aligned(matmul_->workspace_bytes()) + aligned(cast_bias_bytes(op.bias, op.y.dtype)) +
+         kWorkspaceAlignment;
 }
 std::size_t CudaBackend::workspace_bytes(const LinearBackwardInput&) const {
   return aligned(matmul_->workspace_bytes()) + kWorkspaceAlignment;
 }
 std::size_t CudaBackend::workspace_bytes(const LinearBackwardWeight& op) const {
-  return aligned(matmul_->workspace_bytes()) + aligned(column_bytes(op)) + kWorkspaceAlignment;
+  return aligned(matmul_->workspace_bytes()) + aligned(column_sum_bytes(op.dy, op.dbias)) +
+         kWorkspaceAlignment;
 }
 
 void CudaBackend::execute(const LinearForward& op, Resources resources) {
@@ -87,23 +59,9 @@ void CudaBackend::execute(const LinearForward& op, Resources resources) {
   Matmul matmul = matmul_of(op);
   if (matmul.m == 0 || matmul.n == 0) return;
   require<ShapeError>(matmul.k > 0, "linear forward: x {} has no columns", op.x.text());
-  Parts parts(resources.workspace);
+  WorkspaceParts parts(resources.workspace);
   void* workspace = parts.take(matmul_->workspace_bytes());
-  if (op.bias) {
-    // The library adds a bias of the result's type.
-    matmul.bias = op.bias.data;
-    if (bias_bytes(op) > 0) {
-      MapArgs cast;
-      cast.x = op.bias.data;
-      cast.x_type = element_of(op.bias.dtype);
-      cast.y = parts.take(bias_bytes(op));
-      cast.y_type = element_of(op.y.dtype);
-      cast.count = op.bias.elements();
-      cast.wide = is_aligned(op.bias.data);
-      launch_map(cast, stream);
-      matmul.bias = cast.y;
-    }
-  }
+  if (op.bias) matmul.bias = cast_bias(op.bias, op.y.dtype, parts, stream);
   matmul_->run(LinearForward::kName, matmul, stream, workspace);
 }
 
@@ -111,7 +69,7 @@ void CudaBackend::execute(const LinearBackwardInput& op, Resources resources) {
   const Matmul matmul = matmul_of(op);
   if (matmul.m == 0 || matmul.n == 0) return;
   require<ShapeError>(matmul.k > 0, "linear backward input: dy {} has no columns", op.dy.text());
-  Parts parts(resources.workspace);
+  WorkspaceParts parts(resources.workspace);
   matmul_->run(LinearBackwardInput::kName, matmul, native_stream(resources.stream), parts.take(0));
 }
 
@@ -124,22 +82,9 @@ void CudaBackend::execute(const LinearBackwardWeight& op, Resources resources) {
     if (op.dbias && !op.accumulate) launch_fill_zero(op.dbias.data, op.dbias.bytes(), stream);
     return;
   }
-  Parts parts(resources.workspace);
+  WorkspaceParts parts(resources.workspace);
   matmul_->run(LinearBackwardWeight::kName, matmul, stream, parts.take(matmul_->workspace_bytes()));
-  if (!op.dbias) return;
-  ColumnSums sums;
-  sums.x = rows_of(op.dy);
-  sums.rows = op.dy.shape[0];
-  sums.partial = static_cast<float*>(parts.take(column_bytes(op)));
-  sums.wide = is_wide(sums.x);
-  launch_column_sums(sums, stream);
-  PartialSums add;
-  add.partial = sums.partial;
-  add.blocks = column_sum_blocks(sums.rows);
-  add.stride = add.columns = sums.x.columns;
-  add.out = op.dbias.as<float>();
-  add.accumulate = op.accumulate;
-  launch_add_partials(add, stream);
+  add_column_sums(op.dy, op.dbias, op.accumulate, parts, stream);
 }
 
 }  // namespace stoa::ops::cuda

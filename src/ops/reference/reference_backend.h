@@ -16,6 +16,10 @@ class ReferenceBackend : public Backend {
   void execute(const LinearForward& op, Resources resources) override;
   void execute(const LinearBackwardInput& op, Resources resources) override;
   void execute(const LinearBackwardWeight& op, Resources resources) override;
+  void execute(const AbsoluteMax& op, Resources resources) override;
+  void execute(const Quantize& op, Resources resources) override;
+  void execute(const ScaledProduct& op, Resources resources) override;
+  void execute(const BiasBackward& op, Resources resources) override;
   void execute(const NormForward& op, Resources resources) override;
   void execute(const NormBackward& op, Resources resources) override;
   void execute(const AttentionForward& op, Resources resources) override;

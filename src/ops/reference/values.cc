@@ -7,7 +7,7 @@ namespace stoa::ops {
 
 namespace {
 
-// To float, towards zero with a sticky last bit: a second rounding to 16 bits then equals rounding once.
+// To float, towards zero with a sticky last bit: a second rounding to 16 bits or 8 then equals rounding once.
 float to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (std::isnan(x) || static_cast<double>(nearest) == x) return nearest;
@@ -34,13 +34,19 @@ double widen(T x) {
     return static_cast<double>(static_cast<float>(x));
 }
 
+// Of a floating-point type of any width.
+template <class Body>
+decltype(auto) dispatch(DType type, Body&& body) {
+  return is_fp8(type) ? dispatch_fp8(type, body) : dispatch_float(type, body);
+}
+
 }  // namespace
 
 Values load(const TensorView& tensor) {
   if (!tensor) return {};
   Values out(static_cast<std::size_t>(tensor.elements()));
   const std::int64_t inner = tensor.shape.inner();
-  dispatch_float(tensor.dtype, [&]<class T>() {
+  dispatch(tensor.dtype, [&]<class T>() {
     for (std::int64_t r = 0; r < tensor.rows(); ++r) {
       const T* row = tensor.row<T>(r);
       double* to = out.data() + r * inner;
@@ -63,7 +69,7 @@ void store(const Values& values, const TensorView& tensor) {
   const std::int64_t inner = tensor.shape.inner();
   require<InternalError>(static_cast<std::int64_t>(values.size()) == tensor.elements(), "{} values for {}",
                          values.size(), tensor.text());
-  dispatch_float(tensor.dtype, [&]<class T>() {
+  dispatch(tensor.dtype, [&]<class T>() {
     for (std::int64_t r = 0; r < tensor.rows(); ++r) {
       T* row = tensor.row<T>(r);
       const double* from = values.data() + r * inner;
@@ -73,7 +79,7 @@ void store(const Values& values, const TensorView& tensor) {
 }
 
 double rounded(double x, DType type) {
-  return dispatch_float(type, [&]<class T>() { return widen(narrow<T>(x)); });
+  return dispatch(type, [&]<class T>() { return widen(narrow<T>(x)); });
 }
 
 }  // namespace stoa::ops

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/fp8.h"
 
 namespace stoa::ops::cuda::emulation {
 
@@ -33,8 +33,14 @@ void write(void* data, Element type, std::int64_t i, float x) {
   }
 }
 
+float read(const void* data, Float8 type, std::int64_t i) {
+  return type == Float8::kE4M3 ? static_cast<float>(static_cast<const e4m3*>(data)[i])
+                               : static_cast<float>(static_cast<const e5m2*>(data)[i]);
+}
+
 // op(X) as rows of the summed dimension: out[i * k + p].
-std::vector<float> operand(const void* data, Element type, std::int64_t ld, bool summed_first,
+template <class Type>
+std::vector<float> operand(const void* data, Type type, std::int64_t ld, bool summed_first,
                            std::int64_t count, std::int64_t k) {
   std::vector<float> out(static_cast<std::size_t>(count * k));
   for (std::int64_t i = 0; i < count; ++i)
@@ -54,16 +60,24 @@ void HostMatmul::run(const char* op, const Matmul& x, void*, void* workspace) {
       "{}: leading dimensions {}, {}, {} of a product of {} x {} x {}", op, x.lda, x.ldb, x.ldd, x.m, x.n,
       x.k);
   // Columns of A are contiguous: element (i, p) of op(A) is at p * lda + i, transposed at i * lda + p.
-  const auto a = operand(x.a, x.operands, x.lda, x.transpose_a, x.m, x.k);
-  const auto b = operand(x.b, x.operands, x.ldb, !x.transpose_b, x.n, x.k);
+  // What the library demands of 8-bit operands.
+  require<InternalError>(
+      !x.scaled || (x.transpose_a && !x.transpose_b && x.k % 16 == 0 && x.m % 16 == 0 && x.lda % 16 == 0 &&
+                    x.ldb % 16 == 0 && !(x.scaled->a == Float8::kE5M2 && x.scaled->b == Float8::kE5M2)),
+      "{}: a product of 8-bit operands of {} x {} x {}", op, x.m, x.n, x.k);
+  const auto a = x.scaled ? operand(x.a, x.scaled->a, x.lda, true, x.m, x.k)
+                          : operand(x.a, x.operands, x.lda, x.transpose_a, x.m, x.k);
+  const auto b = x.scaled ? operand(x.b, x.scaled->b, x.ldb, true, x.n, x.k)
+                          : operand(x.b, x.operands, x.ldb, !x.transpose_b, x.n, x.k);
+  const float factor = x.scaled ? *x.scaled->a_factor * *x.scaled->b_factor : 1.0f;
   for (std::int64_t j = 0; j < x.n; ++j) {
     for (std::int64_t i = 0; i < x.m; ++i) {
       double sum = 0;
       for (std::int64_t p = 0; p < x.k; ++p)
         sum += static_cast<double>(a[i * x.k + p]) * static_cast<double>(b[j * x.k + p]);
-      auto out = static_cast<float>(sum);
+      auto out = static_cast<float>(sum) * factor;
       if (x.beta != 0) out += x.beta * read(x.d, x.result, j * x.ldd + i);
-      if (x.bias) out += read(x.bias, x.result, i);
+      if (x.bias) out += read(x.bias, x.bias_type(), i);
       write(x.d, x.result, j * x.ldd + i, out);
     }
   }

@@ -26,6 +26,15 @@ cudaDataType_t data_type(Element type) {
   }
 }
 
+cudaDataType_t data_type(Float8 type) { return type == Float8::kE4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2; }
+cudaDataType_t a_type(const Matmul& x) { return x.scaled ? data_type(x.scaled->a) : data_type(x.operands); }
+cudaDataType_t b_type(const Matmul& x) { return x.scaled ? data_type(x.scaled->b) : data_type(x.operands); }
+
+int code_of(const Matmul::Scaled& scaled) {
+  return 8 | static_cast<int>(scaled.a) | static_cast<int>(scaled.b) << 1 |
+         static_cast<int>(scaled.fast) << 2;
+}
+
 int alignment_of(const void* address) {
   int alignment = 256;
   while (reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(alignment) != 0)
@@ -77,8 +86,9 @@ CublasLtMatmul::~CublasLtMatmul() {
 void CublasLtMatmul::check(cublasStatus_t status, const char* op, const Matmul& x, const char* what) const {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
     return;
-  fail<DeviceError>("cuda: {}: {} of a product {} x {} x {} (leading dimensions {}, {}, {}): {}", op, what,
-                    x.m, x.n, x.k, x.lda, x.ldb, x.ldd, api_.status_name(status));
+  fail<DeviceError>("cuda: {}: {} of a product {} x {} x {} (leading dimensions {}, {}, {}): {}{}", op, what,
+                    x.m, x.n, x.k, x.lda, x.ldb, x.ldd, api_.status_name(status),
+                    x.scaled ? "; products of 8 bits need a GPU with FP8 units (Ada, Hopper or later)" : "");
 }
 
 CublasLtMatmul::Key CublasLtMatmul::key_of(const Matmul& x) {
@@ -88,6 +98,7 @@ CublasLtMatmul::Key CublasLtMatmul::key_of(const Matmul& x) {
           x.beta != 0,
           x.operands,
           x.result,
+          x.scaled ? code_of(*x.scaled) : 0,
           alignment_of(x.a),
           alignment_of(x.b),
           alignment_of(x.d),
@@ -105,14 +116,14 @@ std::size_t CublasLtMatmul::KeyHash::operator()(const Key& k) const {
        {k.m, k.n, k.k, k.lda, k.ldb, k.ldd,
         std::int64_t{k.transpose_a} | std::int64_t{k.transpose_b} << 1 | std::int64_t{k.bias} << 2 |
             std::int64_t{k.accumulate} << 3 | static_cast<std::int64_t>(k.operands) << 4 |
-            static_cast<std::int64_t>(k.result) << 8 | std::int64_t{k.align_a} << 12 |
-            std::int64_t{k.align_b} << 24 | std::int64_t{k.align_d} << 36})
+            static_cast<std::int64_t>(k.result) << 8 | std::int64_t{k.scaled} << 48 |
+            std::int64_t{k.align_a} << 12 | std::int64_t{k.align_b} << 24 | std::int64_t{k.align_d} << 36})
     hash = hash * 0x9e3779b97f4a7c15u + static_cast<std::size_t>(value);
   return hash;
 }
 
 void CublasLtMatmul::make_descriptors(const char* op, const Matmul& x, Plan& plan) {
-  const bool tf32 = options_.tf32 && x.operands == Element::kF32;
+  const bool tf32 = options_.tf32 && !x.scaled && x.operands == Element::kF32;
   check(api_.desc_create(&plan.desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
         op, x, "description");
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
@@ -125,19 +136,25 @@ void CublasLtMatmul::make_descriptors(const char* op, const Matmul& x, Plan& pla
   if (x.bias) {
     const std::uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    const std::int32_t type = data_type(x.result);
+    const std::int32_t type = data_type(x.bias_type());
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);  // heuristics look at its alignment
   }
-  const auto layout = [&](cublasLtMatrixLayout_t& out, Element type, std::int64_t rows, std::int64_t columns,
-                          std::int64_t ld) {
-    check(api_.layout_create(&out, data_type(type), static_cast<std::uint64_t>(rows),
+  if (x.scaled) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, x.scaled->a_factor);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, x.scaled->b_factor);
+    const std::int8_t fast = x.scaled->fast;
+    set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, fast);
+  }
+  const auto layout = [&](cublasLtMatrixLayout_t& out, cudaDataType_t type, std::int64_t rows,
+                          std::int64_t columns, std::int64_t ld) {
+    check(api_.layout_create(&out, type, static_cast<std::uint64_t>(rows),
                              static_cast<std::uint64_t>(columns), ld),
           op, x, "layout");
   };
-  layout(plan.a, x.operands, x.transpose_a ? x.k : x.m, x.transpose_a ? x.m : x.k, x.lda);
-  layout(plan.b, x.operands, x.transpose_b ? x.n : x.k, x.transpose_b ? x.k : x.n, x.ldb);
-  layout(plan.d, x.result, x.m, x.n, x.ldd);
+  layout(plan.a, a_type(x), x.transpose_a ? x.k : x.m, x.transpose_a ? x.m : x.k, x.lda);
+  layout(plan.b, b_type(x), x.transpose_b ? x.n : x.k, x.transpose_b ? x.k : x.n, x.ldb);
+  layout(plan.d, data_type(x.result), x.m, x.n, x.ldd);
 }
 
 void CublasLtMatmul::choose(const char* op, const Matmul& x, void* stream, void* workspace, Plan& plan) {
@@ -197,6 +214,14 @@ cublasStatus_t CublasLtMatmul::start(const Matmul& x, const Plan& plan, const cu
     const cublasStatus_t status =
         api_.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &x.bias, sizeof x.bias);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
+  }
+  if (x.scaled) {
+    for (const auto& [attribute, factor] :
+         {std::pair(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, x.scaled->a_factor),
+          std::pair(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, x.scaled->b_factor)}) {
+      const cublasStatus_t status = api_.desc_set(plan.desc, attribute, &factor, sizeof factor);
+      if (status != CUBLAS_STATUS_SUCCESS) return status;
+    }
   }
   return api_.matmul(handle_, plan.desc, &alpha, x.a, plan.a, x.b, plan.b, &x.beta, x.d, plan.d, x.d, plan.d,
                      &algorithm, workspace, options_.workspace, static_cast<cudaStream_t>(stream));

@@ -32,6 +32,7 @@ class CublasLtMatmul final : public MatmulLibrary {
   struct Key {
     bool transpose_a, transpose_b, bias, accumulate;
     Element operands, result;
+    int scaled;  // types of 8-bit operands and whether sums may be short; 0: none
     int align_a, align_b, align_d;
     std::int64_t m, n, k, lda, ldb, ldd;
     bool operator==(const Key&) const = default;

@@ -22,6 +22,8 @@ struct Desc {
   std::int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N, bias_type = -1;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
+  const float *a_scale = nullptr, *b_scale = nullptr;
+  std::int8_t fast = 0;
 };
 struct Preference {
   std::uint64_t workspace = 0;
@@ -33,7 +35,10 @@ T& as(void* opaque) {
   return *static_cast<T*>(opaque);
 }
 
+bool is_8_bit(cudaDataType_t type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+
 DType dtype_of_cuda(cudaDataType_t type) {
+  if (is_8_bit(type)) return type == CUDA_R_8F_E4M3 ? DType::kE4M3 : DType::kE5M2;
   return type == CUDA_R_16BF ? DType::kBF16 : type == CUDA_R_16F ? DType::kF16 : DType::kF32;
 }
 
@@ -82,6 +87,12 @@ cublasStatus_t desc_set(cublasLtMatmulDesc_t opaque, cublasLtMatmulDescAttribute
       return copy(desc.bias_type);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return copy(desc.bias);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      return copy(desc.a_scale);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      return copy(desc.b_scale);
+    case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+      return copy(desc.fast);
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -120,6 +131,18 @@ struct Algorithm {
   std::uint32_t reductions;
 };
 
+// What the documentation of cublasLtMatmul() asks of 8-bit operands before Blackwell.
+bool takes_8_bits(const Desc& desc, const Layout& a, const Layout& b, const Layout& d) {
+  const bool pair = !(a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2),
+             layouts = desc.transpose_a == CUBLAS_OP_T && desc.transpose_b == CUBLAS_OP_N,
+             lengths =
+                 a.ld % 16 == 0 && b.ld % 16 == 0 && d.ld % 8 == 0 && a.rows % 16 == 0 && a.columns % 16 == 0,
+             scales = desc.a_scale && desc.b_scale;
+  const auto bias = d.type == CUDA_R_32F ? CUDA_R_16BF : d.type;
+  return is_8_bit(b.type) && pair && layouts && lengths && scales &&
+         (desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT || desc.bias_type == bias);
+}
+
 cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t opaque, cublasLtMatrixLayout_t a,
                          cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                          cublasLtMatmulPreference_t preference, int wanted,
@@ -132,8 +155,10 @@ cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t opaque, cublasLt
   const auto b_columns = desc.transpose_b == CUBLAS_OP_T ? lb.rows : lb.columns,
              b_k = desc.transpose_b == CUBLAS_OP_T ? lb.columns : lb.rows;
   const bool shapes = a_rows == ld.rows && b_columns == ld.columns && a_k == b_k;
-  const bool types = la.type == lb.type && (ld.type == la.type || ld.type == CUDA_R_32F);
-  const bool bias = desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+  const bool eight = is_8_bit(la.type);
+  const bool types = eight ? takes_8_bits(desc, la, lb, ld)
+                           : la.type == lb.type && (ld.type == la.type || ld.type == CUDA_R_32F);
+  const bool bias = eight || desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
                     (desc.epilogue == CUBLASLT_EPILOGUE_BIAS && desc.bias_type == ld.type && desc.bias);
   if (!same_d || !shapes || !types || !bias || wanted < 1) return CUBLAS_STATUS_NOT_SUPPORTED;
   results[0] = {};
@@ -158,14 +183,18 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t opaque, const void*
   const Values va = load(view(a, as<Layout>(a_layout))), vb = load(view(b, as<Layout>(b_layout)));
   const Layout &la = as<Layout>(a_layout), &lb = as<Layout>(b_layout), &ld = as<Layout>(d_layout);
   const TensorView out = view(d, ld);
-  const float scale = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
+  const float scale =
+                  *static_cast<const float*>(alpha) * (desc.a_scale ? *desc.a_scale * *desc.b_scale : 1.0f),
+              keep = *static_cast<const float*>(beta);
   Values result(ld.rows * ld.columns), before(result.size());
   if (keep != 0) before = load(out);
   const bool ta = desc.transpose_a == CUBLAS_OP_T, tb = desc.transpose_b == CUBLAS_OP_T;
   const std::uint64_t k = ta ? la.rows : la.columns;
   Values bias;
   if (desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
-    bias = load(TensorView(const_cast<void*>(desc.bias), out.dtype, {static_cast<std::int64_t>(ld.rows)}));
+    bias = load(TensorView(const_cast<void*>(desc.bias),
+                           dtype_of_cuda(static_cast<cudaDataType_t>(desc.bias_type)),
+                           {static_cast<std::int64_t>(ld.rows)}));
   for (std::uint64_t j = 0; j < ld.columns; ++j)
     for (std::uint64_t i = 0; i < ld.rows; ++i) {
       double sum = 0;
@@ -216,6 +245,53 @@ TEST(CublasLtMatmul, LinearLayersThroughItsDescriptors) {
     }
     t.expect_guards();
   }
+}
+
+TEST(CublasLtMatmul, ProductsOfEightBitsThroughItsDescriptors) {
+  const auto library = std::make_shared<CublasLtMatmul>(MatmulOptions{}, fake());
+  CudaBackend backend(library, nullptr, DeviceKind::kHost);
+  const std::int64_t tokens = 19, k = 32, n = 48;
+  for (DType type : {DType::kE4M3, DType::kE5M2})
+    for (DType out : {DType::kF32, DType::kBF16, DType::kF16})
+      for (const bool accumulate : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} -> {}{}", name_of(type), name_of(out), accumulate ? " accumulate" : ""));
+        Tensors t;
+        const TensorView a = t.random(type, {tokens, k}, 9), b = t.random(DType::kE4M3, {n, k}, 9);
+        // The second finds the plan of the first, with factors elsewhere.
+        for (const double factor : {0.25, 0.01})
+          expect_like_reference(
+              backend,
+              ScaledProduct{.a = a,
+                            .b = b,
+                            .inverse_a = t.of(DType::kF32, {1}, {factor}),
+                            .inverse_b = t.of(DType::kF32, {1}, {3 * factor}),
+                            .bias = {},
+                            .out = accumulate ? t.random(out, {tokens, n}) : t.empty(out, {tokens, n}),
+                            .accumulate = accumulate,
+                            .fast = !accumulate},
+              {64, accumulate ? out : DType::kF64, 2});
+        t.expect_guards();
+      }
+}
+
+TEST(CublasLtMatmul, FormsOfEightBitsHavePlansOfTheirOwn) {
+  const auto key = [](DType a, DType b, bool fast) {
+    ScaledProduct op;
+    op.a = TensorView(nullptr, a, {16, 16}), op.b = TensorView(nullptr, b, {16, 16});
+    op.inverse_a = op.inverse_b = TensorView(nullptr, DType::kF32, {1});
+    op.out = TensorView(nullptr, DType::kBF16, {16, 16});
+    op.fast = fast;
+    return CublasLtMatmul::key_of(cuda::matmul_of(op));
+  };
+  const auto plain = key(DType::kE4M3, DType::kE4M3, false);
+  EXPECT_TRUE(plain == key(DType::kE4M3, DType::kE4M3, false));
+  EXPECT_FALSE(plain == key(DType::kE4M3, DType::kE4M3, true));
+  EXPECT_FALSE(plain == key(DType::kE5M2, DType::kE4M3, false));
+  EXPECT_FALSE(key(DType::kE4M3, DType::kE5M2, false) == key(DType::kE5M2, DType::kE4M3, false));
+  Tensors t;
+  const LinearForward wide{
+      t.zeros(DType::kBF16, {16, 16}), t.zeros(DType::kBF16, {16, 16}), {}, t.zeros(DType::kBF16, {16, 16})};
+  EXPECT_FALSE(plain == CublasLtMatmul::key_of(cuda::matmul_of(wide)));
 }
 
 TEST(CublasLtMatmul, AFormOfAProductIsPlannedOnce) {

@@ -1,0 +1,211 @@
+// 8-bit products, to rehearse what a GPU will do: products of the codes in bf16, which has them all, and a
+// pass over their sums.
+#include "ops/fp8.h"
+
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/operands.h"
+#include "ops/fp8_scale.h"
+
+namespace stoa::ops::cpu {
+namespace {
+
+// Bits of the largest magnitude: those of binary formats are ordered as integers, NaN above all.
+template <class Bits>
+Bits largest_magnitude(const Bits* x, std::int64_t n, Bits largest) {
+  constexpr auto kMask = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto magnitude = static_cast<Bits>(x[i] & kMask);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+}
+
+template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;
+
+template <class T>
+float largest_of_rows(const TensorView& x, std::int64_t begin, std::int64_t end) {
+  BitsOf<T> largest = 0;
+  for (std::int64_t r = begin; r < end; ++r)
+    largest =
+        largest_magnitude(static_cast<const BitsOf<T>*>(x.byte_offset(r * x.stride0)), x.shape[1], largest);
+  return static_cast<float>(std::bit_cast<T>(largest));
+}
+
+// Body of an operation on fp32, bf16 or fp16.
+template <class Body>
+void with_float(DType type, Body&& body) {
+  dispatch_float(type, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>) body.template operator()<T>();
+  });
+}
+
+constexpr std::int64_t kTile = 64;  // rows and columns that are quantized, and transposed, at once
+
+template <class X, class Y>
+void quantize_tile(const Quantize& op, float scale, std::int64_t row, std::int64_t column) {
+  const std::int64_t rows = std::min(kTile, op.x.shape[0] - row),
+                     columns = std::min(kTile, op.x.shape[1] - column);
+  Y tile[kTile][kTile];
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const X* x = op.x.row<X>(row + r) + column;
+    for (std::int64_t c = 0; c < columns; ++c) tile[r][c] = Y(static_cast<float>(x[c]) * scale);
+    if (op.y) std::copy_n(tile[r], columns, op.y.row<Y>(row + r) + column);
+  }
+  if (!op.transposed) return;
+  const std::int64_t padded = std::min(kTile, op.transposed.shape[1] - row);
+  for (std::int64_t c = 0; c < columns; ++c) {
+    Y* out = op.transposed.row<Y>(column + c) + row;
+    for (std::int64_t r = 0; r < rows; ++r) out[r] = tile[r][c];
+    std::fill(out + rows, out + padded, Y());
+  }
+}
+
+void widen(const TensorView& x, const TensorView& y, WorkerPool& pool) {
+  dispatch_fp8(x.dtype, [&]<class T>() {
+    bf16 table[256];
+    for (unsigned i = 0; i < 256; ++i) {
+      T code;
+      code.bits = static_cast<std::uint8_t>(i);
+      table[i] = bf16(static_cast<float>(code));  // exact
+    }
+    run_pieces(pool, x.elements(), std::int64_t{1} << 16, [&](std::int64_t begin, std::int64_t end) {
+      const T* from = x.as<T>();
+      bf16* to = y.as<bf16>();
+      for (std::int64_t i = begin; i < end; ++i) to[i] = table[from[i].bits];
+    });
+  });
+}
+
+// A part of a product, and what it takes of the workspace: its operands in bf16, its sums.
+constexpr std::int64_t kRowsAtOnce = 256, kColumnsAtOnce = 1024;
+
+struct Widened {
+  Gemm gemm;
+  std::byte* rest = nullptr;  // for the product of the operands
+
+  Widened(std::int64_t m, std::int64_t n, std::int64_t k, void* workspace)
+      : rest(static_cast<std::byte*>(workspace)) {
+    gemm.a.matrix = take(DType::kBF16, {m, k});
+    gemm.b.matrix = take(DType::kBF16, {n, k});
+    gemm.out = take(DType::kF32, {m, n});
+  }
+  std::size_t bytes() const {
+    return aligned_bytes(gemm.a.matrix.bytes()) + aligned_bytes(gemm.b.matrix.bytes()) +
+           aligned_bytes(gemm.out.bytes());
+  }
+
+ private:
+  TensorView take(DType type, const Shape& shape) {
+    const TensorView out(rest, type, shape);
+    if (rest) rest += aligned_bytes(out.bytes());
+    return out;
+  }
+};
+
+// The largest part with `columns` columns.
+Widened widened(const ScaledProduct& op, std::int64_t columns, void* workspace) {
+  return {std::min(kRowsAtOnce, op.a.shape[0]), columns, op.a.shape[1], workspace};
+}
+
+// out = sums scale + bias, or out += sums scale.
+template <class T>
+void finish_rows(const ScaledProduct& op, const TensorView& sums, float scale, std::int64_t begin,
+                 std::int64_t end) {
+  const std::int64_t columns = op.out.shape[1];
+  const float* bias = op.bias ? op.bias.as<float>() : nullptr;
+  for (std::int64_t r = begin; r < end; ++r) {
+    const float* sum = sums.row<float>(r);
+    T* out = op.out.row<T>(r);
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const float more = op.accumulate ? static_cast<float>(out[c]) : bias ? bias[c] : 0.0f;
+      out[c] = T(sum[c] * scale + more);
+    }
+  }
+}
+
+}  // namespace
+
+std::size_t CpuBackend::workspace_bytes(const AbsoluteMax& op) const {
+  const std::int64_t step = rows_per_task(op.x.shape[1]);
+  return static_cast<std::size_t>((op.x.shape[0] + step - 1) / step) * sizeof(float);
+}
+
+void CpuBackend::execute(const AbsoluteMax& op, Resources resources) {
+  if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
+  auto* largest = static_cast<float*>(resources.workspace);  // of every piece
+  const std::int64_t step = rows_per_task(op.x.shape[1]), rows = op.x.shape[0];
+  with_float(op.x.dtype, [&]<class T>() {
+    run_pieces(pool_, rows, step, [&](std::int64_t begin, std::int64_t end) {
+      largest[begin / step] = largest_of_rows<T>(op.x, begin, end);
+    });
+  });
+  const auto pieces = (rows + step - 1) / step;
+  *op.amax.as<float>() = std::bit_cast<float>(
+      largest_magnitude(reinterpret_cast<const std::uint32_t*>(largest), pieces, std::uint32_t{0}));
+}
+
+void CpuBackend::execute(const Quantize& op, Resources resources) {
+  if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
+  const DType type = op.y ? op.y.dtype : op.transposed ? op.transposed.dtype : DType::kE4M3;
+  dispatch_fp8(type, [&]<class Y>() {
+    const float scale =
+        fp8_scale(*op.amax.as<float>(), Y::kLargest, static_cast<float>(std::exp2(-op.margin)));
+    *op.inverse_scale.as<float>() = 1 / scale;
+    const std::int64_t across = (op.x.shape[1] + kTile - 1) / kTile,
+                       down = (op.x.shape[0] + kTile - 1) / kTile;
+    with_float(op.x.dtype, [&]<class X>() {
+      run_pieces(pool_, across * down, 1, [&](std::int64_t tile, std::int64_t) {
+        quantize_tile<X, Y>(op, scale, tile / across * kTile, tile % across * kTile);
+      });
+    });
+  });
+}
+
+std::size_t CpuBackend::workspace_bytes(const ScaledProduct& op) const {
+  if (needs_reference(op)) return 0;
+  const std::int64_t columns = op.b.shape[0];
+  std::size_t bytes = 0;
+  for (const std::int64_t width : {std::min(kColumnsAtOnce, columns), columns % kColumnsAtOnce}) {
+    const Widened wide = widened(op, width, nullptr);
+    bytes = std::max(bytes, wide.bytes() + workspace_bytes_of_any_rows(wide.gemm, products_, pool_.size()));
+  }
+  return bytes;
+}
+
+void CpuBackend::execute(const ScaledProduct& op, Resources resources) {
+  if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
+  const float scale = *op.inverse_a.as<float>() * *op.inverse_b.as<float>();
+  const std::int64_t rows = op.a.shape[0], columns = op.b.shape[0];
+  for (std::int64_t n = 0; n < columns; n += kColumnsAtOnce) {
+    const std::int64_t width = std::min(kColumnsAtOnce, columns - n);
+    const Widened wide = widened(op, width, resources.workspace);
+    widen(op.b.slice(n, width), wide.gemm.b.matrix, pool_);
+    for (std::int64_t m = 0; m < rows; m += kRowsAtOnce) {
+      const std::int64_t height = std::min(kRowsAtOnce, rows - m);
+      Gemm gemm = wide.gemm;
+      gemm.a.matrix = gemm.a.matrix.slice(0, height), gemm.out = gemm.out.slice(0, height);
+      widen(op.a.slice(m, height), gemm.a.matrix, pool_);
+      run(gemm, products_, pool_, wide.rest);
+      ScaledProduct part = op;
+      part.out = op.out.slice(m, height).columns(n, width);
+      if (op.bias) part.bias = op.bias.slice(n, width);
+      with_float(op.out.dtype, [&]<class T>() {
+        run_pieces(pool_, height, rows_per_task(width), [&](std::int64_t begin, std::int64_t end) {
+          finish_rows<T>(part, gemm.out, scale, begin, end);
+        });
+      });
+    }
+  }
+}
+
+void CpuBackend::execute(const BiasBackward& op, Resources resources) {
+  if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
+  column_sums(op.dy, op.dbias, op.accumulate, isa_, pool_);
+}
+
+}  // namespace stoa::ops::cpu

@@ -1,0 +1,34 @@
+// Matrices in 8 bits (ops/fp8.h): the largest magnitude, and the cast with its transposed copy.
+#pragma once
+
+#include "ops/cuda/kernels/element.h"
+
+namespace stoa::ops::cuda {
+
+enum class Float8 : std::uint8_t { kE4M3, kE5M2 };
+
+struct AbsoluteMaxArgs {
+  Rows x;
+  std::int64_t rows = 0;
+  float* partial = nullptr;  // [absolute_max_blocks(rows)]
+  float* amax = nullptr;
+  bool wide = false;
+};
+std::int64_t absolute_max_blocks(std::int64_t rows);
+void launch_absolute_max(const AbsoluteMaxArgs& args, void* stream);
+
+struct QuantizeArgs {
+  Rows x;
+  std::int64_t rows = 0;
+  Float8 type = Float8::kE4M3;
+  const float* amax = nullptr;
+  float largest = 0, factor = 1;       // of fp8_scale()
+  std::uint8_t* y = nullptr;           // [rows, columns], or null
+  std::uint8_t* transposed = nullptr;  // [columns, pitch], zeros from `rows` on, or null
+  std::int64_t pitch = 0;              // a multiple of 16
+  float* inverse_scale = nullptr;
+  bool wide = false;  // addresses of x, y and transposed are multiples of 16, columns and stride of 8
+};
+void launch_quantize(const QuantizeArgs& args, void* stream);
+
+}  // namespace stoa::ops::cuda

@@ -1,0 +1,93 @@
+// Products of 8-bit floats (base/fp8.h) with one scale per tensor (Micikevicius et al. 2022, section 3.2; the
+// recipes "tensorwise" and "delayed" of Transformer Engine).
+//
+// A tensor is multiplied by a scale that brings its largest magnitude, amax, to the largest number of the
+// 8-bit type, and is rounded; the reciprocals of the scales of two operands multiply their product. Both are
+// read along their rows: a product that sums over the rows of a matrix takes the transposed copy. Scalars
+// are tensors [1] of the accumulation type of what is quantized: no step waits for them to reach the host.
+#pragma once
+
+#include "ops/access.h"
+
+namespace stoa::ops {
+
+// amax = the largest magnitude of x, 0 without elements; NaN where x has one.
+struct AbsoluteMax {
+  static constexpr const char* kName = "absolute maximum";
+  TensorView x;     // [R, C], rows may be strided
+  TensorView amax;  // [1]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("amax", a.amax, Access::kWrite);
+  }
+};
+
+// y = x scale, rounded to nearest even, with fp8_scale() of amax (ops/fp8_scale.h). The product with the
+// scale is formed in the accumulation type of x. What an amax that is not this tensor's own leaves above the
+// largest number saturates. An amax that is no number makes all that is computed from y NaN.
+struct Quantize {
+  static constexpr const char* kName = "quantize";
+  // Columns of `transposed` for that many rows: products take sums over multiples of 16 elements.
+  static constexpr std::int64_t kMultiple = 16;
+  static std::int64_t padded(std::int64_t rows) { return (rows + kMultiple - 1) / kMultiple * kMultiple; }
+
+  TensorView x;              // [R, C], rows may be strided
+  TensorView amax;           // [1]
+  TensorView y;              // [R, C] e4m3 or e5m2, or none
+  TensorView transposed;     // [C, padded(R)] of the same type, zeros beyond R; or none
+  TensorView inverse_scale;  // [1]: 1 / scale
+  int margin = 0;            // the scale is 2^margin times smaller
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("amax", a.amax, Access::kRead);
+    f("y", a.y, Access::kWrite);
+    f("transposed", a.transposed, Access::kWrite);
+    f("inverse_scale", a.inverse_scale, Access::kWrite);
+  }
+};
+
+// out[m, n] = inverse_a inverse_b (sum over k of a[m, k] b[n, k]) + bias[n], or out += that. Sums are kept in
+// the accumulation type of out.
+struct ScaledProduct {
+  static constexpr const char* kName = "fp8 product";
+  // K and N are multiples of it: what the matrix units of GPUs read at once.
+  static constexpr std::int64_t kMultiple = Quantize::kMultiple;
+
+  TensorView a, b;                  // [M, K], [N, K]: e4m3, or one of them e5m2
+  TensorView inverse_a, inverse_b;  // [1] accumulation type of out
+  TensorView bias;                  // [N] accumulation type of out, or none
+  TensorView out;                   // [M, N], rows may be strided
+  bool accumulate = false;          // out += instead of out =; without bias
+  // GPUs may keep sums in fewer bits than fp32: good enough for a forward pass, not for gradients.
+  bool fast = false;
+
+  template <class Self, class F>
+  static void visit(Self& op, F&& f) {
+    f("a", op.a, Access::kRead);
+    f("b", op.b, Access::kRead);
+    f("inverse_a", op.inverse_a, Access::kRead);
+    f("inverse_b", op.inverse_b, Access::kRead);
+    f("bias", op.bias, Access::kRead);
+    f("out", op.out, op.accumulate ? Access::kReadWrite : Access::kWrite);
+  }
+};
+
+// db += sum over tokens of dy: the bias' part of LinearBackwardWeight, alone.
+struct BiasBackward {
+  static constexpr const char* kName = "bias backward";
+  TensorView dy;           // [T, N]
+  TensorView dbias;        // [N] accumulation type
+  bool accumulate = true;  // false: overwrite
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("dy", a.dy, Access::kRead);
+    f("dbias", a.dbias, a.accumulate ? Access::kReadWrite : Access::kWrite);
+  }
+};
+
+}  // namespace stoa::ops
