@@ -1,6 +1,7 @@
 #include "device/arena.h"
 
 #include "base/console.h"
+#include "device/memory_text.h"
 
 namespace stoa {
 
@@ -20,14 +21,9 @@ void Arena::commit() {
     for (std::size_t c = 0; c < blocks_.size(); ++c)
       blocks_[c] = owner(static_cast<MemoryCategory>(c)).allocate(sizes_[c]);
   } catch (const DeviceError& error) {
-    std::string table;
-    for (std::size_t c = 0; c < sizes_.size(); ++c)
-      if (const auto category = static_cast<MemoryCategory>(c); sizes_[c])
-        table +=
-            fmt::format("\n  {:22} {}{}", name_of(category), format_bytes(static_cast<double>(sizes_[c])),
-                        on_host(category) ? " of host memory besides" : "");
     fail<DeviceError>("{}\nthe plan needs {} on {}:{}", error.what(),
-                      format_bytes(static_cast<double>(total_bytes())), device_->name(), table);
+                      format_bytes(static_cast<double>(total_bytes())), device_->name(),
+                      memory_lines(sizes_));
   }
   committed_ = true;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
@@ -88,6 +89,12 @@ std::string category_lines(const MemoryPlan& plan) {
     out += detail_lines(static_cast<MemoryCategory>(c), plan.detail);
   }
   out += fmt::format("  {:24}{:>12}{:>20}\n", "total", format_bytes(static_cast<double>(total)), total);
+  if (plan.limit)
+    out += fmt::format("  {:24}{:>12}{:>20}  {}: {} {}\n", "limit",
+                       format_bytes(static_cast<double>(*plan.limit)), *plan.limit,
+                       total <= *plan.limit ? "fits" : "does not fit",
+                       format_bytes(std::abs(static_cast<double>(*plan.limit) - static_cast<double>(total))),
+                       total <= *plan.limit ? "stay free" : "too much");
   if (const std::size_t host = host_bytes(categories))
     out += fmt::format("  {:24}{:>12}{:>20}  besides, in the host's memory\n",
                        name_of(MemoryCategory::kOffloaded), format_bytes(static_cast<double>(host)), host);
@@ -112,14 +119,17 @@ MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options, 
       begin = end + 1;
     }
   }
-  run::TrainingOptions base = options;
+  plan.limit = options.memory_limit;
+  run::TrainingOptions wired = options;
+  wired.memory_limit.reset();  // what is too much is told, not refused
+  run::TrainingOptions base = wired;
   base.sample_context = 0;
   MemoryModel quick(meta, base);
   const MemoryPoint point{options.layout, options.micro_batch, options.microbatches,
                           options.model.config.recompute};
   for (const int rank : telling_ranks(options.layout)) {
     plan.table.push_back(
-        described(options.sample_context > 0 ? wire_rank(meta, options, rank) : quick.rank(point, rank),
+        described(options.sample_context > 0 ? wire_rank(meta, wired, rank) : quick.rank(point, rank),
                   options.layout.grid));
     if (!stages.empty()) plan.table.back().layers = stages[static_cast<std::size_t>(plan.table.back().stage)];
   }
@@ -168,11 +178,15 @@ std::string to_json(const MemoryPlan& plan) {
                                       {"gathered_buffers", plan.detail.gathered},
                                       {"scratch_is_fullest_in", plan.detail.fullest},
                                       {"fragmentation", 0}};
-  return nlohmann::ordered_json{{"parameters", plan.parameters}, {"machine", plan.machine},
-                                {"bytes", categories},           {"detail", detail},
-                                {"total_bytes", plan.total},     {"host_bytes", host_bytes(plan.categories)},
-                                {"ranks", plan.ranks},           {"table", table}}
-      .dump();
+  nlohmann::ordered_json out{{"parameters", plan.parameters}, {"machine", plan.machine},
+                             {"bytes", categories},           {"detail", detail},
+                             {"total_bytes", plan.total},     {"host_bytes", host_bytes(plan.categories)},
+                             {"ranks", plan.ranks},           {"table", table}};
+  if (plan.limit) {
+    out["limit_bytes"] = *plan.limit;
+    out["fits"] = plan.total <= *plan.limit;
+  }
+  return out.dump();
 }
 
 }  // namespace stoa::plan

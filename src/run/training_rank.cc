@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/console.h"
+#include "device/memory_text.h"
 #include "device/native_stream.h"
 #include "model/init.h"
 #include "parallel/meta_contexts.h"
@@ -88,6 +90,20 @@ class FullestOperation final : public ops::OpObserver {
   std::string name_;
 };
 
+void require_within(std::size_t limit, const MemoryTable& table) {
+  const std::size_t total = device_bytes(table);
+  const auto text = [](std::size_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+  require<DeviceError>(
+      total <= limit,
+      "the run needs {} of device memory, {} more than trainer.memory_limit_gb allows ({}):{}\n"
+      "Smaller, cheapest first: model.activations_checkpoint_granularity=selective, a smaller "
+      "model.micro_batch_size, "
+      "model.activations_checkpoint_granularity=full, model.cpu_offloading=true, model.zero_stage and "
+      "pipelines over "
+      "more ranks. 'stoa plan memory' shows what each gives",
+      text(total), text(total - std::min(total, limit)), text(limit), memory_lines(table));
+}
+
 TensorSpec bytes_spec(const char* name, std::size_t bytes) {
   return {name, DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
@@ -167,6 +183,7 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
         Decoder::Options{options_.sample_context, std::min<std::int64_t>(options_.sample_context, 128)});
   if (scratch_bytes)
     scratch_memory_ = arena_.declare(MemoryCategory::kScratch, bytes_spec("scratch", *scratch_bytes));
+  if (scratch_bytes && options_.memory_limit) require_within(*options_.memory_limit, arena_.declared());
   arena_.commit();
 
   scratch_ =

@@ -38,6 +38,8 @@ struct TrainingOptions {
   double initial_loss_scale = 1;
   bool evaluation = true;           // memory for validation is declared
   std::int64_t sample_context = 0;  // tokens of a cache to draw samples of text with; 0: none
+  // Bytes of its device that a rank may take; none: what the device has.
+  std::optional<std::size_t> memory_limit = {};
 };
 
 // The step scalars, as the host sees them.
@@ -54,6 +56,7 @@ class TrainingRank {
  public:
   // Declares and commits all memory. `scratch_bytes`: what a dry run found (measure_scratch); none on a meta
   // machine. `parallel`: of options.layout.grid.
+  // DeviceError where they are more than options.memory_limit.
   // ConfigError where the layout does not fit the model or the schedule not the microbatches.
   TrainingRank(Machine& machine, const TrainingOptions& options, parallel::ParallelContext parallel,
                std::optional<std::size_t> scratch_bytes);

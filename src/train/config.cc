@@ -140,6 +140,14 @@ void declare(Section<TrainerConfig>& s) {
       .help("Nodes. Under mpirun or srun devices x num_nodes must equal the ranks that run.");
   s.field("communication_timeout", &C::communication_timeout)
       .help("How long a rank waits for another before the run fails and says which.");
+  s.field("memory_limit_gb", &C::memory_limit_gb)
+      .range(1e-6, 1e6)
+      .unit("GB of 1e9 bytes")
+      .derived("what the device has")
+      .help(
+          "A run that plans to take more on the device of one rank is refused before it takes any. What "
+          "drivers and libraries "
+          "take is not counted.");
   s.field("num_threads", &C::num_threads).range(1, 4096).derived("one per core").help("Worker threads.");
   s.field("sample_prompts", &C::sample_prompts)
       .help("Texts that the model continues at each validation; the report shows them over time.");

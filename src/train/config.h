@@ -39,6 +39,7 @@ struct TrainerConfig {
   std::optional<std::int64_t> check_weight_hash_across_dp_replicas_interval;
   std::optional<std::int64_t> devices, num_nodes;  // must equal the ranks that run
   Duration communication_timeout{600};             // of one wait
+  std::optional<double> memory_limit_gb;           // of a rank's device; null: what it has
   std::optional<std::int64_t> num_threads;         // null: one per core, divided among the ranks of a host
   std::vector<std::string> sample_prompts;         // continued at each validation, shown in the report
   std::int64_t sample_max_tokens = 64;

@@ -68,6 +68,8 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   o.microbatches = batch.largest() / (o.micro_batch * layout.data_ranks());
   o.packed = config.data.reset_attention_mask;
   o.max_norm = config.trainer.gradient_clip_val.value_or(0);
+  if (config.trainer.memory_limit_gb)
+    o.memory_limit = static_cast<std::size_t>(std::llround(*config.trainer.memory_limit_gb * 1e9));
   o.rate = optim::rate_schedule(config.optim, batch, plan.steps);
   o.weight_decay = optim::weight_decay_schedule(config.optim, batch, plan.steps);
   if (config.trainer.precision == Precision::kFp16) {
