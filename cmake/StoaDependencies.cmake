@@ -25,6 +25,6 @@ if(STOA_TESTS)
   include(GoogleTest)
 endif()
 
-# Ranks that are processes. Without it comm/mpi says "built without MPI" when it is asked for.
+# Ranks that are processes of mpirun. Without it comm/mpi says "built without MPI" when it is asked for.
 set(MPI_CXX_SKIP_MPICXX TRUE)
 find_package(MPI COMPONENTS CXX)
