@@ -106,7 +106,7 @@ TEST_F(LaunchedRanks, TwoConfigurationsAreRefusedOnce) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("ERROR rank 1@"), HasSubstr("its configuration differs from that of rank 0@"),
-                    HasSubstr("'hidden_dropout: 0.25' here, 'hidden_dropout: 0' there")));
+                    HasSubstr("'hidden_dropout: 0.25' here, 'hidden_dropout: 0.0' there")));
   EXPECT_THAT(silent.err, ::testing::Not(HasSubstr("ERROR")));
 }
 
