@@ -76,7 +76,8 @@ class OpenMpiLink final : public ProcessLink {
     const int code = MPI_Test(request, &done, &status);
     if (code == MPI_SUCCESS && !done) return std::nullopt;
     delete request;
-    require<CommError>(code == MPI_SUCCESS, "a message does not fit: {}", text_of(code));
+    require<CommError>(code == MPI_SUCCESS, "a message of rank {} does not fit: {}", status.MPI_SOURCE,
+                       text_of(code));
     MPI_Get_count(&status, MPI_BYTE, &received);
     return Done{static_cast<std::size_t>(std::max(received, 0)), status.MPI_SOURCE};
   }

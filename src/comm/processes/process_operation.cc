@@ -42,7 +42,7 @@ bool ProcessOperation::advance() {
         done = link_.test(message.handle);
       } catch (const CommError& error) {
         open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
-        fail<CommError>("{}: rank {}: {}", text(), message.peer, error.what());
+        fail<CommError>("{}: {}", text(), error.what());
       }
       if (!done) {
         ++i;

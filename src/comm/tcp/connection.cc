@@ -19,8 +19,8 @@ constexpr std::uint32_t kNobody = UINT32_MAX;  // a tag that nobody waits for
 bool Connection::fits(Transfer& transfer, std::size_t bytes) {
   transfer.done = bytes > transfer.bytes;
   if (transfer.done)
-    transfer.problem =
-        fmt::format("a message of {} bytes does not fit where {} were expected", bytes, transfer.bytes);
+    transfer.problem = fmt::format("a message of {} bytes from rank {} does not fit where {} were expected",
+                                   bytes, transfer.peer, transfer.bytes);
   return !transfer.done;
 }
 
@@ -150,7 +150,7 @@ void Connection::read() {
     const ssize_t n = ::recv(socket_.fd(), to, straight ? left_ : kBuffer - held_, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
-    if (n <= 0) return lose(n == 0 ? "its process is gone" : std::strerror(errno));
+    if (n <= 0) return lose(n == 0 || errno == ECONNRESET ? "its process is gone" : std::strerror(errno));
     total += static_cast<std::size_t>(n);
     if (straight) {
       place_ += n;
