@@ -25,7 +25,7 @@ if(STOA_TESTS)
   include(GoogleTest)
 endif()
 
-# Ranks that are processes. Without it comm/mpi says "built without MPI" when it is asked for.
+# Ranks that are processes of mpirun. Without it comm/mpi says "built without MPI" when it is asked for.
 option(STOA_MPI "Ranks as processes of Open MPI, where it is found" ON)
 if(STOA_MPI)
   set(MPI_CXX_SKIP_MPICXX TRUE)

@@ -140,7 +140,7 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
   require<UsageError>(arguments.passes >= 1 && arguments.steps >= 1,
                       "--passes {} and --steps {}: at least 1 each", arguments.passes, arguments.steps);
   train::Launch launch;
-  require<UsageError>(!launch.processes(),
+  require<UsageError>(launch.kind() == "threads",
                       "bench calibrate runs its ranks as threads: start it without a launcher");
   const fs::path directory = arguments.output;
   fs::create_directories(directory);

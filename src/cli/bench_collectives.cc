@@ -9,6 +9,7 @@
 
 #include "base/console.h"
 #include "cli/machine_factory.h"
+#include "cli/version.h"
 #include "train/launch.h"
 
 namespace stoa::cli {
@@ -73,9 +74,8 @@ void bench_collectives(const BenchCollectivesArguments& arguments) {
   require<ConfigError>(arguments.smallest >= 4 && arguments.smallest <= arguments.largest,
                        "--smallest {} and --largest {}: bytes, at least 4, the first not above the second",
                        arguments.smallest, arguments.largest);
-  train::Launch launch;
+  train::Launch launch(build_name());
   const int ranks = static_cast<int>(launch.agreed_ranks(arguments.ranks).value_or(2));
-  const std::string kind = launch.processes() ? "mpi" : "threads";
   const grid::RankGrid grid({1, 1, 1, ranks, 1});
   std::vector<Figure> figures;  // of the first rank
   launch.run(grid, {}, [&](train::Seat& seat) {
@@ -96,7 +96,7 @@ void bench_collectives(const BenchCollectivesArguments& arguments) {
       std::cout << nlohmann::ordered_json{{"operation", f.operation},
                                           {"bytes", f.bytes},
                                           {"ranks", ranks},
-                                          {"communicator", kind},
+                                          {"communicator", launch.kind()},
                                           {"microseconds", f.microseconds},
                                           {"gb_per_second", rate}}
                        .dump()
@@ -112,7 +112,7 @@ void bench_collectives(const BenchCollectivesArguments& arguments) {
 void add_bench_collectives(CLI::App& bench, Context&) {
   auto arguments = std::make_shared<BenchCollectivesArguments>();
   CLI::App* command = bench.add_subcommand("collectives",
-                                           "Collectives between ranks: threads, or processes under mpirun. "
+                                           "Collectives between ranks: threads, or processes of a launcher. "
                                            "Example: stoa bench collectives --ranks 2");
   command->add_option("--ranks", arguments->ranks, "Ranks (default 2)");
   command

@@ -14,6 +14,7 @@
 #include "cli/machine_factory.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
+#include "cli/version.h"
 #include "run/gemm_rate.h"
 #include "train/launch.h"
 #include "train/layout_plan.h"
@@ -91,7 +92,7 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
 
 void bench_train(const BenchTrainArguments& arguments, Context& context) {
   require<ConfigError>(arguments.steps >= 1, "--steps must be at least 1, got {}", arguments.steps);
-  train::Launch launch;
+  train::Launch launch(build_name());
   Console quiet(Console::Level::kQuiet);
   Console& console = launch.first_process() ? context.console : quiet;
   std::optional<train::TrainingPlan> planned;

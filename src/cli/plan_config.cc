@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "cli/megatron_arguments.h"
-#include "cli/nemo_keys.h"
 #include "cli/nemo2_config.h"
+#include "cli/nemo_keys.h"
 #include "cli/schema.h"
 #include "config/yaml.h"
 #include "model/huggingface/config_json.h"

@@ -84,7 +84,7 @@ std::vector<std::int64_t> parse_steps(std::string_view text) {
 
 void train(const TrainCommandArguments& arguments, Context& context) {
   InterruptScope interrupt;
-  train::Launch launch;
+  train::Launch launch(build_name());
   Console quiet(Console::Level::kQuiet);
   Console& console = launch.first_process() ? context.console : quiet;
   train::RunConfig config;
@@ -101,6 +101,9 @@ void train(const TrainCommandArguments& arguments, Context& context) {
     machine.threads = threads_of(machine);
     if (arguments.bind_cores) launch.require_bindable();
   });
+  train::RunConfig common = config;
+  common.trainer.num_threads.reset();  // hosts may have different numbers of cores
+  launch.agree(show_run_config(common));
   // Once, however many machines are made of it.
   machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
   const PresetChanges against = changes_against_preset(arguments.config.config, config);
@@ -161,7 +164,8 @@ void add_train_command(CLI::App& app, Context& context) {
   arguments->config.add_to(*command);
   command->add_option("--ranks", arguments->ranks,
                       "Ranks that train together, as threads of this process; without it trainer.devices x "
-                      "num_nodes. Under mpirun or srun the ranks are the processes");
+                      "num_nodes. Under mpirun, srun or a launcher that sets RANK and WORLD_SIZE the ranks "
+                      "are the processes");
   command->add_flag(
       "--check-communication,!--no-check-communication", arguments->check,
       "Ranks compare what they ask for before any data moves: the first difference is named (on in "

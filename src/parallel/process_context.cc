@@ -8,7 +8,7 @@
 
 namespace stoa::parallel {
 
-ParallelContext make_process_context(comm::MpiWorld& world, const grid::RankGrid& grid, bool check) {
+ParallelContext make_process_context(comm::ProcessWorld& world, const grid::RankGrid& grid, bool check) {
   require<ConfigError>(world.size() == grid.size(), "a layout of {} ranks in a world of {}", grid.size(),
                        world.size());
   ParallelContext::Communicators communicators;

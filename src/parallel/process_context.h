@@ -1,13 +1,13 @@
 // The parallel context of a rank that is a process.
 #pragma once
 
-#include "comm/mpi/mpi_world.h"
+#include "comm/processes/process_world.h"
 #include "parallel/parallel_context.h"
 
 namespace stoa::parallel {
 
 // On every rank of the world, which outlives it. ConfigError when the world's size is not the grid's.
 // `check`: as in make_contexts().
-ParallelContext make_process_context(comm::MpiWorld& world, const grid::RankGrid& grid, bool check = false);
+ParallelContext make_process_context(comm::ProcessWorld& world, const grid::RankGrid& grid, bool check = false);
 
 }  // namespace stoa::parallel

@@ -137,7 +137,7 @@ void declare(Section<TrainerConfig>& s) {
   s.field("num_nodes", &C::num_nodes)
       .range(1, kMaxRanks)
       .derived("1")
-      .help("Nodes. Under mpirun or srun devices x num_nodes must equal the ranks that run.");
+      .help("Nodes. Where a launcher starts the ranks devices x num_nodes must equal the ranks that run.");
   s.field("communication_timeout", &C::communication_timeout)
       .help("How long a rank waits for another before the run fails and says which.");
   s.field("memory_limit_gb", &C::memory_limit_gb)

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <mutex>
+#include <sstream>
+#include <utility>
 
 #include "base/cores.h"
-#include "comm/mpi/mpi_world.h"
+#include "comm/mpi/mpi_link.h"
+#include "comm/processes/process_launch.h"
+#include "comm/processes/process_world.h"
+#include "comm/tcp/tcp_link.h"
 #include "comm/threads/thread_world.h"
 #include "parallel/process_context.h"
 #include "parallel/thread_contexts.h"
@@ -17,6 +22,22 @@ namespace {
 int code_of(const std::exception& error) {
   const auto* own = dynamic_cast<const Error*>(&error);
   return own ? own->exit_code() : 1;
+}
+
+// The first lines of two texts that differ, without their indents.
+std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
+  std::istringstream x(a), y(b);
+  std::string one, other;
+  do {
+    one.clear();
+    other.clear();
+    std::getline(x, one);
+    std::getline(y, other);
+  } while (one == other && (x || y));
+  const auto plain = [](const std::string& line) {
+    return line.substr(std::min(line.find_first_not_of(' '), line.size()));
+  };
+  return {plain(one), plain(other)};
 }
 
 // An error with the rank's name, and the exit status that it had.
@@ -33,10 +54,18 @@ class RankError : public Error {
 
 Seat only_seat() { return {.rank = 0, .ranks_on_host = 1, .context = parallel::ParallelContext::single}; }
 
-Launch::Launch() {
+Launch::Launch(std::string_view program) {
+  const comm::ProcessLaunch launch = comm::process_launch();
+  std::unique_ptr<comm::ProcessLink> link;
+  if (launch.mpi_ranks > 1) {
+    kind_ = "mpi";
+    link = comm::open_mpi_link();
+  } else if (launch.meeting) {
+    kind_ = "tcp";
+    link = comm::open_tcp_link(*launch.meeting, program);
+  }
   // Until run(): the first process may index a lot of data while the others wait.
-  if (comm::mpi_launch().ranks > 1)
-    world_ = std::make_unique<comm::MpiWorld>(comm::MpiLink::open(), std::chrono::hours(24));
+  if (link) world_ = std::make_unique<comm::ProcessWorld>(std::move(link), std::chrono::hours(24));
 }
 
 Launch::~Launch() = default;
@@ -88,6 +117,17 @@ void Launch::prepare(const std::function<void()>& body) {
   }
 }
 
+void Launch::agree(const std::string& configuration) {
+  if (!world_) return;
+  const std::string first = world_->of_first_rank(configuration);
+  prepare([&] {
+    if (configuration == first) return;
+    const auto [own, other] = first_difference(configuration, first);
+    fail<ConfigError>("its configuration differs from that of {}: '{}' here, '{}' there",
+                      world_->rank_name(0), own, other);
+  });
+}
+
 void Launch::run(const grid::RankGrid& grid, const LaunchOptions& options,
                  const std::function<void(Seat&)>& body) {
   if (world_) {
@@ -131,12 +171,11 @@ void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& option
   seat.rank = world_->rank();
   seat.ranks_on_host = world_->ranks_on_this_host();
   seat.context = [&](Device& device) {
-    require<ConfigError>(
-        device.kind() == DeviceKind::kHost || grid.size() == 1,
-        "{} processes were started for ranks on a GPU ({}): ranks of different processes "
-        "exchange host memory alone. Start stoa once, without mpirun or srun, with --ranks {}: "
-        "the ranks are then threads that share the GPU",
-        grid.size(), device.name(), grid.size());
+    require<ConfigError>(device.kind() == DeviceKind::kHost || grid.size() == 1,
+                         "{} processes were started for ranks on a GPU ({}): ranks of different processes "
+                         "exchange host memory alone. Start stoa once, without a launcher, with --ranks {}: "
+                         "the ranks are then threads that share the GPU",
+                         grid.size(), device.name(), grid.size());
     return parallel::make_process_context(*world_, grid, options.check);
   };
   try {

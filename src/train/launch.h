@@ -1,5 +1,5 @@
-// The ranks of a run: threads of this process, or the processes that mpirun or srun started. Which, the
-// environment says.
+// The ranks of a run: threads of this process, or processes that mpirun, srun or a launcher without MPI
+// (RANK, WORLD_SIZE) started. Which, the environment says.
 #pragma once
 
 #include <chrono>
@@ -7,13 +7,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "grid/rank_grid.h"
 #include "parallel/parallel_context.h"
 
 namespace stoa::comm {
-class MpiWorld;
+class ProcessWorld;
 }
 
 namespace stoa::train {
@@ -47,11 +48,13 @@ class SilentEnd : public Error {
 
 class Launch {
  public:
-  // Starts MPI where a launcher started several processes.
-  Launch();
+  // Joins the other processes where a launcher started several: by MPI or, without it, by TCP. `program`:
+  // what all must run, version and commit. ConfigError and CommError as process_launch() and meet().
+  explicit Launch(std::string_view program = {});
   ~Launch();
 
-  bool processes() const { return static_cast<bool>(world_); }
+  // "threads", "mpi" or "tcp".
+  std::string_view kind() const { return kind_; }
   // How many ranks run, where the launcher or `asked` (--ranks) says it. ConfigError when they do not agree.
   std::optional<std::int64_t> agreed_ranks(std::optional<std::int64_t> asked) const;
   // ConfigError where LaunchOptions::bind_cores has no meaning: the ranks are processes.
@@ -62,6 +65,10 @@ class Launch {
   // What every process does before there are ranks, the first process first: reading the configuration,
   // indexing the data. An error is told once. Callable several times.
   void prepare(const std::function<void()>& body);
+
+  // All processes run what `configuration` says, line by line: ConfigError with the first line that differs
+  // and the ranks' names, told once.
+  void agree(const std::string& configuration);
 
   // body() on every rank. When one fails, all end within seconds, with its message and its name. `timeout` of
   // a wait for another rank. Thrown here: on a process that is not to tell, SilentEnd.
@@ -74,7 +81,8 @@ class Launch {
                    const std::function<void(Seat&)>& body);
   [[noreturn]] void end_together(int code);
 
-  std::unique_ptr<comm::MpiWorld> world_;
+  std::string_view kind_ = "threads";
+  std::unique_ptr<comm::ProcessWorld> world_;
 };
 
 }  // namespace stoa::train

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "comm/processes/process_launch.h"
 
 namespace stoa::comm {
 namespace {
@@ -25,7 +26,7 @@ void check(int code, const char* call) {
   require<CommError>(code == MPI_SUCCESS, "{}: {}", call, text_of(code));
 }
 
-class OpenMpiLink final : public MpiLink {
+class OpenMpiLink final : public ProcessLink {
  public:
   OpenMpiLink() : owner_(std::this_thread::get_id()) {
     int running = 0;
@@ -41,6 +42,7 @@ class OpenMpiLink final : public MpiLink {
     MPI_Comm host = MPI_COMM_NULL;
     check(MPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
     MPI_Comm_size(host, &on_this_host_);
+    MPI_Comm_rank(host, &rank_on_this_host_);
     MPI_Comm_free(&host);
     int* bound = nullptr;
     int found = 0;
@@ -52,6 +54,7 @@ class OpenMpiLink final : public MpiLink {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int ranks_on_this_host() const override { return on_this_host_; }
+  int rank_on_this_host() const override { return rank_on_this_host_; }
   int largest_tag() const override { return largest_tag_; }
 
   Handle send(const void* data, std::size_t bytes, int peer, int tag) override {
@@ -73,7 +76,8 @@ class OpenMpiLink final : public MpiLink {
     const int code = MPI_Test(request, &done, &status);
     if (code == MPI_SUCCESS && !done) return std::nullopt;
     delete request;
-    check(code, "MPI_Test");
+    require<CommError>(code == MPI_SUCCESS, "a message of rank {} does not fit: {}", status.MPI_SOURCE,
+                       text_of(code));
     MPI_Get_count(&status, MPI_BYTE, &received);
     return Done{static_cast<std::size_t>(std::max(received, 0)), status.MPI_SOURCE};
   }
@@ -111,13 +115,22 @@ class OpenMpiLink final : public MpiLink {
 
   const std::thread::id owner_;
   MPI_Comm world_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 1, on_this_host_ = 1;
+  int rank_ = 0, size_ = 1, on_this_host_ = 1, rank_on_this_host_ = 0;
   int largest_tag_ = 32767;  // what the standard promises
 };
 
 }  // namespace
 
-bool MpiLink::built() { return true; }
-std::unique_ptr<MpiLink> MpiLink::open() { return std::make_unique<OpenMpiLink>(); }
+bool built_with_mpi() { return true; }
+std::unique_ptr<ProcessLink> open_mpi_link() {
+  auto link = std::make_unique<OpenMpiLink>();
+  const int launched = process_launch().mpi_ranks;
+  require<ConfigError>(
+      link->size() > 1 || launched <= 1,
+      "the launcher started {} processes, but MPI sees one: under Slurm use srun --mpi=pmix, "
+      "or set MASTER_ADDR and MASTER_PORT for ranks that meet without MPI",
+      launched);
+  return link;
+}
 
 }  // namespace stoa::comm

@@ -4,13 +4,13 @@
 
 namespace stoa::comm {
 
-bool MpiLink::built() { return false; }
+bool built_with_mpi() { return false; }
 
-std::unique_ptr<MpiLink> MpiLink::open() {
+std::unique_ptr<ProcessLink> open_mpi_link() {
   fail<ConfigError>(
-      "built without MPI: install Open MPI (libopenmpi-dev) and build again, or run the ranks as threads of "
-      "one "
-      "process (--ranks N, without mpirun or srun)");
+      "built without MPI: install Open MPI (libopenmpi-dev) and build again, run the ranks as threads of one "
+      "process (--ranks N, without mpirun or srun), or start them with RANK, WORLD_SIZE, MASTER_ADDR and "
+      "MASTER_PORT");
 }
 
 }  // namespace stoa::comm

@@ -10,31 +10,25 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/mpi/mpi_link.h"
-#include "comm/mpi/mpi_operation.h"
+#include "comm/processes/process_link.h"
+#include "comm/processes/process_operation.h"
 
 namespace stoa::comm {
 
-// What mpirun or srun left in the environment of this process.
-struct MpiLaunch {
-  bool by_launcher = false;
-  int ranks = 1;  // as the launcher says; the world knows better
-};
-MpiLaunch mpi_launch();
-
-class MpiWorld {
+class ProcessWorld {
  public:
   // A wait longer than `timeout` fails the job by name of what is missing. All ranks make their world
   // together.
-  explicit MpiWorld(std::unique_ptr<MpiLink> link,
-                    std::chrono::milliseconds timeout = std::chrono::minutes(10));
-  ~MpiWorld();  // without finish(): ends the job as failed
-  MpiWorld(const MpiWorld&) = delete;
-  MpiWorld& operator=(const MpiWorld&) = delete;
+  explicit ProcessWorld(std::unique_ptr<ProcessLink> link,
+                        std::chrono::milliseconds timeout = std::chrono::minutes(10));
+  ~ProcessWorld();  // without finish(): ends the job as failed
+  ProcessWorld(const ProcessWorld&) = delete;
+  ProcessWorld& operator=(const ProcessWorld&) = delete;
 
   int rank() const { return link_->rank(); }
   int size() const { return link_->size(); }
   int ranks_on_this_host() const { return link_->ranks_on_this_host(); }
+  int rank_on_this_host() const { return link_->rank_on_this_host(); }
   std::string rank_name(int rank) const;  // "rank 5@n02"
 
   // This rank's end of a group that it is a member of. Every rank creates its groups in the same order of
@@ -44,6 +38,8 @@ class MpiWorld {
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
   // The lowest rank that says yes, or -1. Collective.
   int first_of(bool yes);
+  // Rank 0's text, on all ranks. Collective.
+  std::string of_first_rank(const std::string& text);
 
   // Tells every rank that this one fails. Whoever waits or calls from then on throws CommError with the first
   // failure's message.
@@ -58,11 +54,11 @@ class MpiWorld {
   [[noreturn]] void end_job(int status);
 
   // For communicators.
-  MpiLink& link() { return *link_; }
+  ProcessLink& link() { return *link_; }
   int tag(int group, int kind, std::uint64_t number) const;
-  void start(std::shared_ptr<MpiOperation> operation);
-  bool poll(const MpiOperation& operation);  // moves all operations on; CommError when the job failed
-  void wait(const MpiOperation& operation);
+  void start(std::shared_ptr<ProcessOperation> operation);
+  bool poll(const ProcessOperation& operation);  // moves all operations on; CommError when the job failed
+  void wait(const ProcessOperation& operation);
   // Memory that returns to the world for the next operation.
   std::shared_ptr<std::byte[]> staging(std::size_t bytes);
 
@@ -76,16 +72,16 @@ class MpiWorld {
   void listen();
   void exchange_hosts();
 
-  std::unique_ptr<MpiLink> link_;
+  std::unique_ptr<ProcessLink> link_;
   std::chrono::milliseconds timeout_;
   int spins_ = 0;
   int groups_ = 0;
   std::unique_ptr<Communicator> everyone_;
   std::vector<std::string> hosts_;
   std::vector<Spare> spare_;
-  std::vector<std::shared_ptr<MpiOperation>> active_;
+  std::vector<std::shared_ptr<ProcessOperation>> active_;
   std::vector<char> notice_;  // of another rank's failure
-  MpiLink::Handle notice_handle_ = nullptr;
+  ProcessLink::Handle notice_handle_ = nullptr;
   std::string failure_;
   bool aborted_ = false, finished_ = false;
 };

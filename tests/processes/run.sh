@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# run.sh RANKS PROGRAM [timeout|exception|size|killed]: the program as processes of mpirun. With a bad end: it must end
-# within seconds, fail, and name the rank. Exit 77: not possible here.
+# run.sh mpi|tcp RANKS PROGRAM [timeout|exception|size|killed]: the program as processes of mpirun, or as processes that
+# RANK and WORLD_SIZE tell where they meet. With a bad end: it must end within seconds, fail, and name the rank. Exit 77:
+# not possible here.
 set -uo pipefail
-ranks=$1 program=$2 end=${3:-}
-command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here"; exit 77; }
-launch=(mpirun --oversubscribe -n "$ranks")
-[ "$(id -u)" -eq 0 ] && launch+=(--allow-run-as-root)
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+kind=$1 ranks=$2 program=$3 end=${4:-}
+case $kind in
+  mpi)
+    command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here"; exit 77; }
+    launch=(mpirun --oversubscribe -n "$ranks")
+    [ "$(id -u)" -eq 0 ] && launch+=(--allow-run-as-root)
+    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    ;;
+  tcp) launch=("$(dirname "$0")/each.sh" "$ranks") ;;
+esac
 if [ -z "$end" ]; then
   timeout 100 "${launch[@]}" "$program"
   exit
@@ -23,6 +29,9 @@ case $end in
   timeout) wanted='dp group of rank 0@.* \(ranks 0, 1\): all_reduce\(sum\) fp32\[100000\] \(400000 bytes\) in backward, chunk 0, microbatch 3 waited 0.5 s; nothing came from rank 1@' ;;
   exception) wanted='then rank 0@[^ ]*: rank 1@[^ ]* failed: the file is torn' ;;
   size) wanted='all_gather fp32\[1[02]\].*(does not fit|bytes, 4[08] were expected)' ;;
-  killed) wanted='rank 1 .*signal 9' ;;
+  killed)
+    wanted='rank 1 .*signal 9'
+    [ "$kind" = tcp ] && wanted='rank 0@.*the connection to rank 1@[^ ]* was lost: its process is gone'
+    ;;
 esac
 grep -Eq "$wanted" <<<"$(tr '\n' ' ' <<<"$output")" || { echo "FAILED: nothing says $wanted"; exit 1; }

@@ -1,4 +1,4 @@
-#include "comm/mpi/mpi_world.h"
+#include "comm/processes/process_world.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +12,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
-#include "comm/mpi/mpi_communicator.h"
+#include "comm/processes/process_communicator.h"
 #include "device/host/inline_stream.h"
 
 namespace stoa::comm {
@@ -27,40 +27,21 @@ constexpr int kProbes = 4000;  // looks before a waiting rank gives its core awa
 constexpr auto kPatience = std::chrono::milliseconds(20);  // of giving away before it sleeps in between
 constexpr auto kGrace = std::chrono::seconds(5);
 
-int number_in(const char* variable) {
-  const char* text = std::getenv(variable);
-  return text ? std::atoi(text) : 0;
-}
-
 }  // namespace
 
-MpiLaunch mpi_launch() {
-  MpiLaunch launch;
-  // mpirun; srun --mpi=pmix or pmi2; srun without: it says how many tasks the step has.
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
-    launch.ranks = std::max(launch.ranks, number_in(variable));
-  launch.by_launcher = launch.ranks > 1 || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr ||
-                       std::getenv("PMI_SIZE") != nullptr;
-  return launch;
-}
-
-MpiWorld::MpiWorld(std::unique_ptr<MpiLink> link, std::chrono::milliseconds timeout)
+ProcessWorld::ProcessWorld(std::unique_ptr<ProcessLink> link, std::chrono::milliseconds timeout)
     : link_(std::move(link)), timeout_(timeout), notice_(kNoticeBytes) {
-  const int launched = mpi_launch().ranks;
-  require<ConfigError>(link_->size() > 1 || launched <= 1,
-                       "the launcher started {} processes, but MPI sees one: under Slurm use srun --mpi=pmix",
-                       launched);
   if (ranks_on_this_host() <= static_cast<int>(std::thread::hardware_concurrency())) spins_ = kProbes;
   hosts_.resize(static_cast<std::size_t>(size()));
   listen();
   exchange_hosts();
 }
 
-MpiWorld::~MpiWorld() {
+ProcessWorld::~ProcessWorld() {
   if (!finished_) end_job(1);
 }
 
-void MpiWorld::exchange_hosts() {
+void ProcessWorld::exchange_hosts() {
   constexpr std::int64_t kLength = 64;
   std::vector<std::uint8_t> mine(kLength), all(static_cast<std::size_t>(kLength * size()));
   ::gethostname(reinterpret_cast<char*>(mine.data()), kLength - 1);
@@ -78,12 +59,12 @@ void MpiWorld::exchange_hosts() {
   }
 }
 
-std::string MpiWorld::rank_name(int rank) const {
+std::string ProcessWorld::rank_name(int rank) const {
   const std::string& host = hosts_[static_cast<std::size_t>(rank)];
   return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {}@{}", rank, host);
 }
 
-int MpiWorld::tag(int group, int kind, std::uint64_t number) const {
+int ProcessWorld::tag(int group, int kind, std::uint64_t number) const {
   // Collectives carry their number, so that two under way cannot meet; transfers are told apart by their
   // order.
   const int each = std::min(1 << 15, (link_->largest_tag() - kFirstTag) / (kGroups * kKinds));
@@ -91,7 +72,7 @@ int MpiWorld::tag(int group, int kind, std::uint64_t number) const {
          static_cast<int>(number % static_cast<std::uint64_t>(each));
 }
 
-std::unique_ptr<Communicator> MpiWorld::create(const std::string& label, std::span<const int> ranks) {
+std::unique_ptr<Communicator> ProcessWorld::create(const std::string& label, std::span<const int> ranks) {
   require<ConfigError>(groups_ < kGroups, "more than {} groups", kGroups);
   const std::vector<int> members(ranks.begin(), ranks.end());
   const auto me = std::find(members.begin(), members.end(), rank());
@@ -102,7 +83,7 @@ std::unique_ptr<Communicator> MpiWorld::create(const std::string& label, std::sp
         other >= 0 && other < size() && std::count(members.begin(), members.end(), other) == 1,
         "the {} group (ranks {}) does not fit a world of {} ranks", label, fmt::join(members, ", "), size());
   const int place = static_cast<int>(me - members.begin());
-  auto group = std::make_unique<MpiCommunicator>(*this, label, members, place, groups_++);
+  auto group = std::make_unique<ProcessCommunicator>(*this, label, members, place, groups_++);
   const auto count = static_cast<std::int64_t>(members.size());
   std::int64_t mine = static_cast<std::int64_t>(
       checksum(std::string_view(fmt::format("{} {}", label, fmt::join(members, ",")))));
@@ -116,7 +97,7 @@ std::unique_ptr<Communicator> MpiWorld::create(const std::string& label, std::sp
   return group;
 }
 
-int MpiWorld::first_of(bool yes) {
+int ProcessWorld::first_of(bool yes) {
   // The largest of what is left to the end.
   std::int64_t left = yes ? size() - rank() : 0;
   InlineStream stream;
@@ -124,28 +105,46 @@ int MpiWorld::first_of(bool yes) {
   return left == 0 ? -1 : size() - static_cast<int>(left);
 }
 
-void MpiWorld::listen() { notice_handle_ = link_->receive(notice_.data(), notice_.size(), -1, kNoticeTag); }
+std::string ProcessWorld::of_first_rank(const std::string& text) {
+  InlineStream stream;
+  auto length = static_cast<std::int64_t>(text.size());
+  everyone_->broadcast(TensorView(&length, DType::kI64, {1}), 0, stream)->wait();
+  std::string out = text;
+  out.resize(static_cast<std::size_t>(length));
+  if (length > 0) everyone_->broadcast(TensorView(out.data(), DType::kU8, {length}), 0, stream)->wait();
+  return out;
+}
 
-void MpiWorld::abort(const std::string& message) {
+void ProcessWorld::listen() {
+  notice_handle_ = link_->receive(notice_.data(), notice_.size(), -1, kNoticeTag);
+}
+
+void ProcessWorld::abort(const std::string& message) {
   if (aborted_) return;
   aborted_ = true;
   failure_ = fmt::format("{} failed: {}", rank_name(rank()), message);
   if (failure_.size() > kNoticeBytes) failure_.resize(kNoticeBytes);
-  std::vector<MpiLink::Handle> notices;
+  std::vector<ProcessLink::Handle> notices;
   for (int r = 0; r < size(); ++r)
     if (r != rank()) notices.push_back(link_->send(failure_.data(), failure_.size(), r, kNoticeTag));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (!notices.empty() && std::chrono::steady_clock::now() < deadline) {
-    std::erase_if(notices, [&](MpiLink::Handle notice) { return link_->test(notice).has_value(); });
+    std::erase_if(notices, [&](ProcessLink::Handle notice) {
+      try {
+        return link_->test(notice).has_value();
+      } catch (const CommError&) {
+        return true;  // a rank that is gone needs no notice
+      }
+    });
     ::sched_yield();
   }
 }
 
-void MpiWorld::throw_if_aborted() const {
+void ProcessWorld::throw_if_aborted() const {
   if (aborted_) throw CommError(failure_);
 }
 
-void MpiWorld::finish() {
+void ProcessWorld::finish() {
   throw_if_aborted();
   timeout_ = std::chrono::hours(24);  // another rank may still be writing a checkpoint
   everyone_->barrier();
@@ -156,21 +155,28 @@ void MpiWorld::finish() {
   link_.reset();
 }
 
-void MpiWorld::end_job(int status) {
+void ProcessWorld::end_job(int status) {
   for (const auto& operation : active_) operation->withdraw();
   link_->end_job(status, kGrace);
   std::abort();  // GCC 12 does not see that a virtual call does not return
 }
 
-void MpiWorld::start(std::shared_ptr<MpiOperation> operation) {
+void ProcessWorld::start(std::shared_ptr<ProcessOperation> operation) {
   throw_if_aborted();
   active_.push_back(std::move(operation));
   progress();
 }
 
-void MpiWorld::progress() {
+void ProcessWorld::progress() {
   if (!aborted_ && notice_handle_) {
-    if (const auto done = link_->test(notice_handle_)) {
+    std::optional<ProcessLink::Done> done;
+    try {
+      done = link_->test(notice_handle_);
+    } catch (const CommError& error) {  // a rank is gone
+      notice_handle_ = nullptr;
+      fail<CommError>("{}{}", active_.empty() ? "" : active_.front()->text() + ": ", error.what());
+    }
+    if (done) {
       notice_handle_ = nullptr;
       aborted_ = true;
       failure_.assign(notice_.data(), done->bytes);
@@ -179,7 +185,7 @@ void MpiWorld::progress() {
   }
   throw_if_aborted();
   for (std::size_t i = 0; i < active_.size();) {
-    const std::shared_ptr<MpiOperation> operation = active_[i];
+    const std::shared_ptr<ProcessOperation> operation = active_[i];
     if (operation->advance())
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
     else
@@ -187,13 +193,13 @@ void MpiWorld::progress() {
   }
 }
 
-bool MpiWorld::poll(const MpiOperation& operation) {
+bool ProcessWorld::poll(const ProcessOperation& operation) {
   if (operation.done()) return true;
   progress();
   return operation.done();
 }
 
-void MpiWorld::wait(const MpiOperation& operation) {
+void ProcessWorld::wait(const ProcessOperation& operation) {
   for (int i = 0; i <= spins_; ++i)
     if (poll(operation)) return;
   const auto begin = std::chrono::steady_clock::now();
@@ -215,7 +221,7 @@ void MpiWorld::wait(const MpiOperation& operation) {
   }
 }
 
-std::shared_ptr<std::byte[]> MpiWorld::staging(std::size_t bytes) {
+std::shared_ptr<std::byte[]> ProcessWorld::staging(std::size_t bytes) {
   auto best = spare_.end();
   for (auto it = spare_.begin(); it != spare_.end(); ++it)
     if (it->bytes >= bytes && (best == spare_.end() || it->bytes < best->bytes)) best = it;

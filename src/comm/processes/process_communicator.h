@@ -11,13 +11,14 @@
 
 namespace stoa::comm {
 
-class MpiWorld;
-class MpiOperation;
+class ProcessWorld;
+class ProcessOperation;
 
-class MpiCommunicator final : public Communicator {
+class ProcessCommunicator final : public Communicator {
  public:
   // `group`: the number of this group among those that each of its members made.
-  MpiCommunicator(MpiWorld& world, const std::string& label, std::vector<int> ranks, int member, int group);
+  ProcessCommunicator(ProcessWorld& world, const std::string& label, std::vector<int> ranks, int member,
+                      int group);
 
   int size() const override { return static_cast<int>(ranks_.size()); }
   int rank() const override { return member_; }
@@ -36,14 +37,14 @@ class MpiCommunicator final : public Communicator {
   enum Kind : int { kCollective, kTransfer };
 
   Caller caller() const { return {label(), size(), member_}; }
-  std::shared_ptr<MpiOperation> begin(const char* name, TensorView view, Kind kind);
-  std::unique_ptr<Event> start(std::shared_ptr<MpiOperation> operation);
+  std::shared_ptr<ProcessOperation> begin(const char* name, TensorView view, Kind kind);
+  std::unique_ptr<Event> start(std::shared_ptr<ProcessOperation> operation);
   // Elements [from, to) of `view` are this rank's to reduce; `others` holds the members' contributions to
   // them, one after the other, this rank's left out.
   void reduce(const TensorView& view, std::int64_t from, std::int64_t to, const std::byte* others,
               ReduceOp op, void* out) const;
 
-  MpiWorld& world_;
+  ProcessWorld& world_;
   const std::vector<int> ranks_;
   const int member_;
   const int group_;

@@ -9,19 +9,19 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/mpi/mpi_link.h"
+#include "comm/processes/process_link.h"
 
 namespace stoa::comm {
 
-class MpiOperation {
+class ProcessOperation {
  public:
   // `group`: "tp group of rank 5@n02 (ranks 4, 5)"; `name`: "all_reduce(sum)"; `view`: what it is asked for.
-  MpiOperation(MpiLink& link, const std::string& group, std::string name, TensorView view, Activity activity,
-               int tag)
+  ProcessOperation(ProcessLink& link, const std::string& group, std::string name, TensorView view,
+                   Activity activity, int tag)
       : link_(link), group_(group), name_(std::move(name)), view_(view), activity_(activity), tag_(tag) {}
-  MpiOperation(const MpiOperation&) = delete;
-  MpiOperation& operator=(const MpiOperation&) = delete;
-  ~MpiOperation() { withdraw(); }
+  ProcessOperation(const ProcessOperation&) = delete;
+  ProcessOperation& operator=(const ProcessOperation&) = delete;
+  ~ProcessOperation() { withdraw(); }
 
   // Messages of this round. `peer`: a rank of the world. Any length.
   void send(const void* data, std::size_t bytes, int peer);
@@ -42,13 +42,13 @@ class MpiOperation {
 
  private:
   struct Message {
-    MpiLink::Handle handle;
+    ProcessLink::Handle handle;
     std::size_t bytes;
     int peer;
     bool incoming;
   };
 
-  MpiLink& link_;
+  ProcessLink& link_;
   const std::string& group_;
   const std::string name_;
   const TensorView view_;

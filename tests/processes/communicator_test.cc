@@ -1,5 +1,5 @@
-// The suite of communicators between processes: run by `mpirun -n N`. Every rank runs every test; a failure
-// on any rank fails the program. With an argument it shows one of the bad ends.
+// The suite of communicators between processes: run by `mpirun -n N` or with RANK and WORLD_SIZE. Every rank
+// runs every test; a failure on any rank fails the program. With an argument it shows one of the bad ends.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,7 +10,10 @@
 
 #include "comm/check/check_communicator.h"
 #include "comm/communicator_suite.h"
-#include "comm/mpi/mpi_world.h"
+#include "comm/mpi/mpi_link.h"
+#include "comm/processes/process_launch.h"
+#include "comm/processes/process_world.h"
+#include "comm/tcp/tcp_link.h"
 #include "comm/threads/thread_world.h"
 
 namespace stoa::comm {
@@ -22,26 +25,31 @@ std::vector<int> all_ranks(int size) {
   return ranks;
 }
 
+std::unique_ptr<ProcessLink> open_link() {
+  const ProcessLaunch launch = process_launch();
+  return launch.meeting ? open_tcp_link(*launch.meeting, "test", std::chrono::seconds(30)) : open_mpi_link();
+}
+
 // Handed to the tests by main; the one world of this process.
-MpiWorld* the_world = nullptr;
+ProcessWorld* the_world = nullptr;
 
 template <class T>
-class MpiCommunicatorOf : public testing::Test {};
+class ProcessCommunicatorOf : public testing::Test {};
 using Types = testing::Types<double, float, bf16, f16, std::int64_t, std::int32_t, std::uint8_t>;
-TYPED_TEST_SUITE(MpiCommunicatorOf, Types);
+TYPED_TEST_SUITE(ProcessCommunicatorOf, Types);
 
-TYPED_TEST(MpiCommunicatorOf, CollectivesEqualSerialComputation) {
+TYPED_TEST(ProcessCommunicatorOf, CollectivesEqualSerialComputation) {
   static std::unique_ptr<Communicator> comm = the_world->create("tp", all_ranks(the_world->size()));
   for (const std::int64_t n : {1, 7, 1025}) suite::collectives<TypeParam>(*comm, n, false);
 }
 
-TEST(MpiCommunicator, RoundsAndDelaysAreBitEqual) {
+TEST(ProcessCommunicator, RoundsAndDelaysAreBitEqual) {
   const auto comm = the_world->create("dp", all_ranks(the_world->size()));
   for (int k = 0; k < 3; ++k) suite::collectives<float>(*comm, 70001, true);
   suite::collectives<bf16>(*comm, 300007, true);
 }
 
-TEST(MpiCommunicator, GroupsOfOneLabelDoNotMeet) {
+TEST(ProcessCommunicator, GroupsOfOneLabelDoNotMeet) {
   const int size = the_world->size(), me = the_world->rank();
   std::vector<int> members;
   for (int r = me % 2; r < size; r += 2) members.push_back(r);
@@ -49,7 +57,7 @@ TEST(MpiCommunicator, GroupsOfOneLabelDoNotMeet) {
   suite::collectives<float>(*comm, 101, false);
 }
 
-TEST(MpiCommunicator, BitEqualToThreads) {
+TEST(ProcessCommunicator, BitEqualToThreads) {
   const int size = the_world->size(), me = the_world->rank();
   const std::int64_t n = 50000;
   const auto comm = the_world->create("tp", all_ranks(size));
@@ -70,14 +78,14 @@ TEST(MpiCommunicator, BitEqualToThreads) {
   EXPECT_TRUE(suite::same(x, expected));
 }
 
-TEST(MpiCommunicator, CheckLetsGoodCallsPass) {
+TEST(ProcessCommunicator, CheckLetsGoodCallsPass) {
   const auto ranks = all_ranks(the_world->size());
   auto data = the_world->create("dp", ranks), control = the_world->create("dp control", ranks);
   CheckCommunicator comm(std::move(data), std::move(control));
   suite::collectives<float>(comm, 1025, true);
 }
 
-TEST(MpiCommunicator, TransfersKeepTheirOrder) {
+TEST(ProcessCommunicator, TransfersKeepTheirOrder) {
   const int size = the_world->size(), me = the_world->rank();
   const auto comm = the_world->create("pp", all_ranks(size));
   InlineStream stream;
@@ -96,9 +104,9 @@ TEST(MpiCommunicator, TransfersKeepTheirOrder) {
 
 // How a job may end badly: shown on standard error, judged by CTest.
 int bad_end(std::string_view how) {
-  auto link = MpiLink::open();
+  auto link = open_link();
   const bool first_to_tire = how == "timeout" && link->rank() == 0;
-  MpiWorld world(std::move(link), std::chrono::milliseconds(first_to_tire ? 500 : 20000));
+  ProcessWorld world(std::move(link), std::chrono::milliseconds(first_to_tire ? 500 : 20000));
   InlineStream stream;
   std::vector<float> x(100000);
   const Activity activity{"backward", 0, 3};
@@ -136,7 +144,7 @@ int bad_end(std::string_view how) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (argc > 1) return stoa::comm::bad_end(argv[1]);
-  stoa::comm::MpiWorld world(stoa::comm::MpiLink::open(), std::chrono::seconds(60));
+  stoa::comm::ProcessWorld world(stoa::comm::open_link(), std::chrono::seconds(60));
   stoa::comm::the_world = &world;
   if (world.rank() != 0)
     delete testing::UnitTest::GetInstance()->listeners().Release(

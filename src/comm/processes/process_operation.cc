@@ -1,4 +1,4 @@
-#include "comm/mpi/mpi_operation.h"
+#include "comm/processes/process_operation.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ constexpr std::size_t kLargestMessage = std::size_t{1} << 30;  // MPI counts in 
 
 }  // namespace
 
-void MpiOperation::send(const void* data, std::size_t bytes, int peer) {
+void ProcessOperation::send(const void* data, std::size_t bytes, int peer) {
   const auto* p = static_cast<const std::byte*>(data);
   do {
     const std::size_t part = std::min(bytes, kLargestMessage);
@@ -23,7 +23,7 @@ void MpiOperation::send(const void* data, std::size_t bytes, int peer) {
   } while (bytes > 0);
 }
 
-void MpiOperation::receive(void* data, std::size_t bytes, int peer) {
+void ProcessOperation::receive(void* data, std::size_t bytes, int peer) {
   auto* p = static_cast<std::byte*>(data);
   do {
     const std::size_t part = std::min(bytes, kLargestMessage);
@@ -33,16 +33,16 @@ void MpiOperation::receive(void* data, std::size_t bytes, int peer) {
   } while (bytes > 0);
 }
 
-bool MpiOperation::advance() {
+bool ProcessOperation::advance() {
   for (;;) {
     for (std::size_t i = 0; i < open_.size();) {
       const Message message = open_[i];
-      std::optional<MpiLink::Done> done;
+      std::optional<ProcessLink::Done> done;
       try {
         done = link_.test(message.handle);
       } catch (const CommError& error) {
         open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
-        fail<CommError>("{}: a message of rank {} does not fit: {}", text(), message.peer, error.what());
+        fail<CommError>("{}: {}", text(), error.what());
       }
       if (!done) {
         ++i;
@@ -61,18 +61,18 @@ bool MpiOperation::advance() {
   }
 }
 
-void MpiOperation::withdraw() noexcept {
+void ProcessOperation::withdraw() noexcept {
   for (const Message& message : open_) link_.cancel(message.handle);
   open_.clear();
   rounds_.clear();
 }
 
-std::string MpiOperation::text() const {
+std::string ProcessOperation::text() const {
   if (view_.data == nullptr) return fmt::format("{}: {}{}", group_, name_, activity_.text());
   return fmt::format("{}: {} {} ({} bytes){}", group_, name_, view_.text(), view_.bytes(), activity_.text());
 }
 
-std::vector<int> MpiOperation::awaited() const {
+std::vector<int> ProcessOperation::awaited() const {
   std::vector<int> ranks;
   for (const bool incoming : {true, false})
     for (const Message& message : open_)

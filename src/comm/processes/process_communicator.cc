@@ -1,4 +1,4 @@
-#include "comm/mpi/mpi_communicator.h"
+#include "comm/processes/process_communicator.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,8 +7,8 @@
 #include <exception>
 
 #include "comm/byte_at.h"
-#include "comm/mpi/mpi_operation.h"
-#include "comm/mpi/mpi_world.h"
+#include "comm/processes/process_operation.h"
+#include "comm/processes/process_world.h"
 #include "comm/rank_order_reduce.h"
 
 namespace stoa::comm {
@@ -17,11 +17,11 @@ namespace {
 // Below this a reduction is one exchange of whole tensors: half the rounds for more bytes.
 constexpr std::size_t kOneRound = 32 * 1024;
 
-class MpiEvent final : public Event {
+class ProcessEvent final : public Event {
  public:
-  MpiEvent(MpiWorld& world, std::shared_ptr<MpiOperation> operation)
+  ProcessEvent(ProcessWorld& world, std::shared_ptr<ProcessOperation> operation)
       : world_(world), operation_(std::move(operation)) {}
-  ~MpiEvent() override {
+  ~ProcessEvent() override {
     if (operation_->done()) return;
     try {
       if (std::uncaught_exceptions() == exceptions_) world_.wait(*operation_);
@@ -34,8 +34,8 @@ class MpiEvent final : public Event {
   void wait() override { world_.wait(*operation_); }
 
  private:
-  MpiWorld& world_;
-  std::shared_ptr<MpiOperation> operation_;
+  ProcessWorld& world_;
+  std::shared_ptr<ProcessOperation> operation_;
   int exceptions_ = std::uncaught_exceptions();
 };
 
@@ -45,8 +45,8 @@ void put(void* to, const void* from, std::size_t bytes) {
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(MpiWorld& world, const std::string& label, std::vector<int> ranks,
-                                 int member, int group)
+ProcessCommunicator::ProcessCommunicator(ProcessWorld& world, const std::string& label,
+                                         std::vector<int> ranks, int member, int group)
     : Communicator(fmt::format("{} group of {}", label, world.rank_name(world.rank()))),
       world_(world),
       ranks_(std::move(ranks)),
@@ -54,20 +54,20 @@ MpiCommunicator::MpiCommunicator(MpiWorld& world, const std::string& label, std:
       group_(group),
       text_(fmt::format("{} (ranks {})", this->label(), fmt::join(ranks_, ", "))) {}
 
-std::shared_ptr<MpiOperation> MpiCommunicator::begin(const char* name, TensorView view, Kind kind) {
+std::shared_ptr<ProcessOperation> ProcessCommunicator::begin(const char* name, TensorView view, Kind kind) {
   world_.throw_if_aborted();
   const int tag = world_.tag(group_, kind, kind == kCollective ? collectives_++ : 0);
-  return std::make_shared<MpiOperation>(world_.link(), text_, name, view, activity(), tag);
+  return std::make_shared<ProcessOperation>(world_.link(), text_, name, view, activity(), tag);
 }
 
-std::unique_ptr<Event> MpiCommunicator::start(std::shared_ptr<MpiOperation> operation) {
-  auto event = std::make_unique<MpiEvent>(world_, operation);
+std::unique_ptr<Event> ProcessCommunicator::start(std::shared_ptr<ProcessOperation> operation) {
+  auto event = std::make_unique<ProcessEvent>(world_, operation);
   world_.start(std::move(operation));
   return event;
 }
 
-void MpiCommunicator::reduce(const TensorView& view, std::int64_t from, std::int64_t to,
-                             const std::byte* others, ReduceOp op, void* out) const {
+void ProcessCommunicator::reduce(const TensorView& view, std::int64_t from, std::int64_t to,
+                                 const std::byte* others, ReduceOp op, void* out) const {
   const std::size_t bytes = static_cast<std::size_t>(to - from) * size_of(view.dtype);
   std::vector<const void*> inputs;
   for (int m = 0; m < size(); ++m) {
@@ -82,10 +82,10 @@ void MpiCommunicator::reduce(const TensorView& view, std::int64_t from, std::int
   reduce_in_rank_order(view.dtype, op, inputs, outputs, to - from);
 }
 
-std::unique_ptr<Event> MpiCommunicator::all_reduce(TensorView data, ReduceOp op, Stream&) {
+std::unique_ptr<Event> ProcessCommunicator::all_reduce(TensorView data, ReduceOp op, Stream&) {
   check_view(caller(), data, "all_reduce");
   auto operation = begin(op == ReduceOp::kSum ? "all_reduce(sum)" : "all_reduce(max)", data, kCollective);
-  MpiOperation* const o = operation.get();
+  ProcessOperation* const o = operation.get();
   const std::int64_t n = data.elements();
   const bool one_round = data.bytes() <= kOneRound;
   // Member m reduces elements [m * share, …): all of them in one round, else its part, which it then sends
@@ -118,7 +118,7 @@ std::unique_ptr<Event> MpiCommunicator::all_reduce(TensorView data, ReduceOp op,
   return start(std::move(operation));
 }
 
-std::unique_ptr<Event> MpiCommunicator::all_gather(TensorView in, TensorView out, Stream&) {
+std::unique_ptr<Event> ProcessCommunicator::all_gather(TensorView in, TensorView out, Stream&) {
   check_all_gather(caller(), in, out);
   auto operation = begin("all_gather", in, kCollective);
   for (int m = 0; m < size(); ++m)
@@ -129,7 +129,7 @@ std::unique_ptr<Event> MpiCommunicator::all_gather(TensorView in, TensorView out
   return start(std::move(operation));
 }
 
-std::unique_ptr<Event> MpiCommunicator::reduce_scatter(TensorView in, TensorView out, Stream&) {
+std::unique_ptr<Event> ProcessCommunicator::reduce_scatter(TensorView in, TensorView out, Stream&) {
   check_reduce_scatter(caller(), in, out);
   auto operation = begin("reduce_scatter", in, kCollective);
   const std::int64_t n = out.elements();
@@ -148,7 +148,7 @@ std::unique_ptr<Event> MpiCommunicator::reduce_scatter(TensorView in, TensorView
   return start(std::move(operation));
 }
 
-std::unique_ptr<Event> MpiCommunicator::all_to_all(TensorView in, TensorView out, Stream&) {
+std::unique_ptr<Event> ProcessCommunicator::all_to_all(TensorView in, TensorView out, Stream&) {
   check_all_to_all(caller(), in, out);
   auto operation = begin("all_to_all", in, kCollective);
   const std::int64_t n = in.elements() / size();
@@ -161,9 +161,11 @@ std::unique_ptr<Event> MpiCommunicator::all_to_all(TensorView in, TensorView out
   return start(std::move(operation));
 }
 
-std::unique_ptr<Event> MpiCommunicator::all_to_all_v(TensorView in, std::span<const std::int64_t> send_rows,
-                                                     TensorView out,
-                                                     std::span<const std::int64_t> receive_rows, Stream&) {
+std::unique_ptr<Event> ProcessCommunicator::all_to_all_v(TensorView in,
+                                                         std::span<const std::int64_t> send_rows,
+                                                         TensorView out,
+                                                         std::span<const std::int64_t> receive_rows,
+                                                         Stream&) {
   check_all_to_all_v(caller(), in, send_rows, out, receive_rows);
   require<CommError>(send_rows[member_] == receive_rows[member_],
                      "{}: all_to_all_v sends {} rows to itself and expects {}", label(), send_rows[member_],
@@ -182,14 +184,14 @@ std::unique_ptr<Event> MpiCommunicator::all_to_all_v(TensorView in, std::span<co
   return start(std::move(operation));
 }
 
-std::unique_ptr<Event> MpiCommunicator::broadcast(TensorView data, int root, Stream&) {
+std::unique_ptr<Event> ProcessCommunicator::broadcast(TensorView data, int root, Stream&) {
   check_broadcast(caller(), data, root);
   auto operation = begin("broadcast", data, kCollective);
   // A binomial tree over the distance from the root: each takes it once and passes it on.
   const int me = (member_ - root + size()) % size();
   int step = 1;
   while (step < size()) step *= 2;
-  const auto pass_on = [this, data, root, me](MpiOperation& o, int below) {
+  const auto pass_on = [this, data, root, me](ProcessOperation& o, int below) {
     for (int s = below / 2; s >= 1; s /= 2)
       if (me + s < size()) o.send(data.data, data.bytes(), ranks_[(me + s + root) % size()]);
   };
@@ -203,7 +205,7 @@ std::unique_ptr<Event> MpiCommunicator::broadcast(TensorView data, int root, Str
   return start(std::move(operation));
 }
 
-std::unique_ptr<Event> MpiCommunicator::send(TensorView data, int peer, Stream&) {
+std::unique_ptr<Event> ProcessCommunicator::send(TensorView data, int peer, Stream&) {
   check_view(caller(), data, "send");
   check_peer(caller(), peer, "send");
   auto operation = begin("send", data, kTransfer);
@@ -211,7 +213,7 @@ std::unique_ptr<Event> MpiCommunicator::send(TensorView data, int peer, Stream&)
   return start(std::move(operation));
 }
 
-std::unique_ptr<Event> MpiCommunicator::receive(TensorView data, int peer, Stream&) {
+std::unique_ptr<Event> ProcessCommunicator::receive(TensorView data, int peer, Stream&) {
   check_view(caller(), data, "receive");
   check_peer(caller(), peer, "receive");
   auto operation = begin("receive", data, kTransfer);
@@ -219,7 +221,7 @@ std::unique_ptr<Event> MpiCommunicator::receive(TensorView data, int peer, Strea
   return start(std::move(operation));
 }
 
-void MpiCommunicator::barrier() {
+void ProcessCommunicator::barrier() {
   auto operation = begin("barrier", {}, kCollective);
   for (int m = 0; m < size(); ++m)
     if (m != member_) operation->receive(nullptr, 0, ranks_[m]);

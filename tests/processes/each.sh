@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# each.sh RANKS COMMAND…: the command once per rank, with the variables of launchers without MPI. Exit status: of the first
+# rank that failed.
+set -u
+export WORLD_SIZE=$1 MASTER_ADDR=127.0.0.1 MASTER_PORT
+shift
+MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+ranks=()
+for ((r = 0; r < WORLD_SIZE; ++r)); do
+  RANK=$r LOCAL_RANK=$r "$@" &
+  ranks+=($!)
+done
+status=0
+for pid in "${ranks[@]}"; do
+  wait "$pid" || status=$((status ? status : $?))
+done
+exit $status
