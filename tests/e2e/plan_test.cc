@@ -1,4 +1,6 @@
 // The plan is the program: what `plan memory` and `bench train` say is what a run takes.
+#include <gmock/gmock.h>
+
 #include "workplace.h"
 
 namespace stoa::e2e {

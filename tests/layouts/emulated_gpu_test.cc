@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "device/device_transfer.h"
+#include "device/host/host_device.h"
 #include "device/host/inline_stream.h"
 #include "layout_run.h"
 #include "ops/cuda/cuda_backend.h"
@@ -108,7 +109,7 @@ TEST(EmulatedGpu, Decoders) {
 TEST(EmulatedGpu, OffloadedActivations) {
   TestRun run = small();
   run.config.num_layers = 5;
-  run.machine = [] { return emulated_machine(true); };
+  run.machine = emulated_machine;
   const RunResult kept = run_layout(run, data_parallel(1));
   run.config.recompute.offload.cpu_offloading = true;
   EXPECT_THAT(differences(kept, run_layout(run, data_parallel(1)), 0), IsEmpty());

@@ -61,7 +61,7 @@ TEST_F(MemoryLimit, IsHeldToTheByte) {
   };
   const auto total = plan({})["total_bytes"].get<std::size_t>();
   const auto limit = [](std::size_t bytes) {
-    return Arguments{fmt::format("trainer.memory_limit_gb={:.9f}", bytes / 1e9)};
+    return Arguments{fmt::format("trainer.memory_limit_gb={:.9f}", static_cast<double>(bytes) / 1e9)};
   };
   EXPECT_EQ(plan(limit(total))["fits"], true);
   EXPECT_EQ(plan(limit(total - 1))["fits"], false);
