@@ -157,11 +157,11 @@ AccuracyReport measure_accuracy(const RowList& rows) {
     RowList others;
     for (const Row* row : rows)
       if (family(*row) == key.second && row->group != key.first) others.push_back(row);
-    const Constants k = fit_constants(others, prior);
-    append(left_out, own, k);
-    for (const Row* row : own) unseen[row] = *row->seconds * (1 + error_of(*row, k));
+    const Population population = fit_population(others, prior);
+    append(left_out, own, population.mean);
+    for (const Row* row : own) unseen[row] = *row->seconds * (1 + error_of(*row, population.mean));
     if (own.size() <= 6) continue;
-    for (std::uint64_t draw = 0; draw < 5; ++draw) {
+    for (std::uint64_t draw = 0; draw < 20; ++draw) {
       // Five rows by a random order of this draw.
       std::vector<std::pair<std::uint64_t, const Row*>> order;
       for (std::size_t i = 0; i < own.size(); ++i)
@@ -169,7 +169,7 @@ AccuracyReport measure_accuracy(const RowList& rows) {
       std::sort(order.begin(), order.end());
       RowList few, rest;
       for (std::size_t i = 0; i < order.size(); ++i) (i < 5 ? few : rest).push_back(order[i].second);
-      append(with_five, rest, fit_constants(few, k, {.prior_width = kRefitWidth}));
+      append(with_five, rest, fit_member(few, population));
     }
   }
   const auto line = [](std::string name, std::vector<double> errors, std::string bar) {

@@ -51,9 +51,15 @@ const Calibration::Entry& Calibration::find(const std::string& family, const std
     if (why) *why = fmt::format("{}: {} with {}, {} measurements", name, family, release, at->second.rows);
     return at->second;
   }
-  if (const auto at = families.find(family); at != families.end()) {
-    if (why) *why = fmt::format("{}: {}, {} measurements of other programs", name, family, at->second.rows);
+  if (const auto at = releases.find({family, kOtherRelease}); at != releases.end()) {
+    if (why)
+      *why = fmt::format("{}: {}, what programs have in common by {} measurements of others", name, family,
+                         at->second.rows);
     return at->second;
+  }
+  if (const auto own = families.find(family); own != families.end()) {
+    if (why) *why = fmt::format("{}: {}, {} measurements of other programs", name, family, own->second.rows);
+    return own->second;
   }
   if (why) *why = fmt::format("{} is not calibrated: datasheet and textbook efficiencies", family);
   return kPrior;

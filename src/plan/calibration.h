@@ -51,6 +51,9 @@ struct Constants {
   double& operator[](Constant c) { return value[static_cast<std::size_t>(c)]; }
 };
 
+// The release under which a calibration holds what programs without measurements are taken for.
+inline constexpr const char* kOtherRelease = "other";
+
 // Sets of constants by device family, and by family and release where data determine some of them.
 struct Calibration {
   struct Entry {
@@ -63,7 +66,7 @@ struct Calibration {
   std::map<std::string, Entry> families;                          // "A100"
   std::map<std::pair<std::string, std::string>, Entry> releases;  // ("H100", "nemo-24.11")
 
-  // The most specific entry: release, family, else the priors. `why` says which.
+  // The most specific entry: release, other releases, family, else the priors. `why` says which.
   const Entry& find(const std::string& family, const std::string& release, std::string* why = nullptr) const;
 };
 

@@ -13,8 +13,13 @@ namespace {
 constexpr std::size_t kSize = kConstants;
 using Vector = std::array<double, kSize>;
 
+using Matrix = std::array<Vector, kSize>;
+
+// Scatter of a program's rows around its own constants: measurement and what the model leaves out.
+constexpr double kProgramScatter = 0.04;
+
 // Solves a x = b for a symmetric positive definite `a` (Cholesky).
-Vector solve(std::array<Vector, kSize> a, Vector b) {
+Vector solve(Matrix a, Vector b) {
   for (std::size_t i = 0; i < kSize; ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
       double sum = a[i][j];
@@ -58,9 +63,7 @@ class Problem {
   double offset(const Constants& k, std::size_t c) const {
     return std::log(k.value[c] / prior_.value[c]) / deviation(c);
   }
-  double deviation(std::size_t c) const {
-    return info(static_cast<Constant>(c)).deviation * options_.prior_width;
-  }
+  double deviation(std::size_t c) const { return options_.prior[c]; }
 
   double cost(const std::vector<double>& residuals, const Constants& k) const {
     double sum = 0;
@@ -72,8 +75,12 @@ class Problem {
     return sum;
   }
 
-  // One damped step from `k`.
-  Constants step(const Constants& k, const std::vector<double>& residuals, double damping) const {
+  // a x = b is the step of Gauss and Newton from `k`; the inverse of `a` is the covariance of its logarithms.
+  struct Normal {
+    Matrix a{};
+    Vector b{};
+  };
+  Normal normal(const Constants& k, const std::vector<double>& residuals) const {
     constexpr double kDelta = 0.01;
     std::vector<Vector> slopes(rows_.size());
     for (std::size_t c = 0; c < kSize; ++c) {
@@ -83,8 +90,8 @@ class Problem {
       for (std::size_t i = 0; i < rows_.size(); ++i)
         slopes[i][c] = (there[i] - residuals[i]) / std::log1p(kDelta);
     }
-    std::array<Vector, kSize> a{};
-    Vector b{};
+    Normal out;
+    auto& [a, b] = out;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const double z = std::abs(residuals[i]);
       const double weight = weights_[i] * (z < kHuber ? 1 : kHuber / z);
@@ -96,10 +103,14 @@ class Problem {
     for (std::size_t c = 0; c < kSize; ++c) {
       a[c][c] += 1 / (deviation(c) * deviation(c));
       b[c] -= offset(k, c) / deviation(c);
-      a[c][c] *= 1 + damping;
       for (std::size_t d = 0; d < c; ++d) a[d][c] = a[c][d];
     }
-    const Vector move = solve(a, b);
+    return out;
+  }
+
+  static Constants step(const Constants& k, Normal normal, double damping) {
+    for (std::size_t c = 0; c < kSize; ++c) normal.a[c][c] *= 1 + damping;
+    const Vector move = solve(normal.a, normal.b);
     Constants next = k;
     for (std::size_t c = 0; c < kSize; ++c) {
       const ConstantInfo& bounds = info(static_cast<Constant>(c));
@@ -149,8 +160,9 @@ Constants fit_constants(const RowList& rows, const Constants& prior, const FitOp
   double cost = problem.cost(residuals, k), damping = 1e-2;
   for (int iteration = 0; iteration < options.iterations; ++iteration) {
     const double before = cost;
+    const Problem::Normal normal = problem.normal(k, residuals);
     for (int attempt = 0; attempt < 5; ++attempt, damping *= 5) {
-      const Constants next = problem.step(k, residuals, damping);
+      const Constants next = Problem::step(k, normal, damping);
       const std::vector<double> there = problem.residuals(next);
       const double cost_there = problem.cost(there, next);
       if (cost_there >= cost) continue;
@@ -163,6 +175,55 @@ Constants fit_constants(const RowList& rows, const Constants& prior, const FitOp
     if (before - cost < 1e-4 * before) break;
   }
   return k;
+}
+
+Deviations textbook_deviations(double width) {
+  Deviations out;
+  for (std::size_t c = 0; c < kSize; ++c) out[c] = width * info(static_cast<Constant>(c)).deviation;
+  return out;
+}
+
+Population fit_population(const RowList& rows, const Constants& prior) {
+  constexpr int kRounds = 8;
+  constexpr double kTextbookPrograms = 2;  // the textbook's deviations count like those of two programs
+  std::map<std::string, RowList> programs;
+  for (const Row* row : rows) programs[row->workload.software.release + '|' + row->group].push_back(row);
+  const Deviations textbook = textbook_deviations();
+  Population population{fit_constants(rows, prior, {.scatter = kProgramScatter}), textbook};
+  const auto count = static_cast<double>(programs.size());
+  for (int round = 0; round < kRounds; ++round) {
+    Vector sum{}, squares{}, unsure{};
+    for (const auto& [name, own] : programs) {
+      const FitOptions options{.scatter = kProgramScatter, .prior = population.deviation};
+      const Constants fitted = fit_constants(own, population.mean, options);
+      const Problem problem(own, population.mean, options);
+      const Matrix inverse_covariance = problem.normal(fitted, problem.residuals(fitted)).a;
+      for (std::size_t c = 0; c < kSize; ++c) {
+        const double log = std::log(fitted.value[c]);
+        sum[c] += log;
+        squares[c] += log * log;
+        Vector unit{};
+        unit[c] = 1;
+        unsure[c] += solve(inverse_covariance, unit)[c];
+      }
+    }
+    for (std::size_t c = 0; c < kSize; ++c) {
+      const ConstantInfo& bounds = info(static_cast<Constant>(c));
+      const double within = 1 / (population.deviation[c] * population.deviation[c]);
+      const double from = 1 / (textbook[c] * textbook[c]);
+      const double log = (std::log(prior.value[c]) * from + sum[c] * within) / (from + count * within);
+      population.mean.value[c] = std::clamp(std::exp(log), bounds.low, bounds.high);
+      const double mean = std::log(population.mean.value[c]);
+      const double spread = squares[c] - 2 * mean * sum[c] + count * mean * mean + unsure[c];
+      population.deviation[c] =
+          std::sqrt((kTextbookPrograms * textbook[c] * textbook[c] + spread) / (kTextbookPrograms + count));
+    }
+  }
+  return population;
+}
+
+Constants fit_member(const RowList& rows, const Population& population) {
+  return fit_constants(rows, population.mean, {.scatter = kProgramScatter, .prior = population.deviation});
 }
 
 std::vector<Constant> determined(const Constants& fitted, const Constants& prior, double width,
@@ -198,10 +259,22 @@ Calibration calibrate(const RowList& rows) {
     set_band(entry, errors_of(own, entry.constants));
     calibration.families[family] = entry;
   }
+  for (const auto& [family, own] : families) {
+    const auto programs = std::count_if(releases.begin(), releases.end(),
+                                        [&](const auto& release) { return release.first.first == family; });
+    if (programs < 3) continue;
+    const Constants& base = calibration.families[family].constants;
+    Calibration::Entry entry;
+    entry.constants = fit_population(own, prior).mean;
+    entry.fitted = determined(entry.constants, base);
+    entry.rows = static_cast<int>(own.size());
+    set_band(entry, errors_of(own, entry.constants));
+    calibration.releases[{family, kOtherRelease}] = entry;
+  }
   for (const auto& [key, own] : releases) {
     const Constants& base = calibration.families[key.first].constants;
     Calibration::Entry entry;
-    const Constants fitted = fit_constants(own, base, {.prior_width = kRefitWidth});
+    const Constants fitted = fit_constants(own, base, {.prior = textbook_deviations(kRefitWidth)});
     entry.fitted = determined(fitted, base, kRefitWidth, 2 * own.size());
     entry.constants = base;
     for (const Constant c : entry.fitted) entry.constants[c] = fitted[c];

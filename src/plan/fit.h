@@ -2,7 +2,7 @@
 // values, robust loss on log(predicted / measured), every constant within its physical bounds.
 #pragma once
 
-#include <span>
+#include <array>
 #include <vector>
 
 #include "plan/calibration.h"
@@ -15,9 +15,13 @@ using RowList = std::vector<const Row*>;
 // Prior width where constants that other rows gave are fitted again to few rows of one program.
 inline constexpr double kRefitWidth = 1.2;
 
+// Standard deviations in natural logarithms, one per constant.
+using Deviations = std::array<double, kConstants>;
+Deviations textbook_deviations(double width = 1);
+
 struct FitOptions {
-  double scatter = 0.03;       // expected scatter of good measurements, in natural logarithms
-  double prior_width = 1;      // factor on the deviations of the priors
+  double scatter = 0.03;  // expected scatter of good measurements, in natural logarithms
+  Deviations prior = textbook_deviations();
   bool balance_groups = true;  // groups of rows weigh by the root of their size, not by it
   int iterations = 15;
 };
@@ -25,12 +29,28 @@ struct FitOptions {
 // Rows must have `seconds` and no `problem`. Levenberg-Marquardt with Huber weights.
 Constants fit_constants(const RowList& rows, const Constants& prior, const FitOptions& options = {});
 
+// What the programs of a device type have in common: constants of program p are mean + N(0, deviation^2), in
+// natural logarithms. Few rows of a program that is not among them are fitted with this as prior.
+struct Population {
+  Constants mean;
+  Deviations deviation;
+};
+
+// Random effects by expectation-maximization (Laird and Ware 1982): each program is fitted with the
+// population as prior; mean and deviation follow from the fits and from how sure each of them is. The
+// textbook is the prior of both. Programs count alike, however many rows they have.
+Population fit_population(const RowList& rows, const Constants& prior);
+
+// Constants of a program by a few of its rows.
+Constants fit_member(const RowList& rows, const Population& population);
+
 // Constants that the rows moved by more than a tenth of their prior's deviation times `width`; of more than
 // `most` those that moved furthest, since few rows determine few.
 std::vector<Constant> determined(const Constants& fitted, const Constants& prior, double width = 1,
                                  std::size_t most = kConstants);
 
-// One entry per device family, and one per release within it.
+// One entry per device family, one per release within it, and one for releases without rows (kOtherRelease)
+// where three and more say what programs have in common.
 Calibration calibrate(const RowList& rows);
 
 // predicted / measured - 1

@@ -99,6 +99,55 @@ TEST(Fit, FindsWhatMadeTheRows) {
   for (const Row* row : list) EXPECT_LT(std::abs(error_of(*row, found)), 0.01);
 }
 
+// Five programs that differ in how much of the island's bandwidth they reach and in nothing else.
+TEST(Fit, PopulationLearnsWhereProgramsDiffer) {
+  const std::vector<double> reached{0.25, 0.4, 0.6, 1.0, 0.3};
+  std::vector<std::vector<Row>> programs;
+  RowList list;
+  for (std::size_t p = 0; p < reached.size(); ++p) {
+    std::string lines;
+    for (const int micro_batch : {1, 4})
+      for (const int tp : {1, 2, 8})
+        for (const int hidden : {2048, 8192})
+          lines += fmt::format("x,m,24,{},32,2048,A100-SXM-80GB,8,{},1,{},{},none,no,bf16,1,\n", hidden, tp,
+                               micro_batch, micro_batch * (8 / tp) * 4);
+    programs.push_back(rows_of(lines));
+    Constants truth;
+    truth[Constant::kIsland] = reached[p];
+    for (Row& row : programs.back()) {
+      row.workload.software.release = fmt::format("program-{}", p);
+      row.seconds = predict_time(row.workload, row.cluster, truth).sum();
+      if (p < 4) list.push_back(&row);
+    }
+  }
+  const Population population = fit_population(list, {});
+  const Deviations textbook = textbook_deviations();
+  const auto width = [&](Constant c) {
+    const auto i = static_cast<std::size_t>(c);
+    return population.deviation[i] / textbook[i];
+  };
+  EXPECT_GT(width(Constant::kIsland), 1.2);
+  EXPECT_LT(width(Constant::kGemm), 0.8) << "the same in all of them";
+  EXPECT_NEAR(population.mean[Constant::kIsland], 0.52, 0.06) << "between the four's 0.5 and the textbook";
+  // The fifth, by one of its rows with tensor parallelism.
+  const Row& known = programs[4][5];
+  ASSERT_EQ(known.workload.tp, 8);
+  const Constants found = fit_member({&known}, population);
+  const Constants pooled = fit_constants({&known}, fit_constants(list, {}));
+  double error = 0, pooled_error = 0;
+  for (const Row& row : programs[4]) {
+    error += std::abs(error_of(row, found));
+    pooled_error += std::abs(error_of(row, pooled));
+  }
+  EXPECT_LT(error, pooled_error);
+  // A calibration keeps the mean for programs without rows.
+  const Calibration calibration = calibrate(list);
+  std::string why;
+  EXPECT_EQ(calibration.find("A100", "unheard-of", &why).constants[Constant::kIsland],
+            calibration.releases.at({"A100", kOtherRelease}).constants[Constant::kIsland]);
+  EXPECT_NE(why.find("what programs have in common"), std::string::npos) << why;
+}
+
 TEST(NearestRows, AreLikeTheWorkloadAndSayWhatWasMeasured) {
   const auto rows = rows_of(
       "Azure HPC blog,GPT-3 175B,96,12288,96,2048,A100-SXM-80GB,1024,8,8,2,1536,selective,no,bf16,22.8,\n"
