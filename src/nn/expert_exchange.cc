@@ -55,7 +55,7 @@ void ExpertExchange::make_groups(Pass& pass, Saved& saved) const {
                    place = saved.put(pass, target_);
   const bool counts = counted();
   const TensorView leaving = counts ? saved.put(pass, leaving_) : TensorView();
-  traffic_.erase(leaving.data);
+  traffic_.reset();
   ops::run(pass.ops, ops::GroupByExpert{.expert_count = experts_,
                                         .experts = choice,
                                         .order = order,
@@ -70,7 +70,7 @@ void ExpertExchange::make_arrivals(Pass& pass, Saved& saved) const {
                    coming = place_.split() ? saved.put(pass, coming_) : leaving,
                    order = saved.put(pass, arrival_order_), place = saved.put(pass, arrival_place_),
                    sorted = saved.put(pass, sorted_);
-  traffic_.erase(coming.data);
+  traffic_.reset();
   if (place_.split())
     pass.parallel.along(parallel::Group::kExpert).all_to_all(leaving, coming, pass.ops.stream)->wait();
   ops::run(
@@ -94,10 +94,10 @@ void ExpertExchange::prepare(Pass& pass, Saved& saved) const {
 
 const ExpertExchange::Traffic& ExpertExchange::traffic(Pass& pass, Saved& saved) const {
   const TensorView leaving = saved.get(pass, leaving_), coming = saved.get(pass, coming_);
-  const auto found = traffic_.find(coming.data);
-  if (found != traffic_.end()) return found->second;
-  return traffic_[coming.data] = find_traffic(pass, leaving, coming, saved.get(pass, sorted_).rows(),
-                                              saved.get(pass, order_).elements());
+  if (!traffic_)
+    traffic_ = find_traffic(pass, leaving, coming, saved.get(pass, sorted_).rows(),
+                            saved.get(pass, order_).elements());
+  return *traffic_;
 }
 
 // Without memory the load is taken as even. In a GPU's the host waits for the counts where rows travel, since

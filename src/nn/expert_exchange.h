@@ -14,7 +14,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -37,6 +36,8 @@ class ExpertExchange {
                int weights, std::optional<std::int64_t> limit = {});
 
   std::int64_t rows() const { return rows_; }  // F: most rows of this rank's experts
+  // A backward pass starts, maybe of another microbatch than the last call's. In forward the choice does it.
+  void begin_backward() const { traffic_.reset(); }
   // Makes what later calls read, before the caller opens a frame of temporaries.
   void prepare(Pass& pass, Saved& saved) const;
   TensorView sorted_experts(Pass& pass, Saved& saved) const { return saved.get(pass, sorted_); }  // of F rows
@@ -84,8 +85,8 @@ class ExpertExchange {
   ops::ExpertMembers members_;
   std::int64_t copied_ = 0;  // T k C: rows that the tokens of this rank make
   std::int64_t rows_ = 0;
-  // By where the counts of a microbatch lie: read once, since on a GPU the host waits for them.
-  mutable std::map<const void*, Traffic> traffic_;
+  // Of the microbatch at work: found once, since on a GPU the host waits for the counts.
+  mutable std::optional<Traffic> traffic_;
   // Activations.
   int choice_ = -1, weights_ = -1, order_ = -1, target_ = -1, sorted_ = -1;
   int leaving_ = -1, coming_ = -1, arrival_order_ = -1, arrival_place_ = -1, arrived_weights_ = -1;

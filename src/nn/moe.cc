@@ -265,6 +265,7 @@ void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
 
 void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
   const auto& o = options_;
+  exchange_.begin_backward();
   // Whatever is made again is made before the gradients' temporaries.
   const TensorView scaled = saved.get(pass, scaled_), raw = saved.get(pass, raw_),
                    gathered = saved.get(pass, gathered_), input = saved.get(pass, input_),
@@ -417,6 +418,7 @@ void Moe::router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) c
 }
 
 void Moe::backward_weight(Pass& pass, Saved& saved) const {
+  exchange_.begin_backward();
   const TensorView scaled = saved.get(pass, scaled_), gathered = saved.get(pass, gathered_),
                    sorted = exchange_.sorted_experts(pass, saved);
   {
