@@ -227,8 +227,8 @@ TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
 }
 
 TEST(RunConfigNemo, OffloadsAllLayersButTheLast) {
-  const RunConfig run =
-      parse_run_config(kNemoFile, {"model.cpu_offloading=true", "model.cpu_offloading_weights=false"});
+  const RunConfig run = parse_run_config(
+      kNemoFile, std::vector<std::string>{"model.cpu_offloading=true", "model.cpu_offloading_weights=false"});
   EXPECT_EQ(run.model.recompute.offload.layers_of(24), 23);
 }
 
