@@ -113,6 +113,10 @@ model:
   activations_checkpoint_num_layers: null
   num_micro_batches_with_partial_activation_checkpoints: null
   activations_checkpoint_layers_per_pipeline: null
+  cpu_offloading: False
+  cpu_offloading_num_layers: ${sum:${.num_layers},-1}
+  cpu_offloading_activations: True
+  cpu_offloading_weights: True
   sequence_parallel: False
   overlap_p2p_comm: False
   batch_p2p_comm: True
@@ -199,6 +203,7 @@ TEST(RunConfigNemo, TrainingFileIsRead) {
   const RunConfig run = parse_run_config(kNemoFile, {}, &report);
   EXPECT_EQ(run.model.ffn_hidden_size, 16384);
   EXPECT_EQ(run.model.recompute.granularity, model::RecomputeGranularity::kNone);
+  EXPECT_EQ(run.model.recompute.offload.layers_of(24), 0);
   EXPECT_EQ(run.model.activation, model::Activation::kGelu) << "NeMo's default";
   EXPECT_EQ(run.exp_manager.explicit_log_dir, "results/gpt3_5b");
   EXPECT_EQ(run.exp_manager.checkpoint.save_top_k, 10);
@@ -219,6 +224,12 @@ TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
               HasSubstr("one of learned_absolute"));
   EXPECT_EQ(error_of(kNemoFile, {"model.ffn_dropout=0.0", "model.transformer_block_type=pre_ln"}),
             "(no error)");
+}
+
+TEST(RunConfigNemo, OffloadsAllLayersButTheLast) {
+  const RunConfig run = parse_run_config(
+      kNemoFile, std::vector<std::string>{"model.cpu_offloading=true", "model.cpu_offloading_weights=false"});
+  EXPECT_EQ(run.model.recompute.offload.layers_of(24), 23);
 }
 
 TEST(RunConfigNemo, TableAndSchemaDoNotOverlap) {

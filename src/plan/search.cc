@@ -308,6 +308,7 @@ class Search {
   // Megatron neither offloads stages of a pipeline, nor beside recomputation.
   bool may_offload(const Workload& w, Granularity granularity) const {
     if (!may("offload") || cluster_.links.host_is_device || cluster_.links.shared_device) return false;
+    if (granularity == Granularity::kSelective && !may("selective")) return false;
     if (r_.target == SearchTarget::kMegatron) return w.pp == 1 && granularity == Granularity::kNone;
     return r_.target == SearchTarget::kStoa;
   }
@@ -358,7 +359,7 @@ class Search {
     };
     ++result_.looked_at;
     // Then nothing need be moved; without recomputation that is known not to fit.
-    if (granularity != Granularity::kNone && may("selective") && fits({granularity, {}, {}})) return;
+    if (granularity != Granularity::kNone && fits({granularity, {}, {}})) return;
     const std::vector<std::int64_t> layers = w.layers_of_ranks();
     std::int64_t most = *std::max_element(layers.begin(), layers.end());
     if (r_.target == SearchTarget::kMegatron) --most;  // which keeps the last

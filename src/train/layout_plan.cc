@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "parallel/tensor_place.h"
+#include "run/offload.h"
 
 namespace stoa::train {
 namespace {
@@ -229,7 +230,9 @@ run::Layout plan_layout(const RunConfig& config) {
       "global_batch_size {} must be a multiple of micro_batch_size {} x {} data-parallel ranks = {}: the "
       "nearest are {}",
       batch, config.batch.micro_batch_size, dp, granule, nearest_multiples(granule, batch));
-  problems.of([&] { run::place_chunks(layout, config.model.num_layers); });
+  problems.of([&] {
+    run::offloaded_layers(run::place_chunks(layout, config.model.num_layers), config.model.recompute.offload);
+  });
   if (problems.none()) problems.of([&] { run::step_schedule(layout, batch / granule); });
   problems.fail_if_any(ranks);
   return layout;
