@@ -213,12 +213,18 @@ TEST(RunConfigNemo, TrainingFileIsRead) {
 
 TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
   EXPECT_THAT(error_of(kNemoFile, {"model.fp8=true"}),
-              AllOf(HasSubstr("model.fp8"), HasSubstr("cannot be honoured")));
+              AllOf(HasSubstr("model.fp8"), HasSubstr("one of e4m3, hybrid, false")));
+  EXPECT_THAT(error_of(kNemoFile, {"model.fp8_params=true"}),
+              AllOf(HasSubstr("model.fp8_params"), HasSubstr("cannot be honoured")));
   EXPECT_THAT(error_of(kNemoFile, {"+defaults=[gpt3/5b]"}), HasSubstr("base: FILE"));
   EXPECT_THAT(error_of(kNemoFile, {"model.position_embedding_type=kerple"}),
               HasSubstr("one of learned_absolute"));
   EXPECT_EQ(error_of(kNemoFile, {"model.ffn_dropout=0.0", "model.transformer_block_type=pre_ln"}),
             "(no error)");
+}
+
+TEST(RunConfigNemo, EightBitsAreOffWhereAFileSaysFalse) {
+  EXPECT_FALSE(parse_run_config(kNemoFile).model.fp8.fp8);
 }
 
 TEST(RunConfigNemo, TableAndSchemaDoNotOverlap) {
