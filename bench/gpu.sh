@@ -63,6 +63,10 @@ part 11-moe-1.3b-active-b8 60 train gpt-5b 8 5 model.hidden_size=2048 model.num_
   model.moe_ffn_hidden_size=4096 "${plain[@]}"
 part 12-bert-110m-b64 60 train bert-110m 64 10 "${plain[@]}"
 part 13-t5-3b-b8 90 train t5-3b 8 5 "${plain[@]}"
+# Linear layers in 8 bits: beside 05 and 06.
+part 15-gpt-1.3b-b8-fp8 60 train gpt-5b 8 10 model.hidden_size=2048 model.num_attention_heads=16 model.fp8=hybrid "${plain[@]}"
+part 16-gpt-5b-b4-fp8 90 train gpt-5b 4 5 model.fp8=hybrid "${plain[@]}"
+part 17-fp8 60 "$stoa" bench device fp8 --backend cuda --cuda tune --width 4096 --tokens 8192
 if [ -n "$peer" ]; then
   part 14-peer-gpt-1.3b-b8 90 python3 "$peer" --preset gpt-1.3b --micro-batch 8 --seq 2048 --steps 8 --warmup 3 --device cuda --mode compile
 fi

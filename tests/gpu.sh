@@ -175,6 +175,14 @@ layouts() {
 }
 part 18-layouts-on-one-gpu 120 layouts
 
+# Linear layers in 8 bits, beside the CPU's and beside bf16; of GPUs before Ada none has them.
+eight_bits() {
+  train cpu-fp8 cpu trainer.max_steps=50 trainer.precision=bf16 model.fp8=hybrid &&
+    train cuda-fp8 cuda trainer.max_steps=50 trainer.precision=bf16 model.fp8=hybrid &&
+    compare cpu-fp8 cuda-fp8 5e-2 && compare cpu-bf16 cuda-fp8 1e-1
+}
+part 20-eight-bits 90 eight_bits
+
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck initcheck; do
     part "19-sanitizer-$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_test" --gtest_brief=1 \

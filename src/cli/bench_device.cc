@@ -110,6 +110,7 @@ class DeviceBench {
   }
   void copy();
   void gemm();
+  void eight_bits();
   void attention();
   void streaming();
   void loss_and_update();
@@ -150,6 +151,57 @@ void DeviceBench::gemm() {
           {"m", p.m},
           {"n", p.n},
           {"k", p.k},
+          {"forward_tflops", flops / forward * 1e-12},
+          {"input_gradient_tflops", flops / input * 1e-12},
+          {"weight_gradient_tflops", flops / weight * 1e-12}});
+    release();
+  }
+}
+
+// A linear layer of 8-bit products: the casts of what it reads, as a step makes them, and the products alone.
+void DeviceBench::eight_bits() {
+  struct Product {
+    std::int64_t m, n, k;
+  };
+  const std::int64_t t = a_.tokens, d = a_.width;
+  const DType sum = accumulation_type(type_);
+  for (const Product& p : {Product{t, 3 * d, d}, Product{t, 4 * d, d}, Product{t, d, 4 * d}}) {
+    const TensorView x = random(type_, {p.m, p.k}), y = empty(type_, {p.m, p.n}), amax = empty(sum, {1});
+    const auto quantized = [&](const TensorView& from, DType type) {
+      return ops::Quantize{.x = from,
+                           .amax = amax,
+                           .y = empty(type, from.shape),
+                           .transposed = empty(type, {from.shape[1], ops::Quantize::padded(from.shape[0])}),
+                           .inverse_scale = empty(sum, {1})};
+    };
+    const ops::AbsoluteMax largest{x, amax};
+    const ops::Quantize x8 = quantized(x, DType::kE4M3),
+                        w8 = quantized(random(type_, {p.n, p.k}), DType::kE4M3),
+                        dy8 = quantized(random(type_, {p.m, p.n}), DType::kE5M2);
+    const double find = seconds(largest), cast = seconds(x8);
+    (void)seconds(w8, dy8);  // their content is what the products read
+    const auto product = [](const TensorView& a, const ops::Quantize& of_a, const TensorView& b,
+                            const ops::Quantize& of_b, const TensorView& out, bool fast) {
+      return ops::ScaledProduct{.a = a,
+                                .b = b,
+                                .inverse_a = of_a.inverse_scale,
+                                .inverse_b = of_b.inverse_scale,
+                                .bias = {},
+                                .out = out,
+                                .fast = fast};
+    };
+    const double forward = seconds(product(x8.y, x8, w8.y, w8, y, true));
+    const double input = seconds(product(dy8.y, dy8, w8.transposed, w8, x, false));
+    const double weight =
+        seconds(product(dy8.transposed, dy8, x8.transposed, x8, empty(sum, {p.n, p.k}), false));
+    const double flops = 2.0 * static_cast<double>(p.m * p.n) * static_cast<double>(p.k);
+    const auto elements = static_cast<double>(x.elements()), width = static_cast<double>(size_of(type_));
+    show({{"op", "fp8"},
+          {"m", p.m},
+          {"n", p.n},
+          {"k", p.k},
+          {"amax_gb_per_s", elements * width / find * 1e-9},
+          {"quantize_gb_per_s", elements * (width + 2) / cast * 1e-9},
           {"forward_tflops", flops / forward * 1e-12},
           {"input_gradient_tflops", flops / input * 1e-12},
           {"weight_gradient_tflops", flops / weight * 1e-12}});
@@ -273,6 +325,7 @@ void DeviceBench::run() {
   for (const std::string& what : a_.what) {
     if (what == "copy") copy();
     if (what == "gemm") gemm();
+    if (what == "fp8") eight_bits();
     if (what == "attention") attention();
     if (what == "streaming") {
       streaming();
@@ -302,8 +355,10 @@ void add_bench_device(CLI::App& bench, Context&) {
   CLI::App* command = bench.add_subcommand("device",
                                            "Single operations of any backend, one JSON object per line. "
                                            "Example: stoa bench device --backend cuda");
-  command->add_option("what", arguments->what, "copy, gemm, attention, streaming (default: all)")
-      ->check(CLI::IsMember({"copy", "gemm", "attention", "streaming"}));
+  command
+      ->add_option("what", arguments->what,
+                   "copy, gemm, attention, streaming (default: these), fp8: 8-bit products")
+      ->check(CLI::IsMember({"copy", "gemm", "attention", "streaming", "fp8"}));
   command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");

@@ -337,7 +337,7 @@ class MegatronReading {
     } else if (n == "use-rope-scaling" || n == "rope-scaling-factor") {
       ignore(a, "how positions rotate changes no plan");
     } else if (n == "fp8-format" || n == "fp4-format") {
-      ignore(a, "8-bit products: give --precision fp8 to the planner");
+      ignore(a, "8-bit products: give model.fp8 as an override, or --precision fp8");
     } else if (n == "adam-beta1" || n == "adam-beta2" || n == "train-samples" ||
                n == "num-layers-per-virtual-pipeline-stage" || n == "decoder-first-pipeline-num-layers" ||
                n == "decoder-last-pipeline-num-layers") {

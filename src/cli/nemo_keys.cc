@@ -13,7 +13,8 @@ constexpr std::string_view kFusion =
 constexpr std::string_view kOverlap = "how NeMo overlaps communication; no effect on results";
 constexpr std::string_view kSaving = "Stoa saves a Hugging Face model and its state, in the background";
 constexpr std::string_view kMemory = "how NeMo lays out memory; no effect on results";
-constexpr std::string_view kFp8 = "detail of fp8, which is off";
+constexpr std::string_view kFp8Format = "model.fp8 names the format: e4m3 or hybrid";
+constexpr std::string_view kFp8History = "of delayed scaling; scales are those of the present tensors";
 
 constexpr config::ForeignKey kKeys[] = {
     // launcher and Hydra
@@ -104,16 +105,13 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.target", "a choice of Python class"},
     {"model.nemo_version", "a note of the writer"},
     {"model.precision", "written by NeMo; trainer.precision counts"},
-    {"model.fp8", "8-bit products", "false,null"},
     {"model.fp8_params", "8-bit weights", "false,null"},
-    {"model.fp8_e4m3", kFp8},
-    {"model.fp8_hybrid", kFp8},
-    {"model.fp8_margin", kFp8},
-    {"model.fp8_interval", kFp8},
-    {"model.fp8_amax_history_len", kFp8},
-    {"model.fp8_amax_compute_algo", kFp8},
-    {"model.fp8_wgrad", kFp8},
-    {"model.reduce_amax", kFp8},
+    {"model.fp8_e4m3", kFp8Format},
+    {"model.fp8_hybrid", kFp8Format},
+    {"model.fp8_interval", kFp8History},
+    {"model.fp8_amax_history_len", kFp8History},
+    {"model.fp8_amax_compute_algo", kFp8History},
+    {"model.reduce_amax", "the largest magnitude is always that of the whole tensor"},
     // model: mathematics that this version does not have
     {"model.apply_query_key_layer_scaling",
      "divides and multiplies by the layer number: no effect on exact results"},

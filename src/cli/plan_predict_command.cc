@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/config_command.h"
 #include "cli/plan_arguments.h"
+#include "cli/plan_subject.h"
 #include "cli/schema.h"
 #include "plan/nearest_rows.h"
 #include "plan/predict_text.h"
@@ -131,11 +132,8 @@ plan::Workload workload_of(const train::RunConfig& config) {
   const auto tokenizer = train::load_tokenizer(config.tokenizer);
   const std::int64_t vocabulary = config.model.vocab_size.value_or(
       tokenizer ? static_cast<std::int64_t>(tokenizer->vocab_size()) : model::kVocabWithoutTokenizer);
-  const plan::Format format = config.trainer.precision == train::Precision::kFp32   ? plan::Format::kFp32
-                              : config.trainer.precision == train::Precision::kFp16 ? plan::Format::kFp16
-                                                                                    : plan::Format::kBf16;
   return plan::workload_of(config.model, train::plan_layout(config), vocabulary,
-                           config.batch.micro_batch_size, config.batch.global(), format);
+                           config.batch.micro_batch_size, config.batch.global(), format_of(config));
 }
 
 void add_plan_predict_command(CLI::App& plan, Context& context) {
@@ -149,7 +147,7 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
   command->add_option("--ranks", arguments->ranks, "Ranks that train together");
   command
       ->add_option("--precision", arguments->precision,
-                   "fp32, bf16, fp16 or fp8 instead of trainer.precision")
+                   "fp32, bf16, fp16 or fp8 instead of trainer.precision and model.fp8")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}));
   command->add_option("--calibration", arguments->calibration,
                       "Calibration file; 'none': datasheet only (default: the one that ships)");

@@ -12,8 +12,11 @@ namespace {
 // Of a GPU, beside what Stoa allocates: context, libraries, buffers of the communication library.
 constexpr double kReserveGb = 4;
 
-plan::Format format_of(train::Precision precision) {
-  switch (precision) {
+}  // namespace
+
+plan::Format format_of(const train::RunConfig& config) {
+  if (config.model.fp8.fp8) return plan::Format::kFp8;
+  switch (config.trainer.precision) {
     case train::Precision::kFp32:
       return plan::Format::kFp32;
     case train::Precision::kBf16:
@@ -23,8 +26,6 @@ plan::Format format_of(train::Precision precision) {
   }
   fail<InternalError>("unknown precision");
 }
-
-}  // namespace
 
 void PlanSubjectArguments::add_to(CLI::App& command) {
   config.add_to(command);
@@ -75,8 +76,8 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
       "smaller --reserve-gb",
       memory, reserve);
   s.memory = (memory - reserve) * 1e9;
-  const plan::Format format = a.precision.empty() ? format_of(s.config.trainer.precision)
-                                                  : choice<plan::Format>(a.precision, "--precision");
+  const plan::Format format =
+      a.precision.empty() ? format_of(s.config) : choice<plan::Format>(a.precision, "--precision");
   s.cluster.peak(format);  // the device has it
   const auto& o = s.training.options;
   s.workload = plan::workload_of(o.model.config, o.layout, o.model.vocabulary, o.micro_batch,

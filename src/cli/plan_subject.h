@@ -38,6 +38,9 @@ struct PlanSubject {
   std::unique_ptr<plan::MemoryModel> memory_model;
 };
 
+// Of the linear layers of a configuration.
+plan::Format format_of(const train::RunConfig& config);
+
 // ConfigError, UsageError: what cannot be read or contradicts itself. `ranks`: as in load_plan_config.
 std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& arguments, Console& console,
                                                std::optional<std::int64_t> ranks = {});

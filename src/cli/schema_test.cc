@@ -218,7 +218,9 @@ TEST(RunConfigNemo, TrainingFileIsRead) {
 
 TEST(RunConfigNemo, WhatCannotBeHonouredIsRefused) {
   EXPECT_THAT(error_of(kNemoFile, {"model.fp8=true"}),
-              AllOf(HasSubstr("model.fp8"), HasSubstr("cannot be honoured")));
+              AllOf(HasSubstr("model.fp8"), HasSubstr("one of e4m3, hybrid, false")));
+  EXPECT_THAT(error_of(kNemoFile, {"model.fp8_params=true"}),
+              AllOf(HasSubstr("model.fp8_params"), HasSubstr("cannot be honoured")));
   EXPECT_THAT(error_of(kNemoFile, {"+defaults=[gpt3/5b]"}), HasSubstr("base: FILE"));
   EXPECT_THAT(error_of(kNemoFile, {"model.position_embedding_type=kerple"}),
               HasSubstr("one of learned_absolute"));
@@ -230,6 +232,10 @@ TEST(RunConfigNemo, OffloadsAllLayersButTheLast) {
   const RunConfig run = parse_run_config(
       kNemoFile, std::vector<std::string>{"model.cpu_offloading=true", "model.cpu_offloading_weights=false"});
   EXPECT_EQ(run.model.recompute.offload.layers_of(24), 23);
+}
+
+TEST(RunConfigNemo, EightBitsAreOffWhereAFileSaysFalse) {
+  EXPECT_FALSE(parse_run_config(kNemoFile).model.fp8.fp8);
 }
 
 TEST(RunConfigNemo, TableAndSchemaDoNotOverlap) {

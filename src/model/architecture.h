@@ -23,6 +23,7 @@ struct ChunkOptions {
       0;  // rows of the rotary table: the longest sequence of this use; 0: the model's maximum
   bool split_backward = false;  // backward comes as kInput and kWeight: there is a stash
   nn::RecomputeOptions recompute;
+  bool fp8 = false;  // linear layers in 8 bits as the configuration says: of training and its validation
 };
 
 // Values that layers read but do not train: tables of the rotary embedding.

@@ -10,6 +10,17 @@
 
 namespace stoa::model {
 
+namespace {
+
+nn::Fp8 fp8_of(const Fp8Config& c) {
+  return {.forward = DType::kE4M3,
+          .gradient = c.fp8 == Fp8Format::kHybrid ? DType::kE5M2 : DType::kE4M3,
+          .margin = static_cast<int>(c.fp8_margin),
+          .weight_gradient = c.fp8_wgrad};
+}
+
+}  // namespace
+
 Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::ParamId tied)
     : options_(std::move(options)), hidden_(gpt.config.hidden_size), params_(shared ? shared : &own_params_) {
   const auto& o = options_;
@@ -25,6 +36,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     embedding_ = parts->embedding();
     embedding_->declare(*params_, o.tied_apart);
   }
+  if (o.fp8) fp8_ = fp8_of(gpt.config.fp8);
   decisions_ = nn::decide_recompute(o.recompute, o.layers);
   for (std::int64_t i = 0; i < o.layers; ++i) {
     blocks_.push_back(parts->block(o.first_layer + i));
@@ -32,6 +44,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     params_->begin_unit(true);
     blocks_.back()->declare(*params_, table, o.tokens);
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
+    in_fp8_.push_back(o.fp8 && gpt.config.fp8.covers(o.first_layer + i, gpt.config.num_layers));
     table.resolve(nn::recompute_policy(decision), decision.input(), o.split_backward);
   }
   if (o.head) head_ = parts->head();
@@ -150,6 +163,13 @@ TensorView Chunk::stream(const nn::Pass& pass, std::int64_t tokens) const {
   return pass.ops.scratch.allocate(options_.precision.residual, {tokens, hidden_});
 }
 
+nn::Pass Chunk::in_block(const nn::Pass& pass, std::size_t i) const {
+  nn::Pass out = pass;
+  // A generated token's scales would depend on what else is in its pass.
+  if (in_fp8_[i] && !pass.cache) out.fp8 = &fp8_;
+  return out;
+}
+
 namespace {
 
 // Keeps the ring as full as it can be while backward goes down the offloaded blocks.
@@ -206,10 +226,11 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
   if (pass.probe) pass.probe->forward(stream_maker(), ".output", place(0), {});
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
+    nn::Pass inner = in_block(pass, i);
     nn::Saved& saved = slot.blocks_[i];
     open(i + 1);
-    saved.set(pass, blocks_[i]->input(), place(i));
-    blocks_[i]->forward(pass, saved, place(i + 1));
+    saved.set(inner, blocks_[i]->input(), place(i));
+    blocks_[i]->forward(inner, saved, place(i + 1));
     if (i < slot.offloaded_.size()) slot.ring_->store(slot.offloaded_[i], pass.ops.stream);
   }
   if (head_) head_->train(pass, place(blocks_.size()));
@@ -231,17 +252,19 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
       for (std::size_t i = begin; i + 1 < end; ++i) {
         inputs.push_back(stream(pass, slot.rows_));
         Scratch::Frame block_frame(pass.ops.scratch);
+        nn::Pass inner = in_block(pass, i);
         nn::Saved& saved = slot.blocks_[i];
         saved.begin_forward(slot.rows_);
-        saved.set(pass, blocks_[i]->input(), inputs[i - begin]);
-        blocks_[i]->forward(pass, saved, inputs.back());
+        saved.set(inner, blocks_[i]->input(), inputs[i - begin]);
+        blocks_[i]->forward(inner, saved, inputs.back());
       }
     for (std::size_t i = end; i-- > begin;) {
       Scratch::Frame block_frame(pass.ops.scratch);
+      nn::Pass inner = in_block(pass, i);
       nn::Saved& saved = slot.blocks_[i];
       saved.begin_backward(which);
-      if (which != nn::Which::kWeight) saved.set(pass, blocks_[i]->input(), inputs[i - begin]);
-      blocks_[i]->backward(pass, saved, which, gradient, target);
+      if (which != nn::Which::kWeight) saved.set(inner, blocks_[i]->input(), inputs[i - begin]);
+      blocks_[i]->backward(inner, saved, which, gradient, target);
       gradient = target;
     }
     if (ahead.moves(begin)) ahead.release(begin, pass.ops.stream);
@@ -267,9 +290,10 @@ void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
     ops::run(pass.ops, ops::Cast{.x = in, .y = x});
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
+    nn::Pass inner = in_block(pass, i);
     nn::Saved saved(tables_[i], rows);
-    saved.set(pass, blocks_[i]->input(), x);
-    blocks_[i]->forward(pass, saved, x);
+    saved.set(inner, blocks_[i]->input(), x);
+    blocks_[i]->forward(inner, saved, x);
   }
   if (outputs.stream) ops::run(pass.ops, ops::Cast{.x = x, .y = outputs.stream});
   if (outputs.losses) head_->evaluate(pass, x, outputs.losses);

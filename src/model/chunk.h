@@ -6,6 +6,7 @@
 #include <span>
 
 #include "model/architecture.h"
+#include "nn/fp8.h"
 #include "nn/offload_ring.h"
 
 namespace stoa::model {
@@ -79,6 +80,8 @@ class Chunk {
 
  private:
   TensorView stream(const nn::Pass& pass, std::int64_t tokens) const;
+  // The pass as block `i` sees it.
+  nn::Pass in_block(const nn::Pass& pass, std::size_t i) const;
   std::string stream_maker() const;  // the layer whose output is the input of the chunk
 
   ChunkOptions options_;
@@ -88,6 +91,8 @@ class Chunk {
   std::vector<Constant> constants_;
   std::vector<TensorView> bound_;
   std::vector<nn::BlockDecision> decisions_;
+  nn::Fp8 fp8_;
+  std::vector<bool> in_fp8_;  // by block
   std::unique_ptr<nn::Embedding> embedding_;
   std::vector<std::unique_ptr<nn::Block>> blocks_;
   std::vector<nn::ActivationTable> tables_;

@@ -386,6 +386,7 @@ void declare(Section<ModelConfig>& s) {
   s.section("t5", &C::t5, declare_t5, "Of models of kind t5: encoder and decoder.");
   s.section("", &C::moe, declare_moe);
   s.section("", &C::mup, declare_mup);
+  s.section("", &C::fp8, declare_fp8);
   s.section("", &C::recompute, declare_recompute);
 
   s.resolve([](C& c) {

@@ -9,6 +9,7 @@
 
 #include "config/schema.h"
 #include "model/bert_config.h"
+#include "model/fp8_config.h"
 #include "model/latent_config.h"
 #include "model/moe_config.h"
 #include "model/mup_config.h"
@@ -133,6 +134,7 @@ struct ModelConfig {
   std::int64_t seed = 1234;
 
   BertConfig bert;  // kind bert
+  Fp8Config fp8;
   LatentConfig latent;
   T5Config t5;  // kind t5
   MoeConfig moe;

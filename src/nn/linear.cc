@@ -50,16 +50,61 @@ void Linear::declare(ParamList& params) {
   if (options_.bias) bias_ = params.add(spec(false));
 }
 
+Spread Linear::spread_of_rows(const Pass& pass, LinearSplit columns_split) const {
+  // A whole layer has its rank's rows of a stream that may be split.
+  const bool rows = options_.split == LinearSplit::kWhole && options_.place.splits_stream();
+  return {.tensor = rows || options_.split == columns_split,
+          .context = pass.parallel.degree(parallel::Axis::kContext) > 1};
+}
+
+void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const {
+  if (!pass.fp8) {
+    ops::run(pass.ops, ops::LinearForward{.x = x, .w = weight(pass), .bias = bias, .y = y});
+    return;
+  }
+  require<ConfigError>(
+      inputs() % ops::ScaledProduct::kMultiple == 0 && outputs() % ops::ScaledProduct::kMultiple == 0,
+      "fp8: '{}' is [{}, {}] on a rank, expected multiples of {}: choose other sizes, fewer tensor-parallel "
+      "ranks, or leave out model.fp8",
+      options_.name, outputs(), inputs(), ops::ScaledProduct::kMultiple);
+  const Quantized x8 = quantize(pass, x, pass.fp8->forward, spread_x(pass), Orientation::kRows);
+  const Quantized w8 = quantize(pass, weight(pass), pass.fp8->forward, spread_weight(), Orientation::kRows);
+  ops::run(pass.ops, ops::ScaledProduct{.a = x8.rows,
+                                        .b = w8.rows,
+                                        .inverse_a = x8.inverse_scale,
+                                        .inverse_b = w8.inverse_scale,
+                                        .bias = bias,
+                                        .out = y,
+                                        .fast = true});
+}
+
+Quantized Linear::multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx) const {
+  if (!pass.fp8) {
+    ops::run(pass.ops, ops::LinearBackwardInput{.dy = dy, .w = weight(pass), .dx = dx});
+    return {};
+  }
+  const bool both = which == Which::kBoth && pass.fp8->weight_gradient;
+  const Quantized dy8 =
+      quantize(pass, dy, pass.fp8->gradient, spread_y(pass), both ? Orientation::kBoth : Orientation::kRows);
+  Scratch::Frame frame(pass.ops.scratch);
+  const Quantized w8 =
+      quantize(pass, weight(pass), pass.fp8->forward, spread_weight(), Orientation::kColumns);
+  ops::run(pass.ops, ops::ScaledProduct{.a = dy8.rows,
+                                        .b = w8.columns,
+                                        .inverse_a = dy8.inverse_scale,
+                                        .inverse_b = w8.inverse_scale,
+                                        .bias = {},
+                                        .out = dx});
+  return dy8;
+}
+
 void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
   Scratch::Frame frame(pass.ops.scratch);
   InFlight all = gather_rows(pass, x_place(), x);
   const TensorView partial = partial_rows(pass, y_place(), y);
   // One rank's partial sums bring the bias.
   const bool bias = bias_ && y_place().rank == 0;
-  ops::run(pass.ops, ops::LinearForward{.x = all.wait(),
-                                        .w = weight(pass),
-                                        .bias = bias ? pass.params.get(bias_.value) : TensorView(),
-                                        .y = partial});
+  multiply(pass, all.wait(), bias ? pass.params.get(bias_.value) : TensorView(), partial);
   add_rows(pass, y_place(), partial, y).wait();
 }
 
@@ -71,19 +116,34 @@ void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, Tens
   InFlight all_x = weights ? gather_rows(pass, x_place(), x) : InFlight(x, nullptr);
   const TensorView all_dy = gather_rows(pass, y_place(), dy).wait();
   const TensorView partial = partial_rows(pass, x_place(), dx);
-  ops::run(pass.ops, ops::LinearBackwardInput{.dy = all_dy, .w = weight(pass), .dx = partial});
+  const Quantized dy8 = multiply_gradient(pass, which, all_dy, partial);
   InFlight sum = add_rows(pass, x_place(), partial, dx);
-  if (weights) add_weight_gradient(pass, all_x.wait(), all_dy);
+  if (weights) add_weight_gradient(pass, all_x.wait(), all_dy, dy8);
   sum.wait();
 }
 
 void Linear::backward_weight(Pass& pass, TensorView x, TensorView dy) const {
   Scratch::Frame frame(pass.ops.scratch);
   InFlight all_x = gather_rows(pass, x_place(), x), all_dy = gather_rows(pass, y_place(), dy);
-  add_weight_gradient(pass, all_x.wait(), all_dy.wait());
+  const TensorView own_x = all_x.wait();
+  add_weight_gradient(pass, own_x, all_dy.wait(), {});
 }
 
-void Linear::add_weight_gradient(Pass& pass, TensorView x, TensorView dy) const {
+void Linear::multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Quantized dy8) const {
+  if (!dy8.columns) dy8 = quantize(pass, op.dy, pass.fp8->gradient, spread_y(pass), Orientation::kColumns);
+  const Quantized x8 = quantize(pass, op.x, pass.fp8->forward, spread_x(pass), Orientation::kColumns);
+  ops::run(pass.ops, ops::ScaledProduct{.a = dy8.columns,
+                                        .b = x8.columns,
+                                        .inverse_a = dy8.inverse_scale,
+                                        .inverse_b = x8.inverse_scale,
+                                        .bias = {},
+                                        .out = op.dw,
+                                        .accumulate = op.accumulate});
+  if (op.dbias)
+    ops::run(pass.ops, ops::BiasBackward{.dy = op.dy, .dbias = op.dbias, .accumulate = op.accumulate});
+}
+
+void Linear::add_weight_gradient(Pass& pass, TensorView x, TensorView dy, Quantized dy8) const {
   const GradTarget dweight = pass.grads->target(weight_.grad);
   ops::LinearBackwardWeight op{
       .x = x, .dy = dy, .dw = dweight.tensor, .dbias = {}, .accumulate = dweight.accumulate};
@@ -93,7 +153,10 @@ void Linear::add_weight_gradient(Pass& pass, TensorView x, TensorView dy) const 
                            options_.name);
     op.dbias = bias.tensor;
   }
-  ops::run(pass.ops, op);
+  if (pass.fp8 && pass.fp8->weight_gradient)
+    multiply_columns(pass, op, dy8);
+  else
+    ops::run(pass.ops, op);
   pass.grads->notify(weight_.grad);
   if (bias_) pass.grads->notify(bias_.grad);
 }

@@ -7,8 +7,11 @@
 // partial products are added (Shoeybi et al. 2019, section 3). x of the former and y of the latter are rows
 // of the residual stream, which may be split too (nn/tensor_rows.h). A whole layer takes the rows that a rank
 // has: with a place whose stream is split, its gradients are partial sums.
+//
+// In a pass with `fp8` its products are of 8-bit floats.
 #pragma once
 
+#include "nn/fp8.h"
 #include "nn/module.h"
 #include "nn/tensor_rows.h"
 
@@ -53,7 +56,18 @@ class Linear {
 
  private:
   ParamSpec spec(bool matrix) const;
-  void add_weight_gradient(Pass& pass, TensorView x, TensorView dy) const;
+  void multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const;
+  // dx of dy; and dy in 8 bits as the weights' gradients read it, where they will be products of 8 bits.
+  Quantized multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx) const;
+  // `dy8`: what multiply_gradient() left, or none.
+  void add_weight_gradient(Pass& pass, TensorView x, TensorView dy, Quantized dy8) const;
+  // `op` as products of 8 bits.
+  void multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Quantized dy8) const;
+  // Who holds parts of the product's x, of its y or dy, of the matrix.
+  Spread spread_x(const Pass& pass) const { return spread_of_rows(pass, LinearSplit::kInputs); }
+  Spread spread_y(const Pass& pass) const { return spread_of_rows(pass, LinearSplit::kOutputs); }
+  Spread spread_of_rows(const Pass& pass, LinearSplit columns_split) const;
+  Spread spread_weight() const { return {.tensor = options_.split != LinearSplit::kWhole}; }
   // Where rows of the stream come from, go to: the ranks of the group when this end of the layer is whole.
   const parallel::TensorPlace& x_place() const { return split_at(LinearSplit::kOutputs); }
   const parallel::TensorPlace& y_place() const { return split_at(LinearSplit::kInputs); }

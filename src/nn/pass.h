@@ -71,6 +71,8 @@ struct KvCache {
   std::vector<TensorView> sources;
 };
 
+struct Fp8;
+
 struct Pass {
   ops::OpContext& ops;
   const parallel::ParallelContext& parallel;
@@ -83,10 +85,11 @@ struct Pass {
   KvCache* cache = nullptr;               // generation
   std::span<const TensorView> constants;  // of the chunk (tables of the rotary embedding); set by it
   Probe* probe = nullptr;                 // none: nobody looks
+  const Fp8* fp8 = nullptr;               // linear layers in 8 bits (nn/fp8.h); set by the chunk
 
   // The same pass over a part of its tokens.
   Pass on(const BatchView& part) const {
-    return {ops, parallel, params, grads, part, state, seed, training, cache, constants, probe};
+    return {ops, parallel, params, grads, part, state, seed, training, cache, constants, probe, fp8};
   }
 
   // What a layer shows of itself; nothing happens without a probe.

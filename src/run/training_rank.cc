@@ -33,6 +33,7 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
   chunk.embedding = placed.embedding;
   chunk.head = placed.head;
   chunk.precision = o.precision;
+  chunk.fp8 = true;
   chunk.tokens = local_tokens(o);
   chunk.positions = o.length;
   chunk.recompute = model::recompute_options(o.model.config.recompute, placed.layers);

@@ -62,6 +62,8 @@ MUTATIONS = [
      "if (false && o.place.split()) router.grad_partial_over", "ExpertParallel.OverTensor*"),
     ("the bias of the choice sees the load of one tensor rank", "src/nn/moe.cc", "if (o.place.split()) bias.grad_partial_over",
      "if (false && o.place.split()) bias.grad_partial_over", "ExpertParallel.Sigmoid*"),
+    ("a rank of 8-bit products scales by its part of a tensor", "src/nn/fp8.cc", "if (spread.tensor) over(", "if (false && spread.tensor) over(", "Fp8.*"),
+    ("a rank of 8-bit products scales by its part of the tokens", "src/nn/fp8.cc", "if (spread.context) over(", "if (false && spread.context) over(", "Fp8.*"),
     ("Muon works on parts of matrices", "src/optim/muon.cc", "all_reduce(whole, comm::ReduceOp::kSum, ops.stream)",
      "all_reduce(whole.slice(0, 0), comm::ReduceOp::kSum, ops.stream)", "Muon.*"),
 ]

@@ -1,0 +1,99 @@
+// Training with 8-bit linear layers, beside the same in bf16.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Fp8 : public Workplace {
+ protected:
+  static Arguments eight_bits(const std::string& run, const Arguments& more = {}) {
+    return train(run, Arguments{"trainer.precision=bf16", "model.fp8=hybrid", "model.optim.lr=3e-3"} + more);
+  }
+};
+
+TEST_F(Fp8, LearnsAsBf16Does) {
+  const Arguments more{"trainer.max_steps=40", "trainer.val_check_interval=40",
+                       "trainer.limit_val_batches=2"};
+  stoa_ok(train("bf16", Arguments{"trainer.precision=bf16", "model.optim.lr=3e-3"} + more));
+  stoa_ok(eight_bits("hybrid", more));
+  stoa_ok(eight_bits("e4m3", more + Arguments{"model.fp8=e4m3"}));
+  const auto wide = metrics("bf16");
+  ASSERT_EQ(wide.size(), 40u);
+  for (const char* run : {"hybrid", "e4m3"}) {
+    bool differs = false;
+    for (const auto& [step, line] : metrics(run)) {
+      const double loss = line["loss"], expected = wide.at(step)["loss"];
+      EXPECT_NEAR(loss, expected, 0.03 * expected) << run << ", step " << step;
+      differs = differs || loss != expected;
+    }
+    EXPECT_TRUE(differs) << run;
+    const double loss = validations(run).at(40)["val_loss"],
+                 expected = validations("bf16").at(40)["val_loss"];
+    EXPECT_NEAR(loss, expected, 0.03 * expected) << run;
+  }
+  // What was trained is a model like any other: nothing of 8 bits is left where it is used.
+  stoa_ok({"generate", "hybrid", "--prompt", "the stone", "--max-tokens", "5", "--greedy"});
+  EXPECT_EQ(json_of({"checkpoint", "verify", "hybrid", "--json"})["ok"], true);
+}
+
+TEST_F(Fp8, ThreadsRecomputationAndResumingChangeNothing) {
+  stoa_ok(eight_bits("whole", {"model.hidden_dropout=0.1"}));
+  stoa_ok(eight_bits("threads", {"model.hidden_dropout=0.1", "trainer.num_threads=1"}));
+  stoa_ok(eight_bits(
+      "again", {"model.hidden_dropout=0.1", "model.activations_checkpoint_granularity=full",
+                "model.activations_checkpoint_method=uniform", "model.activations_checkpoint_num_layers=1"}));
+  const Arguments halves{"model.hidden_dropout=0.1", "exp_manager.resume_if_exists=true"};
+  stoa_ok(eight_bits("resumed", halves + Arguments{"--stop-after", "7"}));
+  stoa_ok(eight_bits("resumed", halves));
+  for (const char* run : {"threads", "again", "resumed"}) expect_same("whole", run);
+}
+
+TEST_F(Fp8, EveryOperationIsTheReferences) {
+  stoa_ok(
+      eight_bits("check", {"trainer.max_steps=2", "--backend", "check", "model.optim.sched.warmup_steps=1"}));
+}
+
+TEST_F(Fp8, RanksTrainTheSame) {
+  stoa_ok(eight_bits("one"));
+  stoa_ok(eight_bits("two",
+                     {"model.tensor_model_parallel_size=2", "model.sequence_parallel=true", "--ranks", "2"}));
+  const auto one = metrics("one");
+  for (const auto& [step, line] : metrics("two")) {
+    const double loss = line["loss"], expected = one.at(step)["loss"];
+    EXPECT_NEAR(loss, expected, 0.01 * expected) << step;
+  }
+}
+
+TEST_F(Fp8, WhatCannotBeIsSaidBefore) {
+  const Outcome sizes = stoa(eight_bits("sizes", {"model.ffn_hidden_size=72"}));
+  EXPECT_EQ(sizes.exit_code, 1);
+  EXPECT_THAT(sizes.err, HasSubstr("fp8: 'layers.0.mlp.")) << sizes.text();
+  EXPECT_THAT(sizes.err, HasSubstr("on a rank, expected multiples of 16"));
+  const Outcome format = stoa(eight_bits("run", {"model.fp8=e5m2"}));
+  EXPECT_EQ(format.exit_code, 1);
+  EXPECT_THAT(format.err, HasSubstr("one of e4m3, hybrid, false")) << format.text();
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(Fp8, PlansShowIt) {
+  const auto predicted = [&](const Arguments& more) {
+    return json_of(Arguments{"plan", "predict", "gpt-5b", "--cluster", "dgx-h100", "--json"} + more);
+  };
+  EXPECT_EQ(predicted({"model.fp8=hybrid"}), predicted({"--precision", "fp8"}));
+  EXPECT_NE(predicted({"model.fp8=hybrid"}), predicted({}));
+  const auto scratch = [&](const Arguments& more) {
+    return json_of(Arguments{"plan", "memory"} + micro_model() +
+                   Arguments{"trainer.precision=bf16", "model.vocab_size=300", "--json"} + more)
+        .dump();
+  };
+  EXPECT_NE(scratch({"model.fp8=hybrid"}), scratch({}));
+}
+
+}  // namespace
+}  // namespace stoa::e2e

@@ -1,0 +1,152 @@
+// Linear layers in 8 bits, in every layout against one rank: the scales are those of whole tensors, wherever
+// their parts lie. In fp64 a sum in another order moves no number over the edge between two codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "layout_run.h"
+
+namespace stoa::layouts {
+namespace {
+
+using testing::HasSubstr, testing::IsEmpty, testing::Not;
+
+constexpr double kRounding = 1e-9;
+
+TestRun fp8() {
+  TestRun run = tiny_run();
+  run.steps = 4;
+  model::ModelConfig& c = run.config;
+  c.hidden_size = 32;
+  c.ffn_hidden_size = 64;
+  c.fp8.fp8 = model::Fp8Format::kHybrid;
+  return run;
+}
+
+// Latents are made whole of the rows of the stream that a rank holds.
+TestRun latent() {
+  TestRun run = fp8();
+  model::ModelConfig& c = run.config;
+  c.position_embedding_type = model::PositionEmbedding::kRope;
+  c.normalization = model::Normalization::kRmsNorm;
+  c.activation = model::Activation::kSwiglu;
+  c.bias = model::BiasKind::kNone;
+  c.num_query_groups = 4;
+  c.share_embeddings_and_output_weights = false;
+  c.latent = {true, 16, 16, 16, 16, 16};
+  return run;
+}
+
+run::Layout tensor_parallel(int ranks, bool sequence) {
+  run::Layout layout = layout_of(ranks, 1, 1, 1, 1);
+  layout.sequence_parallel = sequence;
+  return layout;
+}
+
+run::Layout context_parallel(int ranks, parallel::ContextKind kind) {
+  run::Layout layout = layout_of(1, ranks, 1, 1, 1);
+  layout.context_kind = kind;
+  return layout;
+}
+
+TEST(Fp8, EveryLayoutIsTheSameRun) {
+  const RunResult one = run_layout(fp8(), data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  for (const bool sequence : {false, true})
+    EXPECT_THAT(differences(one, run_layout(fp8(), tensor_parallel(2, sequence)), kRounding), IsEmpty())
+        << "sequence parallel " << sequence;
+  for (const auto kind : {parallel::ContextKind::kAllGather, parallel::ContextKind::kRing})
+    EXPECT_THAT(differences(one, run_layout(fp8(), context_parallel(2, kind)), kRounding), IsEmpty())
+        << name_of(kind);
+  EXPECT_THAT(differences(one, run_layout(fp8(), data_parallel(2)), kRounding), IsEmpty());
+  run::Layout all = layout_of(2, 2, 1, 2, 2);
+  all.sequence_parallel = true;
+  all.zero_stage = 1;
+  EXPECT_THAT(differences(one, run_layout(fp8(), all), kRounding), IsEmpty());
+}
+
+TEST(Fp8, LatentsInEveryLayout) {
+  const RunResult one = run_layout(latent(), data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  for (const bool sequence : {false, true})
+    EXPECT_THAT(differences(one, run_layout(latent(), tensor_parallel(2, sequence)), kRounding), IsEmpty())
+        << "sequence parallel " << sequence;
+  EXPECT_THAT(differences(one, run_layout(latent(), pipeline(2)), 0), IsEmpty());
+}
+
+TEST(Fp8, EncoderDecodersInEveryLayout) {
+  TestRun run = tiny_pairs_run();
+  run.steps = 3;
+  run.config.hidden_size = 32;
+  run.config.ffn_hidden_size = 64;
+  run.config.fp8.fp8 = model::Fp8Format::kHybrid;
+  const RunResult one = run_layout(run, data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  EXPECT_THAT(differences(one, run_layout(run, tensor_parallel(2, false)), kRounding), IsEmpty());
+  EXPECT_THAT(differences(one, run_layout(run, pipeline(2)), 0), IsEmpty());
+}
+
+TEST(Fp8, SchedulesStagesAndRecomputationChangeNoBit) {
+  const RunResult one = run_layout(fp8(), data_parallel(1));
+  for (const char* schedule : {"1f1b", "zb-h1"})
+    EXPECT_THAT(differences(one, run_layout(fp8(), pipeline(2, schedule)), 0), IsEmpty()) << schedule;
+  const RunResult two = run_layout(fp8(), data_parallel(2));
+  for (const int stage : {1, 2, 3}) {
+    run::Layout layout = data_parallel(2);
+    layout.zero_stage = stage;
+    layout.bucket_bytes = 20000;
+    EXPECT_THAT(differences(two, run_layout(fp8(), layout), 0), IsEmpty()) << "stage " << stage;
+  }
+  for (const auto granularity :
+       {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
+    TestRun run = fp8();
+    run.config.recompute = {granularity, {}, {}};
+    EXPECT_THAT(differences(one, run_layout(run, data_parallel(1)), 0), IsEmpty());
+    EXPECT_THAT(differences(one, run_layout(run, pipeline(2, "zb-h1")), 0), IsEmpty());
+  }
+}
+
+// Every key changes what is computed, and none of them much.
+TEST(Fp8, WhatTheKeysSayIsDone) {
+  TestRun plain = fp8();
+  plain.config.fp8 = {};
+  const RunResult wide = run_layout(plain, data_parallel(1)), hybrid = run_layout(fp8(), data_parallel(1));
+  EXPECT_THAT(differences(wide, hybrid, 1e-5), Not(IsEmpty()));
+  for (std::size_t step = 0; step < wide.losses.size(); ++step)
+    EXPECT_NEAR(hybrid.losses[step], wide.losses[step], 0.02 * wide.losses[step]) << step;
+  const auto expect_another = [&](const char* key, const std::function<void(model::Fp8Config&)>& set) {
+    TestRun run = fp8();
+    set(run.config.fp8);
+    const RunResult other = run_layout(run, data_parallel(1));
+    EXPECT_THAT(other.faults, IsEmpty()) << key;
+    EXPECT_THAT(differences(hybrid, other, 1e-7), Not(IsEmpty())) << key;
+    EXPECT_THAT(differences(wide, other, 1e-7), Not(IsEmpty())) << key;
+    for (std::size_t step = 0; step < wide.losses.size(); ++step)
+      EXPECT_NEAR(other.losses[step], wide.losses[step], 0.02 * wide.losses[step]) << key << ", " << step;
+  };
+  expect_another("fp8", [](model::Fp8Config& c) { c.fp8 = model::Fp8Format::kE4M3; });
+  expect_another("fp8_margin", [](model::Fp8Config& c) { c.fp8_margin = 6; });
+  expect_another("fp8_wgrad", [](model::Fp8Config& c) { c.fp8_wgrad = false; });
+  expect_another("first_last_layers_bf16", [](model::Fp8Config& c) { c.first_last_layers_bf16 = true; });
+  TestRun none = fp8();
+  none.config.fp8.first_last_layers_bf16 = true;
+  none.config.fp8.num_layers_at_start_in_bf16 = none.config.fp8.num_layers_at_end_in_bf16 = 2;
+  EXPECT_THAT(differences(wide, run_layout(none, data_parallel(1)), 0), IsEmpty());
+  none.config.fp8.num_layers_at_end_in_bf16 = 1;
+  EXPECT_THAT(differences(run_layout(none, data_parallel(1)), run_layout(none, pipeline(2)), 0), IsEmpty());
+}
+
+TEST(Fp8, SizesThatProductsDoNotTakeAreRefused) {
+  TestRun run = fp8();
+  run.config.ffn_hidden_size = 40;
+  try {
+    run_layout(run, data_parallel(1));
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("fp8: 'layers.0.mlp.up' is [40, 32] on a rank, expected multiples of 16"));
+  }
+}
+
+}  // namespace
+}  // namespace stoa::layouts
