@@ -106,6 +106,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
     planned->options.sample_context = 0;
     if (!options.threads) options.threads = config.trainer.num_threads;
     options.ranks = launch.threads_on_host(train::ranks_of(config));
+    options.local_rank = launch.rank_on_this_host();
   });
   const train::TrainingPlan& plan = *planned;
   std::optional<MeasuredRun> measured;

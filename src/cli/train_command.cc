@@ -95,6 +95,7 @@ void train(const TrainCommandArguments& arguments, Context& context) {
     inputs = train::read_inputs(config, [&](std::string_view note) { console.line(note); });
     if (!machine.threads) machine.threads = config.trainer.num_threads;
     machine.ranks = launch.threads_on_host(train::ranks_of(config));
+    machine.local_rank = launch.rank_on_this_host();
   });
   train::RunConfig common = config;
   common.trainer.num_threads.reset();  // hosts may have different numbers of cores

@@ -57,6 +57,7 @@ class Launch {
   // How many ranks run, where the launcher or `asked` (--ranks) says it. ConfigError when they do not agree.
   std::optional<std::int64_t> agreed_ranks(std::optional<std::int64_t> asked) const;
   bool first_process() const;
+  int rank_on_this_host() const;         // of this process, 0 for threads
   int threads_on_host(int ranks) const;  // ranks of this host, of so many in all
 
   // What every process does before there are ranks, the first process first: reading the configuration,

@@ -1,4 +1,4 @@
-#include "ops/cuda/libraries/dynamic_library.h"
+#include "device/dynamic_library.h"
 
 #include <dlfcn.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace stoa::ops::cuda {
+namespace stoa {
 
 namespace {
 
@@ -73,4 +73,4 @@ void* DynamicLibrary::symbol(const char* name) const {
   return found;
 }
 
-}  // namespace stoa::ops::cuda
+}  // namespace stoa
