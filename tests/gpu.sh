@@ -183,6 +183,21 @@ eight_bits() {
 }
 part 20-eight-bits 90 eight_bits
 
+# A process per GPU, by NCCL: only where there are two.
+processes() {
+  train processes-one cuda trainer.max_steps=10 trainer.precision=32 || return 1
+  local name
+  for name in tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size; do
+    "$root/tests/processes/each.sh" 2 "$stoa" train tiny "${model[@]}" trainer.max_steps=10 trainer.precision=32 "model.$name=2" \
+      --backend cuda --output "$work/processes-$name" && compare processes-one "processes-$name" 1e-3 || return 1
+  done
+}
+if [ "$(nvidia-smi --list-gpus | wc -l)" -ge 2 ]; then
+  part 21-a-process-per-gpu 120 processes
+else
+  echo "skipped 21-a-process-per-gpu: one GPU here" | tee -a "$out/summary.txt"
+fi
+
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck initcheck; do
     part "19-sanitizer-$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_test" --gtest_brief=1 \

@@ -109,6 +109,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
     options.ranks = launch.threads_on_host(train::ranks_of(config));
     options.threads = threads_of(options);
     if (arguments.bind_cores) launch.require_bindable();
+    options.local_rank = launch.rank_on_this_host();
   });
   const train::TrainingPlan& plan = *planned;
   std::optional<MeasuredRun> measured;

@@ -30,7 +30,8 @@ void make_backend(const MachineOptions& options, run::Machine& machine) {
   WorkerPool& pool = *machine.pool;
   std::string& description = machine.description;
   const std::vector<std::string> known{"cpu", "cuda", "reference", "check", "check-cuda"};
-  const auto cuda_options = ops::cuda::CudaOptions::parse(options.cuda);
+  auto cuda_options = ops::cuda::CudaOptions::parse(options.cuda);
+  cuda_options.local_rank = options.local_rank;
   require<ConfigError>(options.cuda.empty() || options.backend == "cuda" || options.backend == "check-cuda",
                        "CUDA options '{}' are given, but the backend is {}", options.cuda, options.backend);
   require<ConfigError>(

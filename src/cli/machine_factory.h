@@ -15,6 +15,7 @@ struct MachineOptions {
   std::string backend = "cpu";
   std::optional<std::int64_t> threads = {};         // none: one per core, divided among `ranks`
   int ranks = 1;                                    // that share this host's cores
+  int local_rank = 0;                               // of this process on its host: which GPU it takes
   std::optional<std::string> instruction_set = {};  // none: the best of this processor
   std::string cuda = {};                            // words of ops::cuda::CudaOptions
 };

@@ -100,6 +100,7 @@ void train(const TrainCommandArguments& arguments, Context& context) {
     machine.ranks = launch.threads_on_host(train::ranks_of(config));
     machine.threads = threads_of(machine);
     if (arguments.bind_cores) launch.require_bindable();
+    machine.local_rank = launch.rank_on_this_host();
   });
   train::RunConfig common = config;
   common.trainer.num_threads.reset();  // hosts may have different numbers of cores

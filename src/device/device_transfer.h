@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "device/device.h"
 
@@ -24,6 +25,12 @@ class DeviceTransfer {
 class SharableDevice : public Device {
  public:
   virtual DeviceTransfer& transfer() = 0;
+  // A stream whose work goes before that of others where both could begin.
+  virtual std::unique_ptr<Stream> create_urgent_stream() { return create_stream(); }
+  // Before another thread than the device's own asks its events.
+  virtual void use_in_this_thread() {}
+  // What tells it from the other devices of this host, by whatever number a process knows it; empty: unknown.
+  virtual std::string identity() const { return {}; }
 };
 
 }  // namespace stoa

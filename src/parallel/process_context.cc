@@ -8,7 +8,8 @@
 
 namespace stoa::parallel {
 
-ParallelContext make_process_context(comm::ProcessWorld& world, const grid::RankGrid& grid, bool check) {
+ParallelContext make_process_context(comm::ProcessWorld& world, const grid::RankGrid& grid, bool check,
+                                     const std::shared_ptr<comm::NcclRank>& nccl) {
   require<ConfigError>(world.size() == grid.size(), "a layout of {} ranks in a world of {}", grid.size(),
                        world.size());
   ParallelContext::Communicators communicators;
@@ -17,6 +18,9 @@ ParallelContext make_process_context(comm::ProcessWorld& world, const grid::Rank
     const std::vector<int> ranks = members(grid, world.rank(), group);
     if (ranks.empty()) continue;
     communicators[g] = world.create(std::string(name_of(group)), ranks);
+    if (nccl)
+      communicators[g] = comm::make_nccl_communicator(nccl, std::move(communicators[g]),
+                                                      group == Group::kPipeline || group == Group::kContext);
     if (check)
       communicators[g] = std::make_unique<comm::CheckCommunicator>(
           std::move(communicators[g]), world.create(fmt::format("{} control", name_of(group)), ranks));

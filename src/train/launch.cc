@@ -9,10 +9,12 @@
 
 #include "base/cores.h"
 #include "comm/mpi/mpi_link.h"
+#include "comm/nccl/nccl_rank.h"
 #include "comm/processes/process_launch.h"
 #include "comm/processes/process_world.h"
 #include "comm/tcp/tcp_link.h"
 #include "comm/threads/thread_world.h"
+#include "device/device_transfer.h"
 #include "parallel/process_context.h"
 #include "parallel/thread_contexts.h"
 
@@ -38,6 +40,17 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
     return line.substr(std::min(line.find_first_not_of(' '), line.size()));
   };
   return {plain(one), plain(other)};
+}
+
+// A GPU for each process. The second of two that have the same one tells.
+void require_own_device(comm::ProcessWorld& world, const std::string& identity) {
+  const std::vector<std::string> all = world.gather(identity);
+  for (int r = 0; r < world.rank(); ++r)
+    require<ConfigError>(
+        all[r] != identity || world.host(r) != world.host(world.rank()),
+        "the GPU at {} is that of {} too: a process per GPU (LOCAL_RANK says which it takes, --cuda device=N "
+        "otherwise). Ranks that share a GPU are threads: stoa train --ranks N without a launcher",
+        identity, world.rank_name(r));
 }
 
 // An error with the rank's name, and the exit status that it had.
@@ -87,6 +100,7 @@ void Launch::require_bindable() const {
 }
 
 bool Launch::first_process() const { return !world_ || world_->rank() == 0; }
+int Launch::rank_on_this_host() const { return world_ ? world_->rank_on_this_host() : 0; }
 int Launch::threads_on_host(int ranks) const { return world_ ? world_->ranks_on_this_host() : ranks; }
 
 void Launch::end_together(int code) {
@@ -171,12 +185,13 @@ void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& option
   seat.rank = world_->rank();
   seat.ranks_on_host = world_->ranks_on_this_host();
   seat.context = [&](Device& device) {
-    require<ConfigError>(device.kind() == DeviceKind::kHost || grid.size() == 1,
-                         "{} processes were started for ranks on a GPU ({}): ranks of different processes "
-                         "exchange host memory alone. Start stoa once, without a launcher, with --ranks {}: "
-                         "the ranks are then threads that share the GPU",
-                         grid.size(), device.name(), grid.size());
-    return parallel::make_process_context(*world_, grid, options.check);
+    auto* const gpu = dynamic_cast<SharableDevice*>(&device);
+    std::shared_ptr<comm::NcclRank> nccl;
+    if (gpu && grid.size() > 1) {
+      require_own_device(*world_, gpu->identity());
+      nccl = std::make_shared<comm::NcclRank>(comm::NcclApi::load(), *gpu, options.timeout);
+    }
+    return parallel::make_process_context(*world_, grid, options.check, nccl);
   };
   try {
     body(seat);

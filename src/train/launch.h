@@ -60,6 +60,7 @@ class Launch {
   // ConfigError where LaunchOptions::bind_cores has no meaning: the ranks are processes.
   void require_bindable() const;
   bool first_process() const;
+  int rank_on_this_host() const;         // of this process, 0 for threads
   int threads_on_host(int ranks) const;  // ranks of this host, of so many in all
 
   // What every process does before there are ranks, the first process first: reading the configuration,

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 #include "base/checksum.h"
@@ -34,29 +35,32 @@ ProcessWorld::ProcessWorld(std::unique_ptr<ProcessLink> link, std::chrono::milli
   if (ranks_on_this_host() <= static_cast<int>(std::thread::hardware_concurrency())) spins_ = kProbes;
   hosts_.resize(static_cast<std::size_t>(size()));
   listen();
-  exchange_hosts();
+  std::vector<int> ranks(static_cast<std::size_t>(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  everyone_ = create("everyone", ranks);
+  char name[64] = {};
+  ::gethostname(name, sizeof name - 1);
+  hosts_ = gather(name);
+  for (std::string& host : hosts_) host = host.substr(0, host.find('.'));
 }
 
 ProcessWorld::~ProcessWorld() {
   if (!finished_) end_job(1);
 }
 
-void ProcessWorld::exchange_hosts() {
+std::vector<std::string> ProcessWorld::gather(const std::string& text) {
   constexpr std::int64_t kLength = 64;
-  std::vector<std::uint8_t> mine(kLength), all(static_cast<std::size_t>(kLength * size()));
-  ::gethostname(reinterpret_cast<char*>(mine.data()), kLength - 1);
-  std::vector<int> everyone(static_cast<std::size_t>(size()));
-  for (int r = 0; r < size(); ++r) everyone[r] = r;
+  std::string mine = text, all(static_cast<std::size_t>(kLength * size()), '\0');
+  mine.resize(kLength - 1);
+  mine.resize(kLength);
   InlineStream stream;
-  everyone_ = create("everyone", everyone);
   everyone_
       ->all_gather(TensorView(mine.data(), DType::kU8, {kLength}),
                    TensorView(all.data(), DType::kU8, {kLength * size()}), stream)
       ->wait();
-  for (int r = 0; r < size(); ++r) {
-    hosts_[r] = reinterpret_cast<const char*>(all.data() + r * kLength);
-    hosts_[r] = hosts_[r].substr(0, hosts_[r].find('.'));
-  }
+  std::vector<std::string> texts;
+  for (int r = 0; r < size(); ++r) texts.emplace_back(all.data() + r * kLength);
+  return texts;
 }
 
 std::string ProcessWorld::rank_name(int rank) const {

@@ -29,6 +29,7 @@ class ProcessWorld {
   int size() const { return link_->size(); }
   int ranks_on_this_host() const { return link_->ranks_on_this_host(); }
   int rank_on_this_host() const { return link_->rank_on_this_host(); }
+  const std::string& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
   std::string rank_name(int rank) const;  // "rank 5@n02"
 
   // This rank's end of a group that it is a member of. Every rank creates its groups in the same order of
@@ -41,6 +42,8 @@ class ProcessWorld {
   // Rank 0's text, on all ranks. Collective.
   std::string of_first_rank(const std::string& text);
 
+  // The texts of all ranks, of at most 63 characters each. Collective.
+  std::vector<std::string> gather(const std::string& text);
   // Tells every rank that this one fails. Whoever waits or calls from then on throws CommError with the first
   // failure's message.
   void abort(const std::string& message);
@@ -70,7 +73,6 @@ class ProcessWorld {
 
   void progress();
   void listen();
-  void exchange_hosts();
 
   std::unique_ptr<ProcessLink> link_;
   std::chrono::milliseconds timeout_;

@@ -6,11 +6,16 @@
 
 namespace stoa::cuda {
 
+int device_count() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "looking for GPUs");
+  return count;
+}
+
 namespace {
 
 DeviceInfo read_info(int index) {
-  int count = 0;
-  check(cudaGetDeviceCount(&count), "looking for GPUs");
+  const int count = device_count();
   require<DeviceError>(index >= 0 && index < count, "cuda: device {} was asked for, there are {}", index,
                        count);
   cudaDeviceProp properties{};
@@ -75,6 +80,22 @@ void CudaDevice::release(void* data, std::size_t bytes) noexcept {
 
 std::unique_ptr<Stream> CudaDevice::create_stream() {
   return std::make_unique<CudaStream>(info_.index, graphs_);
+}
+
+std::unique_ptr<Stream> CudaDevice::create_urgent_stream() {
+  require<ConfigError>(!graphs_,
+                       "CUDA option graphs is for one rank: what ranks exchange on GPUs is not recorded");
+  return std::make_unique<CudaStream>(info_.index, false, true);
+}
+
+void CudaDevice::use_in_this_thread() {
+  check_call(cudaSetDevice(info_.index), "use of device {}", info_.index);
+}
+
+std::string CudaDevice::identity() const {
+  char text[32] = {};
+  check(cudaDeviceGetPCIBusId(text, sizeof text, info_.index), "asking for a device's place on the bus");
+  return text;
 }
 
 void CudaDevice::copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) {

@@ -18,6 +18,8 @@ struct DeviceInfo {
   int driver = 0, runtime = 0;  // CUDA versions, 1000 * major + 10 * minor
 };
 
+int device_count();  // that this process sees; DeviceError where there is no driver
+
 class CudaDevice final : public SharableDevice {
  public:
   // DeviceError where there is no driver, no such device, or one older than compute capability 8.0.
@@ -31,6 +33,10 @@ class CudaDevice final : public SharableDevice {
 
   Buffer allocate(std::size_t bytes) override;
   std::unique_ptr<Stream> create_stream() override;
+  // ConfigError for a device whose streams record graphs: what ranks exchange is not recorded.
+  std::unique_ptr<Stream> create_urgent_stream() override;
+  void use_in_this_thread() override;
+  std::string identity() const override;  // its place on the bus
   // The host's memory may be reused when a call returns: what goes to the device passes through pinned memory
   // that belongs to the stream. What comes from it has arrived when the stream is synchronised.
   void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) override;

@@ -26,9 +26,12 @@ void CudaEvent::wait() {
   check(cudaEventSynchronize(event_), "waiting for an event (an earlier operation failed)");
 }
 
-CudaStream::CudaStream(int device, bool graphs) : graphs_(graphs) {
+CudaStream::CudaStream(int device, bool graphs, bool urgent) : graphs_(graphs) {
   check_call(cudaSetDevice(device), "use of device {}", device);
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creation of a stream");
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
+  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, urgent ? greatest : least),
+        "creation of a stream");
 }
 
 CudaStream::~CudaStream() {

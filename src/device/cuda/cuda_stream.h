@@ -29,7 +29,8 @@ class CudaEvent final : public Event {
 class CudaStream final : public NativeStream {
  public:
   // `graphs`: recordings are made, from the second on (the first run makes the plans of libraries).
-  CudaStream(int device, bool graphs);
+  // `urgent`: its work goes before that of others where both could begin.
+  CudaStream(int device, bool graphs, bool urgent = false);
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "device/device.h"
@@ -11,12 +12,13 @@
 namespace stoa::ops::cuda {
 
 struct CudaOptions {
-  int device = 0;
-  bool tf32 = false;           // fp32 products by TF32 tensor cores
-  bool tune = false;           // time matrix algorithms on first use
-  bool deterministic = false;  // the same bits in every run on the same GPU
-  bool graphs = false;         // training steps as CUDA graphs
-  bool own_attention = false;  // never the attention library
+  std::optional<int> device = {};  // none: by local_rank
+  int local_rank = 0;              // among the processes of this host, which take its devices in turn
+  bool tf32 = false;               // fp32 products by TF32 tensor cores
+  bool tune = false;               // time matrix algorithms on first use
+  bool deterministic = false;      // the same bits in every run on the same GPU
+  bool graphs = false;             // training steps as CUDA graphs
+  bool own_attention = false;      // never the attention library
 
   // "tf32,tune,deterministic,graphs,own-attention,device=1"; ConfigError names the valid words.
   static CudaOptions parse(const std::string& text);

@@ -26,8 +26,8 @@ CudaOptions CudaOptions::parse(const std::string& text) {
       out.own_attention = true;
     } else if (word.starts_with("device=")) {
       const char *first = word.data() + 7, *last = word.data() + word.size();
-      const auto [stop, error] = std::from_chars(first, last, out.device);
-      require<ConfigError>(error == std::errc{} && stop == last && out.device >= 0,
+      const auto [stop, error] = std::from_chars(first, last, out.device.emplace());
+      require<ConfigError>(error == std::errc{} && stop == last && *out.device >= 0,
                            "'{}' names no GPU: expected device=0, device=1, …", word);
     } else {
       fail<ConfigError>("unknown CUDA option '{}': expected {}{}", word, fmt::join(known, ", "),

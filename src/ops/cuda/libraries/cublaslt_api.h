@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "ops/cuda/libraries/dynamic_library.h"
+#include "device/dynamic_library.h"
 
 namespace stoa::ops::cuda {
 

@@ -1,5 +1,7 @@
 #include "ops/cuda/cuda_machine.h"
 
+#include <algorithm>
+
 #include "device/cuda/cuda_device.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/cuda_transfer.h"
@@ -9,8 +11,10 @@
 namespace stoa::ops::cuda {
 
 CudaMachine make_cuda_machine(const CudaOptions& options) {
-  auto device = std::make_unique<stoa::cuda::CudaDevice>(options.device, options.graphs,
-                                                         std::make_unique<CudaTransfer>());
+  const int index =
+      options.device ? *options.device : options.local_rank % std::max(stoa::cuda::device_count(), 1);
+  auto device =
+      std::make_unique<stoa::cuda::CudaDevice>(index, options.graphs, std::make_unique<CudaTransfer>());
   const stoa::cuda::DeviceInfo& info = device->info();
   MatmulOptions matmul_options;
   matmul_options.tf32 = options.tf32;

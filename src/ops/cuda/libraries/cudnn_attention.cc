@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ops/cuda/libraries/dynamic_library.h"
+#include "device/dynamic_library.h"
 
 // Asked for by the frontend under this name: set once, when the library has been opened.
 namespace cudnn_frontend {

@@ -1,4 +1,4 @@
-#include "ops/cuda/libraries/dynamic_library.h"
+#include "device/dynamic_library.h"
 
 #include <dlfcn.h>
 
@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "ops/cuda/library_folders.h"
+#include "device/library_folders.h"
 
-namespace stoa::ops::cuda {
+namespace stoa {
 
 DynamicLibrary::DynamicLibrary(const char* what, std::span<const char* const> names, bool global) {
   const int flags = RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL);
@@ -52,4 +52,4 @@ void* DynamicLibrary::symbol(const char* name) const {
   return found;
 }
 
-}  // namespace stoa::ops::cuda
+}  // namespace stoa

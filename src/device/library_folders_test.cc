@@ -1,11 +1,11 @@
-#include "ops/cuda/library_folders.h"
+#include "device/library_folders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-namespace stoa::ops::cuda {
+namespace stoa {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,4 +35,4 @@ TEST(LibraryFolders, TheirOrder) {
 }
 
 }  // namespace
-}  // namespace stoa::ops::cuda
+}  // namespace stoa

@@ -1,8 +1,8 @@
-#include "ops/cuda/library_folders.h"
+#include "device/library_folders.h"
 
 #include <algorithm>
 
-namespace stoa::ops::cuda {
+namespace stoa {
 namespace {
 
 namespace fs = std::filesystem;
@@ -50,4 +50,4 @@ std::vector<std::string> library_folders(const fs::path& program_folder,
   return out;
 }
 
-}  // namespace stoa::ops::cuda
+}  // namespace stoa

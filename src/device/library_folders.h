@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace stoa::ops::cuda {
+namespace stoa {
 
 // In the order in which they are tried: $STOA_CUDA_LIBRARIES (folders, colon-separated), `program_folder` and
 // its
@@ -18,4 +18,4 @@ std::vector<std::string> library_folders(const std::filesystem::path& program_fo
                                          const std::vector<std::filesystem::path>& system = {"/usr/local",
                                                                                              "/usr"});
 
-}  // namespace stoa::ops::cuda
+}  // namespace stoa

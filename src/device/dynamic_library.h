@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace stoa::ops::cuda {
+namespace stoa {
 
 class DynamicLibrary {
  public:
@@ -31,4 +31,4 @@ class DynamicLibrary {
   std::string path_;
 };
 
-}  // namespace stoa::ops::cuda
+}  // namespace stoa
