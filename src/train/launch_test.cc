@@ -5,34 +5,12 @@
 #include <atomic>
 #include <numeric>
 
-#include "comm/queue_stream.h"
-#include "device/device_transfer.h"
+#include "comm/queue_device.h"
 
 namespace stoa::train {
 namespace {
 
-using comm::suite::QueueStream, comm::suite::QueueTransfer;
-
-// A GPU in miniature, whose memory is the host's.
-class SmallGpu final : public SharableDevice {
- public:
-  DeviceKind kind() const override { return DeviceKind::kCuda; }
-  std::string_view name() const override { return "small"; }
-  Buffer allocate(std::size_t) override { return {}; }
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<QueueStream>(); }
-  void copy_to_host(void*, const void*, std::size_t, Stream&) override {}
-  void copy_from_host(void*, const void*, std::size_t, Stream&) override {}
-  void fill_zero(void*, std::size_t, Stream&) override {}
-  Device& host_memory() override { return *this; }
-  void copy(void*, const void*, std::size_t, Stream&) override {}
-  DeviceTransfer& transfer() override { return transfer_; }
-
- protected:
-  void release(void*, std::size_t) noexcept override {}
-
- private:
-  QueueTransfer transfer_;
-};
+using comm::suite::QueueStream;
 
 TEST(Launch, ThreadsShareTheirDevice) {
   for (const bool check : {false, true}) {
@@ -41,7 +19,7 @@ TEST(Launch, ThreadsShareTheirDevice) {
     const grid::RankGrid grid({2, 1, 1, 2, 1});
     std::atomic<int> right = 0;
     launch.run(grid, {std::chrono::seconds(60), check}, [&](Seat& seat) {
-      SmallGpu gpu;
+      comm::suite::QueueDevice gpu;
       const auto stream = gpu.create_stream();
       const parallel::ParallelContext context = seat.context(gpu);
       std::vector<float> x(1000);

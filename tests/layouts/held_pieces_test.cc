@@ -6,11 +6,7 @@
 #include <functional>
 
 #include "ckpt/shard_io.h"
-#include "device/meta/meta_device.h"
-#include "layout_run.h"
-#include "ops/meta/meta_backend.h"
-#include "ops/reference/reference_backend.h"
-#include "parallel/meta_contexts.h"
+#include "planned_rank.h"
 
 namespace stoa::layouts {
 namespace {
@@ -18,20 +14,9 @@ namespace {
 // body(held, written) for every parameter of every rank.
 void for_each_parameter(const TestRun& run, const run::Layout& layout,
                         const std::function<void(const ShardSpec& held, const ShardSpec& written)>& body) {
-  run::TrainingOptions o;
-  o.model = model::resolve_gpt(run.config);
-  o.precision = {DType::kF32, DType::kF32};
-  o.length = run.config.encoder_seq_length;
-  o.microbatches = 4;
-  o.layout = layout;
-  ops::ReferenceBackend kernels;
   for (int rank = 0; rank < layout.grid.size(); ++rank) {
-    run::Machine meta;
-    meta.device = std::make_unique<MetaDevice>();
-    meta.backend = std::make_unique<ops::MetaBackend>(kernels);
-    meta.stream = meta.device->create_stream();
-    run::TrainingRank planned(meta, o, parallel::make_meta_context(layout.grid, rank, *meta.device), 0);
-    const auto& parameters = planned.parameters();
+    const PlannedRank planned(run, layout, rank, DType::kF32, 4);
+    const auto& parameters = planned->parameters();
     for (std::size_t p = 0; p < parameters.specs().size(); ++p)
       body(parameters.held({static_cast<int>(p)}), parameters.written({static_cast<int>(p)}));
   }

@@ -4,11 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "device/meta/meta_device.h"
-#include "layout_run.h"
-#include "ops/meta/meta_backend.h"
-#include "ops/reference/reference_backend.h"
-#include "parallel/meta_contexts.h"
+#include "planned_rank.h"
 
 namespace stoa::layouts {
 namespace {
@@ -87,19 +83,7 @@ TEST(Offload, ExpertsAndPairsAreBitEqual) {
 }
 
 MemoryTable declared(const TestRun& run, const run::Layout& layout, int rank) {
-  run::TrainingOptions o;
-  o.model = model::resolve_gpt(run.config);
-  o.precision = {DType::kBF16, DType::kBF16};
-  o.length = run.config.encoder_seq_length;
-  o.microbatches = 8;
-  o.layout = layout;
-  ops::ReferenceBackend kernels;
-  run::Machine meta;
-  meta.device = std::make_unique<MetaDevice>();
-  meta.backend = std::make_unique<ops::MetaBackend>(kernels);
-  meta.stream = meta.device->create_stream();
-  run::TrainingRank planned(meta, o, parallel::make_meta_context(layout.grid, rank, *meta.device), 0);
-  return planned.arena().declared();
+  return PlannedRank(run, layout, rank, DType::kBF16, 8)->arena().declared();
 }
 
 TEST(Offload, TheDeviceHoldsLessByWhatWasMoved) {

@@ -2,12 +2,7 @@
 // 2020, section 5), with a window that is stated apart. That plans are exact is shown where layouts run.
 #include <gtest/gtest.h>
 
-#include "device/host/host_device.h"
-#include "device/meta/meta_device.h"
-#include "layout_run.h"
-#include "ops/meta/meta_backend.h"
-#include "ops/reference/reference_backend.h"
-#include "parallel/meta_contexts.h"
+#include "planned_rank.h"
 
 namespace stoa::layouts {
 namespace {
@@ -21,19 +16,7 @@ MemoryTable planned(const run::Layout& layout, std::int64_t microbatches, int ra
   run.config.ffn_hidden_size = 1024;
   run.config.vocab_size = 4000;
   run.config.share_embeddings_and_output_weights = false;
-  run::TrainingOptions o;
-  o.model = model::resolve_gpt(run.config);
-  o.precision = {DType::kBF16, DType::kBF16};
-  o.length = 12;
-  o.microbatches = microbatches;
-  o.layout = layout;
-  ops::ReferenceBackend kernels;
-  run::Machine meta;
-  meta.device = std::make_unique<MetaDevice>();
-  meta.backend = std::make_unique<ops::MetaBackend>(kernels);
-  meta.stream = meta.device->create_stream();
-  run::TrainingRank planned(meta, o, parallel::make_meta_context(layout.grid, rank, *meta.device), 0);
-  return planned.arena().declared();
+  return PlannedRank(run, layout, rank, DType::kBF16, microbatches)->arena().declared();
 }
 
 double bytes(const MemoryTable& table, MemoryCategory category) {

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "comm/communicator_suite.h"
 #include "comm/nccl/nccl_rank.h"
-#include "comm/queue_stream.h"
+#include "comm/queue_device.h"
 #include "comm/rank_order_reduce.h"
 #include "comm/threads/thread_world.h"
 #include "device/native_stream.h"
@@ -22,7 +22,7 @@
 namespace stoa::comm {
 namespace {
 
-using suite::QueueStream, suite::QueueTransfer;
+using suite::QueueStream;
 using testing::HasSubstr;
 
 class NativeQueue final : public NativeStream {
@@ -38,29 +38,14 @@ class NativeQueue final : public NativeStream {
   QueueStream queue_;
 };
 
-class QueueDevice final : public SharableDevice {
+class QueueDevice final : public suite::QueueDevice {
  public:
-  DeviceKind kind() const override { return DeviceKind::kCuda; }
-  std::string_view name() const override { return "queue"; }
-  Buffer allocate(std::size_t) override { return {}; }
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<NativeQueue>(); }
   std::unique_ptr<Stream> create_urgent_stream() override {
     ++urgent;
     return create_stream();
   }
-  void copy_to_host(void*, const void*, std::size_t, Stream&) override {}
-  void copy_from_host(void*, const void*, std::size_t, Stream&) override {}
-  void fill_zero(void*, std::size_t, Stream&) override {}
-  Device& host_memory() override { return *this; }
-  void copy(void*, const void*, std::size_t, Stream&) override {}
-  DeviceTransfer& transfer() override { return transfer_; }
   int urgent = 0;
-
- protected:
-  void release(void*, std::size_t) noexcept override {}
-
- private:
-  QueueTransfer transfer_;
 };
 
 }  // namespace
