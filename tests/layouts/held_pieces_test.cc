@@ -15,7 +15,7 @@ namespace {
 void for_each_parameter(const TestRun& run, const run::Layout& layout,
                         const std::function<void(const ShardSpec& held, const ShardSpec& written)>& body) {
   for (int rank = 0; rank < layout.grid.size(); ++rank) {
-    const PlannedRank planned(run, layout, rank, DType::kF32, 4);
+    PlannedRank planned(run, layout, rank, DType::kF32, 4);
     const auto& parameters = planned->parameters();
     for (std::size_t p = 0; p < parameters.specs().size(); ++p)
       body(parameters.held({static_cast<int>(p)}), parameters.written({static_cast<int>(p)}));

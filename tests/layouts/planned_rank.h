@@ -10,7 +10,7 @@ class PlannedRank {
  public:
   // Weights and activations of `type`; slots for so many microbatches.
   PlannedRank(const TestRun& run, const run::Layout& layout, int rank, DType type, std::int64_t microbatches);
-  const run::TrainingRank* operator->() const { return &*rank_; }
+  run::TrainingRank* operator->() { return &*rank_; }
 
  private:
   ops::ReferenceBackend kernels_;
