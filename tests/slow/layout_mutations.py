@@ -74,6 +74,9 @@ def main() -> int:
     only_places = arguments == ["--check"]
     if only_places:
         arguments = []
+    if any(a.startswith("-") for a in arguments):
+        print(__doc__)
+        return 2
     build = arguments.pop(0) if arguments and not arguments[0].isdigit() else "build/release"
     chosen = [int(a) for a in arguments] or range(1, len(MUTATIONS) + 1)
     unseen = []
