@@ -13,6 +13,7 @@
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/random_batch.h"
+#include "cli/rank_machine.h"
 #include "cli/schema.h"
 #include "cli/version.h"
 #include "run/gemm_rate.h"
@@ -105,11 +106,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
     planned = train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
     planned->options.evaluation = false;
     planned->options.sample_context = 0;
-    if (!options.threads) options.threads = config.trainer.num_threads;
-    options.ranks = launch.threads_on_host(train::ranks_of(config));
-    options.threads = threads_of(options);
-    if (arguments.bind_cores) launch.require_bindable();
-    options.local_rank = launch.rank_on_this_host();
+    options = rank_machine(std::move(options), config, launch, arguments.bind_cores);
   });
   const train::TrainingPlan& plan = *planned;
   std::optional<MeasuredRun> measured;

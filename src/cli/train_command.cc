@@ -11,6 +11,7 @@
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
 #include "cli/preset_changes.h"
+#include "cli/rank_machine.h"
 #include "cli/schema.h"
 #include "cli/version.h"
 #include "train/layout_plan.h"
@@ -96,11 +97,7 @@ void train(const TrainCommandArguments& arguments, Context& context) {
     require<ConfigError>(train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
     inputs = train::read_inputs(config, [&](std::string_view note) { console.line(note); });
-    if (!machine.threads) machine.threads = config.trainer.num_threads;
-    machine.ranks = launch.threads_on_host(train::ranks_of(config));
-    machine.threads = threads_of(machine);
-    if (arguments.bind_cores) launch.require_bindable();
-    machine.local_rank = launch.rank_on_this_host();
+    machine = rank_machine(std::move(machine), config, launch, arguments.bind_cores);
   });
   train::RunConfig common = config;
   common.trainer.num_threads.reset();  // hosts may have different numbers of cores

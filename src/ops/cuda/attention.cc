@@ -92,8 +92,7 @@ std::size_t lse_bytes(const DenseAttention& p) {
 }
 
 float* aligned_start(void* workspace) {
-  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + kWorkspaceAlignment - 1) /
-                                  kWorkspaceAlignment * kWorkspaceAlignment);
+  return reinterpret_cast<float*>(aligned(reinterpret_cast<std::uintptr_t>(workspace)));
 }
 
 }  // namespace

@@ -9,9 +9,7 @@ namespace stoa::ops::cuda {
 // A workspace of several parts: what the scratch stack gives is aligned to less than libraries want.
 class WorkspaceParts {
  public:
-  explicit WorkspaceParts(void* workspace)
-      : at_((reinterpret_cast<std::uintptr_t>(workspace) + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
-            kWorkspaceAlignment) {}
+  explicit WorkspaceParts(void* workspace) : at_(aligned(reinterpret_cast<std::uintptr_t>(workspace))) {}
   void* take(std::size_t bytes) {
     void* out = reinterpret_cast<void*>(at_);
     at_ += aligned(bytes);

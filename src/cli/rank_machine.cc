@@ -1,0 +1,17 @@
+#include "cli/rank_machine.h"
+
+#include "train/layout_plan.h"
+
+namespace stoa::cli {
+
+MachineOptions rank_machine(MachineOptions asked, const train::RunConfig& config, const train::Launch& launch,
+                            bool bind_cores) {
+  if (!asked.threads) asked.threads = config.trainer.num_threads;
+  asked.ranks = launch.threads_on_host(train::ranks_of(config));
+  asked.threads = threads_of(asked);
+  if (bind_cores) launch.require_bindable();
+  asked.local_rank = launch.rank_on_this_host();
+  return asked;
+}
+
+}  // namespace stoa::cli
