@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/console.h"
 #include "base/cores.h"
@@ -14,6 +15,7 @@
 #include "cli/machine_factory.h"
 #include "cli/random_batch.h"
 #include "cli/rank_machine.h"
+#include "cli/rank_options.h"
 #include "cli/schema.h"
 #include "cli/version.h"
 #include "run/gemm_rate.h"
@@ -28,8 +30,8 @@ struct BenchTrainArguments {
   ConfigArguments config;
   MachineOptions machine;
   std::int64_t steps = 6, warmup = 2;
-  std::optional<std::int64_t> ranks;
-  bool bind_cores = false, json = false, natural = false;
+  RankOptions ranks;
+  bool json = false, natural = false, stepwise = false;
 };
 
 // Steps of the schedules where the configuration says nothing: their end is out of sight.
@@ -43,6 +45,13 @@ struct MeasuredRun {
   double last_loss = 0;
   std::string machine;
 };
+
+// The caller decides when a step begins (bench/stepwise.py, which lets programs take turns).
+void await_turn(std::int64_t step) {
+  std::string line;
+  require<UsageError>(bool(std::getline(std::cin, line)),
+                      "--stepwise reads a line before each step: the input ended before step {}", step + 1);
+}
 
 // One rank; what it measured is told by the first.
 MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptions& options,
@@ -67,12 +76,18 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
   // Of a masked batch each rank counts its own: the seed of backward is not what is measured.
   if (!masked) batch.valid_tokens *= layout.data_ranks();
   for (std::int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
+    if (arguments.stepwise) {
+      if (seat.first()) await_turn(step);
+      rank.parallel().along(parallel::Group::kWorld).barrier();
+    }
     const auto begin = std::chrono::steady_clock::now();
     rank.step(batch, step * rows);
     measured.last_loss =
         rank.read_scalars()[ops::StepSlot::kLossSum] / static_cast<double>(batch.valid_tokens);
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (step >= arguments.warmup) measured.seconds.push_back(elapsed);
+    if (arguments.stepwise && seat.first())
+      std::cout << nlohmann::json{{"step", step + 1}, {"seconds", elapsed}}.dump() << std::endl;
     if (seat.first())
       console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, measured.last_loss, elapsed));
   }
@@ -101,18 +116,16 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   launch.prepare([&] {
     const auto overrides = arguments.config.all_overrides();
     train::RunConfig config = load_run_config(arguments.config.config, overrides, console, nullptr,
-                                              launch.agreed_ranks(arguments.ranks));
+                                              launch.agreed_ranks(arguments.ranks.count));
     if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
     planned = train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
     planned->options.evaluation = false;
     planned->options.sample_context = 0;
-    options = rank_machine(std::move(options), config, launch, arguments.bind_cores);
+    options = rank_machine(std::move(options), config, launch, arguments.ranks.bind_cores);
   });
   const train::TrainingPlan& plan = *planned;
   std::optional<MeasuredRun> measured;
-  train::LaunchOptions ranks;
-  ranks.bind_cores = arguments.bind_cores;
-  launch.run(plan.options.layout.grid, ranks, [&](train::Seat& seat) {
+  launch.run(plan.options.layout.grid, arguments.ranks.launch_options(), [&](train::Seat& seat) {
     MeasuredRun own = measure_run(arguments, options, plan, seat, console);
     if (seat.first()) measured = std::move(own);
   });
@@ -158,13 +171,16 @@ void add_bench_train(CLI::App& bench, Context& context) {
   command->add_flag("--natural-lengths", arguments->natural,
                     "Encoders: rows end early, after an eighth to all of the sequence");
   command->add_option("--warmup", arguments->warmup, "Steps before them")->capture_default_str();
-  command->add_option("--ranks", arguments->ranks, "Ranks, as in 'stoa train'");
+  arguments->ranks.add_to(*command);
   command->add_option("--threads", arguments->machine.threads,
                       "Worker threads of a rank (default: the cores, divided among the ranks)");
-  command->add_flag("--bind-cores", arguments->bind_cores, kBindCoresHelp);
   command->add_option("--backend", arguments->machine.backend, "cpu, cuda, reference or check");
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");
+  command->add_flag(
+      "--stepwise", arguments->stepwise,
+      "A step waits for a line of the standard input and is told as a line of JSON when it ended, "
+      "those of the warm-up too: programs can take turns");
   command->add_flag("--json", arguments->json, "One JSON object");
   command->callback([arguments, &context] { bench_train(*arguments, context); });
 }

@@ -32,11 +32,6 @@ inline constexpr const char* kCudaHelp =
 // Of a rank: as asked, else this process's cores divided among the ranks that share them, at least 1.
 int threads_of(const MachineOptions& options);
 
-inline constexpr const char* kBindCoresHelp =
-    "Ranks that are threads stay on cores of their own, as mpirun binds its processes: steadier where "
-    "nothing "
-    "else runs, slower where something does";
-
 run::Machine make_machine(const MachineOptions& options);
 // Counts what `machine` would need, without memory.
 run::Machine make_meta_machine(const run::Machine& machine);

@@ -12,6 +12,7 @@
 #include "cli/machine_factory.h"
 #include "cli/preset_changes.h"
 #include "cli/rank_machine.h"
+#include "cli/rank_options.h"
 #include "cli/schema.h"
 #include "cli/version.h"
 #include "train/layout_plan.h"
@@ -24,15 +25,9 @@ namespace {
 struct TrainCommandArguments {
   ConfigArguments config;
   MachineOptions machine;
-  std::optional<std::int64_t> ranks;
-#ifdef NDEBUG
-  bool check = false;
-#else
-  bool check = true;
-#endif
+  RankOptions ranks;
   std::string dump_steps;
   train::TrainerParts::Dump dump;
-  bool bind_cores = false;
   std::optional<std::int64_t> stop_after;
 };
 
@@ -46,12 +41,12 @@ std::vector<std::string> command_of(const TrainCommandArguments& arguments) {
     command.push_back(value);
   };
   const MachineOptions defaults;
-  if (arguments.ranks) option("--ranks", std::to_string(*arguments.ranks));
+  if (arguments.ranks.count) option("--ranks", std::to_string(*arguments.ranks.count));
   option("--output", arguments.config.output);
   if (arguments.machine.backend != defaults.backend) option("--backend", arguments.machine.backend);
   if (arguments.machine.threads) option("--threads", std::to_string(*arguments.machine.threads));
   if (arguments.machine.instruction_set) option("--instruction-set", *arguments.machine.instruction_set);
-  if (arguments.bind_cores) command.emplace_back("--bind-cores");
+  if (arguments.ranks.bind_cores) command.emplace_back("--bind-cores");
   return command;
 }
 
@@ -93,11 +88,11 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   MachineOptions machine = arguments.machine;
   launch.prepare([&] {
     config = load_run_config(arguments.config.config, arguments.config.all_overrides(), console, nullptr,
-                             launch.agreed_ranks(arguments.ranks));
+                             launch.agreed_ranks(arguments.ranks.count));
     require<ConfigError>(train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
     inputs = train::read_inputs(config, [&](std::string_view note) { console.line(note); });
-    machine = rank_machine(std::move(machine), config, launch, arguments.bind_cores);
+    machine = rank_machine(std::move(machine), config, launch, arguments.ranks.bind_cores);
   });
   train::RunConfig common = config;
   common.trainer.num_threads.reset();  // hosts may have different numbers of cores
@@ -115,11 +110,9 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   dump.steps = parse_steps(arguments.dump_steps);
   if (dump.directory.empty()) dump.directory = fs::path(*train::run_directory(config)) / ckpt::kDumpFolder;
   std::optional<watch::RunFinish> finish;
-  train::LaunchOptions options;
+  train::LaunchOptions options = arguments.ranks.launch_options();
   options.timeout = std::chrono::milliseconds(
       static_cast<std::int64_t>(config.trainer.communication_timeout.seconds * 1e3));
-  options.check = arguments.check;
-  options.bind_cores = arguments.bind_cores;
   const int cores = available_cores();  // a rank that is bound sees its own
   launch.run(inputs->data.plan.options.layout.grid, options, [&](train::Seat& seat) {
     train::TrainerParts parts{config,
@@ -160,20 +153,12 @@ void add_train_command(CLI::App& app, Context& context) {
                          "Train a model. Example: stoa train tiny model.data=data/shakespeare "
                          "model.tokenizer=tok --output runs/shakespeare");
   arguments->config.add_to(*command);
-  command->add_option("--ranks", arguments->ranks,
-                      "Ranks that train together, as threads of this process; without it trainer.devices x "
-                      "num_nodes. Under mpirun, srun or a launcher that sets RANK and WORLD_SIZE the ranks "
-                      "are the processes");
-  command->add_flag(
-      "--check-communication,!--no-check-communication", arguments->check,
-      "Ranks compare what they ask for before any data moves: the first difference is named (on in "
-      "debug builds)");
+  arguments->ranks.add_to(*command);
   command->add_option("--backend", arguments->machine.backend,
                       "cpu, cuda, reference, check (cpu beside reference) or check-cuda (cuda beside cpu)");
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--threads", arguments->machine.threads,
                       "Worker threads of a rank (default: the cores of the host, divided among its ranks)");
-  command->add_flag("--bind-cores", arguments->bind_cores, kBindCoresHelp);
   command->add_option(
       "--instruction-set", arguments->machine.instruction_set,
       "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best of this processor)");

@@ -1,0 +1,29 @@
+// The options of commands that run ranks: how many, and how they stand beside each other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "train/launch.h"
+
+namespace CLI {
+class App;
+}
+
+namespace stoa::cli {
+
+struct RankOptions {
+  std::optional<std::int64_t> count = {};  // none: as the configuration or the launcher says
+#ifdef NDEBUG
+  bool check = false;
+#else
+  bool check = true;
+#endif
+  bool bind_cores = false;
+
+  // Options whose values are written here: this must outlive `command`.
+  void add_to(CLI::App& command);
+  train::LaunchOptions launch_options() const;
+};
+
+}  // namespace stoa::cli
