@@ -38,6 +38,14 @@ void wait(std::unique_ptr<Event>& event) {
   event.reset();
 }
 
+// A block's part of the sums of a chunk: the first that there is begins them.
+void add_part(Pass& pass, const TensorView& part, const TensorView& sums, bool& begun) {
+  if (std::exchange(begun, true))
+    ops::run(pass.ops, ops::AddTo{.x = part, .y = sums});
+  else
+    ops::run(pass.ops, ops::Cast{.x = part, .y = sums});
+}
+
 // Calls body(block, its segments) for the blocks of a step in which some key is visible.
 template <class Body>
 void for_each_block(const Pass& pass, const std::vector<ContextBlock>& blocks, int step, Body&& body) {
@@ -104,14 +112,13 @@ void ring_attention(Pass& pass, const ops::AttentionBackward& op) {
   const std::vector<ContextBlock> blocks = parallel::context_blocks(pass.batch.context, pass.batch.length);
   Ring ring(pass);
   const TensorView dq = scratch.allocate(sums, op.q.shape);
-  ops::run(pass.ops, ops::FillZero{dq});
   const TensorView part = scratch.allocate(type, chunk_of(dq, 0).shape);
   const KeyValues key_part = KeyValues::allocate(pass, type, op.k.rows() / 2, op.k);
   KeyValues held = KeyValues::of(pass, op.k, op.v);
   KeyValues arriving = KeyValues::allocate(pass, type, op.k.rows(), op.k);
   KeyValues gradient = KeyValues::allocate(pass, sums, op.k.rows(), op.k);
   KeyValues gradient_arriving = KeyValues::allocate(pass, sums, op.k.rows(), op.k);
-  ops::run(pass.ops, ops::FillZero{gradient.both});
+  std::array<bool, 2> dq_begun{}, gradient_begun{};  // in step 0 every chunk meets its own keys
   std::unique_ptr<Event> gradient_sent;
   for (int step = 0; step < ring.size(); ++step) {
     std::unique_ptr<Event> sent, received, gradient_received;
@@ -130,9 +137,10 @@ void ring_attention(Pass& pass, const ops::AttentionBackward& op) {
           run.dk = key_part.k();
           run.dv = key_part.v();
           ops::run(pass.ops, run);
-          ops::run(pass.ops, ops::AddTo{.x = part, .y = chunk_of(dq, block.q_chunk)});
+          const auto q = static_cast<std::size_t>(block.q_chunk), k = static_cast<std::size_t>(block.k_chunk);
+          add_part(pass, part, chunk_of(dq, block.q_chunk), dq_begun[q]);
           wait(gradient_received);
-          ops::run(pass.ops, ops::AddTo{.x = key_part.both, .y = chunk_of(gradient.both, block.k_chunk)});
+          add_part(pass, key_part.both, chunk_of(gradient.both, block.k_chunk), gradient_begun[k]);
         });
     wait(gradient_received);  // where no block was visible
     wait(received);

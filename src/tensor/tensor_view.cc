@@ -4,9 +4,11 @@
 
 namespace stoa {
 
+// Conditions stand in front of fail(): the arguments of require() would be made into text in every call.
+
 TensorView TensorView::slice(std::int64_t begin, std::int64_t count) const {
-  require<InternalError>(shape.rank() >= 1 && begin >= 0 && count >= 0 && begin + count <= shape[0],
-                         "slice [{}, {}) of {}", begin, begin + count, text());
+  if (shape.rank() < 1 || begin < 0 || count < 0 || begin + count > shape[0])
+    fail<InternalError>("slice [{}, {}) of {}", begin, begin + count, text());
   TensorView out = *this;
   out.data = byte_offset(begin * stride0);
   out.shape.set(0, count);
@@ -14,8 +16,8 @@ TensorView TensorView::slice(std::int64_t begin, std::int64_t count) const {
 }
 
 TensorView TensorView::columns(std::int64_t begin, std::int64_t count) const {
-  require<InternalError>(shape.rank() == 2 && begin >= 0 && count >= 0 && begin + count <= shape[1],
-                         "columns [{}, {}) of {}", begin, begin + count, text());
+  if (shape.rank() != 2 || begin < 0 || count < 0 || begin + count > shape[1])
+    fail<InternalError>("columns [{}, {}) of {}", begin, begin + count, text());
   TensorView out = *this;
   out.data = byte_offset(begin);
   out.shape.set(1, count);
@@ -23,8 +25,8 @@ TensorView TensorView::columns(std::int64_t begin, std::int64_t count) const {
 }
 
 TensorView TensorView::reshape(Shape dims) const {
-  require<InternalError>(dims.elements() == elements() && (contiguous() || dims[0] == shape[0]),
-                         "cannot see {} as {}", text(), dims.text());
+  if (dims.elements() != elements() || (!contiguous() && dims[0] != shape[0]))
+    fail<InternalError>("cannot see {} as {}", text(), dims.text());
   TensorView out = *this;
   out.shape = dims;
   if (contiguous()) out.stride0 = dims.inner();

@@ -9,8 +9,8 @@ namespace stoa::ops {
 namespace {
 
 std::int64_t checked(std::int64_t id, const TensorView& table, const char* what) {
-  require<DataError>(id >= 0 && id < table.shape[0], "embedding: {} {} is outside the table {}", what, id,
-                     table.text());
+  if (id < 0 || id >= table.shape[0])
+    fail<DataError>("embedding: {} {} is outside the table {}", what, id, table.text());
   return id;
 }
 
