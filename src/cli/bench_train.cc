@@ -48,11 +48,12 @@ struct MeasuredRun {
 MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptions& options,
                         const train::TrainingPlan& plan, train::Seat& seat, Console& console) {
   MeasuredRun measured;
-  run::Machine machine = make_machine(options);
+  run::Machine machine = make_machine(options, seat);
   run::Machine meta = make_meta_machine(machine);
   run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
                          run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
   rank.initialize();
+  rank.parallel().along(parallel::Group::kWorld).barrier();  // all have their memory (train/trainer.cc)
   measured.planned = rank.arena().total_bytes();
   const run::Layout& layout = plan.options.layout;
   const std::int64_t rows = plan.batch.largest();
@@ -112,6 +113,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   std::optional<MeasuredRun> measured;
   train::LaunchOptions ranks;
   ranks.bind_cores = arguments.bind_cores;
+  ranks.context = plan.options.layout.context_place(0);
   launch.run(plan.options.layout.grid, ranks, [&](train::Seat& seat) {
     MeasuredRun own = measure_run(arguments, options, plan, seat, console);
     if (seat.first()) measured = std::move(own);

@@ -120,15 +120,17 @@ void train(const TrainCommandArguments& arguments, Context& context) {
       static_cast<std::int64_t>(config.trainer.communication_timeout.seconds * 1e3));
   options.check = arguments.check;
   options.bind_cores = arguments.bind_cores;
+  const run::Layout& layout = inputs->data.plan.options.layout;
+  options.context = layout.context_place(0);
   const int cores = available_cores();  // a rank that is bound sees its own
-  launch.run(inputs->data.plan.options.layout.grid, options, [&](train::Seat& seat) {
+  launch.run(layout.grid, options, [&](train::Seat& seat) {
     train::TrainerParts parts{config,
                               show_run_config(config),
                               against.preset,
                               changes,
                               inputs,
-                              std::move(seat),
-                              [machine] { return make_machine(machine); },
+                              seat,
+                              [machine, &seat] { return make_machine(machine, seat); },
                               make_meta_machine,
                               console,
                               {},
@@ -160,10 +162,12 @@ void add_train_command(CLI::App& app, Context& context) {
                          "Train a model. Example: stoa train tiny model.data=data/shakespeare "
                          "model.tokenizer=tok --output runs/shakespeare");
   arguments->config.add_to(*command);
-  command->add_option("--ranks", arguments->ranks,
-                      "Ranks that train together, as threads of this process; without it trainer.devices x "
-                      "num_nodes. Under mpirun, srun or a launcher that sets RANK and WORLD_SIZE the ranks "
-                      "are the processes");
+  command->add_option(
+      "--ranks", arguments->ranks,
+      "Ranks that train together, as threads of this process, on a GPU each where there are as "
+      "many; without it trainer.devices x num_nodes. Under mpirun, srun or a launcher that sets RANK and "
+      "WORLD_SIZE the ranks "
+      "are the processes");
   command->add_flag(
       "--check-communication,!--no-check-communication", arguments->check,
       "Ranks compare what they ask for before any data moves: the first difference is named (on in "
