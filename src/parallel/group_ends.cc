@@ -12,7 +12,8 @@ ParallelContext join(const grid::RankGrid& grid, int rank, GroupEnds ends, const
     if (end && gpu)
       end = comm::make_nccl_communicator(gpu->nccl, std::move(end),
                                          routes_of(grid, static_cast<Group>(g), gpu->context));
-    if (end && control) end = std::make_unique<comm::CheckCommunicator>(std::move(end), std::move(control));
+    if (end && control)
+      end = std::make_unique<comm::CheckCommunicator>(std::move(end), std::move(control), gpu != nullptr);
   }
   return ParallelContext(grid, rank, std::move(ends.tensors));
 }

@@ -243,9 +243,13 @@ TEST(EmulatedGpu, ShardsOnGpusOfTheirOwn) {
     run.micro_batch = 1;
     expect_same_on_own_gpus(run, shards);
   }
-  run::Layout stages = layout_of(1, 1, 1, 2, 2);
-  stages.zero_stage = 2;
+  run::Layout stages = layout_of(1, 1, 1, 2, 2), overlapped = layout_of(2, 1, 1, 2, 1);
+  stages.zero_stage = overlapped.zero_stage = 2;
   expect_same_on_own_gpus(small(), stages);
+  // Two groups' collectives are under way at once.
+  overlapped.overlap_grad_reduce = true;
+  overlapped.bucket_bytes = 4096;
+  expect_same_on_own_gpus(small(), overlapped);
   TestRun muon = small();
   muon.optimizer = optim::OptimizerKind::kMuon;
   muon.config.bias = model::BiasKind::kQkv;

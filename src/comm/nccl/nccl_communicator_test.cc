@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "comm/check/check_communicator.h"
 #include "comm/communicator_suite.h"
 #include "comm/nccl/fake_nccl.h"
 #include "comm/nccl/nccl_rank.h"
@@ -262,6 +263,38 @@ TEST(NcclCommunicator, ARankThatFailsGivesUpItsOwn) {
       EXPECT_THAT([&] { under_way->wait(); }, testing::ThrowsMessage<CommError>(HasSubstr("out of memory")));
     }
     comm->barrier();
+  });
+}
+
+// What is asked for and not waited for is posted before what another group is asked for later, whoever comes
+// first.
+TEST(NcclCommunicator, ComparedRequestsKeepTheOrderOfGroups) {
+  FakeNccl fake;
+  ThreadWorld world(2, std::chrono::seconds(60));
+  std::vector<Ends> hosts(2), controls(2);
+  for (const char* const label : {"dp", "tp"})
+    for (auto* const ends : {&hosts, &controls}) {
+      auto both = world.create(label, ranks_to(2));
+      for (std::size_t r = 0; r < 2; ++r) (*ends)[r].push_back(std::move(both[r]));
+    }
+  world.run([&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    NativeQueueDevice device;
+    const auto stream = device.create_stream();
+    auto nccl = std::make_shared<NcclRank>(FakeNccl::api(), device, std::chrono::seconds(2));
+    Ends ends;
+    for (std::size_t g = 0; g < 2; ++g)
+      ends.push_back(std::make_unique<CheckCommunicator>(
+          make_nccl_communicator(nccl, std::move(hosts[r][g]), {}), std::move(controls[r][g]), true));
+    float x = 1, y = 1;
+    const auto on = [](float& value) { return TensorView(&value, DType::kF32, {1}, DeviceKind::kCuda); };
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    auto first = ends[0]->all_reduce(on(x), ReduceOp::kSum, *stream);
+    ends[1]->all_reduce(on(y), ReduceOp::kSum, *stream)->wait();
+    first->wait();
+    stream->synchronize();
+    nccl->throw_if_failed();
+    EXPECT_EQ(x + y, 4.0f);
   });
 }
 
