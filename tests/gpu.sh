@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All proofs of the CUDA backend on one GPU, the most important first; no downloads; at most ten minutes.
+# All proofs of the CUDA backend on one GPU (and, where there are more, between them), the most important first; no downloads; at most ten minutes.
 #
 #   OUT=DIR tests/gpu.sh [BUILD]     BUILD: folder of the preset `cuda` (default build/cuda): BUILD/src/stoa, BUILD/tests/gpu_test
 #
@@ -29,7 +29,7 @@ fi
 
 # timeout starts programs alone, so functions go to a shell of their own with the variables they use.
 limited() {  # limited SECONDS COMMAND…
-  timeout "$1" bash -uo pipefail -c "$(declare -p root build stoa work quiet model small 2> /dev/null; declare -f)"$'\n''"$@"' bash "${@:2}"
+  timeout "$1" bash -uo pipefail -c "$(declare -p root build stoa work quiet model small short layouts_of_two 2> /dev/null; declare -f)"$'\n''"$@"' bash "${@:2}"
 }
 part() {  # part NAME SECONDS COMMAND…
   local name=$1 limit=$2 begin=$SECONDS
@@ -183,19 +183,43 @@ eight_bits() {
 }
 part 20-eight-bits 90 eight_bits
 
-# A process per GPU, by NCCL: only where there are two.
+# A rank per GPU, by NCCL, beside one rank: only where there are two GPUs.
+layouts_of_two=(model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=2 model.context_parallel_size=2 model.zero_stage=1
+  model.zero_stage=3 model.optim.name=muon)
+short=(trainer.max_steps=10 trainer.precision=32 model.micro_batch_size=4)
+one_rank() {
+  train own-one cuda "${short[@]}" && train own-one-muon cuda "${short[@]}" model.optim.name=muon
+}
+beside_one() {  # beside_one NAME OVERRIDES…: the run of that name
+  case $* in *=muon*) compare own-one-muon "$1" 1e-3 ;; *) compare own-one "$1" 1e-3 ;; esac
+}
 processes() {
-  train processes-one cuda trainer.max_steps=10 trainer.precision=32 || return 1
-  local name
-  for name in tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size; do
-    "$root/tests/processes/each.sh" 2 "$stoa" train tiny "${model[@]}" trainer.max_steps=10 trainer.precision=32 "model.$name=2" \
-      --backend cuda --output "$work/processes-$name" && compare processes-one "processes-$name" 1e-3 || return 1
+  one_rank || return 1
+  local layout
+  for layout in "${layouts_of_two[@]}"; do
+    "$root/tests/processes/each.sh" 2 "$stoa" train tiny "${model[@]}" "${short[@]}" "$layout" --backend cuda \
+      --output "$work/processes-$layout" && beside_one "processes-$layout" "$layout" || return 1
   done
 }
+# Threads with a GPU each, and what needs four; a rank too many is refused.
+threads() {
+  local layout gpus
+  gpus=$(nvidia-smi --list-gpus | wc -l)
+  for layout in "${layouts_of_two[@]}"; do
+    train "threads-$layout" cuda "${short[@]}" --ranks 2 "$layout" && beside_one "threads-$layout" "$layout" || return 1
+  done
+  if [ "$gpus" -ge 4 ]; then
+    train threads-groups cuda "${short[@]}" --ranks 4 model.context_parallel_size=4 model.cp_comm_type=a2a+p2p \
+      'model.hierarchical_context_parallel_sizes=[2,2]' && compare own-one threads-groups 1e-3 || return 1
+  fi
+  train threads-many cuda "${short[@]}" --ranks $((gpus * 2)) "model.global_batch_size=$((gpus * 8))" > "$work/many.txt" 2>&1 && return 1
+  grep "ranks that are threads on $gpus GPUs" "$work/many.txt"
+}
 if [ "$(nvidia-smi --list-gpus | wc -l)" -ge 2 ]; then
-  part 21-a-process-per-gpu 120 processes
+  part 21-a-process-per-gpu 150 processes
+  part 22-threads-with-a-gpu-each 150 threads
 else
-  echo "skipped 21-a-process-per-gpu: one GPU here" | tee -a "$out/summary.txt"
+  echo "skipped 21-a-process-per-gpu, 22-threads-with-a-gpu-each: one GPU here" | tee -a "$out/summary.txt"
 fi
 
 if command -v compute-sanitizer > /dev/null; then

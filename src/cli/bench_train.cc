@@ -57,11 +57,12 @@ void await_turn(std::int64_t step) {
 MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptions& options,
                         const train::TrainingPlan& plan, train::Seat& seat, Console& console) {
   MeasuredRun measured;
-  run::Machine machine = make_machine(options);
+  run::Machine machine = make_machine(options, seat);
   run::Machine meta = make_meta_machine(machine);
   run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
                          run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
   rank.initialize();
+  rank.parallel().along(parallel::Group::kWorld).barrier();  // all have their memory (train/trainer.cc)
   measured.planned = rank.arena().total_bytes();
   const run::Layout& layout = plan.options.layout;
   const std::int64_t rows = plan.batch.largest();
@@ -125,10 +126,11 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   });
   const train::TrainingPlan& plan = *planned;
   std::optional<MeasuredRun> measured;
-  launch.run(plan.options.layout.grid, arguments.ranks.launch_options(), [&](train::Seat& seat) {
-    MeasuredRun own = measure_run(arguments, options, plan, seat, console);
-    if (seat.first()) measured = std::move(own);
-  });
+  launch.run(plan.options.layout.grid, arguments.ranks.launch_options(plan.options.layout),
+             [&](train::Seat& seat) {
+               MeasuredRun own = measure_run(arguments, options, plan, seat, console);
+               if (seat.first()) measured = std::move(own);
+             });
   if (!measured) return;
   measured->gemm_tflops *= std::min(plan.options.layout.grid.size(),
                                     std::max(1, available_cores() / static_cast<int>(*options.threads)));

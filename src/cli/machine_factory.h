@@ -15,7 +15,7 @@ struct MachineOptions {
   std::string backend = "cpu";
   std::optional<std::int64_t> threads = {};         // none: one per core, divided among `ranks`
   int ranks = 1;                                    // that share this host's cores
-  int local_rank = 0;                               // of this process on its host: which GPU it takes
+  int local_rank = 0;                               // of this rank on its host: which GPU it takes
   std::optional<std::string> instruction_set = {};  // none: the best of this processor
   std::string cuda = {};                            // words of ops::cuda::CudaOptions
 };
@@ -27,7 +27,8 @@ ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>
 inline constexpr const char* kCudaHelp =
     "For --backend cuda, separated by commas: tf32 (fp32 products by TF32), tune (time matrix algorithms), "
     "deterministic "
-    "(the same bits in every run), graphs (steps as CUDA graphs), own-attention (without cuDNN), device=N";
+    "(the same bits in every run), graphs (steps as CUDA graphs), own-attention (without cuDNN), device=N "
+    "(of ranks that are threads, all)";
 
 // Of a rank: as asked, else this process's cores divided among the ranks that share them, at least 1.
 int threads_of(const MachineOptions& options);

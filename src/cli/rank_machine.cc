@@ -10,8 +10,12 @@ MachineOptions rank_machine(MachineOptions asked, const train::RunConfig& config
   asked.ranks = launch.threads_on_host(train::ranks_of(config));
   asked.threads = threads_of(asked);
   if (bind_cores) launch.require_bindable();
-  asked.local_rank = launch.rank_on_this_host();
   return asked;
+}
+
+run::Machine make_machine(MachineOptions options, const train::Seat& seat) {
+  options.local_rank = seat.place_on_host;
+  return make_machine(options);
 }
 
 }  // namespace stoa::cli

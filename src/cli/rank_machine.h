@@ -7,9 +7,11 @@
 
 namespace stoa::cli {
 
-// `asked` with what the run decides: how many ranks share this host and with how many threads, which GPU is
-// this process's. ConfigError where `bind_cores` has no meaning (train::Launch::require_bindable).
+// `asked` with what the run decides: how many ranks share this host and with how many threads. ConfigError
+// where `bind_cores` has no meaning (train::Launch::require_bindable).
 MachineOptions rank_machine(MachineOptions asked, const train::RunConfig& config, const train::Launch& launch,
                             bool bind_cores);
+// The machine of one of them.
+run::Machine make_machine(MachineOptions options, const train::Seat& seat);
 
 }  // namespace stoa::cli

@@ -5,10 +5,11 @@
 namespace stoa::cli {
 
 void RankOptions::add_to(CLI::App& command) {
-  command.add_option("--ranks", count,
-                     "Ranks that train together, as threads of this process; without it trainer.devices x "
-                     "num_nodes. Under mpirun, srun or a launcher that sets RANK and WORLD_SIZE the ranks "
-                     "are the processes");
+  command.add_option(
+      "--ranks", count,
+      "Ranks that train together, as threads of this process, on a GPU each where there are as many; "
+      "without it trainer.devices x num_nodes. Under mpirun, srun or a launcher that sets RANK and "
+      "WORLD_SIZE the ranks are the processes");
   command.add_flag(
       "--check-communication,!--no-check-communication", check,
       "Ranks compare what they ask for before any data moves: the first difference is named (on in "
@@ -19,10 +20,11 @@ void RankOptions::add_to(CLI::App& command) {
       "where nothing else runs, slower where something does");
 }
 
-train::LaunchOptions RankOptions::launch_options() const {
+train::LaunchOptions RankOptions::launch_options(const run::Layout& layout) const {
   train::LaunchOptions options;
   options.check = check;
   options.bind_cores = bind_cores;
+  options.context = layout.context_place(0);
   return options;
 }
 

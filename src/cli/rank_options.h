@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "run/layout.h"
 #include "train/launch.h"
 
 namespace CLI {
@@ -23,7 +24,7 @@ struct RankOptions {
 
   // Options whose values are written here: this must outlive `command`.
   void add_to(CLI::App& command);
-  train::LaunchOptions launch_options() const;
+  train::LaunchOptions launch_options(const run::Layout& layout) const;
 };
 
 }  // namespace stoa::cli

@@ -110,18 +110,19 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   dump.steps = parse_steps(arguments.dump_steps);
   if (dump.directory.empty()) dump.directory = fs::path(*train::run_directory(config)) / ckpt::kDumpFolder;
   std::optional<watch::RunFinish> finish;
-  train::LaunchOptions options = arguments.ranks.launch_options();
+  const run::Layout& layout = inputs->data.plan.options.layout;
+  train::LaunchOptions options = arguments.ranks.launch_options(layout);
   options.timeout = std::chrono::milliseconds(
       static_cast<std::int64_t>(config.trainer.communication_timeout.seconds * 1e3));
   const int cores = available_cores();  // a rank that is bound sees its own
-  launch.run(inputs->data.plan.options.layout.grid, options, [&](train::Seat& seat) {
+  launch.run(layout.grid, options, [&](train::Seat& seat) {
     train::TrainerParts parts{config,
                               show_run_config(config),
                               against.preset,
                               changes,
                               inputs,
-                              std::move(seat),
-                              [machine] { return make_machine(machine); },
+                              seat,
+                              [machine, &seat] { return make_machine(machine, seat); },
                               make_meta_machine,
                               console,
                               {},

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nn/key_values.h"
+#include "parallel/routes.h"
 
 namespace stoa::nn {
 namespace {
@@ -15,22 +16,18 @@ using parallel::ContextBlock;
 // posted in one order on both sides.
 class Ring {
  public:
-  explicit Ring(Pass& pass) : pass_(pass), group_(pass.parallel.along(parallel::Axis::kContext)) {
-    const auto& place = pass.batch.context;
-    const int own = place.exchanging(), member = place.rank % own;
-    const parallel::ContextPlace outer = place.outer();
-    size_ = outer.size;
-    next_ = (outer.rank + 1) % size_ * own + member;
-    previous_ = (outer.rank + size_ - 1) % size_ * own + member;
-  }
-  int size() const { return size_; }
-  std::unique_ptr<Event> send(TensorView x) { return group_.send(x, next_, pass_.ops.stream); }
-  std::unique_ptr<Event> receive(TensorView x) { return group_.receive(x, previous_, pass_.ops.stream); }
+  explicit Ring(Pass& pass)
+      : pass_(pass),
+        group_(pass.parallel.along(parallel::Axis::kContext)),
+        ring_(parallel::context_ring(pass.batch.context)) {}
+  int size() const { return ring_.size; }
+  std::unique_ptr<Event> send(TensorView x) { return group_.send(x, ring_.next, pass_.ops.stream); }
+  std::unique_ptr<Event> receive(TensorView x) { return group_.receive(x, ring_.previous, pass_.ops.stream); }
 
  private:
   Pass& pass_;
   comm::Communicator& group_;
-  int size_ = 1, next_ = 0, previous_ = 0;
+  const parallel::ContextRing ring_;
 };
 
 void wait(std::unique_ptr<Event>& event) {

@@ -124,37 +124,37 @@ void GlobalNorm::sum(ops::OpContext& ops, const Part& part, TensorView x) {
   ops::run(ops, op);
 }
 
+// Of a bucket at most one block began before this rank's share and reaches into it, and at most one leaves
+// it. All ranks of the group meet in one exchange: pairs of their own would each need a way between two GPUs.
 void GlobalNorm::sum_shared_blocks(ops::OpContext& ops) {
-  const auto group_of = [&](const SharedBlock& block) -> comm::Communicator& {
-    return parallel_.parallel.along(layout_.bucket(block.part.bucket).copies);
-  };
-  std::vector<std::unique_ptr<Event>> sends;
-  for (const SharedBlock& block : shared_) {
-    comm::Communicator& group = group_of(block);
-    const int self = group.rank();
-    const FlatRange mine = block.pieces[static_cast<std::size_t>(self)];
-    if (block.owner == self || mine.begin == mine.end) continue;
-    sends.push_back(group.send(gradients_.reduced(block.part.bucket, mine), block.owner, parallel_.stream));
-  }
-  for (const SharedBlock& block : shared_) {
-    comm::Communicator& group = group_of(block);
-    const int self = group.rank();
-    if (block.owner != self) continue;
-    const FlatRange range = block.part.range;
-    const TensorView mine =
-        gradients_.reduced(block.part.bucket, block.pieces[static_cast<std::size_t>(self)]);
+  if (!parallel_.sharded(1)) return;
+  auto block = shared_.begin();
+  for (int b = 0; b < static_cast<int>(layout_.buckets().size()); ++b) {
+    if (layout_.bucket(b).shards == 1) continue;
+    comm::Communicator& group = parallel_.parallel.along(layout_.bucket(b).copies);
+    const auto self = static_cast<std::size_t>(group.rank());
+    std::vector<std::int64_t> sends(static_cast<std::size_t>(group.size())), receives(sends.size());
+    const std::int64_t begin = layout_.range(b, group.rank()).begin;
+    TensorView leaving = gradients_.reduced(b, {begin, begin}), arriving = leaving, whole;
+    const Part* own = nullptr;
     Scratch::Frame frame(ops.scratch);
-    const TensorView whole = ops.scratch.allocate(mine.dtype, {range.end - range.begin});
-    ops::run(ops, ops::Cast{.x = mine, .y = whole.slice(0, mine.elements())});
-    for (int rank = self + 1; rank < group.size(); ++rank) {
-      const FlatRange piece = block.pieces[static_cast<std::size_t>(rank)];
-      if (piece.begin == piece.end) continue;
-      group.receive(whole.slice(piece.begin - range.begin, piece.end - piece.begin), rank, parallel_.stream)
-          ->wait();
+    for (; block != shared_.end() && block->part.bucket == b; ++block) {
+      const TensorView held = gradients_.reduced(b, block->pieces[self]);
+      if (block->owner != group.rank()) {
+        sends[static_cast<std::size_t>(block->owner)] = held.elements();
+        leaving = held;
+        continue;
+      }
+      own = &block->part;
+      whole = ops.scratch.allocate(held.dtype, {own->range.end - own->range.begin});
+      ops::run(ops, ops::Cast{.x = held, .y = whole.slice(0, held.elements())});
+      arriving = whole.slice(held.elements(), whole.elements() - held.elements());
+      for (std::size_t rank = self + 1; rank < receives.size(); ++rank)
+        receives[rank] = block->pieces[rank].end - block->pieces[rank].begin;
     }
-    sum(ops, block.part, whole);
+    group.all_to_all_v(leaving, sends, arriving, receives, parallel_.stream)->wait();
+    if (own) sum(ops, *own, whole);
   }
-  for (auto& send : sends) send->wait();
 }
 
 void GlobalNorm::run(ops::OpContext& ops, TensorView state) {

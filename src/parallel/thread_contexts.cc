@@ -4,35 +4,39 @@
 
 #include <string>
 
-#include "comm/check/check_communicator.h"
 #include "device/device_transfer.h"
 
 namespace stoa::parallel {
 
-std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid, bool check) {
+std::vector<GroupEnds> make_ends(comm::ThreadWorld& world, const grid::RankGrid& grid, bool check) {
   require<ConfigError>(world.size() == grid.size(),
                        "the degrees tp {} x cp {} x ep {} x dp {} x pp {} need {} ranks, the world has {}",
                        grid.degree(Axis::kTensor), grid.degree(Axis::kContext), grid.degree(Axis::kExpert),
                        grid.degree(Axis::kData), grid.degree(Axis::kPipeline), grid.size(), world.size());
-  std::vector<ParallelContext::Communicators> communicators(static_cast<std::size_t>(grid.size()));
-  for (int g = 0; g < kGroups; ++g) {
+  std::vector<GroupEnds> ends(static_cast<std::size_t>(grid.size()));
+  for (std::size_t g = 0; g < kGroups; ++g) {
     const Group group = static_cast<Group>(g);
     for (int rank = 0; rank < grid.size(); ++rank) {
-      if (communicators[rank][g]) continue;  // its group was made with the first member
+      if (ends[static_cast<std::size_t>(rank)].tensors[g])
+        continue;  // its group was made with the first member
       const std::vector<int> ranks = members(grid, rank, group);
       if (ranks.empty()) continue;
-      auto ends = world.create(std::string(name_of(group)), ranks);
-      if (check) {
-        auto control = world.create(fmt::format("{} control", name_of(group)), ranks);
-        for (std::size_t m = 0; m < ranks.size(); ++m)
-          ends[m] = std::make_unique<comm::CheckCommunicator>(std::move(ends[m]), std::move(control[m]));
-      }
-      for (std::size_t m = 0; m < ranks.size(); ++m) communicators[ranks[m]][g] = std::move(ends[m]);
+      auto tensors = world.create(std::string(name_of(group)), ranks);
+      for (std::size_t m = 0; m < ranks.size(); ++m)
+        ends[static_cast<std::size_t>(ranks[m])].tensors[g] = std::move(tensors[m]);
+      if (!check) continue;
+      auto control = world.create(fmt::format("{} control", name_of(group)), ranks);
+      for (std::size_t m = 0; m < ranks.size(); ++m)
+        ends[static_cast<std::size_t>(ranks[m])].control[g] = std::move(control[m]);
     }
   }
+  return ends;
+}
+
+std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid, bool check) {
   std::vector<ParallelContext> contexts;
-  for (int rank = 0; rank < grid.size(); ++rank)
-    contexts.emplace_back(grid, rank, std::move(communicators[rank]));
+  for (GroupEnds& ends : make_ends(world, grid, check))
+    contexts.push_back(join(grid, static_cast<int>(contexts.size()), std::move(ends)));
   return contexts;
 }
 

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "comm/threads/thread_world.h"
-#include "parallel/parallel_context.h"
+#include "parallel/group_ends.h"
 
 namespace stoa::parallel {
 
-// One context per rank of the grid, with its communicators of every group ("tp group of rank 5"); the world
-// outlives them. ConfigError when the world's size is not the grid's.
-// `check`: the members of a group compare what they ask for before any data moves.
+// Per rank of the grid its ends of every group ("tp group of rank 5"); the world outlives them. ConfigError
+// when the world's size is not the grid's. `check`: with control.
+std::vector<GroupEnds> make_ends(comm::ThreadWorld& world, const grid::RankGrid& grid, bool check = false);
+// The contexts of ranks in host memory, or on a device that they share.
 std::vector<ParallelContext> make_contexts(comm::ThreadWorld& world, const grid::RankGrid& grid,
                                            bool check = false);
 

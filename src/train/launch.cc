@@ -17,6 +17,7 @@
 #include "device/device_transfer.h"
 #include "parallel/process_context.h"
 #include "parallel/thread_contexts.h"
+#include "parallel/thread_gpus.h"
 
 namespace stoa::train {
 namespace {
@@ -100,7 +101,6 @@ void Launch::require_bindable() const {
 }
 
 bool Launch::first_process() const { return !world_ || world_->rank() == 0; }
-int Launch::rank_on_this_host() const { return world_ ? world_->rank_on_this_host() : 0; }
 int Launch::threads_on_host(int ranks) const { return world_ ? world_->ranks_on_this_host() : ranks; }
 
 void Launch::end_together(int code) {
@@ -160,17 +160,33 @@ void Launch::run_threads(const grid::RankGrid& grid, const LaunchOptions& option
     return body(seat);
   }
   comm::ThreadWorld world(grid.size(), options.timeout);
-  auto contexts = parallel::make_contexts(world, grid, options.check);
+  auto ends = parallel::make_ends(world, grid, options.check);
+  parallel::ThreadGpus gpus(grid.size());
   try {
     world.run([&](int rank) {
       if (options.bind_cores) stay_on_share(rank, grid.size());
       std::unique_ptr<Stream> side;
+      std::weak_ptr<comm::NcclRank> joined;
       Seat seat;
-      seat.rank = rank;
+      seat.rank = seat.place_on_host = rank;
       seat.ranks_on_host = grid.size();
       seat.context = [&, rank](Device& device) {
-        side = parallel::share_device(world, rank, device);
-        return std::move(contexts[rank]);
+        parallel::GroupEnds& own = ends[static_cast<std::size_t>(rank)];
+        auto* const gpu = dynamic_cast<SharableDevice*>(&device);
+        const auto everybody = static_cast<std::size_t>(parallel::Group::kWorld);
+        if (!gpu || !gpus.own_each(gpu->identity(), *own.tensors[everybody])) {
+          side = parallel::share_device(world, rank, device);
+          return parallel::join(grid, rank, std::move(own));
+        }
+        const auto nccl = std::make_shared<comm::NcclRank>(options.nccl(), *gpu, options.timeout,
+                                                           [&world] { return world.failure(); });
+        joined = nccl;
+        const parallel::OwnGpu one{nccl, options.context};
+        return parallel::join(grid, rank, std::move(own), &one);
+      };
+      seat.on_failure = [&, rank](const std::string& why) {
+        world.abort(rank, why);
+        if (const auto nccl = joined.lock()) nccl->give_up(why);
       };
       body(seat);
     });
@@ -181,17 +197,22 @@ void Launch::run_threads(const grid::RankGrid& grid, const LaunchOptions& option
 
 void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& options,
                          const std::function<void(Seat&)>& body) {
+  std::weak_ptr<comm::NcclRank> joined;
   Seat seat;
   seat.rank = world_->rank();
   seat.ranks_on_host = world_->ranks_on_this_host();
+  seat.place_on_host = world_->rank_on_this_host();
   seat.context = [&](Device& device) {
     auto* const gpu = dynamic_cast<SharableDevice*>(&device);
-    std::shared_ptr<comm::NcclRank> nccl;
-    if (gpu && grid.size() > 1) {
-      require_own_device(*world_, gpu->identity());
-      nccl = std::make_shared<comm::NcclRank>(comm::NcclApi::load(), *gpu, options.timeout);
-    }
-    return parallel::make_process_context(*world_, grid, options.check, nccl);
+    if (!gpu || grid.size() == 1) return parallel::make_process_context(*world_, grid, options.check);
+    require_own_device(*world_, gpu->identity());
+    const auto nccl = std::make_shared<comm::NcclRank>(options.nccl(), *gpu, options.timeout);
+    joined = nccl;
+    const parallel::OwnGpu one{nccl, options.context};
+    return parallel::make_process_context(*world_, grid, options.check, &one);
+  };
+  seat.on_failure = [&](const std::string& why) {
+    if (const auto nccl = joined.lock()) nccl->give_up(why);
   };
   try {
     body(seat);

@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "comm/nccl/nccl_api.h"
 #include "grid/rank_grid.h"
+#include "parallel/context_place.h"
 #include "parallel/parallel_context.h"
 
 namespace stoa::comm {
@@ -21,15 +23,24 @@ namespace stoa::train {
 
 struct LaunchOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of a wait for another rank
-  bool check = false;       // ranks compare what they ask for before any data moves
-  bool bind_cores = false;  // of ranks that are threads, each to its share of this process's
+  bool check = false;                   // ranks compare what they ask for before any data moves
+  bool bind_cores = false;              // of ranks that are threads, each to its share of this process's
+  parallel::ContextPlace context = {};  // of any rank: which of them send each other tensors
+  // What joins ranks that have a GPU each.
+  std::function<comm::NcclApi()> nccl = comm::NcclApi::load;
 };
 
 // One rank's place in the run.
 struct Seat {
   int rank = 0;
-  int ranks_on_host = 1;                                      // that share the cores
-  std::function<parallel::ParallelContext(Device&)> context;  // once
+  int ranks_on_host = 1;  // that share the cores
+  int place_on_host = 0;  // among them: which GPU this one takes
+  // Once. ConfigError where of the ranks of one process some share a GPU and others do not, or where
+  // processes share one.
+  std::function<parallel::ParallelContext(Device&)> context;
+  // Told before an error takes down what the rank holds: other ranks of this process end, and nothing on the
+  // rank's GPU waits for others any more.
+  std::function<void(const std::string& why)> on_failure = [](const std::string&) {};
   bool first() const { return rank == 0; }
 };
 
@@ -60,7 +71,6 @@ class Launch {
   // ConfigError where LaunchOptions::bind_cores has no meaning: the ranks are processes.
   void require_bindable() const;
   bool first_process() const;
-  int rank_on_this_host() const;         // of this process, 0 for threads
   int threads_on_host(int ranks) const;  // ranks of this host, of so many in all
 
   // What every process does before there are ranks, the first process first: reading the configuration,

@@ -76,6 +76,7 @@ RunFinish Trainer::run() {
       finish_checkpoint();
     }
   } catch (const std::exception& error) {
+    parts_.seat.on_failure(error.what());
     finish.reason = StopReason::kError;
     finish.detail = error.what();
     if (step_ == first_step_ && !made_.empty()) {
@@ -144,6 +145,9 @@ void Trainer::set_up() {
         return true;
       });
   next_batch_ = prefetch_->next();  // what is wrong with the data is said before the run is announced
+  // Where ranks of one process have a GPU each, a driver that is asked for memory on one may wait for the
+  // work of all, which waits for the rank that asks: none communicates before all have theirs.
+  rank_->parallel().along(parallel::Group::kWorld).barrier();
   if (!first()) return;
   write_text(directory_ / "config.yaml", parts_.config_yaml);
   announce();

@@ -5,7 +5,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
+#include "comm/nccl/fake_nccl.h"
 #include "device/device_transfer.h"
 #include "device/host/host_device.h"
 #include "device/host/inline_stream.h"
@@ -31,6 +33,16 @@ TestRun small(TestRun run = tiny_run()) {
   return run;
 }
 
+// Its work is done when it was submitted; only what it waits for may take time.
+class PatientStream final : public Stream {
+ public:
+  std::unique_ptr<Event> record() override { return std::make_unique<DoneEvent>(); }
+  void wait(const Event& event) override {
+    while (!event.ready()) std::this_thread::yield();
+  }
+  void synchronize() override {}
+};
+
 // Memory that the layers above must take for a GPU's: they cannot ask for its content, and new memory is NaN.
 class HiddenDevice final : public SharableDevice {
  public:
@@ -43,7 +55,10 @@ class HiddenDevice final : public SharableDevice {
     std::memset(data, 0xff, whole);
     return Buffer(*this, data, bytes);
   }
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<InlineStream>(); }
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<PatientStream>(); }
+  std::unique_ptr<Stream> create_urgent_stream() override {
+    return std::make_unique<comm::suite::NativeQueue>();
+  }
   void copy_to_host(void* host, const void* device, std::size_t bytes, Stream&) override {
     std::memcpy(host, device, bytes);
   }
@@ -187,6 +202,59 @@ TEST(EmulatedGpu, OverRanks) {
   TestRun dropless = experts();
   dropless.config.moe.moe_expert_capacity_factor.reset();
   expect_like_reference(dropless, layout_of(1, 1, 2, 2, 1));
+}
+
+// Ranks with a GPU each, by functions in NCCL's place: the bits of ranks that share one.
+void expect_same_on_own_gpus(TestRun run, const run::Layout& layout) {
+  run.machine = emulated_machine;
+  const RunResult shared = run_layout(run, layout);
+  ASSERT_THAT(shared.faults, IsEmpty());
+  const comm::suite::FakeNccl fake;
+  run.nccl = comm::suite::FakeNccl::api;
+  EXPECT_THAT(differences(shared, run_layout(run, layout), 0), IsEmpty());
+}
+
+TEST(EmulatedGpu, OnGpusOfTheirOwn) {
+  run::Layout ring = layout_of(1, 2, 1, 1, 1), spread = layout_of(2, 1, 1, 1, 1);
+  ring.context_kind = parallel::ContextKind::kRing;
+  spread.sequence_parallel = true;
+  expect_same_on_own_gpus(small(), ring);
+  expect_same_on_own_gpus(small(), spread);
+  expect_same_on_own_gpus(experts(), layout_of(1, 1, 2, 2, 1));
+}
+
+// Of a context's groups of neighbours those send each other keys that are no neighbours.
+TEST(EmulatedGpu, GroupsOfNeighboursOnGpusOfTheirOwn) {
+  TestRun run = small();
+  run.config.encoder_seq_length = 16;
+  run::Layout layout = layout_of(1, 4, 1, 1, 1);
+  layout.context_kind = parallel::ContextKind::kHierarchical;
+  layout.context_neighbours = 2;
+  expect_like_reference(run, layout);
+  expect_same_on_own_gpus(run, layout);
+}
+
+// Shards of optimizer and gradients cut blocks of the norm between ranks that need not be neighbours.
+TEST(EmulatedGpu, ShardsOnGpusOfTheirOwn) {
+  for (const int stage : {1, 2, 3}) {
+    run::Layout shards = data_parallel(4);
+    shards.zero_stage = stage;
+    TestRun run = small();
+    run.micro_batch = 1;
+    expect_same_on_own_gpus(run, shards);
+  }
+  run::Layout stages = layout_of(1, 1, 1, 2, 2), overlapped = layout_of(2, 1, 1, 2, 1);
+  stages.zero_stage = overlapped.zero_stage = 2;
+  expect_same_on_own_gpus(small(), stages);
+  // Two groups' collectives are under way at once.
+  overlapped.overlap_grad_reduce = true;
+  overlapped.bucket_bytes = 4096;
+  expect_same_on_own_gpus(small(), overlapped);
+  TestRun muon = small();
+  muon.optimizer = optim::OptimizerKind::kMuon;
+  muon.config.bias = model::BiasKind::kQkv;
+  stages.zero_stage = 1;
+  expect_same_on_own_gpus(muon, stages);
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include <mutex>
 
 #include "base/philox.h"
+#include "comm/nccl/nccl_rank.h"
 #include "comm/threads/thread_world.h"
+#include "device/device_transfer.h"
 #include "device/host/host_device.h"
 #include "device/meta/meta_device.h"
 #include "ops/meta/meta_backend.h"
@@ -237,19 +239,29 @@ run::Layout layout_of(int tensor, int context, int expert, int data, int pipelin
 RunResult run_layout(const TestRun& run, const run::Layout& layout) {
   const run::TrainingOptions options = options_of(run, layout);
   comm::ThreadWorld world(layout.grid.size(), std::chrono::seconds(60));
-  std::vector<parallel::ParallelContext> contexts = parallel::make_contexts(world, layout.grid, true);
+  std::vector<parallel::GroupEnds> ends = parallel::make_ends(world, layout.grid, true);
   RunResult result;
   if (run.trace) result.traces.resize(static_cast<std::size_t>(layout.grid.size()));
   Collector collector(result.faults);
   world.run([&](int number) {
     run::Machine machine = run.machine ? run.machine() : reference_machine(), meta = meta_machine(machine);
     const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, number);
-    const std::unique_ptr<Stream> side = parallel::share_device(world, number, *machine.device);
+    std::unique_ptr<Stream> side;
+    parallel::OwnGpu gpu;
+    if (run.nccl)
+      gpu = {std::make_shared<comm::NcclRank>(run.nccl(), dynamic_cast<SharableDevice&>(*machine.device),
+                                              world.timeout(), [&] { return world.failure(); }),
+             layout.context_place(number)};
+    else
+      side = parallel::share_device(world, number, *machine.device);
     // Of one rank alone the communicators do not know the device.
     const bool alone = layout.grid.size() == 1 && machine.device->kind() != DeviceKind::kHost;
     run::TrainingRank rank(
         machine, options,
-        alone ? parallel::ParallelContext::single(*machine.device) : std::move(contexts[number]), scratch);
+        alone ? parallel::ParallelContext::single(*machine.device)
+              : parallel::join(layout.grid, number, std::move(ends[static_cast<std::size_t>(number)]),
+                               gpu.nccl ? &gpu : nullptr),
+        scratch);
     rank.initialize();
     const int ranks = layout.data_ranks(), own = layout.data_rank(number);
     std::vector<double> losses, norms;

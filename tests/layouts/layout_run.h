@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/nccl/nccl_api.h"
 #include "run/training_rank.h"
 
 namespace stoa::layouts {
@@ -34,6 +35,8 @@ struct TestRun {
   std::int64_t dump_step = 0;
   std::function<void(int rank, run::TrainingRank&)> before;  // the first step: spoils something
   std::function<run::Machine()> machine;                     // of every rank; none: the reference on the host
+  // Each rank's machine is a GPU of its own, and this joins them; none: the ranks share a device.
+  std::function<comm::NcclApi()> nccl;
 };
 
 // 4 layers, hidden 16, 4 heads in 2 groups, sequences of 12, 61 words; dropout everywhere.

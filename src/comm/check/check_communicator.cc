@@ -81,8 +81,8 @@ class CheckEvent final : public Event {
 };
 
 CheckCommunicator::CheckCommunicator(std::unique_ptr<Communicator> data,
-                                     std::unique_ptr<Communicator> control)
-    : Communicator(data->label()), data_(std::move(data)), control_(std::move(control)) {
+                                     std::unique_ptr<Communicator> control, bool at_once)
+    : Communicator(data->label()), data_(std::move(data)), control_(std::move(control)), at_once_(at_once) {
   require<InternalError>(data_->size() == control_->size() && data_->rank() == control_->rank(),
                          "{}: the control communicator is of another group", label());
   const auto members = static_cast<std::size_t>(size());
@@ -156,7 +156,10 @@ std::unique_ptr<Event> CheckCommunicator::collective(Record record, Stream& stre
       view_of(pending->theirs.data(), static_cast<std::int64_t>(pending->theirs.size())), stream);
   waiting_[0].push_back(pending);
   auto event = std::make_unique<CheckEvent>(*this, pending);
-  try_settle(*pending);  // and those before it whose requests are here
+  if (at_once_)
+    settle(*pending);
+  else
+    try_settle(*pending);  // and those before it whose requests are here
   return event;
 }
 

@@ -14,8 +14,10 @@ namespace stoa::comm {
 class CheckCommunicator final : public Communicator {
  public:
   // `data` moves the tensors, `control` (another communicator of the same group) the requests, so that their
-  // orders never mix. The device of `control` is the host.
-  CheckCommunicator(std::unique_ptr<Communicator> data, std::unique_ptr<Communicator> control);
+  // orders never mix. The device of `control` is the host. `at_once`: a collective returns when all members
+  // have asked for it, for a `data` whose operations must not change places with those of other groups.
+  CheckCommunicator(std::unique_ptr<Communicator> data, std::unique_ptr<Communicator> control,
+                    bool at_once = false);
   ~CheckCommunicator() override;
 
   int size() const override { return data_->size(); }
@@ -56,6 +58,7 @@ class CheckCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> data_;
   std::unique_ptr<Communicator> control_;
+  const bool at_once_;
   // Asked for and not yet posted, in order: collectives, then receives per peer.
   std::vector<std::deque<std::shared_ptr<Pending>>> waiting_;
   std::int64_t collectives_ = 0;

@@ -1,5 +1,4 @@
-#include <array>
-#include <optional>
+#include <map>
 
 #include "base/error.h"
 #include "comm/arguments.h"
@@ -88,7 +87,7 @@ class NcclLink {
   NcclHandle handle_ = nullptr;
 };
 
-// To one neighbour, in one direction, on a stream of its own.
+// To or from one peer, on a stream of its own.
 struct NcclLane {
   NcclLane(NcclRank& rank, const std::string& label) : link(rank, label), stream(rank.make_stream()) {}
   NcclLink link;
@@ -97,9 +96,10 @@ struct NcclLane {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(std::shared_ptr<NcclRank> rank, std::unique_ptr<Communicator> host, bool ring)
+  NcclCommunicator(std::shared_ptr<NcclRank> rank, std::unique_ptr<Communicator> host,
+                   std::span<const Route> routes)
       : Communicator(host->label()), rank_(std::move(rank)), host_(std::move(host)), all_(*rank_, label()) {
-    std::vector<NcclId> ids(static_cast<std::size_t>(1 + 2 * size()));
+    std::vector<NcclId> ids(1 + routes.size());
     if (host_->rank() == 0)
       for (NcclId& id : ids) check(api().unique_id(&id), "start");
     InlineStream stream;
@@ -110,21 +110,15 @@ class NcclCommunicator final : public Communicator {
         ->wait();
     check(api().group_start(), "start");
     all_.init(ids[0], size(), this->rank());
-    // The member that sends is the first of the two.
-    if (ring && size() > 1)
-      for (const bool up : {true, false}) {
-        const int previous = neighbour(!up);
-        const auto id_from = [&](int sender) {
-          return ids[static_cast<std::size_t>(1 + 2 * sender + (up ? 1 : 0))];
-        };
-        (out_[up] = std::make_unique<NcclLane>(*rank_, label()))->link.init(id_from(this->rank()), 2, 0);
-        (in_[up] = std::make_unique<NcclLane>(*rank_, label()))->link.init(id_from(previous), 2, 1);
-      }
+    for (std::size_t r = 0; r < routes.size(); ++r) {
+      const auto [from, to] = routes[r];
+      if (from == this->rank()) open_lane(out_, to, ids[1 + r], kSender);
+      if (to == this->rank()) open_lane(in_, from, ids[1 + r], kReceiver);
+    }
     check(api().group_end(), "start");
     all_.opened();
     for (auto* const lanes : {&out_, &in_})
-      for (auto& lane : *lanes)
-        if (lane) lane->link.opened();
+      for (auto& [peer, lane] : *lanes) lane->link.opened();
   }
 
   int size() const override { return host_->size(); }
@@ -188,23 +182,24 @@ class NcclCommunicator final : public Communicator {
     if (by_host(data)) return host_->send(data, peer, stream);
     check_view(caller(), data, "send");
     check_peer(caller(), peer, "send");
-    NcclLane& lane = lane_to(out_, peer, /*outgoing=*/true, "send");
+    NcclLane& lane = lane_to(out_, peer, "send");
     return submit("send", data, stream, *lane.stream, [&](void* s) {
-      return api().send(data.data, count(data), nccl_type_of(data.dtype), 1, lane.link.handle(), s);
+      return api().send(data.data, count(data), nccl_type_of(data.dtype), kReceiver, lane.link.handle(), s);
     });
   }
   std::unique_ptr<Event> receive(TensorView data, int peer, Stream& stream) override {
     if (by_host(data)) return host_->receive(data, peer, stream);
     check_view(caller(), data, "receive");
     check_peer(caller(), peer, "receive");
-    NcclLane& lane = lane_to(in_, peer, /*outgoing=*/false, "receive");
+    NcclLane& lane = lane_to(in_, peer, "receive");
     return submit("receive", data, stream, *lane.stream, [&](void* s) {
-      return api().receive(data.data, count(data), nccl_type_of(data.dtype), 0, lane.link.handle(), s);
+      return api().receive(data.data, count(data), nccl_type_of(data.dtype), kSender, lane.link.handle(), s);
     });
   }
 
  private:
-  using Lanes = std::array<std::unique_ptr<NcclLane>, 2>;  // where messages go down, and up, the ring
+  using Lanes = std::map<int, std::unique_ptr<NcclLane>>;  // by peer
+  static constexpr int kSender = 0, kReceiver = 1;         // of a route's two members
 
   const NcclApi& api() const { return rank_->api(); }
   Caller caller() const { return {label(), size(), rank(), rank_->memory()}; }
@@ -213,17 +208,14 @@ class NcclCommunicator final : public Communicator {
   void check(int status, const char* name) const {
     rank_->check(status, fmt::format("{}: {}", label(), name));
   }
-  int neighbour(bool up) const { return (rank() + (up ? 1 : size() - 1)) % size(); }
-
-  NcclLane& lane_to(const Lanes& lanes, int peer, bool outgoing, const char* name) const {
-    // Of two members both ways lead to the other: up.
-    for (const bool up : {true, false})
-      if (lanes[up] && peer == neighbour(outgoing ? up : !up)) return *lanes[up];
-    fail<CommError>(
-        "{}: {}: members {} and {} are no neighbours of a ring: on several GPUs only those of the pipeline "
-        "and "
-        "of the context's ring send each other tensors",
-        label(), name, rank(), peer);
+  void open_lane(Lanes& lanes, int peer, const NcclId& id, int member) {
+    (lanes[peer] = std::make_unique<NcclLane>(*rank_, label()))->link.init(id, 2, member);
+  }
+  NcclLane& lane_to(const Lanes& lanes, int peer, const char* name) const {
+    const auto lane = lanes.find(peer);
+    require<InternalError>(lane != lanes.end(), "{}: {}: no route was opened between members {} and {}",
+                           label(), name, rank(), peer);
+    return *lane->second;
   }
 
   // On `lane`, behind what `asker` has submitted.
@@ -275,8 +267,9 @@ class NcclCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclRank> rank,
-                                                     std::unique_ptr<Communicator> host, bool ring) {
-  return std::make_unique<NcclCommunicator>(std::move(rank), std::move(host), ring);
+                                                     std::unique_ptr<Communicator> host,
+                                                     std::span<const Route> routes) {
+  return std::make_unique<NcclCommunicator>(std::move(rank), std::move(host), routes);
 }
 
 }  // namespace stoa::comm

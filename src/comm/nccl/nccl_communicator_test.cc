@@ -1,258 +1,23 @@
-// Communicators by NCCL, on functions of our own in its place: they meet as its kernels do, on streams whose
-// work is done later, refuse what it refuses, and compute on the host in the order of ranks.
+// Communicators by NCCL, on functions of our own in its place (comm/nccl/fake_nccl.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <functional>
-#include <map>
-#include <mutex>
-#include <set>
 
 #include "base/error.h"
+#include "comm/check/check_communicator.h"
 #include "comm/communicator_suite.h"
+#include "comm/nccl/fake_nccl.h"
 #include "comm/nccl/nccl_rank.h"
 #include "comm/queue_device.h"
-#include "comm/rank_order_reduce.h"
 #include "comm/threads/thread_world.h"
-#include "device/native_stream.h"
 
 namespace stoa::comm {
 namespace {
 
-using suite::QueueStream;
+using suite::FakeNccl;
+using suite::NativeQueueDevice;
 using testing::HasSubstr;
-
-class NativeQueue final : public NativeStream {
- public:
-  std::unique_ptr<Event> record() override { return queue_.record(); }
-  void wait(const Event& event) override { queue_.wait(event); }
-  void synchronize() override { queue_.synchronize(); }
-  void* native() override { return &queue_; }
-  void begin_recording() override {}
-  void end_recording() override {}
-
- private:
-  QueueStream queue_;
-};
-
-class QueueDevice final : public suite::QueueDevice {
- public:
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<NativeQueue>(); }
-  std::unique_ptr<Stream> create_urgent_stream() override {
-    ++urgent;
-    return create_stream();
-  }
-  int urgent = 0;
-};
-
-}  // namespace
-}  // namespace stoa::comm
-
-// A member's end, as the library has it.
-struct ncclComm {
-  struct Group {
-    int size = 0;
-    std::mutex mutex;
-    std::condition_variable changed;
-    // Operations by number: who has come with what, and how many are through.
-    struct Round {
-      std::vector<const void*> in;
-      std::vector<void*> out;
-      int came = 0, left = 0;
-    };
-    std::map<std::uint64_t, Round> rounds;
-    // Transfers between two members that one of them has come to.
-    std::map<std::pair<int, int>, std::deque<std::pair<const void*, bool*>>> offers;
-    bool aborted = false;
-  };
-  std::shared_ptr<Group> group;
-  int rank = 0;
-  std::atomic<std::uint64_t> next = 0;
-  std::atomic<int> error = 0;
-};
-
-namespace stoa::comm {
-namespace {
-
-std::mutex fake_mutex;
-std::map<std::string, std::shared_ptr<ncclComm::Group>> fake_groups;
-std::set<NcclHandle> fake_open;
-std::map<std::uint64_t, std::vector<std::string>> fake_calls;  // by stream
-int fake_ids = 0;
-
-struct Fake {
-  Fake() {
-    const std::lock_guard lock(fake_mutex);
-    fake_groups.clear();
-    fake_calls.clear();
-  }
-  ~Fake() { EXPECT_TRUE(fake_open.empty()) << "a communicator was left open"; }
-};
-
-DType dtype_of(NcclType type) {
-  const std::map<NcclType, DType> types{{NcclType::kU8, DType::kU8},    {NcclType::kI32, DType::kI32},
-                                        {NcclType::kI64, DType::kI64},  {NcclType::kF16, DType::kF16},
-                                        {NcclType::kF32, DType::kF32},  {NcclType::kF64, DType::kF64},
-                                        {NcclType::kBF16, DType::kBF16}};
-  return types.at(type);
-}
-
-thread_local int fake_depth = 0;
-thread_local std::map<QueueStream*, std::vector<std::function<void()>>> fake_sends, fake_receives;
-
-int put(NcclHandle comm, void* stream, const char* name, std::function<void()> work) {
-  {
-    const std::lock_guard lock(fake_mutex);
-    fake_calls[reinterpret_cast<std::uint64_t>(stream)].push_back(name);
-    if (stream == nullptr || !fake_open.contains(comm)) return 4;  // ncclInvalidArgument
-  }
-  static_cast<QueueStream*>(stream)->submit(std::move(work));
-  return kNcclSuccess;
-}
-
-// All members meet in the order of their calls; the last one computes.
-int meet_in(NcclHandle comm, void* stream, const char* name, const void* in, void* out,
-            std::function<void(ncclComm::Group::Round&)> compute) {
-  return put(comm, stream, name, [=, group = comm->group, rank = comm->rank, number = comm->next++] {
-    std::unique_lock lock(group->mutex);
-    auto& round = group->rounds[number];
-    round.in.resize(static_cast<std::size_t>(group->size));
-    round.out.resize(static_cast<std::size_t>(group->size));
-    round.in[rank] = in;
-    round.out[rank] = out;
-    if (++round.came == group->size) compute(round);
-    group->changed.notify_all();
-    group->changed.wait(lock, [&] { return round.came == group->size || group->aborted; });
-    if (++round.left == group->size) group->rounds.erase(number);
-  });
-}
-
-NcclApi fake_api() {
-  NcclApi api;
-  api.version = [](int* version) { return *version = 22809, 0; };
-  api.unique_id = [](NcclId* id) {
-    const std::lock_guard lock(fake_mutex);
-    std::snprintf(id->bytes, sizeof id->bytes, "id %d", fake_ids++);
-    return 0;
-  };
-  api.init = [](NcclHandle* comm, int size, NcclId id, int rank) {
-    const std::lock_guard lock(fake_mutex);
-    auto& group = fake_groups[id.bytes];
-    if (!group) group = std::make_shared<ncclComm::Group>();
-    group->size = size;
-    *comm = new ncclComm{group, rank, {}, {}};
-    fake_open.insert(*comm);
-    return 0;
-  };
-  api.destroy = [](NcclHandle comm) {
-    const std::lock_guard lock(fake_mutex);
-    fake_open.erase(comm);
-    delete comm;
-    return 0;
-  };
-  api.abort = [](NcclHandle comm) {
-    const std::lock_guard lock(fake_mutex);
-    {
-      const std::lock_guard group_lock(comm->group->mutex);
-      comm->group->aborted = true;
-      comm->group->changed.notify_all();
-    }
-    fake_open.erase(comm);
-    delete comm;
-    return 0;
-  };
-  api.async_error = [](NcclHandle comm, int* status) { return *status = comm->error, 0; };
-  api.status_name = [](int status) { return status == 6 ? "remote process exited" : "some status"; };
-  api.group_start = [] { return ++fake_depth, 0; };
-  // Sends and receives of one group stand beside each other.
-  api.group_end = [] {
-    if (--fake_depth > 0) return 0;
-    for (auto& [stream, sends] : fake_sends)
-      stream->submit([sends = std::move(sends), receives = std::move(fake_receives[stream])] {
-        for (const auto& work : sends) work();
-        for (const auto& work : receives) work();
-      });
-    fake_sends.clear();
-    fake_receives.clear();
-    return 0;
-  };
-  api.all_reduce = [](const void* in, void* out, std::size_t count, NcclType type, NcclReduce op,
-                      NcclHandle comm, void* stream) {
-    return meet_in(comm, stream, "all_reduce", in, out, [=](auto& round) {
-      reduce_in_rank_order(dtype_of(type), op == NcclReduce::kSum ? ReduceOp::kSum : ReduceOp::kMax, round.in,
-                           round.out, static_cast<std::int64_t>(count));
-    });
-  };
-  api.all_gather = [](const void* in, void* out, std::size_t count, NcclType type, NcclHandle comm,
-                      void* stream) {
-    return meet_in(comm, stream, "all_gather", in, out, [=](auto& round) {
-      const std::size_t bytes = count * size_of(dtype_of(type));
-      for (void* to : round.out)
-        for (std::size_t m = 0; m < round.in.size(); ++m)
-          std::memmove(static_cast<std::byte*>(to) + m * bytes, round.in[m], bytes);
-    });
-  };
-  api.reduce_scatter = [](const void* in, void* out, std::size_t count, NcclType type, NcclReduce op,
-                          NcclHandle comm, void* stream) {
-    return meet_in(comm, stream, "reduce_scatter", in, out, [=](auto& round) {
-      if (op != NcclReduce::kSum) return;
-      const std::size_t bytes = count * size_of(dtype_of(type));
-      for (std::size_t m = 0; m < round.in.size(); ++m) {
-        std::vector<const void*> parts;
-        for (const void* from : round.in) parts.push_back(static_cast<const std::byte*>(from) + m * bytes);
-        void* const outputs[] = {round.out[m]};
-        reduce_in_rank_order(dtype_of(type), ReduceOp::kSum, parts, outputs,
-                             static_cast<std::int64_t>(count));
-      }
-    });
-  };
-  api.broadcast = [](const void* in, void* out, std::size_t count, NcclType type, int root, NcclHandle comm,
-                     void* stream) {
-    return meet_in(comm, stream, "broadcast", in, out, [=](auto& round) {
-      for (void* to : round.out)
-        if (to != round.in[root]) std::memcpy(to, round.in[root], count * size_of(dtype_of(type)));
-    });
-  };
-  // A send ends when it was taken.
-  api.send = [](const void* data, std::size_t, NcclType, int peer, NcclHandle comm, void* stream) {
-    auto taken = std::make_shared<bool>(false);
-    const auto offer = [=, group = comm->group, from = comm->rank] {
-      const std::lock_guard lock(group->mutex);
-      group->offers[{from, peer}].push_back({data, taken.get()});
-      group->changed.notify_all();
-    };
-    const auto end = [=, group = comm->group] {
-      std::unique_lock lock(group->mutex);
-      group->changed.wait(lock, [&] { return *taken || group->aborted; });
-    };
-    if (fake_depth == 0) return put(comm, stream, "send", [=] { offer(), end(); });
-    fake_sends[static_cast<QueueStream*>(stream)].push_back(offer);
-    fake_receives[static_cast<QueueStream*>(stream)].push_back(end);
-    return 0;
-  };
-  api.receive = [](void* data, std::size_t count, NcclType type, int peer, NcclHandle comm, void* stream) {
-    const auto take = [=, group = comm->group, me = comm->rank] {
-      std::unique_lock lock(group->mutex);
-      auto& offers = group->offers[{peer, me}];
-      group->changed.wait(lock, [&] { return !offers.empty() || group->aborted; });
-      if (offers.empty()) return;
-      std::memcpy(data, offers.front().first, count * size_of(dtype_of(type)));
-      *offers.front().second = true;
-      offers.pop_front();
-      group->changed.notify_all();
-    };
-    if (fake_depth == 0) return put(comm, stream, "receive", take);
-    // In front of the ends of sends.
-    auto& works = fake_receives[static_cast<QueueStream*>(stream)];
-    works.insert(works.begin(), take);
-    fake_sends[static_cast<QueueStream*>(stream)];
-    return 0;
-  };
-  return api;
-}
 
 std::vector<int> ranks_to(int size) {
   std::vector<int> ranks;
@@ -260,12 +25,23 @@ std::vector<int> ranks_to(int size) {
   return ranks;
 }
 
+// Neighbours of a ring, both ways.
+std::vector<Route> ring_of(int size) {
+  std::vector<Route> routes;
+  for (int m = 0; m < size && size > 1; ++m) {
+    routes.push_back({m, (m + 1) % size});
+    if (size > 2) routes.push_back({(m + 1) % size, m});
+  }
+  return routes;
+}
+
 // body(communicators of the labels, device, the rank's own stream) on each rank, a thread with a device of
 // its own.
 using Ends = std::vector<std::unique_ptr<Communicator>>;
 void run_ranks(int size, const std::vector<std::string>& labels, std::chrono::milliseconds timeout,
-               const std::function<void(Ends&, QueueDevice&, Stream&)>& body) {
-  Fake fake;
+               const std::function<void(Ends&, NativeQueueDevice&, Stream&)>& body,
+               const std::vector<Route>& routes) {
+  FakeNccl fake;
   ThreadWorld world(size, std::chrono::seconds(60));
   std::vector<Ends> hosts(static_cast<std::size_t>(size));
   for (const std::string& label : labels) {
@@ -273,13 +49,17 @@ void run_ranks(int size, const std::vector<std::string>& labels, std::chrono::mi
     for (int r = 0; r < size; ++r) hosts[r].push_back(std::move(ends[r]));
   }
   world.run([&](int rank) {
-    QueueDevice device;
+    NativeQueueDevice device;
     const auto stream = device.create_stream();
-    auto nccl = std::make_shared<NcclRank>(fake_api(), device, timeout);
+    auto nccl = std::make_shared<NcclRank>(FakeNccl::api(), device, timeout);
     Ends ends;
-    for (auto& host : hosts[rank]) ends.push_back(make_nccl_communicator(nccl, std::move(host), true));
+    for (auto& host : hosts[rank]) ends.push_back(make_nccl_communicator(nccl, std::move(host), routes));
     body(ends, device, *stream);
   });
+}
+void run_ranks(int size, const std::vector<std::string>& labels, std::chrono::milliseconds timeout,
+               const std::function<void(Ends&, NativeQueueDevice&, Stream&)>& body) {
+  run_ranks(size, labels, timeout, body, ring_of(size));
 }
 
 // Through the suite's host tensors, as though they were the device's: its memory is the host's.
@@ -325,7 +105,7 @@ class OnDevice final : public Communicator {
 
 TEST(NcclCommunicator, CollectivesEqualSerialComputation) {
   for (const int size : {1, 2, 3, 4})
-    run_ranks(size, {"tp"}, std::chrono::seconds(60), [](Ends& ends, QueueDevice&, Stream& stream) {
+    run_ranks(size, {"tp"}, std::chrono::seconds(60), [](Ends& ends, NativeQueueDevice&, Stream& stream) {
       OnDevice comm(*ends[0]);
       for (const bool delays : {false, true}) {
         suite::collectives<float>(comm, 1025, delays, stream);
@@ -336,34 +116,35 @@ TEST(NcclCommunicator, CollectivesEqualSerialComputation) {
 }
 
 TEST(NcclCommunicator, TensorsOfTheHostGoByTheHost) {
-  run_ranks(2, {"tp"}, std::chrono::seconds(60), [](Ends& ends, QueueDevice&, Stream& stream) {
+  run_ranks(2, {"tp"}, std::chrono::seconds(60), [](Ends& ends, NativeQueueDevice&, Stream& stream) {
     suite::collectives<double>(*ends[0], 100, false, stream);
   });
-  EXPECT_TRUE(fake_calls.empty());
+  EXPECT_TRUE(FakeNccl::calls.empty());
 }
 
 TEST(NcclCommunicator, GroupsShareAStreamAndTransfersHaveTheirs) {
-  run_ranks(3, {"tp", "dp"}, std::chrono::seconds(60), [](Ends& ends, QueueDevice& device, Stream& stream) {
-    EXPECT_EQ(device.urgent, 1 + 2 * 4)
-        << "one for collectives; in and out, up and down the ring of each group";
-    std::vector<float> x(8), y(8);
-    const auto on = [](std::vector<float>& v) {
-      return TensorView(v.data(), DType::kF32, {8}, DeviceKind::kCuda);
-    };
-    for (int k = 0; k < 2; ++k)
-      for (const auto& comm : ends) comm->all_reduce(on(x), ReduceOp::kSum, stream)->wait();
-    // Two sends before the receive that the peer's sends wait for: as a pipeline that warms up.
-    const int up = (ends[0]->rank() + 1) % 3, down = (ends[0]->rank() + 2) % 3;
-    auto first = ends[0]->send(on(x), up, stream), second = ends[0]->send(on(x), up, stream);
-    auto back = ends[0]->send(on(x), down, stream);
-    ends[0]->receive(on(y), up, stream)->wait();
-    ends[0]->receive(on(y), down, stream)->wait();
-    ends[0]->receive(on(y), down, stream)->wait();
-    first->wait(), second->wait(), back->wait();
-    stream.synchronize();
-  });
+  run_ranks(3, {"tp", "dp"}, std::chrono::seconds(60),
+            [](Ends& ends, NativeQueueDevice& device, Stream& stream) {
+              EXPECT_EQ(device.urgent, 1 + 2 * 4)
+                  << "one for collectives; in and out, up and down the ring of each group";
+              std::vector<float> x(8), y(8);
+              const auto on = [](std::vector<float>& v) {
+                return TensorView(v.data(), DType::kF32, {8}, DeviceKind::kCuda);
+              };
+              for (int k = 0; k < 2; ++k)
+                for (const auto& comm : ends) comm->all_reduce(on(x), ReduceOp::kSum, stream)->wait();
+              // Two sends before the receive that the peer's sends wait for: as a pipeline that warms up.
+              const int up = (ends[0]->rank() + 1) % 3, down = (ends[0]->rank() + 2) % 3;
+              auto first = ends[0]->send(on(x), up, stream), second = ends[0]->send(on(x), up, stream);
+              auto back = ends[0]->send(on(x), down, stream);
+              ends[0]->receive(on(y), up, stream)->wait();
+              ends[0]->receive(on(y), down, stream)->wait();
+              ends[0]->receive(on(y), down, stream)->wait();
+              first->wait(), second->wait(), back->wait();
+              stream.synchronize();
+            });
   int shared = 0;
-  for (const auto& [stream, calls] : fake_calls)
+  for (const auto& [stream, calls] : FakeNccl::calls)
     if (calls == std::vector<std::string>(4, "all_reduce")) ++shared;
   EXPECT_EQ(shared, 3) << "all groups of a rank on one stream";
 }
@@ -384,7 +165,7 @@ std::string failure_of(Communicator& comm, Stream& stream) {
 
 TEST(NcclCommunicator, AHangIsToldByItsName) {
   std::string told;
-  run_ranks(2, {"tp"}, std::chrono::milliseconds(300), [&](Ends& ends, QueueDevice&, Stream& stream) {
+  run_ranks(2, {"tp"}, std::chrono::milliseconds(300), [&](Ends& ends, NativeQueueDevice&, Stream& stream) {
     const Activity activity{"backward", 0, 3};
     ends[0]->follow(&activity);
     if (ends[0]->rank() == 0) told = failure_of(*ends[0], stream);
@@ -396,11 +177,11 @@ TEST(NcclCommunicator, AHangIsToldByItsName) {
 
 TEST(NcclCommunicator, AnErrorOfTheLibraryNamesTheGroup) {
   std::string told;
-  run_ranks(2, {"tp"}, std::chrono::seconds(60), [&](Ends& ends, QueueDevice&, Stream& stream) {
+  run_ranks(2, {"tp"}, std::chrono::seconds(60), [&](Ends& ends, NativeQueueDevice&, Stream& stream) {
     if (ends[0]->rank() == 0) {
       {
-        const std::lock_guard lock(fake_mutex);
-        for (const NcclHandle comm : fake_open) comm->error = 6;
+        const std::lock_guard lock(FakeNccl::mutex);
+        for (const NcclHandle comm : FakeNccl::open) comm->error = 6;
       }
       told = failure_of(*ends[0], stream);
     }
@@ -409,15 +190,111 @@ TEST(NcclCommunicator, AnErrorOfTheLibraryNamesTheGroup) {
   EXPECT_THAT(told, HasSubstr("tp group of rank 0: NCCL: remote process exited"));
 }
 
-TEST(NcclCommunicator, TransfersGoToNeighbours) {
-  run_ranks(4, {"dp"}, std::chrono::seconds(60), [](Ends& ends, QueueDevice&, Stream& stream) {
-    float x = 0;
-    EXPECT_THAT(
-        [&] {
-          ends[0]->send(TensorView(&x, DType::kF32, {1}, DeviceKind::kCuda), (ends[0]->rank() + 2) % 4,
-                        stream);
-        },
-        testing::ThrowsMessage<CommError>(HasSubstr("are no neighbours of a ring")));
+TEST(NcclCommunicator, RoutesJoinMembersThatAreNoNeighbours) {
+  // Two rings of two, as groups of neighbours in a context have them, and one way back to the first.
+  const std::vector<Route> routes{{0, 2}, {2, 0}, {1, 3}, {3, 1}, {3, 0}};
+  run_ranks(
+      4, {"cp"}, std::chrono::seconds(60),
+      [](Ends& ends, NativeQueueDevice& device, Stream& stream) {
+        const int me = ends[0]->rank(), peer = (me + 2) % 4;
+        EXPECT_EQ(device.urgent, 1 + 2 + (me % 3 == 0 ? 1 : 0)) << "no stream without a route";
+        const auto on = [](float& x) { return TensorView(&x, DType::kF32, {1}, DeviceKind::kCuda); };
+        auto own = static_cast<float>(me), other = -1.0f, last = -1.0f;
+        auto sent = ends[0]->send(on(own), peer, stream);
+        ends[0]->receive(on(other), peer, stream)->wait();
+        sent->wait();
+        if (me == 3) ends[0]->send(on(own), 0, stream)->wait();
+        if (me == 0) ends[0]->receive(on(last), 3, stream)->wait();
+        stream.synchronize();
+        EXPECT_EQ(other, static_cast<float>(peer));
+        if (me == 0) {
+          EXPECT_EQ(last, 3.0f);
+        }
+        EXPECT_THAT([&] { ends[0]->receive(on(own), (me + 1) % 4, stream); },
+                    testing::ThrowsMessage<InternalError>(HasSubstr("no route")));
+      },
+      routes);
+}
+
+// What has failed on the host must not wait for the GPU on its way out.
+TEST(NcclCommunicator, AFailureEndsWhatIsUnderWay) {
+  FakeNccl fake;
+  ThreadWorld world(2, std::chrono::seconds(60));
+  auto hosts = world.create("tp", ranks_to(2));
+  const auto begin = std::chrono::steady_clock::now();
+  std::string told;
+  EXPECT_THROW(world.run([&](int rank) {
+    NativeQueueDevice device;
+    const auto stream = device.create_stream();
+    auto nccl = std::make_shared<NcclRank>(FakeNccl::api(), device, std::chrono::seconds(60),
+                                           [&world] { return world.failure(); });
+    const auto comm = make_nccl_communicator(nccl, std::move(hosts[static_cast<std::size_t>(rank)]), {});
+    std::vector<float> x(8);
+    const TensorView view(x.data(), DType::kF32, {8}, DeviceKind::kCuda);
+    if (rank == 1) fail<ConfigError>("a mistake");  // the other's operation waits for this one
+    try {
+      comm->all_reduce(view, ReduceOp::kSum, *stream)->wait();
+      stream->synchronize();
+      nccl->throw_if_failed();
+    } catch (const CommError& error) {
+      told = error.what();
+    }
+  }),
+               ConfigError);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_THAT(told, HasSubstr("rank 1 failed: a mistake"));
+}
+
+TEST(NcclCommunicator, ARankThatFailsGivesUpItsOwn) {
+  FakeNccl fake;
+  ThreadWorld world(2, std::chrono::seconds(60));
+  auto hosts = world.create("tp", ranks_to(2));
+  world.run([&](int rank) {
+    NativeQueueDevice device;
+    const auto stream = device.create_stream();
+    auto nccl = std::make_shared<NcclRank>(FakeNccl::api(), device, std::chrono::seconds(60));
+    const auto comm = make_nccl_communicator(nccl, std::move(hosts[static_cast<std::size_t>(rank)]), {});
+    std::vector<float> x(8);
+    if (rank == 0) {
+      auto under_way = comm->all_reduce(TensorView(x.data(), DType::kF32, {8}, DeviceKind::kCuda),
+                                        ReduceOp::kSum, *stream);
+      nccl->give_up("out of memory");
+      stream->synchronize();
+      EXPECT_THAT([&] { under_way->wait(); }, testing::ThrowsMessage<CommError>(HasSubstr("out of memory")));
+    }
+    comm->barrier();
+  });
+}
+
+// What is asked for and not waited for is posted before what another group is asked for later, whoever comes
+// first.
+TEST(NcclCommunicator, ComparedRequestsKeepTheOrderOfGroups) {
+  FakeNccl fake;
+  ThreadWorld world(2, std::chrono::seconds(60));
+  std::vector<Ends> hosts(2), controls(2);
+  for (const char* const label : {"dp", "tp"})
+    for (auto* const ends : {&hosts, &controls}) {
+      auto both = world.create(label, ranks_to(2));
+      for (std::size_t r = 0; r < 2; ++r) (*ends)[r].push_back(std::move(both[r]));
+    }
+  world.run([&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    NativeQueueDevice device;
+    const auto stream = device.create_stream();
+    auto nccl = std::make_shared<NcclRank>(FakeNccl::api(), device, std::chrono::seconds(2));
+    Ends ends;
+    for (std::size_t g = 0; g < 2; ++g)
+      ends.push_back(std::make_unique<CheckCommunicator>(
+          make_nccl_communicator(nccl, std::move(hosts[r][g]), {}), std::move(controls[r][g]), true));
+    float x = 1, y = 1;
+    const auto on = [](float& value) { return TensorView(&value, DType::kF32, {1}, DeviceKind::kCuda); };
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    auto first = ends[0]->all_reduce(on(x), ReduceOp::kSum, *stream);
+    ends[1]->all_reduce(on(y), ReduceOp::kSum, *stream)->wait();
+    first->wait();
+    stream->synchronize();
+    nccl->throw_if_failed();
+    EXPECT_EQ(x + y, 4.0f);
   });
 }
 

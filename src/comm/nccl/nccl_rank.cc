@@ -11,10 +11,12 @@ constexpr auto kLook = std::chrono::milliseconds(100);  // between two looks of 
 
 }  // namespace
 
-NcclRank::NcclRank(NcclApi api, SharableDevice& device, std::chrono::milliseconds timeout)
+NcclRank::NcclRank(NcclApi api, SharableDevice& device, std::chrono::milliseconds timeout,
+                   std::function<std::string()> others)
     : api_(std::move(api)),
       device_(device),
       timeout_(timeout),
+      others_(std::move(others)),
       collectives_(device.create_urgent_stream()),
       watch_([this](const std::stop_token& stop) {
         std::unique_lock lock(mutex_);
@@ -36,6 +38,11 @@ void NcclRank::check(int status, const std::string& what) const {
 void NcclRank::throw_if_failed() const {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw CommError(failure_);
+}
+
+void NcclRank::give_up(const std::string& failure) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.empty()) fail_all(failure);
 }
 
 void NcclRank::open(const std::string& label, NcclHandle handle) {
@@ -61,6 +68,8 @@ void NcclRank::watch(std::string text, std::shared_ptr<Event> done) {
 // With the lock held.
 void NcclRank::look() try {
   if (!failure_.empty()) return;
+  if (std::string failure = others_ ? others_() : std::string(); !failure.empty())
+    return fail_all(std::move(failure));
   for (const Link& link : links_) {
     int status = kNcclSuccess;
     if (api_.async_error(link.handle, &status) == kNcclSuccess && status != kNcclSuccess &&
@@ -79,7 +88,7 @@ void NcclRank::look() try {
   fail_all(error.what());
 }
 
-// What waits on the GPU for other ranks ends without them, so that the host gets through to the message.
+// With the lock held: what waits on the GPU ends, so that the host gets through to the message.
 void NcclRank::fail_all(std::string failure) {
   failure_ = std::move(failure);
   for (const Link& link : links_) api_.abort(link.handle);

@@ -2,21 +2,24 @@
 // way on them.
 //
 // All collectives of a rank stand on one stream, in the order of their calls, whatever group they belong to:
-// ranks that call in one order cannot wait for each other crosswise. Transfers have a stream per peer and
-// direction, for they wait until the peer takes them, whose order is another.
+// ranks that call in one order cannot wait for each other crosswise. Transfers have a communicator and a
+// stream per route, for they wait until the peer takes them, whose order is another.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "comm/nccl/nccl_api.h"
+#include "comm/nccl/route.h"
 #include "device/device_transfer.h"
 
 namespace stoa::comm {
@@ -24,7 +27,9 @@ namespace stoa::comm {
 class NcclRank {
  public:
   // The device outlives it. An operation that has not ended `timeout` after its call fails, by its name.
-  NcclRank(NcclApi api, SharableDevice& device, std::chrono::milliseconds timeout);
+  // `others`: why another rank of this process is down, empty while none is; asked by the watch's thread.
+  NcclRank(NcclApi api, SharableDevice& device, std::chrono::milliseconds timeout,
+           std::function<std::string()> others = {});
   ~NcclRank();
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
@@ -38,6 +43,9 @@ class NcclRank {
   void check(int status, const std::string& what) const;
   // CommError with the first failure that the watch found.
   void throw_if_failed() const;
+  // What waits on the GPU for other ranks ends without them: of a rank that fails, before it frees what that
+  // work uses. The first failure stays the one that is told.
+  void give_up(const std::string& failure);
 
   // NCCL's end of a group; the watch asks it for errors until it is closed. `label`: for messages.
   void open(const std::string& label, NcclHandle handle);
@@ -61,6 +69,7 @@ class NcclRank {
   const NcclApi api_;
   SharableDevice& device_;
   const std::chrono::milliseconds timeout_;
+  const std::function<std::string()> others_;
   const std::unique_ptr<Stream> collectives_;
 
   mutable std::mutex mutex_;
@@ -72,10 +81,12 @@ class NcclRank {
 };
 
 // A communicator whose tensors on the GPU go by NCCL and whose tensors in host memory, and barriers, go by
-// `host`. All members of the group together; `ring`: neighbours of the group's ring send each other tensors.
+// `host`. All members of the group together, with the same `routes`, each of which is one way between two
+// members; a transfer between others is an InternalError.
 // NCCL adds in an order of its own: sums are the same from run to run on the same machines, not those of
 // other layouts of the ranks.
 std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclRank> rank,
-                                                     std::unique_ptr<Communicator> host, bool ring);
+                                                     std::unique_ptr<Communicator> host,
+                                                     std::span<const Route> routes);
 
 }  // namespace stoa::comm

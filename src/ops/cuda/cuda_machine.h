@@ -13,7 +13,7 @@ namespace stoa::ops::cuda {
 
 struct CudaOptions {
   std::optional<int> device = {};  // none: by local_rank
-  int local_rank = 0;              // among the processes of this host, which take its devices in turn
+  int local_rank = 0;              // among the ranks of this host, which take its devices in turn
   bool tf32 = false;               // fp32 products by TF32 tensor cores
   bool tune = false;               // time matrix algorithms on first use
   bool deterministic = false;      // the same bits in every run on the same GPU
