@@ -30,6 +30,7 @@ Quantized quantize(Pass& pass, TensorView x, DType type, const Spread& spread, O
                                    .y = out.rows,
                                    .transposed = out.columns,
                                    .inverse_scale = out.inverse_scale,
+                                   .seen = {},
                                    .margin = pass.fp8->margin});
   return out;
 }
