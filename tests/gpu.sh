@@ -179,9 +179,11 @@ part 18-layouts-on-one-gpu 120 layouts
 eight_bits() {
   train cpu-fp8 cpu trainer.max_steps=50 trainer.precision=bf16 model.fp8=hybrid &&
     train cuda-fp8 cuda trainer.max_steps=50 trainer.precision=bf16 model.fp8=hybrid &&
-    compare cpu-fp8 cuda-fp8 5e-2 && compare cpu-bf16 cuda-fp8 1e-1
+    compare cpu-fp8 cuda-fp8 5e-2 && compare cpu-bf16 cuda-fp8 1e-1 &&
+    train cuda-delayed cuda trainer.max_steps=50 trainer.precision=bf16 model.fp8=hybrid model.fp8_recipe=delayed &&
+    compare cpu-bf16 cuda-delayed 1e-1
 }
-part 20-eight-bits 90 eight_bits
+part 20-eight-bits 120 eight_bits
 
 # A rank per GPU, by NCCL, beside one rank: only where there are two GPUs.
 layouts_of_two=(model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=2 model.context_parallel_size=2 model.zero_stage=1

@@ -172,7 +172,8 @@ void DeviceBench::eight_bits() {
                            .amax = amax,
                            .y = empty(type, from.shape),
                            .transposed = empty(type, {from.shape[1], ops::Quantize::padded(from.shape[0])}),
-                           .inverse_scale = empty(sum, {1})};
+                           .inverse_scale = empty(sum, {1}),
+                           .seen = {}};
     };
     const ops::AbsoluteMax largest{x, amax};
     const ops::Quantize x8 = quantized(x, DType::kE4M3),

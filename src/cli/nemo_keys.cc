@@ -14,7 +14,6 @@ constexpr std::string_view kOverlap = "how NeMo overlaps communication; no effec
 constexpr std::string_view kSaving = "Stoa saves a Hugging Face model and its state, in the background";
 constexpr std::string_view kMemory = "how NeMo lays out memory; no effect on results";
 constexpr std::string_view kFp8Format = "model.fp8 names the format: e4m3 or hybrid";
-constexpr std::string_view kFp8History = "of delayed scaling; scales are those of the present tensors";
 
 constexpr config::ForeignKey kKeys[] = {
     // launcher and Hydra
@@ -108,9 +107,7 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.fp8_params", "8-bit weights", "false,null"},
     {"model.fp8_e4m3", kFp8Format},
     {"model.fp8_hybrid", kFp8Format},
-    {"model.fp8_interval", kFp8History},
-    {"model.fp8_amax_history_len", kFp8History},
-    {"model.fp8_amax_compute_algo", kFp8History},
+    {"model.fp8_interval", "of delayed scaling; scales follow every step"},
     {"model.reduce_amax", "the largest magnitude is always that of the whole tensor"},
     // model: mathematics that this version does not have
     {"model.apply_query_key_layer_scaling",

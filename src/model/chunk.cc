@@ -19,6 +19,13 @@ nn::Fp8 fp8_of(const Fp8Config& c) {
           .weight_gradient = c.fp8_wgrad};
 }
 
+// Those of the latest unit.
+void add_linears(const nn::ParamList& params, std::vector<nn::ParamId>& out) {
+  for (std::size_t p = 0; p < params.specs().size(); ++p)
+    if (const nn::ParamSpec& spec = params.specs()[p]; spec.linear && spec.unit + 1 == params.units())
+      out.push_back({static_cast<int>(p)});
+}
+
 }  // namespace
 
 Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::ParamId tied)
@@ -45,6 +52,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     blocks_.back()->declare(*params_, table, o.tokens);
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
     in_fp8_.push_back(o.fp8 && gpt.config.fp8.covers(o.first_layer + i, gpt.config.num_layers));
+    if (in_fp8_.back()) add_linears(*params_, eight_bit_layers_);
     table.resolve(nn::recompute_policy(decision), decision.input(), o.split_backward);
   }
   if (o.head) head_ = parts->head();

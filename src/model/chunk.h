@@ -38,6 +38,11 @@ class Chunk {
   // The rows of a boundary that a microbatch has; none of none.
   TensorView rows_of(const nn::BatchView& batch, TensorView boundary) const;
 
+  // Matrices of the layers whose products are of 8 bits.
+  const std::vector<nn::ParamId>& eight_bit_layers() const { return eight_bit_layers_; }
+  // Their scales are those of `history` (delayed scaling), which outlives the chunk.
+  void scale_by(nn::AmaxAccess& history) { fp8_.history = &history; }
+
   const std::vector<Constant>& constants() const { return constants_; }
   // Memory of the constants, filled by the caller, before the first pass.
   void bind_constants(std::vector<TensorView> views);
@@ -93,6 +98,7 @@ class Chunk {
   std::vector<nn::BlockDecision> decisions_;
   nn::Fp8 fp8_;
   std::vector<bool> in_fp8_;  // by block
+  std::vector<nn::ParamId> eight_bit_layers_;
   std::unique_ptr<nn::Embedding> embedding_;
   std::vector<std::unique_ptr<nn::Block>> blocks_;
   std::vector<nn::ActivationTable> tables_;

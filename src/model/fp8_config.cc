@@ -13,8 +13,14 @@ std::span<const config::EnumName<Fp8Format>> enum_names(Fp8Format) {
 }
 
 std::span<const config::EnumName<Fp8Recipe>> enum_names(Fp8Recipe) {
-  static constexpr std::array<config::EnumName<Fp8Recipe>, 1> kNames{
-      {{"tensorwise", Fp8Recipe::kTensorwise}}};
+  static constexpr std::array<config::EnumName<Fp8Recipe>, 2> kNames{
+      {{"tensorwise", Fp8Recipe::kTensorwise}, {"delayed", Fp8Recipe::kDelayed}}};
+  return kNames;
+}
+
+std::span<const config::EnumName<Fp8AmaxAlgorithm>> enum_names(Fp8AmaxAlgorithm) {
+  static constexpr std::array<config::EnumName<Fp8AmaxAlgorithm>, 2> kNames{
+      {{"max", Fp8AmaxAlgorithm::kMax}, {"most_recent", Fp8AmaxAlgorithm::kMostRecent}}};
   return kNames;
 }
 
@@ -34,8 +40,15 @@ void declare_fp8(config::Section<Fp8Config>& s) {
           "gradients; "
           "e4m3: E4M3 for both.");
   s.field("fp8_recipe", &C::fp8_recipe)
-      .help("tensorwise: the scale of a tensor is that of its present largest magnitude.");
+      .help(
+          "tensorwise: the scale of a tensor is that of its present largest magnitude. delayed: of its "
+          "largest magnitudes in the steps before.");
   s.field("fp8_margin", &C::fp8_margin).range(0, 16).help("Scales are 2^fp8_margin times smaller.");
+  s.field("fp8_amax_history_len", &C::fp8_amax_history_len)
+      .range(1, 65536)
+      .help("Steps that delayed scaling looks back.");
+  s.field("fp8_amax_compute_algo", &C::fp8_amax_compute_algo)
+      .help("Which magnitude of those steps makes the scale: the largest (max) or that of the last step.");
   s.field("fp8_wgrad", &C::fp8_wgrad)
       .help("Gradients of weights in 8 bits too; false: in compute precision.");
   s.field("first_last_layers_bf16", &C::first_last_layers_bf16)

@@ -14,23 +14,32 @@ void find_largest(Pass& pass, TensorView x, const Spread& spread, TensorView ama
 
 }  // namespace
 
-Quantized quantize(Pass& pass, TensorView x, DType type, const Spread& spread, Orientation wanted) {
+Quantized quantize(Pass& pass, TensorView x, const Fp8Operand& operand, Orientation wanted) {
+  const Fp8& fp8 = *pass.fp8;
   Scratch& scratch = pass.ops.scratch;
   const Shape one{1}, transposed{x.shape[1], ops::Quantize::padded(x.shape[0])};
-  const DType sum = accumulation_type(x.dtype);
+  const DType type = operand.tensor == Fp8Tensor::kOutputGradient ? fp8.gradient : fp8.forward,
+              sum = accumulation_type(x.dtype);
   Quantized out;
   if (wanted != Orientation::kColumns) out.rows = scratch.allocate(type, x.shape);
   if (wanted != Orientation::kRows) out.columns = scratch.allocate(type, transposed);
   out.inverse_scale = scratch.allocate(sum, one);
   Scratch::Frame frame(scratch);
-  const TensorView amax = scratch.allocate(sum, one);
-  find_largest(pass, x, spread, amax);
+  AmaxAccess::Place amax;
+  if (fp8.history) {
+    amax = fp8.history->of(operand.weight, operand.tensor);
+    if (!pass.training) amax.seen = {};
+  } else {
+    amax.scaling = scratch.allocate(sum, one);
+    find_largest(pass, x, operand.spread, amax.scaling);
+  }
   ops::run(pass.ops, ops::Quantize{.x = x,
-                                   .amax = amax,
+                                   .amax = amax.scaling,
                                    .y = out.rows,
                                    .transposed = out.columns,
                                    .inverse_scale = out.inverse_scale,
-                                   .margin = pass.fp8->margin});
+                                   .seen = amax.seen,
+                                   .margin = fp8.margin});
   return out;
 }
 

@@ -1,25 +1,49 @@
 // Linear layers in 8-bit floats (ops/fp8.h): which tensors are quantized, and by whose largest magnitude.
 //
-// Every product quantizes its operands anew ("tensorwise" or "current" scaling): inputs and weights in one
-// type, gradients of outputs in another (Micikevicius et al. 2022, section 3.1). The scale of a tensor is
-// that of the whole tensor of a microbatch: where tensor or context parallelism spreads it over ranks, their
-// maxima are compared first, so that every layout multiplies the same numbers.
+// Every product quantizes its operands anew: inputs and weights in one type, gradients of outputs in another
+// (Micikevicius et al. 2022, section 3.1). Whose largest magnitude, amax, makes the scale:
+// - "tensorwise", or "current": that of the whole tensor of a microbatch. Where tensor or context parallelism
+//   spreads it over ranks, their maxima are compared first, so that every layout multiplies the same numbers.
+// - "delayed": that of earlier steps (the recipe of Transformer Engine), so that a tensor is read once. It is
+//   fixed within a step: microbatches, recomputation and ranks all scale alike without asking each other.
 #pragma once
 
 #include "nn/pass.h"
 
 namespace stoa::nn {
 
+// The tensors of a linear layer that are quantized.
+enum class Fp8Tensor : std::uint8_t { kInput, kWeight, kOutputGradient, kCount };
+
+// Delayed scaling: a linear layer is known by its matrix.
+class AmaxAccess {
+ public:
+  struct Place {
+    TensorView scaling;  // [1]: the amax that makes the scale of this step; 0 where nothing is known
+    TensorView seen;     // [1]: the largest magnitude in this step so far
+  };
+  virtual ~AmaxAccess() = default;
+  virtual Place of(ParamId weight, Fp8Tensor tensor) = 0;
+};
+
 struct Fp8 {
   DType forward = DType::kE4M3;   // of inputs and weights
   DType gradient = DType::kE5M2;  // of the gradients of outputs
   int margin = 0;                 // scales are 2^margin times smaller than the largest magnitude allows
   bool weight_gradient = true;    // false: weights' gradients are products in compute precision
+  AmaxAccess* history = nullptr;  // none: current scaling
 };
 
 // The groups of ranks that hold parts of a tensor.
 struct Spread {
   bool tensor = false, context = false;
+};
+
+// Which tensor of which layer.
+struct Fp8Operand {
+  Fp8Tensor tensor = Fp8Tensor::kInput;
+  ParamId weight;
+  Spread spread;
 };
 
 // A matrix [R, C] in 8 bits; parts that were not asked for are none.
@@ -31,6 +55,6 @@ struct Quantized {
 enum class Orientation : std::uint8_t { kRows, kColumns, kBoth };
 
 // In scratch of the current frame.
-Quantized quantize(Pass& pass, TensorView x, DType type, const Spread& spread, Orientation wanted);
+Quantized quantize(Pass& pass, TensorView x, const Fp8Operand& operand, Orientation wanted);
 
 }  // namespace stoa::nn

@@ -41,6 +41,7 @@ ParamSpec Linear::spec(bool matrix) const {
   }
   out.init = {matrix ? InitKind::kNormal : InitKind::kZeros, o.deviation};
   out.decay = matrix;
+  out.linear = matrix;
   if (partial) out.grad_partial_over.push_back(parallel::Group::kTensor);
   return out;
 }
@@ -57,6 +58,22 @@ Spread Linear::spread_of_rows(const Pass& pass, LinearSplit columns_split) const
           .context = pass.parallel.degree(parallel::Axis::kContext) > 1};
 }
 
+Quantized Linear::input8(Pass& pass, TensorView x, Orientation wanted) const {
+  return quantize(pass, x, {Fp8Tensor::kInput, weight_.value, spread_of_rows(pass, LinearSplit::kInputs)},
+                  wanted);
+}
+
+Quantized Linear::weight8(Pass& pass, Orientation wanted) const {
+  const Spread spread{.tensor = options_.split != LinearSplit::kWhole};
+  return quantize(pass, weight(pass), {Fp8Tensor::kWeight, weight_.value, spread}, wanted);
+}
+
+Quantized Linear::gradient8(Pass& pass, TensorView dy, Orientation wanted) const {
+  return quantize(pass, dy,
+                  {Fp8Tensor::kOutputGradient, weight_.value, spread_of_rows(pass, LinearSplit::kOutputs)},
+                  wanted);
+}
+
 void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const {
   if (!pass.fp8) {
     ops::run(pass.ops, ops::LinearForward{.x = x, .w = weight(pass), .bias = bias, .y = y});
@@ -67,8 +84,7 @@ void Linear::multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) c
       "fp8: '{}' is [{}, {}] on a rank, expected multiples of {}: choose other sizes, fewer tensor-parallel "
       "ranks, or leave out model.fp8",
       options_.name, outputs(), inputs(), ops::ScaledProduct::kMultiple);
-  const Quantized x8 = quantize(pass, x, pass.fp8->forward, spread_x(pass), Orientation::kRows);
-  const Quantized w8 = quantize(pass, weight(pass), pass.fp8->forward, spread_weight(), Orientation::kRows);
+  const Quantized x8 = input8(pass, x, Orientation::kRows), w8 = weight8(pass, Orientation::kRows);
   ops::run(pass.ops, ops::ScaledProduct{.a = x8.rows,
                                         .b = w8.rows,
                                         .inverse_a = x8.inverse_scale,
@@ -84,11 +100,9 @@ Quantized Linear::multiply_gradient(Pass& pass, Which which, TensorView dy, Tens
     return {};
   }
   const bool both = which == Which::kBoth && pass.fp8->weight_gradient;
-  const Quantized dy8 =
-      quantize(pass, dy, pass.fp8->gradient, spread_y(pass), both ? Orientation::kBoth : Orientation::kRows);
+  const Quantized dy8 = gradient8(pass, dy, both ? Orientation::kBoth : Orientation::kRows);
   Scratch::Frame frame(pass.ops.scratch);
-  const Quantized w8 =
-      quantize(pass, weight(pass), pass.fp8->forward, spread_weight(), Orientation::kColumns);
+  const Quantized w8 = weight8(pass, Orientation::kColumns);
   ops::run(pass.ops, ops::ScaledProduct{.a = dy8.rows,
                                         .b = w8.columns,
                                         .inverse_a = dy8.inverse_scale,
@@ -130,8 +144,8 @@ void Linear::backward_weight(Pass& pass, TensorView x, TensorView dy) const {
 }
 
 void Linear::multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Quantized dy8) const {
-  if (!dy8.columns) dy8 = quantize(pass, op.dy, pass.fp8->gradient, spread_y(pass), Orientation::kColumns);
-  const Quantized x8 = quantize(pass, op.x, pass.fp8->forward, spread_x(pass), Orientation::kColumns);
+  if (!dy8.columns) dy8 = gradient8(pass, op.dy, Orientation::kColumns);
+  const Quantized x8 = input8(pass, op.x, Orientation::kColumns);
   ops::run(pass.ops, ops::ScaledProduct{.a = dy8.columns,
                                         .b = x8.columns,
                                         .inverse_a = dy8.inverse_scale,

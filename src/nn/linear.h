@@ -63,11 +63,12 @@ class Linear {
   void add_weight_gradient(Pass& pass, TensorView x, TensorView dy, Quantized dy8) const;
   // `op` as products of 8 bits.
   void multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Quantized dy8) const;
-  // Who holds parts of the product's x, of its y or dy, of the matrix.
-  Spread spread_x(const Pass& pass) const { return spread_of_rows(pass, LinearSplit::kInputs); }
-  Spread spread_y(const Pass& pass) const { return spread_of_rows(pass, LinearSplit::kOutputs); }
+  // What a product of 8 bits reads.
+  Quantized input8(Pass& pass, TensorView x, Orientation wanted) const;
+  Quantized weight8(Pass& pass, Orientation wanted) const;
+  Quantized gradient8(Pass& pass, TensorView dy, Orientation wanted) const;
+  // Who holds parts of x (kInputs), or of y or dy (kOutputs).
   Spread spread_of_rows(const Pass& pass, LinearSplit columns_split) const;
-  Spread spread_weight() const { return {.tensor = options_.split != LinearSplit::kWhole}; }
   // Where rows of the stream come from, go to: the ranks of the group when this end of the layer is whole.
   const parallel::TensorPlace& x_place() const { return split_at(LinearSplit::kOutputs); }
   const parallel::TensorPlace& y_place() const { return split_at(LinearSplit::kInputs); }

@@ -56,6 +56,7 @@ struct ParamSpec {
   double update_rate = 0;  // of kExpertLoad
 
   bool full_precision = false;  // a matrix held in the accumulation type (a router's)
+  bool linear = false;          // the matrix of a Linear: its products may be of 8 bits
 
   ParamScale scale(std::size_t piece) const { return scales.empty() ? ParamScale() : scales[piece]; }
 

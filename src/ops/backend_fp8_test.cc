@@ -26,7 +26,8 @@ Quantize quantize_of(Tensors& t, const TensorView& x, const TensorView& amax, DT
           .amax = amax,
           .y = t.empty(type, x.shape),
           .transposed = t.empty(type, {x.shape[1], Quantize::padded(x.shape[0])}),
-          .inverse_scale = t.empty(accumulation_type(x.dtype), {1})};
+          .inverse_scale = t.empty(accumulation_type(x.dtype), {1}),
+          .seen = {}};
 }
 
 }  // namespace
@@ -99,6 +100,103 @@ TEST_P(BackendTest, Quantize) {
           }
           t.expect_guards();
         }
+}
+
+// What delayed scaling asks beside the cast: no more than AbsoluteMax of the same matrix would say.
+TEST_P(BackendTest, QuantizeSeesTheLargestMagnitude) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(),
+                   kNan = std::numeric_limits<double>::quiet_NaN();
+  for (DType type : kTypes)
+    for (const auto& s : kMatrixSizes)
+      for (const bool plain : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}: {} {}, {}", name_of(type), s.rows, s.columns, plain));
+        Tensors t;
+        const TensorView x = t.random(type, {s.rows, s.columns}, 3, s.gap),
+                         amax = t.of(DType::kF32, {1}, {1}), largest = t.empty(DType::kF32, {1});
+        const auto seen_from = [&](double before) {
+          Quantize op = quantize_of(t, x, amax, DType::kE4M3);
+          if (plain) op.transposed = {};
+          op.seen = t.of(DType::kF32, {1}, {before});
+          run_on(backend(), op);
+          Quantize expected = quantize_of(t, x, amax, DType::kE4M3);
+          run_reference(expected);
+          expect_same_bytes(op.y, expected.y, "y");
+          return load(op.seen)[0];
+        };
+        run_reference(AbsoluteMax{x, largest});
+        const double own = load(largest)[0];
+        EXPECT_EQ(seen_from(0), own);
+        EXPECT_EQ(seen_from(own / 2), own);
+        EXPECT_EQ(seen_from(2 * own), 2 * own);
+        EXPECT_TRUE(std::isnan(seen_from(kNan)));
+        Values values = load(x);
+        values[values.size() / 2] = -kInfinity;
+        store(values, x);
+        EXPECT_EQ(seen_from(own), kInfinity);
+        values.back() = kNan;
+        store(values, x);
+        EXPECT_TRUE(std::isnan(seen_from(kInfinity)));
+        t.expect_guards();
+      }
+}
+
+// The scale of other steps is finite: what saturates and what must not.
+TEST_P(BackendTest, InfinitiesAreNoLargeNumbers) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (DType type : kTypes)
+    for (DType to : {DType::kE4M3, DType::kE5M2}) {
+      Tensors t;
+      const TensorView x = t.of(type, {1, 4}, {kInfinity, -kInfinity, 1e4, -1e4}),
+                       amax = t.of(DType::kF32, {1}, {1});
+      const Quantize op = quantize_of(t, x, amax, to);
+      run_on(backend(), op);
+      const Values codes = load(op.y);
+      EXPECT_TRUE(std::isnan(codes[0]) && std::isnan(codes[1])) << name_of(to);
+      const double largest = to == DType::kE4M3 ? 448 : 57344;
+      EXPECT_EQ(codes[2], largest);
+      EXPECT_EQ(codes[3], -largest);
+    }
+}
+
+TEST_P(BackendTest, HistoriesOfMagnitudes) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(),
+                   kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::int64_t length : {1, 2, 3, 255, 256, 257, 1000}) {
+    SCOPED_TRACE(length);
+    Tensors t;
+    const std::int64_t count = 6;
+    const TensorView seen = t.empty(DType::kF32, {count}), history = t.zeros(DType::kF32, {count, length}),
+                     amax = t.empty(DType::kF32, {count}), last = t.empty(DType::kF32, {count}),
+                     state = t.state();
+    const Values unknown{0, kInfinity, kNan};  // do not count
+    std::vector<Values> expected(count, Values(static_cast<std::size_t>(length)));
+    for (int step = 0; step < 2 * std::min<std::int64_t>(length, 5) + 3; ++step) {
+      const bool skipped = step == 2;
+      Tensors::slot(state, StepSlot::kFoundInf) = skipped ? 1 : 0;
+      Values now(count);
+      for (std::int64_t n = 0; n < count; ++n) {
+        now[n] = n < 3 && step % 2 == 1 ? unknown[n] : 100.0 - 7 * step + static_cast<double>(n);
+        if (skipped || (n < 3 && step % 2 == 1)) continue;
+        expected[n].insert(expected[n].begin(), now[n]);
+        expected[n].pop_back();
+      }
+      store(now, seen);
+      const TensorView copied = t.copy(history);
+      run_on(backend(), AmaxHistoryUpdate{seen, history, amax, state});
+      // The same with the other algorithm.
+      store(now, seen);
+      run_on(backend(), AmaxHistoryUpdate{seen, copied, last, state, true});
+      expect_same_bytes(copied, history, "history");
+      EXPECT_EQ(load(seen), Values(count));
+      for (std::int64_t n = 0; n < count; ++n) {
+        const Values all = load(history);
+        EXPECT_EQ(Values(all.begin() + n * length, all.begin() + (n + 1) * length), expected[n]);
+        EXPECT_EQ(load(amax)[n], *std::max_element(expected[n].begin(), expected[n].end()));
+        EXPECT_EQ(load(last)[n], expected[n].front());
+      }
+    }
+    t.expect_guards();
+  }
 }
 
 TEST_P(BackendTest, AnAmaxThatIsNoNumberStaysVisible) {
@@ -240,8 +338,11 @@ TEST_P(BackendTest, EightBitShapesAreChecked) {
                            t.zeros(DType::kBF16, {3, 16})};
   EXPECT_EQ(error_of(wide), "fp8 product: b is e5m2[16, 16], expected e4m3 [N, K] = [any, 16]");
   const Quantize narrow{t.zeros(DType::kBF16, {3, 16}), one, t.zeros(DType::kE4M3, {3, 16}),
-                        t.zeros(DType::kE4M3, {16, 3}), one};
+                        t.zeros(DType::kE4M3, {16, 3}), one, {}};
   EXPECT_EQ(error_of(narrow), "quantize: transposed is e4m3[16, 3], expected e4m3 [C, padded R] = [16, 16]");
+  EXPECT_EQ(error_of(AmaxHistoryUpdate{t.zeros(DType::kF32, {3}), t.zeros(DType::kF32, {2, 4}),
+                                       t.zeros(DType::kF32, {2}), t.state()}),
+            "amax history update: seen is fp32[3], expected fp32 [N] = [2]");
 }
 
 }  // namespace stoa::ops::testing

@@ -20,6 +20,7 @@ void check(const Quantize& op) {
   c.optional("transposed", op.transposed, plain ? TypeSet(op.y.dtype) : TypeSet::fp8(), "[C, padded R]",
              {columns, Quantize::padded(rows)});
   c.tensor("inverse_scale", op.inverse_scale, sum, "[1]", {1});
+  if (c.optional("seen", op.seen, sum, "[1]", {1})) c.apart("seen", op.seen, "amax", op.amax);
   c.that(op.margin >= 0 && op.margin <= 64, "margin is {}, expected 0 to 64", op.margin);
 }
 

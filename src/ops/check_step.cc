@@ -131,6 +131,16 @@ void check(const ExpertBiasUpdate& op) {
   check_state(c, op.state);
 }
 
+void check(const AmaxHistoryUpdate& op) {
+  const Checker c(op);
+  c.tensor("history", op.history, TypeSet(DType::kF64) | DType::kF32, "[N, L]", {-1, -1});
+  const std::int64_t count = op.history.shape[0];
+  c.that(op.history.shape[1] > 0, "history is {}, expected a length of 1 or more", op.history.text());
+  c.tensor("seen", op.seen, op.history.dtype, "[N]", {count});
+  c.tensor("amax", op.amax, op.history.dtype, "[N]", {count});
+  check_state(c, op.state);
+}
+
 void check(const MuonMomentum& op) {
   const Checker c(op);
   c.tensor("gradient", op.gradient, TypeSet(DType::kF64) | DType::kF32, "any shape", op.gradient.shape);

@@ -26,7 +26,8 @@ struct AbsoluteMax {
 
 // y = x scale, rounded to nearest even, with fp8_scale() of amax (ops/fp8_scale.h). The product with the
 // scale is formed in the accumulation type of x. What an amax that is not this tensor's own leaves above the
-// largest number saturates. An amax that is no number makes all that is computed from y NaN.
+// largest number saturates; an infinity becomes NaN. An amax that is no number makes all that is computed
+// from y NaN.
 struct Quantize {
   static constexpr const char* kName = "quantize";
   // Columns of `transposed` for that many rows: products take sums over multiples of 16 elements.
@@ -38,7 +39,8 @@ struct Quantize {
   TensorView y;              // [R, C] e4m3 or e5m2, or none
   TensorView transposed;     // [C, padded(R)] of the same type, zeros beyond R; or none
   TensorView inverse_scale;  // [1]: 1 / scale
-  int margin = 0;            // the scale is 2^margin times smaller
+  TensorView seen;  // [1] of amax's type: raised to the largest magnitude of x, NaN above all; or none
+  int margin = 0;   // the scale is 2^margin times smaller
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -47,6 +49,28 @@ struct Quantize {
     f("y", a.y, Access::kWrite);
     f("transposed", a.transposed, Access::kWrite);
     f("inverse_scale", a.inverse_scale, Access::kWrite);
+    f("seen", a.seen, Access::kReadWrite);
+  }
+};
+
+// Delayed scaling at the end of a step, of N tensors: what was seen of each joins its history, unless the
+// step is skipped (StepSlot::kFoundInf), nothing was seen, or what was seen is not finite; amax is made of
+// the history, for the steps to come. (Transformer Engine keeps a scale where one of the last two holds, and
+// lets zeros and infinities into the history.)
+struct AmaxHistoryUpdate {
+  static constexpr const char* kName = "amax history update";
+  TensorView seen;           // [N] fp32 or fp64; 0 afterwards
+  TensorView history;        // [N, L] of the same type, latest first; zeros where nothing was
+  TensorView amax;           // [N]: the largest of the history, 0 of an empty one
+  TensorView state;          // fp64 [StepSlot::kCount]
+  bool most_recent = false;  // amax is the latest of the history instead
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("seen", a.seen, Access::kReadWrite);
+    f("history", a.history, Access::kReadWrite);
+    f("amax", a.amax, Access::kWrite);
+    f("state", a.state, Access::kRead);
   }
 };
 

@@ -68,8 +68,11 @@ MemoryModel::MemoryModel(run::Machine& meta, run::TrainingOptions base)
     : meta_(meta), base_(std::move(base)) {
   require<InternalError>(base_.sample_context == 0, "samples of text are not planned for here");
   const model::ModelConfig& config = base_.model.config;
-  for (std::int64_t layer = 1; layer < config.num_layers; ++layer)
-    uniform_ = uniform_ && config.moe.has_experts(layer) == config.moe.has_experts(0);
+  const auto like_first = [&](std::int64_t layer) {
+    return config.moe.has_experts(layer) == config.moe.has_experts(0) &&
+           config.fp8.covers(layer, config.num_layers) == config.fp8.covers(0, config.num_layers);
+  };
+  for (std::int64_t layer = 1; layer < config.num_layers; ++layer) uniform_ = uniform_ && like_first(layer);
 }
 
 run::TrainingOptions MemoryModel::options(const MemoryPoint& point) const {

@@ -151,6 +151,24 @@ TEST(MemoryModel, EqualsWiredRanksOfExperts) {
   expect_equal(model, counting.machine, point_of({1, 1, 1, 1, 2}, "interleaved", 3, 4));
 }
 
+// Layers in 8 bits have temporaries and histories of their own.
+TEST(MemoryModel, EqualsWiredRanksOfEightBits) {
+  Counting counting;
+  run::TrainingOptions base = small_options();
+  for (const auto recipe : {model::Fp8Recipe::kTensorwise, model::Fp8Recipe::kDelayed})
+    for (const bool but_some : {false, true}) {
+      model::ModelConfig config = small_options().model.config;
+      config.fp8.fp8 = model::Fp8Format::kHybrid;
+      config.fp8.fp8_recipe = recipe;
+      config.fp8.first_last_layers_bf16 = but_some;
+      config.fp8.num_layers_at_start_in_bf16 = 5;
+      base.model = model::resolve_gpt(config);
+      MemoryModel model(counting.machine, base);
+      expect_equal(model, counting.machine, point_of({2, 1, 1, 1, 4}, "1f1b", 0, 5));
+      expect_equal(model, counting.machine, point_of({1, 1, 1, 2, 2}, "interleaved", 3, 4));
+    }
+}
+
 TEST(MemoryModel, EqualsWiredRanksThatShareExpertsAndContext) {
   Counting counting;
   run::TrainingOptions base = small_options();

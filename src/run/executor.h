@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "optim/amax_history.h"
 #include "optim/optimizer.h"
 #include "run/pipeline_memory.h"
 #include "run/step_dump.h"
@@ -29,6 +30,7 @@ struct ExecutorParts {
   std::uint64_t seed = 0;  // of dropout
   TraceRecorder* trace = nullptr;
   StepDump* dump = nullptr;
+  optim::AmaxHistory* amax = nullptr;  // of delayed scaling
 };
 
 // Brings a microbatch into device batch number `place`.

@@ -57,6 +57,29 @@ std::vector<StateSet> state_sets(TrainingRank& rank) {
   return sets;
 }
 
+// Histories of delayed scaling, of the whole model.
+std::vector<TensorSpec> amax_tensors(const TrainingOptions& options) {
+  std::vector<TensorSpec> tensors;
+  const model::Fp8Config& fp8 = options.model.config.fp8;
+  if (!fp8.delayed()) return tensors;
+  model::ChunkOptions whole;
+  whole.layers = options.model.config.num_layers;
+  whole.fp8 = true;
+  const model::Chunk chunk(options.model, whole);
+  for (const nn::ParamId layer : chunk.eight_bit_layers())
+    tensors.push_back(optim::AmaxHistory::spec(chunk.params().specs()[static_cast<std::size_t>(layer.index)],
+                                               fp8.fp8_amax_history_len, options.precision.vectors()));
+  return tensors;
+}
+
+// Those of this rank, and their names.
+using AmaxTensor = std::function<void(const std::string& name, TensorView history)>;
+void for_each_history(TrainingRank& rank, const AmaxTensor& body) {
+  if (optim::AmaxHistory* amax = rank.amax_history())
+    for (std::size_t layer = 0; layer < amax->names().size(); ++layer)
+      body(amax->names()[layer], amax->history(layer));
+}
+
 class RankSnapshot final : public ckpt::Snapshot {
  public:
   RankSnapshot(TrainingRank& rank, const ModelTextFiles& files, const hf::SpecialTokens& special)
@@ -73,6 +96,9 @@ class RankSnapshot final : public ckpt::Snapshot {
         tensors.push_back(tensor ? copy_to_host(rank.machine(), tensor) : HostCopy());
       }
     }
+    for_each_history(rank, [&](const std::string& name, TensorView history) {
+      histories_.emplace_back(name, copy_to_host(rank.machine(), history));
+    });
   }
 
   std::vector<ckpt::TensorEntry> model_tensors() const override {
@@ -92,6 +118,8 @@ class RankSnapshot final : public ckpt::Snapshot {
       for (const auto& [name, place] : index_.places())
         if (const TensorView& view = tensors[place.parameter.index].view; view)
           entries.push_back(ckpt::entry_of({prefix + name, view.dtype, place.shape}));
+    for (const auto& [name, history] : histories_)
+      entries.push_back(ckpt::entry_of({name, history.view.dtype, history.view.shape}));
     return entries;
   }
   void write_state(ckpt::ShardedWriter& writer) override {
@@ -99,6 +127,7 @@ class RankSnapshot final : public ckpt::Snapshot {
       for (const auto& [name, place] : index_.places())
         if (const TensorView& view = tensors[place.parameter.index].view; view)
           writer.write(prefix + name, CanonicalIndex::in(place, view).reshape(place.shape));
+    for (const auto& [name, history] : histories_) writer.write(name, history.view);
   }
 
  private:
@@ -108,6 +137,7 @@ class RankSnapshot final : public ckpt::Snapshot {
   const hf::Family& family_;
   ModelTextFiles files_;
   std::vector<std::pair<std::string, std::vector<HostCopy>>> sets_;  // prefix, tensors by parameter
+  std::vector<std::pair<std::string, HostCopy>> histories_;          // of delayed scaling
 };
 
 // The rank's configuration as its own checkpoint would say it: what a family's file does not carry is then
@@ -179,6 +209,7 @@ std::vector<TensorSpec> state_tensors(TrainingRank& rank) {
   for (const StateSet& set : state_sets(rank))
     for (const TensorSpec& spec : canonical)
       if (set.has(spec.name, spec.shape)) all.push_back({set.prefix + spec.name, spec.dtype, spec.shape});
+  for (TensorSpec& spec : amax_tensors(rank.options())) all.push_back(std::move(spec));
   return all;
 }
 
@@ -194,6 +225,11 @@ std::vector<ckpt::HeldTensor> take_part(TrainingRank& rank) {
       HostCopy copy = copy_to_host(rank.machine(), tensor);
       part.push_back({std::move(shard), std::move(copy.bytes), copy.view.dtype});
     }
+  if (rank.amax_history() && rank.amax_history()->writes())
+    for_each_history(rank, [&](const std::string& name, TensorView history) {
+      HostCopy copy = copy_to_host(rank.machine(), history);
+      part.push_back({ShardSpec::whole(name, history.shape), std::move(copy.bytes), history.dtype});
+    });
   return part;
 }
 
@@ -224,6 +260,13 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
                      "{}: {} step scalars, expected {}: written by another version", found.root.string(),
                      slots.size(), static_cast<int>(ops::StepSlot::kCount));
   rank.write_scalars({slots});
+  if (!rank.amax_history()) return;
+  rank.amax_history()->reset(rank.ops());
+  for_each_history(rank, [&](const std::string& name, TensorView history) {
+    write_tensor(rank.machine(), history,
+                 [&](TensorView host) { reader.read("", ShardSpec::whole(name, history.shape), host); });
+  });
+  rank.refresh_scales();
 }
 
 void load_weights(TrainingRank& rank, const ModelFiles& files) {

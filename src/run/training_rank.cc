@@ -152,6 +152,7 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
   gradients_ = std::make_unique<optim::GradientStore>(arena_, params_, options_.precision, *parameters_);
   optimizer_ = std::make_unique<optim::Optimizer>(arena_, *parameters_, *gradients_, options_.optim,
                                                   options_.precision, tensors_of_whole_model(options_));
+  make_amax_history();
   std::vector<ChunkConstants> constants;
   for (const auto& chunk : chunks_) constants.emplace_back(arena_, *chunk);
   ring_ = make_offload_ring(arena_, chunks_);
@@ -238,6 +239,21 @@ void TrainingRank::make_chunks() {
       placed.size());
 }
 
+void TrainingRank::make_amax_history() {
+  const model::Fp8Config& config = options_.model.config.fp8;
+  if (!config.delayed()) return;
+  std::vector<nn::ParamId> layers;
+  for (const auto& chunk : chunks_)
+    layers.insert(layers.end(), chunk->eight_bit_layers().begin(), chunk->eight_bit_layers().end());
+  if (layers.empty()) return;
+  amax_ = std::make_unique<optim::AmaxHistory>(
+      arena_, params_, layers,
+      optim::AmaxHistoryOptions{config.fp8_amax_history_len,
+                                config.fp8_amax_compute_algo == model::Fp8AmaxAlgorithm::kMostRecent},
+      options_.precision.vectors(), parallel_);
+  for (const auto& chunk : chunks_) chunk->scale_by(*amax_);
+}
+
 std::vector<schedule::Holdings> most_held(const TrainingOptions& options) {
   const schedule::Schedule step = step_schedule(options.layout, options.microbatches);
   const auto evaluation = evaluation_of(options);
@@ -261,6 +277,7 @@ std::size_t TrainingRank::measure_scratch(std::string* fullest) {
   FullestOperation watch(*scratch_);
   ops_->observer = &watch;
   optimizer_->reset(*ops_);
+  if (amax_) amax_->reset(*ops_);
   const StageMicrobatch stage = [&](int, int place) -> const nn::BatchView& { return batches_[place].dry(); };
   run_step(of_first_microbatch(step_actions(options_.microbatches)), 1, 1, stage, nullptr);
   if (options_.evaluation)
@@ -283,6 +300,7 @@ void TrainingRank::initialize() {
   }
   optimizer_->refresh_values(*ops_);
   optimizer_->reset(*ops_);
+  if (amax_) amax_->reset(*ops_);
   StepScalars scalars;
   scalars.slots.assign(kSlots, 0.0);
   scalars.slots[static_cast<std::size_t>(ops::StepSlot::kLossScale)] = options_.initial_loss_scale;
@@ -339,7 +357,7 @@ const std::vector<schedule::Action>& TrainingRank::evaluation_actions(std::int64
 
 Executor TrainingRank::executor(TensorView state, std::uint64_t seed, TraceRecorder* trace, StepDump* dump) {
   return Executor({*ops_, parallel_, placement_, local_, *outbox_, holdings_.batches, *parameters_,
-                   *gradients_, *optimizer_, state, seed, trace, dump});
+                   *gradients_, *optimizer_, state, seed, trace, dump, amax_.get()});
 }
 
 void TrainingRank::run_step(const std::vector<schedule::Action>& actions, double tokens, double samples,

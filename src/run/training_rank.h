@@ -102,6 +102,10 @@ class TrainingRank {
   optim::ParameterStore& parameters() { return *parameters_; }
   optim::GradientStore& gradients() { return *gradients_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
+  // Of delayed scaling; null without it, and where no layer of this rank has 8-bit products.
+  optim::AmaxHistory* amax_history() { return amax_.get(); }
+  // After its histories were written from outside.
+  void refresh_scales() { amax_->update(*ops_, arena_.view(state_)); }
   ops::OpContext& ops() { return *ops_; }
   Machine& machine() { return machine_; }
   const parallel::ParallelContext& parallel() const { return parallel_; }
@@ -110,6 +114,7 @@ class TrainingRank {
 
  private:
   void make_chunks();
+  void make_amax_history();
   Executor executor(TensorView state, std::uint64_t seed, TraceRecorder* trace, StepDump* dump = nullptr);
   // The actions of this rank.
   const std::vector<schedule::Action>& step_actions(std::int64_t microbatches);
@@ -131,6 +136,7 @@ class TrainingRank {
   std::unique_ptr<optim::ParameterStore> parameters_;
   std::unique_ptr<optim::GradientStore> gradients_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::AmaxHistory> amax_;
   schedule::Holdings holdings_;
   std::unique_ptr<nn::OffloadRing> ring_;
   std::vector<LocalChunk> local_;     // memory of chunks_

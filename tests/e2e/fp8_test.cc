@@ -23,9 +23,10 @@ TEST_F(Fp8, LearnsAsBf16Does) {
   stoa_ok(train("bf16", Arguments{"trainer.precision=bf16", "model.optim.lr=3e-3"} + more));
   stoa_ok(eight_bits("hybrid", more));
   stoa_ok(eight_bits("e4m3", more + Arguments{"model.fp8=e4m3"}));
+  stoa_ok(eight_bits("delayed", more + Arguments{"model.fp8_recipe=delayed"}));
   const auto wide = metrics("bf16");
   ASSERT_EQ(wide.size(), 40u);
-  for (const char* run : {"hybrid", "e4m3"}) {
+  for (const char* run : {"hybrid", "e4m3", "delayed"}) {
     bool differs = false;
     for (const auto& [step, line] : metrics(run)) {
       const double loss = line["loss"], expected = wide.at(step)["loss"];
@@ -54,9 +55,41 @@ TEST_F(Fp8, ThreadsRecomputationAndResumingChangeNothing) {
   for (const char* run : {"threads", "again", "resumed"}) expect_same("whole", run);
 }
 
+TEST_F(Fp8, DelayedScalingResumesInEveryLayout) {
+  const Arguments more{"model.fp8_recipe=delayed", "model.fp8_amax_history_len=4",
+                       "model.hidden_dropout=0.1"},
+      again = more + Arguments{"exp_manager.resume_if_exists=true"},
+      two{"model.tensor_model_parallel_size=2", "--ranks", "2"},
+      stages{"model.pipeline_model_parallel_size=2", "--ranks", "2"};
+  stoa_ok(eight_bits("whole", more));
+  stoa_ok(eight_bits("recomputed", more + Arguments{"model.activations_checkpoint_granularity=full",
+                                                    "model.activations_checkpoint_method=uniform",
+                                                    "model.activations_checkpoint_num_layers=1"}));
+  stoa_ok(eight_bits("resumed", again + Arguments{"--stop-after", "7"}));
+  stoa_ok(eight_bits("resumed", again));
+  // Stages change no bit; what several ranks wrote, one reads, and the other way round.
+  stoa_ok(eight_bits("stages", again + stages + Arguments{"--stop-after", "7"}));
+  stoa_ok(eight_bits("stages", again));
+  stoa_ok(eight_bits("onwards", again + Arguments{"--stop-after", "7"}));
+  stoa_ok(eight_bits("onwards", again + stages));
+  for (const char* run : {"recomputed", "resumed", "stages", "onwards"}) expect_same("whole", run);
+  stoa_ok(eight_bits("tensor", again + two + Arguments{"--stop-after", "7"}));
+  stoa_ok(eight_bits("tensor", again + stages));
+  const auto whole = metrics("whole");
+  for (const auto& [step, line] : metrics("tensor")) {
+    const double loss = line["loss"], expected = whole.at(step)["loss"];
+    EXPECT_NEAR(loss, expected, 0.01 * expected) << step;
+  }
+  // A history is part of the state.
+  const Outcome longer = stoa(eight_bits("resumed", again + Arguments{"model.fp8_amax_history_len=8"}));
+  EXPECT_EQ(longer.exit_code, 1);
+  EXPECT_THAT(longer.err, HasSubstr("fp8.amax/layers.0.attention.qkv")) << longer.text();
+}
+
 TEST_F(Fp8, EveryOperationIsTheReferences) {
-  stoa_ok(
-      eight_bits("check", {"trainer.max_steps=2", "--backend", "check", "model.optim.sched.warmup_steps=1"}));
+  const Arguments more{"trainer.max_steps=2", "--backend", "check", "model.optim.sched.warmup_steps=1"};
+  stoa_ok(eight_bits("check", more));
+  stoa_ok(eight_bits("delayed", more + Arguments{"model.fp8_recipe=delayed"}));
 }
 
 TEST_F(Fp8, RanksTrainTheSame) {

@@ -145,6 +145,8 @@ TEST(EmulatedGpu, EightBits) {
   run::Layout layout = layout_of(2, 1, 1, 1, 1);
   layout.sequence_parallel = true;
   expect_like_reference(run, layout, 0.05);
+  run.config.fp8.fp8_recipe = model::Fp8Recipe::kDelayed;
+  expect_like_reference(run, layout, 0.05);
 }
 
 TEST(EmulatedGpu, Experts) { expect_like_reference(experts()); }

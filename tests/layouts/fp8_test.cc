@@ -23,6 +23,15 @@ TestRun fp8() {
   return run;
 }
 
+// Six steps fill the history.
+TestRun delayed() {
+  TestRun run = fp8();
+  run.steps = 6;
+  run.config.fp8.fp8_recipe = model::Fp8Recipe::kDelayed;
+  run.config.fp8.fp8_amax_history_len = 3;
+  return run;
+}
+
 // Latents are made whole of the rows of the stream that a rank holds.
 TestRun latent() {
   TestRun run = fp8();
@@ -134,6 +143,101 @@ TEST(Fp8, WhatTheKeysSayIsDone) {
   EXPECT_THAT(differences(wide, run_layout(none, data_parallel(1)), 0), IsEmpty());
   none.config.fp8.num_layers_at_end_in_bf16 = 1;
   EXPECT_THAT(differences(run_layout(none, data_parallel(1)), run_layout(none, pipeline(2)), 0), IsEmpty());
+}
+
+TEST(Fp8, DelayedScalesInEveryLayout) {
+  const RunResult one = run_layout(delayed(), data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  ASSERT_EQ(one.histories.size(), 4u * 4);  // of 4 layers
+  for (const auto& [name, values] : one.histories)
+    for (const double amax : values) EXPECT_GT(amax, 0) << name;
+  for (const bool sequence : {false, true})
+    EXPECT_THAT(differences(one, run_layout(delayed(), tensor_parallel(2, sequence)), kRounding), IsEmpty())
+        << "sequence parallel " << sequence;
+  EXPECT_THAT(
+      differences(one, run_layout(delayed(), context_parallel(2, parallel::ContextKind::kRing)), kRounding),
+      IsEmpty());
+  run::Layout sharded = data_parallel(2);
+  sharded.zero_stage = 1;
+  EXPECT_THAT(differences(one, run_layout(delayed(), sharded), kRounding), IsEmpty());
+  run::Layout all = layout_of(2, 2, 1, 2, 2);
+  all.sequence_parallel = true;
+  all.zero_stage = 1;
+  EXPECT_THAT(differences(one, run_layout(delayed(), all), kRounding), IsEmpty());
+  // A scale is not that of a microbatch.
+  TestRun pairs = delayed();
+  pairs.micro_batch = 2;
+  EXPECT_THAT(differences(one, run_layout(pairs, data_parallel(1)), kRounding), IsEmpty());
+}
+
+TEST(Fp8, DelayedScalesInEverySchedule) {
+  const RunResult one = run_layout(delayed(), data_parallel(1));
+  for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
+    EXPECT_THAT(differences(one, run_layout(delayed(), pipeline(2, schedule)), 0), IsEmpty()) << schedule;
+  EXPECT_THAT(differences(one, run_layout(delayed(), pipeline(2, "interleaved", 2)), 0), IsEmpty());
+  const RunResult two = run_layout(delayed(), data_parallel(2));
+  run::Layout layout = data_parallel(2);
+  layout.zero_stage = 3;
+  layout.bucket_bytes = 20000;
+  EXPECT_THAT(differences(two, run_layout(delayed(), layout), 0), IsEmpty());
+  for (const auto granularity :
+       {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
+    TestRun run = delayed();
+    run.config.recompute = {granularity, {}, {}};
+    EXPECT_THAT(differences(one, run_layout(run, data_parallel(1)), 0), IsEmpty());
+    EXPECT_THAT(differences(one, run_layout(run, pipeline(2, "zb-h1")), 0), IsEmpty());
+  }
+}
+
+// The first step has the scale 1; a scale lags behind what it scales, and what it does not reach saturates.
+TEST(Fp8, DelayedScalesAreOfEarlierSteps) {
+  const auto of = [](std::int64_t steps, const std::function<void(model::Fp8Config&)>& set = {}) {
+    TestRun run = delayed();
+    run.steps = steps;
+    if (set) set(run.config.fp8);
+    return run_layout(run, data_parallel(1));
+  };
+  const RunResult two = of(2), three = of(3);
+  for (const auto& [name, later] : three.histories)
+    for (const std::size_t i : {1, 2, 4, 5, 7, 8}) EXPECT_EQ(later[i], two.histories.at(name)[i - 1]) << name;
+  TestRun plain = delayed();
+  plain.config.fp8 = {};
+  const RunResult wide = run_layout(plain, data_parallel(1)), narrow = of(6);
+  for (std::size_t step = 0; step < wide.losses.size(); ++step)
+    EXPECT_NEAR(narrow.losses[step], wide.losses[step], 0.02 * wide.losses[step]) << step;
+  const auto expect_another = [&](const char* key, const std::function<void(model::Fp8Config&)>& set) {
+    EXPECT_THAT(differences(narrow, of(6, set), 1e-7), Not(IsEmpty())) << key;
+  };
+  expect_another("fp8_recipe", [](auto& c) { c.fp8_recipe = model::Fp8Recipe::kTensorwise; });
+  expect_another("fp8_margin", [](auto& c) { c.fp8_margin = 6; });
+  expect_another("fp8_amax_compute_algo",
+                 [](auto& c) { c.fp8_amax_compute_algo = model::Fp8AmaxAlgorithm::kMostRecent; });
+  const RunResult short_one = of(6, [](auto& c) { c.fp8_amax_history_len = 1; });
+  EXPECT_EQ(short_one.histories.begin()->second.size(), 3u);
+  // Of one step both algorithms know the same.
+  EXPECT_THAT(differences(short_one,
+                          of(6,
+                             [](auto& c) {
+                               c.fp8_amax_history_len = 1;
+                               c.fp8_amax_compute_algo = model::Fp8AmaxAlgorithm::kMostRecent;
+                             }),
+                          0),
+              IsEmpty());
+}
+
+TEST(Fp8, SkippedStepsAreNotInAHistory) {
+  TestRun run = delayed();
+  run.before = [](int, run::TrainingRank& rank) {
+    run::StepScalars scalars = rank.read_scalars();
+    scalars.slots[static_cast<std::size_t>(ops::StepSlot::kLossScale)] = 1e308;  // gradients overflow
+    rank.write_scalars(scalars);
+  };
+  for (const run::Layout& layout : {data_parallel(1), pipeline(2)}) {
+    const RunResult result = run_layout(run, layout);
+    ASSERT_EQ(result.histories.size(), 16u);
+    for (const auto& [name, values] : result.histories)
+      for (const double amax : values) EXPECT_EQ(amax, 0) << name;
+  }
 }
 
 TEST(Fp8, SizesThatProductsDoNotTakeAreRefused) {

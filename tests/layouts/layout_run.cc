@@ -303,6 +303,13 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
         rank.evaluate(rows_of(all, run.micro_batch, ranks, own),
                       static_cast<double>(all.valid_tokens) / static_cast<double>(all.rows), answers);
     collect([&](nn::ParamId id) { return rank.parameters().master(id); }, result.weights);
+    if (optim::AmaxHistory* amax = rank.amax_history())
+      for (std::size_t layer = 0; layer < amax->names().size(); ++layer) {
+        const TensorView history = amax->history(layer);
+        nn::ParamSpec spec;
+        spec.shard = ShardSpec::whole(amax->names()[layer], history.shape);
+        collector.add(number, spec, {0, history.elements()}, history, result.histories);
+      }
     collector.scalars(number, losses, result.losses);
     collector.scalars(number, norms, result.norms);
     const std::lock_guard lock(collector.mutex());
@@ -354,6 +361,12 @@ std::vector<std::string> differences(const RunResult& reference, const RunResult
   compare("evaluation", {reference.evaluation}, {other.evaluation});
   compare_all("gradient", reference.gradients, other.gradients);
   compare_all("weight", reference.weights, other.weights);
+  for (const auto& [name, values] : reference.histories)
+    if (const auto found = other.histories.find(name); found != other.histories.end())
+      compare(name, values, found->second);
+  if (reference.histories.size() != other.histories.size())
+    out.push_back(fmt::format("{} histories of magnitudes, expected {}", other.histories.size(),
+                              reference.histories.size()));
   return out;
 }
 

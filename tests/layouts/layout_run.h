@@ -51,6 +51,7 @@ struct RunResult {
   double evaluation = 0;              // loss after the last step
   Tensors gradients;                  // of the first step
   Tensors weights;                    // after the last step
+  Tensors histories;                  // of delayed scaling, after the last step
   std::vector<std::string> traces;    // by rank
   // What should never be: replicas that differ, ranks that report different scalars, memory that was declared
   // and not used, or used and not planned.

@@ -39,6 +39,8 @@ const std::vector<Case>& cases() {
         "model.activations_checkpoint_method=block", "model.activations_checkpoint_num_layers=1",
         "model.hidden_dropout=0.1"}},
       {"8-bit products", {"trainer.precision=bf16", "model.fp8=hybrid"}},
+      {"8-bit products, delayed scaling",
+       {"trainer.precision=bf16", "model.fp8=hybrid", "model.fp8_recipe=delayed"}},
       {"8-bit products, recompute",
        {"trainer.precision=fp16", "model.fp8=e4m3", "model.activations_checkpoint_granularity=full",
         "model.activations_checkpoint_method=uniform", "model.activations_checkpoint_num_layers=2"}},

@@ -64,6 +64,10 @@ MUTATIONS = [
      "if (false && o.place.split()) bias.grad_partial_over", "ExpertParallel.Sigmoid*"),
     ("a rank of 8-bit products scales by its part of a tensor", "src/nn/fp8.cc", "if (spread.tensor) over(", "if (false && spread.tensor) over(", "Fp8.*"),
     ("a rank of 8-bit products scales by its part of the tokens", "src/nn/fp8.cc", "if (spread.context) over(", "if (false && spread.context) over(", "Fp8.*"),
+    ("a rank's scales are of what it saw itself", "src/optim/amax_history.cc", "for (const auto group : {parallel::Group::kTensor, parallel::Group::kDataContext})",
+     "for (const auto group : {parallel::Group::kDataContext})", "Fp8.Delayed*"),
+    ("scales of a data-parallel rank are its own", "src/optim/amax_history.cc", "for (const auto group : {parallel::Group::kTensor, parallel::Group::kDataContext})",
+     "for (const auto group : {parallel::Group::kTensor})", "Fp8.Delayed*"),
     ("Muon works on parts of matrices", "src/optim/muon.cc", "all_reduce(whole, comm::ReduceOp::kSum, ops.stream)",
      "all_reduce(whole.slice(0, 0), comm::ReduceOp::kSum, ops.stream)", "Muon.*"),
 ]

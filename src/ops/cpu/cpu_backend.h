@@ -79,7 +79,7 @@ class CpuBackend final : public ReferenceBackend {
   std::size_t workspace_bytes(const GroupedLinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const GroupedLinearBackwardWeight& op) const override;
   // CountAssignments, PlaceChoices, LimitExperts, GroupByExpert, GroupArrivals, ExpertBiasUpdate, SumLosses,
-  // BeginStep, PrepareUpdate: a few scalars; UnitNorm: its sum; the reference serves.
+  // BeginStep, PrepareUpdate, AmaxHistoryUpdate: a few scalars; UnitNorm: its sum; the reference serves.
   using ReferenceBackend::execute;
   using ReferenceBackend::workspace_bytes;
 

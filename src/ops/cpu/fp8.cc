@@ -2,8 +2,10 @@
 // pass over their sums.
 #include "ops/fp8.h"
 
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "ops/cpu/cpu_backend.h"
@@ -46,14 +48,28 @@ void with_float(DType type, Body&& body) {
 
 constexpr std::int64_t kTile = 64;  // rows and columns that are quantized, and transposed, at once
 
+// A number of another thread's may come between; no order shows.
+void raise(float& largest, float to) {
+  const std::atomic_ref<float> place(largest);
+  float known = place.load(std::memory_order_relaxed);
+  while (!(to <= known) && !std::isnan(known) &&
+         !place.compare_exchange_weak(known, to, std::memory_order_relaxed)) {
+  }
+}
+
 template <class X, class Y>
 void quantize_tile(const Quantize& op, float scale, std::int64_t row, std::int64_t column) {
   const std::int64_t rows = std::min(kTile, op.x.shape[0] - row),
                      columns = std::min(kTile, op.x.shape[1] - column);
+  if (op.seen)
+    raise(*op.seen.as<float>(), largest_of_rows<X>(op.x.slice(row, rows).columns(column, columns), 0, rows));
   Y tile[kTile][kTile];
   for (std::int64_t r = 0; r < rows; ++r) {
     const X* x = op.x.row<X>(row + r) + column;
-    for (std::int64_t c = 0; c < columns; ++c) tile[r][c] = Y(static_cast<float>(x[c]) * scale);
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const auto wide = static_cast<float>(x[c]);
+      tile[r][c] = Y(std::isinf(wide) ? std::numeric_limits<float>::quiet_NaN() : wide * scale);
+    }
     if (op.y) std::copy_n(tile[r], columns, op.y.row<Y>(row + r) + column);
   }
   if (!op.transposed) return;

@@ -32,6 +32,7 @@ class CudaBackend final : public Backend {
   // fp8.cc
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;
+  void execute(const AmaxHistoryUpdate& op, Resources resources) override;
   void execute(const ScaledProduct& op, Resources resources) override;
   void execute(const BiasBackward& op, Resources resources) override;
   std::size_t workspace_bytes(const AbsoluteMax& op) const override;

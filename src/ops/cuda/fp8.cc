@@ -61,8 +61,21 @@ void CudaBackend::execute(const Quantize& op, Resources resources) {
   args.transposed = static_cast<std::uint8_t*>(op.transposed.data);
   args.pitch = Quantize::padded(args.rows);
   args.inverse_scale = op.inverse_scale.as<float>();
+  args.seen = op.seen ? op.seen.as<float>() : nullptr;
   args.wide = is_wide(args.x) && all_aligned({args.y, args.transposed});
   launch_quantize(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const AmaxHistoryUpdate& op, Resources resources) {
+  fast_element_of(AmaxHistoryUpdate::kName, op.history);
+  AmaxHistoryArgs args;
+  args.seen = op.seen.as<float>();
+  args.history = op.history.as<float>();
+  args.amax = op.amax.as<float>();
+  args.state = op.state.as<double>();
+  args.count = op.history.shape[0], args.length = op.history.shape[1];
+  args.most_recent = op.most_recent;
+  launch_amax_history(args, native_stream(resources.stream));
 }
 
 std::size_t CudaBackend::workspace_bytes(const ScaledProduct& op) const {

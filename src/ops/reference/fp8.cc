@@ -1,6 +1,7 @@
 #include "ops/fp8.h"
 
 #include <cmath>
+#include <limits>
 
 #include "ops/fp8_scale.h"
 #include "ops/reference/reference_backend.h"
@@ -16,19 +17,23 @@ Values quantized(const Quantize& op, double& inverse) {
   const double largest = dispatch_fp8(type, []<class T>() { return static_cast<double>(T::kLargest); });
   const F scale = fp8_scale(*op.amax.as<F>(), static_cast<F>(largest), static_cast<F>(std::exp2(-op.margin)));
   Values y = load(op.x);
-  for (double& value : y) value = rounded(static_cast<double>(static_cast<F>(value) * scale), type);
+  for (double& value : y)
+    value = std::isinf(value) ? std::numeric_limits<double>::quiet_NaN()
+                              : rounded(static_cast<double>(static_cast<F>(value) * scale), type);
   inverse = static_cast<double>(1 / scale);
   return y;
 }
 
+// Of `amax` and the magnitudes of x; NaN above all.
+double raised(double amax, const TensorView& x) {
+  for (const double value : load(x))
+    if (!(std::fabs(value) <= amax) && !std::isnan(amax)) amax = std::fabs(value);
+  return amax;
+}
+
 }  // namespace
 
-void ReferenceBackend::execute(const AbsoluteMax& op, Resources) {
-  double amax = 0;
-  for (const double x : load(op.x))
-    if (!(std::fabs(x) <= amax) && !std::isnan(amax)) amax = std::fabs(x);
-  store({amax}, op.amax);
-}
+void ReferenceBackend::execute(const AbsoluteMax& op, Resources) { store({raised(0, op.x)}, op.amax); }
 
 void ReferenceBackend::execute(const Quantize& op, Resources) {
   const std::int64_t rows = op.x.shape[0], columns = op.x.shape[1], pitch = Quantize::padded(rows);
@@ -36,6 +41,7 @@ void ReferenceBackend::execute(const Quantize& op, Resources) {
   const Values y =
       op.amax.dtype == DType::kF64 ? quantized<double>(op, inverse) : quantized<float>(op, inverse);
   store({inverse}, op.inverse_scale);
+  if (op.seen) store({raised(load(op.seen)[0], op.x)}, op.seen);
   store(y, op.y);
   if (!op.transposed) return;
   Values transposed(static_cast<std::size_t>(columns * pitch));

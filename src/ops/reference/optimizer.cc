@@ -141,6 +141,24 @@ void ReferenceBackend::execute(const ExpertBiasUpdate& op, Resources) {
   store(bias, op.bias);
 }
 
+void ReferenceBackend::execute(const AmaxHistoryUpdate& op, Resources) {
+  const bool skipped = State(op.state)[StepSlot::kFoundInf] != 0;
+  const std::int64_t count = op.history.shape[0], length = op.history.shape[1];
+  const Values seen = load(op.seen);
+  Values history = load(op.history), amax(seen.size());
+  for (std::int64_t n = 0; n < count; ++n) {
+    const auto row = history.begin() + n * length;
+    if (!skipped && seen[n] > 0 && std::isfinite(seen[n])) {
+      std::copy_backward(row, row + length - 1, row + length);
+      *row = seen[n];
+    }
+    amax[n] = op.most_recent ? *row : *std::max_element(row, row + length);
+  }
+  store(history, op.history);
+  store(amax, op.amax);
+  store(Values(seen.size()), op.seen);
+}
+
 void ReferenceBackend::execute(const MuonMomentum& op, Resources) {
   const State state(op.state);
   if (state[StepSlot::kFoundInf] != 0) return;

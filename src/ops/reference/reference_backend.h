@@ -18,6 +18,7 @@ class ReferenceBackend : public Backend {
   void execute(const LinearBackwardWeight& op, Resources resources) override;
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;
+  void execute(const AmaxHistoryUpdate& op, Resources resources) override;
   void execute(const ScaledProduct& op, Resources resources) override;
   void execute(const BiasBackward& op, Resources resources) override;
   void execute(const NormForward& op, Resources resources) override;

@@ -1,4 +1,4 @@
-// The cast to 8 bits: to nearest even, saturating (base/fp8.h).
+// The cast to 8 bits: to nearest even, saturating (base/fp8.h). And a maximum that many blocks raise.
 #pragma once
 
 #include "ops/cuda/kernels/fp8.h"
@@ -14,6 +14,14 @@ STOA_DEVICE std::uint8_t to_float8(float x) {
   return __nv_cvt_float_to_fp8(x, __NV_SATFINITE, kType == Float8::kE4M3 ? __NV_E4M3 : __NV_E5M2);
 }
 
+// Bits of numbers of one sign are ordered as integers, NaN above all. In any order the same. What was read is
+// too small at worst: most blocks need not wait for each other.
+STOA_DEVICE void raise(float* largest, float magnitude) {
+  auto* bits = reinterpret_cast<unsigned*>(largest);
+  const unsigned to = __float_as_uint(magnitude);
+  if (to > *static_cast<volatile unsigned*>(bits)) atomicMax(bits, to);
+}
+
 }  // namespace stoa::ops::cuda
 
 #else
@@ -24,6 +32,10 @@ namespace stoa::ops::cuda {
 template <Float8 kType>
 std::uint8_t to_float8(float x) {
   return kType == Float8::kE4M3 ? e4m3(x).bits : e5m2(x).bits;
+}
+
+inline void raise(float* largest, float magnitude) {
+  if (bits_of(magnitude) > bits_of(*largest)) *largest = magnitude;
 }
 
 }  // namespace stoa::ops::cuda

@@ -3,6 +3,7 @@
 #include "ops/cuda/kernels/launch.h"
 #include "ops/cuda/kernels/pack.h"
 #include "ops/cuda/kernels/reduce.h"
+#include "ops/cuda/kernels/step_slot.h"
 #include "ops/fp8_scale.h"
 
 namespace stoa::ops::cuda {
@@ -11,7 +12,12 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int kRowsEach = 8;  // rows of a block that finds a maximum, at least
 
+constexpr std::uint32_t kInfinity = 0x7f800000u;
+
 STOA_DEVICE float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
+STOA_DEVICE float nan_for_infinity(float x) {
+  return bits_of(magnitude(x)) == kInfinity ? float_of(0x7fc00000u) : x;
+}
 
 // Of rows [block * each, ...).
 template <class T, int V>
@@ -60,6 +66,7 @@ struct LargestKernel {
 // puts together in shared memory.
 constexpr int kTileRows = 128, kTileColumns = 64;
 constexpr int kPitch = kTileRows + 4;  // bytes of a line there: neighbouring lines begin in other banks
+constexpr std::size_t kLines = kTileColumns * kPitch;
 
 template <class T, Float8 kType, int V>
 struct QuantizeKernel {
@@ -72,6 +79,7 @@ struct QuantizeKernel {
     if (t.block_x() == 0 && t.block_y() == 0 && t.index() == 0) *a.inverse_scale = 1 / scale;
     const std::int64_t row = t.block_x() * kTileRows, column = t.block_y() * kTileColumns;
     auto* lines = t.shared<std::uint8_t>();
+    float largest = 0;
     constexpr int kPacks = kTileColumns / V;
     for (int i = t.index(); i < kTileRows * kPacks; i += kBlock) {
       const std::int64_t r = row + i / kPacks, c = column + i % kPacks * V;
@@ -80,11 +88,18 @@ struct QuantizeKernel {
         float x[V];
         load_pack<V>(row_of<T>(a.x, r) + c, x);
         STOA_UNROLL
-        for (int j = 0; j < V; ++j) out[j] = to_float8<kType>(x[j] * scale);
+        for (int j = 0; j < V; ++j) {
+          out[j] = to_float8<kType>(nan_for_infinity(x[j]) * scale);
+          largest = Max::of(largest, magnitude(x[j]));
+        }
         if (a.y) put(a.y + r * a.x.columns + c, out);
       }
       STOA_UNROLL
       for (int j = 0; j < V; ++j) lines[(i % kPacks * V + j) * kPitch + i / kPacks] = out[j];
+    }
+    if (a.seen) {
+      largest = block_reduce<Max>(t, largest, t.shared<float>() + kLines / sizeof(float));
+      if (t.index() == 0) raise(a.seen, largest);
     }
     if (!a.transposed) return;
     t.sync();
@@ -123,6 +138,31 @@ struct QuantizeKernel {
   }
 };
 
+// A block moves the history of one tensor, from its end: a tile is read by all before any of it is written.
+struct AmaxHistoryKernel {
+  using Args = AmaxHistoryArgs;
+  static constexpr const char* kName = "amax history update";
+  static constexpr int kThreads = kBlock;
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    float* history = a.history + t.block_x() * a.length;
+    const float seen = a.seen[t.block_x()];
+    const bool joins = slot(a.state, StepSlot::kFoundInf) == 0 && seen > 0 && bits_of(seen) < kInfinity;
+    float largest = 0;
+    for (std::int64_t tile = (a.length - 1) / kBlock; tile >= 0; --tile) {
+      const std::int64_t i = tile * kBlock + t.index();
+      float amax = 0;
+      if (i < a.length) amax = !joins ? history[i] : i > 0 ? history[i - 1] : seen;
+      t.sync();
+      if (i < a.length) history[i] = amax;
+      if (!a.most_recent || i == 0) largest = Max::of(largest, amax);
+    }
+    largest = block_reduce<Max>(t, largest, t.shared<float>());
+    if (t.index() > 0) return;
+    a.amax[t.block_x()] = largest;
+    a.seen[t.block_x()] = 0;
+  }
+};
+
 template <class T, int V>
 void launch_tiles(const QuantizeArgs& a, void* stream) {
   // Blocks beyond the last row write zeros of the transposed copy, and one exists for the scale's sake.
@@ -130,7 +170,7 @@ void launch_tiles(const QuantizeArgs& a, void* stream) {
   const Grid grid{.x = rows > 0 ? ceil_div(rows, kTileRows) : 1,
                   .y = a.x.columns > 0 ? ceil_div(a.x.columns, kTileColumns) : 1,
                   .threads = kBlock,
-                  .shared = kTileColumns * kPitch};
+                  .shared = kLines + kBlock / 32 * sizeof(float)};
   if (a.type == Float8::kE4M3)
     launch<QuantizeKernel<T, Float8::kE4M3, V>>(grid, stream, a);
   else
@@ -154,6 +194,11 @@ void launch_absolute_max(const AbsoluteMaxArgs& a, void* stream) {
   });
   launch<LargestKernel>({.x = 1, .threads = kBlock, .shared = kBlock / 32 * sizeof(float)}, stream,
                         {a.partial, blocks, a.amax});
+}
+
+void launch_amax_history(const AmaxHistoryArgs& a, void* stream) {
+  launch<AmaxHistoryKernel>({.x = a.count, .threads = kBlock, .shared = kBlock / 32 * sizeof(float)}, stream,
+                            a);
 }
 
 void launch_quantize(const QuantizeArgs& a, void* stream) {

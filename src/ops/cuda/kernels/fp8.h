@@ -1,4 +1,4 @@
-// Matrices in 8 bits (ops/fp8.h): the largest magnitude, and the cast with its transposed copy.
+// Matrices in 8 bits (ops/fp8.h): the largest magnitude, the cast with its transposed copy, histories.
 #pragma once
 
 #include "ops/cuda/kernels/element.h"
@@ -27,8 +27,19 @@ struct QuantizeArgs {
   std::uint8_t* transposed = nullptr;  // [columns, pitch], zeros from `rows` on, or null
   std::int64_t pitch = 0;              // a multiple of 16
   float* inverse_scale = nullptr;
-  bool wide = false;  // addresses of x, y and transposed are multiples of 16, columns and stride of 8
+  float* seen = nullptr;  // raised to the largest magnitude of x, or null
+  bool wide = false;      // addresses of x, y and transposed are multiples of 16, columns and stride of 8
 };
 void launch_quantize(const QuantizeArgs& args, void* stream);
+
+struct AmaxHistoryArgs {
+  float* seen = nullptr;          // [count]
+  float* history = nullptr;       // [count, length]
+  float* amax = nullptr;          // [count]
+  const double* state = nullptr;  // step scalars
+  std::int64_t count = 0, length = 0;
+  bool most_recent = false;
+};
+void launch_amax_history(const AmaxHistoryArgs& args, void* stream);
 
 }  // namespace stoa::ops::cuda
