@@ -162,7 +162,7 @@ part 17-t5 60 t5
 layout() {  # layout NAME RANKS OVERRIDES…
   local name=$1 ranks=$2
   shift 2
-  train "layout-$name" cuda trainer.max_steps=10 trainer.precision=32 --ranks "$ranks" "$@" && compare layout-one "layout-$name" 1e-3
+  train "layout-$name" cuda trainer.max_steps=10 trainer.precision=32 --ranks "$ranks" --cuda device=0 "$@" && compare layout-one "layout-$name" 1e-3
 }
 layouts() {
   train layout-one cpu trainer.max_steps=10 trainer.precision=32 &&

@@ -61,8 +61,8 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
   run::Machine meta = make_meta_machine(machine);
   run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
                          run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
-  rank.initialize();
   rank.parallel().along(parallel::Group::kWorld).barrier();  // all have their memory (train/trainer.cc)
+  rank.initialize();
   measured.planned = rank.arena().total_bytes();
   const run::Layout& layout = plan.options.layout;
   const std::int64_t rows = plan.batch.largest();
