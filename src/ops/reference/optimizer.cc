@@ -141,20 +141,21 @@ void ReferenceBackend::execute(const ExpertBiasUpdate& op, Resources) {
   store(bias, op.bias);
 }
 
+// A history at a time: the copies stay small.
 void ReferenceBackend::execute(const AmaxHistoryUpdate& op, Resources) {
   const bool skipped = State(op.state)[StepSlot::kFoundInf] != 0;
-  const std::int64_t count = op.history.shape[0], length = op.history.shape[1];
   const Values seen = load(op.seen);
-  Values history = load(op.history), amax(seen.size());
-  for (std::int64_t n = 0; n < count; ++n) {
-    const auto row = history.begin() + n * length;
+  Values amax(seen.size());
+  for (std::int64_t n = 0; n < op.history.shape[0]; ++n) {
+    const TensorView place = op.history.slice(n, 1);
+    Values history = load(place);
     if (!skipped && seen[n] > 0 && std::isfinite(seen[n])) {
-      std::copy_backward(row, row + length - 1, row + length);
-      *row = seen[n];
+      std::copy_backward(history.begin(), history.end() - 1, history.end());
+      history.front() = seen[n];
+      store(history, place);
     }
-    amax[n] = op.most_recent ? *row : *std::max_element(row, row + length);
+    amax[n] = op.most_recent ? history.front() : *std::max_element(history.begin(), history.end());
   }
-  store(history, op.history);
   store(amax, op.amax);
   store(Values(seen.size()), op.seen);
 }
