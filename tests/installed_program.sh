@@ -6,8 +6,9 @@ elsewhere=$(mktemp -d)
 trap 'rm -rf "$elsewhere"' EXIT
 cp -r "$1" "$elsewhere/moved here"
 program="$elsewhere/moved here/bin/stoa"
-if ! ldd "$program" | grep -q libmpi; then  # which brings libraries of its own
-  outside=$(ldd "$program" | awk '$2 == "=>" {sub(/^[^>]*> /, ""); print}' | grep -v -e "^$elsewhere" -e '/lib\(c\|m\|dl\|rt\|pthread\)\.so' || true)
+libraries=$(ldd "$program")
+if [[ $libraries != *libmpi* ]]; then  # which brings libraries of its own
+  outside=$(awk '$2 == "=>" {sub(/^[^>]*> /, ""); print}' <<<"$libraries" | grep -v -e "^$elsewhere" -e '/lib\(c\|m\|dl\|rt\|pthread\)\.so' || true)
   [ -z "$outside" ] || { echo "the program takes from this machine: $outside" >&2; exit 1; }
 fi
 cd "$elsewhere"
