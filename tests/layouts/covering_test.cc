@@ -114,7 +114,12 @@ TestRun run_of(const Row& row) {
   run.packed = row[kSamples] == 1;
   run.masked_rows = row[kSamples] == 2 ? 2 : 0;
   c.use_parallel_residual = row[kKind] == 2;
-  if (row[kKind] == 3) c.norm_placement = model::NormPlacement::kAfter;
+  if (row[kKind] == 3) {
+    c.norm_placement = model::NormPlacement::kAfter;
+    // Norms of small branches magnify rounding: at the usual rate, with experts and packed samples, two to
+    // ten times a step, from 1e-16 to 1e-6 and more in twenty steps. At this rate it stays at 1e-14.
+    run.rate = 2e-4;
+  }
   if (row[kKind] == 4) c.norm_placement = model::NormPlacement::kBoth;
   if (row[kKind] == 1) {
     c.position_embedding_type = model::PositionEmbedding::kRope;
