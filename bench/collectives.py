@@ -12,8 +12,6 @@ import tempfile
 
 import common
 
-OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -25,7 +23,7 @@ def main():
     parser.add_argument("--largest", type=int, default=64 << 20)
     parser.add_argument("--json")
     args = parser.parse_args()
-    os.environ.update(OPEN_MPI)
+    os.environ.update(common.OPEN_MPI)
     sizes = ["--smallest", args.smallest, "--largest", args.largest, "--seconds", args.seconds, "--json"]
     launch = ["mpirun", "--oversubscribe", "-n", args.ranks]
     rows = []

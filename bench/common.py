@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEFAULT_STOA = str(ROOT / "build/release/src/stoa")
 # Kept outside the repository: PyTorch + transformers as a user would run them (one JSON line per figure).
 DEFAULT_PEERS = str(ROOT.parent / "shared/peers")
+OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # environment of mpirun
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_bf16", "asimd", "bf16")
 
 

@@ -17,19 +17,19 @@ TP2 = ["model.tensor_model_parallel_size=2", "model.sequence_parallel=true"]
 CHECK = ["--check-communication"]
 
 
-def rows(sequence, micro, batch):
+def run(sequence, micro, batch, threads):
     return ["gpt2-124m", f"model.encoder_seq_length={sequence}", f"model.max_position_embeddings={sequence}", f"model.micro_batch_size={micro}",
-            f"model.global_batch_size={batch}", "--threads"]
+            f"model.global_batch_size={batch}", "--threads", threads]
 
 
 # name: (what both run, what the second has more)
 CASES = {
-    "selective, 1024 tokens": ([*rows(1024, 2, 2), 2], SELECTIVE),
-    "full, 1024 tokens": ([*rows(1024, 2, 2), 2], FULL),
-    "selective, 8192 tokens": ([*rows(8192, 1, 1), 2], SELECTIVE),
-    "full, 8192 tokens": ([*rows(8192, 1, 1), 2], FULL),
-    "check, dp2": ([*rows(1024, 2, 4), 1, "--ranks", 2, "model.zero_stage=1"], CHECK),
-    "check, tp2-sp": ([*rows(1024, 2, 2), 1, "--ranks", 2, *TP2], CHECK),
+    "selective, 1024 tokens": (run(1024, 2, 2, 2), SELECTIVE),
+    "full, 1024 tokens": (run(1024, 2, 2, 2), FULL),
+    "selective, 8192 tokens": (run(8192, 1, 1, 2), SELECTIVE),
+    "full, 8192 tokens": (run(8192, 1, 1, 2), FULL),
+    "check, dp2": ([*run(1024, 2, 4, 1), "--ranks", 2, "model.zero_stage=1"], CHECK),
+    "check, tp2-sp": ([*run(1024, 2, 2, 1), "--ranks", 2, *TP2], CHECK),
 }
 
 

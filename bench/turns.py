@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+import common
+
+ENVIRONMENT = {**common.OPEN_MPI, "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
 
 def family(pid):
@@ -35,7 +37,7 @@ class Program:
         command = [str(a) for a in (*launch, stoa, "bench", "train", *arguments, "--stepwise", "--warmup", 1, "--steps", steps, "--json")]
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-                                        env={**os.environ, **OPEN_MPI})
+                                        env={**os.environ, **ENVIRONMENT})
         self.step()
 
     def signal(self, number):

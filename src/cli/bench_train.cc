@@ -46,7 +46,7 @@ struct MeasuredRun {
   std::string machine;
 };
 
-// The caller decides when a step begins (bench/stepwise.py, which lets programs take turns).
+// The caller decides when a step begins (bench/turns.py, which lets programs take turns).
 void await_turn(std::int64_t step) {
   std::string line;
   require<UsageError>(bool(std::getline(std::cin, line)),

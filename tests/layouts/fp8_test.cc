@@ -58,6 +58,16 @@ run::Layout context_parallel(int ranks, parallel::ContextKind kind) {
   return layout;
 }
 
+// Each kind, on one rank and in a pipeline, beside `one` without.
+void expect_same_with_recomputation(TestRun run, const RunResult& one) {
+  for (const auto granularity :
+       {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
+    run.config.recompute = {granularity, {}, {}};
+    EXPECT_THAT(differences(one, run_layout(run, data_parallel(1)), 0), IsEmpty());
+    EXPECT_THAT(differences(one, run_layout(run, pipeline(2, "zb-h1")), 0), IsEmpty());
+  }
+}
+
 TEST(Fp8, EveryLayoutIsTheSameRun) {
   const RunResult one = run_layout(fp8(), data_parallel(1));
   ASSERT_THAT(one.faults, IsEmpty());
@@ -106,13 +116,7 @@ TEST(Fp8, SchedulesStagesAndRecomputationChangeNoBit) {
     layout.bucket_bytes = 20000;
     EXPECT_THAT(differences(two, run_layout(fp8(), layout), 0), IsEmpty()) << "stage " << stage;
   }
-  for (const auto granularity :
-       {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
-    TestRun run = fp8();
-    run.config.recompute = {granularity, {}, {}};
-    EXPECT_THAT(differences(one, run_layout(run, data_parallel(1)), 0), IsEmpty());
-    EXPECT_THAT(differences(one, run_layout(run, pipeline(2, "zb-h1")), 0), IsEmpty());
-  }
+  expect_same_with_recomputation(fp8(), one);
 }
 
 // Every key changes what is computed, and none of them much.
@@ -180,13 +184,7 @@ TEST(Fp8, DelayedScalesInEverySchedule) {
   layout.zero_stage = 3;
   layout.bucket_bytes = 20000;
   EXPECT_THAT(differences(two, run_layout(delayed(), layout), 0), IsEmpty());
-  for (const auto granularity :
-       {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
-    TestRun run = delayed();
-    run.config.recompute = {granularity, {}, {}};
-    EXPECT_THAT(differences(one, run_layout(run, data_parallel(1)), 0), IsEmpty());
-    EXPECT_THAT(differences(one, run_layout(run, pipeline(2, "zb-h1")), 0), IsEmpty());
-  }
+  expect_same_with_recomputation(delayed(), one);
 }
 
 // The first step has the scale 1; a scale lags behind what it scales, and what it does not reach saturates.
