@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -20,6 +21,13 @@ double Cluster::host_link() const {
   constexpr double kReached = 0.8;
   if (links.host_is_device || links.shared_device) return 0.5e9 * device.memory_bandwidth_gbs;
   return kReached * 1e9 * links.host_bandwidth_gbs.value_or(kUnknown);
+}
+
+double Cluster::host_room(std::int64_t devices) const {
+  constexpr double kFilled = 0.9;
+  if (!links.host_memory_gb) return std::numeric_limits<double>::infinity();
+  return kFilled * 1e9 * *links.host_memory_gb /
+         static_cast<double>(std::min(devices, links.devices_per_node));
 }
 
 double Cluster::peak(Format format) const {
@@ -101,6 +109,10 @@ void declare_links(config::Section<Links>& s) {
           "Between a device and its host's memory, one way, per device while all of a node copy; null: "
           "15.75, PCIe "
           "gen 4 x16 shared by two.");
+  s.field("host_memory_gb", &Links::host_memory_gb)
+      .above(0)
+      .unit("10^9 bytes")
+      .help("Of a node's host, which offloaded activations may fill to nine tenths; null: without a bound.");
   s.field("host_is_device", &Links::host_is_device)
       .help("A CPU: there is no other memory to move activations to, and copies are its own work.");
   s.field("shared_device", &Links::shared_device)

@@ -46,7 +46,8 @@ struct Links {
   bool network_reduction = false;  // switches that add (SHARP)
   // Between a device and its host's memory: datasheet figure, one way, per device while all of a node copy.
   std::optional<double> host_bandwidth_gbs;
-  bool host_is_device = false;  // a CPU: copies are its own work, and there is no other memory
+  std::optional<double> host_memory_gb;  // 10^9 bytes of a node's host
+  bool host_is_device = false;           // a CPU: copies are its own work, and there is no other memory
   // The ranks of a node are threads of one processor, whose figures the device's are: they divide its cores
   // (compute_units) and its memory bandwidth among them.
   bool shared_device = false;
@@ -77,6 +78,9 @@ struct Cluster {
   // Bytes per second that copies to and from the host's memory reach: of the link, or of the memory that both
   // ends of a copy share; of PCIe gen 4 x16 between two devices where the file says nothing.
   double host_link() const;
+  // Bytes of its host's memory that a device may fill where `devices` work: its share of the node's, less a
+  // tenth for the system, data and snapshots of checkpoints; infinity where the file says nothing.
+  double host_room(std::int64_t devices) const;
   // Peak of a format in FLOP/s; ConfigError names the formats of the device where it has none.
   double peak(Format format) const;
 };

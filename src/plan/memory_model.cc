@@ -246,6 +246,7 @@ RankBytes MemoryModel::rank(const run::TrainingOptions& o, const std::vector<run
   of(bytes.categories, MemoryCategory::kScalars) += s.losses;
   of(bytes.categories, MemoryCategory::kScratch) += scratch->second;
   bytes.total = device_bytes(bytes.categories);
+  bytes.offloaded = of(bytes.categories, MemoryCategory::kOffloaded);
   return bytes;
 }
 
@@ -308,10 +309,13 @@ RankBytes MemoryModel::worst(const MemoryPoint& point) {
   const int stages = o.layout.pipeline_ranks();
   const int per_stage = o.layout.grid.size() / stages;  // pipeline is the slowest axis
   RankBytes most;
+  std::size_t offloaded = 0;
   for (int stage = 0; stage < stages; ++stage) {
     RankBytes bytes = rank(o, placed, *held, stage * per_stage);
+    offloaded = std::max(offloaded, bytes.offloaded);
     if (bytes.total > most.total) most = bytes;
   }
+  most.offloaded = offloaded;
   return most;
 }
 

@@ -24,6 +24,7 @@ struct RankBytes {
   MemoryTable categories{};
   std::size_t total = 0;  // of the device
   int rank = 0;
+  std::size_t offloaded = 0;  // to the host
 };
 
 // What a rank's categories are made of.
@@ -46,6 +47,7 @@ class MemoryModel {
   // ConfigError where the point cannot run.
   RankBytes rank(const MemoryPoint& point, int rank);
   // The rank that needs most, of the first tensor- and data-parallel ones: parts are dealt out longest first.
+  // `offloaded` is the most of any of them.
   RankBytes worst(const MemoryPoint& point);
   // Wires the rank.
   MemoryDetail detail(const MemoryPoint& point, int rank);

@@ -37,7 +37,7 @@ RankBytes wire_rank(run::Machine& meta, const run::TrainingOptions& options, int
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, rank);
   run::TrainingRank wired(meta, options, parallel::make_meta_context(options.layout.grid, rank, *meta.device),
                           scratch);
-  return {wired.arena().declared(), wired.arena().total_bytes(), rank};
+  return {.categories = wired.arena().declared(), .total = wired.arena().total_bytes(), .rank = rank};
 }
 
 RankMemory described(const RankBytes& bytes, const grid::RankGrid& grid) {

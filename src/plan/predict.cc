@@ -283,12 +283,16 @@ Prediction predict(const Workload& w, const Cluster& c, const Calibration& calib
   out.memory = estimate_memory(w);
   for (std::size_t stage = 0; stage < out.stages.size(); ++stage)
     out.stages[stage].memory = stage_memory(w, static_cast<std::int64_t>(stage)).sum();
-  out.fits = out.memory.sum() <= c.device.memory_gb * 1e9;
+  const double host_room = c.host_room(w.devices());
+  out.fits = out.memory.sum() <= c.device.memory_gb * 1e9 && out.memory.offloaded <= host_room;
   const double devices = real(w.devices());
   out.model_flops = model_flops(w) / out.seconds / devices;
   out.hardware_flops = hardware_flops(w) / out.seconds / devices;
   out.share_of_peak = out.model_flops / c.peak(w.format);
   out.tokens_per_second = w.tokens() / out.seconds;
+  if (out.memory.offloaded > host_room)
+    out.notes.push_back(
+        fmt::format("does not fit: a device's share of its host's memory holds {:.1f} GB", host_room / 1e9));
   if (w.offload.cpu_offloading)
     out.notes.push_back(fmt::format(
         "{:.1f} GB of activations wait in the host's memory, over a link of {:.1f} GB/s{}",

@@ -29,7 +29,10 @@ std::string to_text(const Prediction& p, const Workload& w, const Cluster& c, co
       p.hardware_flops / 1e12);
   out += fmt::format(
       "memory  {:.1f} of {:.0f} GB on the fullest device: {}\n", p.memory.sum() / 1e9, c.device.memory_gb,
-      p.fits ? "fits" : fmt::format("does not fit by {:.1f} GB", p.memory.sum() / 1e9 - c.device.memory_gb));
+      p.fits ? "fits"
+      : p.memory.sum() / 1e9 <= c.device.memory_gb
+          ? "but the host's memory does not hold what is offloaded"
+          : fmt::format("does not fit by {:.1f} GB", p.memory.sum() / 1e9 - c.device.memory_gb));
   out += "where the time goes:\n";
   for (const auto& [name, seconds] : p.time.parts())
     if (seconds > 0.0005 * p.seconds)

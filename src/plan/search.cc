@@ -190,6 +190,23 @@ class Layouts {
   std::vector<Workload> out_;
 };
 
+// Bytes that a plan has too many of, negative where there is room: of the device, and of its share of the
+// host.
+double over_device(const RankBytes& bytes, const SearchRequest& request) {
+  return static_cast<double>(bytes.total) - request.memory;
+}
+double over_host(const RankBytes& bytes, const SearchRequest& request, const Cluster& cluster) {
+  return static_cast<double>(bytes.offloaded) - cluster.host_room(request.devices);
+}
+bool within(const RankBytes& bytes, const SearchRequest& request, const Cluster& cluster) {
+  return over_device(bytes, request) <= 0 && over_host(bytes, request, cluster) <= 0;
+}
+std::string what_is_over(const RankBytes& bytes, const SearchRequest& request, const Cluster& cluster) {
+  const double device = over_device(bytes, request);
+  if (device > 0) return fmt::format("{:.1f} GB too much", device / 1e9);
+  return fmt::format("{:.1f} GB too much for the host, per device", over_host(bytes, request, cluster) / 1e9);
+}
+
 // No plan needs less: whole weights, gradients and moments of an average rank. Bytes.
 double least_bytes(const Workload& w, const nn::Precision& precision) {
   const double parameters = w.model.parameters(), ranks = static_cast<double>(w.tp * w.pp);
@@ -259,6 +276,8 @@ class Search {
     return memory_.worst(memory_point(w, recompute));
   }
 
+  bool fits(const RankBytes& bytes) const { return within(bytes, r_, cluster_); }
+
   void accept(const Entry& entry, RankBytes bytes) {
     Found found;
     found.workload = with_recompute(all_[entry.layout], entry.recompute);
@@ -281,9 +300,8 @@ class Search {
     } catch (const ConfigError&) {
       return;  // sizes that the program does not cut so
     }
-    const bool fits = static_cast<double>(bytes.total) <= r_.memory;
     remember_nearest(entry, bytes);
-    if (fits && (entry.known == Known::kSettled || allowed<std::string>(r_.space.recompute, "none")))
+    if (fits(bytes) && (entry.known == Known::kSettled || allowed<std::string>(r_.space.recompute, "none")))
       return accept(entry, bytes);
     if (entry.known != Known::kSettled) recompute(entry);
   }
@@ -330,15 +348,13 @@ class Search {
   void fewest_layers(const Entry& entry) {
     const Workload& w = all_[entry.layout];
     const std::int64_t longest = longest_chunk(w);
-    const auto fits = [&](const model::RecomputeConfig& config) {
-      return static_cast<double>(bytes_of(w, config).total) <= r_.memory;
-    };
-    if (fits(block(longest))) {
+    const auto fits_with = [&](const model::RecomputeConfig& config) { return fits(bytes_of(w, config)); };
+    if (fits_with(block(longest))) {
       // More layers again need no more memory and take more time: the fewest that fit are the best.
       std::int64_t low = may("block") ? 1 : longest, high = longest;
       while (low < high) {
         const std::int64_t middle = (low + high) / 2;
-        if (fits(block(middle)))
+        if (fits_with(block(middle)))
           high = middle;
         else
           low = middle + 1;
@@ -354,17 +370,17 @@ class Search {
   void fewest_offloaded(const Entry& entry) {
     const Workload& w = all_[entry.layout];
     const Granularity granularity = entry.recompute.granularity;
-    const auto fits = [&](const model::RecomputeConfig& config) {
-      return static_cast<double>(memory_.worst(memory_point(w, config)).total) <= r_.memory;
+    const auto fits_with = [&](const model::RecomputeConfig& config) {
+      return fits(memory_.worst(memory_point(w, config)));
     };
     ++result_.looked_at;
     // Then nothing need be moved; without recomputation that is known not to fit.
-    if (granularity != Granularity::kNone && fits({granularity, {}, {}})) return;
+    if (granularity != Granularity::kNone && fits_with({granularity, {}, {}})) return;
     const std::vector<std::int64_t> layers = w.layers_of_ranks();
     std::int64_t most = *std::max_element(layers.begin(), layers.end());
     if (r_.target == SearchTarget::kMegatron) --most;  // which keeps the last
     for (std::int64_t moved = 1; moved <= most; ++moved)
-      if (fits(offloaded(granularity, moved))) return push(entry.layout, offloaded(granularity, moved));
+      if (fits_with(offloaded(granularity, moved))) return push(entry.layout, offloaded(granularity, moved));
   }
 
   void remember_nearest(const Entry& entry, const RankBytes& bytes) {
@@ -498,17 +514,17 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
       require<ConfigError>(w.pp == 1 || runs(w.schedule, w.pp, microbatches),
                            "{} microbatches do not suit the schedule {} of {} stages", microbatches,
                            w.schedule, w.pp);
-      n.bytes = static_cast<double>(memory.worst(memory_point(w, recompute)).total);
+      const RankBytes bytes = memory.worst(memory_point(w, recompute));
+      n.bytes = static_cast<double>(bytes.total);
       const TimeSplit time = predict_time(w, cluster, constants);
       n.seconds = time.sum();
-      n.fits = n.bytes <= request.memory;
+      n.fits = within(bytes, request, cluster);
       const double ratio = n.seconds / found.seconds * found.workload.tokens() / w.tokens();
       const std::string speed =
           ratio >= 1 ? fmt::format("{:.1f} % slower: {}", 100 * (ratio - 1), largest_growth(found.time, time))
                      : fmt::format("{:.1f} % faster", 100 * (1 - ratio));
-      n.verdict = n.fits ? speed
-                         : fmt::format("does not fit: {:.1f} GB too much ({})",
-                                       (n.bytes - request.memory) / 1e9, speed);
+      n.verdict =
+          n.fits ? speed : fmt::format("does not fit: {} ({})", what_is_over(bytes, request, cluster), speed);
     } catch (const ConfigError& error) {
       n.verdict = fmt::format("cannot run: {}", error.what());
     }

@@ -141,8 +141,16 @@ TEST_F(SearchTest, OffloadsWhereThatIsFasterThanRecomputation) {
   cluster_.links.host_bandwidth_gbs = 1000;
   request_.space.recompute = {"none", "selective", "block", "full"};
   EXPECT_FALSE(run().best.front().point.recompute.offload.cpu_offloading);
-  cluster_.links.host_is_device = true;
   request_.space.recompute = {};
+  const double needed = static_cast<double>(quick.memory.offloaded) * 4;  // devices of a node
+  cluster_.links.host_memory_gb = needed / 0.89e9;
+  EXPECT_EQ(run().best.front().memory.offloaded, quick.memory.offloaded);
+  cluster_.links.host_memory_gb = needed / 0.91e9;
+  EXPECT_LT(run().best.front().memory.offloaded, quick.memory.offloaded) << "others are made again";
+  cluster_.links.host_memory_gb = 1e-9;
+  EXPECT_FALSE(run().best.front().point.recompute.offload.cpu_offloading);
+  cluster_.links.host_memory_gb = {};
+  cluster_.links.host_is_device = true;
   EXPECT_FALSE(run().best.front().point.recompute.offload.cpu_offloading);
 }
 

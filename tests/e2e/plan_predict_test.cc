@@ -69,6 +69,16 @@ TEST_F(PlanPredict, CopiesOfOffloadedActivationsAreCounted) {
   EXPECT_GT(slow["step_seconds"], kept["step_seconds"]);
   EXPECT_GT(slow["memory_bytes"]["offloaded_to_host"].get<double>(), 1e9);
   EXPECT_LT(slow["memory_bytes"]["activations"], kept["memory_bytes"]["activations"]);
+
+  EXPECT_EQ(quick["fits"], true);
+  const std::string host = "host_memory_gb: 2000";
+  ASSERT_NE(cluster.find(host), std::string::npos);
+  cluster.replace(cluster.find(host), host.size(), "host_memory_gb: 8");
+  std::ofstream(directory() / "small.yaml") << cluster;
+  const auto small = plan("small.yaml", moved);
+  EXPECT_EQ(small["fits"], false);
+  EXPECT_NE(small["notes"].dump().find("its host's memory holds 0.9 GB"), std::string::npos)
+      << small["notes"];
 }
 
 TEST_F(PlanPredict, OfRows) {
