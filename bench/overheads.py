@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What recomputation and the `check` communicator cost, GPT-2 124M, in turns of one step.
+"""What recomputation and the `check` communicator cost, GPT-2 124M, in turns of a fraction of a step.
 
-    python3 bench/overheads.py [--stoa build/release/src/stoa] [--rounds 9] [--only NAME…] [--json FILE]
+    python3 bench/overheads.py [--stoa build/release/src/stoa] [--rounds 9] [--only NAME…] [--instruction-set NAME] [--json FILE]
 
-Seconds of a step beside the mean of the steps before and after it without. Bars: selective recomputation at most 3 % where full costs 30 % or
+Seconds of a step beside those of the step without that ran meanwhile. Bars: selective recomputation at most 3 % where full costs 30 % or
 more, `check` below 5 %; 95 % intervals of the median by order statistics.
 """
 import argparse
@@ -38,18 +38,20 @@ def main():
     parser.add_argument("--stoa", default=common.DEFAULT_STOA)
     parser.add_argument("--only", nargs="*", default=[*CASES], choices=[*CASES])
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--instruction-set", help="of all programs (default: the best of this machine)")
     parser.add_argument("--json")
     args = parser.parse_args()
     table = []
     for name in args.only:
         both, more = CASES[name]
-        with turns.Program(args.stoa, both, args.rounds + 1) as base, turns.Program(args.stoa, [*both, *more], args.rounds) as other:
+        if args.instruction_set: both = [*both, "--instruction-set", args.instruction_set]
+        with turns.Program(args.stoa, both, args.rounds) as base, turns.Program(args.stoa, [*both, *more], args.rounds) as other:
             seconds = turns.alternate(base, other, args.rounds)
-        costs = [1 / ratio - 1 for ratio in turns.times_as_fast(*seconds)]
+        costs = [more / less - 1 for less, more in zip(*seconds)]
         median, interval = turns.median_and_interval(costs)
         table.append({"what": name, "cost": median, "interval": interval, "range": [min(costs), max(costs)], "seconds": {"without": seconds[0], "with": seconds[1]}})
         print(f"{name:24} {median:+.1%} ({interval[0]:+.1%} to {interval[1]:+.1%})", flush=True)
-    common.save({**common.facts(), "benchmark": "overheads", "rounds": args.rounds, "table": table}, args.json)
+    common.save({**common.facts(), "benchmark": "overheads", "rounds": args.rounds, "instruction_set": args.instruction_set, "table": table}, args.json)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
-"""Training programs that take turns, step by step: what a shared machine does to one it does to the other.
+"""Training programs that take turns within a step: what a shared machine does to one it does to the other.
 
-`stoa bench train --stepwise` begins a step when it is told to; between its turns a program and all that it started are stopped.
+`stoa bench train --stepwise` begins a step when it is told to. Both begin one, and run in slices of a fraction of a second, one while the other and all that it
+started is stopped, until both are through: the slow and fast spells of a machine, which last for seconds, fall on both alike.
 """
 import json
 import math
 import os
 import pathlib
+import select
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import common
 
@@ -31,39 +34,44 @@ def family(pid):
 
 
 class Program:
-    """One `stoa bench train`: warmed up by one step, then stopped until its turn."""
+    """One `stoa bench train`: warmed up by one step, and stopped whenever it is not its turn."""
 
     def __init__(self, stoa, arguments, steps, launch=()):
         command = [str(a) for a in (*launch, stoa, "bench", "train", *arguments, "--stepwise", "--warmup", 1, "--steps", steps, "--json")]
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
                                         env={**os.environ, **ENVIRONMENT})
-        self.step()
+        self.processes = [self.process.pid]
+        self.begin_step()
+        while not self.run(1): pass
+        self.processes = family(self.process.pid)
 
     def signal(self, number):
-        for pid in family(self.process.pid):
+        for pid in self.processes:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
                 pass
 
-    def line(self):
-        text = self.process.stdout.readline()
-        if not text:
-            self.errors.seek(0)
-            sys.exit(f"{' '.join(self.process.args)}\n{self.errors.read()[-3000:]}")
-        return json.loads(text)
-
-    def step(self):
-        self.signal(signal.SIGCONT)
+    def begin_step(self):
+        self.seconds = 0.0  # of its turns since then
         try:
             self.process.stdin.write("\n")
             self.process.stdin.flush()
-        except BrokenPipeError:  # it ended, and line() says why
+        except BrokenPipeError:  # it ended, and run() says why
             pass
-        seconds = self.line()["seconds"]
+
+    def run(self, most_seconds):
+        """A turn. True if the step ended in it."""
+        begin = time.monotonic()
+        self.signal(signal.SIGCONT)
+        ended = bool(select.select([self.process.stdout], [], [], most_seconds)[0])
+        self.seconds += time.monotonic() - begin
         self.signal(signal.SIGSTOP)
-        return seconds
+        if ended and not self.process.stdout.readline():
+            self.errors.seek(0)
+            sys.exit(f"{' '.join(self.process.args)}\n{self.errors.read()[-3000:]}")
+        return ended
 
     def __enter__(self):
         return self
@@ -73,19 +81,16 @@ class Program:
         self.process.wait()
 
 
-def alternate(base, other, rounds):
-    """(seconds of base, rounds + 1 of them; seconds of other): each turn of `other` lies between two of `base`."""
-    ours, theirs = [base.step()], []
+def alternate(base, other, rounds, most_seconds=0.25):
+    """(seconds of the steps of base, of other): a step of each per round, in turns of `most_seconds`."""
+    seconds = ([], [])
     for done in range(rounds):
-        theirs.append(other.step())
-        ours.append(base.step())
-        if sys.stderr.isatty(): print(f"\r{done + 1} of {rounds}, {ours[-1]:.2f} s beside {theirs[-1]:.2f} s ", end="", file=sys.stderr)
-    return ours, theirs
-
-
-def times_as_fast(ours, theirs):
-    """How many times as fast `theirs` is, per turn, beside the mean of the turns before and after it."""
-    return [(ours[i] + ours[i + 1]) / 2 / seconds for i, seconds in enumerate(theirs)]
+        programs = [base, other] if done % 2 else [other, base]
+        for program in programs: program.begin_step()
+        while programs: programs = [program for program in programs if not program.run(most_seconds)]
+        for program, steps in zip((base, other), seconds): steps.append(program.seconds)
+        if sys.stderr.isatty(): print(f"\r{done + 1} of {rounds}, {base.seconds:.2f} s beside {other.seconds:.2f} s ", end="", file=sys.stderr)
+    return seconds
 
 
 def median_and_interval(values):

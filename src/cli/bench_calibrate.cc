@@ -6,6 +6,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "base/console.h"
 #include "base/cores.h"
@@ -25,6 +26,7 @@ namespace {
 struct MachineArguments {
   std::string output, name = "this-machine";
   std::int64_t passes = 3, steps = 3;
+  std::optional<std::string> instruction_set;
 };
 
 // A short training of GPT. Together they tell products, attention, element-wise work, logits, optimizer and
@@ -74,11 +76,13 @@ train::RunConfig training_config(const ShortTraining& c) {
 }
 
 // Seconds of a step: the median of a few.
-double seconds_of_step(train::Launch& launch, const train::TrainingPlan& plan, std::int64_t steps) {
+double seconds_of_step(train::Launch& launch, const train::TrainingPlan& plan,
+                       const MachineArguments& arguments) {
   std::vector<double> seconds;
   const int ranks = plan.options.layout.grid.size();
   launch.run(plan.options.layout.grid, {}, [&](train::Seat& seat) {
-    run::Machine machine = make_machine({.ranks = ranks}), meta = make_meta_machine(machine);
+    run::Machine machine = make_machine({.ranks = ranks, .instruction_set = arguments.instruction_set}),
+                 meta = make_meta_machine(machine);
     run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
                            run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
     rank.initialize();
@@ -88,7 +92,7 @@ double seconds_of_step(train::Launch& launch, const train::TrainingPlan& plan, s
         random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
                      static_cast<std::uint64_t>(layout.data_rank(seat.rank)));
     batch.valid_tokens = rows * plan.options.length;
-    for (std::int64_t step = -1; step < steps; ++step) {  // the first touches memory
+    for (std::int64_t step = -1; step < arguments.steps; ++step) {  // the first touches memory
       const auto begin = std::chrono::steady_clock::now();
       rank.step(batch, (step + 1) * rows);
       rank.read_scalars();
@@ -102,13 +106,15 @@ double seconds_of_step(train::Launch& launch, const train::TrainingPlan& plan, s
 }
 
 // What datasheets say of other machines, measured.
-plan::Cluster measure_cluster(const std::string& name) {
-  run::Machine machine = make_machine({});
+plan::Cluster measure_cluster(const MachineArguments& arguments) {
+  const std::string& name = arguments.name;
+  const auto isa = choose_instruction_set(arguments.instruction_set);
+  run::Machine machine = make_machine({.instruction_set = std::string(ops::cpu::name_of(isa))});
   constexpr std::int64_t kFloats = 64 << 20;  // 256 MiB: beyond most caches
   const Buffer memory = machine.device->allocate(kFloats * sizeof(float));
   machine.device->fill_zero(memory.data(), memory.bytes(), *machine.stream);
-  const double bandwidth = ops::cpu::read_bandwidth(TensorView(memory.data(), DType::kF32, {kFloats}),
-                                                    choose_instruction_set({}), *machine.pool);
+  const double bandwidth =
+      ops::cpu::read_bandwidth(TensorView(memory.data(), DType::kF32, {kFloats}), isa, *machine.pool);
   plan::Cluster cluster;
   cluster.name = name;
   cluster.device.name = name;
@@ -144,7 +150,7 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
                       "bench calibrate runs its ranks as threads: start it without a launcher");
   const fs::path directory = arguments.output;
   fs::create_directories(directory);
-  const plan::Cluster cluster = measure_cluster(arguments.name);
+  const plan::Cluster cluster = measure_cluster(arguments);
   std::vector<plan::Row> rows;
   std::vector<train::TrainingPlan> plans;
   for (const ShortTraining& c : short_trainings(available_cores())) {
@@ -159,7 +165,7 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
   // Pass after pass, the best of each counts: what else the machine does comes and goes.
   for (std::int64_t pass = 0; pass < arguments.passes; ++pass)
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const double seconds = seconds_of_step(launch, plans[i], arguments.steps);
+      const double seconds = seconds_of_step(launch, plans[i], arguments);
       rows[i].seconds = std::min(rows[i].seconds.value_or(seconds), seconds);
       context.console.live(fmt::format("pass {} of {}, training {} of {}: {:.4f} s", pass + 1,
                                        arguments.passes, i + 1, rows.size(), seconds));
@@ -200,6 +206,7 @@ void add_bench_calibrate(CLI::App& bench, Context& context) {
       ->capture_default_str();
   command->add_option("--steps", arguments->steps, "Steps per pass; their median counts")
       ->capture_default_str();
+  command->add_option("--instruction-set", arguments->instruction_set, "Force an instruction set");
   command->callback([arguments, &context] { calibrate_machine(*arguments, context); });
 }
 
