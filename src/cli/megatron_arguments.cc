@@ -74,6 +74,13 @@ constexpr Valued kValued[] = {
     {"eval-interval", "trainer.val_check_interval"},
     {"eval-iters", "trainer.limit_val_batches"},
     {"log-interval", "trainer.log_every_n_steps"},
+    {"fp8-format", "model.fp8"},
+    {"fp8-recipe", "model.fp8_recipe"},
+    {"fp8-margin", "model.fp8_margin"},
+    {"fp8-amax-history-len", "model.fp8_amax_history_len"},
+    {"fp8-amax-compute-algo", "model.fp8_amax_compute_algo"},
+    {"num-layers-at-start-in-bf16", "model.num_layers_at_start_in_bf16"},
+    {"num-layers-at-end-in-bf16", "model.num_layers_at_end_in_bf16"},
     {"nproc-per-node", "trainer.devices"},
     {"nproc_per_node", "trainer.devices"},
     {"nnodes", "trainer.num_nodes"},
@@ -99,6 +106,8 @@ constexpr Flag kFlags[] = {
     {"overlap-grad-reduce", "model.optim.overlap_grad_sync=true"},
     {"account-for-embedding-in-pipeline-split", "model.account_for_embedding_in_pipeline_split=true"},
     {"account-for-loss-in-pipeline-split", "model.account_for_loss_in_pipeline_split=true"},
+    {"no-fp8-wgrad", "model.fp8_wgrad=false"},
+    {"first-last-layers-bf16", "model.first_last_layers_bf16=true"},
     {"moe-router-pre-softmax", "model.moe_router_pre_softmax=true"},
     {"moe-pad-expert-input-to-capacity", "model.moe_pad_expert_input_to_capacity=true"},
 };
@@ -381,6 +390,7 @@ class MegatronReading {
         out_.notes.push_back(fmt::format("{} 0.1: Megatron's default", dropout));
       }
     if (!values_.contains("model.activation")) set("model.activation", "gelu");
+    if (values_.contains("model.fp8")) eight_bits();
     const std::int64_t layers = number("model.num_layers", 1),
                        stages = number("model.pipeline_model_parallel_size", 1);
     if (const auto it = later_.find("num-layers-per-virtual-pipeline-stage"); it != later_.end()) {
@@ -402,6 +412,19 @@ class MegatronReading {
       const std::int64_t batch = number("model.global_batch_size", 1);
       set("trainer.max_steps",
           std::to_string(std::max<std::int64_t>(1, samples / std::max<std::int64_t>(1, batch))));
+    }
+  }
+
+  // Megatron's defaults of what --fp8-format turns on.
+  void eight_bits() {
+    constexpr std::pair<const char*, const char*> kDefaults[] = {
+        {"model.fp8_recipe", "delayed"},
+        {"model.fp8_amax_history_len", "1"},
+        {"model.fp8_amax_compute_algo", "most_recent"}};
+    for (const auto& [key, value] : kDefaults) {
+      if (values_.contains(key)) continue;
+      set(key, value);
+      out_.notes.push_back(fmt::format("{} {}: Megatron's default", key, value));
     }
   }
 

@@ -66,6 +66,41 @@ TEST(PlanConfig, ReadsMegatronsCapacityOfExperts) {
   EXPECT_EQ(plan.run.model.moe.moe_token_drop_policy, model::TokenDropPolicy::kPosition);
 }
 
+TEST(PlanConfig, ReadsWhatMegatronSaysOfEightBits) {
+  const model::Fp8Config all =
+      of_megatron(std::string(kMegatron) +
+                  " --fp8-format e4m3 --fp8-recipe delayed --fp8-margin 2 --fp8-amax-history-len 16 "
+                  "--fp8-amax-compute-algo max --no-fp8-wgrad --first-last-layers-bf16 "
+                  "--num-layers-at-start-in-bf16 2 --num-layers-at-end-in-bf16 3")
+          .run.model.fp8;
+  EXPECT_EQ(all.fp8, model::Fp8Format::kE4M3);
+  EXPECT_EQ(all.fp8_recipe, model::Fp8Recipe::kDelayed);
+  EXPECT_EQ(all.fp8_margin, 2);
+  EXPECT_EQ(all.fp8_amax_history_len, 16);
+  EXPECT_EQ(all.fp8_amax_compute_algo, model::Fp8AmaxAlgorithm::kMax);
+  EXPECT_FALSE(all.fp8_wgrad);
+  EXPECT_TRUE(all.first_last_layers_bf16);
+  EXPECT_EQ(all.num_layers_at_start_in_bf16, 2);
+  EXPECT_EQ(all.num_layers_at_end_in_bf16, 3);
+  // Its defaults, where it has 8 bits at all.
+  const model::Fp8Config least = of_megatron(std::string(kMegatron) + " --fp8-format hybrid").run.model.fp8;
+  EXPECT_EQ(least.fp8, model::Fp8Format::kHybrid);
+  EXPECT_EQ(least.fp8_recipe, model::Fp8Recipe::kDelayed);
+  EXPECT_EQ(least.fp8_amax_history_len, 1);
+  EXPECT_EQ(least.fp8_amax_compute_algo, model::Fp8AmaxAlgorithm::kMostRecent);
+  EXPECT_TRUE(least.fp8_wgrad);
+  const PlanConfig none = of_megatron(kMegatron);
+  EXPECT_FALSE(none.run.model.fp8.fp8);
+  for (const std::string& note : none.notes) EXPECT_EQ(note.find("fp8"), std::string::npos) << note;
+  try {
+    of_megatron(std::string(kMegatron) + " --fp8-format hybrid --fp8-recipe mxfp8");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("one of tensorwise, delayed"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(PlanConfig, MegatronsDefaultsCount) {
   const PlanConfig plan =
       of_megatron("--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 100");
@@ -128,6 +163,10 @@ TEST_F(PlanFiles, ReadsRecipesOfNemo2) {
       "    _target_: nemo.lightning.pytorch.strategies.megatron_strategy.MegatronStrategy\n"
       "    tensor_model_parallel_size: 4\n    pipeline_model_parallel_size: 4\n"
       "    virtual_pipeline_model_parallel_size: 5\n    sequence_parallel: true\n"
+      "  plugins:\n    _target_: nemo.lightning.pytorch.plugins.mixed_precision.MegatronMixedPrecision\n"
+      "    precision: bf16-mixed\n    fp8: hybrid\n    fp8_recipe: delayed\n    fp8_margin: 1\n"
+      "    fp8_amax_history_len: 16\n    fp8_amax_compute_algo: most_recent\n    fp8_wgrad: false\n"
+      "    first_last_layers_bf16: true\n    num_layers_at_start_in_bf16: 2\n"
       "data: {global_batch_size: 128, micro_batch_size: 1, seq_length: 8192}\n"
       "optim:\n  config: {lr: 0.0003, use_distributed_optimizer: true, adam_beta1: 0.9, adam_beta2: 0.95}\n"
       "log: {ckpt: null}\n");
@@ -138,6 +177,15 @@ TEST_F(PlanFiles, ReadsRecipesOfNemo2) {
   EXPECT_EQ(plan.run.layout.virtual_pipeline_model_parallel_size, 5);
   EXPECT_EQ(plan.run.layout.zero_stage, 1);
   EXPECT_EQ(plan.run.batch.global(), 128);
+  const model::Fp8Config& fp8 = plan.run.model.fp8;
+  EXPECT_EQ(fp8.fp8, model::Fp8Format::kHybrid);
+  EXPECT_EQ(fp8.fp8_recipe, model::Fp8Recipe::kDelayed);
+  EXPECT_EQ(fp8.fp8_margin, 1);
+  EXPECT_EQ(fp8.fp8_amax_history_len, 16);
+  EXPECT_EQ(fp8.fp8_amax_compute_algo, model::Fp8AmaxAlgorithm::kMostRecent);
+  EXPECT_FALSE(fp8.fp8_wgrad);
+  EXPECT_TRUE(fp8.first_last_layers_bf16);
+  EXPECT_EQ(fp8.num_layers_at_start_in_bf16, 2);
   EXPECT_TRUE(std::any_of(plan.ignored.begin(), plan.ignored.end(),
                           [](const std::string& line) { return line.starts_with("log.ckpt"); }));
 }

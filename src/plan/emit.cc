@@ -90,6 +90,26 @@ void shape(Arguments& a, const EmitModel& model) {
   a.flag(true, "moe-grouped-gemm");
 }
 
+// Every argument: Megatron's defaults (delayed, a history of one step, the most recent) are not Stoa's.
+void eight_bits(Arguments& a, const model::Fp8Config& c) {
+  const auto name = [](auto choice) {
+    const auto names = enum_names(choice);
+    return std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.value == choice; })->name;
+  };
+  a.value("fp8-format", name(c.fp8.value_or(model::Fp8Format::kHybrid)));
+  a.value("fp8-recipe", name(c.fp8_recipe));
+  a.value("fp8-margin", c.fp8_margin);
+  if (c.fp8_recipe == model::Fp8Recipe::kDelayed) {
+    a.value("fp8-amax-history-len", c.fp8_amax_history_len);
+    a.value("fp8-amax-compute-algo", name(c.fp8_amax_compute_algo));
+  }
+  a.flag(!c.fp8_wgrad, "no-fp8-wgrad");
+  if (!c.first_last_layers_bf16) return;
+  a.flag(true, "first-last-layers-bf16");
+  a.value("num-layers-at-start-in-bf16", c.num_layers_at_start_in_bf16);
+  a.value("num-layers-at-end-in-bf16", c.num_layers_at_end_in_bf16);
+}
+
 }  // namespace
 
 std::vector<std::string> megatron_arguments(const Found& found, const EmitModel& model) {
@@ -134,7 +154,7 @@ std::vector<std::string> megatron_arguments(const Found& found, const EmitModel&
     a.value("cpu-offloading-num-layers", offload.layers_of(w.model.layers));
   a.flag(model.format == Format::kBf16 || model.format == Format::kFp8, "bf16");
   a.flag(model.format == Format::kFp16, "fp16");
-  if (model.format == Format::kFp8) a.value("fp8-format", "hybrid");
+  if (model.format == Format::kFp8) eight_bits(a, model.gpt.config.fp8);
   return a.take();
 }
 

@@ -143,16 +143,18 @@ LayerTime LayerModel::layer(bool experts) const {
   const double permuted =
       experts ? 8 * h * n * real(m.top_k) / (w_.sequence_parallel ? t : 1) + 4 * h * expert_tokens : 0;
   const double chain = s.compiled ? 0.7 : s.fused ? 1 : 1.8;
-  const double casts = w_.format == Format::kFp8 ? 3 * cast : 0;
+  // A cast reads 16 bits and writes 8; "tensorwise" reads them once before, for the largest magnitude.
+  const bool fp8 = w_.format == Format::kFp8, maxima = w_.fp8_recipe == model::Fp8Recipe::kTensorwise;
+  const double casts = fp8 ? (maxima ? 5 : 3) * cast : 0;
   out.forward.elementwise = bytes((outside + inside) * chain + permuted + casts);
   out.backward_input.elementwise = bytes(1.6 * ((outside + inside) * chain + permuted) + casts);
 
   // Host: launches of a small layer take longer than the layer. Those of a large one wait in the queue; still
   // the device is idle between two kernels, for 1.5 us where the host takes some 15 us to launch one. In fp8
-  // casts and maxima add half as many kernels.
+  // casts add half as many kernels, maxima as many again.
   constexpr double kGap = 0.1;
   const double host = k_[Constant::kHostLayer] * 1e-3 * (s.compiled ? 0.4 : 1) * (experts ? 2 : 1);
-  const double kernels = w_.format == Format::kFp8 ? 1.5 : 1;
+  const double kernels = fp8 ? (maxima ? 2 : 1.5) : 1;
   const auto floor = [&](KindTime& kind, double passes) {
     const double device = kind.linear + kind.attention + kind.elementwise, launches = host * kernels * passes;
     kind.host = overlapped(device, launches) - device + kGap * launches;

@@ -249,6 +249,10 @@ TEST(Predict, MovesTheRightWay) {
   more = w;
   more.format = Format::kFp8;
   EXPECT_LT(seconds(more), base);
+  Workload maxima = more;
+  maxima.fp8_recipe = model::Fp8Recipe::kTensorwise;
+  EXPECT_GT(seconds(maxima), seconds(more));  // tensors are read once more
+  EXPECT_LT(seconds(maxima), base);
   more = w;
   more.vpp = 1;
   EXPECT_GT(seconds(more), base);  // the bubble

@@ -230,6 +230,7 @@ Workload workload_of(const model::ModelConfig& config, const run::Layout& layout
   w.sequence_parallel = layout.sequence_parallel;
   w.zero_stage = layout.zero_stage;
   w.format = format;
+  w.fp8_recipe = config.fp8.fp8_recipe;
   w.software.overlap_gradients = layout.overlap_grad_reduce;
   w.offload = config.recompute.offload;
   switch (config.recompute.granularity) {

@@ -65,8 +65,10 @@ struct Workload {
   std::int64_t shard_ranks = 0;   // ranks over which ZeRO shards; 0: all of dp x cp
   bool reshard = true;            // stage 3: gathered again for the backward pass
   Format format = Format::kBf16;  // of the linear layers; the rest is in 16 bit below fp32
-  double imbalance = 1;           // tokens of the busiest expert over the mean
-  Software software;              // what executes it
+  // Of fp8; Transformer Engine's default, which published measurements that say nothing are taken to have.
+  model::Fp8Recipe fp8_recipe = model::Fp8Recipe::kDelayed;
+  double imbalance = 1;  // tokens of the busiest expert over the mean
+  Software software;     // what executes it
 
   std::int64_t devices() const { return tp * pp * dp * cp; }
   std::int64_t microbatches() const { return global_batch / (dp * micro_batch); }

@@ -120,6 +120,9 @@ TEST_F(Fp8, PlansShowIt) {
   };
   EXPECT_EQ(predicted({"model.fp8=hybrid"}), predicted({"--precision", "fp8"}));
   EXPECT_NE(predicted({"model.fp8=hybrid"}), predicted({}));
+  // Delayed scaling has no pass for the largest magnitude.
+  EXPECT_LT(predicted({"model.fp8=hybrid", "model.fp8_recipe=delayed"})["step_seconds"],
+            predicted({"model.fp8=hybrid"})["step_seconds"]);
   // Of 8-bit copies there is one operand at a time, in scratch: nothing else of the plan is larger.
   const auto planned = [&](const Arguments& more) {
     return json_of(Arguments{"plan", "memory", "gpt2-124m", "model.micro_batch_size=8", "--json"} + more);

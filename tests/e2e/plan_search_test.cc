@@ -82,6 +82,18 @@ TEST_F(PlanSearch, EmitsForOtherPrograms) {
   EXPECT_THAT(stoa_ok(search + Arguments{"stoa"}).out, HasSubstr("tensor_model_parallel_size"));
 }
 
+TEST_F(PlanSearch, EmitsItsEightBits) {
+  const Outcome megatron =
+      stoa_ok({"plan", "search", "gpt-5b", "--cluster", "dgx-h100", "--gpus", "8", "--tp", "1", "--pp", "1",
+               "--zero", "1", "--emit", "megatron", "model.fp8=hybrid", "model.fp8_recipe=delayed",
+               "model.fp8_amax_history_len=32"});
+  EXPECT_THAT(megatron.out, HasSubstr("--fp8-recipe delayed"));
+  std::string line;
+  for (const char c : megatron.out) line += c == '\n' ? ' ' : c;
+  EXPECT_THAT(stoa_ok({"plan", "memory", "--from-megatron", line, "--ranks", "8", "--list-ignored"}).text(),
+              testing::Not(HasSubstr("--fp8")));  // nothing of it is ignored
+}
+
 TEST_F(PlanSearch, OffloadsWhereNothingElseMakesItFit) {
   const Arguments space{
       "plan", "search", "gpt-5b", "--cluster", "dgx-a100-80gb", "--gpus", "8",          "--tp", "1",
