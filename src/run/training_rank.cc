@@ -114,13 +114,8 @@ std::vector<optim::CanonicalTensor> tensors_of_whole_model(const TrainingOptions
   std::vector<optim::CanonicalTensor> tensors;
   if (o.layout.grid.degree(parallel::Axis::kPipeline) == 1 && o.layout.expert_place(0).size == 1)
     return tensors;
-  model::ChunkOptions whole;
-  whole.layers = o.model.config.num_layers;
-  whole.precision = o.precision;
-  const model::Chunk chunk(o.model, whole);
-  for (const nn::ParamSpec& spec : chunk.params().specs())
-    for (const ShardPiece& piece : spec.shard.pieces)
-      tensors.push_back({piece.name, piece.global.elements()});
+  for (const auto& tensor : model::canonical_tensors(o.model))
+    tensors.push_back({tensor.name, tensor.shape.elements()});
   return tensors;
 }
 
