@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/console.h"
@@ -54,14 +55,10 @@ void await_turn(std::int64_t step) {
 }
 
 // One rank; what it measured is told by the first.
-MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptions& options,
-                        const train::TrainingPlan& plan, train::Seat& seat, Console& console) {
+MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::TrainingPlan& plan,
+                          const train::Seat& seat, run::TrainingRank& rank, Console& console) {
   MeasuredRun measured;
-  run::Machine machine = make_machine(options, seat);
-  run::Machine meta = make_meta_machine(machine);
-  run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
-                         run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
-  rank.parallel().along(parallel::Group::kWorld).barrier();  // all have their memory (train/trainer.cc)
+  run::Machine& machine = rank.machine();
   rank.initialize();
   measured.planned = rank.arena().total_bytes();
   const run::Layout& layout = plan.options.layout;
@@ -105,6 +102,21 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
   measured.touched = device_bytes(rank.arena().touched());
   measured.machine = machine.description;
   return measured;
+}
+
+MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptions& options,
+                        const train::TrainingPlan& plan, const train::Seat& seat, Console& console) {
+  run::Machine machine = make_machine(options, seat);
+  std::optional<run::TrainingRank> rank;
+  try {
+    run::Machine meta = make_meta_machine(machine);
+    rank.emplace(machine, plan.options, seat.context(*machine.device),
+                 run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
+    return measure_steps(arguments, plan, seat, *rank, console);
+  } catch (const std::exception& error) {
+    seat.on_failure(error.what());
+    throw;
+  }
 }
 
 void bench_train(const BenchTrainArguments& arguments, Context& context) {

@@ -189,6 +189,9 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
       ops::OpContext{*machine.backend, *machine.stream, *scratch_, nullptr, machine.device.get()});
   for (std::size_t c = 0; c < chunks_.size(); ++c)
     constants[c].fill(machine_, arena_, *chunks_[c], options_.length);
+  // Where ranks of one process have a GPU each, a driver that is asked for memory on one may wait for the
+  // work of all, which waits for the rank that asks: none communicates before all have theirs.
+  parallel_.along(parallel::Group::kWorld).barrier();
 }
 
 void TrainingRank::make_chunks() {
