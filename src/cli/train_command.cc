@@ -94,9 +94,10 @@ void train(const TrainCommandArguments& arguments, Context& context) {
     inputs = train::read_inputs(config, [&](std::string_view note) { console.line(note); });
     machine = rank_machine(std::move(machine), config, launch, arguments.ranks.bind_cores);
   });
-  train::RunConfig common = config;
-  common.trainer.num_threads.reset();  // hosts may have different numbers of cores
-  launch.agree(show_run_config(common));
+  launch.agree([common = config]() mutable {
+    common.trainer.num_threads.reset();  // hosts may have different numbers of cores
+    return show_run_config(common);
+  });
   // Once, however many machines are made of it.
   machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
   const PresetChanges against = changes_against_preset(arguments.config.config, config);
