@@ -11,7 +11,6 @@
 #include <string>
 
 #include "base/console.h"
-#include "base/cores.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/random_batch.h"
@@ -42,7 +41,7 @@ struct MeasuredRun {
   std::vector<double> seconds;  // of the steps that count
   std::size_t planned = 0, touched = 0;
   std::int64_t peak = 0;
-  double gemm_tflops = 0;  // of one rank
+  double gemm_tflops = 0;  // of all ranks at once
   double last_loss = 0;
   std::string machine;
 };
@@ -89,16 +88,15 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
     if (seat.first())
       console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, measured.last_loss, elapsed));
   }
-  // All are done: the first has the machine for itself.
-  rank.parallel().along(parallel::Group::kWorld).barrier();
-  if (!seat.first()) return measured;
-  console.finish_live();
+  if (seat.first()) console.finish_live();
+  comm::Communicator& world = rank.parallel().along(parallel::Group::kWorld);
+  world.barrier();  // all are done
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   measured.peak = std::int64_t{usage.ru_maxrss} * 1024;
-  // After the memory was read: the large products have their own.
+  world.barrier();  // the large products have memory of their own
   measured.gemm_tflops =
-      run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes);
+      run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes, &world);
   measured.touched = device_bytes(rank.arena().touched());
   measured.machine = machine.description;
   return measured;
@@ -144,8 +142,6 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
                if (seat.first()) measured = std::move(own);
              });
   if (!measured) return;
-  measured->gemm_tflops *= std::min(plan.options.layout.grid.size(),
-                                    std::max(1, available_cores() / static_cast<int>(*options.threads)));
   std::sort(measured->seconds.begin(), measured->seconds.end());
   const double median = measured->seconds[measured->seconds.size() / 2];
   const std::int64_t rows = plan.batch.largest();

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/console.h"
-#include "base/cores.h"
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
@@ -115,7 +114,6 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   train::LaunchOptions options = arguments.ranks.launch_options(layout);
   options.timeout = std::chrono::milliseconds(
       static_cast<std::int64_t>(config.trainer.communication_timeout.seconds * 1e3));
-  const int cores = available_cores();  // a rank that is bound sees its own
   launch.run(layout.grid, options, [&](train::Seat& seat) {
     train::TrainerParts parts{config,
                               show_run_config(config),
@@ -127,7 +125,6 @@ void train(const TrainCommandArguments& arguments, Context& context) {
                               make_meta_machine,
                               console,
                               {},
-                              cores,
                               interrupt.token(),
                               command_of(arguments),
                               std::string(version()),

@@ -114,11 +114,8 @@ void Trainer::set_up() {
   rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_->options,
                                               parts_.seat.context(*machine_->device), scratch);
   start_or_resume();
-  if (first()) {
-    const int at_once = std::min(plan_->options.layout.grid.size(), parts_.cores);
-    gemm_tflops_ =
-        at_once * run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes);
-  }
+  gemm_tflops_ = run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes,
+                                          &rank_->parallel().along(parallel::Group::kWorld));
   if (first() && config_.exp_manager.create_checkpoint_callback) {
     const auto& c = config_.exp_manager.checkpoint;
     ckpt::WriterOptions options;
