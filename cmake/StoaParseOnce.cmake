@@ -35,9 +35,13 @@ if(STOA_PARSE_ONCE)
   endif()
 endif()
 
-# stoa_parse_once(<target> [TESTS] [QUICKLY]): QUICKLY of what stoa_compile_quickly compiles; tests are.
-function(stoa_parse_once target)
+# stoa_compile(<target> [TESTS] [QUICKLY]): how the files of a module are compiled. QUICKLY as by stoa_compile_quickly;
+# tests are.
+function(stoa_compile target)
   cmake_parse_arguments(ARG "TESTS;QUICKLY" "" "" ${ARGN})
+  if(ARG_TESTS OR ARG_QUICKLY)
+    stoa_compile_quickly(${target})
+  endif()
   if(NOT STOA_PARSE_ONCE)
     return()
   endif()

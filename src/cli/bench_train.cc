@@ -7,10 +7,10 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/console.h"
-#include "base/cores.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/random_batch.h"
@@ -41,7 +41,7 @@ struct MeasuredRun {
   std::vector<double> seconds;  // of the steps that count
   std::size_t planned = 0, touched = 0;
   std::int64_t peak = 0;
-  double gemm_tflops = 0;  // of one rank
+  double gemm_tflops = 0;  // of all ranks at once
   double last_loss = 0;
   std::string machine;
 };
@@ -54,14 +54,10 @@ void await_turn(std::int64_t step) {
 }
 
 // One rank; what it measured is told by the first.
-MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptions& options,
-                        const train::TrainingPlan& plan, train::Seat& seat, Console& console) {
+MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::TrainingPlan& plan,
+                          const train::Seat& seat, run::TrainingRank& rank, Console& console) {
   MeasuredRun measured;
-  run::Machine machine = make_machine(options, seat);
-  run::Machine meta = make_meta_machine(machine);
-  run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
-                         run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
-  rank.parallel().along(parallel::Group::kWorld).barrier();  // all have their memory (train/trainer.cc)
+  run::Machine& machine = rank.machine();
   rank.initialize();
   measured.planned = rank.arena().total_bytes();
   const run::Layout& layout = plan.options.layout;
@@ -92,19 +88,33 @@ MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptio
     if (seat.first())
       console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, measured.last_loss, elapsed));
   }
-  // All are done: the first has the machine for itself.
-  rank.parallel().along(parallel::Group::kWorld).barrier();
-  if (!seat.first()) return measured;
-  console.finish_live();
+  if (seat.first()) console.finish_live();
+  comm::Communicator& world = rank.parallel().along(parallel::Group::kWorld);
+  world.barrier();  // all are done
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   measured.peak = std::int64_t{usage.ru_maxrss} * 1024;
-  // After the memory was read: the large products have their own.
+  world.barrier();  // the large products have memory of their own
   measured.gemm_tflops =
-      run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes);
+      run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes, &world);
   measured.touched = device_bytes(rank.arena().touched());
   measured.machine = machine.description;
   return measured;
+}
+
+MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptions& options,
+                        const train::TrainingPlan& plan, const train::Seat& seat, Console& console) {
+  run::Machine machine = make_machine(options, seat);
+  std::optional<run::TrainingRank> rank;
+  try {
+    run::Machine meta = make_meta_machine(machine);
+    rank.emplace(machine, plan.options, seat.context(*machine.device),
+                 run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
+    return measure_steps(arguments, plan, seat, *rank, console);
+  } catch (const std::exception& error) {
+    seat.on_failure(error.what());
+    throw;
+  }
 }
 
 void bench_train(const BenchTrainArguments& arguments, Context& context) {
@@ -132,8 +142,6 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
                if (seat.first()) measured = std::move(own);
              });
   if (!measured) return;
-  measured->gemm_tflops *= std::min(plan.options.layout.grid.size(),
-                                    std::max(1, available_cores() / static_cast<int>(*options.threads)));
   std::sort(measured->seconds.begin(), measured->seconds.end());
   const double median = measured->seconds[measured->seconds.size() / 2];
   const std::int64_t rows = plan.batch.largest();

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/console.h"
-#include "base/cores.h"
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
@@ -94,9 +93,10 @@ void train(const TrainCommandArguments& arguments, Context& context) {
     inputs = train::read_inputs(config, [&](std::string_view note) { console.line(note); });
     machine = rank_machine(std::move(machine), config, launch, arguments.ranks.bind_cores);
   });
-  train::RunConfig common = config;
-  common.trainer.num_threads.reset();  // hosts may have different numbers of cores
-  launch.agree(show_run_config(common));
+  launch.agree([common = config]() mutable {
+    common.trainer.num_threads.reset();  // hosts may have different numbers of cores
+    return show_run_config(common);
+  });
   // Once, however many machines are made of it.
   machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
   const PresetChanges against = changes_against_preset(arguments.config.config, config);
@@ -114,7 +114,6 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   train::LaunchOptions options = arguments.ranks.launch_options(layout);
   options.timeout = std::chrono::milliseconds(
       static_cast<std::int64_t>(config.trainer.communication_timeout.seconds * 1e3));
-  const int cores = available_cores();  // a rank that is bound sees its own
   launch.run(layout.grid, options, [&](train::Seat& seat) {
     train::TrainerParts parts{config,
                               show_run_config(config),
@@ -126,7 +125,6 @@ void train(const TrainCommandArguments& arguments, Context& context) {
                               make_meta_machine,
                               console,
                               {},
-                              cores,
                               interrupt.token(),
                               command_of(arguments),
                               std::string(version()),

@@ -308,4 +308,11 @@ void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
   if (!outputs.rows.empty()) head_->logits(pass, x, outputs.rows, outputs.logits);
 }
 
+Chunk whole_chunk(const Gpt& gpt) {
+  ChunkOptions options;
+  options.layers = gpt.config.num_layers;
+  options.fp8 = true;
+  return Chunk(gpt, options);
+}
+
 }  // namespace stoa::model

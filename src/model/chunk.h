@@ -105,4 +105,7 @@ class Chunk {
   std::unique_ptr<nn::Head> head_;
 };
 
+// All of the model as one chunk: for what its parameters are, whatever a rank holds of them.
+Chunk whole_chunk(const Gpt& gpt);
+
 }  // namespace stoa::model

@@ -310,9 +310,7 @@ nn::RecomputeOptions recompute_options(const RecomputeConfig& c, std::int64_t la
 }
 
 std::vector<CanonicalTensor> canonical_tensors(const Gpt& gpt) {
-  ChunkOptions options;
-  options.layers = gpt.config.num_layers;
-  const Chunk chunk(gpt, options);
+  const Chunk chunk = whole_chunk(gpt);
   std::vector<CanonicalTensor> out;
   for (const auto& spec : chunk.params().specs())
     for (const auto& piece : spec.shard.pieces) out.push_back({piece.name, piece.global});

@@ -100,8 +100,7 @@ const ExpertExchange::Traffic& ExpertExchange::traffic(Pass& pass, Saved& saved)
   return *traffic_;
 }
 
-// Without memory the load is taken as even. In a GPU's the host waits for the counts where rows travel, since
-// it asks for the exchange; where none does it is not made to wait, and all rows are taken.
+// Without memory the load is taken as even.
 ExpertExchange::Traffic ExpertExchange::find_traffic(Pass& pass, TensorView leaving, TensorView coming,
                                                      std::int64_t most, std::int64_t copied) const {
   const auto members = static_cast<std::size_t>(members_.members);
@@ -120,7 +119,7 @@ ExpertExchange::Traffic ExpertExchange::find_traffic(Pass& pass, TensorView leav
   } else if (leaving.device == DeviceKind::kMeta) {
     t.sends.assign(members, std::min(copied, most) / members_.members);
     t.comes = t.sends;
-  } else if (place_.split()) {
+  } else if (host_knows_count(leaving)) {
     std::vector<std::int32_t> counts(static_cast<std::size_t>(2 * leaving.elements()));
     std::int32_t* const second = counts.data() + leaving.elements();
     pass.ops.device->copy_to_host(counts.data(), leaving.data, leaving.bytes(), pass.ops.stream);

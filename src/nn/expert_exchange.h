@@ -36,6 +36,11 @@ class ExpertExchange {
                int weights, std::optional<std::int64_t> limit = {});
 
   std::int64_t rows() const { return rows_; }  // F: most rows of this rank's experts
+  // Whether the host knows how many of `rows` came. It waits for a GPU's counts only where rows travel, since
+  // it asks for the exchange; otherwise came() gives all F rows, nobody's among them.
+  bool host_knows_count(const TensorView& rows) const {
+    return !limited_ || place_.split() || rows.device != DeviceKind::kCuda;
+  }
   // A backward pass starts, maybe of another microbatch than the last call's. In forward the choice does it.
   void begin_backward() const { traffic_.reset(); }
   // Makes what later calls read, before the caller opens a frame of temporaries.

@@ -15,10 +15,10 @@ TensorView widened(Pass& pass, TensorView x, DType type) {
   return wide;
 }
 
-// Before a grouped layer writes to the rows of experts: where the host cannot tell nobody's rows from the
-// others, ExpertExchange::came() gives them all, and nobody's are zeros, of which nothing comes.
-void clear_rows_of_nobody(Pass& pass, const MoeOptions& options, TensorView rows) {
-  if (options.capacity > 0 && rows.device == DeviceKind::kCuda) ops::run(pass.ops, ops::FillZero{rows});
+// Before a grouped layer writes to the rows of experts: where operations go over nobody's too, those are
+// zeros, of which nothing comes.
+void clear_rows_of_nobody(Pass& pass, const ExpertExchange& exchange, TensorView rows) {
+  if (!exchange.host_knows_count(rows)) ops::run(pass.ops, ops::FillZero{rows});
 }
 
 }  // namespace
@@ -224,7 +224,7 @@ void Moe::make_gathered(Pass& pass, Saved& saved) const {
 void Moe::make_raw(Pass& pass, Saved& saved) const {
   const TensorView x = saved.get(pass, gathered_), sorted = exchange_.sorted_experts(pass, saved),
                    raw = saved.put(pass, raw_);
-  clear_rows_of_nobody(pass, options_, raw);
+  clear_rows_of_nobody(pass, exchange_, raw);
   ops::run(pass.ops, ops::GroupedLinearForward{
                          .x = x, .w = pass.params.get(up_.value), .sorted_experts = sorted, .y = raw});
 }
@@ -248,7 +248,7 @@ void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
   {
     Scratch::Frame frame(pass.ops.scratch);
     const TensorView out = pass.ops.scratch.allocate(y.dtype, {scaled.rows(), options_.hidden});
-    clear_rows_of_nobody(pass, options_, out);
+    clear_rows_of_nobody(pass, exchange_, out);
     ops::run(pass.ops,
              ops::GroupedLinearForward{
                  .x = scaled, .w = pass.params.get(down_.value), .sorted_experts = sorted, .y = out});
@@ -288,7 +288,7 @@ void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
         const TensorView drows = scratch.allocate(dy.dtype, {scaled.rows(), o.hidden});
         exchange_.send(pass, saved, own(dy), drows);
         if (which == Which::kBoth) weight_gradient(pass, down_, scaled, drows, sorted);
-        clear_rows_of_nobody(pass, options_, dactivated);
+        clear_rows_of_nobody(pass, exchange_, dactivated);
         ops::run(
             pass.ops,
             ops::GroupedLinearBackwardInput{
@@ -317,7 +317,7 @@ void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
   {
     Scratch::Frame frame(scratch);
     const TensorView dgathered = scratch.allocate(gathered.dtype, gathered.shape);
-    clear_rows_of_nobody(pass, options_, dgathered);
+    clear_rows_of_nobody(pass, exchange_, dgathered);
     ops::run(pass.ops,
              ops::GroupedLinearBackwardInput{
                  .dy = draw, .w = pass.params.get(up_.value), .sorted_experts = sorted, .dx = dgathered});

@@ -22,6 +22,7 @@ GlobalNorm::GlobalNorm(Arena& arena, const ParameterStore& parameters, GradientS
       layout_(parameters.layout()),
       parallel_(*parameters.data_parallel()) {
   const auto& specs = parameters.specs();
+  cut_.resize(layout_.buckets().size());
   if (tensors.empty())
     for (const nn::ParamSpec& spec : specs)
       for (const ShardPiece& piece : spec.shard.pieces)
@@ -65,8 +66,18 @@ void GlobalNorm::add_piece(const nn::ParamSpec& spec, int parameter, const Shard
         tensor_begin);
 }
 
+bool GlobalNorm::is_cut(const Part& part) const {
+  const auto [begin, end] = part.range;
+  const std::int64_t share = layout_.share(part.bucket);
+  for (std::int64_t at = (begin / share + 1) * share; at < end; at += share)
+    if (part.cut.canonical(at - begin) / kBlock == part.cut.canonical(at - 1 - begin) / kBlock) return true;
+  return false;
+}
+
 // Blocks are summed by the rank in whose share of the bucket they begin.
 void GlobalNorm::add_part(const Part& part, std::int64_t tensor_begin) {
+  const auto bucket = static_cast<std::size_t>(part.bucket);
+  cut_[bucket] = cut_[bucket] || is_cut(part);
   ops::SumSquares probe;
   probe.x.shape = Shape{part.range.end - part.range.begin};
   probe.cut = part.cut;
@@ -130,7 +141,7 @@ void GlobalNorm::sum_shared_blocks(ops::OpContext& ops) {
   if (!parallel_.sharded(1)) return;
   auto block = shared_.begin();
   for (int b = 0; b < static_cast<int>(layout_.buckets().size()); ++b) {
-    if (layout_.bucket(b).shards == 1) continue;
+    if (!cut_[static_cast<std::size_t>(b)]) continue;
     comm::Communicator& group = parallel_.parallel.along(layout_.bucket(b).copies);
     const auto self = static_cast<std::size_t>(group.rank());
     std::vector<std::int64_t> sends(static_cast<std::size_t>(group.size())), receives(sends.size());

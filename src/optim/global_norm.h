@@ -45,6 +45,8 @@ class GlobalNorm {
   void add_piece(const nn::ParamSpec& spec, int parameter, const ShardPiece& piece,
                  std::int64_t tensor_begin);
   void add_part(const Part& part, std::int64_t tensor_begin);
+  // Whether a boundary between two shards lies within one of the blocks of `part`.
+  bool is_cut(const Part& part) const;
   void sum(ops::OpContext& ops, const Part& part, TensorView x);
   void sum_shared_blocks(ops::OpContext& ops);
 
@@ -58,7 +60,8 @@ class GlobalNorm {
   std::vector<Tensor> tensors_;  // in the order of names
   std::vector<Part> parts_;
   std::vector<SharedBlock> shared_;
-  Arena::Id sums_;  // fp64: all block sums, then the loss
+  std::vector<bool> cut_;  // by bucket: shards cut some block, whichever ranks'
+  Arena::Id sums_;         // fp64: all block sums, then the loss
   std::int64_t blocks_ = 0;
 };
 

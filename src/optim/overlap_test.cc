@@ -57,8 +57,8 @@ class LoggedCommunicator final : public comm::Communicator {
   std::map<std::string, int> counts_;
 };
 
-// One step of three blocks with one matrix each, in a bucket each; the log of the first data-parallel rank.
-Log log_of(int stage, bool overlap) {
+// Two steps of three blocks with one matrix each, in a bucket each; the log of the first data-parallel rank.
+Log log_of(int stage, bool overlap, Shape matrix = {64, 64}) {
   Log log;
   MetaDevice device;
   WorkerPool pool(1);
@@ -81,7 +81,7 @@ Log log_of(int stage, bool overlap) {
     params.begin_unit(true);
     nn::ParamSpec spec;
     spec.name = "block " + std::to_string(i);
-    spec.shard = ShardSpec::whole(spec.name, {64, 64});
+    spec.shard = ShardSpec::whole(spec.name, matrix);
     params.add(spec);
   }
   Arena arena(device);
@@ -161,6 +161,18 @@ TEST(Overlap, ShardedWeightsAreFetchedABlockAhead) {
   EXPECT_LT(at(log, "gather 7"), at(log, "backward 1"));
   EXPECT_LT(at(log, "backward 1"), at(log, "wait gather 7"));
   EXPECT_EQ(std::find(log.begin(), log.end(), "gather 8"), log.end());
+}
+
+TEST(GlobalNorm, ShardsExchangeWhereTheyCutABlock) {
+  const auto exchanges = [](Shape matrix) {
+    const Log log = log_of(1, false, matrix);
+    return std::count_if(log.begin(), log.end(),
+                         [](const std::string& entry) { return entry.starts_with("other"); });
+  };
+  EXPECT_EQ(exchanges({64, 64}), 2 * 3) << "a block of 65,536 elements, halved";
+  EXPECT_EQ(exchanges({512, 256}), 0) << "two blocks, one for each";
+  EXPECT_EQ(exchanges({512, 512}), 0);
+  EXPECT_EQ(exchanges({768, 256}), 2 * 3) << "three blocks, of which the second is halved";
 }
 
 }  // namespace

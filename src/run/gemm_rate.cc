@@ -22,7 +22,14 @@ void fill_random(TensorView host) {
   });
 }
 
-double rate_of(Machine& machine, DType type, const GemmShape& shape) {
+// The slowest member's.
+double slowest(double seconds, comm::Communicator* together, Stream& stream) {
+  if (together)
+    together->all_reduce(TensorView(&seconds, DType::kF64, {1}), comm::ReduceOp::kMax, stream)->wait();
+  return seconds;
+}
+
+double rate_of(Machine& machine, DType type, const GemmShape& shape, comm::Communicator* together) {
   std::vector<Buffer> memory;
   const auto tensor = [&](std::int64_t rows, std::int64_t columns) {
     memory.push_back(machine.device->allocate(static_cast<std::size_t>(rows * columns) * size_of(type)));
@@ -41,25 +48,29 @@ double rate_of(Machine& machine, DType type, const GemmShape& shape) {
   ops::OpContext context{*machine.backend, *machine.stream, scratch};
   double best = 0, spent = 0;
   for (int repeat = 0; repeat < 2 || (repeat < 6 && spent < 0.2); ++repeat) {
+    if (together) together->barrier();
     const auto begin = std::chrono::steady_clock::now();
     ops::run(context, op);
     machine.stream->synchronize();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds =
+        slowest(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), together,
+                *machine.stream);
     if (repeat == 0) continue;  // touches memory for the first time
     spent += seconds;
     best = std::max(best, ops::matrix_flops(op) / seconds * 1e-12);
   }
-  return best;
+  return best * (together ? together->size() : 1);
 }
 
 }  // namespace
 
-double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmShape> shapes) {
+double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmShape> shapes,
+                           comm::Communicator* together) {
   double best = 0;
   if (machine.device->kind() == DeviceKind::kMeta) return best;
   // Backends that prove numbers have no rate to compare with, and these products would take them a minute.
   if (machine.backend->name() == "reference" || machine.backend->name() == "check") return best;
-  for (const GemmShape& shape : shapes) best = std::max(best, rate_of(machine, type, shape));
+  for (const GemmShape& shape : shapes) best = std::max(best, rate_of(machine, type, shape, together));
   return best;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "comm/communicator.h"
 #include "run/machine.h"
 
 namespace stoa::run {
@@ -15,8 +16,10 @@ struct GemmShape {
 };
 
 // Best rate over these products of random matrices in `type`, a few times each, in TFLOP/s; 0 on a meta
-// machine.
-double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmShape> shapes);
+// machine. `together`: of all its members, each on its machine: they begin every product at once and the
+// slowest one counts; a collective call, with the same result for all.
+double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmShape> shapes,
+                           comm::Communicator* together = nullptr);
 
 // A moment's measurement, for the progress line.
 inline constexpr std::array<GemmShape, 1> kQuickShapes{{{1024, 3072, 768}}};

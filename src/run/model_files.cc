@@ -71,8 +71,38 @@ ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription descripti
     : directory_(directory),
       description_(std::move(description)),
       model_(resolve(description_, directory)),
-      tensors_(directory),
-      wanted_(hf::tensors(model_, *description_.family)) {
+      tensors_(directory) {
+  find_tensors(head_optional);
+  if (match_.head_beside_tied) {
+    // Where the two differ, transformers 5 keeps both; a tied model holds one.
+    const auto& head = tensors_.at(*match_.head_beside_tied);
+    const auto tokens = std::find_if(wanted_.begin(), wanted_.end(), [](const hf::Tensor& tensor) {
+      return tensor.parts.front().name == "embedding.tokens.weight";
+    });
+    const auto& embedding = tensors_.at(match_.names[static_cast<std::size_t>(tokens - wanted_.begin())]);
+    const bool same = head.bytes.size() == embedding.bytes.size() &&
+                      std::memcmp(head.bytes.data(), embedding.bytes.data(), head.bytes.size()) == 0;
+    const auto may_untie = description_.family->names().head_may_untie;
+    require<DataError>(
+        same || (may_untie && may_untie(model_.config)),
+        "{}: the model ties head and embedding, but '{}' and '{}' differ: set tie_word_embeddings to false",
+        directory_.string(), *match_.head_beside_tied, embedding.entry.name);
+    if (!same) {
+      description_.config.share_embeddings_and_output_weights = false;
+      model_ = resolve(description_, directory);
+      find_tensors(head_optional);
+    }
+  }
+  for (const auto& name : match_.names) {
+    const DType type = tensors_.at(name).dtype();
+    require<DataError>(is_float(type), "{}: tensor '{}' is {}, weights are floating-point",
+                       directory_.string(), name, name_of(type));
+  }
+}
+
+void ModelFiles::find_tensors(bool head_optional) {
+  fresh_.clear();
+  wanted_ = hf::tensors(model_, *description_.family);
   std::vector<hf::FileTensor> offered;
   for (const auto* tensor : tensors_.tensors())
     offered.push_back({tensor->entry.name, shape_of(tensor->entry.shape, tensor->entry.name)});
@@ -82,21 +112,6 @@ ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription descripti
     for (const auto& part : wanted_[i].parts) fresh_.insert(part.name);
     wanted_.erase(wanted_.begin() + static_cast<std::ptrdiff_t>(i));
     match_.names.erase(match_.names.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  for (const auto& name : match_.names) {
-    const DType type = tensors_.at(name).dtype();
-    require<DataError>(is_float(type), "{}: tensor '{}' is {}, weights are floating-point",
-                       directory_.string(), name, name_of(type));
-  }
-  if (match_.head_beside_tied) {
-    // transformers 5 would keep two tensors that differ; a tied model holds one.
-    const auto& head = tensors_.at(*match_.head_beside_tied);
-    const auto& embedding = tensors_.at(match_.names.front());
-    require<DataError>(
-        head.bytes.size() == embedding.bytes.size() &&
-            std::memcmp(head.bytes.data(), embedding.bytes.data(), head.bytes.size()) == 0,
-        "{}: the model ties head and embedding, but '{}' and '{}' differ: set tie_word_embeddings to false",
-        directory_.string(), *match_.head_beside_tied, match_.names.front());
   }
 }
 

@@ -18,7 +18,8 @@ namespace stoa::run {
 // yet.
 class ModelFiles {
  public:
-  // `directory` holds config.json and safetensors. IoError, ConfigError, DataError.
+  // `directory` holds config.json and safetensors. IoError, ConfigError, DataError. Whether the head of a
+  // family is its own may be told by the tensors (NameMap::head_may_untie).
   explicit ModelFiles(const fs::path& directory);
   // An encoder's files for a model of a labelled task, whatever theirs is: what they lack of its head is
   // fresh().
@@ -44,6 +45,8 @@ class ModelFiles {
 
  private:
   ModelFiles(const fs::path& directory, model::huggingface::ModelDescription description, bool head_optional);
+  // Fills wanted_, match_ and fresh_.
+  void find_tensors(bool head_optional);
   void require_same_tensors(const std::map<std::string, Shape>& expected) const;
 
   fs::path directory_;

@@ -62,10 +62,7 @@ std::vector<TensorSpec> amax_tensors(const TrainingOptions& options) {
   std::vector<TensorSpec> tensors;
   const model::Fp8Config& fp8 = options.model.config.fp8;
   if (!fp8.delayed()) return tensors;
-  model::ChunkOptions whole;
-  whole.layers = options.model.config.num_layers;
-  whole.fp8 = true;
-  const model::Chunk chunk(options.model, whole);
+  const model::Chunk chunk = model::whole_chunk(options.model);
   for (const nn::ParamId layer : chunk.eight_bit_layers())
     tensors.push_back(optim::AmaxHistory::spec(chunk.params().specs()[static_cast<std::size_t>(layer.index)],
                                                fp8.fp8_amax_history_len, options.precision.vectors()));

@@ -114,13 +114,8 @@ std::vector<optim::CanonicalTensor> tensors_of_whole_model(const TrainingOptions
   std::vector<optim::CanonicalTensor> tensors;
   if (o.layout.grid.degree(parallel::Axis::kPipeline) == 1 && o.layout.expert_place(0).size == 1)
     return tensors;
-  model::ChunkOptions whole;
-  whole.layers = o.model.config.num_layers;
-  whole.precision = o.precision;
-  const model::Chunk chunk(o.model, whole);
-  for (const nn::ParamSpec& spec : chunk.params().specs())
-    for (const ShardPiece& piece : spec.shard.pieces)
-      tensors.push_back({piece.name, piece.global.elements()});
+  for (const auto& tensor : model::canonical_tensors(o.model))
+    tensors.push_back({tensor.name, tensor.shape.elements()});
   return tensors;
 }
 
@@ -194,6 +189,9 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
       ops::OpContext{*machine.backend, *machine.stream, *scratch_, nullptr, machine.device.get()});
   for (std::size_t c = 0; c < chunks_.size(); ++c)
     constants[c].fill(machine_, arena_, *chunks_[c], options_.length);
+  // Where ranks of one process have a GPU each, a driver that is asked for memory on one may wait for the
+  // work of all, which waits for the rank that asks: none communicates before all have theirs.
+  parallel_.along(parallel::Group::kWorld).barrier();
 }
 
 void TrainingRank::make_chunks() {

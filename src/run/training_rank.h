@@ -54,8 +54,8 @@ std::vector<schedule::Holdings> most_held(const TrainingOptions& options);
 
 class TrainingRank {
  public:
-  // Declares and commits all memory. `scratch_bytes`: what a dry run found (measure_scratch); none on a meta
-  // machine. `parallel`: of options.layout.grid.
+  // Declares and commits all memory, and waits until all ranks have theirs. `scratch_bytes`: what a dry run
+  // found (measure_scratch); none on a meta machine. `parallel`: of options.layout.grid.
   // DeviceError where they are more than options.memory_limit.
   // ConfigError where the layout does not fit the model or the schedule not the microbatches.
   TrainingRank(Machine& machine, const TrainingOptions& options, parallel::ParallelContext parallel,

@@ -131,14 +131,14 @@ void Launch::prepare(const std::function<void()>& body) {
   }
 }
 
-void Launch::agree(const std::string& configuration) {
+void Launch::agree(const std::function<std::string()>& configuration) {
   if (!world_) return;
-  const std::string first = world_->of_first_rank(configuration);
+  const std::string own = configuration(), first = world_->of_first_rank(own);
   prepare([&] {
-    if (configuration == first) return;
-    const auto [own, other] = first_difference(configuration, first);
+    if (own == first) return;
+    const auto [here, there] = first_difference(own, first);
     fail<ConfigError>("its configuration differs from that of {}: '{}' here, '{}' there",
-                      world_->rank_name(0), own, other);
+                      world_->rank_name(0), here, there);
   });
 }
 

@@ -77,9 +77,9 @@ class Launch {
   // indexing the data. An error is told once. Callable several times.
   void prepare(const std::function<void()>& body);
 
-  // All processes run what `configuration` says, line by line: ConfigError with the first line that differs
-  // and the ranks' names, told once.
-  void agree(const std::string& configuration);
+  // All processes run what the text of `configuration` says, line by line: ConfigError with the first line
+  // that differs and the ranks' names, told once. Called where there are several processes.
+  void agree(const std::function<std::string()>& configuration);
 
   // body() on every rank. When one fails, all end within seconds, with its message and its name. `timeout` of
   // a wait for another rank. Thrown here: on a process that is not to tell, SilentEnd.

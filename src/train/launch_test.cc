@@ -100,5 +100,12 @@ TEST(Launch, AFailureEndsTheRanksOfAllGpus) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
+TEST(Launch, OneProcessHasNobodyToAgreeWith) {
+  Launch().agree([]() -> std::string {
+    ADD_FAILURE() << "a text for nobody";
+    return {};
+  });
+}
+
 }  // namespace
 }  // namespace stoa::train

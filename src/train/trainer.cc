@@ -113,16 +113,9 @@ void Trainer::set_up() {
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_->options, parts_.seat.rank);
   rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_->options,
                                               parts_.seat.context(*machine_->device), scratch);
-  // Where ranks of one process have a GPU each, a driver that is asked for memory on one may wait for the
-  // work of all, which waits for the rank that asks: none communicates before all have theirs.
-  const auto meet = [&] { rank_->parallel().along(parallel::Group::kWorld).barrier(); };
-  meet();
   start_or_resume();
-  if (first()) {
-    const int at_once = std::min(plan_->options.layout.grid.size(), parts_.cores);
-    gemm_tflops_ =
-        at_once * run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes);
-  }
+  gemm_tflops_ = run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes,
+                                          &rank_->parallel().along(parallel::Group::kWorld));
   if (first() && config_.exp_manager.create_checkpoint_callback) {
     const auto& c = config_.exp_manager.checkpoint;
     ckpt::WriterOptions options;
@@ -149,7 +142,7 @@ void Trainer::set_up() {
         return true;
       });
   next_batch_ = prefetch_->next();  // what is wrong with the data is said before the run is announced
-  meet();
+  rank_->parallel().along(parallel::Group::kWorld).barrier();
   if (!first()) return;
   write_text(directory_ / "config.yaml", parts_.config_yaml);
   announce();

@@ -35,7 +35,6 @@ struct TrainerParts {
   std::function<run::Machine(const run::Machine&)> make_meta_machine;
   Console& console;
   std::vector<watch::RunObserver*> observers;  // of the first rank
-  int cores = 1;                               // of this host: for the peak that ranks reach together
   std::stop_token stop;                        // SIGINT or SIGTERM: save and end
   std::vector<std::string> command;
   std::string version, commit;
@@ -106,7 +105,7 @@ class Trainer {
   std::unique_ptr<data::Prefetcher> prefetch_;
   data::Batch* next_batch_ = nullptr;  // read ahead of the first step
   run::ModelTextFiles tokenizer_files_;
-  data::Batch validation_batch_;  // its memory is kept
+  data::Batch validation_batch_;                        // its memory is kept
   std::optional<double> validation_tokens_per_sample_;  // of masked batches; the same at every validation
   std::unique_ptr<ckpt::DumpWriter> dump_;
   std::unique_ptr<run::TraceRecorder> trace_;  // of the traced steps so far

@@ -38,6 +38,8 @@ struct NameMap {
   // Tensors that files may hold and nobody needs: buffers of older versions, whose content follows from the
   // configuration. `name` is without prefix.
   bool (*needless)(std::string_view name, const ModelConfig& config) = nullptr;
+  // Whether config.json calls a model tied that is not, where the files hold a head unlike the embedding.
+  bool (*head_may_untie)(const ModelConfig& config) = nullptr;
 };
 
 }  // namespace stoa::model::huggingface

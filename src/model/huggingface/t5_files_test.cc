@@ -23,7 +23,8 @@ std::string json(const std::string& type, const std::string& more) {
 }
 
 TEST(T5Files, VersionsAreToldApart) {
-  // 1.0; 1.1 as transformers 4 writes it; the same as transformers 5 does, which calls every model tied.
+  // 1.0; 1.1 as transformers 4 writes it; the same as transformers 5 does, which calls every model tied and
+  // ties those that it begins.
   const ModelConfig first = read_config(json("t5", ",\"feed_forward_proj\":\"relu\"")).config;
   EXPECT_EQ(first.kind, ModelKind::kT5);
   EXPECT_EQ(first.num_layers, 5);
@@ -36,19 +37,26 @@ TEST(T5Files, VersionsAreToldApart) {
                            "\"scale_decoder_outputs\":false"}) {
     const ModelConfig second = read_config(json("t5", more)).config;
     EXPECT_EQ(second.activation, Activation::kGegluTanh);
-    EXPECT_FALSE(second.share_embeddings_and_output_weights) << more;
+    EXPECT_EQ(second.share_embeddings_and_output_weights,
+              std::string_view(more).find(":true") != std::string_view::npos)
+        << more;
     EXPECT_FALSE(second.t5.scale_decoder_outputs);
   }
-  for (const char* tied : {"false", "true"})
-    EXPECT_FALSE(read_config(json("mt5", std::string(",\"tie_word_embeddings\":") + tied))
-                     .config.share_embeddings_and_output_weights);
+  EXPECT_FALSE(read_config(json("mt5", "")).config.share_embeddings_and_output_weights);
+  for (const char* tied : {"false", "true"}) {
+    const ModelConfig third =
+        read_config(json("mt5", std::string(",\"tie_word_embeddings\":") + tied)).config;
+    EXPECT_EQ(third.share_embeddings_and_output_weights, std::string_view(tied) == "true");
+    EXPECT_FALSE(third.t5.scale_decoder_outputs);
+  }
   EXPECT_THROW(read_config(json("t5", ",\"feed_forward_proj\":\"gated-tanh\"")), ConfigError);
   EXPECT_THROW(read_config(json("t5", ",\"some_new_maths\":2")), ConfigError);
 }
 
 TEST(T5Files, ComeBackAsTheSameFunction) {
   for (const char* more : {",\"feed_forward_proj\":\"relu\"",
-                           ",\"feed_forward_proj\":\"gated-gelu\",\"tie_word_embeddings\":false"}) {
+                           ",\"feed_forward_proj\":\"gated-gelu\",\"tie_word_embeddings\":false",
+                           ",\"feed_forward_proj\":\"gated-gelu\",\"scale_decoder_outputs\":false"}) {
     ModelConfig config = read_config(json("t5", more)).config;
     config.t5.seq_length_dec = 64;
     std::string why;
@@ -58,6 +66,7 @@ TEST(T5Files, ComeBackAsTheSameFunction) {
     const ModelConfig again = read_config(write_config(gpt, family, DType::kF32, {})).config;
     EXPECT_EQ(again.activation, config.activation);
     EXPECT_EQ(again.share_embeddings_and_output_weights, config.share_embeddings_and_output_weights);
+    EXPECT_EQ(again.t5.scale_decoder_outputs, config.t5.scale_decoder_outputs);
     std::set<std::string> names;
     for (const Tensor& tensor : tensors(gpt, family)) names.insert(tensor.name);
     EXPECT_EQ(names.size(), canonical_tensors(gpt).size());
@@ -69,7 +78,7 @@ TEST(T5Files, ComeBackAsTheSameFunction) {
       EXPECT_TRUE(names.contains(name)) << name;
     EXPECT_EQ(names.contains("encoder.block.1.layer.1.DenseReluDense.wi.weight"), plain);
     EXPECT_EQ(names.contains("decoder.block.0.layer.2.DenseReluDense.wi_1.weight"), !plain);
-    EXPECT_EQ(names.contains("lm_head.weight"), !plain);
+    EXPECT_EQ(names.contains("lm_head.weight"), !config.share_embeddings_and_output_weights);
   }
   // NeMo's learned positions are no family's.
   ModelConfig learned = read_config(json("t5", "")).config;

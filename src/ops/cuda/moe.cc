@@ -1,5 +1,6 @@
 #include "ops/moe.h"
 
+#include "ops/cuda/ceil_div.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels/expert_groups.h"
 #include "ops/cuda/kernels/grouped_linear.h"
@@ -29,9 +30,7 @@ RouterArgs router_of(const Op& op) {
   return args;
 }
 
-std::int64_t group_chunks(const GroupByExpert& op) {
-  return (op.experts.elements() + kGroupChunk - 1) / kGroupChunk;
-}
+std::int64_t group_chunks(const GroupByExpert& op) { return ceil_div(op.experts.elements(), kGroupChunk); }
 
 // Rows of experts, inputs and outputs of a grouped layer.
 struct GroupedShape {

@@ -1,5 +1,6 @@
 #include "ops/cuda/kernels/muon.h"
 
+#include "ops/cuda/ceil_div.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels/elementwise.h"
 #include "ops/cuda/kernels/optimizer.h"
@@ -8,9 +9,7 @@
 namespace stoa::ops::cuda {
 namespace {
 
-std::int64_t square_blocks(const UnitNorm& op) {
-  return (op.x.elements() + kSquaresBlock - 1) / kSquaresBlock;
-}
+std::int64_t square_blocks(const UnitNorm& op) { return ceil_div(op.x.elements(), kSquaresBlock); }
 
 }  // namespace
 

@@ -51,12 +51,13 @@ void read_encoder_decoder(JsonKeys& keys, ModelConfig& c, bool first_version) {
       activation_of(keys.text("feed_forward_proj").value_or(first_version ? "relu" : "gated-gelu"));
   c.bias = BiasKind::kNone;
   c.hidden_dropout = c.attention_dropout = c.embedding_dropout = keys.number("dropout_rate").value_or(0.1);
-  // transformers 5 says that every model is tied and tells T5's versions apart by whether outputs are scaled;
-  // mT5's head is always its own.
+  // T5 1.0 is tied and its outputs are scaled; 1.1 and mT5 are neither. transformers 5 writes that every
+  // model is tied, as those are that it begins afresh, and tells T5's versions apart by whether outputs are
+  // scaled.
   const bool tied = keys.boolean("tie_word_embeddings").value_or(first_version);
   const bool scaled = keys.boolean("scale_decoder_outputs").value_or(tied);
-  c.share_embeddings_and_output_weights = first_version && tied && scaled;
-  c.t5.scale_decoder_outputs = c.share_embeddings_and_output_weights;
+  c.share_embeddings_and_output_weights = tied;
+  c.t5.scale_decoder_outputs = first_version && tied && scaled;
   // What follows from the others, or concerns generation and other tasks.
   for (const char* key :
        {"dense_act_fn", "is_gated_act", "is_encoder_decoder", "initializer_factor", "classifier_dropout",
@@ -91,6 +92,8 @@ bool is_copy(std::string_view name, const ModelConfig&) {
   return name == "encoder.embed_tokens.weight" || name == "decoder.embed_tokens.weight" ||
          name.ends_with("EncDecAttention.relative_attention_bias.weight");
 }
+
+bool unscaled(const ModelConfig& c) { return !c.t5.scale_decoder_outputs; }
 
 NameMap t5_names() {
   return {
@@ -128,7 +131,8 @@ NameMap t5_names() {
                 {"decoder.block.{}.layer.2.DenseReluDense.wi", {"decoder.{}.dense.up"}},
                 {"decoder.block.{}.layer.2.DenseReluDense.wo", {"decoder.{}.dense.down"}},
                 {"decoder.block.{}.layer.2.layer_norm", {"decoder.{}.norm2"}}},
-      .needless = is_copy};
+      .needless = is_copy,
+      .head_may_untie = unscaled};
 }
 
 }  // namespace

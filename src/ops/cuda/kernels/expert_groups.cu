@@ -33,11 +33,10 @@ struct ChunksKernel {
   static constexpr int kThreads = kBlock;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     auto* counts = t.shared<std::int32_t>();
-    for (std::int64_t e = t.index(); e <= a.expert_count; e += t.count()) counts[e] = 0;
-    t.sync();
-    const std::int64_t i = t.block_x() * kGroupChunk + t.index();
-    if (i < a.assignments) t.count(counts[expert_of(a, i)], 1);
-    t.sync();
+    count_in_block(t, counts, a.expert_count + 1, [&](const auto& count) {
+      const std::int64_t i = t.block_x() * kGroupChunk + t.index();
+      if (i < a.assignments) count(expert_of(a, i));
+    });
     for (std::int64_t e = t.index(); e <= a.expert_count; e += t.count())
       a.chunks[t.block_x() * (a.expert_count + 1) + e] = counts[e];
   }

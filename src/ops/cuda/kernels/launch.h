@@ -2,6 +2,7 @@
 // args)`.
 #pragma once
 
+#include "ops/cuda/ceil_div.h"
 #include "ops/cuda/kernels/element.h"
 #include "ops/cuda/kernels/launch_error.h"
 #include "ops/cuda/kernels/thread.h"
@@ -53,7 +54,6 @@ void with_width(bool wide, Body&& body) {
     body(Width<1>{});
 }
 
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline int round_up_warps(std::int64_t threads, int most) {
   const std::int64_t rounded = ceil_div(threads < 1 ? 1 : threads, 32) * 32;
   return static_cast<int>(rounded < most ? rounded : most);

@@ -1,4 +1,4 @@
-// Sums and maxima over groups of threads, in a fixed order.
+// Sums and maxima over groups of threads, in a fixed order; counts, of which no order shows.
 #pragma once
 
 #include "ops/cuda/kernels/thread.h"
@@ -67,6 +67,16 @@ STOA_DEVICE Prefix<T> block_prefix(const Thread& t, T value, T* slots) {
   }
   t.sync();
   return out;
+}
+
+// counts[i], of `size` in shared memory, becomes how often the threads of a block called count(i) in their
+// body(count).
+template <class Index, class Body>
+STOA_DEVICE void count_in_block(const Thread& t, std::int32_t* counts, Index size, const Body& body) {
+  for (Index i = t.index(); i < size; i += t.count()) counts[i] = 0;
+  t.sync();
+  body([&](auto i) { t.count(counts[i], 1); });
+  t.sync();
 }
 
 }  // namespace stoa::ops::cuda

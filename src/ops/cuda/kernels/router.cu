@@ -218,17 +218,16 @@ struct CountKernel {
   static constexpr int kThreads = 512;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
     auto* counts = t.shared<std::int32_t>();
-    for (std::int64_t e = t.index(); e < a.experts; e += t.count()) counts[e] = 0;
-    t.sync();
-    const SequenceArgs& s = a.sequences;
-    for (std::int64_t run = t.block_x(); run * s.run < s.first + a.tokens; run += s.count) {
-      std::int64_t begin = run * s.run - s.first, end = begin + s.run;
-      if (begin < 0) begin = 0;
-      if (end > a.tokens) end = a.tokens;
-      for (std::int64_t i = begin * a.k + t.index(); i < end * a.k; i += t.count())
-        if (a.ids[i] >= 0 && a.ids[i] < a.experts) t.count(counts[a.ids[i]], 1);
-    }
-    t.sync();
+    count_in_block(t, counts, a.experts, [&](const auto& count) {
+      const SequenceArgs& s = a.sequences;
+      for (std::int64_t run = t.block_x(); run * s.run < s.first + a.tokens; run += s.count) {
+        std::int64_t begin = run * s.run - s.first, end = begin + s.run;
+        if (begin < 0) begin = 0;
+        if (end > a.tokens) end = a.tokens;
+        for (std::int64_t i = begin * a.k + t.index(); i < end * a.k; i += t.count())
+          if (a.ids[i] >= 0 && a.ids[i] < a.experts) count(a.ids[i]);
+      }
+    });
     for (std::int64_t e = t.index(); e < a.experts; e += t.count())
       a.counts[t.block_x() * a.experts + e] =
           static_cast<float>(a.offset + a.scale * static_cast<double>(counts[e]));
@@ -297,14 +296,13 @@ struct LimitKernel {
                                      std::uint32_t& least, std::int64_t& left) {
     std::uint32_t known = 0;  // digits
     for (int shift = 24; shift >= 0; shift -= 8) {
-      for (int d = t.index(); d < kDigits; d += t.count()) shared.counts[d] = 0;
-      t.sync();
-      for (std::int64_t i = t.index(); i < a.places.length * a.k; i += t.count()) {
-        if (id(t, a, i) != expert) continue;
-        const std::uint32_t k = key(t, a, i);
-        if ((k & known) == least) t.count(shared.counts[(k >> shift) & 255u], 1);
-      }
-      t.sync();
+      count_in_block(t, shared.counts, kDigits, [&](const auto& count) {
+        for (std::int64_t i = t.index(); i < a.places.length * a.k; i += t.count()) {
+          if (id(t, a, i) != expert) continue;
+          const std::uint32_t k = key(t, a, i);
+          if ((k & known) == least) count((k >> shift) & 255u);
+        }
+      });
       if (t.index() == 0) {
         int d = kDigits - 1;
         for (; d > 0 && shared.counts[d] < left; --d) left -= shared.counts[d];

@@ -1,0 +1,66 @@
+#include "run/model_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ckpt/test_directory.h"
+
+namespace stoa::run {
+namespace {
+
+namespace hf = model::huggingface;
+
+// A small T5 as files hold it: `keys` in its config.json, a head of its own when `head` is a number, of which
+// it consists; the embedding consists of ones.
+struct T5Files {
+  T5Files(const std::string& keys, std::optional<float> head) {
+    const auto config_of = [&](const std::string& more) {
+      return "{\"model_type\":\"t5\",\"vocab_size\":32,\"d_model\":16,\"d_kv\":4,\"d_ff\":24,\"num_layers\":"
+             "1,\"num_heads\":4,\"feed_forward_proj\":\"gated-gelu\"" +
+             more + "}";
+    };
+    const hf::ModelDescription description =
+        hf::read_config(config_of(head ? ",\"tie_word_embeddings\":false" : ""));
+    const model::Gpt gpt = model::resolve_gpt(description.config);
+    std::vector<float> values(1024);
+    ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem,
+                               model_entries(gpt, *description.family, DType::kF32),
+                               ckpt::Placement::kInPlace);
+    write_model(writer, gpt, *description.family, DType::kF32, [&](const std::string& name) {
+      std::fill(values.begin(), values.end(), name == "head.weight" ? head.value() : 1.0f);
+      return TensorView(values.data(), DType::kF32, {static_cast<std::int64_t>(values.size())});
+    });
+    writer.commit();
+    write_text(directory.path() / "config.json", config_of(keys));
+  }
+  bool tied() const {
+    return ModelFiles(directory.path()).model().config.share_embeddings_and_output_weights;
+  }
+
+  ckpt::TestDirectory directory;
+};
+
+constexpr const char *kFour = ",\"tie_word_embeddings\":false",
+                     *kFive = ",\"tie_word_embeddings\":true,\"scale_decoder_outputs\":false",
+                     *kFirst = ",\"tie_word_embeddings\":true";
+
+// transformers 5 writes the same configuration for a head that it has tied and for one that it has read.
+TEST(ModelFiles, TensorsTellWhetherTheHeadOfT5IsItsOwn) {
+  EXPECT_FALSE(T5Files(kFour, 2.0f).tied());
+  EXPECT_FALSE(T5Files(kFive, 2.0f).tied());
+  EXPECT_TRUE(T5Files(kFive, 1.0f).tied()) << "as transformers 5 reads a head that equals the embedding";
+  EXPECT_TRUE(T5Files(kFive, {}).tied());
+  EXPECT_TRUE(T5Files(kFirst, {}).tied());
+  EXPECT_FALSE(ModelFiles(T5Files(kFive, 2.0f).directory.path()).model().config.t5.scale_decoder_outputs);
+}
+
+TEST(ModelFiles, RefusesAHeadThatContradictsTheConfiguration) {
+  const T5Files first(kFirst, 2.0f), absent(kFour, {});
+  EXPECT_THAT([&] { (void)first.tied(); },
+              testing::ThrowsMessage<DataError>(testing::HasSubstr("set tie_word_embeddings to false")));
+  EXPECT_THAT([&] { (void)absent.tied(); },
+              testing::ThrowsMessage<DataError>(testing::HasSubstr("missing: lm_head.weight")));
+}
+
+}  // namespace
+}  // namespace stoa::run
