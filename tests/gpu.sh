@@ -175,15 +175,17 @@ layouts() {
 }
 part 18-layouts-on-one-gpu 120 layouts
 
-# Linear layers in 8 bits, beside the CPU's and beside bf16; of GPUs before Ada none has them.
+# Linear layers in 8 bits, beside the CPU's and beside bf16, and experts; of GPUs before Ada none has them.
 eight_bits() {
   train cpu-fp8 cpu trainer.max_steps=50 trainer.precision=bf16 model.fp8=hybrid &&
     train cuda-fp8 cuda trainer.max_steps=50 trainer.precision=bf16 model.fp8=hybrid &&
     compare cpu-fp8 cuda-fp8 5e-2 && compare cpu-bf16 cuda-fp8 1e-1 &&
     train cuda-delayed cuda trainer.max_steps=50 trainer.precision=bf16 model.fp8=hybrid model.fp8_recipe=delayed &&
-    compare cpu-bf16 cuda-delayed 1e-1
+    compare cpu-bf16 cuda-delayed 1e-1 &&
+    beside experts-fp8 5e-2 moe-tiny "${model[@]}" model.fp8=hybrid &&
+    beside experts-delayed 5e-2 moe-tiny "${model[@]}" model.fp8=hybrid model.fp8_recipe=delayed
 }
-part 20-eight-bits 120 eight_bits
+part 20-eight-bits 180 eight_bits
 
 # A rank per GPU, by NCCL, beside one rank: only where there are two GPUs.
 layouts_of_two=(model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=2 model.context_parallel_size=2 model.zero_stage=1

@@ -22,7 +22,8 @@ nn::Fp8 fp8_of(const Fp8Config& c) {
 // Those of the latest unit.
 void add_linears(const nn::ParamList& params, std::vector<nn::ParamId>& out) {
   for (std::size_t p = 0; p < params.specs().size(); ++p)
-    if (const nn::ParamSpec& spec = params.specs()[p]; spec.linear && spec.unit + 1 == params.units())
+    if (const nn::ParamSpec& spec = params.specs()[p];
+        !spec.products.empty() && spec.unit + 1 == params.units())
       out.push_back({static_cast<int>(p)});
 }
 

@@ -34,11 +34,9 @@ void declare_fp8(config::Section<Fp8Config>& s) {
   using C = Fp8Config;
   s.field("fp8", &C::fp8)
       .help(
-          "8-bit products of the linear layers of attention and MLP in training; embedding, head, norms, "
-          "core "
-          "attention, routers and experts stay in compute precision. hybrid: E4M3 forward, E5M2 for "
-          "gradients; "
-          "e4m3: E4M3 for both.");
+          "8-bit products of the linear layers of attention, MLP and experts in training; embedding, head, "
+          "norms, core attention and routers stay in compute precision. hybrid: E4M3 forward, E5M2 for "
+          "gradients; e4m3: E4M3 for both.");
   s.field("fp8_recipe", &C::fp8_recipe)
       .help(
           "tensorwise: the scale of a tensor is that of its present largest magnitude. delayed: of its "

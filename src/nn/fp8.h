@@ -15,12 +15,12 @@ namespace stoa::nn {
 // The tensors of a linear layer that are quantized.
 enum class Fp8Tensor : std::uint8_t { kInput, kWeight, kOutputGradient, kCount };
 
-// Delayed scaling: a linear layer is known by its matrix.
+// Delayed scaling: linear layers are known by the parameter that holds their matrices (ParamSpec::products).
 class AmaxAccess {
  public:
   struct Place {
-    TensorView scaling;  // [1]: the amax that makes the scale of this step; 0 where nothing is known
-    TensorView seen;     // [1]: the largest magnitude in this step so far
+    TensorView scaling;  // [layers]: the amax that makes the scale of this step; 0 where nothing is known
+    TensorView seen;     // [layers]: the largest magnitude in this step so far
   };
   virtual ~AmaxAccess() = default;
   virtual Place of(ParamId weight, Fp8Tensor tensor) = 0;

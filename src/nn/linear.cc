@@ -41,7 +41,7 @@ ParamSpec Linear::spec(bool matrix) const {
   }
   out.init = {matrix ? InitKind::kNormal : InitKind::kZeros, o.deviation};
   out.decay = matrix;
-  out.linear = matrix;
+  if (matrix) out.products.push_back(o.name);
   if (partial) out.grad_partial_over.push_back(parallel::Group::kTensor);
   return out;
 }

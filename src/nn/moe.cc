@@ -1,7 +1,5 @@
 #include "nn/moe.h"
 
-#include <fmt/format.h>
-
 #include "ops/elementwise.h"
 
 namespace stoa::nn {
@@ -21,13 +19,32 @@ void clear_rows_of_nobody(Pass& pass, const ExpertExchange& exchange, TensorView
   if (!exchange.host_knows_count(rows)) ops::run(pass.ops, ops::FillZero{rows});
 }
 
+GroupedLinearOptions experts_linear(const MoeOptions& o, bool narrows) {
+  using Parts = std::vector<std::string>;
+  return {.layer = o.name,
+          .name = narrows   ? "down"
+                  : o.gated ? "gate_up"
+                            : "up",
+          .parts = narrows   ? Parts{"down"}
+                   : o.gated ? Parts{"gate", "up"}
+                             : Parts{"up"},
+          .narrows = narrows,
+          .experts = o.experts,
+          .hidden = o.hidden,
+          .ffn = o.ffn,
+          .deviation = narrows ? o.output_deviation : o.deviation,
+          .place = o.experts_place};
+}
+
 }  // namespace
 
 Moe::Moe(const MoeOptions& o)
     : options_(o),
       columns_(o.experts_place.columns(o.ffn)),
       raw_width_(o.gated ? 2 * columns_.count : columns_.count),
-      exchange_(o.name, o.experts, o.chosen, o.experts_place) {
+      exchange_(o.name, o.experts, o.chosen, o.experts_place),
+      up_(experts_linear(o, false)),
+      down_(experts_linear(o, true)) {
   parallel::check_experts(o.experts_place, o.experts, o.ffn);
   if (o.shared_ffn == 0) return;
   shared_ = std::make_unique<Mlp>(MlpOptions{.name = o.name + ".shared",
@@ -39,33 +56,6 @@ Moe::Moe(const MoeOptions& o)
                                              .deviation = o.deviation,
                                              .output_deviation = o.output_deviation,
                                              .place = o.place});
-}
-
-// One matrix holds those of all experts of this rank, one below the other; of each the inner columns that
-// this rank has: rows of the up projections, columns of the down projection.
-ParamSpec Moe::stacked(const char* name, const std::vector<std::string>& parts, bool down) const {
-  const auto& o = options_;
-  ParamSpec spec;
-  spec.name = o.name + ".experts." + name + ".weight";
-  spec.init = {InitKind::kNormal, down ? o.output_deviation : o.deviation};
-  spec.copies = parallel::Group::kExpertData;
-  const parallel::Part held = o.experts_place.experts(o.experts);
-  std::int64_t row = 0;
-  for (std::int64_t e = held.begin; e < held.end(); ++e)
-    for (const auto& part : parts) {
-      ShardPiece piece;
-      piece.name = fmt::format("{}.experts.{}.{}.weight", o.name, e, part);
-      piece.global = down ? Shape{o.hidden, o.ffn} : Shape{o.ffn, o.hidden};
-      piece.begin = down ? 0 : columns_.begin;
-      piece.count = down ? o.hidden : columns_.count;
-      piece.memory_row = row;
-      piece.column_begin = down ? columns_.begin : 0;
-      piece.column_count = down ? columns_.count : o.hidden;
-      row += piece.count;
-      spec.shard.pieces.push_back(std::move(piece));
-    }
-  spec.shard.local = {row, down ? columns_.count : o.hidden};
-  return spec;
 }
 
 void Moe::declare_params(ParamList& params) {
@@ -92,8 +82,8 @@ void Moe::declare_params(ParamList& params) {
     bias.update_rate = o.bias_rate;
     bias_ = params.add(std::move(bias));
   }
-  up_ = params.add(o.gated ? stacked("gate_up", {"gate", "up"}, false) : stacked("up", {"up"}, false));
-  down_ = params.add(stacked("down", {"down"}, true));
+  up_.declare(params);
+  down_.declare(params);
 }
 
 parallel::Part Moe::own_rows(std::int64_t stream_rows) const {
@@ -225,8 +215,7 @@ void Moe::make_raw(Pass& pass, Saved& saved) const {
   const TensorView x = saved.get(pass, gathered_), sorted = exchange_.sorted_experts(pass, saved),
                    raw = saved.put(pass, raw_);
   clear_rows_of_nobody(pass, exchange_, raw);
-  ops::run(pass.ops, ops::GroupedLinearForward{
-                         .x = x, .w = pass.params.get(up_.value), .sorted_experts = sorted, .y = raw});
+  up_.forward(pass, x, sorted, raw);
 }
 
 void Moe::make_scaled(Pass& pass, Saved& saved) const {
@@ -249,9 +238,7 @@ void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
     Scratch::Frame frame(pass.ops.scratch);
     const TensorView out = pass.ops.scratch.allocate(y.dtype, {scaled.rows(), options_.hidden});
     clear_rows_of_nobody(pass, exchange_, out);
-    ops::run(pass.ops,
-             ops::GroupedLinearForward{
-                 .x = scaled, .w = pass.params.get(down_.value), .sorted_experts = sorted, .y = out});
+    down_.forward(pass, scaled, sorted, out);
     zero_others(pass, y);
     exchange_.bring_back(pass, saved, out, own(y));
     add_others(pass, y);
@@ -287,12 +274,9 @@ void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
         Scratch::Frame innermost(scratch);
         const TensorView drows = scratch.allocate(dy.dtype, {scaled.rows(), o.hidden});
         exchange_.send(pass, saved, own(dy), drows);
-        if (which == Which::kBoth) weight_gradient(pass, down_, scaled, drows, sorted);
+        if (which == Which::kBoth) down_.backward_weight(pass, scaled, drows, sorted);
         clear_rows_of_nobody(pass, exchange_, dactivated);
-        ops::run(
-            pass.ops,
-            ops::GroupedLinearBackwardInput{
-                .dy = drows, .w = pass.params.get(down_.value), .sorted_experts = sorted, .dx = dactivated});
+        down_.backward_input(pass, drows, sorted, dactivated);
       }
       const TensorView activated = scratch.allocate(scaled.dtype, scaled.shape);
       ops::run(pass.ops, ops::ActivationForward{
@@ -318,9 +302,7 @@ void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
     Scratch::Frame frame(scratch);
     const TensorView dgathered = scratch.allocate(gathered.dtype, gathered.shape);
     clear_rows_of_nobody(pass, exchange_, dgathered);
-    ops::run(pass.ops,
-             ops::GroupedLinearBackwardInput{
-                 .dy = draw, .w = pass.params.get(up_.value), .sorted_experts = sorted, .dx = dgathered});
+    up_.backward_input(pass, draw, sorted, dgathered);
     exchange_.bring_back(pass, saved, dgathered, own(dx));
   }
   {
@@ -334,7 +316,7 @@ void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
   if (bias_) add_excess(pass, saved.get(pass, experts_));
   if (shared_) shared_backward(pass, saved, which, dy, dx);
   if (which != Which::kBoth) return;
-  weight_gradient(pass, up_, gathered, draw, sorted);
+  up_.backward_weight(pass, gathered, draw, sorted);
   router_weight_gradient(pass, own(input), dlogits);
 }
 
@@ -396,16 +378,6 @@ void Moe::shared_backward(Pass& pass, Saved& saved, Which which, TensorView dy, 
   ops::run(pass.ops, ops::AddTo{dshared, dx});
 }
 
-void Moe::weight_gradient(Pass& pass, const Param& param, TensorView x, TensorView dy,
-                          TensorView sorted) const {
-  const GradTarget target = pass.grads->target(param.grad);
-  ops::run(
-      pass.ops,
-      ops::GroupedLinearBackwardWeight{
-          .x = x, .dy = dy, .sorted_experts = sorted, .dw = target.tensor, .accumulate = target.accumulate});
-  pass.grads->notify(param.grad);
-}
-
 void Moe::router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) const {
   const GradTarget target = pass.grads->target(router_.grad);
   Scratch::Frame frame(pass.ops.scratch);
@@ -426,9 +398,9 @@ void Moe::backward_weight(Pass& pass, Saved& saved) const {
     const TensorView dy = saved.get_stash(output_gradient_);
     const TensorView drows = pass.ops.scratch.allocate(dy.dtype, {scaled.rows(), options_.hidden});
     exchange_.send(pass, saved, own(dy), drows);  // again, rather than kept
-    weight_gradient(pass, down_, scaled, drows, sorted);
+    down_.backward_weight(pass, scaled, drows, sorted);
   }
-  weight_gradient(pass, up_, gathered, saved.get_stash(raw_gradient_), sorted);
+  up_.backward_weight(pass, gathered, saved.get_stash(raw_gradient_), sorted);
   router_weight_gradient(pass, own(saved.get(pass, input_)), saved.get_stash(logits_gradient_));
   if (shared_) shared_->backward_weight(pass, saved);
 }

@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "nn/expert_exchange.h"
+#include "nn/grouped_linear.h"
 #include "nn/mlp.h"
 
 namespace stoa::nn {
@@ -53,7 +54,6 @@ class Moe final : public Sublayer {
 
  private:
   void declare_params(ParamList& params);
-  ParamSpec stacked(const char* name, const std::vector<std::string>& parts, bool down) const;
   void make_logits(Pass& pass, Saved& saved) const;
   void make_choice(Pass& pass, Saved& saved) const;
   void make_kept(Pass& pass, Saved& saved) const;
@@ -64,7 +64,6 @@ class Moe final : public Sublayer {
   void shared_backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const;
   void add_excess(Pass& pass, TensorView experts) const;
   void router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) const;
-  void weight_gradient(Pass& pass, const Param& param, TensorView x, TensorView dy, TensorView sorted) const;
   // Which sequences the tokens belong to that this rank routes.
   ops::TokenSequences sequences(const Pass& pass) const;
   // What each of the ranks that hold parts of these sequences knows of its own tokens.
@@ -81,7 +80,8 @@ class Moe final : public Sublayer {
   parallel::Part columns_;  // held of every expert's inner width
   std::int64_t raw_width_;  // columns of the up projection
   ExpertExchange exchange_;
-  Param router_, bias_, up_, down_;
+  Param router_, bias_;
+  GroupedLinear up_, down_;
   std::unique_ptr<Mlp> shared_;
   int input_ = -1, logits_ = -1, experts_ = -1, weights_ = -1, kept_ = -1, gathered_ = -1, raw_ = -1,
       scaled_ = -1;                                                      // activations

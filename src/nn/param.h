@@ -56,7 +56,9 @@ struct ParamSpec {
   double update_rate = 0;  // of kExpertLoad
 
   bool full_precision = false;  // a matrix held in the accumulation type (a router's)
-  bool linear = false;          // the matrix of a Linear: its products may be of 8 bits
+  // The linear layers whose matrices it holds, equally large, one below the other: products with them may be
+  // of 8 bits. One of a Linear; of experts those of this rank. None of others.
+  std::vector<std::string> products;
 
   ParamScale scale(std::size_t piece) const { return scales.empty() ? ParamScale() : scales[piece]; }
 

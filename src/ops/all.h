@@ -21,15 +21,16 @@ template <class... Ops>
 struct OpList {};
 
 using AllOps =
-    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, AbsoluteMax, Quantize, AmaxHistoryUpdate,
-           ScaledProduct, BiasBackward, NormForward, NormBackward, AttentionForward, AttentionBackward,
-           AttentionMerge, Rotary, LatentHeads, LatentHeadsBackward, ActivationForward, ActivationBackward,
-           EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
-           Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows, FillZero, RouterForward,
-           CountAssignments, PlaceChoices, LimitExperts, RouterBackward, GroupByExpert, GroupArrivals,
-           GatherRows, SumRows, ScaleRows, ScaleRowsBackward, GroupedLinearForward,
-           GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBiasUpdate, BeginStep, SumSquares,
-           AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
+    OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, AbsoluteMax, Quantize,
+           GroupedAbsoluteMax, GroupedQuantize, AmaxHistoryUpdate, ScaledProduct, BiasBackward, NormForward,
+           NormBackward, AttentionForward, AttentionBackward, AttentionMerge, Rotary, LatentHeads,
+           LatentHeadsBackward, ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward,
+           CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses, Cast, ResidualAdd, DropoutBackward,
+           AddTo, Combine, CopyRows, FillZero, RouterForward, CountAssignments, PlaceChoices, LimitExperts,
+           RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
+           GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBiasUpdate,
+           BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm,
+           MuonUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -37,6 +38,8 @@ void check(const LinearBackwardInput&);
 void check(const LinearBackwardWeight&);
 void check(const AbsoluteMax&);
 void check(const Quantize&);
+void check(const GroupedAbsoluteMax&);
+void check(const GroupedQuantize&);
 void check(const AmaxHistoryUpdate&);
 void check(const ScaledProduct&);
 void check(const BiasBackward&);

@@ -1,5 +1,8 @@
 // 8-bit products: every backend that has them against the reference. Codes and scales are equal in every bit.
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <functional>
 
 #include "ops/backend_suite.h"
 #include "ops/op_test_util.h"
@@ -136,6 +139,72 @@ TEST_P(BackendTest, QuantizeSeesTheLargestMagnitude) {
         values.back() = kNan;
         store(values, x);
         EXPECT_TRUE(std::isnan(seen_from(kInfinity)));
+        t.expect_guards();
+      }
+}
+
+// Groups of rows: as if each were a tensor of its own, the one without rows too. Nobody's rows stay.
+TEST_P(BackendTest, GroupsOfRowsAreQuantizedEachForItself) {
+  const std::vector<std::vector<std::int32_t>> kinds{
+      {0, 0, 0, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3}, {1, 1, -1, -1}, {-1, -1}, {}};
+  constexpr std::int64_t kGroups = 4;
+  for (const DType type : kTypes)
+    for (const std::int64_t columns : {5, 16, 72, 520})
+      for (const auto& ids : kinds) {
+        const bool equal = ids.empty();  // without ids
+        const std::int64_t rows = equal ? 3 * kGroups : static_cast<std::int64_t>(ids.size());
+        SCOPED_TRACE(fmt::format("{}: {} {}, {}", name_of(type), rows, columns, fmt::join(ids, " ")));
+        Tensors t;
+        const TensorView x = t.random(type, {rows, columns}, 0.3),
+                         groups = equal ? TensorView() : t.int32(ids).reshape({rows, 1});
+        const auto bounds = [&](std::int64_t group) {
+          std::int64_t begin = equal ? 3 * group : 0, count = equal ? 3 : 0;
+          if (!equal) begin = std::find(ids.begin(), ids.end(), group) - ids.begin();
+          if (!equal) count = std::count(ids.begin(), ids.end(), group);
+          return std::pair(count > 0 ? begin : 0, count);
+        };
+        const TensorView amax = t.empty(DType::kF32, {kGroups});
+        run_on(backend(), GroupedAbsoluteMax{x, groups, amax});
+        for (std::int64_t g = 0; g < kGroups; ++g) {
+          const auto [begin, count] = bounds(g);
+          const TensorView one = t.empty(DType::kF32, {1});
+          run_reference(AbsoluteMax{x.slice(begin, count), one});
+          EXPECT_EQ(load(amax)[static_cast<std::size_t>(g)], load(one)[0]) << g;
+        }
+        for (const DType to : {DType::kE4M3, DType::kE5M2}) {
+          // Places among those of other tensors, as histories have them.
+          const auto among = [&](const Values& values) {
+            Values all;
+            for (const double value : values) all.insert(all.end(), {7, value, 9});
+            return t.of(DType::kF32, {kGroups, 3}, all);
+          };
+          const TensorView scaling = among({0.7, 0, 1e-30, 0.1}), seen = among({0, 5, 0, 0.01});
+          const auto second = [](const TensorView& all) { return all.columns(1, 1).reshape({kGroups}); };
+          GroupedQuantize op{.x = x,
+                             .groups = groups,
+                             .amax = second(scaling),
+                             .y = t.random(to, x.shape),
+                             .inverse_scale = t.empty(DType::kF32, {kGroups}),
+                             .seen = second(seen),
+                             .margin = 1};
+          const TensorView expected = t.copy(op.y);
+          Values largest = load(op.seen), inverse;
+          for (std::int64_t g = 0; g < kGroups; ++g) {
+            const auto [begin, count] = bounds(g);
+            const TensorView one = t.of(DType::kF32, {1}, {largest[static_cast<std::size_t>(g)]}),
+                             scale = t.empty(DType::kF32, {1});
+            run_reference(Quantize{
+                x.slice(begin, count), op.amax.slice(g, 1), expected.slice(begin, count), {}, scale, one, 1});
+            largest[static_cast<std::size_t>(g)] = load(one)[0];
+            inverse.push_back(load(scale)[0]);
+          }
+          run_on(backend(), op);
+          expect_same_bytes(op.y, expected, "y");
+          EXPECT_EQ(load(op.inverse_scale), inverse);
+          EXPECT_EQ(load(op.seen), largest);
+          for (const std::int64_t other : {0, 2})
+            for (const double value : load(seen.columns(other, 1))) EXPECT_EQ(value, other == 0 ? 7 : 9);
+        }
         t.expect_guards();
       }
 }
@@ -319,6 +388,59 @@ TEST_P(BackendTest, ALinearLayerInEightBits) {
   expect(dw, dwm);
 }
 
+// Likewise layers of experts, each with scales of its own.
+TEST_P(BackendTest, LinearLayersOfExpertsInEightBits) {
+  struct Size {
+    std::int64_t rows, k, n;
+  };
+  constexpr std::int64_t kExperts = 3;
+  for (const DType gradient : {DType::kE5M2, DType::kE4M3})
+    for (const DType type : kTypes)
+      for (const Size& s : {Size{9, 16, 32}, Size{70, 48, 144}, Size{300, 144, 16}}) {
+        SCOPED_TRACE(fmt::format("{} {}: {} {} {}", name_of(gradient), name_of(type), s.rows, s.k, s.n));
+        Tensors t;
+        // None of the first expert's, some of nobody's.
+        std::vector<std::int32_t> ids(static_cast<std::size_t>(s.rows), 1);
+        for (std::size_t i = ids.size() / 2; i < ids.size(); ++i) ids[i] = i + 2 < ids.size() ? 2 : -1;
+        const TensorView sorted = t.int32(ids).reshape({s.rows, 1});
+        const auto scales = [&](double first) {
+          return t.of(DType::kF32, {kExperts}, {first, 2.3 * first, 0.2 * first});
+        };
+        const TensorView x = t.random(DType::kE4M3, {s.rows, s.k}, 20),
+                         w = t.random(DType::kE4M3, {kExperts * s.n, s.k}, 20),
+                         dy = t.random(gradient, {s.rows, s.n}, 20), of_x = scales(0.0123),
+                         of_w = scales(0.0317), of_dy = scales(0.0051);
+        constexpr Tolerance kSums{64, DType::kF64, 2};
+        GroupedLinearForward forward{x, w, sorted, t.empty(type, {s.rows, s.n}), of_x, of_w};
+        expect_like_reference(backend(), forward, kSums);
+        GroupedLinearBackwardInput input{dy, w, sorted, t.empty(type, {s.rows, s.k}), of_dy, of_w};
+        expect_like_reference(backend(), input, kSums);
+        for (const bool accumulate : {false, true}) {
+          GroupedLinearBackwardWeight weight{
+              x, dy, sorted, t.random(DType::kF32, {kExperts * s.n, s.k}), accumulate, of_x, of_dy};
+          expect_like_reference(backend(), weight, kSums);
+        }
+        // The reference is the layer on what the codes stand for, whose gradients are those of its output.
+        const auto meant = [&](const TensorView& codes, const TensorView& inverse,
+                               const std::function<std::int64_t(std::int64_t)>& expert_of) {
+          Values values = load(codes);
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            const std::int64_t e = expert_of(static_cast<std::int64_t>(i) / codes.shape[1]);
+            if (e >= 0) values[i] *= load(inverse)[static_cast<std::size_t>(e)];
+          }
+          return t.of(DType::kF64, codes.shape, values);
+        };
+        const auto of_row = [&](std::int64_t r) { return std::int64_t{ids[static_cast<std::size_t>(r)]}; };
+        const auto of_matrix = [&](std::int64_t r) { return r / s.n; };
+        const TensorView y = t.zeros(DType::kF64, {s.rows, s.n}), exact = t.zeros(DType::kF64, y.shape);
+        run_reference(GroupedLinearForward{x, w, sorted, y, t.of(DType::kF64, {kExperts}, load(of_x)),
+                                           t.of(DType::kF64, {kExperts}, load(of_w))});
+        run_reference(GroupedLinearForward{meant(x, of_x, of_row), meant(w, of_w, of_matrix), sorted, exact});
+        EXPECT_EQ(load(y), load(exact));
+        t.expect_guards();
+      }
+}
+
 TEST_P(BackendTest, EightBitShapesAreChecked) {
   Tensors t;
   const TensorView one = t.of(DType::kF32, {1}, {1});
@@ -340,6 +462,22 @@ TEST_P(BackendTest, EightBitShapesAreChecked) {
   const Quantize narrow{t.zeros(DType::kBF16, {3, 16}), one, t.zeros(DType::kE4M3, {3, 16}),
                         t.zeros(DType::kE4M3, {16, 3}), one, {}};
   EXPECT_EQ(error_of(narrow), "quantize: transposed is e4m3[16, 3], expected e4m3 [C, padded R] = [16, 16]");
+  const TensorView ids = t.int32({0, 0, 0}).reshape({3, 1}), two = t.of(DType::kF32, {2}, {1, 1});
+  EXPECT_EQ(error_of(GroupedLinearForward{t.zeros(DType::kE4M3, {3, 16}), t.zeros(DType::kE4M3, {32, 16}),
+                                          ids, t.zeros(DType::kBF16, {3, 16})}),
+            "grouped linear forward: inverse_x is none, expected fp32 [E] = [2]");
+  EXPECT_EQ(error_of(GroupedLinearForward{t.zeros(DType::kE4M3, {3, 24}), t.zeros(DType::kE4M3, {32, 24}),
+                                          ids, t.zeros(DType::kBF16, {3, 16}), two, two}),
+            "grouped linear forward: matrices of 8-bit products are [16, 24], expected multiples of 16");
+  EXPECT_EQ(error_of(GroupedLinearForward{t.zeros(DType::kBF16, {3, 16}),
+                                          t.zeros(DType::kBF16, {32, 16}),
+                                          ids,
+                                          t.zeros(DType::kBF16, {3, 16}),
+                                          two,
+                                          {}}),
+            "grouped linear forward: inverse_x is fp32[2], expected none where operands are not of 8 bits");
+  EXPECT_EQ(error_of(GroupedAbsoluteMax{t.zeros(DType::kBF16, {3, 16}), {}, two}),
+            "grouped absolute maximum: 3 rows in 2 equal groups");
   EXPECT_EQ(error_of(AmaxHistoryUpdate{t.zeros(DType::kF32, {3}), t.zeros(DType::kF32, {2, 4}),
                                        t.zeros(DType::kF32, {2}), t.state()}),
             "amax history update: seen is fp32[3], expected fp32 [N] = [2]");

@@ -24,6 +24,37 @@ void check(const Quantize& op) {
   c.that(op.margin >= 0 && op.margin <= 64, "margin is {}, expected 0 to 64", op.margin);
 }
 
+namespace {
+
+void check_groups(const Checker& c, const TensorView& ids, std::int64_t rows, std::int64_t groups) {
+  if (c.optional("groups", ids, DType::kI32, "int32 [T, k]", {-1, -1}))
+    c.that(ids.elements() == rows, "groups is {}, expected one id per row of {}", ids.text(), rows);
+  else
+    c.that(groups > 0 && rows % groups == 0, "{} rows in {} equal groups", rows, groups);
+}
+
+}  // namespace
+
+void check(const GroupedAbsoluteMax& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[R, C]", {-1, -1});
+  c.tensor("amax", op.amax, accumulation_type(op.x.dtype), "[G]", {-1});
+  check_groups(c, op.groups, op.x.shape[0], op.amax.shape[0]);
+}
+
+void check(const GroupedQuantize& op) {
+  const Checker c(op);
+  c.tensor("x", op.x, TypeSet::any_float(), "[R, C]", {-1, -1});
+  const DType sum = accumulation_type(op.x.dtype);
+  c.tensor("amax", op.amax, sum, "[G]", {-1}, Layout::kStridedRows);
+  check_groups(c, op.groups, op.x.shape[0], op.amax.shape[0]);
+  c.tensor("y", op.y, TypeSet::fp8(), "[R, C]", op.x.shape);
+  c.tensor("inverse_scale", op.inverse_scale, sum, "[G]", op.amax.shape);
+  if (c.optional("seen", op.seen, sum, "[G]", op.amax.shape, Layout::kStridedRows))
+    c.apart("seen", op.seen, "amax", op.amax);
+  c.that(op.margin >= 0 && op.margin <= 64, "margin is {}, expected 0 to 64", op.margin);
+}
+
 void check(const ScaledProduct& op) {
   const Checker c(op);
   c.tensor("a", op.a, TypeSet::fp8(), "[M, K]", {-1, -1});

@@ -155,36 +155,65 @@ void check(const ScaleRowsBackward& op) {
   c.apart("x", op.x, "dx", op.dx);
 }
 
+namespace {
+
+// A scale of an 8-bit operand of a grouped product.
+struct GroupedScale {
+  const char* name;
+  const TensorView& tensor;
+};
+// `sum`: the accumulation type of the result; n, k: of an expert's matrix.
+void check_grouped(const Checker& c, bool codes, const TensorView& matrices, std::int64_t n, DType sum,
+                   std::initializer_list<GroupedScale> scales) {
+  const std::int64_t k = matrices.shape[1];
+  c.that(matrices.shape[0] % n == 0, "matrices are {}, expected a multiple of {} rows", matrices.text(), n);
+  constexpr std::int64_t kMultiple = ScaledProduct::kMultiple;
+  c.that(!codes || (n % kMultiple == 0 && k % kMultiple == 0),
+         "matrices of 8-bit products are [{}, {}], expected multiples of {}", n, k, kMultiple);
+  for (const auto& [name, tensor] : scales)
+    if (codes)
+      c.tensor(name, tensor, sum, "[E]", {matrices.shape[0] / n});
+    else
+      c.none(name, tensor, "where operands are not of 8 bits");
+}
+
+}  // namespace
+
 void check(const GroupedLinearForward& op) {
   const Checker c(op);
-  c.tensor("x", op.x, TypeSet::any_float(), "[R, K]", {-1, -1});
+  const bool codes = is_fp8(op.x.dtype);
+  c.tensor("x", op.x, TypeSet::any_float() | DType::kE4M3, "[R, K]", {-1, -1});
   check_assignments(c, "sorted_experts", op.sorted_experts, op.x.shape[0]);
   c.tensor("w", op.w, op.x.dtype, "[E N, K]", {-1, op.x.shape[1]});
-  c.tensor("y", op.y, op.x.dtype, "[R, N]", {op.x.shape[0], -1});
-  c.that(op.w.shape[0] % op.y.shape[1] == 0, "w is {}, expected a multiple of {} rows", op.w.text(),
-         op.y.shape[1]);
+  c.tensor("y", op.y, codes ? TypeSet::any_float() : op.x.dtype, "[R, N]", {op.x.shape[0], -1});
+  check_grouped(c, codes, op.w, op.y.shape[1], accumulation_type(op.y.dtype),
+                {{"inverse_x", op.inverse_x}, {"inverse_w", op.inverse_w}});
   c.apart("x", op.x, "y", op.y);
 }
 
 void check(const GroupedLinearBackwardInput& op) {
   const Checker c(op);
-  c.tensor("dy", op.dy, TypeSet::any_float(), "[R, N]", {-1, -1});
+  const bool codes = is_fp8(op.dy.dtype);
+  c.tensor("dy", op.dy, TypeSet::any_float() | TypeSet::fp8(), "[R, N]", {-1, -1});
   check_assignments(c, "sorted_experts", op.sorted_experts, op.dy.shape[0]);
-  c.tensor("w", op.w, op.dy.dtype, "[E N, K]", {-1, -1});
-  c.that(op.w.shape[0] % op.dy.shape[1] == 0, "w is {}, expected a multiple of {} rows", op.w.text(),
-         op.dy.shape[1]);
-  c.tensor("dx", op.dx, op.dy.dtype, "[R, K]", {op.dy.shape[0], op.w.shape[1]});
+  c.tensor("w", op.w, codes ? DType::kE4M3 : op.dy.dtype, "[E N, K]", {-1, -1});
+  c.tensor("dx", op.dx, codes ? TypeSet::any_float() : op.dy.dtype, "[R, K]",
+           {op.dy.shape[0], op.w.shape[1]});
+  check_grouped(c, codes, op.w, op.dy.shape[1], accumulation_type(op.dx.dtype),
+                {{"inverse_dy", op.inverse_dy}, {"inverse_w", op.inverse_w}});
   c.apart("dy", op.dy, "dx", op.dx);
 }
 
 void check(const GroupedLinearBackwardWeight& op) {
   const Checker c(op);
-  c.tensor("x", op.x, TypeSet::any_float(), "[R, K]", {-1, -1});
-  c.tensor("dy", op.dy, op.x.dtype, "[R, N]", {op.x.shape[0], -1});
+  const bool codes = is_fp8(op.x.dtype);
+  c.tensor("x", op.x, TypeSet::any_float() | DType::kE4M3, "[R, K]", {-1, -1});
+  c.tensor("dy", op.dy, codes ? TypeSet::fp8() : op.x.dtype, "[R, N]", {op.x.shape[0], -1});
   check_assignments(c, "sorted_experts", op.sorted_experts, op.x.shape[0]);
-  c.tensor("dw", op.dw, accumulation_type(op.x.dtype), "[E N, K]", {-1, op.x.shape[1]});
-  c.that(op.dw.shape[0] % op.dy.shape[1] == 0, "dw is {}, expected a multiple of {} rows", op.dw.text(),
-         op.dy.shape[1]);
+  c.tensor("dw", op.dw, codes ? TypeSet(DType::kF32) | DType::kF64 : accumulation_type(op.x.dtype),
+           "[E N, K]", {-1, op.x.shape[1]});
+  check_grouped(c, codes, op.dw, op.dy.shape[1], op.dw.dtype,
+                {{"inverse_x", op.inverse_x}, {"inverse_dy", op.inverse_dy}});
 }
 
 }  // namespace stoa::ops

@@ -1,5 +1,5 @@
 // Products of 8-bit floats (base/fp8.h) with one scale per tensor (Micikevicius et al. 2022, section 3.2; the
-// recipes "tensorwise" and "delayed" of Transformer Engine).
+// recipes "tensorwise" and "delayed" of Transformer Engine). Products of experts' matrices are in ops/moe.h.
 //
 // A tensor is multiplied by a scale that brings its largest magnitude, amax, to the largest number of the
 // 8-bit type, and is rounded; the reciprocals of the scales of two operands multiply their product. Both are
@@ -52,6 +52,72 @@ struct Quantize {
     f("seen", a.seen, Access::kReadWrite);
   }
 };
+
+// The same of G groups of rows, each for itself: row i is of group groups[i]. Ids do not decrease; the last
+// rows may be nobody's (-1), which are neither read nor written. Without `groups` all groups are equally
+// large. A group without rows has the maximum 0, and any amax of it a scale.
+struct GroupedAbsoluteMax {
+  static constexpr const char* kName = "grouped absolute maximum";
+  TensorView x;       // [R, C]
+  TensorView groups;  // int32 [T, k], R = T k, or none
+  TensorView amax;    // [G]
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("groups", a.groups, Access::kRead);
+    f("amax", a.amax, Access::kWrite);
+  }
+};
+
+struct GroupedQuantize {
+  static constexpr const char* kName = "grouped quantize";
+  TensorView x;              // [R, C]
+  TensorView groups;         // int32 [T, k], R = T k, or none
+  TensorView amax;           // [G], may be strided
+  TensorView y;              // [R, C] e4m3 or e5m2
+  TensorView inverse_scale;  // [G]
+  TensorView seen;           // [G], may be strided, or none
+  int margin = 0;
+
+  template <class Self, class F>
+  static void visit(Self& a, F&& f) {
+    f("x", a.x, Access::kRead);
+    f("groups", a.groups, Access::kRead);
+    f("amax", a.amax, Access::kRead);
+    f("y", a.y, Access::kWrite);
+    f("inverse_scale", a.inverse_scale, Access::kWrite);
+    f("seen", a.seen, Access::kReadWrite);
+  }
+};
+
+// What a group's rows [begin, begin + count) are to `op`.
+inline AbsoluteMax of_group(const GroupedAbsoluteMax& op, std::int64_t group, std::int64_t begin,
+                            std::int64_t count) {
+  return {op.x.slice(begin, count), op.amax.slice(group, 1)};
+}
+inline Quantize of_group(const GroupedQuantize& op, std::int64_t group, std::int64_t begin,
+                         std::int64_t count) {
+  return {.x = op.x.slice(begin, count),
+          .amax = op.amax.slice(group, 1),
+          .y = op.y.slice(begin, count),
+          .transposed = {},
+          .inverse_scale = op.inverse_scale.slice(group, 1),
+          .seen = op.seen ? op.seen.slice(group, 1) : TensorView(),
+          .margin = op.margin};
+}
+// Calls body(of_group()) for all groups. For backends whose host can read `groups`.
+template <class Op, class Body>
+void for_each_group(const Op& op, const Body& body) {
+  const std::int64_t rows = op.x.shape[0], groups = op.amax.shape[0];
+  const auto* ids = op.groups ? op.groups.template as<std::int32_t>() : nullptr;
+  for (std::int64_t group = 0, begin = 0; group < groups; ++group) {
+    std::int64_t end = ids ? begin : rows / groups * (group + 1);
+    while (ids && end < rows && ids[end] == group) ++end;
+    body(of_group(op, group, begin, end - begin));
+    begin = end;
+  }
+}
 
 // Delayed scaling at the end of a step, of N tensors: what was seen of each joins its history, unless the
 // step is skipped (StepSlot::kFoundInf), nothing was seen, or what was seen is not finite; amax is made of

@@ -271,18 +271,25 @@ struct ScaleRowsBackward {
 // The linear layers of ops/linear.h with a matrix per expert, one below the other: rows [e N, (e + 1) N) of w
 // serve the rows i with sorted_experts[i] = e. The last rows may be nobody's (-1): they are neither read nor
 // written. No biases.
+//
+// Operands may be of 8 bits (GroupedQuantize): inputs and matrices e4m3, gradients of outputs either type, K
+// and N multiples of ScaledProduct::kMultiple. Sums are then multiplied by the reciprocals of the expert's
+// two scales, [E] of the accumulation type of the result; they are none otherwise.
 struct GroupedLinearForward {
   static constexpr const char* kName = "grouped linear forward";
   TensorView x;               // [R, K]
   TensorView w;               // [E N, K]
   TensorView sorted_experts;  // int32 [T, k]
   TensorView y;               // [R, N]
+  TensorView inverse_x = {}, inverse_w = {};
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
     f("x", a.x, Access::kRead);
     f("w", a.w, Access::kRead);
     f("sorted_experts", a.sorted_experts, Access::kRead);
+    f("inverse_x", a.inverse_x, Access::kRead);
+    f("inverse_w", a.inverse_w, Access::kRead);
     f("y", a.y, Access::kWrite);
   }
 };
@@ -293,12 +300,15 @@ struct GroupedLinearBackwardInput {
   TensorView w;               // [E N, K]
   TensorView sorted_experts;  // int32 [T, k]
   TensorView dx;              // [R, K]
+  TensorView inverse_dy = {}, inverse_w = {};
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
     f("dy", a.dy, Access::kRead);
     f("w", a.w, Access::kRead);
     f("sorted_experts", a.sorted_experts, Access::kRead);
+    f("inverse_dy", a.inverse_dy, Access::kRead);
+    f("inverse_w", a.inverse_w, Access::kRead);
     f("dx", a.dx, Access::kWrite);
   }
 };
@@ -311,12 +321,15 @@ struct GroupedLinearBackwardWeight {
   TensorView sorted_experts;  // int32 [T, k]
   TensorView dw;              // [E N, K] accumulation type
   bool accumulate = true;
+  TensorView inverse_x = {}, inverse_dy = {};
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
     f("x", a.x, Access::kRead);
     f("dy", a.dy, Access::kRead);
     f("sorted_experts", a.sorted_experts, Access::kRead);
+    f("inverse_x", a.inverse_x, Access::kRead);
+    f("inverse_dy", a.inverse_dy, Access::kRead);
     f("dw", a.dw, a.accumulate ? Access::kReadWrite : Access::kWrite);
   }
 };

@@ -196,6 +196,23 @@ TEST(MemoryModel, EqualsWiredRanksThatShareExpertsAndContext) {
     }
 }
 
+TEST(MemoryModel, EqualsWiredRanksWithExpertsInEightBits) {
+  Counting counting;
+  run::TrainingOptions base = small_options();
+  for (const auto recipe : {model::Fp8Recipe::kTensorwise, model::Fp8Recipe::kDelayed}) {
+    model::ModelConfig config = small_options().model.config;
+    config.bias = model::BiasKind::kNone;
+    config.moe.num_moe_experts = 4;
+    config.fp8.fp8 = model::Fp8Format::kHybrid;
+    config.fp8.fp8_recipe = recipe;
+    base.model = model::resolve_gpt(config);
+    MemoryModel model(counting.machine, base);
+    MemoryPoint point = point_of({1, 1, 1, 4, 2}, "1f1b", 0, 4);
+    point.layout.grid = RankGrid({1, 1, 1, 4, 2}, {2, 2});
+    expect_equal(model, counting.machine, point);
+  }
+}
+
 TEST(MemoryModel, WiresFewRanks) {
   Counting counting;
   MemoryModel model(counting.machine, small_options());

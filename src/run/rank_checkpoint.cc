@@ -63,18 +63,20 @@ std::vector<TensorSpec> amax_tensors(const TrainingOptions& options) {
   const model::Fp8Config& fp8 = options.model.config.fp8;
   if (!fp8.delayed()) return tensors;
   const model::Chunk chunk = model::whole_chunk(options.model);
-  for (const nn::ParamId layer : chunk.eight_bit_layers())
-    tensors.push_back(optim::AmaxHistory::spec(chunk.params().specs()[static_cast<std::size_t>(layer.index)],
-                                               fp8.fp8_amax_history_len, options.precision.vectors()));
+  for (const nn::ParamId weight : chunk.eight_bit_layers())
+    for (TensorSpec& spec :
+         optim::AmaxHistory::specs(chunk.params().specs()[static_cast<std::size_t>(weight.index)],
+                                   fp8.fp8_amax_history_len, options.precision.vectors()))
+      tensors.push_back(std::move(spec));
   return tensors;
 }
 
-// Those of this rank, and their names.
+// Those of this rank, and their names; `written`: that this rank writes to its part of a checkpoint.
 using AmaxTensor = std::function<void(const std::string& name, TensorView history)>;
-void for_each_history(TrainingRank& rank, const AmaxTensor& body) {
+void for_each_history(TrainingRank& rank, const AmaxTensor& body, bool written = false) {
   if (optim::AmaxHistory* amax = rank.amax_history())
     for (std::size_t layer = 0; layer < amax->names().size(); ++layer)
-      body(amax->names()[layer], amax->history(layer));
+      if (!written || amax->writes(layer)) body(amax->names()[layer], amax->history(layer));
 }
 
 class RankSnapshot final : public ckpt::Snapshot {
@@ -222,11 +224,13 @@ std::vector<ckpt::HeldTensor> take_part(TrainingRank& rank) {
       HostCopy copy = copy_to_host(rank.machine(), tensor);
       part.push_back({std::move(shard), std::move(copy.bytes), copy.view.dtype});
     }
-  if (rank.amax_history() && rank.amax_history()->writes())
-    for_each_history(rank, [&](const std::string& name, TensorView history) {
-      HostCopy copy = copy_to_host(rank.machine(), history);
-      part.push_back({ShardSpec::whole(name, history.shape), std::move(copy.bytes), history.dtype});
-    });
+  for_each_history(
+      rank,
+      [&](const std::string& name, TensorView history) {
+        HostCopy copy = copy_to_host(rank.machine(), history);
+        part.push_back({ShardSpec::whole(name, history.shape), std::move(copy.bytes), history.dtype});
+      },
+      true);
   return part;
 }
 

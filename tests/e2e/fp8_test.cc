@@ -86,10 +86,47 @@ TEST_F(Fp8, DelayedScalingResumesInEveryLayout) {
   EXPECT_THAT(longer.err, HasSubstr("fp8.amax/layers.0.attention.qkv")) << longer.text();
 }
 
+// Experts are layers with scales and histories of their own, wherever they are.
+TEST_F(Fp8, ExpertsLearnAndResumeInEveryLayout) {
+  const Arguments moe{"model.num_moe_experts=4", "model.moe_ffn_hidden_size=32", "model.bias=none",
+                      "model.activation=swiglu", "trainer.limit_val_batches=2"},
+      long_run = moe + Arguments{"trainer.max_steps=30", "trainer.val_check_interval=30"},
+      recipe{"model.fp8_recipe=delayed", "model.fp8_amax_history_len=4"};
+  stoa_ok(train("experts", Arguments{"trainer.precision=bf16", "model.optim.lr=3e-3"} + long_run));
+  stoa_ok(eight_bits("tensorwise", long_run));
+  stoa_ok(eight_bits("delayed", long_run + recipe));
+  const auto wide = metrics("experts");
+  ASSERT_EQ(wide.size(), 30u);
+  for (const char* run : {"tensorwise", "delayed"})
+    for (const auto& [step, line] : metrics(run)) {
+      const double loss = line["loss"], expected = wide.at(step)["loss"];
+      EXPECT_NEAR(loss, expected, 0.03 * expected) << run << ", step " << step;
+    }
+  const Arguments again = moe + recipe + Arguments{"exp_manager.resume_if_exists=true"},
+                  two{"model.expert_model_parallel_size=2", "--ranks", "2"},
+                  parts{"model.expert_tensor_parallel_size=2", "--ranks", "2"},
+                  stages{"model.pipeline_model_parallel_size=2", "--ranks", "2"};
+  stoa_ok(eight_bits("whole", moe + recipe));
+  stoa_ok(eight_bits("onwards", again + Arguments{"--stop-after", "7"}));
+  stoa_ok(eight_bits("onwards", again + stages));
+  expect_same("whole", "onwards");
+  const auto whole = metrics("whole");
+  stoa_ok(eight_bits("spread", again + two + Arguments{"--stop-after", "4"}));
+  stoa_ok(eight_bits("spread", again + parts + Arguments{"--stop-after", "8"}));
+  stoa_ok(eight_bits("spread", again));
+  for (const auto& [step, line] : metrics("spread")) {
+    const double loss = line["loss"], expected = whole.at(step)["loss"];
+    EXPECT_NEAR(loss, expected, 0.01 * expected) << step;
+  }
+  EXPECT_EQ(json_of({"checkpoint", "verify", "spread", "--json"})["ok"], true);
+}
+
 TEST_F(Fp8, EveryOperationIsTheReferences) {
   const Arguments more{"trainer.max_steps=2", "--backend", "check", "model.optim.sched.warmup_steps=1"};
   stoa_ok(eight_bits("check", more));
   stoa_ok(eight_bits("delayed", more + Arguments{"model.fp8_recipe=delayed"}));
+  stoa_ok(eight_bits("experts", more + Arguments{"model.num_moe_experts=4", "model.moe_ffn_hidden_size=32",
+                                                 "model.bias=none"}));
 }
 
 TEST_F(Fp8, RanksTrainTheSame) {

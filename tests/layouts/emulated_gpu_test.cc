@@ -149,6 +149,18 @@ TEST(EmulatedGpu, EightBits) {
   expect_like_reference(run, layout, 0.05);
 }
 
+TEST(EmulatedGpu, ExpertsInEightBits) {
+  TestRun run = experts();
+  run.config.hidden_size = 32;
+  run.config.ffn_hidden_size = 64;
+  run.config.moe.moe_ffn_hidden_size = 32;
+  run.config.moe.moe_shared_expert_intermediate_size = 32;
+  run.config.fp8.fp8 = model::Fp8Format::kHybrid;
+  expect_like_reference(run, data_parallel(1), 0.05);
+  run.config.fp8.fp8_recipe = model::Fp8Recipe::kDelayed;
+  expect_like_reference(run, layout_of(1, 1, 2, 2, 1), 0.05);
+}
+
 TEST(EmulatedGpu, Experts) { expect_like_reference(experts()); }
 
 TEST(EmulatedGpu, LatentAttentionAndExpertsInGroups) {

@@ -1,7 +1,11 @@
 // Linear layers in 8 bits, in every layout against one rank: the scales are those of whole tensors, wherever
 // their parts lie. In fp64 a sum in another order moves no number over the edge between two codes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
 
 #include "base/error.h"
 #include "layout_run.h"
@@ -44,6 +48,36 @@ TestRun latent() {
   c.share_embeddings_and_output_weights = false;
   c.latent = {true, 16, 16, 16, 16, 16};
   return run;
+}
+
+// Widths of experts that two parts share.
+TestRun experts(TestRun run) {
+  model::ModelConfig& c = run.config;
+  c.bias = model::BiasKind::kNone;
+  c.activation = model::Activation::kSwiglu;
+  c.moe.num_moe_experts = 4;
+  c.moe.moe_ffn_hidden_size = 32;
+  c.moe.moe_shared_expert_intermediate_size = 32;
+  c.moe.moe_dense_layers = {1};
+  return run;
+}
+
+// `experts`: parts of an expert, groups of experts.
+run::Layout experts_over(std::array<int, 4> degrees, grid::ExpertDegrees experts, bool sequence = false) {
+  const auto [tensor, context, data, pipeline] = degrees;
+  run::Layout layout;
+  layout.grid = grid::RankGrid({tensor, context, 1, data, pipeline}, experts);
+  layout.sequence_parallel = sequence;
+  layout.bucket_bytes = 20000;
+  return layout;
+}
+
+std::string text_of(const run::Layout& layout) {
+  const grid::RankGrid experts = layout.grid.experts();
+  return fmt::format("tp {}, cp {}, dp {}, pp {}, etp {}, ep {}", layout.grid.degree(grid::Axis::kTensor),
+                     layout.grid.degree(grid::Axis::kContext), layout.grid.degree(grid::Axis::kData),
+                     layout.grid.degree(grid::Axis::kPipeline), experts.degree(grid::Axis::kTensor),
+                     experts.degree(grid::Axis::kExpert));
 }
 
 run::Layout tensor_parallel(int ranks, bool sequence) {
@@ -236,6 +270,112 @@ TEST(Fp8, SkippedStepsAreNotInAHistory) {
     for (const auto& [name, values] : result.histories)
       for (const double amax : values) EXPECT_EQ(amax, 0) << name;
   }
+}
+
+// Of a microbatch, wherever its tokens and its experts are.
+TEST(Fp8, ExpertsInEveryLayout) {
+  const TestRun run = experts(fp8());
+  const RunResult one = run_layout(run, data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  for (const bool sequence : {false, true})
+    for (const auto& degrees : std::vector<grid::ExpertDegrees>{{2, 1}, {1, 2}, {1, 1}})
+      EXPECT_THAT(differences(one, run_layout(run, experts_over({2, 1, 1, 1}, degrees, sequence)), kRounding),
+                  IsEmpty())
+          << "etp " << degrees.tensor << ", ep " << degrees.expert << ", sequence parallel " << sequence;
+  for (const auto& layout : {experts_over({1, 2, 1, 1}, {1, 1}), experts_over({1, 2, 1, 1}, {1, 2}),
+                             experts_over({2, 2, 1, 1}, {2, 2}), experts_over({2, 2, 1, 1}, {1, 2}, true),
+                             experts_over({1, 1, 2, 2}, {1, 1}), experts_over({2, 1, 1, 2}, {1, 2}, true)})
+    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty()) << text_of(layout);
+  EXPECT_THAT(differences(one, run_layout(run, pipeline(2)), 0), IsEmpty());
+  expect_same_with_recomputation(run, one);
+  // Data-parallel ranks that share experts have microbatches of several samples in them: another scale.
+  const RunResult shared = run_layout(run, experts_over({1, 1, 2, 1}, {1, 2}));
+  EXPECT_THAT(shared.faults, IsEmpty());
+  for (std::size_t step = 0; step < one.losses.size(); ++step)
+    EXPECT_NEAR(shared.losses[step], one.losses[step], 0.02 * one.losses[step]) << step;
+}
+
+TEST(Fp8, ExpertsAreInEightBits) {
+  const TestRun all = experts(fp8());
+  TestRun wide = all;
+  wide.config.fp8 = {};
+  const RunResult eight = run_layout(all, data_parallel(1)), plain = run_layout(wide, data_parallel(1));
+  for (std::size_t step = 0; step < eight.losses.size(); ++step)
+    EXPECT_NEAR(eight.losses[step], plain.losses[step], 0.02 * plain.losses[step]) << step;
+  TestRun other = all;
+  other.config.fp8.fp8_wgrad = false;
+  const RunResult weights = run_layout(other, data_parallel(1));
+  for (const char* name : {"layers.0.moe.experts.1.gate.weight", "layers.0.moe.experts.1.down.weight"})
+    EXPECT_NE(weights.gradients.at(name), eight.gradients.at(name)) << name;
+  other = all;
+  other.config.moe.moe_ffn_hidden_size = 24;
+  try {
+    run_layout(other, data_parallel(1));
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("fp8: 'layers.0.moe.experts.down' is [32, 24] on a rank, expected "
+                                        "multiples of 16"));
+  }
+}
+
+TEST(Fp8, DelayedScalesOfExpertsInEveryLayout) {
+  const TestRun run = experts(delayed());
+  const RunResult one = run_layout(run, data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  // 2 of attention and 2 of shared experts or of the MLP each, and 2 of 4 experts in 3 layers.
+  ASSERT_EQ(one.histories.size(), 4u * 4 + 3 * 4 * 2);
+  ASSERT_TRUE(one.histories.contains("fp8.amax/layers.0.moe.experts.3.gate_up"));
+  for (const auto& layout :
+       {experts_over({1, 1, 2, 1}, {1, 2}), experts_over({1, 1, 2, 1}, {2, 1}),
+        experts_over({1, 1, 4, 1}, {2, 2}), experts_over({1, 1, 4, 1}, {1, 2}),
+        experts_over({1, 1, 2, 2}, {1, 2}), experts_over({2, 1, 1, 1}, {1, 1}),
+        experts_over({2, 1, 1, 1}, {1, 2}, true), experts_over({2, 1, 2, 1}, {2, 2}, true),
+        experts_over({1, 2, 1, 1}, {1, 2}), experts_over({2, 2, 1, 1}, {1, 4})})
+    EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty()) << text_of(layout);
+  for (const char* schedule : {"1f1b", "zb-h1"})
+    EXPECT_THAT(differences(one, run_layout(run, pipeline(2, schedule)), 0), IsEmpty()) << schedule;
+  expect_same_with_recomputation(run, one);
+  TestRun pairs = run;
+  pairs.micro_batch = 2;
+  EXPECT_THAT(differences(one, run_layout(pairs, data_parallel(1)), kRounding), IsEmpty());
+}
+
+// 12 tokens choose one of 16 experts each: some get none in any step.
+TEST(Fp8, ExpertsWithoutTokensKeepTheirScales) {
+  const auto of = [](std::int64_t steps, const run::Layout& layout) {
+    TestRun run = experts(delayed());
+    run.steps = steps;
+    run.rows = 1;
+    run.config.moe.num_moe_experts = 16;
+    run.config.moe.moe_router_topk = 1;
+    return run_layout(run, layout);
+  };
+  const RunResult two = of(2, data_parallel(1)), three = of(3, data_parallel(1));
+  EXPECT_THAT(three.faults, IsEmpty());
+  for (const double loss : three.losses) EXPECT_TRUE(std::isfinite(loss));
+  int kept = 0, moved = 0;
+  for (const auto& [name, later] : three.histories) {
+    if (name.find(".moe.experts.") == std::string::npos) continue;
+    const auto& before = two.histories.at(name);
+    for (const std::size_t tensor : {0, 1, 2}) {
+      const auto at = [&](const std::vector<double>& values, std::size_t i) {
+        return values[3 * tensor + i];
+      };
+      const bool same = at(later, 0) == at(before, 0) && at(later, 1) == at(before, 1);
+      if (!same) {
+        EXPECT_EQ(at(later, 1), at(before, 0)) << name;
+        EXPECT_GT(at(later, 0), 0) << name;
+      }
+      if (tensor == 1)
+        EXPECT_FALSE(same) << name << ": matrices are there in every step";
+      else
+        ++(same ? kept : moved);
+    }
+  }
+  EXPECT_GE(kept, 3 * 2 * 2 * 4);  // of 3 layers, 2 matrices, 2 tensors: at least 4 experts
+  EXPECT_GT(moved, 0);
+  for (const auto& layout : {experts_over({1, 1, 1, 2}, {1, 1}), experts_over({1, 2, 1, 1}, {1, 2})})
+    EXPECT_THAT(differences(three, of(3, layout), kRounding), IsEmpty()) << text_of(layout);
 }
 
 TEST(Fp8, SizesThatProductsDoNotTakeAreRefused) {

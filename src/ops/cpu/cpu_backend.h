@@ -30,6 +30,7 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const ScaledProduct& op, Resources resources) override;
   void execute(const BiasBackward& op, Resources resources) override;
   std::size_t workspace_bytes(const AbsoluteMax& op) const override;
+  std::size_t workspace_bytes(const GroupedAbsoluteMax& op) const override;
   std::size_t workspace_bytes(const ScaledProduct& op) const override;
   // attention.cc
   void execute(const AttentionForward& op, Resources resources) override;
@@ -79,7 +80,8 @@ class CpuBackend final : public ReferenceBackend {
   std::size_t workspace_bytes(const GroupedLinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const GroupedLinearBackwardWeight& op) const override;
   // CountAssignments, PlaceChoices, LimitExperts, GroupByExpert, GroupArrivals, ExpertBiasUpdate, SumLosses,
-  // BeginStep, PrepareUpdate, AmaxHistoryUpdate: a few scalars; UnitNorm: its sum; the reference serves.
+  // BeginStep, PrepareUpdate, AmaxHistoryUpdate: a few scalars; UnitNorm: its sum; GroupedAbsoluteMax,
+  // GroupedQuantize: operations of their groups; the reference serves.
   using ReferenceBackend::execute;
   using ReferenceBackend::workspace_bytes;
 

@@ -1,5 +1,3 @@
-// 8-bit products, to rehearse what a GPU will do: products of the codes in bf16, which has them all, and a
-// pass over their sums.
 #include "ops/fp8.h"
 
 #include <atomic>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/eight_bit_gemm.h"
 #include "ops/cpu/operands.h"
 #include "ops/fp8_scale.h"
 
@@ -36,14 +35,6 @@ float largest_of_rows(const TensorView& x, std::int64_t begin, std::int64_t end)
     largest =
         largest_magnitude(static_cast<const BitsOf<T>*>(x.byte_offset(r * x.stride0)), x.shape[1], largest);
   return static_cast<float>(std::bit_cast<T>(largest));
-}
-
-// Body of an operation on fp32, bf16 or fp16.
-template <class Body>
-void with_float(DType type, Body&& body) {
-  dispatch_float(type, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, double>) body.template operator()<T>();
-  });
 }
 
 constexpr std::int64_t kTile = 64;  // rows and columns that are quantized, and transposed, at once
@@ -81,67 +72,9 @@ void quantize_tile(const Quantize& op, float scale, std::int64_t row, std::int64
   }
 }
 
-void widen(const TensorView& x, const TensorView& y, WorkerPool& pool) {
-  dispatch_fp8(x.dtype, [&]<class T>() {
-    bf16 table[256];
-    for (unsigned i = 0; i < 256; ++i) {
-      T code;
-      code.bits = static_cast<std::uint8_t>(i);
-      table[i] = bf16(static_cast<float>(code));  // exact
-    }
-    run_pieces(pool, x.elements(), std::int64_t{1} << 16, [&](std::int64_t begin, std::int64_t end) {
-      const T* from = x.as<T>();
-      bf16* to = y.as<bf16>();
-      for (std::int64_t i = begin; i < end; ++i) to[i] = table[from[i].bits];
-    });
-  });
-}
-
-// A part of a product, and what it takes of the workspace: its operands in bf16, its sums.
-constexpr std::int64_t kRowsAtOnce = 256, kColumnsAtOnce = 1024;
-
-struct Widened {
-  Gemm gemm;
-  std::byte* rest = nullptr;  // for the product of the operands
-
-  Widened(std::int64_t m, std::int64_t n, std::int64_t k, void* workspace)
-      : rest(static_cast<std::byte*>(workspace)) {
-    gemm.a.matrix = take(DType::kBF16, {m, k});
-    gemm.b.matrix = take(DType::kBF16, {n, k});
-    gemm.out = take(DType::kF32, {m, n});
-  }
-  std::size_t bytes() const {
-    return aligned_bytes(gemm.a.matrix.bytes()) + aligned_bytes(gemm.b.matrix.bytes()) +
-           aligned_bytes(gemm.out.bytes());
-  }
-
- private:
-  TensorView take(DType type, const Shape& shape) {
-    const TensorView out(rest, type, shape);
-    if (rest) rest += aligned_bytes(out.bytes());
-    return out;
-  }
-};
-
-// The largest part with `columns` columns.
-Widened widened(const ScaledProduct& op, std::int64_t columns, void* workspace) {
-  return {std::min(kRowsAtOnce, op.a.shape[0]), columns, op.a.shape[1], workspace};
-}
-
-// out = sums scale + bias, or out += sums scale.
-template <class T>
-void finish_rows(const ScaledProduct& op, const TensorView& sums, float scale, std::int64_t begin,
-                 std::int64_t end) {
-  const std::int64_t columns = op.out.shape[1];
-  const float* bias = op.bias ? op.bias.as<float>() : nullptr;
-  for (std::int64_t r = begin; r < end; ++r) {
-    const float* sum = sums.row<float>(r);
-    T* out = op.out.row<T>(r);
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const float more = op.accumulate ? static_cast<float>(out[c]) : bias ? bias[c] : 0.0f;
-      out[c] = T(sum[c] * scale + more);
-    }
-  }
+Gemm gemm_of(const ScaledProduct& op) {
+  return {
+      .a = {op.a, false}, .b = {op.b, false}, .bias = op.bias, .out = op.out, .accumulate = op.accumulate};
 }
 
 }  // namespace
@@ -182,41 +115,19 @@ void CpuBackend::execute(const Quantize& op, Resources resources) {
   });
 }
 
+std::size_t CpuBackend::workspace_bytes(const GroupedAbsoluteMax& op) const {
+  return workspace_bytes(AbsoluteMax{op.x, op.amax});  // of one group at most
+}
+
 std::size_t CpuBackend::workspace_bytes(const ScaledProduct& op) const {
   if (needs_reference(op)) return 0;
-  const std::int64_t columns = op.b.shape[0];
-  std::size_t bytes = 0;
-  for (const std::int64_t width : {std::min(kColumnsAtOnce, columns), columns % kColumnsAtOnce}) {
-    const Widened wide = widened(op, width, nullptr);
-    bytes = std::max(bytes, wide.bytes() + workspace_bytes_of_any_rows(wide.gemm, products_, pool_.size()));
-  }
-  return bytes;
+  return workspace_bytes_of_eight_bits_any_rows(gemm_of(op), products_, pool_.size());
 }
 
 void CpuBackend::execute(const ScaledProduct& op, Resources resources) {
   if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
-  const float scale = *op.inverse_a.as<float>() * *op.inverse_b.as<float>();
-  const std::int64_t rows = op.a.shape[0], columns = op.b.shape[0];
-  for (std::int64_t n = 0; n < columns; n += kColumnsAtOnce) {
-    const std::int64_t width = std::min(kColumnsAtOnce, columns - n);
-    const Widened wide = widened(op, width, resources.workspace);
-    widen(op.b.slice(n, width), wide.gemm.b.matrix, pool_);
-    for (std::int64_t m = 0; m < rows; m += kRowsAtOnce) {
-      const std::int64_t height = std::min(kRowsAtOnce, rows - m);
-      Gemm gemm = wide.gemm;
-      gemm.a.matrix = gemm.a.matrix.slice(0, height), gemm.out = gemm.out.slice(0, height);
-      widen(op.a.slice(m, height), gemm.a.matrix, pool_);
-      run(gemm, products_, pool_, wide.rest);
-      ScaledProduct part = op;
-      part.out = op.out.slice(m, height).columns(n, width);
-      if (op.bias) part.bias = op.bias.slice(n, width);
-      with_float(op.out.dtype, [&]<class T>() {
-        run_pieces(pool_, height, rows_per_task(width), [&](std::int64_t begin, std::int64_t end) {
-          finish_rows<T>(part, gemm.out, scale, begin, end);
-        });
-      });
-    }
-  }
+  run_eight_bits(gemm_of(op), *op.inverse_a.as<float>() * *op.inverse_b.as<float>(), products_, pool_,
+                 resources.workspace);
 }
 
 void CpuBackend::execute(const BiasBackward& op, Resources resources) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/eight_bit_gemm.h"
 #include "ops/cpu/linear.h"
 #include "ops/cpu/moe_kernels.h"
 #include "ops/cpu/operands.h"
@@ -30,11 +31,41 @@ LinearBackwardWeight of_rows(const GroupedLinearBackwardWeight& op, std::int64_t
   return {op.x.slice(begin, count), op.dy.slice(begin, count), op.dw.slice(expert * n, n), {}, op.accumulate};
 }
 
+TensorView result_of(const GroupedLinearForward& op) { return op.y; }
+TensorView result_of(const GroupedLinearBackwardInput& op) { return op.dx; }
+
+// Of an expert's product of 8-bit operands.
+float scale_of(const TensorView& inverse_a, const TensorView& inverse_b, std::int64_t expert) {
+  return inverse_a.as<float>()[expert] * inverse_b.as<float>()[expert];
+}
+float scale_of(const GroupedLinearForward& op, std::int64_t expert) {
+  return scale_of(op.inverse_x, op.inverse_w, expert);
+}
+float scale_of(const GroupedLinearBackwardInput& op, std::int64_t expert) {
+  return scale_of(op.inverse_dy, op.inverse_w, expert);
+}
+float scale_of(const GroupedLinearBackwardWeight& op, std::int64_t expert) {
+  return scale_of(op.inverse_x, op.inverse_dy, expert);
+}
+
 template <class Op>
 void run_grouped(const Op& op, const MatrixKernels& kernels, WorkerPool& pool, void* workspace) {
   for_each_expert(op.sorted_experts, [&](std::int64_t expert, std::int64_t begin, std::int64_t end) {
-    run(gemm_of(of_rows(op, expert, begin, end - begin)), kernels, pool, workspace);
+    const Gemm gemm = gemm_of(of_rows(op, expert, begin, end - begin));
+    if (is_fp8(gemm.a.matrix.dtype))
+      run_eight_bits(gemm, scale_of(op, expert), kernels, pool, workspace);
+    else
+      run(gemm, kernels, pool, workspace);
   });
+}
+
+// Of any expert.
+template <class Op>
+std::size_t bytes_of_any_rows(const Op& op, std::int64_t rows, const MatrixKernels& kernels, int workers) {
+  if (result_of(op).dtype == DType::kF64) return 0;
+  const Gemm gemm = gemm_of(of_rows(op, 0, 0, rows));
+  return is_fp8(gemm.a.matrix.dtype) ? workspace_bytes_of_eight_bits_any_rows(gemm, kernels, workers)
+                                     : workspace_bytes_of_any_rows(gemm, kernels, workers);
 }
 
 }  // namespace
@@ -108,17 +139,17 @@ void CpuBackend::execute(const ScaleRowsBackward& op, Resources resources) {
 }
 
 void CpuBackend::execute(const GroupedLinearForward& op, Resources resources) {
-  if (op.x.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  if (op.y.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
   run_grouped(op, products_, pool_, resources.workspace);
 }
 
 void CpuBackend::execute(const GroupedLinearBackwardInput& op, Resources resources) {
-  if (op.dy.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  if (op.dx.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
   run_grouped(op, products_, pool_, resources.workspace);
 }
 
 void CpuBackend::execute(const GroupedLinearBackwardWeight& op, Resources resources) {
-  if (op.x.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
+  if (op.dw.dtype == DType::kF64) return ReferenceBackend::execute(op, resources);
   if (!op.accumulate) {  // experts without rows
     const std::int64_t n = op.dy.shape[1], experts = op.dw.rows() / n;
     std::int64_t next = 0;
@@ -135,16 +166,17 @@ void CpuBackend::execute(const GroupedLinearBackwardWeight& op, Resources resour
 }
 
 std::size_t CpuBackend::workspace_bytes(const GroupedLinearForward& op) const {
-  if (op.x.dtype == DType::kF64) return 0;
-  return workspace_bytes_of_any_rows(gemm_of(of_rows(op, 0, 0, op.x.rows())), products_, pool_.size());
+  return bytes_of_any_rows(op, op.x.rows(), products_, pool_.size());
 }
 std::size_t CpuBackend::workspace_bytes(const GroupedLinearBackwardInput& op) const {
-  if (op.dy.dtype == DType::kF64) return 0;
-  return workspace_bytes_of_any_rows(gemm_of(of_rows(op, 0, 0, op.dy.rows())), products_, pool_.size());
+  return bytes_of_any_rows(op, op.dy.rows(), products_, pool_.size());
 }
 std::size_t CpuBackend::workspace_bytes(const GroupedLinearBackwardWeight& op) const {
-  if (op.x.dtype == DType::kF64) return 0;
-  return workspace_bytes_of_any_reduction(gemm_of(of_rows(op, 0, 0, op.x.rows())), products_, pool_.size());
+  if (op.dw.dtype == DType::kF64) return 0;
+  const Gemm gemm = gemm_of(of_rows(op, 0, 0, op.x.rows()));
+  return is_fp8(gemm.a.matrix.dtype)
+             ? workspace_bytes_of_eight_bits_any_reduction(gemm, products_, pool_.size())
+             : workspace_bytes_of_any_reduction(gemm, products_, pool_.size());
 }
 
 }  // namespace stoa::ops::cpu

@@ -56,6 +56,14 @@ inline std::int64_t rows_per_task(std::int64_t columns) {
   return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, columns));
 }
 
+// Body of an operation on fp32, bf16 or fp16.
+template <class Body>
+void with_float(DType type, Body&& body) {
+  dispatch_float(type, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, double>) body.template operator()<T>();
+  });
+}
+
 // body(begin, end) over [0, n) in pieces of `step`.
 template <class Body>
 void run_pieces(WorkerPool& pool, std::int64_t n, std::int64_t step, const Body& body) {

@@ -32,6 +32,8 @@ class CudaBackend final : public Backend {
   // fp8.cc
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;
+  void execute(const GroupedAbsoluteMax& op, Resources resources) override;
+  void execute(const GroupedQuantize& op, Resources resources) override;
   void execute(const AmaxHistoryUpdate& op, Resources resources) override;
   void execute(const ScaledProduct& op, Resources resources) override;
   void execute(const BiasBackward& op, Resources resources) override;

@@ -11,6 +11,20 @@ namespace stoa::ops::cuda {
 namespace {
 
 Float8 float8_of(DType type) { return type == DType::kE4M3 ? Float8::kE4M3 : Float8::kE5M2; }
+float largest_of(DType type) {
+  return dispatch_fp8(type, []<class T>() { return T::kLargest; });
+}
+
+template <class Op>
+GroupedQuantizeArgs grouped_of(const Op& op) {
+  fast_element_of(Op::kName, op.x);
+  GroupedQuantizeArgs args;
+  args.x = rows_of(op.x);
+  args.rows = op.x.shape[0], args.groups = op.amax.shape[0];
+  args.ids = op.groups ? op.groups.template as<std::int32_t>() : nullptr;
+  args.wide = is_wide(args.x);
+  return args;
+}
 
 // Of 8-bit operands the library adds a bias of 16 bits.
 DType bias_type(const ScaledProduct& op) { return op.out.dtype == DType::kF32 ? DType::kBF16 : op.out.dtype; }
@@ -55,7 +69,7 @@ void CudaBackend::execute(const Quantize& op, Resources resources) {
   args.rows = op.x.shape[0];
   args.type = float8_of(type);
   args.amax = op.amax.as<float>();
-  args.largest = dispatch_fp8(type, []<class T>() { return T::kLargest; });
+  args.largest = largest_of(type);
   args.factor = static_cast<float>(std::exp2(-op.margin));
   args.y = static_cast<std::uint8_t*>(op.y.data);
   args.transposed = static_cast<std::uint8_t*>(op.transposed.data);
@@ -64,6 +78,26 @@ void CudaBackend::execute(const Quantize& op, Resources resources) {
   args.seen = op.seen ? op.seen.as<float>() : nullptr;
   args.wide = is_wide(args.x) && all_aligned({args.y, args.transposed});
   launch_quantize(args, native_stream(resources.stream));
+}
+
+void CudaBackend::execute(const GroupedAbsoluteMax& op, Resources resources) {
+  void* stream = native_stream(resources.stream);
+  launch_fill_zero(op.amax.data, op.amax.bytes(), stream);
+  GroupedQuantizeArgs args = grouped_of(op);
+  args.largest = op.amax.as<float>();
+  launch_grouped_quantize(args, stream);
+}
+
+void CudaBackend::execute(const GroupedQuantize& op, Resources resources) {
+  GroupedQuantizeArgs args = grouped_of(op);
+  if (op.seen) args.largest = op.seen.as<float>(), args.largest_stride = op.seen.stride0;
+  args.type = float8_of(op.y.dtype);
+  args.amax = op.amax.as<float>(), args.amax_stride = op.amax.stride0;
+  args.most = largest_of(op.y.dtype), args.factor = static_cast<float>(std::exp2(-op.margin));
+  args.y = static_cast<std::uint8_t*>(op.y.data);
+  args.inverse_scale = op.inverse_scale.as<float>();
+  args.wide = args.wide && all_aligned({args.y});
+  launch_grouped_quantize(args, native_stream(resources.stream));
 }
 
 void CudaBackend::execute(const AmaxHistoryUpdate& op, Resources resources) {

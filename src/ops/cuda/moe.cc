@@ -32,20 +32,26 @@ RouterArgs router_of(const Op& op) {
 
 std::int64_t group_chunks(const GroupByExpert& op) { return ceil_div(op.experts.elements(), kGroupChunk); }
 
-// Rows of experts, inputs and outputs of a grouped layer.
+// Rows of experts, inputs and outputs of a grouped layer; what its products are like.
 struct GroupedShape {
   const TensorView &x, &w, &sorted;  // x or dx; w or dw
   std::int64_t n;
+  const TensorView& typed;         // whose type is GroupedArgs::type
+  const TensorView &left, &right;  // operands
+  const TensorView &inverse_left, &inverse_right;
   std::int64_t experts() const { return w.rows() / n; }
+  bool codes() const { return is_fp8(left.dtype); }
 };
 GroupedShape shape_of(const GroupedLinearForward& op) {
-  return {op.x, op.w, op.sorted_experts, op.y.shape[1]};
+  return {op.x, op.w, op.sorted_experts, op.y.shape[1], op.y, op.x, op.w, op.inverse_x, op.inverse_w};
 }
 GroupedShape shape_of(const GroupedLinearBackwardInput& op) {
-  return {op.dx, op.w, op.sorted_experts, op.dy.shape[1]};
+  return {op.dx, op.w, op.sorted_experts, op.dy.shape[1], op.dx, op.dy, op.w, op.inverse_dy, op.inverse_w};
 }
 GroupedShape shape_of(const GroupedLinearBackwardWeight& op) {
-  return {op.x, op.dw, op.sorted_experts, op.dy.shape[1]};
+  const bool codes = is_fp8(op.dy.dtype);
+  return {op.x,  op.dw, op.sorted_experts, op.dy.shape[1], codes ? op.dw : op.x,
+          op.dy, op.x,  op.inverse_dy,     op.inverse_x};
 }
 
 // First rows and first tiles of experts, and their ends.
@@ -57,13 +63,19 @@ template <class Op>
 GroupedArgs grouped_of(const Op& op, Resources resources) {
   const GroupedShape shape = shape_of(op);
   GroupedArgs args;
-  args.type = fast_element_of(Op::kName, shape.x);
+  args.type = fast_element_of(Op::kName, shape.typed);
+  if (shape.codes()) {
+    args.codes = {true, shape.left.dtype == DType::kE5M2 ? Float8::kE5M2 : Float8::kE4M3,
+                  shape.inverse_left.template as<float>(), shape.inverse_right.template as<float>()};
+    require<InternalError>(all_aligned({shape.left.data, shape.right.data}), "{}: codes at odd addresses",
+                           Op::kName);
+  }
   args.rows = shape.x.rows(), args.experts = shape.experts();
   args.k = shape.x.shape[1], args.n = shape.n;
   ExpertBoundsArgs bounds;
   bounds.sorted_experts = shape.sorted.template as<std::int32_t>();
   bounds.rows = args.rows, bounds.experts = args.experts;
-  bounds.tile = grouped_tile_rows(args.type);
+  bounds.tile = grouped_tile_rows(shape.codes() ? Element::kBF16 : args.type);
   bounds.begin = static_cast<std::int32_t*>(resources.workspace);
   bounds.tiles = bounds.begin + args.experts + 1;
   args.begin = bounds.begin, args.tiles = bounds.tiles;

@@ -50,6 +50,14 @@ void ReferenceBackend::execute(const Quantize& op, Resources) {
   store(transposed, op.transposed);
 }
 
+void ReferenceBackend::execute(const GroupedAbsoluteMax& op, Resources resources) {
+  for_each_group(op, [&](const AbsoluteMax& one) { execute(one, resources); });
+}
+
+void ReferenceBackend::execute(const GroupedQuantize& op, Resources resources) {
+  for_each_group(op, [&](const Quantize& one) { execute(one, resources); });
+}
+
 void ReferenceBackend::execute(const ScaledProduct& op, Resources) {
   const std::int64_t m_count = op.a.shape[0], n_count = op.b.shape[0], k_count = op.a.shape[1];
   const Values a = load(op.a), b = load(op.b), bias = load(op.bias);

@@ -220,22 +220,43 @@ void ReferenceBackend::execute(const ScaleRowsBackward& op, Resources) {
   store(dweights, op.dweights);
 }
 
+namespace {
+
+// An expert's part of an operand of a grouped product: what codes stand for, in fp64.
+class ExpertOperand {
+ public:
+  ExpertOperand(const TensorView& part, const TensorView& inverse_scales, std::int64_t expert) : view_(part) {
+    if (!is_fp8(part.dtype)) return;
+    values_ = load(part);
+    const double inverse = load(inverse_scales)[static_cast<std::size_t>(expert)];
+    for (double& value : values_) value *= inverse;
+    view_ = TensorView(values_.data(), DType::kF64, part.shape);
+  }
+  ExpertOperand(const ExpertOperand&) = delete;
+  operator TensorView() const { return view_; }  // NOLINT: stands for it
+
+ private:
+  Values values_;
+  TensorView view_;
+};
+
+}  // namespace
+
 void ReferenceBackend::execute(const GroupedLinearForward& op, Resources resources) {
   const std::int64_t n = op.y.shape[1];
   for_each_expert(op.sorted_experts, [&](std::int64_t e, std::int64_t begin, std::int64_t end) {
-    execute(
-        LinearForward{
-            op.x.slice(begin, end - begin), op.w.slice(e * n, n), {}, op.y.slice(begin, end - begin)},
-        resources);
+    const ExpertOperand x(op.x.slice(begin, end - begin), op.inverse_x, e),
+        w(op.w.slice(e * n, n), op.inverse_w, e);
+    execute(LinearForward{x, w, {}, op.y.slice(begin, end - begin)}, resources);
   });
 }
 
 void ReferenceBackend::execute(const GroupedLinearBackwardInput& op, Resources resources) {
   const std::int64_t n = op.dy.shape[1];
   for_each_expert(op.sorted_experts, [&](std::int64_t e, std::int64_t begin, std::int64_t end) {
-    execute(LinearBackwardInput{op.dy.slice(begin, end - begin), op.w.slice(e * n, n),
-                                op.dx.slice(begin, end - begin)},
-            resources);
+    const ExpertOperand dy(op.dy.slice(begin, end - begin), op.inverse_dy, e),
+        w(op.w.slice(e * n, n), op.inverse_w, e);
+    execute(LinearBackwardInput{dy, w, op.dx.slice(begin, end - begin)}, resources);
   });
 }
 
@@ -243,10 +264,9 @@ void ReferenceBackend::execute(const GroupedLinearBackwardWeight& op, Resources 
   const std::int64_t n = op.dy.shape[1];
   if (!op.accumulate) execute(FillZero{op.dw}, resources);
   for_each_expert(op.sorted_experts, [&](std::int64_t e, std::int64_t begin, std::int64_t end) {
-    execute(
-        LinearBackwardWeight{
-            op.x.slice(begin, end - begin), op.dy.slice(begin, end - begin), op.dw.slice(e * n, n), {}, true},
-        resources);
+    const ExpertOperand x(op.x.slice(begin, end - begin), op.inverse_x, e),
+        dy(op.dy.slice(begin, end - begin), op.inverse_dy, e);
+    execute(LinearBackwardWeight{x, dy, op.dw.slice(e * n, n), {}, true}, resources);
   });
 }
 

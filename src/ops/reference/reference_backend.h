@@ -18,6 +18,8 @@ class ReferenceBackend : public Backend {
   void execute(const LinearBackwardWeight& op, Resources resources) override;
   void execute(const AbsoluteMax& op, Resources resources) override;
   void execute(const Quantize& op, Resources resources) override;
+  void execute(const GroupedAbsoluteMax& op, Resources resources) override;
+  void execute(const GroupedQuantize& op, Resources resources) override;
   void execute(const AmaxHistoryUpdate& op, Resources resources) override;
   void execute(const ScaledProduct& op, Resources resources) override;
   void execute(const BiasBackward& op, Resources resources) override;

@@ -19,6 +19,21 @@ STOA_DEVICE float nan_for_infinity(float x) {
   return bits_of(magnitude(x)) == kInfinity ? float_of(0x7fc00000u) : x;
 }
 
+// Neighbouring codes.
+template <int V>
+STOA_DEVICE void put_codes(std::uint8_t* to, const std::uint8_t (&bytes)[V]) {
+  if constexpr (V == 1) {
+    to[0] = bytes[0];
+  } else {
+    STOA_UNROLL
+    for (int word = 0; word < V / 4; ++word)
+      reinterpret_cast<std::uint32_t*>(to)[word] = bytes[4 * word] |
+                                                   static_cast<std::uint32_t>(bytes[4 * word + 1]) << 8 |
+                                                   static_cast<std::uint32_t>(bytes[4 * word + 2]) << 16 |
+                                                   static_cast<std::uint32_t>(bytes[4 * word + 3]) << 24;
+  }
+}
+
 // Of rows [block * each, ...).
 template <class T, int V>
 struct RowsMaxKernel {
@@ -92,7 +107,7 @@ struct QuantizeKernel {
           out[j] = to_float8<kType>(nan_for_infinity(x[j]) * scale);
           largest = Max::of(largest, magnitude(x[j]));
         }
-        if (a.y) put(a.y + r * a.x.columns + c, out);
+        if (a.y) put_codes(a.y + r * a.x.columns + c, out);
       }
       STOA_UNROLL
       for (int j = 0; j < V; ++j) lines[(i % kPacks * V + j) * kPitch + i / kPacks] = out[j];
@@ -124,17 +139,54 @@ struct QuantizeKernel {
   STOA_DEVICE static std::uint32_t word_of(const std::uint8_t* four) {
     return *reinterpret_cast<const std::uint32_t*>(four);
   }
-  STOA_DEVICE static void put(std::uint8_t* to, const std::uint8_t (&bytes)[V]) {
-    if constexpr (V == 1) {
-      to[0] = bytes[0];
-    } else {
-      STOA_UNROLL
-      for (int word = 0; word < V / 4; ++word)
-        reinterpret_cast<std::uint32_t*>(to)[word] = bytes[4 * word] |
-                                                     static_cast<std::uint32_t>(bytes[4 * word + 1]) << 8 |
-                                                     static_cast<std::uint32_t>(bytes[4 * word + 2]) << 16 |
-                                                     static_cast<std::uint32_t>(bytes[4 * word + 3]) << 24;
+};
+
+// A block has kRowsEach rows after another. It raises the maximum of a group once for its rows.
+template <class T, Float8 kType, int V>
+struct GroupedQuantizeKernel {
+  using Args = GroupedQuantizeArgs;
+  static constexpr const char* kName = "grouped quantize";
+  static constexpr int kThreads = kBlock;
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    if (a.y && t.block_x() == 0)
+      for (std::int64_t g = t.index(); g < a.groups; g += kBlock) a.inverse_scale[g] = 1 / scale_of(a, g);
+    const std::int64_t begin = t.block_x() * kRowsEach, each = a.rows / a.groups;
+    const std::int64_t end = begin + kRowsEach < a.rows ? begin + kRowsEach : a.rows;
+    std::int64_t group = -1;
+    float largest = 0;
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::int64_t of = a.ids ? a.ids[r] : r / each;
+      if (of != group) {
+        keep(t, a, group, largest);
+        largest = 0;
+      }
+      group = of;
+      if (group < 0) return;  // nobody's, as all that follow
+      const float scale = a.y ? scale_of(a, group) : 1;
+      const T* row = row_of<T>(a.x, r);
+      for (std::int64_t c = static_cast<std::int64_t>(t.index()) * V; c < a.x.columns; c += kBlock * V) {
+        float x[V];
+        std::uint8_t out[V];
+        load_pack<V>(row + c, x);
+        STOA_UNROLL
+        for (int j = 0; j < V; ++j) {
+          out[j] = to_float8<kType>(nan_for_infinity(x[j]) * scale);
+          largest = Max::of(largest, magnitude(x[j]));
+        }
+        if (a.y) put_codes(a.y + r * a.x.columns + c, out);
+      }
     }
+    keep(t, a, group, largest);
+  }
+
+ private:
+  STOA_DEVICE static float scale_of(const Args& a, std::int64_t group) {
+    return fp8_scale(a.amax[group * a.amax_stride], a.most, a.factor);
+  }
+  STOA_DEVICE static void keep(const Thread& t, const Args& a, std::int64_t group, float largest) {
+    if (group < 0 || !a.largest) return;
+    largest = block_reduce<Max>(t, largest, t.shared<float>());
+    if (t.index() == 0) raise(a.largest + group * a.largest_stride, largest);
   }
 };
 
@@ -194,6 +246,20 @@ void launch_absolute_max(const AbsoluteMaxArgs& a, void* stream) {
   });
   launch<LargestKernel>({.x = 1, .threads = kBlock, .shared = kBlock / 32 * sizeof(float)}, stream,
                         {a.partial, blocks, a.amax});
+}
+
+void launch_grouped_quantize(const GroupedQuantizeArgs& a, void* stream) {
+  const Grid grid{.x = a.rows > 0 ? ceil_div(a.rows, kRowsEach) : 1,
+                  .threads = kBlock,
+                  .shared = kBlock / 32 * sizeof(float)};
+  with_fast_type(a.x.type, [&](auto x) {
+    with_width(a.wide, [&](auto v) {
+      if (a.type == Float8::kE4M3)
+        launch<GroupedQuantizeKernel<decltype(x), Float8::kE4M3, decltype(v)::value>>(grid, stream, a);
+      else
+        launch<GroupedQuantizeKernel<decltype(x), Float8::kE5M2, decltype(v)::value>>(grid, stream, a);
+    });
+  });
 }
 
 void launch_amax_history(const AmaxHistoryArgs& a, void* stream) {

@@ -32,6 +32,24 @@ struct QuantizeArgs {
 };
 void launch_quantize(const QuantizeArgs& args, void* stream);
 
+// Groups of contiguous rows. Largest magnitudes alone, or with the cast by the scale of each group.
+struct GroupedQuantizeArgs {
+  Rows x;
+  std::int64_t rows = 0, groups = 0;
+  const std::int32_t* ids = nullptr;  // [rows]; null: groups are equally large
+  float* largest = nullptr;           // of group g at g * largest_stride: raised; or null
+  std::int64_t largest_stride = 1;
+  bool wide = false;  // as of QuantizeArgs
+  // Of the cast.
+  Float8 type = Float8::kE4M3;
+  const float* amax = nullptr;
+  std::int64_t amax_stride = 1;
+  float most = 0, factor = 1;  // of fp8_scale()
+  std::uint8_t* y = nullptr;   // [rows, columns]; null: no cast
+  float* inverse_scale = nullptr;
+};
+void launch_grouped_quantize(const GroupedQuantizeArgs& args, void* stream);
+
 struct AmaxHistoryArgs {
   float* seen = nullptr;          // [count]
   float* history = nullptr;       // [count, length]

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "ops/cuda/kernels/float8.h"
 #include "ops/cuda/kernels/grouped_linear.h"
 #include "ops/cuda/kernels/product_tile.h"
 #include "ops/cuda/kernels/reduce.h"
@@ -59,69 +60,103 @@ struct RowTile {
 
 STOA_DEVICE std::int64_t less(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
+// What a product of such operands is: of elements of type T, or of codes into results of type T.
+template <class T, bool kWideElements>
+struct Elements {
+  using Result = T;
+  using Left = T;   // x, or dy
+  using Right = T;  // x, or the matrices
+  using Tile = ProductTile<T, kWideElements>;
+  STOA_DEVICE static float scale(const GroupedArgs&, std::int64_t) { return 1; }
+};
+template <class T, Float8 kLeft>
+struct Codes {
+  using Result = T;
+  using Left = Code<kLeft>;
+  using Right = Code<Float8::kE4M3>;
+  using Tile = ProductTile<bf16, true>;
+  STOA_DEVICE static float scale(const GroupedArgs& a, std::int64_t expert) {
+    return a.codes.inverse_a[expert] * a.codes.inverse_b[expert];
+  }
+};
+
 // Block (x, y): tile x of the rows, tile y of the columns of y (forward), of dx (backward).
-template <class T, bool kWide, bool kBackward>
+template <class Operands, bool kBackward>
 struct RowsKernel {
   using Args = GroupedArgs;
-  using Tile = ProductTile<T, kWide>;
+  using Tile = typename Operands::Tile;
   static constexpr const char* kName = kBackward ? "grouped linear backward input" : "grouped linear forward";
   static constexpr int kThreads = Tile::kThreads;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    using Left = typename Operands::Left;
+    using Right = typename Operands::Right;
     const RowTile rows(t, a, Tile::kRows);
     if (rows.expert < 0) return;
     const std::int64_t columns = kBackward ? a.k : a.n, depth = kBackward ? a.n : a.k,
                        column = t.block_y() * Tile::kColumns;
-    const T* from = static_cast<const T*>(kBackward ? a.dy : a.x) + rows.first * depth;
-    const T* w = static_cast<const T*>(a.w) + rows.expert * a.n * a.k;
-    T* out = static_cast<T*>(a.out) + rows.first * columns + column;
-    const Vectors<T, false> left{from, depth, rows.count};
-    const Vectors<T, kBackward> right{kBackward ? w + column : w + column * a.k, a.k,
-                                      less(columns - column, Tile::kColumns)};
-    Tile::run(t, left, right, depth, [&](int r, int c, float sum) { narrow(sum, out[r * columns + c]); });
+    const Left* from = static_cast<const Left*>(kBackward ? a.dy : a.x) + rows.first * depth;
+    const Right* w = static_cast<const Right*>(a.w) + rows.expert * a.n * a.k;
+    auto* out = static_cast<typename Operands::Result*>(a.out) + rows.first * columns + column;
+    const Vectors<Left, false> left{from, depth, rows.count};
+    const Vectors<Right, kBackward> right{kBackward ? w + column : w + column * a.k, a.k,
+                                          less(columns - column, Tile::kColumns)};
+    const float scale = Operands::scale(a, rows.expert);
+    Tile::run(t, left, right, depth,
+              [&](int r, int c, float sum) { narrow(sum * scale, out[r * columns + c]); });
   }
 };
 
 // Block (x, y): tile x of the columns of dw, tile y of the rows of all experts' dw.
-template <class T, bool kWide>
+template <class Operands>
 struct WeightKernel {
   using Args = GroupedArgs;
-  using Tile = ProductTile<T, kWide>;
+  using Tile = typename Operands::Tile;
   static constexpr const char* kName = "grouped linear backward weight";
   static constexpr int kThreads = Tile::kThreads;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    using Left = typename Operands::Left;
+    using Right = typename Operands::Right;
     const std::int64_t tiles = (a.n + Tile::kRows - 1) / Tile::kRows, expert = t.block_y() / tiles,
                        row = t.block_y() % tiles * Tile::kRows, column = t.block_x() * Tile::kColumns,
                        first = a.begin[expert], depth = a.begin[expert + 1] - first;
     if (depth == 0 && a.accumulate) return;
-    const Vectors<T, true> left{static_cast<const T*>(a.dy) + first * a.n + row, a.n,
-                                less(a.n - row, Tile::kRows)};
-    const Vectors<T, true> right{static_cast<const T*>(a.x) + first * a.k + column, a.k,
-                                 less(a.k - column, Tile::kColumns)};
+    const Vectors<Left, true> left{static_cast<const Left*>(a.dy) + first * a.n + row, a.n,
+                                   less(a.n - row, Tile::kRows)};
+    const Vectors<Right, true> right{static_cast<const Right*>(a.x) + first * a.k + column, a.k,
+                                     less(a.k - column, Tile::kColumns)};
+    const float scale = Operands::scale(a, expert);
     float* out = static_cast<float*>(a.out) + (expert * a.n + row) * a.k + column;
     Tile::run(t, left, right, depth, [&](int r, int c, float sum) {
       float& at = out[r * a.k + c];
-      at = a.accumulate ? at + sum : sum;
+      at = a.accumulate ? at + sum * scale : sum * scale;
     });
   }
 };
 
-// Calls body(type, wide) with the type of the elements and std::bool_constant.
+// Calls body(Elements{}) with the operands' type; or body(Codes{}), whose rows are dy or not.
 template <class Body>
-void with_tile(const GroupedArgs& a, const Body& body) {
+void with_operands(const GroupedArgs& a, bool gradient, const Body& body) {
   with_fast_type(a.type, [&](auto type) {
-    if (a.wide)
-      body(type, std::true_type{});
-    else
-      body(type, std::false_type{});
+    using T = decltype(type);
+    if (a.codes.used) {
+      if (gradient && a.codes.dy == Float8::kE5M2)
+        body(Codes<T, Float8::kE5M2>{});
+      else
+        body(Codes<T, Float8::kE4M3>{});
+    } else if (a.wide) {
+      body(Elements<T, true>{});
+    } else {
+      body(Elements<T, false>{});
+    }
   });
 }
 
 template <bool kBackward>
 void launch_rows(const GroupedArgs& a, void* stream) {
-  with_tile(a, [&](auto type, auto wide) {
-    using Tile = ProductTile<decltype(type), decltype(wide)::value>;
+  with_operands(a, kBackward, [&](auto operands) {
+    using Tile = typename decltype(operands)::Tile;
     // Every expert may have a tile that is not full.
-    launch<RowsKernel<decltype(type), decltype(wide)::value, kBackward>>(
+    launch<RowsKernel<decltype(operands), kBackward>>(
         {.x = a.rows / Tile::kRows + (a.experts < a.rows ? a.experts : a.rows),
          .y = ceil_div(kBackward ? a.k : a.n, Tile::kColumns),
          .threads = Tile::kThreads,
@@ -148,13 +183,13 @@ void launch_grouped_forward(const GroupedArgs& a, void* stream) { launch_rows<fa
 void launch_grouped_backward_input(const GroupedArgs& a, void* stream) { launch_rows<true>(a, stream); }
 
 void launch_grouped_backward_weight(const GroupedArgs& a, void* stream) {
-  with_tile(a, [&](auto type, auto wide) {
-    using Tile = ProductTile<decltype(type), decltype(wide)::value>;
-    launch<WeightKernel<decltype(type), decltype(wide)::value>>({.x = ceil_div(a.k, Tile::kColumns),
-                                                                 .y = a.experts * ceil_div(a.n, Tile::kRows),
-                                                                 .threads = Tile::kThreads,
-                                                                 .shared = Tile::kShared},
-                                                                stream, a);
+  with_operands(a, true, [&](auto operands) {
+    using Tile = typename decltype(operands)::Tile;
+    launch<WeightKernel<decltype(operands)>>({.x = ceil_div(a.k, Tile::kColumns),
+                                              .y = a.experts * ceil_div(a.n, Tile::kRows),
+                                              .threads = Tile::kThreads,
+                                              .shared = Tile::kShared},
+                                             stream, a);
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/cuda/kernels/element.h"
+#include "ops/cuda/kernels/fp8.h"
 
 namespace stoa::ops::cuda {
 
@@ -19,10 +20,19 @@ void launch_expert_bounds(const ExpertBoundsArgs& args, void* stream);
 // Rows of the tiles in which products of such elements are computed.
 int grouped_tile_rows(Element type);
 
+// Operands of 8 bits: E4M3, but for dy. They are multiplied as bf16, which holds them all.
+struct GroupedCodes {
+  bool used = false;
+  Float8 dy = Float8::kE4M3;
+  const float* inverse_a = nullptr;  // [experts]: reciprocals of the scales of both operands
+  const float* inverse_b = nullptr;
+};
+
 // Contiguous matrices; sums in fp32, in the order of what is summed over. `wide`: all row lengths are
-// multiples of 8 elements, addresses of 16 bytes.
+// multiples of 8 elements, addresses of 16 bytes. Codes are wide, with row lengths that are multiples of 16.
 struct GroupedArgs {
-  Element type = Element::kF32;
+  Element type = Element::kF32;  // of y or dx; of the operands unless they are codes
+  GroupedCodes codes;
   std::int64_t rows = 0, experts = 0;
   std::int64_t k = 0, n = 0;  // inputs and outputs of the layer
   const std::int32_t* begin = nullptr;

@@ -70,9 +70,10 @@ struct ScalarTile {
   }
 };
 
-// 16-bit elements by matrix units, sums in fp32. Each of 2 x 4 warps has 64 x 32 elements. What is multiplied
-// next is read while this is: into registers, and from there into the other of two places. `kWide`: depth or,
-// across, the count are multiples of 8, so are strides, and addresses of 16 bytes.
+// 16-bit elements by matrix units, sums in fp32; or codes of 8 bits, which become 16-bit elements when they
+// are read. Each of 2 x 4 warps has 64 x 32 elements. What is multiplied next is read while this is: into
+// registers, and from there into the other of two places. `kWide`: depth or, across, the count are multiples
+// of 8, so are strides, and addresses of 16 bytes (of codes, of 8).
 template <class T, bool kWide>
 struct MatrixTile {
   static constexpr int kRows = 128, kColumns = 128, kDepth = 32, kThreads = 256;
@@ -94,16 +95,19 @@ struct MatrixTile {
                    : Piece{at / (kDepth / 8), at % (kDepth / 8) * 8};
   }
 
-  template <bool kAcross>
-  STOA_DEVICE static void read(const Thread& t, const Vectors<T, kAcross>& from, std::int64_t p,
+  template <class S, bool kAcross>
+  STOA_DEVICE static void read(const Thread& t, const Vectors<S, kAcross>& from, std::int64_t p,
                                std::int64_t depth, Bytes16 (&to)[kPieces]) {
+    static_assert(kWide || sizeof(S) == sizeof(T), "codes are read eight at a time");
     STOA_UNROLL
     for (int n = 0; n < kPieces; ++n) {
       const Piece at = piece<kAcross>(t, n);
       const std::int64_t i = at.i, q = p + at.q;
-      const T* begin = from.data + (kAcross ? q * from.stride + i : i * from.stride + q);
+      const S* begin = from.data + (kAcross ? q * from.stride + i : i * from.stride + q);
       to[n] = Bytes16{};
-      if constexpr (kWide) {
+      if constexpr (sizeof(S) == 1) {
+        if (i < from.count && q < depth) to[n] = widened(begin);
+      } else if constexpr (kWide) {
         if (i < from.count && q < depth) to[n] = load16(begin);
       } else {
         STOA_UNROLL
@@ -112,6 +116,16 @@ struct MatrixTile {
             to[n].words[j / 2] |= static_cast<std::uint32_t>(begin[j].bits) << (16 * (j % 2));
       }
     }
+  }
+  template <class S>
+  STOA_DEVICE static Bytes16 widened(const S* eight) {
+    const auto* words = reinterpret_cast<const std::uint32_t*>(eight);
+    const std::uint32_t codes[2] = {words[0], words[1]};
+    Bytes16 out;
+    STOA_UNROLL
+    for (int j = 0; j < 8; ++j)
+      put<T>(out, j, widen(S{static_cast<std::uint8_t>(codes[j / 4] >> (8 * (j % 4)))}));
+    return out;
   }
   template <bool kAcross>
   STOA_DEVICE static void store(const Thread& t, const Bytes16 (&from)[kPieces], T* to) {
@@ -132,8 +146,8 @@ struct MatrixTile {
                              out);
   }
 
-  template <bool kAcrossA, bool kAcrossB, class Body>
-  STOA_DEVICE static void run(const Thread& t, const Vectors<T, kAcrossA>& a, const Vectors<T, kAcrossB>& b,
+  template <class A, bool kAcrossA, class B, bool kAcrossB, class Body>
+  STOA_DEVICE static void run(const Thread& t, const Vectors<A, kAcrossA>& a, const Vectors<B, kAcrossB>& b,
                               std::int64_t depth, const Body& body) {
     T* places = t.shared<T>();
     const int first_row = t.warp() / 4 * 64, first_column = t.warp() % 4 * 32;

@@ -1,0 +1,132 @@
+#include "nn/grouped_linear.h"
+
+#include <fmt/format.h>
+
+namespace stoa::nn {
+
+GroupedLinear::GroupedLinear(GroupedLinearOptions options)
+    : options_(std::move(options)),
+      held_(options_.place.experts(options_.experts)),
+      columns_(options_.place.columns(options_.ffn)) {
+  const auto& o = options_;
+  const auto parts = static_cast<std::int64_t>(o.parts.size());
+  outputs_ = o.narrows ? o.hidden : parts * columns_.count;
+  inputs_ = o.narrows ? columns_.count : o.hidden;
+}
+
+ParamSpec GroupedLinear::spec() const {
+  const auto& o = options_;
+  ParamSpec spec;
+  spec.name = fmt::format("{}.experts.{}.weight", o.layer, o.name);
+  spec.init = {InitKind::kNormal, o.deviation};
+  spec.copies = parallel::Group::kExpertData;
+  std::int64_t row = 0;
+  for (std::int64_t e = held_.begin; e < held_.end(); ++e) {
+    spec.products.push_back(fmt::format("{}.experts.{}.{}", o.layer, e, o.name));
+    for (const auto& part : o.parts) {
+      ShardPiece piece;
+      piece.name = fmt::format("{}.experts.{}.{}.weight", o.layer, e, part);
+      piece.global = o.narrows ? Shape{o.hidden, o.ffn} : Shape{o.ffn, o.hidden};
+      piece.begin = o.narrows ? 0 : columns_.begin;
+      piece.count = o.narrows ? o.hidden : columns_.count;
+      piece.memory_row = row;
+      piece.column_begin = o.narrows ? columns_.begin : 0;
+      piece.column_count = inputs_;
+      row += piece.count;
+      spec.shard.pieces.push_back(std::move(piece));
+    }
+  }
+  spec.shard.local = {row, inputs_};
+  return spec;
+}
+
+void GroupedLinear::declare(ParamList& params) { weight_ = params.add(spec()); }
+
+TensorView GroupedLinear::largest(Pass& pass, Fp8Tensor tensor, TensorView x, TensorView groups) const {
+  const auto& place = options_.place;
+  const TensorView all = pass.ops.scratch.allocate(accumulation_type(x.dtype), {options_.experts}),
+                   own = all.slice(held_.begin, held_.count);
+  ops::run(pass.ops, ops::FillZero{all});
+  ops::run(pass.ops, ops::GroupedAbsoluteMax{.x = x, .groups = groups, .amax = own});
+  const auto over = [&](parallel::Group group, TensorView amax) {
+    pass.parallel.along(group).all_reduce(amax, comm::ReduceOp::kMax, pass.ops.stream)->wait();
+  };
+  // An expert's rows of a microbatch may be spread over the ranks that share its samples, whichever experts
+  // these hold: all of them compare all experts.
+  if (tensor != Fp8Tensor::kWeight && place.ranks_per_sample > 1)
+    for (const auto group : {parallel::Group::kTensor, parallel::Group::kContext}) over(group, all);
+  if (place.tensor_size > 1) over(parallel::Group::kExpertTensor, own);
+  return own;
+}
+
+GroupedLinear::Codes GroupedLinear::quantize(Pass& pass, Fp8Tensor tensor, TensorView x,
+                                             TensorView groups) const {
+  const Fp8& fp8 = *pass.fp8;
+  Scratch& scratch = pass.ops.scratch;
+  const DType type = tensor == Fp8Tensor::kOutputGradient ? fp8.gradient : fp8.forward;
+  const Codes out{scratch.allocate(type, x.shape),
+                  scratch.allocate(accumulation_type(x.dtype), {held_.count})};
+  Scratch::Frame frame(scratch);
+  AmaxAccess::Place amax;
+  if (fp8.history) {
+    amax = fp8.history->of(weight_.value, tensor);
+    if (!pass.training) amax.seen = {};
+  } else {
+    amax.scaling = largest(pass, tensor, x, groups);
+  }
+  ops::run(pass.ops, ops::GroupedQuantize{.x = x,
+                                          .groups = groups,
+                                          .amax = amax.scaling,
+                                          .y = out.rows,
+                                          .inverse_scale = out.inverse_scales,
+                                          .seen = amax.seen,
+                                          .margin = fp8.margin});
+  return out;
+}
+
+void GroupedLinear::forward(Pass& pass, TensorView x, TensorView sorted, TensorView y) const {
+  ops::GroupedLinearForward op{.x = x, .w = pass.params.get(weight_.value), .sorted_experts = sorted, .y = y};
+  Scratch::Frame frame(pass.ops.scratch);
+  if (pass.fp8) {
+    constexpr std::int64_t kMultiple = ops::ScaledProduct::kMultiple;
+    require<ConfigError>(inputs_ % kMultiple == 0 && outputs_ % kMultiple == 0,
+                         "fp8: '{}.experts.{}' is [{}, {}] on a rank, expected multiples of {}: choose other "
+                         "sizes, fewer tensor-parallel ranks, or leave out model.fp8",
+                         options_.layer, options_.name, outputs_, inputs_, kMultiple);
+    const Codes x8 = quantize(pass, Fp8Tensor::kInput, x, sorted),
+                w8 = quantize(pass, Fp8Tensor::kWeight, op.w, {});
+    op.x = x8.rows, op.inverse_x = x8.inverse_scales;
+    op.w = w8.rows, op.inverse_w = w8.inverse_scales;
+  }
+  ops::run(pass.ops, op);
+}
+
+void GroupedLinear::backward_input(Pass& pass, TensorView dy, TensorView sorted, TensorView dx) const {
+  ops::GroupedLinearBackwardInput op{
+      .dy = dy, .w = pass.params.get(weight_.value), .sorted_experts = sorted, .dx = dx};
+  Scratch::Frame frame(pass.ops.scratch);
+  if (pass.fp8) {
+    const Codes dy8 = quantize(pass, Fp8Tensor::kOutputGradient, dy, sorted),
+                w8 = quantize(pass, Fp8Tensor::kWeight, op.w, {});
+    op.dy = dy8.rows, op.inverse_dy = dy8.inverse_scales;
+    op.w = w8.rows, op.inverse_w = w8.inverse_scales;
+  }
+  ops::run(pass.ops, op);
+}
+
+void GroupedLinear::backward_weight(Pass& pass, TensorView x, TensorView dy, TensorView sorted) const {
+  const GradTarget target = pass.grads->target(weight_.grad);
+  ops::GroupedLinearBackwardWeight op{
+      .x = x, .dy = dy, .sorted_experts = sorted, .dw = target.tensor, .accumulate = target.accumulate};
+  Scratch::Frame frame(pass.ops.scratch);
+  if (pass.fp8 && pass.fp8->weight_gradient) {
+    const Codes x8 = quantize(pass, Fp8Tensor::kInput, x, sorted),
+                dy8 = quantize(pass, Fp8Tensor::kOutputGradient, dy, sorted);
+    op.x = x8.rows, op.inverse_x = x8.inverse_scales;
+    op.dy = dy8.rows, op.inverse_dy = dy8.inverse_scales;
+  }
+  ops::run(pass.ops, op);
+  pass.grads->notify(weight_.grad);
+}
+
+}  // namespace stoa::nn
