@@ -118,6 +118,11 @@ graphs() {
     train graphs cuda trainer.max_steps=30 --cuda deterministic,graphs && compare plain graphs 0
 }
 part 10-graphs-same-bits 60 graphs
+shared_graphs() {
+  train shared-graphs cuda --ranks 2 --cuda graphs,device=0 > "$work/shared-graphs.txt" 2>&1 && return 1
+  grep "CUDA option graphs: ranks share" "$work/shared-graphs.txt"
+}
+part 10-graphs-of-ranks-that-share-refused 30 shared_graphs
 again() { train again cuda trainer.max_steps=30 --cuda deterministic && compare plain again 0; }
 part 11-deterministic-repeats 60 again
 # Saved activations that wait in pinned memory, copied behind and ahead of the computation.
@@ -219,11 +224,22 @@ threads() {
   train threads-many cuda "${short[@]}" --ranks $((gpus * 2)) "model.global_batch_size=$((gpus * 8))" > "$work/many.txt" 2>&1 && return 1
   grep "ranks that are threads on $gpus GPUs" "$work/many.txt"
 }
+# Steps as graphs, of threads and of processes, and their end: NCCL keeps communicators until the graphs are gone.
+recorded() {
+  local layout
+  one_rank || return 1
+  for layout in "${layouts_of_two[@]}"; do
+    train "graphs-$layout" cuda "${short[@]}" --ranks 2 --cuda graphs "$layout" && beside_one "graphs-$layout" "$layout" || return 1
+  done
+  "$root/tests/processes/each.sh" 2 "$stoa" train tiny "${model[@]}" "${short[@]}" model.zero_stage=1 model.overlap_grad_reduce=true \
+    --backend cuda --cuda graphs --output "$work/graphs-processes" && beside_one graphs-processes
+}
 if [ "$(nvidia-smi --list-gpus | wc -l)" -ge 2 ]; then
   part 21-a-process-per-gpu 150 processes
   part 22-threads-with-a-gpu-each 150 threads
+  part 23-graphs-with-a-gpu-each 150 recorded
 else
-  echo "skipped 21-a-process-per-gpu, 22-threads-with-a-gpu-each: one GPU here" | tee -a "$out/summary.txt"
+  echo "skipped 21-a-process-per-gpu, 22-threads-with-a-gpu-each, 23-graphs-with-a-gpu-each: one GPU here" | tee -a "$out/summary.txt"
 fi
 
 if command -v compute-sanitizer > /dev/null; then

@@ -34,11 +34,6 @@ void make_backend(const MachineOptions& options, run::Machine& machine) {
   cuda_options.local_rank = options.local_rank;
   require<ConfigError>(options.cuda.empty() || options.backend == "cuda" || options.backend == "check-cuda",
                        "CUDA options '{}' are given, but the backend is {}", options.cuda, options.backend);
-  require<ConfigError>(
-      !cuda_options.graphs || options.ranks == 1,
-      "CUDA option graphs is for one rank, there are {}: what ranks exchange on a GPU is not "
-      "recorded",
-      options.ranks);
   if (options.backend == "cuda") {
     ops::cuda::CudaMachine gpu = make_gpu(cuda_options);
     description = gpu.description;

@@ -1,7 +1,9 @@
 #include "parallel/thread_contexts.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "comm/nccl/fake_nccl.h"
 #include "device/host/inline_stream.h"
 #include "device/meta/meta_device.h"
 #include "parallel/meta_contexts.h"
@@ -76,6 +78,18 @@ TEST(MetaContexts, StandWhereTheThreadsStand) {
 TEST(ThreadContexts, WorldAndGridMustAgree) {
   comm::ThreadWorld world(3);
   EXPECT_THROW(make_contexts(world, grid::RankGrid({2, 1, 1, 1, 1})), ConfigError);
+}
+
+TEST(ThreadContexts, RanksThatShareAGpuRecordNothing) {
+  class Recorder final : public comm::suite::QueueDevice {
+   public:
+    std::unique_ptr<Stream> create_stream() override {
+      return std::make_unique<comm::suite::NativeQueue>(true);
+    }
+  } device;
+  comm::ThreadWorld world(2, std::chrono::seconds(60));
+  EXPECT_THAT([&] { share_device(world, 0, device); },
+              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("graphs: ranks share the queue")));
 }
 
 }  // namespace

@@ -195,6 +195,8 @@ const nn::BatchView& DeviceBatch::dry() {
   return view_;
 }
 
+// A step may be recorded, so the host waits for no copy: what copy_from_host() was given is free when it
+// returns.
 const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t first,
                                         std::int64_t first_sample, Stream& stream, double sentence_weight) {
   require<InternalError>(batch.sequence_length == length_ && first + rows_ <= batch.rows,
@@ -212,7 +214,6 @@ const nn::BatchView& DeviceBatch::stage(const data::Batch& batch, std::int64_t f
       from = kept.data();
     }
     arena_->device().copy_from_host(to.data, from, to.bytes(), stream);
-    if (!kept_.empty()) stream.synchronize();  // the host's copy is used again
   };
   copy(view_.tokens, batch.tokens.data() + at, host_ints_);
   copy(view_.labels, batch.labels.data() + at, host_ints_);
@@ -315,7 +316,6 @@ const nn::BatchView& DeviceBatch::stage_masked(const data::Batch& batch, std::in
   view_.labels = view_.masked.labels;
   view_.loss_mask = view_.masked.mask;
   view_.segments = segments_[0].stage(host_, stream);
-  stream.synchronize();  // the host's copies are used again
   return view_;
 }
 
@@ -345,7 +345,6 @@ void DeviceBatch::stage_parts(const data::Batch& batch, std::int64_t first, std:
   (*parts_)[0].segments = segments_[0].stage(parts[0], stream);
   (*parts_)[1].segments = segments_[1].stage(parts[1], stream);
   (*parts_)[1].cross_segments = segments_[2].stage(parts[2], stream);
-  stream.synchronize();
 }
 
 void DeviceBatch::stage_segments(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
@@ -361,7 +360,6 @@ void DeviceBatch::stage_segments(const data::Batch& batch, std::int64_t first, s
       return;
     }
     view_.context_segments[b] = staged;
-    stream.synchronize();  // the host's copy is used again
   }
 }
 

@@ -141,6 +141,14 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
   require<InternalError>(parallel_.grid().size() == options_.layout.grid.size(),
                          "a context of {} ranks for a layout of {}", parallel_.grid().size(),
                          options_.layout.grid.size());
+  const parallel::ExpertPlace experts = options_.layout.expert_place(parallel_.rank());
+  require<ConfigError>(
+      !records(*machine.stream) || !options_.model.config.moe.num_moe_experts || !experts.split(),
+      "CUDA option graphs: the experts of a layer are spread over {} ranks, and the host waits for the "
+      "numbers "
+      "of rows that travel between them. Leave graphs out, or give every rank all experts of its layers "
+      "(tensor_model_parallel_size 1, expert_model_parallel_size 1)",
+      experts.members());
   make_chunks();
   parameters_ = std::make_unique<optim::ParameterStore>(
       arena_, params_, options_.precision, data_parallel(options_, parallel_, *machine.stream, holdings_));

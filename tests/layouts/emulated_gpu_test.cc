@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -269,6 +270,65 @@ TEST(EmulatedGpu, ShardsOnGpusOfTheirOwn) {
   muon.config.bias = model::BiasKind::kQkv;
   stages.zero_stage = 1;
   expect_same_on_own_gpus(muon, stages);
+}
+
+// A stream that counts recordings when it ends.
+class CountingStream final : public comm::suite::RecordingStream {
+ public:
+  explicit CountingStream(std::atomic<int>& recordings)
+      : RecordingStream(std::make_unique<PatientStream>(), true), recordings_(recordings) {}
+  ~CountingStream() override { recordings_ += started; }
+
+ private:
+  std::atomic<int>& recordings_;
+};
+
+// Ranks with a GPU each record their steps, from the second one on: the bits of steps that are not recorded.
+TEST(EmulatedGpu, RecordedStepsOnGpusOfTheirOwn) {
+  run::Layout shards = data_parallel(2), ahead = shards, spread = layout_of(2, 1, 1, 1, 1),
+              ring = layout_of(1, 2, 1, 1, 1), stages = layout_of(1, 1, 1, 2, 2);
+  ahead.zero_stage = 1;  // what is gathered at the end of a step is waited for in the next one
+  ahead.overlap_grad_reduce = true;
+  ahead.bucket_bytes = 4096;
+  shards.zero_stage = 3;
+  spread.sequence_parallel = true;
+  ring.context_kind = parallel::ContextKind::kRing;
+  stages.zero_stage = 2;
+  TestRun encoder = small(), pairs = small(tiny_pairs_run());
+  encoder.config.kind = model::ModelKind::kBert;
+  encoder.config.num_query_groups.reset();
+  std::vector<std::pair<TestRun, run::Layout>> runs{{encoder, data_parallel(2)}, {pairs, data_parallel(2)}};
+  for (const run::Layout& layout : {shards, ahead, spread, ring, stages}) runs.emplace_back(small(), layout);
+  for (auto& [run, layout] : runs) {
+    run.steps = 3;
+    run.machine = emulated_machine;
+    const RunResult plain = run_layout(run, layout);
+    ASSERT_THAT(plain.faults, IsEmpty());
+    const comm::suite::FakeNccl fake;
+    std::atomic<int> recordings = 0;
+    run.nccl = comm::suite::FakeNccl::api;
+    run.machine = [&] {
+      run::Machine machine = emulated_machine();
+      machine.stream = std::make_unique<CountingStream>(recordings);
+      return machine;
+    };
+    EXPECT_THAT(differences(plain, run_layout(run, layout), 0), IsEmpty());
+    EXPECT_EQ(recordings, 2 * layout.grid.size());
+  }
+}
+
+TEST(EmulatedGpu, SpreadExpertsAreNotRecorded) {
+  TestRun run = experts();
+  std::atomic<int> recordings = 0;
+  run.machine = [&] {
+    run::Machine machine = emulated_machine();
+    machine.stream = std::make_unique<CountingStream>(recordings);
+    return machine;
+  };
+  const comm::suite::FakeNccl fake;
+  run.nccl = comm::suite::FakeNccl::api;
+  EXPECT_THAT([&] { run_layout(run, layout_of(1, 1, 2, 2, 1)); },
+              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("spread over 2 ranks")));
 }
 
 }  // namespace

@@ -200,7 +200,6 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
                             cli::make_meta_machine,
                             quiet,
                             {&observer},
-                            1,
                             {},
                             {},
                             "",

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
@@ -17,7 +18,7 @@
 #include "comm/nccl/nccl_api.h"
 #include "comm/queue_device.h"
 #include "comm/rank_order_reduce.h"
-#include "device/native_stream.h"
+#include "comm/recording_stream.h"
 
 // A member's end, as the library has it.
 struct ncclComm {
@@ -40,13 +41,16 @@ struct ncclComm {
   int rank = 0;
   std::atomic<std::uint64_t> next = 0;
   std::atomic<int> error = 0;
+  std::mutex mutex;
+  std::vector<std::weak_ptr<void>> graphs;  // that hold it
 };
 
 namespace stoa::comm::suite {
 
-// A stream that the functions know. It waits for its own kind, and for what is done already.
-class NativeQueue final : public NativeStream {
+// Waits for its own kind, and for what is done already.
+class WorkQueue final : public Stream {
  public:
+  void submit(std::function<void()> work) { queue_.submit(std::move(work)); }
   std::unique_ptr<Event> record() override { return queue_.record(); }
   void wait(const Event& event) override {
     if (dynamic_cast<const QueueEvent*>(&event))
@@ -55,12 +59,19 @@ class NativeQueue final : public NativeStream {
       require<InternalError>(event.ready(), "an event of another kind is under way");
   }
   void synchronize() override { queue_.synchronize(); }
-  void* native() override { return &queue_; }
-  void begin_recording() override {}
-  void end_recording() override {}
 
  private:
   QueueStream queue_;
+};
+
+// A stream that the functions know.
+class NativeQueue final : public RecordingStream {
+ public:
+  explicit NativeQueue(bool records = false) : RecordingStream(std::make_unique<WorkQueue>(), records) {}
+  void submit(std::function<void()> work) {
+    add_work();
+    static_cast<WorkQueue&>(inner()).submit(std::move(work));
+  }
 };
 
 // A GPU in miniature whose streams the functions know.
@@ -70,7 +81,7 @@ class NativeQueueDevice final : public QueueDevice {
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<NativeQueue>(); }
   std::unique_ptr<Stream> create_urgent_stream() override {
     ++urgent;
-    return create_stream();
+    return std::make_unique<NativeQueue>();
   }
   std::string identity() const override { return identity_; }
 
@@ -112,8 +123,27 @@ class FakeNccl {
       calls[reinterpret_cast<std::uint64_t>(stream)].push_back(name);
       if (stream == nullptr || !open.contains(comm)) return 4;  // ncclInvalidArgument
     }
-    static_cast<QueueStream*>(stream)->submit(std::move(work));
+    auto& queue = *static_cast<NativeQueue*>(stream);
+    hold(comm, queue);
+    queue.submit(std::move(work));
     return kNcclSuccess;
+  }
+  static void hold(NcclHandle comm, NativeQueue& stream) {
+    const std::lock_guard lock(comm->mutex);
+    if (auto graph = stream.graph()) comm->graphs.push_back(std::move(graph));
+  }
+  // As the library: neither the end nor the abort of a communicator returns before no graph holds it. Here
+  // not for ever.
+  static void await_graphs(NcclHandle comm) {
+    const auto held = [&] {
+      const std::lock_guard lock(comm->mutex);
+      return std::any_of(comm->graphs.begin(), comm->graphs.end(),
+                         [](const auto& graph) { return !graph.expired(); });
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (held() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_FALSE(held()) << "a graph outlives the communicator that it holds";
   }
   // All members meet in the order of their calls; the last one computes.
   static int meet_in(NcclHandle comm, void* stream, const char* name, const void* in, void* out,
@@ -135,7 +165,7 @@ class FakeNccl {
   static inline std::map<std::string, std::shared_ptr<ncclComm::Group>> groups;
   static inline int ids = 0;
   static inline thread_local int depth = 0;
-  static inline thread_local std::map<QueueStream*, std::vector<std::function<void()>>> sends, receives;
+  static inline thread_local std::map<NativeQueue*, std::vector<std::function<void()>>> sends, receives;
 };
 
 inline NcclApi FakeNccl::api() {
@@ -151,23 +181,25 @@ inline NcclApi FakeNccl::api() {
     auto& group = groups[id.bytes];
     if (!group) group = std::make_shared<ncclComm::Group>();
     group->size = size;
-    *comm = new ncclComm{group, rank, {}, {}};
+    *comm = new ncclComm{group, rank, {}, {}, {}, {}};
     open.insert(*comm);
     return 0;
   };
   api.destroy = [](NcclHandle comm) {
+    await_graphs(comm);
     const std::lock_guard lock(mutex);
     open.erase(comm);
     delete comm;
     return 0;
   };
   api.abort = [](NcclHandle comm) {
-    const std::lock_guard lock(mutex);
     {
       const std::lock_guard group_lock(comm->group->mutex);
       comm->group->aborted = true;
       comm->group->changed.notify_all();
     }
+    await_graphs(comm);
+    const std::lock_guard lock(mutex);
     open.erase(comm);
     delete comm;
     return 0;
@@ -237,8 +269,9 @@ inline NcclApi FakeNccl::api() {
       group->changed.wait(lock, [&] { return *taken || group->aborted; });
     };
     if (depth == 0) return put(comm, stream, "send", [=] { offer(), end(); });
-    sends[static_cast<QueueStream*>(stream)].push_back(offer);
-    receives[static_cast<QueueStream*>(stream)].push_back(end);
+    hold(comm, *static_cast<NativeQueue*>(stream));
+    sends[static_cast<NativeQueue*>(stream)].push_back(offer);
+    receives[static_cast<NativeQueue*>(stream)].push_back(end);
     return 0;
   };
   api.receive = [](void* data, std::size_t count, NcclType type, int peer, NcclHandle comm, void* stream) {
@@ -254,9 +287,10 @@ inline NcclApi FakeNccl::api() {
     };
     if (depth == 0) return put(comm, stream, "receive", take);
     // In front of the ends of sends.
-    auto& works = receives[static_cast<QueueStream*>(stream)];
+    hold(comm, *static_cast<NativeQueue*>(stream));
+    auto& works = receives[static_cast<NativeQueue*>(stream)];
     works.insert(works.begin(), take);
-    sends[static_cast<QueueStream*>(stream)];
+    sends[static_cast<NativeQueue*>(stream)];
     return 0;
   };
   return api;

@@ -35,33 +35,31 @@ NcclType nccl_type_of(DType type) {
 
 NcclReduce nccl_reduce_of(ReduceOp op) { return op == ReduceOp::kSum ? NcclReduce::kSum : NcclReduce::kMax; }
 
-// Waiting orders the stream that asked behind the operation; the host goes on. Dropped, it does the same.
+// Waiting orders the stream that asked behind the operation; the host goes on. Dropped, it does the same. Of
+// a recording the host has nothing to wait for.
 class NcclEvent final : public Event {
  public:
-  NcclEvent(std::shared_ptr<NcclRank> rank, std::shared_ptr<Event> done, Stream& asker)
-      : rank_(std::move(rank)), done_(std::move(done)), asker_(asker) {}
+  NcclEvent(std::shared_ptr<NcclRank> rank, std::shared_ptr<NcclRank::Operation> operation)
+      : rank_(std::move(rank)), operation_(std::move(operation)) {}
   ~NcclEvent() override {
     try {
-      if (!ordered_) asker_.wait(*done_);
+      operation_->order();
     } catch (const Error&) {
       // The device is down: the rank's next call says why.
     }
   }
   bool ready() const override {
     rank_->throw_if_failed();
-    return done_->ready();
+    return operation_->recorded || operation_->done->ready();
   }
   void wait() override {
     rank_->throw_if_failed();
-    if (!ordered_) asker_.wait(*done_);
-    ordered_ = true;
+    operation_->order();
   }
 
  private:
   std::shared_ptr<NcclRank> rank_;
-  std::shared_ptr<Event> done_;
-  Stream& asker_;
-  bool ordered_ = false;
+  std::shared_ptr<NcclRank::Operation> operation_;
 };
 
 // NCCL's end of a group.
@@ -227,9 +225,7 @@ class NcclCommunicator final : public Communicator {
         fmt::format("{}: {} {} ({} bytes){}", label(), name, view.text(), view.bytes(), activity().text());
     lane.wait(*asker.record());
     rank_->check(call(native_stream(lane)), text);
-    const std::shared_ptr<Event> done = lane.record();
-    rank_->watch(std::move(text), done);
-    return std::make_unique<NcclEvent>(rank_, done, asker);
+    return std::make_unique<NcclEvent>(rank_, rank_->submitted(std::move(text), lane.record(), asker));
   }
   template <class Call>
   std::unique_ptr<Event> collective(const char* name, const TensorView& view, Stream& asker,

@@ -16,6 +16,7 @@ namespace stoa::comm {
 namespace {
 
 using suite::FakeNccl;
+using suite::NativeQueue;
 using suite::NativeQueueDevice;
 using testing::HasSubstr;
 
@@ -263,6 +264,95 @@ TEST(NcclCommunicator, ARankThatFailsGivesUpItsOwn) {
       EXPECT_THAT([&] { under_way->wait(); }, testing::ThrowsMessage<CommError>(HasSubstr("out of memory")));
     }
     comm->barrier();
+  });
+}
+
+// body(communicator, stream, the rank's NCCL) on two ranks whose streams record from their second step on.
+void record_on_two(std::chrono::milliseconds timeout,
+                   const std::function<void(Communicator&, NativeQueue&, NcclRank&)>& body) {
+  FakeNccl fake;
+  ThreadWorld world(2, std::chrono::seconds(60));
+  auto hosts = world.create("tp", ranks_to(2));
+  world.run([&](int rank) {
+    NativeQueueDevice device;
+    NativeQueue stream(true);
+    auto nccl = std::make_shared<NcclRank>(FakeNccl::api(), device, timeout);
+    const auto comm =
+        make_nccl_communicator(nccl, std::move(hosts[static_cast<std::size_t>(rank)]), ring_of(2));
+    body(*comm, stream, *nccl);
+  });
+}
+
+TensorView on_device(std::vector<float>& values) {
+  return TensorView(values.data(), DType::kF32, {static_cast<std::int64_t>(values.size())},
+                    DeviceKind::kCuda);
+}
+
+// The suite's stream has the rules of recordings; that communicators end after the graphs, the functions see.
+TEST(NcclCommunicator, OperationsArePartsOfARecording) {
+  record_on_two(std::chrono::seconds(60), [](Communicator& comm, NativeQueue& stream, NcclRank& nccl) {
+    std::vector<float> sum{1}, sent{static_cast<float>(comm.rank())}, received{-1}, late{1};
+    const int peer = 1 - comm.rank();
+    std::unique_ptr<Event> kept;  // from a step to the next one
+    for (int step = 0; step < 4; ++step) {
+      stream.begin_recording();
+      if (kept) kept->wait();
+      comm.all_reduce(on_device(sum), ReduceOp::kSum, stream)->wait();
+      auto sending = comm.send(on_device(sent), peer, stream);
+      comm.receive(on_device(received), peer, stream)->wait();
+      EXPECT_TRUE(step == 0 || sending->ready());
+      sending->wait();
+      kept = comm.all_reduce(on_device(late), ReduceOp::kSum, stream);
+      stream.end_recording();
+      stream.synchronize();
+      EXPECT_EQ(sum[0], static_cast<float>(2 << step));
+      EXPECT_TRUE(step == 0 || late[0] == sum[0]) << "what nobody waited for is over when the step is";
+      EXPECT_EQ(received[0], static_cast<float>(peer));
+      std::this_thread::sleep_for(std::chrono::milliseconds(step == 1 ? 250 : 0));  // the watch looks
+    }
+    EXPECT_EQ(stream.started, 3);
+    // Between recordings.
+    comm.all_reduce(on_device(sum), ReduceOp::kSum, stream)->wait();
+    stream.synchronize();
+    nccl.throw_if_failed();
+  });
+}
+
+TEST(NcclCommunicator, AHangOfARecordingIsToldByItsFirstOperation) {
+  std::string told;
+  record_on_two(std::chrono::milliseconds(300), [&](Communicator& comm, NativeQueue& stream, NcclRank&) {
+    std::vector<float> x(8);
+    stream.begin_recording();
+    comm.all_reduce(on_device(x), ReduceOp::kSum, stream)->wait();
+    stream.end_recording();
+    if (comm.rank() == 0) {
+      stream.begin_recording();
+      for (int k = 0; k < 2; ++k) comm.all_reduce(on_device(x), ReduceOp::kSum, stream)->wait();
+      stream.end_recording();
+      told = failure_of(comm, stream);
+    }
+    comm.barrier();
+  });
+  EXPECT_THAT(told, HasSubstr("a recorded step with 2 operations from tp group of rank 0: all_reduce(sum) "
+                              "fp32[8] (32 bytes) on waited 0.3 s on the GPU"));
+}
+
+TEST(NcclCommunicator, ARankThatFailsGivesUpItsGraphs) {
+  record_on_two(std::chrono::seconds(60), [&](Communicator& comm, NativeQueue& stream, NcclRank& nccl) {
+    std::vector<float> x(8);
+    for (int step = 0; step < 3; ++step) {
+      stream.begin_recording();
+      const auto event = comm.all_reduce(on_device(x), ReduceOp::kSum, stream);
+      if (step == 2 && comm.rank() == 0) {  // the other one's waits for it
+        nccl.give_up("out of memory");
+        EXPECT_THAT([&] { event->wait(); }, testing::ThrowsMessage<CommError>(HasSubstr("out of memory")));
+      } else {
+        event->wait();
+        stream.end_recording();
+      }
+    }
+    comm.barrier();
+    nccl.give_up("the other failed");
   });
 }
 

@@ -1,6 +1,7 @@
 #include "comm/nccl/nccl_rank.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -19,14 +20,16 @@ NcclRank::NcclRank(NcclApi api, SharableDevice& device, std::chrono::millisecond
       others_(std::move(others)),
       collectives_(device.create_urgent_stream()),
       watch_([this](const std::stop_token& stop) {
-        std::unique_lock lock(mutex_);
+        Lock lock(mutex_);
         device_.use_in_this_thread();
-        while (!stopped_.wait_for(lock, stop, kLook, [] { return false; }) && !stop.stop_requested()) look();
+        while (!stopped_.wait_for(lock, stop, kLook, [] { return false; }) && !stop.stop_requested())
+          look(lock);
       }) {}
 
 NcclRank::~NcclRank() {
   watch_.request_stop();
   watch_.join();
+  for (NativeStream* const recorder : recorders_) recorder->leave(*this);
 }
 
 void NcclRank::check(int status, const std::string& what) const {
@@ -41,8 +44,13 @@ void NcclRank::throw_if_failed() const {
 }
 
 void NcclRank::give_up(const std::string& failure) {
-  const std::lock_guard lock(mutex_);
-  if (failure_.empty()) fail_all(failure);
+  drop_recordings();
+  Lock lock(mutex_);
+  if (failure_.empty()) fail_all(failure, lock);
+}
+
+void NcclRank::drop_recordings() {
+  for (NativeStream* const recorder : recorders_) recorder->drop_recording();
 }
 
 void NcclRank::open(const std::string& label, NcclHandle handle) {
@@ -51,6 +59,7 @@ void NcclRank::open(const std::string& label, NcclHandle handle) {
 }
 
 void NcclRank::close(NcclHandle handle) {
+  drop_recordings();
   {
     const std::lock_guard lock(mutex_);
     // After a failure the watch has ended it.
@@ -61,39 +70,73 @@ void NcclRank::close(NcclHandle handle) {
 
 void NcclRank::watch(std::string text, std::shared_ptr<Event> done) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(operations_, [](const Operation& operation) { return operation.done->ready(); });
-  operations_.push_back({std::move(text), std::move(done), std::chrono::steady_clock::now()});
+  std::erase_if(watched_, [](const Watched& operation) { return operation.done->ready(); });
+  watched_.push_back({std::move(text), std::move(done), std::chrono::steady_clock::now()});
+}
+
+std::shared_ptr<NcclRank::Operation> NcclRank::submitted(std::string text, std::shared_ptr<Event> done,
+                                                         Stream& asker) {
+  auto* const recorder = dynamic_cast<NativeStream*>(&asker);
+  if (recorder && recorder->records() && recorders_.insert(recorder).second) recorder->accompany(*this);
+  auto operation =
+      std::make_shared<Operation>(Operation{std::move(done), asker, recorder && recorder->recording()});
+  if (!operation->recorded)
+    watch(std::move(text), operation->done);
+  else if (recorded_++ == 0)
+    first_recorded_ = std::move(text);
+  std::erase_if(outstanding_, [](const auto& earlier) { return earlier->ordered; });
+  outstanding_.push_back(operation);
+  return operation;
+}
+
+void NcclRank::join(Stream& recorder) {
+  for (const auto& operation : outstanding_)
+    if (&operation->asker == &recorder) operation->order();
+}
+
+void NcclRank::started(Stream& recorder) {
+  if (recorded_ > 0)
+    watch(fmt::format("a recorded step with {} operations from {} on", recorded_, first_recorded_),
+          recorder.record());
+  recorded_ = 0;
 }
 
 // With the lock held.
-void NcclRank::look() try {
+void NcclRank::look(Lock& lock) try {
   if (!failure_.empty()) return;
   if (std::string failure = others_ ? others_() : std::string(); !failure.empty())
-    return fail_all(std::move(failure));
+    return fail_all(std::move(failure), lock);
   for (const Link& link : links_) {
     int status = kNcclSuccess;
     if (api_.async_error(link.handle, &status) == kNcclSuccess && status != kNcclSuccess &&
         status != kNcclInProgress)
-      return fail_all(fmt::format("{}: NCCL: {}", link.label, api_.status_name(status)));
+      return fail_all(fmt::format("{}: NCCL: {}", link.label, api_.status_name(status)), lock);
   }
   const auto now = std::chrono::steady_clock::now();
-  std::erase_if(operations_, [](const Operation& operation) { return operation.done->ready(); });
-  const auto late = std::find_if(operations_.begin(), operations_.end(), [&](const Operation& operation) {
-    return now - operation.begin > timeout_;
-  });
-  if (late != operations_.end())
+  std::erase_if(watched_, [](const Watched& operation) { return operation.done->ready(); });
+  const auto late = std::find_if(watched_.begin(), watched_.end(),
+                                 [&](const Watched& operation) { return now - operation.begin > timeout_; });
+  if (late != watched_.end())
     fail_all(fmt::format("{} waited {:.1f} s on the GPU: not all ranks of the group came to it", late->text,
-                         std::chrono::duration<double>(timeout_).count()));
+                         std::chrono::duration<double>(timeout_).count()),
+             lock);
 } catch (const Error& error) {  // the device is down
-  fail_all(error.what());
+  fail_all(error.what(), lock);
 }
 
-// With the lock held: what waits on the GPU ends, so that the host gets through to the message.
-void NcclRank::fail_all(std::string failure) {
+// What waits on the GPU ends, so that the host gets through to the message. The lock is held, and given back
+// meanwhile: NCCL waits until no graph holds the communicator, and the rank's thread drops its own when it
+// has seen the failure. All communicators at once, since a graph may hold several.
+void NcclRank::fail_all(std::string failure, Lock& lock) {
   failure_ = std::move(failure);
-  for (const Link& link : links_) api_.abort(link.handle);
-  links_.clear();
-  operations_.clear();
+  const std::vector<Link> links = std::exchange(links_, {});
+  watched_.clear();
+  lock.unlock();
+  {
+    std::vector<std::jthread> aborts;
+    for (const Link& link : links) aborts.emplace_back([&] { api_.abort(link.handle); });
+  }
+  lock.lock();
 }
 
 }  // namespace stoa::comm

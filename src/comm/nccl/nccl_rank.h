@@ -4,6 +4,9 @@
 // All collectives of a rank stand on one stream, in the order of their calls, whatever group they belong to:
 // ranks that call in one order cannot wait for each other crosswise. Transfers have a communicator and a
 // stream per route, for they wait until the peer takes them, whose order is another.
+//
+// Where the stream that asks records its work, the operations are a part of the recording. NCCL keeps a
+// communicator until no graph holds its operations: graphs go before communicators are closed or given up.
 #pragma once
 
 #include <chrono>
@@ -12,6 +15,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -21,16 +25,18 @@
 #include "comm/nccl/nccl_api.h"
 #include "comm/nccl/route.h"
 #include "device/device_transfer.h"
+#include "device/native_stream.h"
 
 namespace stoa::comm {
 
-class NcclRank {
+class NcclRank final : public RecordingCompanion {
  public:
-  // The device outlives it. An operation that has not ended `timeout` after its call fails, by its name.
-  // `others`: why another rank of this process is down, empty while none is; asked by the watch's thread.
+  // The device and streams that ask for operations outlive it. An operation that has not ended `timeout`
+  // after its call fails, by its name. `others`: why another rank of this process is down, empty while none
+  // is; asked by the watch's thread.
   NcclRank(NcclApi api, SharableDevice& device, std::chrono::milliseconds timeout,
            std::function<std::string()> others = {});
-  ~NcclRank();
+  ~NcclRank() override;
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
 
@@ -50,21 +56,41 @@ class NcclRank {
   // NCCL's end of a group; the watch asks it for errors until it is closed. `label`: for messages.
   void open(const std::string& label, NcclHandle handle);
   void close(NcclHandle handle);
-  // `text`: the operation that is over when `done` is ready.
-  void watch(std::string text, std::shared_ptr<Event> done);
+
+  // An operation on a stream of this rank's, until the stream that asked for it waits for it.
+  struct Operation {
+    std::shared_ptr<Event> done;
+    Stream& asker;
+    const bool recorded;  // `done` is an event of a recording, which the host must not ask
+    bool ordered = false;
+    // Later work of the asker comes after the operation.
+    void order() {
+      if (!ordered) asker.wait(*done);
+      ordered = true;
+    }
+  };
+  // `text`: the operation that is over when `done` is ready. The watch sees to its end, or to that of the
+  // recording of which it is a part.
+  std::shared_ptr<Operation> submitted(std::string text, std::shared_ptr<Event> done, Stream& asker);
+
+  void join(Stream& recorder) override;
+  void started(Stream& recorder) override;
 
  private:
   struct Link {
     std::string label;
     NcclHandle handle;
   };
-  struct Operation {
+  struct Watched {
     std::string text;
     std::shared_ptr<Event> done;
     std::chrono::steady_clock::time_point begin;
   };
-  void look();
-  void fail_all(std::string failure);
+  using Lock = std::unique_lock<std::mutex>;
+  void watch(std::string text, std::shared_ptr<Event> done);
+  void look(Lock& lock);
+  void fail_all(std::string failure, Lock& lock);
+  void drop_recordings();
 
   const NcclApi api_;
   SharableDevice& device_;
@@ -72,10 +98,16 @@ class NcclRank {
   const std::function<std::string()> others_;
   const std::unique_ptr<Stream> collectives_;
 
+  // Of the rank's own thread.
+  std::vector<std::shared_ptr<Operation>> outstanding_;
+  std::set<NativeStream*> recorders_;
+  std::string first_recorded_;  // of the recording that is under way
+  int recorded_ = 0;
+
   mutable std::mutex mutex_;
   std::condition_variable_any stopped_;
   std::vector<Link> links_;
-  std::list<Operation> operations_;
+  std::list<Watched> watched_;
   std::string failure_;
   std::jthread watch_;
 };

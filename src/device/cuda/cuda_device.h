@@ -33,7 +33,7 @@ class CudaDevice final : public SharableDevice {
 
   Buffer allocate(std::size_t bytes) override;
   std::unique_ptr<Stream> create_stream() override;
-  // ConfigError for a device whose streams record graphs: what ranks exchange is not recorded.
+  // Without recordings of its own: it takes part in those of streams that it waits for.
   std::unique_ptr<Stream> create_urgent_stream() override;
   void use_in_this_thread() override;
   std::string identity() const override;  // its place on the bus

@@ -37,7 +37,7 @@ CudaStream::CudaStream(int device, bool graphs, bool urgent) : graphs_(graphs) {
 CudaStream::~CudaStream() {
   (void)cudaStreamSynchronize(stream_);
   submissions_.clear();
-  if (graph_) (void)cudaGraphExecDestroy(graph_);
+  drop_recording();
   if (pinned_) (void)cudaFreeHost(pinned_);
   (void)cudaStreamDestroy(stream_);
 }
@@ -90,12 +90,14 @@ void CudaStream::submitted() {
 void CudaStream::begin_recording() {
   require<InternalError>(!recording_, "a stream's recording begins within another");
   if (!graphs_ || recordings_++ == 0) return;
+  for (RecordingCompanion* companion : companions_) companion->join(*this);
   check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "begin of a graph");
   recording_ = true;
 }
 
 void CudaStream::end_recording() {
   if (!recording_) return;
+  for (RecordingCompanion* companion : companions_) companion->join(*this);
   recording_ = false;
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(stream_, &graph), "end of a graph");
@@ -114,6 +116,16 @@ void CudaStream::end_recording() {
   if (!graph_) check(cudaGraphInstantiate(&graph_, graph, 0), "making of a graph");
   check(cudaGraphLaunch(graph_, stream_), "start of a graph");
   submitted();
+  for (RecordingCompanion* companion : companions_) companion->started(*this);
+}
+
+void CudaStream::drop_recording() {
+  cudaGraph_t unfinished = nullptr;
+  if (recording_) (void)cudaStreamEndCapture(stream_, &unfinished);
+  recording_ = false;
+  if (unfinished) (void)cudaGraphDestroy(unfinished);
+  if (graph_) (void)cudaGraphExecDestroy(graph_);
+  graph_ = nullptr;
 }
 
 }  // namespace stoa::cuda

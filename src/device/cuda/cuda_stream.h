@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "device/cuda/staging.h"
 #include "device/native_stream.h"
@@ -43,6 +44,11 @@ class CudaStream final : public NativeStream {
   // (pointers, seeds, lengths) is that of this step; only a change of the graph's form costs a new one.
   void begin_recording() override;
   void end_recording() override;
+  bool records() const override { return graphs_; }
+  bool recording() const override { return recording_; }
+  void drop_recording() override;
+  void accompany(RecordingCompanion& companion) override { companions_.push_back(&companion); }
+  void leave(RecordingCompanion& companion) override { std::erase(companions_, &companion); }
 
   cudaStream_t handle() const { return stream_; }
   // Copies through pinned memory: `host` may be reused at once.
@@ -58,6 +64,7 @@ class CudaStream final : public NativeStream {
   const bool graphs_;
   int recordings_ = 0;
   bool recording_ = false;
+  std::vector<RecordingCompanion*> companions_;
   void* pinned_ = nullptr;  // allocated with the first upload
   StagingRing ring_{kRing};
   struct Submission {
