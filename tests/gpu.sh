@@ -245,7 +245,7 @@ fi
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck initcheck; do
     part "19-sanitizer-$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_test" --gtest_brief=1 \
-      --gtest_filter="*own_attention*Norm*:*own_attention*Rotary*:*own_attention*Embedding*:*own_attention*CrossEntropy*:*own_attention*Expert*:*own_attention*Router*:*own_attention*Arrivals*"
+      --gtest_filter="*own_attention*Norm*:*own_attention*Rotary*:*own_attention*Embedding*:*own_attention*CrossEntropy*:*own_attention*Expert*:*own_attention*Router*:*own_attention*Arrivals*:*own_attention*AttentionOfOne*:*own_attention*QueriesThat*"
   done
 else
   echo "skipped 19-sanitizer: no compute-sanitizer here" | tee -a "$out/summary.txt"

@@ -64,6 +64,12 @@ inline std::vector<AttentionCase> attention_cases() {
       {"keys of earlier ranks", 4, 2, 16, {{70, 40}, {5, 0}, {3, 90}}, true, 0, 0, 0, 0, 0, 0, 0, 0},
       {"keys of earlier ranks, window", 2, 2, 16, {{70, 70}, {66, 80}}, true, 90, 0, 0, 0, 0, 0, 0, 20},
       {"keys of earlier ranks, dropout", 2, 1, 8, {{20, 30}, {9, 9}}, true, 25, 0.3F, 0, 0, 0, 0, 0, 11},
+      {"head 64, both ways", 2, 1, 64, {{140, 150}, {1, 1}}, false, 0, 0.2F, 8, 3, 0, -30, 61},
+      {"head 80, all at once", 4, 2, 80, {{70, 90}, {33, 20}}, true, 40, 0.3F, 8, 3, 2.0, -40, 30, 5},
+      {"head 128, all at once", 2, 1, 128, {{130, 140}, {9, 9}}, true, 100, 0.3F, 0, 5, 3.0, -70, 60, 9},
+      {"head 192, all at once", 2, 2, 192, {{40, 70}, {17, 17}}, true, 25, 0.2F, 24, 0, 3.0, -20, 41, 1},
+      {"head 256, all at once", 2, 1, 256, {{70, 40}, {5, 90}}, false, 60, 0.2F, 0, 2, 3.0, -5, 1},
+      {"head 250", 2, 1, 250, {{20, 37}}, true, 0, 0.4F, 1, 0, 0, -9, 10},
       {"keys of earlier ranks, bias and cap", 2, 2, 16, {{70, 66}}, true, 0, 0, 0, 0, 2.0, -90, 60, 40},
   };
 }

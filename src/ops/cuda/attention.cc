@@ -1,5 +1,7 @@
 #include "ops/cuda/kernels/attention.h"
 
+#include <algorithm>
+
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels/attention_merge.h"
 #include "ops/cuda/kernels/lse.h"
@@ -11,6 +13,31 @@ namespace stoa::ops::cuda {
 namespace {
 
 HeadRows head_rows(const TensorView& tensor) { return {tensor.data, tensor.stride0}; }
+
+bool all_aligned_16(const AttentionForward& op) {
+  return all_aligned({op.q.data, op.k.data, op.v.data, op.o.data});
+}
+bool all_aligned_16(const AttentionBackward& op) {
+  return all_aligned(
+      {op.q.data, op.k.data, op.v.data, op.o.data, op.dout.data, op.dq.data, op.dk.data, op.dv.data});
+}
+
+bool is_wide(const AttentionArgs& a, bool addresses) {
+  const HeadRows rows[] = {a.q, a.k, a.v, a.o, a.dout, a.dq, a.dk, a.dv};
+  return addresses && a.d % 8 == 0 &&
+         std::ranges::all_of(rows, [](const HeadRows& r) { return r.stride % 8 == 0; });
+}
+
+// Where parts of the bias gradient are summed before they are added (kernels/attention.h).
+std::size_t bias_parts_bytes(const AttentionBackward& op) {
+  if (!op.drelative_bias || op.q.dtype == DType::kF32) return 0;
+  const std::int64_t heads = op.q.shape[1];
+  return static_cast<std::size_t>(bias_gradient_parts(heads) * heads * op.drelative_bias.shape[0]) *
+         sizeof(float);
+}
+std::size_t delta_bytes(const AttentionBackward& op) {
+  return static_cast<std::size_t>(op.q.shape[0] * op.q.shape[1]) * sizeof(float);
+}
 
 template <class Op>
 AttentionArgs args_of(const Op& op) {
@@ -74,14 +101,6 @@ DenseAttention dense(const Op& op) {
   return out;
 }
 
-bool all_aligned_16(const AttentionForward& op) {
-  return all_aligned({op.q.data, op.k.data, op.v.data, op.o.data});
-}
-bool all_aligned_16(const AttentionBackward& op) {
-  return all_aligned(
-      {op.q.data, op.k.data, op.v.data, op.o.data, op.dout.data, op.dq.data, op.dk.data, op.dv.data});
-}
-
 template <class Op>
 bool goes_to(AttentionLibrary* library, const Op& op, const DenseAttention& problem) {
   return library && problem.batch > 0 && all_aligned_16(op) && library->takes(problem);
@@ -115,7 +134,7 @@ std::size_t CudaBackend::workspace_bytes(const AttentionForward& op) const {
 }
 
 std::size_t CudaBackend::workspace_bytes(const AttentionBackward& op) const {
-  const std::size_t own = static_cast<std::size_t>(op.q.shape[0] * op.q.shape[1]) * sizeof(float);
+  const std::size_t own = delta_bytes(op) + bias_parts_bytes(op);
   const DenseAttention problem = dense_of(op);
   if (!attention_ || problem.batch == 0 || !attention_->takes(problem)) return own;
   return std::max(
@@ -126,7 +145,9 @@ void CudaBackend::execute(const AttentionForward& op, Resources resources) {
   void* stream = native_stream(resources.stream);
   const DenseAttention problem = dense_of(op);
   if (!goes_to(attention_.get(), op, problem)) {
-    launch_attention_forward(args_of(op), stream);
+    AttentionArgs args = args_of(op);
+    args.wide = is_wide(args, all_aligned_16(op));
+    launch_attention_forward(args, stream);
     return;
   }
   float* lse = aligned_start(resources.workspace);
@@ -144,10 +165,12 @@ void CudaBackend::execute(const AttentionBackward& op, Resources resources) {
     AttentionArgs args = args_of(op);
     args.dout = head_rows(op.dout);
     args.dq = head_rows(op.dq), args.dk = head_rows(op.dk), args.dv = head_rows(op.dv);
+    args.wide = is_wide(args, all_aligned_16(op));
     args.delta = static_cast<float*>(resources.workspace);
     if (op.drelative_bias) {
       args.bias_gradient = op.drelative_bias.as<float>();
       args.dbias_stride = op.drelative_bias.stride0;
+      args.bias_parts = args.delta + delta_bytes(op) / sizeof(float);
     }
     launch_attention_backward(args, stream);
     return;

@@ -50,6 +50,31 @@ const Block::Slot* Block::exchange(int thread, const Slot& mine) {
   return slots.data();
 }
 
+void Block::copy_later(int thread, void* to, const void* from) {
+  std::memset(to, 0xff, 16);
+  states_[thread].copies.push_back({to, from});
+}
+void Block::commit_copies(int thread) {
+  State& state = states_[thread];
+  state.groups.push_back(std::ssize(state.copies));
+}
+void Block::wait_copies(int thread, int left) {
+  State& state = states_[thread];
+  const std::ptrdiff_t done = std::ssize(state.groups) - left;
+  if (done <= 0) return;
+  const std::ptrdiff_t copies = state.groups[done - 1];
+  for (std::ptrdiff_t i = 0; i < copies; ++i) {
+    const Copy& copy = state.copies[i];
+    if (copy.from)
+      std::memcpy(copy.to, copy.from, 16);
+    else
+      std::memset(copy.to, 0, 16);
+  }
+  state.copies.erase(state.copies.begin(), state.copies.begin() + copies);
+  state.groups.erase(state.groups.begin(), state.groups.begin() + done);
+  for (std::ptrdiff_t& end : state.groups) end -= copies;
+}
+
 void Block::advance(int thread, const std::function<void(const Thread&)>& body) {
   State& state = states_[thread];
   if (state.waits == Waits::kDone) return;
@@ -86,6 +111,8 @@ void Block::run(std::int64_t x, std::int64_t y, const std::function<void(const T
   for (State& state : states_) {
     state.waits = Waits::kNothing;
     state.exchanges = 0;
+    state.copies.clear();
+    state.groups.clear();
   }
   for (;;) {
     for (int warp = 0; warp < threads_ / 32; ++warp) advance_warp(warp, body);
@@ -94,6 +121,9 @@ void Block::run(std::int64_t x, std::int64_t y, const std::function<void(const T
     if (at_barrier == 0) break;
     if (at_barrier != threads_) diverged("a barrier");
   }
+  for (const State& state : states_)
+    require<InternalError>(state.copies.empty(), "kernel {}, block ({}, {}) ended with {} copies under way",
+                           kernel_, x_, y_, state.copies.size());
   const auto* end = memory_.data() + memory_.size();
   for (const std::byte* at = static_cast<std::byte*>(shared_) + shared_bytes_; at < end; ++at)
     require<InternalError>(*at == std::byte{0xff},

@@ -1,6 +1,7 @@
 // Runs a grid of blocks on the calling thread. The threads of a block are fibers: each runs until it waits
 // for the others. Shared memory is poisoned before every block, so that what a kernel did not write is NaN;
-// barriers that not all threads reach are errors.
+// barriers that not all threads reach are errors. What is copied while a thread goes on is poison
+// until the thread has waited for it.
 #pragma once
 
 #include <array>
@@ -37,13 +38,23 @@ class Block {
     alignas(16) std::array<std::byte, 64> bytes;
   };
   const Slot* exchange(int thread, const Slot& mine);  // slots of the warp's 32 lanes
+  // Copies of 16 bytes to shared memory, made when they are waited for. `from` null: zeros.
+  void copy_later(int thread, void* to, const void* from);
+  void commit_copies(int thread);
+  void wait_copies(int thread, int left);  // for all but the last `left` groups
 
  private:
   enum class Waits : std::uint8_t { kNothing, kWarp, kBlock, kDone };
+  struct Copy {
+    void* to;
+    const void* from;
+  };
   struct State {
     Waits waits = Waits::kNothing;
     std::unique_ptr<Fiber> fiber;
     int exchanges = 0;
+    std::vector<Copy> copies;            // that were asked for and not waited for
+    std::vector<std::ptrdiff_t> groups;  // how many of them stand up to the end of each group
   };
 
   void advance(int thread, const std::function<void(const Thread&)>& body);

@@ -88,6 +88,17 @@ class Thread {
       }
     }
   }
+  void copy16(void* to, const void* from, bool given) const {
+    for (const void* address : {static_cast<const void*>(to), from})
+      require<InternalError>(reinterpret_cast<std::uintptr_t>(address) % 16 == 0,
+                             "a copy of 16 bytes at address {}", address);
+    block_->copy_later(index_, to, given ? from : nullptr);
+  }
+  void commit_copies() const { block_->commit_copies(index_); }
+  template <int kLeft>
+  void wait_copies() const {
+    block_->wait_copies(index_, kLeft);
+  }
   // What every lane of the warp gave.
   template <class T>
   const emulation::Block::Slot* exchange(const T& value) const {
@@ -123,6 +134,11 @@ inline void narrow(float x, bf16& out) { out = bf16(x); }
 inline void narrow(float x, f16& out) { out = f16(x); }
 inline void narrow(float x, double& out) { out = static_cast<double>(x); }
 
+template <class T>
+std::uint32_t narrow_pair(float low, float high) {
+  return static_cast<std::uint32_t>(T(high).bits) << 16 | T(low).bits;
+}
+
 inline float reciprocal_root(float x) { return 1.0f / std::sqrt(x); }
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline float float_of(std::uint32_t x) { return std::bit_cast<float>(x); }
@@ -144,6 +160,10 @@ inline Bytes16 load16(const void* from) {
 inline void store16(void* to, const Bytes16& v) {
   expect_aligned(to);
   std::memcpy(to, &v, 16);
+}
+inline void store4(void* to, std::uint32_t v) {
+  require<InternalError>(reinterpret_cast<std::uintptr_t>(to) % 4 == 0, "a 4-byte access at address {}", to);
+  std::memcpy(to, &v, 4);
 }
 
 }  // namespace stoa::ops::cuda

@@ -1,4 +1,5 @@
 // Attention kernels of our own (ops/attention.h), for every shape: what the attention library does not take.
+// In bf16 and fp16 on matrix units, in fp32 without them.
 #pragma once
 
 #include "ops/cuda/kernels/element.h"
@@ -38,11 +39,15 @@ struct AttentionArgs {
   float* delta = nullptr;          // [q_rows, heads], written by the backward pass
   float* bias_gradient = nullptr;  // as relative_bias, rows `dbias_stride` apart, added to; or null
   std::int64_t dbias_stride = 0;
-  bool wide = false;  // d and all strides are multiples of 8, addresses of 16
+  float* bias_parts = nullptr;  // 16 bits with a bias gradient: [bias_gradient_parts(heads), heads, offsets]
+  bool wide = false;            // d and all strides are multiples of 8, addresses of 16
 };
 
 inline constexpr int kLargestHead = 256;
-// Summation in fp32 throughout.
+// Blocks over which the sum of one head's bias gradient is spread; of the shape alone, for a fixed order.
+constexpr std::int64_t bias_gradient_parts(std::int64_t heads) { return (512 + heads - 1) / heads; }
+// Summation in fp32 throughout. On matrix units probabilities and gradients of scores are rounded to the
+// type.
 void launch_attention_forward(const AttentionArgs& args, void* stream);
 // dk and dv of rows that belong to no segment become 0.
 void launch_attention_backward(const AttentionArgs& args, void* stream);

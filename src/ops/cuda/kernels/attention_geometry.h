@@ -1,10 +1,12 @@
-// Which keys a query sees, and the dropout mask, inside attention kernels.
+// Inside attention kernels: which keys a query sees, its scores, the dropout mask, the rows of a block.
 #pragma once
 
 #include "ops/cuda/kernels/attention.h"
 #include "ops/cuda/kernels/random.h"
 
 namespace stoa::ops::cuda {
+
+inline constexpr float kLowestScore = -3.402823466e38f;  // of a query that has seen nothing yet
 
 struct Segment {
   std::int64_t q_begin, k_begin;
@@ -31,54 +33,69 @@ struct Segment {
 
   struct Range {
     int begin, end;
+    STOA_DEVICE bool meets(int first, int count) const { return first < end && first + count > begin; }
   };
-  // Keys that any of the queries [first, last] may see; queries that any of the keys [first, last] may see.
-  STOA_DEVICE Range keys_of(const AttentionArgs& a, int first, int last) const {
-    Range r{0, keys};
+  // Keys that any of `count` queries from `first` on may see; queries that may see any of so many keys. Those
+  // beyond the segment do not count.
+  STOA_DEVICE Range keys_of(const AttentionArgs& a, int first, int count) const {
+    Range r{0, first < queries ? keys : 0};
+    const int last = (first + count < queries ? first + count : queries) - 1;
     if (a.causal && at(last) + 1 < r.end) r.end = at(last) + 1;
     if (a.window > 0 && at(first) - a.window + 1 > 0) r.begin = static_cast<int>(at(first) - a.window + 1);
     if (r.begin > keys) r.begin = keys;
     return r;
   }
-  STOA_DEVICE Range queries_of(const AttentionArgs& a, int first, int last) const {
-    const int shift = at(0);
-    Range r{0, queries};
+  STOA_DEVICE Range queries_of(const AttentionArgs& a, int first, int count) const {
+    const int shift = at(0), last = (first + count < keys ? first + count : keys) - 1;
+    Range r{0, first < keys ? queries : 0};
     if (a.causal && first - shift > 0) r.begin = first - shift;
     if (a.window > 0 && last + a.window - shift < r.end) r.end = static_cast<int>(last + a.window - shift);
     return r;
   }
+  // Whether all of these queries see all of these keys.
+  STOA_DEVICE bool all_visible(const AttentionArgs& a, int query, int some_queries, int key,
+                               int some_keys) const {
+    // The first query sees the last key and the last query the first: so it is of all between them.
+    return visible(a, query, key + some_keys - 1) && visible(a, query + some_queries - 1, key);
+  }
 
-  struct Score {
-    float value;
-    float slope;  // derivative by the scaled product
-  };
-  STOA_DEVICE Score score(const AttentionArgs& a, int head, int query, int key, float product) const {
-    Score out{product * a.scale, 1};
-    if (a.softcap != 0) {
-      const float t = tanhf(out.value / a.softcap);
-      out.value = t * a.softcap, out.slope = 1 - t * t;
-    }
-    if (a.relative_bias) out.value += a.relative_bias[bias_row(a, key - at(query)) * a.bias_stride + head];
-    return out;
+  // The score of a pair, from the scaled product on: capped(), then its bias.
+  STOA_DEVICE static float capped(const AttentionArgs& a, float x) {
+    return a.softcap == 0 ? x : tanhf(x / a.softcap) * a.softcap;
+  }
+  // Derivative of capped() where that is `value`.
+  STOA_DEVICE static float slope(const AttentionArgs& a, float value) {
+    if (a.softcap == 0) return 1;
+    const float t = value / a.softcap;
+    return 1 - t * t;
+  }
+  STOA_DEVICE static float bias(const AttentionArgs& a, int head, std::int64_t offset) {
+    return a.relative_bias ? a.relative_bias[bias_row(a, offset) * a.bias_stride + head] : 0;
   }
   STOA_DEVICE static std::int64_t bias_row(const AttentionArgs& a, std::int64_t offset) {
     const std::int64_t row = offset - a.first_offset;
     return row < 0 ? 0 : row >= a.offsets ? a.offsets - 1 : row;
   }
 
-  // Factor of the probability of (query, key): 0 or 1/(1-p).
-  STOA_DEVICE float keep(const AttentionArgs& a, int head, int query, int key) const {
-    if (a.dropout == 0) return 1;
-    const std::uint32_t k = position + static_cast<std::uint32_t>(key);
-    const Words4 words = philox(a.key_lo, a.key_hi,
-                                {{position + static_cast<std::uint32_t>(at(query)), k >> 2,
-                                  static_cast<std::uint32_t>(a.first_head + head), sample}});
-    const std::uint32_t which = k & 3u;
-    const std::uint32_t word = which == 0   ? words.w[0]
-                               : which == 1 ? words.w[1]
-                               : which == 2 ? words.w[2]
-                                            : words.w[3];
-    return uniform(word) < a.dropout ? 0.0f : a.keep_scale;
+  // Words of a query and four keys: those whose positions in the sample are 4 * block and the next.
+  STOA_DEVICE Words4 dropout_words(const AttentionArgs& a, int head, int query, std::uint32_t block) const {
+    return philox(a.key_lo, a.key_hi,
+                  {{position + static_cast<std::uint32_t>(at(query)), block,
+                    static_cast<std::uint32_t>(a.first_head + head), sample}});
+  }
+  STOA_DEVICE static bool is_kept(const AttentionArgs& a, std::uint32_t word) {
+    return uniform(word) >= a.dropout;
+  }
+};
+
+// Block x = segment * tiles + tile. Late tiles, which have most keys, come first.
+struct Place {
+  std::int64_t segment;
+  int first;  // row of the segment
+  STOA_DEVICE Place(std::int64_t block, std::int64_t longest, int tile) {
+    const std::int64_t tiles = (longest + tile - 1) / tile;
+    segment = block / tiles;
+    first = static_cast<int>((tiles - 1 - block % tiles) * tile);
   }
 };
 

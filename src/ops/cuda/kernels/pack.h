@@ -31,6 +31,16 @@ STOA_DEVICE void put(Bytes16& bytes, int i, float value) {
   }
 }
 
+// The first `count` of eight 16-bit elements, at any address; zeros behind them.
+template <class T>
+STOA_DEVICE Bytes16 first_of_8(const T* from, std::int64_t count) {
+  Bytes16 out{};
+  STOA_UNROLL
+  for (int j = 0; j < 8; ++j)
+    if (j < count) out.words[j / 2] |= static_cast<std::uint32_t>(from[j].bits) << (16 * (j % 2));
+  return out;
+}
+
 template <int V, class T>
 STOA_DEVICE void load_pack(const T* from, float (&out)[V]) {
   if constexpr (V == 1) {

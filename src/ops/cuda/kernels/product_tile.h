@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "ops/cuda/kernels/fragments.h"
 #include "ops/cuda/kernels/launch.h"
 #include "ops/cuda/kernels/pack.h"
 
@@ -104,16 +105,15 @@ struct MatrixTile {
       const Piece at = piece<kAcross>(t, n);
       const std::int64_t i = at.i, q = p + at.q;
       const S* begin = from.data + (kAcross ? q * from.stride + i : i * from.stride + q);
+      const std::int64_t given =
+          kAcross ? (q < depth ? from.count - i : 0) : (i < from.count ? depth - q : 0);
       to[n] = Bytes16{};
       if constexpr (sizeof(S) == 1) {
-        if (i < from.count && q < depth) to[n] = widened(begin);
+        if (given > 0) to[n] = widened(begin);
       } else if constexpr (kWide) {
-        if (i < from.count && q < depth) to[n] = load16(begin);
+        if (given > 0) to[n] = load16(begin);
       } else {
-        STOA_UNROLL
-        for (int j = 0; j < 8; ++j)
-          if (kAcross ? i + j < from.count && q < depth : i < from.count && q + j < depth)
-            to[n].words[j / 2] |= static_cast<std::uint32_t>(begin[j].bits) << (16 * (j % 2));
+        to[n] = first_of_8(begin, given);
       }
     }
   }
@@ -135,17 +135,6 @@ struct MatrixTile {
       store16(to + (kAcross ? at.q * kPitch<true> + at.i : at.i * kPitch<false> + at.q), from[n]);
     }
   }
-  // The 8 x 8 pieces that begin at (i, q), and those 8 vectors (`down`) or 8 elements after them, in turn.
-  template <bool kAcross>
-  STOA_DEVICE static void matrices(const Thread& t, const T* place, int i, int q, bool down,
-                                   std::uint32_t (&out)[4]) {
-    const int which = t.lane() / 8, row = t.lane() % 8;
-    i += (down ? which % 2 : which / 2) * 8;
-    q += (down ? which / 2 : which % 2) * 8;
-    t.load_matrices<kAcross>(place + (kAcross ? (q + row) * kPitch<true> + i : (i + row) * kPitch<false> + q),
-                             out);
-  }
-
   template <class A, bool kAcrossA, class B, bool kAcrossB, class Body>
   STOA_DEVICE static void run(const Thread& t, const Vectors<A, kAcrossA>& a, const Vectors<B, kAcrossB>& b,
                               std::int64_t depth, const Body& body) {
@@ -175,10 +164,12 @@ struct MatrixTile {
       for (int q = 0; q < kDepth; q += 16) {
         std::uint32_t x[4][4], y[2][4];
         STOA_UNROLL
-        for (int i = 0; i < 4; ++i) matrices<kAcrossA>(t, place, first_row + 16 * i, q, true, x[i]);
+        for (int i = 0; i < 4; ++i)
+          load_fragments<kAcrossA>(t, place, kPitch<kAcrossA>, first_row + 16 * i, q, true, x[i]);
         STOA_UNROLL
         for (int j = 0; j < 2; ++j)
-          matrices<kAcrossB>(t, place + kPlace, first_column + 16 * j, q, false, y[j]);
+          load_fragments<kAcrossB>(t, place + kPlace, kPitch<kAcrossB>, first_column + 16 * j, q, false,
+                                   y[j]);
         STOA_UNROLL
         for (int i = 0; i < 4; ++i) {
           STOA_UNROLL
@@ -196,8 +187,7 @@ struct MatrixTile {
       for (int j = 0; j < 4; ++j) {
         STOA_UNROLL
         for (int n = 0; n < 4; ++n) {
-          const int r = first_row + 16 * i + t.lane() / 4 + n / 2 * 8,
-                    c = first_column + 8 * j + t.lane() % 4 * 2 + n % 2;
+          const int r = first_row + 16 * i + sum_row(t, n), c = first_column + 8 * j + sum_column(t, n);
           if (r < a.count && c < b.count) body(r, c, sum[i][j][n]);
         }
       }

@@ -87,6 +87,20 @@ class Thread {
           : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
+  // Sixteen bytes from global to shared memory while the thread goes on; zeros where they are not `given`.
+  // They are there for this thread when wait_copies() says so, for the others after a barrier behind that.
+  STOA_DEVICE void copy16(void* to, const void* from, bool given) const {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(__cvta_generic_to_global(from)), "r"(given ? 16 : 0)
+                 : "memory");
+  }
+  STOA_DEVICE void commit_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  // Until all but the last `kLeft` groups that were committed are there.
+  template <int kLeft>
+  STOA_DEVICE void wait_copies() const {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+  }
   // Adds to a counter in shared memory that other threads add to: of integers, so that no order shows.
   STOA_DEVICE void count(std::int32_t& counter, std::int32_t by) const { atomicAdd(&counter, by); }
 };
@@ -100,6 +114,17 @@ STOA_DEVICE void narrow(float x, float& out) { out = x; }
 STOA_DEVICE void narrow(float x, bf16& out) { out.bits = __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
 STOA_DEVICE void narrow(float x, f16& out) { out.bits = __half_as_ushort(__float2half_rn(x)); }
 STOA_DEVICE void narrow(float x, double& out) { out = x; }
+
+// Two 16-bit elements, `low` at the lower address.
+template <class T>
+STOA_DEVICE std::uint32_t narrow_pair(float low, float high) {
+  std::uint32_t out;
+  if constexpr (std::is_same_v<T, bf16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+  return out;
+}
 
 STOA_DEVICE float reciprocal_root(float x) { return 1.0f / sqrtf(x); }
 STOA_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
@@ -117,6 +142,7 @@ STOA_DEVICE Bytes16 load16(const void* from) {
 STOA_DEVICE void store16(void* to, const Bytes16& v) {
   *static_cast<uint4*>(to) = make_uint4(v.words[0], v.words[1], v.words[2], v.words[3]);
 }
+STOA_DEVICE void store4(void* to, std::uint32_t v) { *static_cast<std::uint32_t*>(to) = v; }
 
 }  // namespace stoa::ops::cuda
 

@@ -1,0 +1,371 @@
+// Attention in fp32, without matrix units.
+#include <cmath>
+
+#include "ops/cuda/kernels/attention_geometry.h"
+#include "ops/cuda/kernels/attention_paths.h"
+#include "ops/cuda/kernels/launch.h"
+#include "ops/cuda/kernels/reduce.h"
+
+namespace stoa::ops::cuda {
+namespace {
+
+constexpr int kBlock = 128;
+
+STOA_DEVICE float& element(const HeadRows& rows, std::int64_t row, int column) {
+  return static_cast<float*>(rows.data)[row * rows.stride + column];
+}
+
+struct Score {
+  float value;
+  float slope;  // derivative by the scaled product
+};
+STOA_DEVICE Score score_of(const Segment& segment, const AttentionArgs& a, int head, int query, int key,
+                           float product) {
+  const float value = Segment::capped(a, product * a.scale);
+  return {value + Segment::bias(a, head, key - segment.at(query)), Segment::slope(a, value)};
+}
+
+// Factor of the probability of (query, key): 0 or 1/(1-p).
+STOA_DEVICE float kept_factor(const Segment& segment, const AttentionArgs& a, int head, int query, int key) {
+  if (a.dropout == 0) return 1;
+  const std::uint32_t k = segment.position + static_cast<std::uint32_t>(key), which = k & 3u;
+  const Words4 words = segment.dropout_words(a, head, query, k >> 2);
+  const std::uint32_t word = which == 0   ? words.w[0]
+                             : which == 1 ? words.w[1]
+                             : which == 2 ? words.w[2]
+                                          : words.w[3];
+  return Segment::is_kept(a, word) ? a.keep_scale : 0.0f;
+}
+
+// A block owns kTile rows (queries or keys) and walks tiles of the other side. kBlock / kTile threads share a
+// row: each has every kShare-th of the other side's scores, and every kShare-th column of what is summed.
+template <int kTile, int kMost>
+struct Tiles {
+  static constexpr int kShare = kBlock / kTile;
+  static constexpr int kScores = kTile / kShare;
+  static constexpr int kColumns = kMost / kShare;
+
+  const Thread& t;
+  const int d, stride, row, share;
+
+  STOA_DEVICE Tiles(const Thread& thread, int head_size)
+      : t(thread),
+        d(head_size),
+        stride(head_size | 1),  // odd: no two rows begin in one bank
+        row(thread.index() / kShare),
+        share(thread.index() % kShare) {}
+
+  STOA_DEVICE static constexpr std::size_t tile_floats(int head_size) {
+    return static_cast<std::size_t>(kTile) * static_cast<std::size_t>(head_size | 1);
+  }
+  STOA_DEVICE float* tile(int which) const { return t.shared<float>() + which * kTile * stride; }
+
+  // Rows [first, first + kTile) of one head; those from `end` on are zeros.
+  STOA_DEVICE void load(float* to, const HeadRows& from, std::int64_t base, int head, int first,
+                        int end) const {
+    for (int i = t.index(); i < kTile * d; i += kBlock) {
+      const int r = i / d, c = i - r * d;
+      to[r * stride + c] = first + r < end ? element(from, base + first + r, head * d + c) : 0.0f;
+    }
+  }
+  // own[row] · other[j] for the scores of this thread: j = share + kShare * s.
+  STOA_DEVICE void dots(const float* own, const float* other, float (&out)[kScores]) const {
+    STOA_UNROLL
+    for (int s = 0; s < kScores; ++s) out[s] = 0;
+    for (int c = 0; c < d; ++c) {
+      const float x = own[row * stride + c];
+      STOA_UNROLL
+      for (int s = 0; s < kScores; ++s) out[s] = fmaf(x, other[(share + kShare * s) * stride + c], out[s]);
+    }
+  }
+  // sum[columns of this thread] += scores[row][j] * other[j].
+  STOA_DEVICE void add(const float* scores, const float* other, float (&sum)[kColumns]) const {
+    for (int j = 0; j < kTile; ++j) {
+      const float p = scores[row * (kTile + 1) + j];
+      STOA_UNROLL
+      for (int c = 0; c < kColumns; ++c) {
+        const int column = share + kShare * c;
+        if (column < d) sum[c] = fmaf(p, other[j * stride + column], sum[c]);
+      }
+    }
+  }
+  STOA_DEVICE void store(const HeadRows& to, std::int64_t at, int head, const float (&sum)[kColumns],
+                         float factor) const {
+    STOA_UNROLL
+    for (int c = 0; c < kColumns; ++c) {
+      const int column = share + kShare * c;
+      if (column < d) element(to, at, head * d + column) = sum[c] * factor;
+    }
+  }
+};
+
+template <int kTile, int kMost>
+struct ScalarForwardKernel {
+  using Args = AttentionArgs;
+  using Work = Tiles<kTile, kMost>;
+  static constexpr const char* kName = "attention forward";
+  static constexpr int kThreads = kBlock;
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const Place place(t.block_x(), a.longest_q, kTile);
+    const Segment segment(a, place.segment);
+    if (place.first >= segment.queries) return;
+    const Work w(t, a.d);
+    const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups),
+              query = place.first + w.row;
+    float *q = w.tile(0), *kv = w.tile(1), *scores = w.tile(2);
+    w.load(q, a.q, segment.q_begin, head, place.first, segment.queries);
+    const Segment::Range range = segment.keys_of(a, place.first, kTile);
+    float top = kLowestScore, sum = 0, out[Work::kColumns];
+    STOA_UNROLL
+    for (int c = 0; c < Work::kColumns; ++c) out[c] = 0;
+    for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) {
+      t.sync();
+      w.load(kv, a.k, segment.k_begin, group, key, segment.keys);
+      t.sync();
+      float s[Work::kScores], high = top;
+      w.dots(q, kv, s);
+      STOA_UNROLL
+      for (int j = 0; j < Work::kScores; ++j) {
+        const int column = w.share + Work::kShare * j;
+        s[j] = score_of(segment, a, head, query, key + column, s[j]).value;
+        if (segment.visible(a, query, key + column))
+          high = Max::of(high, s[j]);
+        else
+          s[j] = -INFINITY;
+      }
+      high = warp_reduce<Max>(t, high, Work::kShare);
+      const float shrink = expf(top - high);
+      top = high;
+      float part = 0;
+      STOA_UNROLL
+      for (int j = 0; j < Work::kScores; ++j) {
+        const int column = w.share + Work::kShare * j;
+        const float p = expf(s[j] - high);
+        part += p;
+        scores[w.row * (kTile + 1) + column] =
+            p == 0 ? 0 : p * kept_factor(segment, a, head, query, key + column);
+      }
+      sum = sum * shrink + warp_reduce<Add>(t, part, Work::kShare);
+      STOA_UNROLL
+      for (int c = 0; c < Work::kColumns; ++c) out[c] *= shrink;
+      t.sync();
+      w.load(kv, a.v, segment.k_begin, group, key, segment.keys);
+      t.sync();
+      w.add(scores, kv, out);
+    }
+    if (query >= segment.queries) return;
+    const std::int64_t row = segment.q_begin + query;
+    w.store(a.o, row, head, out, sum == 0 ? 0.0f : 1.0f / sum);
+    if (a.lse && w.share == 0) a.lse[row * a.heads + head] = sum == 0 ? -INFINITY : top + logf(sum);
+  }
+};
+
+// Queries own the block: dq = sum over keys of ds k.
+template <int kTile, int kMost>
+struct ScalarQueryKernel {
+  using Args = AttentionArgs;
+  using Work = Tiles<kTile, kMost>;
+  static constexpr const char* kName = "attention backward, queries";
+  static constexpr int kThreads = kBlock;
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const Place place(t.block_x(), a.longest_q, kTile);
+    const Segment segment(a, place.segment);
+    if (place.first >= segment.queries) return;
+    const Work w(t, a.d);
+    const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups),
+              query = place.first + w.row;
+    float *q = w.tile(0), *g = w.tile(1), *k = w.tile(2), *v = w.tile(3), *scores = w.tile(4);
+    w.load(q, a.q, segment.q_begin, head, place.first, segment.queries);
+    w.load(g, a.dout, segment.q_begin, head, place.first, segment.queries);
+    const std::int64_t row = segment.q_begin + query;
+    const bool mine = query < segment.queries;
+    const float lse = mine ? a.lse[row * a.heads + head] : 0,
+                delta = mine ? a.delta[row * a.heads + head] : 0;
+    const Segment::Range range = segment.keys_of(a, place.first, kTile);
+    float dq[Work::kColumns];
+    STOA_UNROLL
+    for (int c = 0; c < Work::kColumns; ++c) dq[c] = 0;
+    for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) {
+      t.sync();
+      w.load(k, a.k, segment.k_begin, group, key, segment.keys);
+      w.load(v, a.v, segment.k_begin, group, key, segment.keys);
+      t.sync();
+      float s[Work::kScores], dp[Work::kScores];
+      w.dots(q, k, s);
+      w.dots(g, v, dp);
+      STOA_UNROLL
+      for (int j = 0; j < Work::kScores; ++j) {
+        const int column = w.share + Work::kShare * j;
+        float ds = 0;
+        if (segment.visible(a, query, key + column)) {
+          const Score score = score_of(segment, a, head, query, key + column, s[j]);
+          ds = expf(score.value - lse) *
+               (dp[j] * kept_factor(segment, a, head, query, key + column) - delta) * score.slope;
+        }
+        scores[w.row * (kTile + 1) + column] = ds;
+      }
+      t.sync_warp();  // a row's scores are written and read by one warp
+      w.add(scores, k, dq);
+    }
+    if (mine) w.store(a.dq, row, head, dq, a.scale);
+  }
+};
+
+// Keys own the block: dk = sum over queries of ds q, dv = sum of p dout, over all heads of the group.
+template <int kTile, int kMost>
+struct ScalarKeyKernel {
+  using Args = AttentionArgs;
+  using Work = Tiles<kTile, kMost>;
+  static constexpr const char* kName = "attention backward, keys";
+  static constexpr int kThreads = kBlock;
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const Place place(t.block_x(), a.longest_k, kTile);
+    const Segment segment(a, place.segment);
+    if (place.first >= segment.keys) return;
+    const Work w(t, a.d);
+    const int group = static_cast<int>(t.block_y()), each = a.heads / a.groups, key = place.first + w.row;
+    float *k = w.tile(0), *v = w.tile(1), *q = w.tile(2), *g = w.tile(3), *ds = w.tile(4),
+          *ps = ds + kTile * (kTile + 1), *lse = ps + kTile * (kTile + 1), *delta = lse + kTile;
+    w.load(k, a.k, segment.k_begin, group, place.first, segment.keys);
+    w.load(v, a.v, segment.k_begin, group, place.first, segment.keys);
+    const Segment::Range range = segment.queries_of(a, place.first, kTile);
+    float dk[Work::kColumns], dv[Work::kColumns];
+    STOA_UNROLL
+    for (int c = 0; c < Work::kColumns; ++c) dk[c] = dv[c] = 0;
+    for (int head = group * each; head < (group + 1) * each; ++head) {
+      for (int query = range.begin / kTile * kTile; query < range.end; query += kTile) {
+        t.sync();
+        w.load(q, a.q, segment.q_begin, head, query, segment.queries);
+        w.load(g, a.dout, segment.q_begin, head, query, segment.queries);
+        for (int i = t.index(); i < kTile; i += kBlock) {
+          const bool given = query + i < segment.queries;
+          const std::int64_t at = (segment.q_begin + query + i) * a.heads + head;
+          lse[i] = given ? a.lse[at] : 0;
+          delta[i] = given ? a.delta[at] : 0;
+        }
+        t.sync();
+        float s[Work::kScores], dp[Work::kScores];
+        w.dots(k, q, s);
+        w.dots(v, g, dp);
+        STOA_UNROLL
+        for (int j = 0; j < Work::kScores; ++j) {
+          const int column = w.share + Work::kShare * j;
+          float p = 0, keep = 0, slope = 0;
+          if (segment.visible(a, query + column, key)) {
+            const Score score = score_of(segment, a, head, query + column, key, s[j]);
+            p = expf(score.value - lse[column]), slope = score.slope;
+            keep = kept_factor(segment, a, head, query + column, key);
+          }
+          ps[w.row * (kTile + 1) + column] = p * keep;
+          ds[w.row * (kTile + 1) + column] = p == 0 ? 0 : p * (dp[j] * keep - delta[column]) * slope;
+        }
+        t.sync_warp();
+        w.add(ds, q, dk);
+        w.add(ps, g, dv);
+      }
+    }
+    if (key >= segment.keys) return;
+    w.store(a.dk, segment.k_begin + key, group, dk, a.scale);
+    w.store(a.dv, segment.k_begin + key, group, dv, 1);
+  }
+};
+
+// Gradient of one entry of a relative bias: block (x, y) = (row of the table, head), a warp per query. The
+// scores are made once more, so that one block has all terms of its sum and adds them in a fixed order.
+struct ScalarBiasKernel {
+  using Args = AttentionArgs;
+  static constexpr const char* kName = "attention backward, relative bias";
+  static constexpr int kThreads = 256;
+
+  STOA_DEVICE static float dot(const Thread& t, const Args& a, const HeadRows& x, std::int64_t x_row,
+                               int x_head, const HeadRows& y, std::int64_t y_row, int y_head) {
+    float sum = 0;
+    for (int c = t.lane(); c < a.d; c += 32)
+      sum = fmaf(element(x, x_row, x_head * a.d + c), element(y, y_row, y_head * a.d + c), sum);
+    return warp_reduce<Add>(t, sum);
+  }
+
+  STOA_DEVICE static void run(const Thread& t, const Args& a) {
+    const std::int64_t entry = t.block_x();
+    const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups);
+    float sum = 0;
+    for (std::int64_t s = 0; s < a.segments; ++s) {
+      const Segment segment(a, s);
+      for (int query = static_cast<int>(t.warp()); query < segment.queries;
+           query += static_cast<int>(t.warps())) {
+        const std::int64_t row = segment.q_begin + query, here = segment.at(query) + a.first_offset + entry;
+        // The first and the last row stand for all offsets beyond.
+        const std::int64_t first = entry == 0 ? 0 : here,
+                           last = entry == a.offsets - 1 ? segment.keys - 1 : here;
+        for (std::int64_t k = first < 0 ? 0 : first; k <= last && k < segment.keys; ++k) {
+          const int key = static_cast<int>(k);
+          if (!segment.visible(a, query, key)) continue;
+          const float product = dot(t, a, a.q, row, head, a.k, segment.k_begin + key, group),
+                      slope = dot(t, a, a.dout, row, head, a.v, segment.k_begin + key, group);
+          const float p =
+              expf(score_of(segment, a, head, query, key, product).value - a.lse[row * a.heads + head]);
+          sum += p * (slope * kept_factor(segment, a, head, query, key) - a.delta[row * a.heads + head]);
+        }
+      }
+    }
+    float* parts = t.shared<float>();
+    if (t.lane() == 0) parts[t.warp()] = sum;
+    t.sync();
+    if (t.index() != 0) return;
+    for (int w = 1; w < static_cast<int>(t.warps()); ++w) sum += parts[w];
+    a.bias_gradient[entry * a.dbias_stride + head] += sum;
+  }
+};
+
+// Calls body with the tile and the largest head size: large heads take smaller tiles, for shared memory.
+template <class Body>
+void with_tiles(int d, Body&& body) {
+  if (d <= 64)
+    body(Width<32>{}, Width<64>{});
+  else if (d <= 128)
+    body(Width<32>{}, Width<128>{});
+  else
+    body(Width<16>{}, Width<256>{});
+}
+
+std::size_t shared_bytes(int tile, int d, int tiles, int scores, int vectors) {
+  return sizeof(float) *
+         static_cast<std::size_t>(tiles * tile * (d | 1) + scores * tile * (tile + 1) + vectors * tile);
+}
+
+}  // namespace
+
+void launch_scalar_attention_forward(const AttentionArgs& a, void* stream) {
+  with_tiles(a.d, [&](auto tile, auto most) {
+    constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
+    launch<ScalarForwardKernel<kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
+                                               .y = a.heads,
+                                               .threads = kBlock,
+                                               .shared = shared_bytes(kTile, a.d, 2, 1, 0)},
+                                              stream, a);
+  });
+}
+
+void launch_scalar_attention_backward(const AttentionArgs& a, void* stream) {
+  with_tiles(a.d, [&](auto tile, auto most) {
+    constexpr int kTile = decltype(tile)::value, kMost = decltype(most)::value;
+    launch<ScalarQueryKernel<kTile, kMost>>({.x = a.segments * ceil_div(a.longest_q, kTile),
+                                             .y = a.heads,
+                                             .threads = kBlock,
+                                             .shared = shared_bytes(kTile, a.d, 4, 1, 0)},
+                                            stream, a);
+    launch<ScalarKeyKernel<kTile, kMost>>({.x = a.segments * ceil_div(a.longest_k, kTile),
+                                           .y = a.groups,
+                                           .threads = kBlock,
+                                           .shared = shared_bytes(kTile, a.d, 4, 2, 2)},
+                                          stream, a);
+  });
+  if (a.bias_gradient)
+    launch<ScalarBiasKernel>({.x = a.offsets, .y = a.heads, .threads = 256, .shared = 8 * sizeof(float)},
+                             stream, a);
+}
+
+}  // namespace stoa::ops::cuda
