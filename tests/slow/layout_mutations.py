@@ -49,7 +49,7 @@ MUTATIONS = [
      "key_part.both, chunk_of(gradient.both, block.k_chunk * 0)", "ContextParallel.*"),
     ("neighbours take each other's heads", "src/nn/context_attention.cc", "options.first_head += place_.rank % ranks_ * (q.shape[1] / ranks_);",
      "options.first_head += place_.rank / ranks_ * (q.shape[1] / ranks_);", "ContextParallel.*"),
-    ("gradients of experts are added over ranks that hold others", "src/nn/moe.cc", "spec.copies = parallel::Group::kExpertData;",
+    ("gradients of experts are added over ranks that hold others", "src/nn/grouped_linear.cc", "spec.copies = parallel::Group::kExpertData;",
      "spec.copies = parallel::Group::kDataContext;", "ExpertParallel.OverReplicas"),
     ("rows are grouped as if another member had sent them", "src/nn/expert_exchange.cc", ".self = members_.self, .counts = coming,",
      ".self = 0, .counts = coming,", "ExpertParallel.OverReplicas"),
