@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -200,6 +201,47 @@ TEST(EmulatedGpu, Encoders) {
 }
 
 TEST(EmulatedGpu, EncoderDecoders) { expect_like_reference(small(tiny_pairs_run())); }
+
+// The largest distance of a tensor's values from what is expected, of their length; tensors that are nothing
+// but rounding (biases of keys) are measured by `least`.
+double distance(const Tensors& expected, const Tensors& other, double least) {
+  double largest = 0;
+  for (const auto& [name, values] : expected) {
+    double between = 0, length = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      between += std::pow(other.at(name).at(i) - values[i], 2);
+      length += std::pow(values[i], 2);
+    }
+    largest = std::max(largest, std::sqrt(between) / std::max(least, std::sqrt(length)));
+  }
+  return largest;
+}
+
+// The kernels on matrix units: attention with dropout, packed documents, slopes, relative biases and a ring,
+// products of experts. Either side rounds to 8 bits of mantissa, at other places.
+TEST(EmulatedGpu, SixteenBits) {
+  const auto expect_near_reference = [](TestRun run, const run::Layout& layout = data_parallel(1)) {
+    run.type = DType::kBF16;
+    const RunResult expected = run_layout(run, layout);
+    run.machine = emulated_machine;
+    const RunResult other = run_layout(run, layout);
+    EXPECT_LT(distance(expected.gradients, other.gradients, 1e-4), 0.02);
+    for (std::size_t step = 0; step < expected.losses.size(); ++step)
+      EXPECT_NEAR(other.losses[step] / expected.losses[step], 1, 0.002);
+  };
+  TestRun decoder = small();
+  decoder.packed = true;
+  decoder.config.attention_dropout = 0.2;
+  decoder.config.position_embedding_type = model::PositionEmbedding::kAlibi;
+  expect_near_reference(decoder);
+  expect_near_reference(small(tiny_pairs_run()));
+  TestRun dropless = experts();
+  dropless.config.moe.moe_expert_capacity_factor.reset();
+  expect_near_reference(dropless);
+  run::Layout ring = layout_of(1, 2, 1, 1, 1);
+  ring.context_kind = parallel::ContextKind::kRing;
+  expect_near_reference(small(), ring);
+}
 
 // Ranks that are threads and share the device.
 TEST(EmulatedGpu, OverRanks) {
