@@ -72,7 +72,7 @@ void quantize_tile(const Quantize& op, float scale, std::int64_t row, std::int64
   }
 }
 
-Gemm gemm_of(const ScaledProduct& op) {
+Gemm product_of(const ScaledProduct& op) {
   return {
       .a = {op.a, false}, .b = {op.b, false}, .bias = op.bias, .out = op.out, .accumulate = op.accumulate};
 }
@@ -121,12 +121,12 @@ std::size_t CpuBackend::workspace_bytes(const GroupedAbsoluteMax& op) const {
 
 std::size_t CpuBackend::workspace_bytes(const ScaledProduct& op) const {
   if (needs_reference(op)) return 0;
-  return workspace_bytes_of_eight_bits_any_rows(gemm_of(op), products_, pool_.size());
+  return workspace_bytes_of_eight_bits_any_rows(product_of(op), products_, pool_.size());
 }
 
 void CpuBackend::execute(const ScaledProduct& op, Resources resources) {
   if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
-  run_eight_bits(gemm_of(op), *op.inverse_a.as<float>() * *op.inverse_b.as<float>(), products_, pool_,
+  run_eight_bits(product_of(op), *op.inverse_a.as<float>() * *op.inverse_b.as<float>(), products_, pool_,
                  resources.workspace);
 }
 
