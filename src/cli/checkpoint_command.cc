@@ -37,7 +37,7 @@ FoundCheckpoint find(const std::string& model, ckpt::Verify verify, Context& con
   return found;
 }
 
-std::string_view name_of(FoundCheckpoint::Kind kind) {
+std::string_view kind_name(FoundCheckpoint::Kind kind) {
   switch (kind) {
     case FoundCheckpoint::Kind::kHuggingFace:
       return "Hugging Face model";
@@ -110,7 +110,8 @@ void inspect(const Arguments& arguments, Context& context) {
   std::unique_ptr<ckpt::StateReader> state;
   if (found.state) state = std::make_unique<ckpt::StateReader>(found);
   if (arguments.json) {
-    Json answer{{"path", found.root.string()}, {"kind", name_of(found.kind)}, {"model", tensors_json(model)}};
+    Json answer{
+        {"path", found.root.string()}, {"kind", kind_name(found.kind)}, {"model", tensors_json(model)}};
     if (state) {
       answer["training"] = training_json(state->training());
       answer["state"] = tensors_json(state->tensors());
@@ -121,7 +122,7 @@ void inspect(const Arguments& arguments, Context& context) {
     }
     return print_json(answer);
   }
-  std::string out = fmt::format("{} ({})\n", found.root.string(), name_of(found.kind));
+  std::string out = fmt::format("{} ({})\n", found.root.string(), kind_name(found.kind));
   if (state) out += training_text(state->training());
   out += tensors_text("model", model);
   if (state) {

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
 #include "base/error.h"
 #include "cli/eval_perplexity.h"
+#include "cli/print.h"
 #include "cli/text_files.h"
 #include "eval/byte_ngram.h"
 #include "eval/xz_size.h"
@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void print(const Json& answer) {
-  std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+void print_line(const Json& answer) {
+  print(answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 struct BaselineArguments {
@@ -64,14 +64,14 @@ void baselines(const BaselineArguments& a, Context& context) {
                 {"order", a.order}};
     answer["ngram_bits_per_byte"] = ngram_bits;
     answer["xz_bits_per_byte"] = xz_bits ? Json(*xz_bits) : Json(nullptr);
-    print(answer);
+    print_line(answer);
     return;
   }
-  std::cout << fmt::format(
+  print(fmt::format(
       "byte {}-gram (Witten-Bell)  {:.4f} bits per byte\nxz -9                     {}\n", a.order, ngram_bits,
       xz_bits ? fmt::format("{:.4f} bits per byte (size of training and held-out text, minus training text)",
                             *xz_bits)
-              : "not installed");
+              : "not installed"));
 }
 
 void add_baselines(CLI::App& eval, Context& context) {

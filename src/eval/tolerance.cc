@@ -9,7 +9,7 @@
 namespace stoa::eval {
 namespace {
 
-double unit_roundoff(ckpt::StorageType type) {
+double roundoff_of(ckpt::StorageType type) {
   switch (type) {
     case ckpt::StorageType::kF64:
       return 0x1p-53;
@@ -26,9 +26,7 @@ double unit_roundoff(ckpt::StorageType type) {
 
 }  // namespace
 
-double unit_roundoff(std::string_view type) {
-  return unit_roundoff(ckpt::storage_type(dtype_from_name(type)));
-}
+double unit_roundoff(std::string_view type) { return roundoff_of(ckpt::storage_type(dtype_from_name(type))); }
 
 Tolerance::Tolerance(std::string_view compute_a, std::string_view compute_b, std::int64_t inner,
                      std::int64_t layers)
@@ -41,11 +39,11 @@ Tolerance::Tolerance(std::string_view compute_a, std::string_view compute_b, std
 
 Allowed Tolerance::of(const ckpt::DumpRecord& a, const ckpt::DumpRecord& b, std::int64_t elements) const {
   using ckpt::DumpPhase;
-  const double stored = std::max(unit_roundoff(a.type), unit_roundoff(b.type)) * (a.type == b.type ? 0 : 1);
+  const double stored = std::max(roundoff_of(a.type), roundoff_of(b.type)) * (a.type == b.type ? 0 : 1);
   // The largest of n independent errors.
   const double largest =
       std::max(3.0, std::sqrt(2 * std::log(static_cast<double>(std::max<std::int64_t>(elements, 1)))));
-  if (unit_roundoff(a.type) == 0) return {};  // token ids and kin
+  if (roundoff_of(a.type) == 0) return {};  // token ids and kin
   // Two runs whose updates had opposite signs are twice a move apart.
   if (a.phase == DumpPhase::kWeights) return {stored, stored, 2 * moved_};
   const double layer = static_cast<double>(std::clamp<std::int64_t>(a.layer + 1, 0, layers_ + 1));

@@ -19,7 +19,7 @@ using Matrix = std::array<Vector, kSize>;
 constexpr double kProgramScatter = 0.04;
 
 // Solves a x = b for a symmetric positive definite `a` (Cholesky).
-Vector solve(Matrix a, Vector b) {
+Vector solve_linear(Matrix a, Vector b) {
   for (std::size_t i = 0; i < kSize; ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
       double sum = a[i][j];
@@ -110,7 +110,7 @@ class Problem {
 
   static Constants step(const Constants& k, Normal normal, double damping) {
     for (std::size_t c = 0; c < kSize; ++c) normal.a[c][c] *= 1 + damping;
-    const Vector move = solve(normal.a, normal.b);
+    const Vector move = solve_linear(normal.a, normal.b);
     Constants next = k;
     for (std::size_t c = 0; c < kSize; ++c) {
       const ConstantInfo& bounds = info(static_cast<Constant>(c));
@@ -204,7 +204,7 @@ Population fit_population(const RowList& rows, const Constants& prior) {
         squares[c] += log * log;
         Vector unit{};
         unit[c] = 1;
-        unsure[c] += solve(inverse_covariance, unit)[c];
+        unsure[c] += solve_linear(inverse_covariance, unit)[c];
       }
     }
     for (std::size_t c = 0; c < kSize; ++c) {

@@ -14,7 +14,7 @@ struct FamilyFacts {
   std::optional<bool> gated, tied, positions, biases;
 };
 
-void declare(config::Section<FamilyFacts>& s) {
+void declare_facts(config::Section<FamilyFacts>& s) {
   s.field("kv_heads", &FamilyFacts::kv_heads).at_least(1).help("Key-value heads.");
   s.field("experts", &FamilyFacts::experts).at_least(1).help("Experts of every layer.");
   s.field("top_k", &FamilyFacts::top_k).at_least(1).help("Experts of a token.");
@@ -70,7 +70,7 @@ SoftwareProfiles SoftwareProfiles::load(const fs::path& file) {
     for (const config::Node& item : models->items) {
       Family family{take(item, "name"), take(item, "states"), item};
       for (const char* key : {"name", "states"}) family.facts.erase(key);
-      read<FamilyFacts>(family.facts, [](auto& s) { declare(s); });
+      read<FamilyFacts>(family.facts, [](auto& s) { declare_facts(s); });
       profiles.families_.push_back(std::move(family));
     }
   }
@@ -96,7 +96,7 @@ void SoftwareProfiles::describe(const std::string& model, const std::string& tex
   config::Node merged = config::Node::map();
   for (const Family& family : families_)
     if (occurs(family.name, model) && occurs(family.states, text)) overlay(merged, family.facts);
-  const auto facts = read<FamilyFacts>(merged, [](auto& s) { declare(s); });
+  const auto facts = read<FamilyFacts>(merged, [](auto& s) { declare_facts(s); });
   if (facts.kv_heads) shape.kv_heads = *facts.kv_heads;
   if (facts.gated) shape.gated = *facts.gated;
   if (facts.tied) shape.tied = *facts.tied;
