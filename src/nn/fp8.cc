@@ -3,13 +3,16 @@
 namespace stoa::nn {
 namespace {
 
-void find_largest(Pass& pass, TensorView x, const Spread& spread, TensorView amax) {
+// In scratch of the current frame: [1].
+TensorView find_largest(Pass& pass, TensorView x, const Spread& spread) {
+  const TensorView amax = pass.ops.scratch.allocate(accumulation_type(x.dtype), Shape{1});
   ops::run(pass.ops, ops::AbsoluteMax{.x = x, .amax = amax});
   const auto over = [&](parallel::Axis axis) {
     pass.parallel.along(axis).all_reduce(amax, comm::ReduceOp::kMax, pass.ops.stream)->wait();
   };
   if (spread.tensor) over(parallel::Axis::kTensor);
   if (spread.context) over(parallel::Axis::kContext);
+  return amax;
 }
 
 }  // namespace
@@ -17,22 +20,15 @@ void find_largest(Pass& pass, TensorView x, const Spread& spread, TensorView ama
 Quantized quantize(Pass& pass, TensorView x, const Fp8Operand& operand, Orientation wanted) {
   const Fp8& fp8 = *pass.fp8;
   Scratch& scratch = pass.ops.scratch;
-  const Shape one{1}, transposed{x.shape[1], ops::Quantize::padded(x.shape[0])};
-  const DType type = operand.tensor == Fp8Tensor::kOutputGradient ? fp8.gradient : fp8.forward,
-              sum = accumulation_type(x.dtype);
+  const Shape transposed{x.shape[1], ops::Quantize::padded(x.shape[0])};
+  const DType type = fp8.type_of(operand.tensor);
   Quantized out;
   if (wanted != Orientation::kColumns) out.rows = scratch.allocate(type, x.shape);
   if (wanted != Orientation::kRows) out.columns = scratch.allocate(type, transposed);
-  out.inverse_scale = scratch.allocate(sum, one);
+  out.inverse_scale = scratch.allocate(accumulation_type(x.dtype), Shape{1});
   Scratch::Frame frame(scratch);
-  AmaxAccess::Place amax;
-  if (fp8.history) {
-    amax = fp8.history->of(operand.weight, operand.tensor);
-    if (!pass.training) amax.seen = {};
-  } else {
-    amax.scaling = scratch.allocate(sum, one);
-    find_largest(pass, x, operand.spread, amax.scaling);
-  }
+  const auto amax =
+      amax_of(pass, operand.weight, operand.tensor, [&] { return find_largest(pass, x, operand.spread); });
   ops::run(pass.ops, ops::Quantize{.x = x,
                                    .amax = amax.scaling,
                                    .y = out.rows,

@@ -32,7 +32,18 @@ struct Fp8 {
   int margin = 0;                 // scales are 2^margin times smaller than the largest magnitude allows
   bool weight_gradient = true;    // false: weights' gradients are products in compute precision
   AmaxAccess* history = nullptr;  // none: current scaling
+
+  DType type_of(Fp8Tensor tensor) const { return tensor == Fp8Tensor::kOutputGradient ? gradient : forward; }
 };
+
+// What scales an operand: that of the history, which learns in training only, or largest() of it as it is.
+template <class Largest>
+AmaxAccess::Place amax_of(const Pass& pass, ParamId weight, Fp8Tensor tensor, const Largest& largest) {
+  if (!pass.fp8->history) return {largest(), {}};
+  AmaxAccess::Place place = pass.fp8->history->of(weight, tensor);
+  if (!pass.training) place.seen = {};
+  return place;
+}
 
 // The groups of ranks that hold parts of a tensor.
 struct Spread {

@@ -63,17 +63,10 @@ GroupedLinear::Codes GroupedLinear::quantize(Pass& pass, Fp8Tensor tensor, Tenso
                                              TensorView groups) const {
   const Fp8& fp8 = *pass.fp8;
   Scratch& scratch = pass.ops.scratch;
-  const DType type = tensor == Fp8Tensor::kOutputGradient ? fp8.gradient : fp8.forward;
-  const Codes out{scratch.allocate(type, x.shape),
+  const Codes out{scratch.allocate(fp8.type_of(tensor), x.shape),
                   scratch.allocate(accumulation_type(x.dtype), {held_.count})};
   Scratch::Frame frame(scratch);
-  AmaxAccess::Place amax;
-  if (fp8.history) {
-    amax = fp8.history->of(weight_.value, tensor);
-    if (!pass.training) amax.seen = {};
-  } else {
-    amax.scaling = largest(pass, tensor, x, groups);
-  }
+  const auto amax = amax_of(pass, weight_.value, tensor, [&] { return largest(pass, tensor, x, groups); });
   ops::run(pass.ops, ops::GroupedQuantize{.x = x,
                                           .groups = groups,
                                           .amax = amax.scaling,

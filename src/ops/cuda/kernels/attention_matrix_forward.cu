@@ -22,11 +22,7 @@ struct MatrixForwardKernel {
                                               : 16,
                        kStages = 2;
   using Tile = HeadTile<T, kMost>;
-  using Tables = PairTables<kQueries, kKeys>;
-  struct Stage {
-    alignas(16) T k[kKeys * Tile::kPitch], v[kKeys * Tile::kPitch];
-    Tables tables;
-  };
+  using Stage = KeyStage<T, kMost, kQueries, kKeys>;
   struct Shared {
     alignas(16) T q[kQueries * Tile::kPitch];
     Stage stages[kStages];
@@ -77,37 +73,23 @@ struct MatrixForwardKernel {
     if (place.first >= segment.queries) return;
     const Tile tile(t, a.d);
     Shared& shared = *t.shared<Shared>();
-    const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups);
-    const int row = kOwn * t.warp(), first = place.first + row;
+    const int head = static_cast<int>(t.block_y()), row = kOwn * t.warp(), first = place.first + row;
     T* q = shared.q + row * Tile::kPitch;
     tile.template load<kQueries>(a, shared.q, a.q, segment.q_begin, head, place.first, segment.queries);
-    const Segment::Range range = segment.keys_of(a, place.first, kQueries),
-                         mine = segment.keys_of(a, first, kOwn);
-    const int begin = range.begin / kKeys * kKeys;
+    const Segment::Range mine = segment.keys_of(a, first, kOwn);
     Softmax softmax;
-    walk<kStages>(
-        t, (range.end - begin + kKeys - 1) / kKeys,
-        [&](int i, int which) {
-          Stage& stage = shared.stages[which];
-          const int key = begin + i * kKeys;
-          tile.template load<kKeys>(a, stage.k, a.k, segment.k_begin, group, key, segment.keys);
-          tile.template load<kKeys>(a, stage.v, a.v, segment.k_begin, group, key, segment.keys);
-          stage.tables.fill(t, a, segment, head, place.first, key);
-        },
-        [&](int i, int which) {
-          const Stage& stage = shared.stages[which];
-          const int key = begin + i * kKeys;
-          if (!mine.meets(key, kKeys)) return;
-          const Pairs<kQueries, kKeys, false> pairs{t, a, segment, stage.tables, place.first, key, row};
-          Sums<kM, kKeys / 8> s = {};
-          tile.multiply_rows(q, stage.k, s);
-          pairs.scale(s);
-          pairs.add_bias(s);
-          pairs.hide(s, -INFINITY);
-          softmax.add(t, s);
-          pairs.drop(s, 1);
-          tile.multiply(s, stage.v, softmax.out);
-        });
+    walk_keys(t, tile, a, segment, head, place.first, shared.stages, [&](int key, const Stage& stage) {
+      if (!mine.meets(key, kKeys)) return;
+      const Pairs<kQueries, kKeys, false> pairs{t, a, segment, stage.tables, place.first, key, row};
+      Sums<kM, kKeys / 8> s = {};
+      tile.multiply_rows(q, stage.k, s);
+      pairs.scale(s);
+      pairs.add_bias(s);
+      pairs.hide(s, -INFINITY);
+      softmax.add(t, s);
+      pairs.drop(s, 1);
+      tile.multiply(s, stage.v, softmax.out);
+    });
     STOA_UNROLL
     for (int m = 0; m < kM; ++m) {
       STOA_UNROLL

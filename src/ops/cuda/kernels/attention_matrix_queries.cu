@@ -17,10 +17,7 @@ struct MatrixQueryKernel {
                        kKeys = kMost <= 128 ? 32 : 16, kStages = kMost <= 128 ? 2 : 1;
   using Tile = HeadTile<T, kMost>;
   using Tables = PairTables<kQueries, kKeys>;
-  struct Stage {
-    alignas(16) T k[kKeys * Tile::kPitch], v[kKeys * Tile::kPitch];
-    Tables tables;
-  };
+  using Stage = KeyStage<T, kMost, kQueries, kKeys>;
   struct Shared {
     alignas(16) T q[kQueries * Tile::kPitch], g[kQueries * Tile::kPitch];
     Stage stages[kStages];
@@ -50,7 +47,6 @@ struct MatrixQueryKernel {
     if (place.first >= segment.queries) return;
     const Tile tile(t, a.d);
     auto& shared = *t.shared<SharedWithBias>();
-    const int group = head / (a.heads / a.groups);
     const int row = kOwn * t.warp(), first = place.first + row;
     T *q = shared.q + row * Tile::kPitch, *g = shared.g + row * Tile::kPitch;
     tile.template load<kQueries>(a, shared.q, a.q, segment.q_begin, head, place.first, segment.queries);
@@ -66,54 +62,41 @@ struct MatrixQueryKernel {
         delta[m][half] = query < segment.queries ? a.delta[at] : 0;
       }
     }
-    const Segment::Range range = segment.keys_of(a, place.first, kQueries),
-                         mine = segment.keys_of(a, first, kOwn);
-    const int begin = range.begin / kKeys * kKeys;
+    const Segment::Range mine = segment.keys_of(a, first, kOwn);
     Sums<kM, kMost / 8> dq = {};
-    walk<kStages>(
-        t, (range.end - begin + kKeys - 1) / kKeys,
-        [&](int i, int which) {
-          Stage& stage = shared.stages[which];
-          const int key = begin + i * kKeys;
-          tile.template load<kKeys>(a, stage.k, a.k, segment.k_begin, group, key, segment.keys);
-          tile.template load<kKeys>(a, stage.v, a.v, segment.k_begin, group, key, segment.keys);
-          stage.tables.fill(t, a, segment, head, place.first, key);
-        },
-        [&](int i, int which) {
-          const Stage& stage = shared.stages[which];
-          const int key = begin + i * kKeys;
-          const bool meets = mine.meets(key, kKeys);
-          const Pairs<kQueries, kKeys, false> pairs{t, a, segment, stage.tables, place.first, key, row};
-          Sums<kM, kKeys / 8> s = {}, ds = {};
-          if (meets) {
-            tile.multiply_rows(q, stage.k, s);
-            tile.multiply_rows(g, stage.v, ds);
-            pairs.drop(ds, a.keep_scale);
-            pairs.scale(s);
-            const auto by_scores = [&](const auto& bias) {
-              pairs.template for_each<kM, kKeys / 8>([&](int query, int k, int m, int j, int n) {
-                ds[m][j][n] =
-                    (ds[m][j][n] - delta[m][n / 2]) * fast_exp(s[m][j][n] + bias(query, k) - lse[m][n / 2]);
-              });
-            };
-            if (a.relative_bias)
-              by_scores([&](int query, int k) { return stage.tables.bias[Tables::offset(query, k)]; });
-            else
-              by_scores([](int, int) { return 0.0f; });
-            pairs.hide(ds, 0);
-          }
-          if (a.bias_gradient) {
-            auto& diagonals = shared.diagonals;
-            pairs.template for_each<kM, kKeys / 8>([&](int query, int k, int m, int j, int n) {
-              diagonals.pairs[query * diagonals.kPitch + k] = ds[m][j][n];
-            });
-            diagonals.add_to(t, a, key - segment.at(place.first + kQueries - 1), table);
-          }
-          if (meets) {
-            pairs.slope(s, ds);
-            tile.multiply(ds, stage.k, dq);
-          }
+    walk_keys(t, tile, a, segment, head, place.first, shared.stages, [&](int key, const Stage& stage) {
+      const bool meets = mine.meets(key, kKeys);
+      const Pairs<kQueries, kKeys, false> pairs{t, a, segment, stage.tables, place.first, key, row};
+      Sums<kM, kKeys / 8> s = {}, ds = {};
+      if (meets) {
+        tile.multiply_rows(q, stage.k, s);
+        tile.multiply_rows(g, stage.v, ds);
+        pairs.drop(ds, a.keep_scale);
+        pairs.scale(s);
+        const auto by_scores = [&](const auto& bias) {
+          pairs.template for_each<kM, kKeys / 8>([&](int query, int k, int m, int j, int n) {
+            ds[m][j][n] =
+                (ds[m][j][n] - delta[m][n / 2]) * fast_exp(s[m][j][n] + bias(query, k) - lse[m][n / 2]);
+          });
+        };
+        if (a.relative_bias)
+          by_scores([&](int query, int k) { return stage.tables.bias[Tables::offset(query, k)]; });
+        else
+          by_scores([](int, int) { return 0.0f; });
+        pairs.hide(ds, 0);
+      }
+      if (a.bias_gradient) {
+        auto& diagonals = shared.diagonals;
+        pairs.template for_each<kM, kKeys / 8>([&](int query, int k, int m, int j, int n) {
+          diagonals.pairs[query * diagonals.kPitch + k] = ds[m][j][n];
         });
+        diagonals.add_to(t, a, key - segment.at(place.first + kQueries - 1), table);
+      }
+      if (meets) {
+        pairs.slope(s, ds);
+        tile.multiply(ds, stage.k, dq);
+      }
+    });
     tile.store(
         a, q, dq, [&](int, int) { return a.scale; }, a.dq, segment.q_begin, head, first, segment.queries);
   }

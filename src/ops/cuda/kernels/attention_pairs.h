@@ -40,6 +40,34 @@ struct PairTables {
   }
 };
 
+// Keys and values that a block works on.
+template <class T, int kMost, int kQueries, int kKeys>
+struct KeyStage {
+  using Tile = HeadTile<T, kMost>;
+  alignas(16) T k[kKeys * Tile::kPitch], v[kKeys * Tile::kPitch];
+  PairTables<kQueries, kKeys> tables;
+};
+
+// Calls body(key, stage) for the keys, kKeys from `key` on, that the block's queries, from `first` on, see;
+// stages of shared memory are filled in turn.
+template <class T, int kMost, int kQueries, int kKeys, int kStages, class Body>
+STOA_DEVICE void walk_keys(const Thread& t, const HeadTile<T, kMost>& tile, const AttentionArgs& a,
+                           const Segment& segment, int head, int first,
+                           KeyStage<T, kMost, kQueries, kKeys> (&stages)[kStages], const Body& body) {
+  const Segment::Range range = segment.keys_of(a, first, kQueries);
+  const int begin = range.begin / kKeys * kKeys, group = head / (a.heads / a.groups);
+  walk<kStages>(
+      t, (range.end - begin + kKeys - 1) / kKeys,
+      [&](int i, int which) {
+        auto& stage = stages[which];
+        const int key = begin + i * kKeys;
+        tile.template load<kKeys>(a, stage.k, a.k, segment.k_begin, group, key, segment.keys);
+        tile.template load<kKeys>(a, stage.v, a.v, segment.k_begin, group, key, segment.keys);
+        stage.tables.fill(t, a, segment, head, first, key);
+      },
+      [&](int i, int which) { body(begin + i * kKeys, stages[which]); });
+}
+
 // The pairs of which a warp holds sums: rows of queries and columns of keys, or the other way where kByKey.
 template <int kQueries, int kKeys, bool kByKey>
 struct Pairs {

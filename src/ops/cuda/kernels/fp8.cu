@@ -34,6 +34,18 @@ STOA_DEVICE void put_codes(std::uint8_t* to, const std::uint8_t (&bytes)[V]) {
   }
 }
 
+// Codes of the V values at `from`, and their largest magnitude beside what was largest.
+template <Float8 kType, int V, class T>
+STOA_DEVICE void cast_codes(const T* from, float scale, std::uint8_t (&codes)[V], float& largest) {
+  float x[V];
+  load_pack<V>(from, x);
+  STOA_UNROLL
+  for (int j = 0; j < V; ++j) {
+    codes[j] = to_float8<kType>(nan_for_infinity(x[j]) * scale);
+    largest = Max::of(largest, magnitude(x[j]));
+  }
+}
+
 // Of rows [block * each, ...).
 template <class T, int V>
 struct RowsMaxKernel {
@@ -100,13 +112,7 @@ struct QuantizeKernel {
       const std::int64_t r = row + i / kPacks, c = column + i % kPacks * V;
       std::uint8_t out[V] = {};
       if (r < a.rows && c < a.x.columns) {
-        float x[V];
-        load_pack<V>(row_of<T>(a.x, r) + c, x);
-        STOA_UNROLL
-        for (int j = 0; j < V; ++j) {
-          out[j] = to_float8<kType>(nan_for_infinity(x[j]) * scale);
-          largest = Max::of(largest, magnitude(x[j]));
-        }
+        cast_codes<kType>(row_of<T>(a.x, r) + c, scale, out, largest);
         if (a.y) put_codes(a.y + r * a.x.columns + c, out);
       }
       STOA_UNROLL
@@ -165,14 +171,8 @@ struct GroupedQuantizeKernel {
       const float scale = a.y ? scale_of(a, group) : 1;
       const T* row = row_of<T>(a.x, r);
       for (std::int64_t c = static_cast<std::int64_t>(t.index()) * V; c < a.x.columns; c += kBlock * V) {
-        float x[V];
         std::uint8_t out[V];
-        load_pack<V>(row + c, x);
-        STOA_UNROLL
-        for (int j = 0; j < V; ++j) {
-          out[j] = to_float8<kType>(nan_for_infinity(x[j]) * scale);
-          largest = Max::of(largest, magnitude(x[j]));
-        }
+        cast_codes<kType>(row + c, scale, out, largest);
         if (a.y) put_codes(a.y + r * a.x.columns + c, out);
       }
     }
