@@ -3,11 +3,11 @@
 #   PYTHON=/path/to/venv/bin/python PEERS=../shared/peers TEXTS=../shared/data bench/all.sh [BENCHMARK…]
 # PYTHON has torch, transformers and tokenizers; PEERS holds torch_train.py, torch_ops.py; TEXTS holds the GPT-2 vocabulary
 # (gpt2-encoder.json, gpt2-vocab.bpe) and *.txt. Run it on an otherwise idle machine. Names: gemm train attention decode start_up
-# tokenizer prepare profile build. A benchmark that fails or runs out of time is named in the page, and the exit status is 1.
+# tokenizer prepare profile share build. A benchmark that fails or runs out of time is named in the page, and the exit status is 1.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3} peers=${PEERS:-../shared/peers} texts=${TEXTS:-../shared/data} stoa=${STOA:-build/release/src/stoa}
-[ $# -gt 0 ] || set -- gemm train attention decode start_up tokenizer prepare profile build
+[ $# -gt 0 ] || set -- gemm train attention decode start_up tokenizer prepare profile share build
 cpu=$(python3 -c 'import sys; sys.path.insert(0, "bench"); import common, re; n, f = common.cpu()
 print(re.sub("[^a-z0-9]+", "-", n.lower()).strip("-") + "-" + ("amx" if "amx_bf16" in f else "avx512-bf16" if "avx512_bf16" in f else "avx512" if "avx512f" in f else "avx2" if "avx2" in f else "base"))')
 results=bench/results/$(date -u +%F)-$cpu
@@ -33,6 +33,7 @@ for name in "$@"; do
       "$stoa" tokenizer train "$text" --vocab-size 4096 --output "$work/tok" >"$work/tok.out" 2>&1
       run prepare 300 python3 bench/prepare.py --stoa "$stoa" --tokenizer "$work/tok" "$text"; cp "$work/prepare.out" "$json" ;;
     profile) run profile 200 python3 bench/profile_step.py --stoa "$stoa" --json "$json" ;;
+    share) run share 500 python3 bench/share.py --stoa "$stoa" --json "$json" ;;
     build) run build 900 bench/build_time.sh "$json" ;;
     *) echo "unknown benchmark '$name'" >&2; exit 2 ;;
   esac

@@ -3,9 +3,9 @@
 
   python bench/decode.py [--peer ../shared/peers/torch_ops.py] [--rounds 3] [--json bench/results/decode.json]
 
-`stoa generate --greedy` on a model with random weights (saved by one step of `stoa train`): 32 tokens of prompt, 64 of answer. The bound
-is measured read bandwidth (`stoa bench gemm --json`) / (bytes of weights and of keys and values that a token reads). `--peer` with
-argument "decode" prints one JSON line with tokens_per_s. Needs: pip install torch transformers
+Beside the bound: `stoa bench decode`, which reads memory after every answer; the bound is that bandwidth / (bytes of weights and of keys and
+values that a token reads). Beside transformers: `stoa generate --greedy` on a model with random weights (saved by one step of `stoa train`). 32
+tokens of prompt, 64 of answer. `--peer` with argument "decode" prints one JSON line with tokens_per_s. Needs: pip install torch transformers
 """
 import argparse
 import json
@@ -15,6 +15,7 @@ import statistics
 import tempfile
 
 import common
+import turns
 
 LAYERS, HIDDEN, POSITIONS, PROMPT, ANSWER = 12, 768, 1024, 32, 64
 
@@ -29,7 +30,9 @@ def main():
     parser.add_argument("--json")
     args = parser.parse_args()
 
-    ours, theirs, reads = [], [], []
+    ours, theirs, rates, reads = [], [], [], []
+    weights = 2 * (50257 * HIDDEN + LAYERS * 12 * HIDDEN**2)  # the token table is read whole by the head, the positions are not
+    token_bytes = weights + 2 * 2 * LAYERS * HIDDEN * (PROMPT + ANSWER / 2)  # and keys and values
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         data = common.prepare_workplace(args.stoa, folder)
@@ -38,8 +41,10 @@ def main():
                       "trainer.val_check_interval=0", "model.optim.sched.warmup_steps=0", "--output", folder / "run")
         prompt = "ab" * PROMPT  # each pair is one token
         for _ in range(args.rounds):
-            gemm = json.loads(common.output(args.stoa, "bench", "gemm", "--threads", args.threads, "--repeat", 3, "--json"))
-            reads.append(gemm["read_gigabytes_per_second"] * 1e9)
+            rounds = json.loads(common.output(args.stoa, "bench", "decode", "gpt2-124m", "--prompt", PROMPT, "--tokens", ANSWER, "--threads", args.threads,
+                                              "--rounds", 15, "--json"))["rounds"]
+            rates += rounds["tokens_per_second"]
+            reads += rounds["read_gigabytes_per_second"]
             answer = json.loads(common.output(args.stoa, "generate", folder / "run", "--prompt", prompt, "--greedy", "--max-tokens",
                                               ANSWER, "--dtype", "bf16", "--threads", args.threads, "--json"))
             assert len(answer["prompt_ids"]) == PROMPT and len(answer["ids"]) == ANSWER, (len(answer["prompt_ids"]), answer["end"])
@@ -48,16 +53,15 @@ def main():
             if args.peer:
                 theirs += [row["tokens_per_s"] for row in common.json_lines(args.python, args.peer, "decode", "--threads", args.threads,
                                                                            "--repeat", 3)]
-    weights = 2 * (50257 * HIDDEN + LAYERS * 12 * HIDDEN**2)  # the token table is read whole by the head, the positions are not
-    cache = 2 * 2 * LAYERS * HIDDEN * (PROMPT + ANSWER / 2)
-    bandwidth = max(reads)
-    bound = bandwidth / (weights + cache)
-    rate = statistics.median(ours)
+    shares = [rate * token_bytes / (read * 1e9) for rate, read in zip(rates, reads)]
+    share, interval = turns.median_and_interval(shares)
     result = {**common.facts(), "benchmark": "decode", "model": "gpt2-124m random", "dtype": "bf16", "threads": args.threads,
-              "tokens_per_second": rate, "read_gigabytes_per_second": bandwidth / 1e9, "bytes_per_token": weights + cache,
-              "bound_tokens_per_second": bound, "share_of_bound": rate / bound, "bar_share": 0.9, "runs": {"stoa": ours, "peer": theirs}}
+              "tokens_per_second": statistics.median(rates), "bytes_per_token": token_bytes,
+              "bound_tokens_per_second": statistics.median(reads) * 1e9 / token_bytes, "share_of_bound": share, "interval": interval, "bar_share": 0.9,
+              "undecided": interval[0] < 0.9 < interval[1], "runs": {"tokens_per_second": rates, "read_gigabytes_per_second": reads, "generate": ours, "peer": theirs}}
     if theirs:
-        result |= {"peer_tokens_per_second": statistics.median(theirs), "ratio": rate / statistics.median(theirs)}
+        result |= {"generate_tokens_per_second": statistics.median(ours), "peer_tokens_per_second": statistics.median(theirs),
+                   "ratio": statistics.median(ours) / statistics.median(theirs)}
     common.save(result, args.json)
 
 

@@ -45,7 +45,7 @@ def main():
     for name in args.only:
         both, more = CASES[name]
         if args.instruction_set: both = [*both, "--instruction-set", args.instruction_set]
-        with turns.Program(args.stoa, both, args.rounds) as base, turns.Program(args.stoa, [*both, *more], args.rounds) as other:
+        with turns.training(args.stoa, both, args.rounds) as base, turns.training(args.stoa, [*both, *more], args.rounds) as other:
             seconds = turns.alternate(base, other, args.rounds)
         costs = [more / less - 1 for less, more in zip(*seconds)]
         median, interval = turns.median_and_interval(costs)

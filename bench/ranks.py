@@ -36,15 +36,15 @@ def main():
     if args.instruction_set: settings += ["--instruction-set", args.instruction_set]
 
     def ranks(more):
-        return turns.Program(args.stoa, [*settings, *more, "--threads", 1, "--ranks", 2], args.rounds)
+        return turns.training(args.stoa, [*settings, *more, "--threads", 1, "--ranks", 2], args.rounds)
 
     table = []
     for name in args.layouts:
         bar, keys = LAYOUTS[name]
         if name == "mpi":
-            base, other = ranks(keys), turns.Program(args.stoa, [*settings, *keys, "--threads", 1], args.rounds, ["mpirun", "--oversubscribe", "-n", 2])
+            base, other = ranks(keys), turns.training(args.stoa, [*settings, *keys, "--threads", 1], args.rounds, ["mpirun", "--oversubscribe", "-n", 2])
         else:
-            base, other = turns.Program(args.stoa, [*settings, "--threads", 2], args.rounds), ranks(keys)
+            base, other = turns.training(args.stoa, [*settings, "--threads", 2], args.rounds), ranks(keys)
         with base, other:
             seconds = turns.alternate(base, other, args.rounds)
         ratios = [one / two for one, two in zip(*seconds)]

@@ -1,6 +1,6 @@
 """Training programs that take turns within a step: what a shared machine does to one it does to the other.
 
-`stoa bench train --stepwise` begins a step when it is told to. Both begin one, and run in slices of a fraction of a second, one while the other and all that it
+`stoa bench train --stepwise` and `stoa bench gemm --stepwise` begin a step when they are told to. Both begin one, and run in slices of a fraction of a second, one while the other and all that it
 started is stopped, until both are through: the slow and fast spells of a machine, which last for seconds, fall on both alike.
 """
 import json
@@ -34,10 +34,10 @@ def family(pid):
 
 
 class Program:
-    """One `stoa bench train`: warmed up by one step, and stopped whenever it is not its turn."""
+    """A command with --stepwise: warmed up by one step, and stopped whenever it is not its turn."""
 
-    def __init__(self, stoa, arguments, steps, launch=()):
-        command = [str(a) for a in (*launch, stoa, "bench", "train", *arguments, "--stepwise", "--warmup", 1, "--steps", steps, "--json")]
+    def __init__(self, *command):
+        command = [str(a) for a in (*command, "--stepwise")]
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
                                         env={**os.environ, **ENVIRONMENT})
@@ -79,6 +79,10 @@ class Program:
     def __exit__(self, *_):
         self.signal(signal.SIGKILL)
         self.process.wait()
+
+
+def training(stoa, arguments, steps, launch=()):
+    return Program(*launch, stoa, "bench", "train", *arguments, "--warmup", 1, "--steps", steps, "--json")
 
 
 def alternate(base, other, rounds, most_seconds=0.25):

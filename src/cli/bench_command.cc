@@ -2,6 +2,7 @@
 
 #include "cli/bench_calibrate.h"
 #include "cli/bench_collectives.h"
+#include "cli/bench_decode.h"
 #include "cli/bench_device.h"
 #include "cli/bench_gemm.h"
 #include "cli/bench_ops.h"
@@ -17,6 +18,7 @@ void add_bench_command(CLI::App& app, Context& context) {
   add_bench_device(*bench, context);
   add_bench_ops(*bench, context);
   add_bench_train(*bench, context);
+  add_bench_decode(*bench, context);
   add_bench_pipeline(*bench, context);
   add_bench_collectives(*bench, context);
   add_bench_calibrate(*bench, context);

@@ -9,6 +9,7 @@
 
 #include "base/console.h"
 #include "cli/machine_factory.h"
+#include "cli/turns.h"
 #include "ops/cpu/measure.h"
 #include "ops/op_context.h"
 
@@ -22,7 +23,7 @@ struct BenchGemmArguments {
   std::string dtype = "bf16";
   int repeats = 7;
   double gibibytes = 2;
-  bool json = false;
+  bool json = false, stepwise = false;
 };
 
 struct Product {
@@ -78,14 +79,31 @@ class GemmBench {
 
   template <class Op>
   Times time(const Op& op) {
+    return with_runs(op, [&](const auto& run) { return time_of(repeats_, run); });
+  }
+  // Steps of all repeats, until the caller's input ends.
+  template <class Op>
+  void take_turns(const Op& op) {
+    with_runs(op, [&](const auto& run) {
+      for (std::int64_t step = 0; await_turn(); ++step) {
+        const auto begin = std::chrono::steady_clock::now();
+        for (int i = 0; i < repeats_; ++i) run();
+        tell_turn(step, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      }
+    });
+  }
+
+ private:
+  // body(run), where run() executes the operation.
+  template <class Op, class Body>
+  auto with_runs(const Op& op, const Body& body) {
     const std::size_t bytes = machine_.backend->workspace_bytes(op) + Arena::kAlignment;
     Buffer workspace = machine_.device->allocate(bytes);
     Scratch scratch(TensorView(workspace.data(), DType::kU8, {static_cast<std::int64_t>(bytes)}));
     ops::OpContext context{*machine_.backend, *machine_.stream, scratch};
-    return time_of(repeats_, [&] { ops::run(context, op); });
+    return body([&] { ops::run(context, op); });
   }
 
- private:
   run::Machine& machine_;
   const DType type_;
   const int repeats_;
@@ -134,6 +152,11 @@ void bench_gemm(const BenchGemmArguments& arguments, Context& context) {
   options.instruction_set = ops::cpu::name_of(isa);
   run::Machine machine = make_machine(options);
   GemmBench bench(machine, type, arguments.repeats);
+  if (arguments.stepwise) {
+    constexpr Product p = kProducts[3];
+    return bench.take_turns(
+        ops::LinearForward{bench.random(p.m, p.k), bench.random(p.n, p.k), {}, bench.empty(type, p.m, p.n)});
+  }
   double best = 0;
   // Before and after: the higher one, on a machine that others use too.
   double peak = ops::cpu::register_tflops(isa, type, *machine.pool);
@@ -200,6 +223,11 @@ void add_bench_gemm(CLI::App& bench, Context& context) {
       ->capture_default_str();
   command->add_option("--memory", arguments->gibibytes, "GiB read to find the bandwidth")
       ->capture_default_str();
+  command->add_flag(
+      "--stepwise", arguments->stepwise,
+      "Instead, steps of --repeat forward products of 4096 x 4096 x 4096. A step waits for a line "
+      "of the standard input and is told as a line of JSON when it ended, until the input ends: "
+      "programs can take turns");
   command->add_flag("--json", arguments->json, "One JSON object");
   command->callback([arguments, &context] { bench_gemm(*arguments, context); });
 }

@@ -17,6 +17,7 @@
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
 #include "cli/schema.h"
+#include "cli/turns.h"
 #include "cli/version.h"
 #include "run/gemm_rate.h"
 #include "train/launch.h"
@@ -46,13 +47,6 @@ struct MeasuredRun {
   std::string machine;
 };
 
-// The caller decides when a step begins (bench/turns.py, which lets programs take turns).
-void await_turn(std::int64_t step) {
-  std::string line;
-  require<UsageError>(bool(std::getline(std::cin, line)),
-                      "--stepwise reads a line before each step: the input ended before step {}", step + 1);
-}
-
 // One rank; what it measured is told by the first.
 MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::TrainingPlan& plan,
                           const train::Seat& seat, run::TrainingRank& rank, Console& console) {
@@ -74,7 +68,10 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
   if (!masked) batch.valid_tokens *= layout.data_ranks();
   for (std::int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
     if (arguments.stepwise) {
-      if (seat.first()) await_turn(step);
+      if (seat.first())
+        require<UsageError>(await_turn(),
+                            "--stepwise reads a line before each step: the input ended before step {}",
+                            step + 1);
       rank.parallel().along(parallel::Group::kWorld).barrier();
     }
     const auto begin = std::chrono::steady_clock::now();
@@ -83,8 +80,7 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
         rank.read_scalars()[ops::StepSlot::kLossSum] / static_cast<double>(batch.valid_tokens);
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (step >= arguments.warmup) measured.seconds.push_back(elapsed);
-    if (arguments.stepwise && seat.first())
-      std::cout << nlohmann::json{{"step", step + 1}, {"seconds", elapsed}}.dump() << std::endl;
+    if (arguments.stepwise && seat.first()) tell_turn(step, elapsed);
     if (seat.first())
       console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, measured.last_loss, elapsed));
   }

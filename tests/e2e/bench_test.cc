@@ -1,6 +1,7 @@
-// `stoa bench train` as the scripts under bench/ use it.
+// `stoa bench train`, `gemm` and `decode` as the scripts under bench/ use it.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "workplace.h"
@@ -40,6 +41,47 @@ TEST_F(BenchTrain, SaysThatNobodyTellsItToBegin) {
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_THAT(outcome.err,
               HasSubstr("--stepwise reads a line before each step: the input ended before step 2"));
+}
+
+TEST_F(BenchTrain, ProductsTakeTurnsUntilTheInputEnds) {
+  const Outcome outcome =
+      stoa({"-c", "printf '\\n\\n' | " STOA_PROGRAM " bench gemm --threads 2 --repeat 1 --stepwise"},
+           {directory(), {}, std::chrono::seconds(120), "/bin/sh"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.text();
+  std::istringstream out(outcome.out);
+  int step = 0;
+  for (std::string line; std::getline(out, line);) EXPECT_EQ(nlohmann::json::parse(line)["step"], ++step);
+  EXPECT_EQ(step, 2);
+}
+
+class BenchDecode : public BenchTrain {
+ protected:
+  Outcome decode(std::vector<std::string> more) const {
+    std::vector<std::string> words{"bench", "decode"};
+    for (const std::string& word : micro_model()) words.push_back(word);
+    words.insert(words.end(), more.begin(), more.end());
+    return stoa(words);
+  }
+};
+
+TEST_F(BenchDecode, SetsAnswersBesideTheReadingOfMemory) {
+  const Outcome outcome =
+      decode({"--prompt", "3", "--tokens", "4", "--rounds", "3", "--threads", "2", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.text();
+  const auto result = nlohmann::json::parse(outcome.out);
+  for (const char* rate : {"tokens_per_second", "read_gigabytes_per_second"}) {
+    std::vector<double> rounds = result["rounds"][rate];
+    ASSERT_EQ(rounds.size(), 3u);
+    std::sort(rounds.begin(), rounds.end());
+    EXPECT_GT(rounds[0], 0);
+    EXPECT_EQ(result[rate], rounds[1]);
+  }
+}
+
+TEST_F(BenchDecode, RefusesAnswersBeyondTheModelsPositions) {
+  const Outcome outcome = decode({"--prompt", "3", "--tokens", "100000"});
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("--prompt 3 and --tokens 100000 are 100003 positions, the model has"));
 }
 
 }  // namespace

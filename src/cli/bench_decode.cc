@@ -1,0 +1,137 @@
+#include "cli/bench_decode.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/console.h"
+#include "cli/config_command.h"
+#include "cli/machine_factory.h"
+#include "cli/print.h"
+#include "cli/schema.h"
+#include "model/init.h"
+#include "ops/cpu/measure.h"
+#include "run/host_window.h"
+#include "run/inference_rank.h"
+#include "train/training_plan.h"
+
+namespace stoa::cli {
+namespace {
+
+struct BenchDecodeArguments {
+  ConfigArguments config;
+  MachineOptions machine;
+  std::int64_t prompt = 32, tokens = 64;
+  int rounds = 9;
+  bool json = false;
+};
+
+constexpr std::int64_t kReadFloats = std::int64_t{1} << 28;  // 1 GiB: no cache holds it
+
+// Initial weights in compute precision.
+std::unique_ptr<run::InferenceRank> fresh_rank(run::Machine& machine, const run::InferenceOptions& options) {
+  run::Machine meta = make_meta_machine(machine);
+  auto rank = std::make_unique<run::InferenceRank>(machine, options,
+                                                   run::measure_scratch<run::InferenceRank>(meta, options));
+  optim::ParameterStore& parameters = rank->chunk().parameters();
+  for (std::size_t p = 0; p < parameters.specs().size(); ++p)
+    run::write_tensor(machine, parameters.get({static_cast<int>(p)}), [&](TensorView host) {
+      model::initialize(parameters.specs()[p], static_cast<std::uint64_t>(options.model.config.seed), host,
+                        *machine.pool);
+    });
+  return rank;
+}
+
+// Seconds of an answer after a prompt that has been read, the likeliest token every time.
+double answer_seconds(run::InferenceRank& rank, const BenchDecodeArguments& arguments) {
+  rank.decoder().rewind(arguments.prompt);
+  std::int32_t token = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < arguments.tokens; ++i) {
+    const std::span<const float> logits = rank.feed({&token, 1});
+    token = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
+  require<ConfigError>(arguments.prompt >= 1 && arguments.tokens >= 1 && arguments.rounds >= 1,
+                       "--prompt, --tokens and --rounds must be at least 1, got {}, {} and {}",
+                       arguments.prompt, arguments.tokens, arguments.rounds);
+  const train::RunConfig config =
+      load_run_config(arguments.config.config, arguments.config.all_overrides(), context.console, nullptr, 1);
+  const run::TrainingOptions planned = train::plan_training(config, model::kVocabWithoutTokenizer, 1).options;
+  const model::ModelConfig& shape = planned.model.config;
+  require<ConfigError>(shape.kind == model::ModelKind::kGpt,
+                       "bench decode: models that continue a text only");
+  const std::int64_t length = arguments.prompt + arguments.tokens;
+  require<ConfigError>(length <= shape.max_positions(),
+                       "--prompt {} and --tokens {} are {} positions, the model has {}", arguments.prompt,
+                       arguments.tokens, length, shape.max_positions());
+  run::Machine machine = make_machine(arguments.machine);
+  const DType type = planned.precision.compute;
+  run::InferenceOptions options{
+      planned.model, {type, type}, {.context = length, .pass_tokens = arguments.prompt}};
+  const auto rank = fresh_rank(machine, options);
+  const bool cpu = arguments.machine.backend == "cpu";
+  Buffer memory;
+  if (cpu) {
+    memory = machine.device->allocate(kReadFloats * sizeof(float));
+    machine.device->fill_zero(memory.data(), memory.bytes(), *machine.stream);
+  }
+  rank->feed(std::vector<std::int32_t>(static_cast<std::size_t>(arguments.prompt)));
+  answer_seconds(*rank, arguments);  // memory is touched, clocks are warm
+  std::vector<double> rates, reads;
+  for (int round = 0; round < arguments.rounds; ++round) {
+    rates.push_back(static_cast<double>(arguments.tokens) / answer_seconds(*rank, arguments));
+    if (cpu)
+      reads.push_back(1e-9 *
+                      ops::cpu::read_bandwidth(TensorView(memory.data(), DType::kF32, {kReadFloats}),
+                                               choose_instruction_set(arguments.machine.instruction_set),
+                                               *machine.pool, 5));
+    context.console.live(
+        fmt::format("round {} of {}  {:.1f} tokens/s", round + 1, arguments.rounds, rates.back()));
+  }
+  context.console.finish_live();
+  nlohmann::ordered_json result{{"config", arguments.config.config},  {"machine", machine.description},
+                                {"type", std::string(name_of(type))}, {"prompt", arguments.prompt},
+                                {"tokens", arguments.tokens},         {"tokens_per_second", median(rates)}};
+  if (cpu) result["read_gigabytes_per_second"] = median(reads);
+  result["rounds"] = {{"tokens_per_second", rates}};
+  if (cpu) result["rounds"]["read_gigabytes_per_second"] = reads;
+  if (arguments.json) return print(result.dump() + "\n");
+  result.erase("rounds");
+  for (const auto& [key, value] : result.items()) print(fmt::format("{:26} {}\n", key, value.dump()));
+}
+
+}  // namespace
+
+void add_bench_decode(CLI::App& bench, Context& context) {
+  auto arguments = std::make_shared<BenchDecodeArguments>();
+  CLI::App* command = bench.add_subcommand("decode",
+                                           "Speed of an answer, token by token, of a model with initial "
+                                           "weights; on a CPU the bandwidth of reading memory, "
+                                           "which bounds it, is measured after each answer. Example: stoa "
+                                           "bench decode gpt2-124m --tokens 64 --json");
+  arguments->config.add_to(*command);
+  command->add_option("--prompt", arguments->prompt, "Tokens before the answer")->capture_default_str();
+  command->add_option("--tokens", arguments->tokens, "Tokens of the answer")->capture_default_str();
+  command->add_option("--rounds", arguments->rounds, "Answers, of which the median counts")
+      ->capture_default_str();
+  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
+  command->add_option("--backend", arguments->machine.backend, "cpu, cuda, reference or check");
+  command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
+  command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");
+  command->add_flag("--json", arguments->json, "One JSON object, with every round");
+  command->callback([arguments, &context] { bench_decode(*arguments, context); });
+}
+
+}  // namespace stoa::cli
