@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
 #include "cli/machine_factory.h"
+#include "cli/print.h"
 #include "cli/version.h"
 #include "train/launch.h"
 
@@ -93,17 +93,15 @@ void bench_collectives(const BenchCollectivesArguments& arguments) {
   for (const Figure& f : figures) {
     const double rate = static_cast<double>(f.bytes) / f.microseconds * 1e-3;
     if (arguments.json)
-      std::cout << nlohmann::ordered_json{{"operation", f.operation},
-                                          {"bytes", f.bytes},
-                                          {"ranks", ranks},
-                                          {"communicator", launch.kind()},
-                                          {"microseconds", f.microseconds},
-                                          {"gb_per_second", rate}}
-                       .dump()
-                << "\n";
+      print_json_line(nlohmann::ordered_json{{"operation", f.operation},
+                                             {"bytes", f.bytes},
+                                             {"ranks", ranks},
+                                             {"communicator", launch.kind()},
+                                             {"microseconds", f.microseconds},
+                                             {"gb_per_second", rate}});
     else
-      std::cout << fmt::format("{:14} {:>10} bytes  {:>11.2f} us  {:>7.2f} GB/s\n", f.operation, f.bytes,
-                               f.microseconds, rate);
+      print(fmt::format("{:14} {:>10} bytes  {:>11.2f} us  {:>7.2f} GB/s\n", f.operation, f.bytes,
+                        f.microseconds, rate));
   }
 }
 

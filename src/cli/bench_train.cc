@@ -13,6 +13,7 @@
 #include "base/console.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
+#include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
@@ -84,7 +85,7 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (step >= arguments.warmup) measured.seconds.push_back(elapsed);
     if (arguments.stepwise && seat.first())
-      std::cout << nlohmann::json{{"step", step + 1}, {"seconds", elapsed}}.dump() << std::endl;
+      print_json_line(nlohmann::json{{"step", step + 1}, {"seconds", elapsed}});
     if (seat.first())
       console.live(fmt::format("step {}  loss {:.4f}  {:.3f} s", step + 1, measured.last_loss, elapsed));
   }
@@ -162,11 +163,8 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
                                       {"peak_memory_bytes", measured->peak},
                                       {"arena_peak_bytes", measured->touched},
                                       {"planned_memory_bytes", measured->planned}};
-  if (arguments.json) {
-    std::cout << result.dump() << "\n";
-    return;
-  }
-  for (const auto& [key, value] : result.items()) std::cout << fmt::format("{:22} {}\n", key, value.dump());
+  if (arguments.json) return print_json_line(result);
+  for (const auto& [key, value] : result.items()) print(fmt::format("{:22} {}\n", key, value.dump()));
 }
 
 }  // namespace
