@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/answer_output.h"
@@ -29,7 +28,7 @@ void answer_one(PairModel& model, run::EncoderDecoderRank& rank, const std::stri
                             .room = [&] { return rank.options().target_tokens - rank.fed(); }};
   AnswerOutput output(options.json);
   const auto result = run::generate_ids(feed, model.tokenizer(), {model.start()}, options.generate,
-                                        [&](std::string_view piece) { return output.write(piece); });
+                                        [&](std::string_view piece) { return output.write(piece), true; });
   output.finish(prompt, source, result, context.console);
 }
 
@@ -58,14 +57,14 @@ void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vect
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::string text = model.tokenizer().decode(found[i].ids);
     if (!options.json) {
-      std::cout << text << "\n";
+      print(text + "\n");
       continue;
     }
     nlohmann::json line{{"prompt", prompts[i]},          {"text", text},
                         {"prompt_ids", sources[i]},      {"ids", found[i].ids},
                         {"end", end_of(found[i].ended)}, {"tokens_per_second", rate}};
     if (options.beams > 1) line["score"] = found[i].score;
-    std::cout << line.dump() << "\n";
+    print_json_line(line);
   }
   if (!options.json)
     context.console.line(fmt::format("{} answers, {} tokens, {:.1f} tokens/s", found.size(), tokens, rate));

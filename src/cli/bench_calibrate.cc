@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <memory>
 #include <optional>
 
 #include "base/console.h"
 #include "base/cores.h"
+#include "base/median.h"
 #include "cli/machine_factory.h"
 #include "cli/plan_predict_command.h"
+#include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
 #include "ops/cpu/measure.h"
@@ -101,8 +102,7 @@ double seconds_of_step(train::Launch& launch, const train::TrainingPlan& plan,
     }
     rank.parallel().along(parallel::Group::kWorld).barrier();
   });
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+  return median(seconds);
 }
 
 // What datasheets say of other machines, measured.
@@ -176,17 +176,17 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
   plan::Calibration calibration = plan::calibrate(list);
   calibration.releases.clear();  // there is one program
   const plan::Constants& constants = calibration.families.begin()->second.constants;
-  std::cout << fmt::format("{:>10}{:>11}{:>9}  layout\n", "measured s", "predicted", "error");
-  for (const plan::Row& row : rows) {
-    const double error = plan::error_of(row, constants);
-    std::cout << fmt::format("{:>10.4f}{:>11.4f}{:>+7.1f} %  {} layers of {}, {}\n", *row.seconds,
-                             *row.seconds * (1 + error), 100 * error, row.workload.model.layers,
-                             row.workload.model.hidden, row.workload.text());
-  }
   write_text(directory / "cluster.yaml", write_cluster(cluster));
   write_text(directory / "calibration.yaml", plan::write_calibration(calibration));
-  std::cout << fmt::format("wrote {} and {}\n", (directory / "cluster.yaml").string(),
-                           (directory / "calibration.yaml").string());
+  print(fmt::format("{:>10}{:>11}{:>9}  layout\n", "measured s", "predicted", "error"));
+  for (const plan::Row& row : rows) {
+    const double error = plan::error_of(row, constants);
+    print(fmt::format("{:>10.4f}{:>11.4f}{:>+7.1f} %  {} layers of {}, {}\n", *row.seconds,
+                      *row.seconds * (1 + error), 100 * error, row.workload.model.layers,
+                      row.workload.model.hidden, row.workload.text()));
+  }
+  print(fmt::format("wrote {} and {}\n", (directory / "cluster.yaml").string(),
+                    (directory / "calibration.yaml").string()));
 }
 
 }  // namespace

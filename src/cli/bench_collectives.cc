@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/median.h"
 #include "cli/machine_factory.h"
+#include "cli/print.h"
 #include "cli/version.h"
 #include "train/launch.h"
 
@@ -66,8 +67,7 @@ double measure(comm::Communicator& group, Device& device, Stream& stream, Collec
   std::vector<double> times(static_cast<std::size_t>(std::clamp(count, 9.0f, 20000.0f)));
   for (double& time : times) time = call();
   group.barrier();
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  return times[times.size() / 2];
+  return median(times);
 }
 
 void bench_collectives(const BenchCollectivesArguments& arguments) {
@@ -93,17 +93,15 @@ void bench_collectives(const BenchCollectivesArguments& arguments) {
   for (const Figure& f : figures) {
     const double rate = static_cast<double>(f.bytes) / f.microseconds * 1e-3;
     if (arguments.json)
-      std::cout << nlohmann::ordered_json{{"operation", f.operation},
-                                          {"bytes", f.bytes},
-                                          {"ranks", ranks},
-                                          {"communicator", launch.kind()},
-                                          {"microseconds", f.microseconds},
-                                          {"gb_per_second", rate}}
-                       .dump()
-                << "\n";
+      print_json_line(nlohmann::ordered_json{{"operation", f.operation},
+                                             {"bytes", f.bytes},
+                                             {"ranks", ranks},
+                                             {"communicator", launch.kind()},
+                                             {"microseconds", f.microseconds},
+                                             {"gb_per_second", rate}});
     else
-      std::cout << fmt::format("{:14} {:>10} bytes  {:>11.2f} us  {:>7.2f} GB/s\n", f.operation, f.bytes,
-                               f.microseconds, rate);
+      print(fmt::format("{:14} {:>10} bytes  {:>11.2f} us  {:>7.2f} GB/s\n", f.operation, f.bytes,
+                        f.microseconds, rate));
   }
 }
 

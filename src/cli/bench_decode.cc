@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/console.h"
+#include "base/median.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/print.h"
@@ -56,12 +57,6 @@ double answer_seconds(run::InferenceRank& rank, const BenchDecodeArguments& argu
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
 void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
   require<ConfigError>(arguments.prompt >= 1 && arguments.tokens >= 1 && arguments.rounds >= 1,
                        "--prompt, --tokens and --rounds must be at least 1, got {}, {} and {}",
@@ -107,7 +102,7 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
   if (cpu) result["read_gigabytes_per_second"] = median(reads);
   result["rounds"] = {{"tokens_per_second", rates}};
   if (cpu) result["rounds"]["read_gigabytes_per_second"] = reads;
-  if (arguments.json) return print(result.dump() + "\n");
+  if (arguments.json) return print_json_line(result);
   result.erase("rounds");
   for (const auto& [key, value] : result.items()) print(fmt::format("{:26} {}\n", key, value.dump()));
 }

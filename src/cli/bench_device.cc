@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/median.h"
 #include "cli/machine_factory.h"
+#include "cli/print.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/op_context.h"
 #include "run/host_window.h"
@@ -85,8 +86,7 @@ class DeviceBench {
     const int count = std::clamp(static_cast<int>(0.02 / many(1)), 1, 200);
     std::vector<double> times;
     for (int i = 0; i < a_.repeats; ++i) times.push_back(many(count));
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
+    return median(times);
   }
   template <class... Op>
   double seconds(const Op&... op) {
@@ -98,15 +98,14 @@ class DeviceBench {
     });
   }
 
-  void show(const Json& line) { std::cout << line.dump() << std::endl; }
   template <class Op>
   void show_streaming(const char* name, const Op& op) {
     const ops::OpCount count = ops::count_of(op);
     const double t = seconds(op), bytes = count.read_bytes + count.written_bytes;
-    show({{"op", name},
-          {"ms", t * 1e3},
-          {"gb_per_s", bytes / t * 1e-9},
-          {"share_of_copy", copy_ > 0 ? bytes / t / copy_ : 0.0}});
+    print_json_line(Json{{"op", name},
+                         {"ms", t * 1e3},
+                         {"gb_per_s", bytes / t * 1e-9},
+                         {"share_of_copy", copy_ > 0 ? bytes / t / copy_ : 0.0}});
   }
   void copy();
   void gemm();
@@ -128,7 +127,8 @@ void DeviceBench::copy() {
       machine_.device->kind() == DeviceKind::kHost ? std::int64_t{1} << 26 : std::int64_t{1} << 29;
   const ops::Cast op{random(DType::kF32, {n}), empty(DType::kF32, {n})};
   copy_ = 2.0 * static_cast<double>(op.x.bytes()) / seconds(op);
-  show({{"op", "copy"}, {"gib", static_cast<double>(op.x.bytes()) / 0x1p30}, {"gb_per_s", copy_ * 1e-9}});
+  print_json_line(
+      Json{{"op", "copy"}, {"gib", static_cast<double>(op.x.bytes()) / 0x1p30}, {"gb_per_s", copy_ * 1e-9}});
   release();
 }
 
@@ -147,13 +147,13 @@ void DeviceBench::gemm() {
     const double input = seconds(ops::LinearBackwardInput{dy, w, x, false});
     const double weight = seconds(ops::LinearBackwardWeight{x, dy, dw, {}, true});
     matrix_ = std::max(matrix_, flops / forward);
-    show({{"op", "gemm"},
-          {"m", p.m},
-          {"n", p.n},
-          {"k", p.k},
-          {"forward_tflops", flops / forward * 1e-12},
-          {"input_gradient_tflops", flops / input * 1e-12},
-          {"weight_gradient_tflops", flops / weight * 1e-12}});
+    print_json_line(Json{{"op", "gemm"},
+                         {"m", p.m},
+                         {"n", p.n},
+                         {"k", p.k},
+                         {"forward_tflops", flops / forward * 1e-12},
+                         {"input_gradient_tflops", flops / input * 1e-12},
+                         {"weight_gradient_tflops", flops / weight * 1e-12}});
     release();
   }
 }
@@ -197,15 +197,15 @@ void DeviceBench::eight_bits() {
         seconds(product(dy8.transposed, dy8, x8.transposed, x8, empty(sum, {p.n, p.k}), false));
     const double flops = 2.0 * static_cast<double>(p.m * p.n) * static_cast<double>(p.k);
     const auto elements = static_cast<double>(x.elements()), width = static_cast<double>(size_of(type_));
-    show({{"op", "fp8"},
-          {"m", p.m},
-          {"n", p.n},
-          {"k", p.k},
-          {"amax_gb_per_s", elements * width / find * 1e-9},
-          {"quantize_gb_per_s", elements * (width + 2) / cast * 1e-9},
-          {"forward_tflops", flops / forward * 1e-12},
-          {"input_gradient_tflops", flops / input * 1e-12},
-          {"weight_gradient_tflops", flops / weight * 1e-12}});
+    print_json_line(Json{{"op", "fp8"},
+                         {"m", p.m},
+                         {"n", p.n},
+                         {"k", p.k},
+                         {"amax_gb_per_s", elements * width / find * 1e-9},
+                         {"quantize_gb_per_s", elements * (width + 2) / cast * 1e-9},
+                         {"forward_tflops", flops / forward * 1e-12},
+                         {"input_gradient_tflops", flops / input * 1e-12},
+                         {"weight_gradient_tflops", flops / weight * 1e-12}});
     release();
   }
 }
@@ -235,16 +235,16 @@ void DeviceBench::attention() {
     b.dq = empty(type_, f.q.shape), b.dk = empty(type_, f.k.shape), b.dv = empty(type_, f.v.shape);
     const double forward = seconds(f), backward = seconds(b);
     const double flops = 2.0 * static_cast<double>(c.b * c.h * c.s) * static_cast<double>(c.s * c.d);
-    show({{"op", "attention"},
-          {"b", c.b},
-          {"heads", c.h},
-          {"groups", c.g},
-          {"s", c.s},
-          {"d", c.d},
-          {"forward_ms", forward * 1e3},
-          {"backward_ms", backward * 1e3},
-          {"forward_tflops", flops / forward * 1e-12},
-          {"backward_tflops", 2.5 * flops / backward * 1e-12}});
+    print_json_line(Json{{"op", "attention"},
+                         {"b", c.b},
+                         {"heads", c.h},
+                         {"groups", c.g},
+                         {"s", c.s},
+                         {"d", c.d},
+                         {"forward_ms", forward * 1e3},
+                         {"backward_ms", backward * 1e3},
+                         {"forward_tflops", flops / forward * 1e-12},
+                         {"backward_tflops", 2.5 * flops / backward * 1e-12}});
     release();
   }
 }
@@ -322,7 +322,7 @@ void DeviceBench::loss_and_update() {
 }
 
 void DeviceBench::run() {
-  show({{"machine", machine_.description}, {"dtype", std::string(name_of(type_))}});
+  print_json_line(Json{{"machine", machine_.description}, {"dtype", std::string(name_of(type_))}});
   for (const std::string& what : a_.what) {
     if (what == "copy") copy();
     if (what == "gemm") gemm();

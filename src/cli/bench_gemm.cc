@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/console.h"
+#include "base/median.h"
 #include "cli/machine_factory.h"
+#include "cli/print.h"
 #include "cli/turns.h"
 #include "ops/cpu/measure.h"
 #include "ops/op_context.h"
@@ -48,8 +49,7 @@ Times time_of(int repeats, Body&& body) {
     body();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  std::sort(seconds.begin(), seconds.end());
-  return {seconds.front(), seconds[seconds.size() / 2]};
+  return {*std::min_element(seconds.begin(), seconds.end()), median(seconds)};
 }
 
 class GemmBench {
@@ -122,23 +122,21 @@ Json rate(const char* op, const Product& p, const Times& t) {
 
 void print_rates(const Json& result) {
   const double peak = result["register_peak_tflops"];
-  std::cout << fmt::format("{}, {}\n", result["machine"].get<std::string>(),
-                           result["dtype"].get<std::string>());
+  print(fmt::format("{}, {}\n", result["machine"].get<std::string>(), result["dtype"].get<std::string>()));
   for (const auto& r : result["products"])
-    std::cout << fmt::format(
+    print(fmt::format(
         "{:16} {:5} x {:5} x {:5}  {:.4f} TFLOP/s (median {:.4f}), {:.0f} % of the registers' peak\n",
         r["op"].get<std::string>(), r["m"].get<std::int64_t>(), r["n"].get<std::int64_t>(),
         r["k"].get<std::int64_t>(), r["tflops"].get<double>(), r["median_tflops"].get<double>(),
-        100 * r["tflops"].get<double>() / peak);
-  std::cout << fmt::format("gemm_tflops          {:.4f} (the best forward product)\n",
-                           result["gemm_tflops"].get<double>());
-  std::cout << fmt::format("register peak        {:.4f} TFLOP/s\n", peak);
-  std::cout << fmt::format("read bandwidth       {:.2f} GB/s\n",
-                           result["read_gigabytes_per_second"].get<double>());
-  std::cout << fmt::format("one token            {:.2f} GB/s of weights, {:.0f} % of the read bandwidth\n",
-                           result["decode_gigabytes_per_second"].get<double>(),
-                           100 * result["decode_gigabytes_per_second"].get<double>() /
-                               result["read_gigabytes_per_second"].get<double>());
+        100 * r["tflops"].get<double>() / peak));
+  print(fmt::format("gemm_tflops          {:.4f} (the best forward product)\n",
+                    result["gemm_tflops"].get<double>()));
+  print(fmt::format("register peak        {:.4f} TFLOP/s\n", peak));
+  print(fmt::format("read bandwidth       {:.2f} GB/s\n", result["read_gigabytes_per_second"].get<double>()));
+  print(fmt::format("one token            {:.2f} GB/s of weights, {:.0f} % of the read bandwidth\n",
+                    result["decode_gigabytes_per_second"].get<double>(),
+                    100 * result["decode_gigabytes_per_second"].get<double>() /
+                        result["read_gigabytes_per_second"].get<double>()));
 }
 
 void bench_gemm(const BenchGemmArguments& arguments, Context& context) {
@@ -204,7 +202,7 @@ void bench_gemm(const BenchGemmArguments& arguments, Context& context) {
                     {"decode_gigabytes_per_second", weights / decode.best * 1e-9},
                     {"products", products}};
   if (arguments.json)
-    std::cout << result.dump() << "\n";
+    print_json_line(result);
   else
     print_rates(result);
 }

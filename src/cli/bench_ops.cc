@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,7 +13,9 @@
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/median.h"
 #include "cli/machine_factory.h"
+#include "cli/print.h"
 #include "device/host/host_device.h"
 #include "device/host/inline_stream.h"
 #include "ops/cpu/cpu_backend.h"
@@ -86,8 +87,7 @@ class OpsBench {
       times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     }
     times.erase(times.begin());  // warms caches and pages
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
+    return median(times);
   }
 
   void show(Json line) {
@@ -96,14 +96,10 @@ class OpsBench {
              {"dtype", name_of(type_)},
              {"threads", options_.threads}};
     all.update(line);
-    if (options_.json) {
-      std::printf("%s\n", all.dump().c_str());
-    } else {
-      std::string text;
-      for (const auto& [key, value] : line.items()) text += fmt::format("{} {}  ", key, value.dump());
-      std::printf("%s\n", text.c_str());
-    }
-    std::fflush(stdout);
+    if (options_.json) return print_json_line(all);
+    std::string text;
+    for (const auto& [key, value] : line.items()) text += fmt::format("{} {}  ", key, value.dump());
+    print(text + "\n");
   }
   static double rounded(double x) { return std::round(x * 1e4) / 1e4; }
 

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/median.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
+#include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
 #include "comm/threads/thread_world.h"
@@ -120,11 +121,6 @@ void run_candidates(std::vector<Candidate>& candidates, const BenchPipelineArgum
   });
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void bench_pipeline(const BenchPipelineArguments& arguments, Context& context) {
   require<ConfigError>(arguments.rounds >= 1, "--rounds must be at least 1, got {}", arguments.rounds);
   const auto overrides = arguments.config.all_overrides();
@@ -166,23 +162,19 @@ void bench_pipeline(const BenchPipelineArguments& arguments, Context& context) {
                        {"speed_range", {*low, *high}},
                        {"simulated_speed", first_simulated / simulated}});
   }
-  if (arguments.json) {
-    std::cout << nlohmann::ordered_json{{"config", arguments.config.config},
-                                        {"stages", arguments.stages},
-                                        {"microbatches", arguments.microbatches},
-                                        {"rounds", arguments.rounds},
-                                        {"schedules", results}}
-                     .dump()
-              << "\n";
-    return;
-  }
-  std::cout << "schedule          step s  simulated s  speed  (range)        simulated\n";
+  if (arguments.json)
+    return print_json_line(nlohmann::ordered_json{{"config", arguments.config.config},
+                                                  {"stages", arguments.stages},
+                                                  {"microbatches", arguments.microbatches},
+                                                  {"rounds", arguments.rounds},
+                                                  {"schedules", results}});
+  print("schedule          step s  simulated s  speed  (range)        simulated\n");
   for (const auto& r : results)
-    std::cout << fmt::format("{:16} {:7.4f}  {:11.4f}  {:5.3f}  {:5.3f}-{:5.3f}  {:9.3f}\n",
-                             r["schedule"].get<std::string>(), r["step_seconds"].get<double>(),
-                             r["simulated_seconds"].get<double>(), r["speed"].get<double>(),
-                             r["speed_range"][0].get<double>(), r["speed_range"][1].get<double>(),
-                             r["simulated_speed"].get<double>());
+    print(fmt::format("{:16} {:7.4f}  {:11.4f}  {:5.3f}  {:5.3f}-{:5.3f}  {:9.3f}\n",
+                      r["schedule"].get<std::string>(), r["step_seconds"].get<double>(),
+                      r["simulated_seconds"].get<double>(), r["speed"].get<double>(),
+                      r["speed_range"][0].get<double>(), r["speed_range"][1].get<double>(),
+                      r["simulated_speed"].get<double>()));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -11,8 +10,10 @@
 #include <string>
 
 #include "base/console.h"
+#include "base/median.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
+#include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
@@ -138,8 +139,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
                if (seat.first()) measured = std::move(own);
              });
   if (!measured) return;
-  std::sort(measured->seconds.begin(), measured->seconds.end());
-  const double median = measured->seconds[measured->seconds.size() / 2];
+  const double step_seconds = median(measured->seconds);
   const std::int64_t rows = plan.batch.largest();
   const auto tokens = static_cast<double>(rows * plan.options.length);
   const double flops = train::model_flops_per_token(plan.options.model, plan.options.length);
@@ -150,19 +150,16 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
                                       {"rows", rows},
                                       {"sequence", plan.options.length},
                                       {"precision", std::string(name_of(plan.options.precision.compute))},
-                                      {"tokens_per_second", tokens / median},
-                                      {"step_seconds", median},
+                                      {"tokens_per_second", tokens / step_seconds},
+                                      {"step_seconds", step_seconds},
                                       {"last_loss", measured->last_loss},
-                                      {"model_tflops", flops * tokens / median * 1e-12},
+                                      {"model_tflops", flops * tokens / step_seconds * 1e-12},
                                       {"gemm_tflops", measured->gemm_tflops},
                                       {"peak_memory_bytes", measured->peak},
                                       {"arena_peak_bytes", measured->touched},
                                       {"planned_memory_bytes", measured->planned}};
-  if (arguments.json) {
-    std::cout << result.dump() << "\n";
-    return;
-  }
-  for (const auto& [key, value] : result.items()) std::cout << fmt::format("{:22} {}\n", key, value.dump());
+  if (arguments.json) return print_json_line(result);
+  for (const auto& [key, value] : result.items()) print(fmt::format("{:22} {}\n", key, value.dump()));
 }
 
 }  // namespace

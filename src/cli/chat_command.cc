@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <iostream>
 #include <memory>
 
 #include "cli/generate_command.h"
 #include "cli/model_argument.h"
+#include "cli/print.h"
 #include "cli/terminal_input.h"
 #include "run/chat_session.h"
 
@@ -88,7 +88,7 @@ void chat(const ChatArguments& a, Context& context) {
   LineInput input(interrupts);
   const bool person = ::isatty(STDIN_FILENO) != 0;
   for (std::string line;;) {
-    if (person) std::cout << "> " << std::flush;
+    if (person) print("> ");
     const auto outcome = input.next(line);
     if (outcome == LineInput::Outcome::kInterrupted) {
       context.console.line("\n(Ctrl-C again ends)");
@@ -111,11 +111,13 @@ void chat(const ChatArguments& a, Context& context) {
     interrupts.clear();
     try {
       const auto reply = session.say(line, [&](std::string_view piece) {
-        if (!a.json) std::cout << piece << std::flush;
-        return !interrupts.requested() && static_cast<bool>(std::cout);
+        if (!a.json) print(piece);
+        return !interrupts.requested();
       });
-      std::cout << (a.json ? to_json(reply).dump(-1, ' ', false, Json::error_handler_t::replace) : "") << "\n"
-                << std::flush;
+      if (a.json)
+        print_json_line(to_json(reply));
+      else
+        print("\n");
       report(reply, !session.has_template(), context);
     } catch (const DataError& error) {  // of this message alone: a person may try another
       if (!person) throw;
@@ -123,7 +125,7 @@ void chat(const ChatArguments& a, Context& context) {
     }
     interrupts.clear();
   }
-  if (person) std::cout << "\n";
+  if (person) print("\n");
 }
 
 }  // namespace

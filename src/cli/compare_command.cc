@@ -1,13 +1,13 @@
 #include "cli/compare_command.h"
 
 #include <cstdlib>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "ckpt/tensor_dump.h"
+#include "cli/print.h"
 #include "cli/rerun.h"
 #include "eval/compare_metrics.h"
 #include "eval/compare_runs.h"
@@ -85,13 +85,13 @@ void locate(const CompareArguments& arguments, Context& context) {
   }
   ckpt::DumpReader a(*dump_a), b(*dump_b);
   const auto result = eval::locate(a, b, {arguments.tolerance});
-  std::cout << (arguments.json ? eval::to_json(result) + "\n" : eval::to_text(result)) << std::flush;
+  print(arguments.json ? eval::to_json(result) + "\n" : eval::to_text(result));
   require<RunsDiffer>(result.same(), "'{}' and '{}' are not the same run", arguments.a, arguments.b);
 }
 
 void compare(const CompareArguments& arguments) {
   const auto comparison = eval::compare_runs(arguments.a, arguments.b, {arguments.tolerance.value_or(0)});
-  std::cout << (arguments.json ? eval::to_json(comparison) + "\n" : eval::to_text(comparison)) << std::flush;
+  print(arguments.json ? eval::to_json(comparison) + "\n" : eval::to_text(comparison));
   require<RunsDiffer>(comparison.same, "'{}' and '{}' are not the same run", arguments.a, arguments.b);
 }
 

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,10 +20,6 @@ namespace stoa::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 struct PrepareArguments {
   std::vector<std::string> inputs;
@@ -49,11 +44,11 @@ void run_prepare(const PrepareArguments& a, Context& context) {
     const auto rate = data::measure_encoder(options, encoder);
     const double mb_per_s = static_cast<double>(rate.text_bytes) / 1e6 / rate.seconds;
     if (a.json) {
-      print(dump({{"text_bytes", rate.text_bytes},
-                  {"tokens", rate.tokens},
-                  {"seconds", rate.seconds},
-                  {"cpu_seconds", rate.cpu_seconds},
-                  {"mb_per_s", mb_per_s}}));
+      print_json_line(Json{{"text_bytes", rate.text_bytes},
+                           {"tokens", rate.tokens},
+                           {"seconds", rate.seconds},
+                           {"cpu_seconds", rate.cpu_seconds},
+                           {"mb_per_s", mb_per_s}});
     } else {
       print(fmt::format("encoder alone, one thread: {:.1f} MB/s\n", mb_per_s));
     }
@@ -71,18 +66,18 @@ void run_prepare(const PrepareArguments& a, Context& context) {
                     result.single_documents, p.documents));
   const double mb_per_s = static_cast<double>(result.text_bytes) / 1e6 / result.seconds;
   if (a.json) {
-    print(dump({{"prefix", a.output},
-                {"documents", p.documents},
-                {"sequences", p.sequences},
-                {"tokens", p.tokens},
-                {"dtype", data::token_dtype_name(result.dtype)},
-                {"empty_documents", result.empty_documents},
-                {"text_bytes", result.text_bytes},
-                {"seconds", result.seconds},
-                {"cpu_seconds", result.cpu_seconds},
-                {"worker_cpu_seconds", result.worker_cpu_seconds},
-                {"mb_per_s", mb_per_s},
-                {"tokenizer", p.tokenizer_fingerprint}}));
+    print_json_line(Json{{"prefix", a.output},
+                         {"documents", p.documents},
+                         {"sequences", p.sequences},
+                         {"tokens", p.tokens},
+                         {"dtype", data::token_dtype_name(result.dtype)},
+                         {"empty_documents", result.empty_documents},
+                         {"text_bytes", result.text_bytes},
+                         {"seconds", result.seconds},
+                         {"cpu_seconds", result.cpu_seconds},
+                         {"worker_cpu_seconds", result.worker_cpu_seconds},
+                         {"mb_per_s", mb_per_s},
+                         {"tokenizer", p.tokenizer_fingerprint}});
   } else {
     print(fmt::format("{}: {} documents, {} tokens ({}), {:.1f} MB/s of text\n", a.output, p.documents,
                       p.tokens, data::token_dtype_name(result.dtype), mb_per_s));
@@ -103,7 +98,7 @@ void run_inspect(const InspectArguments& a, Context& context) {
   if (report.contains("tokenizer_matches") && !report["tokenizer_matches"].get<bool>())
     context.console.warn(
         "the tokenizer is not the one that the data was prepared with; the text below may be wrong");
-  print(a.json ? dump(report) : describe_inspection(report));
+  a.json ? print_json_line(report) : print(describe_inspection(report));
 }
 
 void add_prepare(CLI::App& data, Context& context) {

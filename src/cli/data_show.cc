@@ -1,11 +1,11 @@
 #include "cli/data_show.h"
 
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
 #include "cli/config_command.h"
+#include "cli/print.h"
 #include "cli/schema.h"
 #include "token/stream_decoder.h"
 #include "train/tokenizer_choice.h"
@@ -90,18 +90,18 @@ void show(const ShowArguments& a, Context& context) {
               {"sequence_length", batch.sequence_length},
               {"loss_tokens", batch.valid_tokens}};
   if (!a.json)
-    std::cout << fmt::format("step {} of {}: samples {} to {} of the run, {} tokens each, {} carry loss\n",
-                             a.step, plan.steps, consumed, consumed + batch.rows - 1, batch.sequence_length,
-                             batch.valid_tokens);
+    print(fmt::format("step {} of {}: samples {} to {} of the run, {} tokens each, {} carry loss\n", a.step,
+                      plan.steps, consumed, consumed + batch.rows - 1, batch.sequence_length,
+                      batch.valid_tokens));
   answer["rows"] = Json::array();
   for (std::int64_t r = 0; r < batch.rows; ++r) {
     Json row = row_of(batch, r, train, names);
     if (a.json)
       answer["rows"].push_back(std::move(row));
     else
-      std::cout << describe(row, names, a.tokens);
+      print(describe(row, names, a.tokens));
   }
-  if (a.json) std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+  if (a.json) print_json_line(answer);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "cli/encoder_argument.h"
+#include "cli/print.h"
 
 namespace stoa::cli {
 namespace {
@@ -89,7 +90,7 @@ class Embedder {
         for (std::size_t i = 0; i < hidden; ++i)
           vector[i] += static_cast<double>(states[(token + t) * hidden + i]) / static_cast<double>(used);
       token += static_cast<std::size_t>(length);
-      print(vector);
+      show(vector);
     }
     tokens_.clear();
     lengths_.clear();
@@ -99,7 +100,7 @@ class Embedder {
   std::int64_t longest() const { return longest_; }
 
  private:
-  void print(std::vector<double>& vector) const {
+  void show(const std::vector<double>& vector) const {
     double squares = 0;
     for (const double x : vector) squares += x * x;
     const double scale = arguments_.raw || squares == 0 ? 1 : 1 / std::sqrt(squares);
@@ -112,7 +113,8 @@ class Embedder {
       else
         text += fmt::format("{}{}", text.empty() ? "" : " ", value);
     }
-    std::cout << (arguments_.json ? nlohmann::json{{"embedding", json}}.dump() : text) << "\n";
+    if (arguments_.json) return print_json_line(nlohmann::json{{"embedding", json}});
+    print(text + "\n");
   }
 
   const EmbedArguments& arguments_;

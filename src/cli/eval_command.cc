@@ -18,10 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void print_line(const Json& answer) {
-  print(answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-}
-
 struct BaselineArguments {
   TextArguments form;
   std::string train, text;
@@ -64,8 +60,7 @@ void baselines(const BaselineArguments& a, Context& context) {
                 {"order", a.order}};
     answer["ngram_bits_per_byte"] = ngram_bits;
     answer["xz_bits_per_byte"] = xz_bits ? Json(*xz_bits) : Json(nullptr);
-    print_line(answer);
-    return;
+    return print_json_line(answer);
   }
   print(fmt::format(
       "byte {}-gram (Witten-Bell)  {:.4f} bits per byte\nxz -9                     {}\n", a.order, ngram_bits,

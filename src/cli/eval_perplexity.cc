@@ -1,13 +1,13 @@
 #include "cli/eval_perplexity.h"
 
 #include <chrono>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/encoder_argument.h"
 #include "cli/interrupt.h"
 #include "cli/pair_argument.h"
+#include "cli/print.h"
 #include "cli/text_files.h"
 #include "eval/perplexity.h"
 #include "run/masked_losses.h"
@@ -221,16 +221,15 @@ void perplexity(const PerplexityArguments& a, Context& context) {
     answer["tokens_read"] = r.read_tokens;
     answer["tokens_per_second"] = rate;
     answer["seconds"] = reading.seconds();
-    std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
-    return;
+    return print_json_line(answer);
   }
-  std::cout << fmt::format(
+  print(fmt::format(
       "loss {:.4f} nats per token | perplexity {:.3f} | word perplexity {} | {:.4f} bits per byte\n"
       "{} tokens, {} words, {} bytes in {} document{} | {}: {} tokens read, {} tokens/s\n"
       "{}\n",
       r.loss(), r.perplexity(), r.words > 0 ? fmt::format("{:.3f}", r.word_perplexity()) : "none (no words)",
       r.bits_per_byte(), r.tokens, r.words, r.bytes, r.documents, r.documents == 1 ? "" : "s",
-      measured.settings_text, r.read_tokens, format_count(rate), measured.note);
+      measured.settings_text, r.read_tokens, format_count(rate), measured.note));
 }
 
 }  // namespace

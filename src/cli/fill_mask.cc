@@ -1,10 +1,10 @@
 #include "cli/fill_mask.h"
 
 #include <algorithm>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "cli/print.h"
 #include "cli/probabilities.h"
 
 namespace stoa::cli {
@@ -50,9 +50,9 @@ void fill_masks(const ModelArguments& model, const std::string& prompt, bool jso
   }
   const std::string text = tokenizer.decode(ids, {.skip_special = true});
   if (json)
-    std::cout << nlohmann::ordered_json{{"prompt", prompt}, {"text", text}, {"masks", masks}}.dump() << "\n";
+    print_json_line(nlohmann::ordered_json{{"prompt", prompt}, {"text", text}, {"masks", masks}});
   else
-    std::cout << text << "\n";
+    print(text + "\n");
 }
 
 }  // namespace stoa::cli

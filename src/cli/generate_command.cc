@@ -1,8 +1,6 @@
 #include "cli/generate_command.h"
 
-#include <cstdio>
 #include <fstream>
-#include <iostream>
 #include <memory>
 
 #include "cli/answer_output.h"
@@ -50,10 +48,10 @@ void generate(const GenerateArguments& arguments, Context& context) {
   run::GenerateOptions options = arguments.options;
   for (const auto id : loaded.special.eos) options.end_tokens.push_back(static_cast<std::int32_t>(id));
   AnswerOutput output(arguments.json);
-  if (arguments.echo && !arguments.json) std::cout << arguments.prompt << std::flush;
+  if (arguments.echo && !arguments.json) print(arguments.prompt);
   const auto result =
       run::generate(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer, arguments.prompt,
-                    options, [&](std::string_view piece) { return output.write(piece); });
+                    options, [&](std::string_view piece) { return output.write(piece), true; });
   output.finish(arguments.prompt, result.prompt, result, context.console);
 }
 

@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,7 @@
 #include "cli/generate_command.h"
 #include "cli/plan_command.h"
 #include "cli/predict_command.h"
+#include "cli/print.h"
 #include "cli/schedule_command.h"
 #include "cli/score_command.h"
 #include "cli/train_command.h"
@@ -56,6 +59,20 @@ void require_command(const CLI::App& app, int argc, char** argv) {
   }
 }
 
+// Does what the arguments say. The exit status, where they are wrong or ask for help.
+int run(CLI::App& app, int argc, char** argv) {
+  require_command(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream help;
+    const bool answered = app.exit(e, help, std::cerr) == 0;
+    stoa::cli::print(help.str());
+    return answered ? 0 : 2;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -80,14 +97,7 @@ int main(int argc, char** argv) {
   stoa::cli::add_compare_command(app, context);
   stoa::cli::add_config_command(app, context);
   try {
-    require_command(app, argc, argv);
-    app.parse(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      stoa::fail<stoa::IoError>("cannot write to standard output");
-    }
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return run(app, argc, argv);
   } catch (const stoa::Error& e) {
     console.finish_live();
     return report(e, e.exit_code());

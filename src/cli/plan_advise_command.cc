@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/plan_predict_command.h"
 #include "cli/plan_subject.h"
+#include "cli/print.h"
 #include "plan/money.h"
 #include "plan/search_report.h"
 #include "train/layout_plan.h"
@@ -245,7 +245,7 @@ class Advice {
     }
   }
 
-  void print(bool json) const { std::cout << (json ? json_.dump() + "\n" : text_); }
+  void show(bool json) const { json ? print_json_line(json_) : print(text_); }
 
  private:
   plan::SearchResult search(const plan::SearchRequest& request) {
@@ -275,7 +275,7 @@ void advise(const AdviseArguments& a, Context& context) {
   advice.how_long();
   advice.what_is_slow();
   advice.more();
-  advice.print(a.json);
+  advice.show(a.json);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "cli/plan_calibrate_command.h"
 
-#include <iostream>
 #include <memory>
 
 #include "base/error.h"
 #include "cli/plan_predict_command.h"
+#include "cli/print.h"
 #include "plan/accuracy.h"
 #include "plan/rows.h"
 
@@ -31,12 +31,12 @@ void calibrate(const CalibrateArguments& arguments) {
       arguments.rows, rows.size(), arguments.grades);
   const plan::Calibration calibration = plan::calibrate(used);
   if (!arguments.output.empty()) write_text(arguments.output, plan::write_calibration(calibration));
-  std::cout << fmt::format("{} of {} rows, {} device types, {} releases\n", used.size(), rows.size(),
-                           calibration.families.size(), calibration.releases.size());
+  print(fmt::format("{} of {} rows, {} device types, {} releases\n", used.size(), rows.size(),
+                    calibration.families.size(), calibration.releases.size()));
   if (arguments.report.empty()) return;
   const std::string report = plan::to_markdown(plan::measure_accuracy(used));
   write_text(arguments.report, report);
-  std::cout << report;
+  print(report);
 }
 
 }  // namespace

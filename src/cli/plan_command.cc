@@ -1,6 +1,5 @@
 #include "cli/plan_command.h"
 
-#include <iostream>
 #include <memory>
 
 #include "cli/machine_factory.h"
@@ -11,6 +10,7 @@
 #include "cli/plan_predict_command.h"
 #include "cli/plan_search_command.h"
 #include "cli/plan_size_command.h"
+#include "cli/print.h"
 #include "cli/schema.h"
 #include "plan/memory_plan.h"
 #include "train/layout_plan.h"
@@ -39,7 +39,7 @@ void plan_memory(const PlanArguments& arguments, Context& context) {
   const auto plan = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0,
                                          config.trainer.max_steps.value_or(1000000));
   const auto memory = plan::plan_memory(machine, plan.options, train::layout_text(plan.options.layout));
-  std::cout << (arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
+  print(arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
 }
 
 }  // namespace

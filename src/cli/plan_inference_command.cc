@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
 #include <memory>
 
 #include "base/console.h"
 #include "base/file.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_config.h"
+#include "cli/print.h"
 #include "plan/inference.h"
 #include "train/tokenizer_choice.h"
 
@@ -49,7 +49,7 @@ void inference(InferenceArguments a, Context& context) {
     write_text(a.csv, plan::to_csv(result));
     context.console.line(fmt::format("wrote {}", a.csv));
   }
-  std::cout << (a.json ? plan::to_json(result) + "\n" : plan::to_text(result, r, cluster));
+  print(a.json ? plan::to_json(result) + "\n" : plan::to_text(result, r, cluster));
 }
 
 }  // namespace

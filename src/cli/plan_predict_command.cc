@@ -1,13 +1,13 @@
 #include "cli/plan_predict_command.h"
 
 #include <algorithm>
-#include <iostream>
 #include <memory>
 
 #include "base/error.h"
 #include "cli/config_command.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_subject.h"
+#include "cli/print.h"
 #include "cli/schema.h"
 #include "plan/nearest_rows.h"
 #include "plan/predict_text.h"
@@ -51,12 +51,10 @@ void predict_config(const PlanPredictArguments& arguments, Context& context) {
     write_timeline(arguments.timeline, plan::timeline_of(prediction, workload));
   const plan::PaperActivations paper = plan::paper_activations(workload);
   const bool accounted = !arguments.accounting.empty();
-  if (arguments.json) {
-    std::cout << plan::to_json(prediction, workload, cluster, accounted ? &paper : nullptr) << "\n";
-    return;
-  }
-  std::cout << plan::to_text(prediction, workload, cluster, config.name + " on " + cluster.name)
-            << (accounted ? plan::to_text(paper) : "");
+  if (arguments.json)
+    return print(plan::to_json(prediction, workload, cluster, accounted ? &paper : nullptr) + "\n");
+  print(plan::to_text(prediction, workload, cluster, config.name + " on " + cluster.name) +
+        (accounted ? plan::to_text(paper) : ""));
 }
 
 std::string joined(const std::vector<std::string>& notes) {
@@ -94,18 +92,18 @@ void predict_rows(const PlanPredictArguments& arguments) {
                                prediction.fits ? "yes" : "no", error, joined(notes)});
   }
   write_text(arguments.output, plan::write_csv(table));
-  std::cout << fmt::format("{} rows", rows.size());
-  if (unpredicted) std::cout << fmt::format(", {} not predicted (see their notes)", unpredicted);
+  std::string said = fmt::format("{} rows", rows.size());
+  if (unpredicted) said += fmt::format(", {} not predicted (see their notes)", unpredicted);
   if (!errors.empty()) {
     std::sort(errors.begin(), errors.end());
     double sum = 0;
     for (const double error : errors) sum += error;
-    std::cout << fmt::format(
+    said += fmt::format(
         "; absolute error of {} measured: median {:.1f} %, mean {:.1f} %, 90th percentile {:.1f} %",
         errors.size(), 100 * errors[errors.size() / 2], 100 * sum / static_cast<double>(errors.size()),
         100 * errors[errors.size() * 9 / 10]);
   }
-  std::cout << "\n";
+  print(said + "\n");
 }
 
 fs::path planner_file(const char* name) {

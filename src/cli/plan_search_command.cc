@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <memory>
 
 #include "base/file.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_subject.h"
 #include "cli/plan_trials.h"
+#include "cli/print.h"
 #include "cli/schema.h"
 #include "config/value.h"
 #include "plan/emit.h"
@@ -239,23 +239,20 @@ void search(const SearchArguments& a, Context& context) {
                                 s.config.trainer.max_steps.value_or(0)};
     std::vector<std::string> notes;
     if (target == plan::SearchTarget::kStoa) {
-      std::cout << show_run_config(with_plan(s.config, best, s.cluster.links.devices_per_node));
+      print(show_run_config(with_plan(s.config, best, s.cluster.links.devices_per_node)));
     } else {
       const auto list = target == plan::SearchTarget::kMegatron
                             ? plan::megatron_arguments(best, model)
                             : plan::torchtitan_arguments(best, model, notes);
-      for (const auto& line : list) std::cout << line << "\n";
+      for (const auto& line : list) print(line + "\n");
     }
     for (const auto& note : notes) context.console.line(note);
     return;
   }
-  if (a.json) {
-    std::cout << plan::to_json(report, *chosen) << "\n";
-    return;
-  }
-  std::cout << plan::to_text(report, *chosen);
-  if (!a.beside.empty()) std::cout << compare(a, s, best, context.console);
-  if (a.trials > 0) std::cout << try_best(a, s, *chosen, context.console);
+  if (a.json) return print(plan::to_json(report, *chosen) + "\n");
+  print(plan::to_text(report, *chosen));
+  if (!a.beside.empty()) print(compare(a, s, best, context.console));
+  if (a.trials > 0) print(try_best(a, s, *chosen, context.console));
 }
 
 }  // namespace

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
 #include "base/file.h"
 #include "cli/plan_arguments.h"
+#include "cli/print.h"
 #include "plan/base_config.h"
 #include "plan/size.h"
 
@@ -94,30 +94,26 @@ void size(const SizeArguments& a) {
         {"compute_optimal_parameters", optimal},
         {"compute_optimal_tokens", plan::compute_optimal_tokens(optimal)}};
     if (a.price) out["cost"] = gpu_hours * *a.price;
-    std::cout << out.dump() << "\n";
-    return;
+    return print_json_line(out);
   }
   const auto mark = [&](const char* what) { return answer.solved_for == what ? "  <- computed" : ""; };
-  std::cout
-      << fmt::format("parameters   {:>10}{}\n", format_count(answer.parameters), mark("parameters"))
-      << fmt::format("tokens       {:>10}{}\n", format_count(answer.tokens), mark("tokens"))
-      << fmt::format("GPUs         {:>10.0f}{}\n", answer.devices, mark("devices"))
-      << fmt::format("days         {:>10.2f}{}\n", answer.days, mark("days"))
-      << fmt::format("GPU-hours    {:>10.0f}", gpu_hours)
-      << (a.price ? fmt::format(", at {:g} per hour: {:.0f}", *a.price, gpu_hours * *a.price) : "") << "\n"
-      << fmt::format(
-             "{:.3g} FLOPs executed: {:.2f} per parameter and token ({} recomputation, attention "
-             "counted), at {}\n",
-             answer.flops, per_token(answer.parameters) / answer.parameters, a.recompute, why)
-      << fmt::format(
-             "nearest shape of the tables: {} layers, hidden {}, {} heads = {} parameters ('stoa plan "
-             "base-config --model {} --params {:.4g}B' writes it)\n",
-             base.model.num_layers, base.model.hidden_size, base.model.num_attention_heads,
-             format_count(base.parameters), a.model, answer.parameters / 1e9)
-      << fmt::format(
-             "the same computation is best spent on about {} parameters and {} tokens (20 per parameter, "
-             "Hoffmann et al. 2022, 2203.15556)\n",
-             format_count(optimal), format_count(plan::compute_optimal_tokens(optimal)));
+  print(fmt::format("parameters   {:>10}{}\n", format_count(answer.parameters), mark("parameters")) +
+        fmt::format("tokens       {:>10}{}\n", format_count(answer.tokens), mark("tokens")) +
+        fmt::format("GPUs         {:>10.0f}{}\n", answer.devices, mark("devices")) +
+        fmt::format("days         {:>10.2f}{}\n", answer.days, mark("days")) +
+        fmt::format("GPU-hours    {:>10.0f}", gpu_hours) +
+        (a.price ? fmt::format(", at {:g} per hour: {:.0f}", *a.price, gpu_hours * *a.price) : "") + "\n" +
+        fmt::format("{:.3g} FLOPs executed: {:.2f} per parameter and token ({} recomputation, attention "
+                    "counted), at {}\n",
+                    answer.flops, per_token(answer.parameters) / answer.parameters, a.recompute, why) +
+        fmt::format("nearest shape of the tables: {} layers, hidden {}, {} heads = {} parameters ('stoa plan "
+                    "base-config --model {} --params {:.4g}B' writes it)\n",
+                    base.model.num_layers, base.model.hidden_size, base.model.num_attention_heads,
+                    format_count(base.parameters), a.model, answer.parameters / 1e9) +
+        fmt::format(
+            "the same computation is best spent on about {} parameters and {} tokens (20 per parameter, "
+            "Hoffmann et al. 2022, 2203.15556)\n",
+            format_count(optimal), format_count(plan::compute_optimal_tokens(optimal))));
 }
 
 struct BaseArguments {
@@ -135,10 +131,7 @@ void base_config(const BaseArguments& a, Context& context) {
   request.vocabulary = a.vocabulary;
   request.device_gb = a.gpu_memory;
   const std::string yaml = plan::to_yaml(plan::base_config(request));
-  if (a.output.empty()) {
-    std::cout << yaml;
-    return;
-  }
+  if (a.output.empty()) return print(yaml);
   write_text(a.output, yaml);
   context.console.line(fmt::format("wrote {}", a.output));
 }

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "cli/encoder_argument.h"
+#include "cli/print.h"
 #include "cli/probabilities.h"
 #include "run/question_windows.h"
 #include "run/tag_spans.h"
@@ -72,7 +73,7 @@ class Predictor {
     if (!rows.empty()) logits = loaded_.rank->answers(tokens, types, lengths, rows);
     std::size_t at = 0;
     for (const Pending& p : pending_) {
-      print(p, logits.subspan(at * classes, p.asked.size() * classes));
+      show(p, logits.subspan(at * classes, p.asked.size() * classes));
       at += p.asked.size();
     }
     pending_.clear();
@@ -142,7 +143,7 @@ class Predictor {
     pending_.push_back(std::move(pending));
   }
 
-  void print(const Pending& p, std::span<const float> logits) {
+  void show(const Pending& p, std::span<const float> logits) {
     if (p.question) {
       look_at(p, logits);
       if (p.window + 1 < p.question->encoded.windows.size()) return;
@@ -150,7 +151,7 @@ class Predictor {
     const Json out = p.question                                            ? answer_of(*p.question)
                      : bert_.task == model::BertTask::kTokenClassification ? tags_of(p, logits)
                                                                            : class_of(logits);
-    std::cout << out.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    print_json_line(out);
   }
 
   Json class_of(std::span<const float> logits) const {

@@ -1,6 +1,9 @@
 #include "cli/print.h"
 
-#include <cstdio>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -9,19 +12,25 @@ namespace stoa::cli {
 namespace {
 
 template <class Json>
-std::string indented(const Json& value) {
-  return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string json_text(const Json& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
 
 void print(std::string_view text) {
-  require<IoError>(std::fwrite(text.data(), 1, text.size(), stdout) == text.size(),
-                   "cannot write to standard output");
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    require<IoError>(n > 0, "cannot write to standard output: {}", std::strerror(errno));
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
 }
 
-void print_json(const nlohmann::json& value) { print(indented(value)); }
+void print_json(const nlohmann::json& value) { print(json_text(value, 2)); }
+void print_json(const nlohmann::ordered_json& value) { print(json_text(value, 2)); }
 
-void print_json(const nlohmann::ordered_json& value) { print(indented(value)); }
+void print_json_line(const nlohmann::json& value) { print(json_text(value, -1)); }
+void print_json_line(const nlohmann::ordered_json& value) { print(json_text(value, -1)); }
 
 }  // namespace stoa::cli

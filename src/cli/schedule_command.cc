@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "cli/print.h"
 #include "schedule/draw.h"
 #include "schedule/generators.h"
 #include "schedule/validate.h"
@@ -34,7 +34,7 @@ void show(ScheduleArguments arguments) {
                      : arguments.format == "svg"  ? schedule::to_svg
                      : arguments.format == "html" ? schedule::to_html
                                                   : schedule::to_report;
-  std::cout << write(schedule, arguments.durations) << std::flush;
+  print(write(schedule, arguments.durations));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "cli/encoder_argument.h"
 #include "cli/pair_argument.h"
+#include "cli/print.h"
 #include "run/masked_losses.h"
 
 namespace stoa::cli {
@@ -71,11 +72,9 @@ void score_pairs(const ScoreArguments& arguments, std::istream& in) {
   if (pairs.empty()) return;
   model.load_for(pairs);
   for (const TokenPair& pair : pairs)
-    std::cout << nlohmann::json{{"source_ids", pair.source},
-                                {"ids", pair.target},
-                                {"logprobs", logprobs_of(model.target_losses(pair))}}
-                     .dump()
-              << "\n";
+    print_json_line(nlohmann::json{{"source_ids", pair.source},
+                                   {"ids", pair.target},
+                                   {"logprobs", logprobs_of(model.target_losses(pair))}});
 }
 
 // Of an encoder: every token hidden in turn, all others seen; none for special tokens.
@@ -99,7 +98,7 @@ void score_masked(const ScoreArguments& arguments, std::istream& in) {
     nlohmann::json logprobs(ids.size(), nullptr);
     for (std::size_t i = 0; i < rows.size(); ++i)
       logprobs[static_cast<std::size_t>(rows[i])] = -static_cast<double>(losses[i]);
-    std::cout << nlohmann::json{{"ids", ids}, {"logprobs", logprobs}}.dump() << "\n";
+    print_json_line(nlohmann::json{{"ids", ids}, {"logprobs", logprobs}});
   }
 }
 
@@ -123,7 +122,7 @@ void score_texts(const ScoreArguments& arguments, std::istream& in) {
       logprobs = logprobs_of(losses);
     }
     if (!ids.empty()) logprobs.insert(logprobs.begin(), nullptr);
-    std::cout << nlohmann::json{{"ids", ids}, {"logprobs", logprobs}}.dump() << "\n";
+    print_json_line(nlohmann::json{{"ids", ids}, {"logprobs", logprobs}});
   }
 }
 

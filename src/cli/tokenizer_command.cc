@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -149,12 +148,10 @@ void train_pieces(const TrainTokenizerArguments& a, Context& context) {
   const token::Tokenizer tokenizer(spec);
   tokenizer.save(a.output);
   if (a.json)
-    print(Json({{"output", a.output},
-                {"vocab_size", tokenizer.vocab_size()},
-                {"fingerprint", tokenizer.fingerprint()},
-                {"seconds", seconds_since(start)}})
-              .dump() +
-          "\n");
+    print_json_line(Json{{"output", a.output},
+                         {"vocab_size", tokenizer.vocab_size()},
+                         {"fingerprint", tokenizer.fingerprint()},
+                         {"seconds", seconds_since(start)}});
   else
     print(fmt::format("{}: {} tokens, {} of them sentinels, fingerprint {}\n", a.output,
                       tokenizer.vocab_size(), a.sentinels, tokenizer.fingerprint()));
@@ -201,16 +198,14 @@ void train_tokenizer(const TrainTokenizerArguments& a, Context& context) {
                                      tokenizer.vocab_size(), options.vocab_size));
   }
   if (a.json) {
-    print(Json({{"output", a.output},
-                {"vocab_size", tokenizer.vocab_size()},
-                {"fingerprint", tokenizer.fingerprint()},
-                {"texts", summary.texts},
-                {"bytes", summary.bytes},
-                {"words", summary.words},
-                {"distinct_words", summary.distinct_words},
-                {"seconds", seconds}})
-              .dump() +
-          "\n");
+    print_json_line(Json{{"output", a.output},
+                         {"vocab_size", tokenizer.vocab_size()},
+                         {"fingerprint", tokenizer.fingerprint()},
+                         {"texts", summary.texts},
+                         {"bytes", summary.bytes},
+                         {"words", summary.words},
+                         {"distinct_words", summary.distinct_words},
+                         {"seconds", seconds}});
   } else {
     print(fmt::format("{}: {} tokens, fingerprint {}\n", a.output, tokenizer.vocab_size(),
                       tokenizer.fingerprint()));
@@ -232,22 +227,34 @@ void append_ids(const std::vector<token::TokenId>& ids, char separator, std::str
   }
 }
 
+// Prints what `append` adds for every line of a file, many lines at a time.
+void answer_lines(const std::string& path,
+                  const std::function<void(const std::string& line, std::string& out)>& append) {
+  std::string out;
+  try {
+    for_each_line(path, [&](const std::string& line) {
+      append(line, out);
+      if (out.size() < 1 << 16) return;
+      print(out);
+      out.clear();
+    });
+  } catch (const DataError&) {
+    print(out);  // the lines before the wrong one
+    throw;
+  }
+  print(out);
+}
+
 void encode(const CodeArguments& a) {
   token::Encoder encoder(token::Tokenizer::load(a.tokenizer));
   std::vector<token::TokenId> ids;
-  std::string out;
-  for_each_line(a.file, [&](const std::string& line) {
+  answer_lines(a.file, [&](const std::string& line, std::string& out) {
     ids.clear();
     encoder.encode(line, a.options, ids);
     if (a.json) out += "{\"ids\":[";
     append_ids(ids, a.json ? ',' : ' ', out);
     out += a.json ? "]}\n" : "\n";
-    if (out.size() > 1 << 16) {
-      print(out);
-      out.clear();
-    }
   });
-  print(out);
 }
 
 // Numbers with blanks or commas between; brackets and {"ids":…} around them are allowed.
@@ -280,10 +287,10 @@ std::vector<token::TokenId> read_ids(const std::string& line, std::int64_t numbe
 void decode(const CodeArguments& a) {
   const auto tokenizer = token::Tokenizer::load(a.tokenizer);
   std::int64_t number = 0;
-  for_each_line(a.file, [&](const std::string& line) {
+  answer_lines(a.file, [&](const std::string& line, std::string& out) {
     std::string text = tokenizer.decode(read_ids(line, ++number), {.skip_special = a.skip_special});
     if (a.json) text = Json({{"text", text}}).dump(-1, ' ', false, Json::error_handler_t::replace);
-    print(text + "\n");
+    out += text + "\n";
   });
 }
 
@@ -294,23 +301,21 @@ void info(const CodeArguments& a) {
     special.push_back({{"id", added.id}, {"content", added.content}, {"special", added.special}});
   }
   const auto id = [](std::optional<token::TokenId> value) { return value ? Json(*value) : Json(nullptr); };
-  print(Json({{"vocab_size", t.vocab_size()},
-              {"merges", t.spec().merges.size()},
-              {"split", token::name(t.spec().split)},
-              {"normalizer", t.spec().form == token::SymbolForm::kWordPiece ? "BERT"
-                             : t.spec().model                               ? "SentencePiece"
-                             : t.spec().nfc                                 ? "NFC"
-                                                                            : "none"},
-              {"fingerprint", t.fingerprint()},
-              {"bos_id", id(t.bos_id())},
-              {"eos_id", id(t.eos_id())},
-              {"pad_id", id(t.pad_id())},
-              {"eod_id", id(t.eod_id())},
-              {"sentinels", t.sentinel_ids().size()},
-              {"chat_template", !t.chat_template().empty()},
-              {"added_tokens", special}})
-            .dump(2) +
-        "\n");
+  print_json(Json{{"vocab_size", t.vocab_size()},
+                  {"merges", t.spec().merges.size()},
+                  {"split", token::name(t.spec().split)},
+                  {"normalizer", t.spec().form == token::SymbolForm::kWordPiece ? "BERT"
+                                 : t.spec().model                               ? "SentencePiece"
+                                 : t.spec().nfc                                 ? "NFC"
+                                                                                : "none"},
+                  {"fingerprint", t.fingerprint()},
+                  {"bos_id", id(t.bos_id())},
+                  {"eos_id", id(t.eos_id())},
+                  {"pad_id", id(t.pad_id())},
+                  {"eod_id", id(t.eod_id())},
+                  {"sentinels", t.sentinel_ids().size()},
+                  {"chat_template", !t.chat_template().empty()},
+                  {"added_tokens", special}});
 }
 
 // Encodes the lines of a file in memory on one thread: what the encoder itself reaches.
@@ -337,15 +342,13 @@ void bench(const CodeArguments& a) {
     best = std::min(best, seconds);
   }
   const auto rate = [&](double seconds) { return static_cast<double>(bytes) / 1e6 / seconds; };
-  print(Json({{"op", "encode"},
-              {"threads", 1},
-              {"mb", static_cast<double>(bytes) / 1e6},
-              {"tokens", ids.size()},
-              {"load_seconds", load_seconds},
-              {"first_mb_per_s", rate(first)},
-              {"mb_per_s", rate(best)}})
-            .dump() +
-        "\n");
+  print_json_line(Json{{"op", "encode"},
+                       {"threads", 1},
+                       {"mb", static_cast<double>(bytes) / 1e6},
+                       {"tokens", ids.size()},
+                       {"load_seconds", load_seconds},
+                       {"first_mb_per_s", rate(first)},
+                       {"mb_per_s", rate(best)}});
 }
 
 void add_tokenizer_option(CLI::App* command, CodeArguments& a) {

@@ -1,11 +1,9 @@
 #include "cli/turns.h"
 
-#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/error.h"
 #include "cli/print.h"
 
 namespace stoa::cli {
@@ -16,8 +14,7 @@ bool await_turn() {
 }
 
 void tell_turn(std::int64_t step, double seconds) {
-  print(nlohmann::json{{"step", step + 1}, {"seconds", seconds}}.dump() + "\n");
-  require<IoError>(std::fflush(stdout) == 0, "cannot write to standard output");
+  print_json_line(nlohmann::json{{"step", step + 1}, {"seconds", seconds}});
 }
 
 }  // namespace stoa::cli

@@ -25,14 +25,14 @@ fs::path temporary_file() {
 }
 
 // In the child, where only plain system calls are allowed. Does not return.
-[[noreturn]] void execute(char* const* argv, const char* directory, const char* out, const char* err,
-                          const std::optional<std::uint64_t>& file_bytes) {
+[[noreturn]] void execute(char* const* argv, const ProgramOptions& options, const char* out,
+                          const char* err) {
+  if (::chdir(options.directory.c_str()) != 0) ::_exit(125);
   const int o = ::open(out, O_WRONLY | O_TRUNC), e = ::open(err, O_WRONLY | O_TRUNC),
-            in = ::open("/dev/null", O_RDONLY);
+            in = ::open(options.input.c_str(), O_RDONLY);
   if (o < 0 || e < 0 || in < 0 || ::dup2(in, 0) < 0 || ::dup2(o, 1) < 0 || ::dup2(e, 2) < 0) ::_exit(125);
-  if (::chdir(directory) != 0) ::_exit(125);
-  if (file_bytes) {
-    const rlimit limit{*file_bytes, *file_bytes};
+  if (options.file_bytes) {
+    const rlimit limit{*options.file_bytes, *options.file_bytes};
     ::signal(SIGXFSZ, SIG_IGN);
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(125);
   }
@@ -59,8 +59,8 @@ Program::Program(const Arguments& arguments, const ProgramOptions& options)
   argv.push_back(nullptr);
   pid_ = ::fork();
   require<InternalError>(pid_ >= 0, "fork failed");
-  if (pid_ == 0)
-    execute(argv.data(), options_.directory.c_str(), out_.c_str(), err_.c_str(), options_.file_bytes);
+  const fs::path& out = options_.output.empty() ? out_ : options_.output;
+  if (pid_ == 0) execute(argv.data(), options_, out.c_str(), err_.c_str());
 }
 
 Program::~Program() {

@@ -30,6 +30,8 @@ struct ProgramOptions {
       file_bytes;  // largest file it may write (RLIMIT_FSIZE; the signal is ignored: EFBIG)
   std::chrono::seconds timeout{120};
   fs::path program = {};  // another one than stoa
+  fs::path input = "/dev/null";
+  fs::path output = {};  // given: what it prints goes there, and is not in the outcome
 };
 
 class Program {

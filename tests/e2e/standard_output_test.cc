@@ -1,0 +1,236 @@
+// Every command that answers notices when its answer cannot be written.
+#include <gmock/gmock.h>
+
+#include <set>
+#include <sstream>
+
+#include "base/file.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+using Commands = std::vector<Arguments>;
+
+Commands about_the_program() {
+  return {{"--help"},
+          {"--version"},
+          {"plan", "search", "--help"},
+          {"config", "show", "tiny"},
+          {"config", "show", "tiny", "--json"},
+          {"config", "check", "tiny"},
+          {"config", "check", "tiny", "--json"},
+          {"config", "reference"},
+          {"schedule", "show", "1f1b", "--stages", "2", "--microbatches", "2"}};
+}
+
+Commands about_plans(const Arguments& model) {
+  const Arguments on{"--cluster", "dgx-h100"};
+  const std::string rows = STOA_SOURCE_DIR "/configs/planner/published_rows.csv";
+  return {Arguments{"plan", "memory"} + model,
+          Arguments{"plan", "predict", "gpt-126m", "--ranks", "8"} + on,
+          Arguments{"plan", "predict", "gpt-126m", "--ranks", "8", "--json"} + on,
+          {"plan", "predict", "--rows", rows, "--output", "predicted.csv"},
+          {"plan", "calibrate", "--rows", rows},
+          Arguments{"plan", "search", "gpt-126m", "--gpus", "8", "--pp", "1"} + on,
+          Arguments{"plan", "search", "gpt-126m", "--gpus", "8", "--pp", "1", "--emit", "stoa"} + on,
+          Arguments{"plan", "search", "gpt-126m", "--gpus", "8", "--pp", "1", "--emit", "megatron"} + on,
+          Arguments{"plan", "advise", "gpt-126m", "--gpus", "8", "--times", "2"} + on,
+          Arguments{"plan", "inference", "gpt-126m", "--batch", "1"} + on,
+          {"plan", "size", "--gpus", "1024", "--days", "24", "--tokens", "300B"},
+          {"plan", "size", "--gpus", "1024", "--days", "24", "--tokens", "300B", "--json"},
+          {"plan", "base-config", "--params", "5B"}};
+}
+
+Commands about_text() {
+  return {{"tokenizer", "train", "text.txt", "--vocab-size", "300", "--output", "bpe"},
+          {"tokenizer", "train", "text.txt", "--vocab-size", "300", "--output", "bpe", "--json"},
+          {"tokenizer", "train", "text.txt", "--kind", "unigram", "--vocab-size", "50", "--output", "pieces"},
+          {"tokenizer", "encode", "--tokenizer", "tok", "text.txt"},
+          {"tokenizer", "decode", "--tokenizer", "tok", "ids.txt"},
+          {"tokenizer", "info", "--tokenizer", "tok"},
+          {"tokenizer", "bench", "--tokenizer", "tok", "text.txt", "--repeat", "1"},
+          {"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "again"},
+          {"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--measure-encoder"},
+          {"data", "inspect", "data"},
+          {"eval", "baselines", "--train", "text.txt", "--text", "text.txt"}};
+}
+
+Commands about_speed(const Arguments& model) {
+  const Arguments sized = model + Arguments{"model.vocab_size=300", "--threads", "1"};
+  return {{"bench", "ops", "attention", "--repeat", "1"},
+          {"bench", "device", "copy"},
+          {"bench", "collectives", "--largest", "1024", "--seconds", "0.01"},
+          Arguments{"bench", "pipeline"} + sized + Arguments{"--rounds", "1", "--schedules", "1f1b"},
+          Arguments{"bench", "train", "--steps", "1", "--warmup", "0"} + sized,
+          Arguments{"bench", "decode", "--prompt", "2", "--tokens", "2", "--rounds", "1"} + sized,
+          // The first rank prints while others wait for it.
+          Arguments{"bench", "train", "--ranks", "2", "--steps", "1", "--warmup", "1", "--stepwise"} + sized};
+}
+
+// These time large products, whatever they are asked for: too slow for a test of every build.
+const std::set<std::string> kSlow{"bench gemm", "bench calibrate"};
+
+// Of a run of a decoder.
+Commands about_a_decoder() {
+  return {{"generate", "run", "--prompt", "the", "--max-tokens", "4"},
+          {"generate", "run", "--prompt", "the", "--max-tokens", "4", "--json"},
+          {"generate", "run", "--prompt", "the", "--max-tokens", "4", "--echo"},
+          {"chat", "run", "--max-tokens", "4"},
+          {"chat", "run", "--max-tokens", "4", "--json"},
+          {"score", "run", "lines.txt"},
+          {"eval", "perplexity", "run", "--text", "lines.txt"},
+          {"eval", "perplexity", "run", "--text", "lines.txt", "--json"},
+          {"data", "show", "run/config.yaml"},
+          {"data", "show", "run/config.yaml", "--json"},
+          {"checkpoint", "inspect", "run"},
+          {"checkpoint", "inspect", "run", "--json"},
+          {"checkpoint", "verify", "run"},
+          {"checkpoint", "verify", "run", "--json"},
+          {"checkpoint", "verify", "run/checkpoints/latest/model"},
+          {"checkpoint", "export", "run", "--dtype", "bf16", "--output", "exported"},
+          {"compare", "run", "run"},
+          {"compare", "run", "run", "--locate"}};
+}
+
+Commands about_an_encoder() {
+  return {{"generate", "run", "--prompt", "the [MASK] walks"},
+          {"generate", "run", "--prompt", "the [MASK] walks", "--json"},
+          {"score", "run", "lines.txt"},
+          {"embed", "run", "lines.txt"},
+          {"embed", "run", "lines.txt", "--json"}};
+}
+
+Commands about_a_classifier() { return {{"predict", "run", "lines.txt"}}; }
+
+Commands about_an_encoder_decoder() {
+  return {{"generate", "run", "--prompt", "the", "--max-tokens", "4"},
+          {"generate", "run", "--prompt", "the", "--max-tokens", "4", "--json"},
+          {"generate", "run", "--prompts", "lines.txt", "--max-tokens", "4"},
+          {"generate", "run", "--prompt", "the", "--beams", "2", "--max-tokens", "4", "--json"},
+          {"score", "run", "pairs.txt"}};
+}
+
+class StandardOutput : public Workplace {
+ protected:
+  void SetUp() override {
+    Workplace::SetUp();
+    write_text(path("lines.txt"), "the stone walks\nbread\n");
+    write_text(path("ids.txt"), "1 2 3\n");
+    write_text(path("pairs.txt"), "the stone\twalks\n");
+  }
+
+  void all_notice(const Commands& commands) const {
+    for (const Arguments& arguments : commands) {
+      std::string command = "stoa";
+      for (const auto& argument : arguments) command += " " + argument;
+      SCOPED_TRACE(command);
+      ProgramOptions options;
+      options.input = "lines.txt";
+      options.output = "/dev/full";
+      const Outcome outcome = stoa(arguments, options);
+      EXPECT_EQ(outcome.exit_code, 1) << outcome.text();
+      EXPECT_THAT(outcome.err, HasSubstr("cannot write to standard output: No space left on device"));
+      EXPECT_EQ(outcome.err.find("ERROR"), outcome.err.rfind("ERROR")) << outcome.err;
+    }
+  }
+
+  void train_wordpiece() const {
+    stoa_ok(
+        {"tokenizer", "train", "text.jsonl", "--kind", "wordpiece", "--vocab-size", "200", "--output", "wp"});
+  }
+
+  // The commands below `words` that have none below them.
+  void list_commands(const std::string& words, std::set<std::string>& out) const {
+    Arguments arguments;
+    std::istringstream in(words);
+    for (std::string word; in >> word;) arguments.push_back(word);
+    std::istringstream help(stoa_ok(arguments + Arguments{"--help"}).out);
+    std::string line;
+    while (std::getline(help, line) && line != "Subcommands:") {
+    }
+    bool lowest = true;
+    while (std::getline(help, line)) {
+      std::string name;
+      if (!line.starts_with("  ") || line.starts_with("   ") || !(std::istringstream(line) >> name)) continue;
+      if (name.ends_with(',')) name.pop_back();  // an alias follows
+      lowest = false;
+      list_commands(words.empty() ? name : words + " " + name, out);
+    }
+    if (lowest) out.insert(words);
+  }
+};
+
+TEST_F(StandardOutput, OfTheProgram) { all_notice(about_the_program()); }
+TEST_F(StandardOutput, OfPlans) { all_notice(about_plans(micro_model())); }
+TEST_F(StandardOutput, OfText) { all_notice(about_text()); }
+TEST_F(StandardOutput, OfMeasurements) { all_notice(about_speed(micro_model())); }
+
+TEST_F(StandardOutput, OfADecoder) {
+  stoa_ok(train("run", {"trainer.max_steps=3"}));
+  all_notice(about_a_decoder());
+}
+
+TEST_F(StandardOutput, OfAnEncoder) {
+  write_sentences();
+  train_wordpiece();
+  stoa_ok(
+      {"data", "prepare", "sentences.jsonl", "--tokenizer", "wp", "--split-sentences", "--output", "told"});
+  stoa_ok(train("run", {"model.tokenizer=wp", "model.kind=bert", "model.data=told", "trainer.max_steps=3"}));
+  all_notice(about_an_encoder());
+}
+
+TEST_F(StandardOutput, OfAClassifier) {
+  write_text(path("train.jsonl"),
+             "{\"text\": \"stone\", \"label\": \"hard\"}\n{\"text\": \"bread\", \"label\": \"soft\"}\n");
+  train_wordpiece();
+  stoa_ok(train("run", {"model.tokenizer=wp", "model.kind=bert", "model.bert.task=sequence_classification",
+                        "model.bert.labels=[soft, hard]", "model.data.data_prefix={train: train.jsonl}",
+                        "trainer.max_steps=3"}));
+  all_notice(about_a_classifier());
+}
+
+TEST_F(StandardOutput, OfAnEncoderDecoder) {
+  stoa_ok({"tokenizer", "train", "text.jsonl", "--kind", "unigram", "--vocab-size", "60", "--sentinels", "20",
+           "--output", "pieces"});
+  stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "pieces", "--output", "data"});
+  stoa_ok(train("run", {"model.tokenizer=pieces", "model.kind=t5", "model.t5.seq_length_dec=16",
+                        "model.position_embedding_type=relative", "trainer.max_steps=3"}));
+  all_notice(about_an_encoder_decoder());
+}
+
+TEST_F(StandardOutput, NoCommandIsLeftOut) {
+  std::set<std::string> commands, tried = kSlow;
+  list_commands("", commands);
+  EXPECT_GT(commands.size(), 30u);
+  tried.insert("train");  // says everything on standard error
+  for (const auto& list :
+       {about_the_program(), about_plans({}), about_text(), about_speed({}), about_a_decoder(),
+        about_an_encoder(), about_a_classifier(), about_an_encoder_decoder()})
+    for (const Arguments& arguments : list) {
+      std::string words;
+      for (const std::string& word : arguments) {
+        words += (words.empty() ? "" : " ") + word;
+        if (commands.contains(words)) tried.insert(words);
+      }
+    }
+  EXPECT_EQ(tried, commands);
+}
+
+// A reader that has enough ends the program as it ends others, by SIGPIPE; where that is ignored, it says
+// why.
+TEST_F(StandardOutput, ReaderThatGoes) {
+  const auto told = [&](const std::string& before) {
+    return stoa({"-c", before + "{ " STOA_PROGRAM
+                                " schedule show 1f1b --stages 64 --microbatches 256 --format json; "
+                                "echo status $? >&2; } | true"},
+                {directory(), {}, std::chrono::seconds(120), "/bin/sh"})
+        .err;
+  };
+  EXPECT_EQ(told(""), "status 141\n");
+  EXPECT_EQ(told("trap '' PIPE; "), "ERROR cannot write to standard output: Broken pipe\nstatus 1\n");
+}
+
+}  // namespace
+}  // namespace stoa::e2e
