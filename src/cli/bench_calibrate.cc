@@ -155,7 +155,7 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
   std::vector<train::TrainingPlan> plans;
   for (const ShortTraining& c : short_trainings(available_cores())) {
     const train::RunConfig config = training_config(c);
-    plans.push_back(train::plan_training(config, 0, 1000000));
+    plans.push_back(plan_random_tokens(config));
     plans.back().options.evaluation = false;
     plan::Row& row = rows.emplace_back();
     row.source = row.group = arguments.name;

@@ -11,12 +11,12 @@
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/print.h"
+#include "cli/random_batch.h"
 #include "cli/schema.h"
 #include "model/init.h"
 #include "ops/cpu/measure.h"
 #include "run/host_window.h"
 #include "run/inference_rank.h"
-#include "train/training_plan.h"
 
 namespace stoa::cli {
 namespace {
@@ -61,9 +61,10 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
   require<ConfigError>(arguments.prompt >= 1 && arguments.tokens >= 1 && arguments.rounds >= 1,
                        "--prompt, --tokens and --rounds must be at least 1, got {}, {} and {}",
                        arguments.prompt, arguments.tokens, arguments.rounds);
-  const train::RunConfig config =
-      load_run_config(arguments.config.config, arguments.config.all_overrides(), context.console, nullptr, 1);
-  const run::TrainingOptions planned = train::plan_training(config, model::kVocabWithoutTokenizer, 1).options;
+  const run::TrainingOptions planned =
+      plan_random_tokens(load_run_config(arguments.config.config, arguments.config.all_overrides(),
+                                         context.console, nullptr, 1))
+          .options;
   const model::ModelConfig& shape = planned.model.config;
   require<ConfigError>(shape.kind == model::ModelKind::kGpt,
                        "bench decode: models that continue a text only");

@@ -124,9 +124,8 @@ void run_candidates(std::vector<Candidate>& candidates, const BenchPipelineArgum
 void bench_pipeline(const BenchPipelineArguments& arguments, Context& context) {
   require<ConfigError>(arguments.rounds >= 1, "--rounds must be at least 1, got {}", arguments.rounds);
   const auto overrides = arguments.config.all_overrides();
-  train::RunConfig config = load_run_config(arguments.config.config, overrides, context.console);
-  if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  auto plan = train::plan_training(config, 0, 1000000);
+  train::TrainingPlan plan =
+      plan_random_tokens(load_run_config(arguments.config.config, overrides, context.console));
   MachineOptions machine = arguments.machine;
   if (!machine.threads) machine.threads = 1;
   std::vector<Candidate> candidates;

@@ -36,9 +36,6 @@ struct BenchTrainArguments {
   bool json = false, natural = false, stepwise = false;
 };
 
-// Steps of the schedules where the configuration says nothing: their end is out of sight.
-constexpr std::int64_t kHorizon = 1000000;
-
 struct MeasuredRun {
   std::vector<double> seconds;  // of the steps that count
   std::size_t planned = 0, touched = 0;
@@ -123,10 +120,9 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   MachineOptions options = arguments.machine;
   launch.prepare([&] {
     const auto overrides = arguments.config.all_overrides();
-    train::RunConfig config = load_run_config(arguments.config.config, overrides, console, nullptr,
-                                              launch.agreed_ranks(arguments.ranks.count));
-    if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-    planned = train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
+    const train::RunConfig config = load_run_config(arguments.config.config, overrides, console, nullptr,
+                                                    launch.agreed_ranks(arguments.ranks.count));
+    planned = plan_random_tokens(config);
     planned->options.evaluation = false;
     planned->options.sample_context = 0;
     options = rank_machine(std::move(options), config, launch, arguments.ranks.bind_cores);

@@ -7,6 +7,12 @@
 
 namespace stoa::cli {
 
+train::TrainingPlan plan_random_tokens(train::RunConfig config) {
+  constexpr std::int64_t kHorizon = 1000000;
+  if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
+  return train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
+}
+
 data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary, std::uint64_t part,
                          std::int64_t source) {
   const auto key = philox_key(1 + part, RandomPurpose::kTest, "bench");

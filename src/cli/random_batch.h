@@ -1,12 +1,17 @@
-// Random tokens, for benchmarks.
+// Training on random tokens, for benchmarks.
 #pragma once
 
 #include <cstdint>
 
 #include "data/batch.h"
 #include "model/bert_config.h"
+#include "train/training_plan.h"
 
 namespace stoa::cli {
+
+// Without a tokenizer; where the configuration says nothing of its steps, the end of the schedules is out of
+// sight.
+train::TrainingPlan plan_random_tokens(train::RunConfig config);
 
 // `part`: ranks with different data have different tokens. `source`: of pairs (data/whole_rows.h).
 data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,

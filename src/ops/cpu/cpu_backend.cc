@@ -4,13 +4,13 @@
 
 namespace stoa::ops::cpu {
 
-CpuBackend::CpuBackend(WorkerPool& pool, InstructionSet isa) : CpuBackend(pool, isa, matrix_kernels(isa)) {}
-
-CpuBackend::CpuBackend(WorkerPool& pool, InstructionSet isa, const MatrixKernels& products)
-    : pool_(pool), isa_(isa), products_(products) {
+CpuBackend::CpuBackend(WorkerPool& pool, InstructionSet isa) : CpuBackend(pool, isa, matrix_kernels(isa)) {
   const InstructionSet best = best_instruction_set();
   require<ConfigError>(isa <= best, "this processor has no {}: its best instruction set is {}", name_of(isa),
                        name_of(best));
 }
+
+CpuBackend::CpuBackend(WorkerPool& pool, InstructionSet isa, const MatrixKernels& products)
+    : pool_(pool), isa_(isa), products_(products) {}
 
 }  // namespace stoa::ops::cpu

@@ -10,8 +10,10 @@ namespace stoa::ops::cpu {
 
 class CpuBackend final : public ReferenceBackend {
  public:
+  // ConfigError where the processor has no `isa`.
   explicit CpuBackend(WorkerPool& pool, InstructionSet isa = best_instruction_set());
-  // With other matrix products than those of `isa`.
+  // With other matrix products than those of `isa`, in tests: instructions that the processor has not are
+  // theirs to emulate.
   CpuBackend(WorkerPool& pool, InstructionSet isa, const MatrixKernels& products);
 
   std::string_view name() const override { return "cpu"; }
