@@ -9,6 +9,7 @@
 #include "base/console.h"
 #include "cli/machine_factory.h"
 #include "cli/print.h"
+#include "cli/timing.h"
 #include "cli/version.h"
 #include "train/launch.h"
 
@@ -56,7 +57,7 @@ double measure(comm::Communicator& group, Device& device, Stream& stream, Collec
         group.reduce_scatter(all, mine, stream)->wait();
         break;
     }
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return seconds_since(begin);
   };
   call();  // memory is touched
   group.barrier();
@@ -66,8 +67,7 @@ double measure(comm::Communicator& group, Device& device, Stream& stream, Collec
   std::vector<double> times(static_cast<std::size_t>(std::clamp(count, 9.0f, 20000.0f)));
   for (double& time : times) time = call();
   group.barrier();
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  return times[times.size() / 2];
+  return median_of(times);
 }
 
 void bench_collectives(const BenchCollectivesArguments& arguments) {

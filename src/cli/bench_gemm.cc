@@ -8,7 +8,9 @@
 
 #include "base/console.h"
 #include "cli/machine_factory.h"
+#include "cli/noise.h"
 #include "cli/print.h"
+#include "cli/timing.h"
 #include "ops/cpu/measure.h"
 #include "ops/op_context.h"
 
@@ -45,10 +47,9 @@ Times time_of(int repeats, Body&& body) {
   for (int i = 0; i < repeats; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     body();
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds.push_back(seconds_since(begin));
   }
-  std::sort(seconds.begin(), seconds.end());
-  return {seconds.front(), seconds[seconds.size() / 2]};
+  return {*std::min_element(seconds.begin(), seconds.end()), median_of(seconds)};
 }
 
 class GemmBench {
@@ -57,16 +58,8 @@ class GemmBench {
       : machine_(machine), type_(type), repeats_(repeats) {}
 
   TensorView random(std::int64_t rows, std::int64_t columns) {
-    TensorView t = empty(type_, rows, columns);
-    dispatch_float(type_, [&]<class T>() {
-      T* p = t.as<T>();
-      // Cheap noise in [-1, 1): zeros would flatter the clock.
-      std::uint64_t state = 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rows);
-      for (std::int64_t i = 0; i < t.elements(); ++i) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        p[i] = static_cast<T>(static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31f);
-      }
-    });
+    const TensorView t = empty(type_, rows, columns);
+    write_noise(t);
     return t;
   }
   TensorView empty(DType type, std::int64_t rows, std::int64_t columns) {

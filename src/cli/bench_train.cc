@@ -18,6 +18,7 @@
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
 #include "cli/schema.h"
+#include "cli/timing.h"
 #include "cli/version.h"
 #include "run/gemm_rate.h"
 #include "train/launch.h"
@@ -82,7 +83,7 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
     rank.step(batch, step * rows);
     measured.last_loss =
         rank.read_scalars()[ops::StepSlot::kLossSum] / static_cast<double>(batch.valid_tokens);
-    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double elapsed = seconds_since(begin);
     if (step >= arguments.warmup) measured.seconds.push_back(elapsed);
     if (arguments.stepwise && seat.first())
       print_json_line(nlohmann::json{{"step", step + 1}, {"seconds", elapsed}});
@@ -143,8 +144,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
                if (seat.first()) measured = std::move(own);
              });
   if (!measured) return;
-  std::sort(measured->seconds.begin(), measured->seconds.end());
-  const double median = measured->seconds[measured->seconds.size() / 2];
+  const double median = median_of(measured->seconds);
   const std::int64_t rows = plan.batch.largest();
   const auto tokens = static_cast<double>(rows * plan.options.length);
   const double flops = train::model_flops_per_token(plan.options.model, plan.options.length);
