@@ -25,13 +25,18 @@ std::string_view fit_terminal(std::string_view text, std::FILE* stream) {
   return text;
 }
 
+// Work goes on where nobody can be told of it: the log's disk is full, the terminal is gone.
+void put(std::string_view text, std::FILE* stream) {
+  [[maybe_unused]] const std::size_t told = std::fwrite(text.data(), 1, text.size(), stream);
+}
+
 }  // namespace
 
 Console::Console(Level level, std::FILE* stream)
     : level_(level), stream_(stream), terminal_(::isatty(::fileno(stream)) == 1) {}
 
 void Console::clear_live() {
-  if (live_shown_) fmt::print(stream_, "\r\x1b[2K");
+  if (live_shown_) put("\r\x1b[2K", stream_);
   live_shown_ = false;
 }
 
@@ -39,7 +44,7 @@ void Console::line(std::string_view text) {
   if (level_ == Level::kQuiet) return;
   std::lock_guard lock(mutex_);
   clear_live();
-  fmt::print(stream_, "{}\n", text);
+  put(fmt::format("{}\n", text), stream_);
   std::fflush(stream_);
 }
 
@@ -47,13 +52,13 @@ void Console::live(std::string_view text) {
   if (level_ == Level::kQuiet) return;
   std::lock_guard lock(mutex_);
   if (terminal_) {
-    fmt::print(stream_, "\r\x1b[2K{}", fit_terminal(text, stream_));
+    put(fmt::format("\r\x1b[2K{}", fit_terminal(text, stream_)), stream_);
     live_shown_ = true;
   } else {
     const auto now = Clock::now();
     if (last_plain_ != Clock::time_point{} && now - last_plain_ < std::chrono::seconds(10)) return;
     last_plain_ = now;
-    fmt::print(stream_, "{}\n", text);
+    put(fmt::format("{}\n", text), stream_);
   }
   std::fflush(stream_);
 }
@@ -61,13 +66,13 @@ void Console::live(std::string_view text) {
 void Console::warn(std::string_view text) {
   std::lock_guard lock(mutex_);
   clear_live();
-  fmt::print(stream_, "WARNING {}\n", text);
+  put(fmt::format("WARNING {}\n", text), stream_);
   std::fflush(stream_);
 }
 
 void Console::finish_live() {
   std::lock_guard lock(mutex_);
-  if (live_shown_) fmt::print(stream_, "\n");
+  if (live_shown_) put("\n", stream_);
   live_shown_ = false;
   std::fflush(stream_);
 }

@@ -8,12 +8,11 @@
 
 #include "cli/answer_output.h"
 #include "cli/pair_argument.h"
+#include "cli/timing.h"
 #include "run/answer_pairs.h"
 
 namespace stoa::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::string end_of(bool ended) {
   return run::name_of(ended ? run::EndReason::kEndToken : run::EndReason::kLength);
@@ -48,9 +47,9 @@ void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vect
     sampling.seed += i;  // each source its own draws
     searches.push_back(std::make_unique<run::DrawnTarget>(sampling, limits, model.start()));
   }
-  const auto begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   const auto found = run::answer_pairs(rank, sources, model.start(), searches);
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   std::size_t tokens = 0;
   for (const auto& target : found) tokens += target.ids.size();
   const double rate = static_cast<double>(tokens) / std::max(1e-9, seconds);

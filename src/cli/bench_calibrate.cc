@@ -9,12 +9,12 @@
 
 #include "base/console.h"
 #include "base/cores.h"
-#include "base/median.h"
 #include "cli/machine_factory.h"
 #include "cli/plan_predict_command.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
+#include "cli/timing.h"
 #include "ops/cpu/measure.h"
 #include "plan/fit.h"
 #include "run/gemm_rate.h"
@@ -97,12 +97,11 @@ double seconds_of_step(train::Launch& launch, const train::TrainingPlan& plan,
       const auto begin = std::chrono::steady_clock::now();
       rank.step(batch, (step + 1) * rows);
       rank.read_scalars();
-      if (seat.first() && step >= 0)
-        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      if (seat.first() && step >= 0) seconds.push_back(seconds_since(begin));
     }
     rank.parallel().along(parallel::Group::kWorld).barrier();
   });
-  return median(seconds);
+  return median_of(seconds);
 }
 
 // What datasheets say of other machines, measured.

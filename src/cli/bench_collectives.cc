@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
-#include "base/median.h"
 #include "cli/machine_factory.h"
 #include "cli/print.h"
+#include "cli/timing.h"
 #include "cli/version.h"
 #include "train/launch.h"
 
@@ -57,7 +57,7 @@ double measure(comm::Communicator& group, Device& device, Stream& stream, Collec
         group.reduce_scatter(all, mine, stream)->wait();
         break;
     }
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return seconds_since(begin);
   };
   call();  // memory is touched
   group.barrier();
@@ -67,7 +67,7 @@ double measure(comm::Communicator& group, Device& device, Stream& stream, Collec
   std::vector<double> times(static_cast<std::size_t>(std::clamp(count, 9.0f, 20000.0f)));
   for (double& time : times) time = call();
   group.barrier();
-  return median(times);
+  return median_of(times);
 }
 
 void bench_collectives(const BenchCollectivesArguments& arguments) {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/console.h"
-#include "base/median.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
+#include "cli/timing.h"
 #include "model/init.h"
 #include "ops/cpu/measure.h"
 #include "run/host_window.h"
@@ -54,7 +54,7 @@ double answer_seconds(run::InferenceRank& rank, const BenchDecodeArguments& argu
     const std::span<const float> logits = rank.feed({&token, 1});
     token = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return seconds_since(begin);
 }
 
 void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
@@ -97,10 +97,11 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
         fmt::format("round {} of {}  {:.1f} tokens/s", round + 1, arguments.rounds, rates.back()));
   }
   context.console.finish_live();
-  nlohmann::ordered_json result{{"config", arguments.config.config},  {"machine", machine.description},
-                                {"type", std::string(name_of(type))}, {"prompt", arguments.prompt},
-                                {"tokens", arguments.tokens},         {"tokens_per_second", median(rates)}};
-  if (cpu) result["read_gigabytes_per_second"] = median(reads);
+  nlohmann::ordered_json result{
+      {"config", arguments.config.config},  {"machine", machine.description},
+      {"type", std::string(name_of(type))}, {"prompt", arguments.prompt},
+      {"tokens", arguments.tokens},         {"tokens_per_second", median_of(rates)}};
+  if (cpu) result["read_gigabytes_per_second"] = median_of(reads);
   result["rounds"] = {{"tokens_per_second", rates}};
   if (cpu) result["rounds"]["read_gigabytes_per_second"] = reads;
   if (arguments.json) return print_json_line(result);

@@ -9,9 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
-#include "base/median.h"
 #include "cli/machine_factory.h"
+#include "cli/noise.h"
 #include "cli/print.h"
+#include "cli/timing.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/op_context.h"
 #include "run/host_window.h"
@@ -44,18 +45,9 @@ class DeviceBench {
     machine_.device->fill_zero(memory_.back().data(), memory_.back().bytes(), *machine_.stream);
     return TensorView(memory_.back().data(), type, shape, machine_.device->kind());
   }
-  // Numbers between -1 and 1: constants would flatter the clock.
   TensorView random(DType type, Shape shape) {
     const TensorView out = empty(type, shape);
-    run::write_tensor(machine_, out, [](TensorView host) {
-      std::uint32_t state = 12345;
-      dispatch_float(host.dtype, [&]<class T>() {
-        for (std::int64_t i = 0; i < host.elements(); ++i) {
-          state = state * 1664525u + 1013904223u;
-          host.as<T>()[i] = static_cast<T>(static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f);
-        }
-      });
-    });
+    run::write_tensor(machine_, out, write_noise);
     return out;
   }
   template <class Value>
@@ -80,13 +72,13 @@ class DeviceBench {
       const auto begin = Clock::now();
       for (int i = 0; i < count; ++i) body();
       machine_.stream->synchronize();
-      return std::chrono::duration<double>(Clock::now() - begin).count() / count;
+      return seconds_since(begin) / count;
     };
     many(2);
     const int count = std::clamp(static_cast<int>(0.02 / many(1)), 1, 200);
     std::vector<double> times;
     for (int i = 0; i < a_.repeats; ++i) times.push_back(many(count));
-    return median(times);
+    return median_of(times);
   }
   template <class... Op>
   double seconds(const Op&... op) {

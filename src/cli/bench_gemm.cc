@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "base/console.h"
-#include "base/median.h"
 #include "cli/machine_factory.h"
+#include "cli/noise.h"
 #include "cli/print.h"
+#include "cli/timing.h"
 #include "cli/turns.h"
 #include "ops/cpu/measure.h"
 #include "ops/op_context.h"
@@ -47,9 +48,9 @@ Times time_of(int repeats, Body&& body) {
   for (int i = 0; i < repeats; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     body();
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds.push_back(seconds_since(begin));
   }
-  return {*std::min_element(seconds.begin(), seconds.end()), median(seconds)};
+  return {*std::min_element(seconds.begin(), seconds.end()), median_of(seconds)};
 }
 
 class GemmBench {
@@ -58,16 +59,8 @@ class GemmBench {
       : machine_(machine), type_(type), repeats_(repeats) {}
 
   TensorView random(std::int64_t rows, std::int64_t columns) {
-    TensorView t = empty(type_, rows, columns);
-    dispatch_float(type_, [&]<class T>() {
-      T* p = t.as<T>();
-      // Cheap noise in [-1, 1): zeros would flatter the clock.
-      std::uint64_t state = 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rows);
-      for (std::int64_t i = 0; i < t.elements(); ++i) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        p[i] = static_cast<T>(static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31f);
-      }
-    });
+    const TensorView t = empty(type_, rows, columns);
+    write_noise(t);
     return t;
   }
   TensorView empty(DType type, std::int64_t rows, std::int64_t columns) {
@@ -88,7 +81,7 @@ class GemmBench {
       for (std::int64_t step = 0; await_turn(); ++step) {
         const auto begin = std::chrono::steady_clock::now();
         for (int i = 0; i < repeats_; ++i) run();
-        tell_turn(step, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        tell_turn(step, seconds_since(begin));
       }
     });
   }

@@ -13,9 +13,10 @@
 
 #include "base/cores.h"
 #include "base/error.h"
-#include "base/median.h"
 #include "cli/machine_factory.h"
+#include "cli/noise.h"
 #include "cli/print.h"
+#include "cli/timing.h"
 #include "device/host/host_device.h"
 #include "device/host/inline_stream.h"
 #include "ops/cpu/cpu_backend.h"
@@ -55,16 +56,9 @@ class OpsBench {
     std::fill_n(static_cast<unsigned char*>(view.data), view.bytes(), static_cast<unsigned char>(0));
     return view;
   }
-  // Numbers between -1 and 1, different in neighbouring elements.
   TensorView random(DType type, Shape shape) {
     const TensorView out = make(type, shape);
-    std::uint32_t state = 1;
-    dispatch_float(type, [&]<class T>() {
-      for (std::int64_t i = 0; i < out.elements(); ++i) {
-        state = state * 1664525u + 1013904223u;
-        out.as<T>()[i] = static_cast<T>(static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f);
-      }
-    });
+    write_noise(out);
     return out;
   }
   TensorView integers(std::vector<std::int32_t> values) {
@@ -84,10 +78,10 @@ class OpsBench {
     for (int i = 0; i <= options_.repeat; ++i) {
       const auto start = Clock::now();
       (backend_.execute(op, ops::Resources{stream_, workspace.data()}), ...);
-      times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+      times.push_back(seconds_since(start));
     }
     times.erase(times.begin());  // warms caches and pages
-    return median(times);
+    return median_of(times);
   }
 
   void show(Json line) {

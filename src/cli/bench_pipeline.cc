@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
-#include "base/median.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
+#include "cli/timing.h"
 #include "comm/threads/thread_world.h"
 #include "parallel/thread_contexts.h"
 #include "schedule/generators.h"
@@ -113,8 +113,7 @@ void run_candidates(std::vector<Candidate>& candidates, const BenchPipelineArgum
         const auto begin = std::chrono::steady_clock::now();
         ranks[c]->step(batch, 0, traced ? &trace : nullptr);
         all.barrier();
-        const double seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        const double seconds = seconds_since(begin);
         if (traced) candidates[c].traces[number].push_back(trace.json(number));
         if (number == 0 && round >= 0 && !traced) candidates[c].seconds.push_back(seconds);
       }
@@ -155,9 +154,9 @@ void bench_pipeline(const BenchPipelineArguments& arguments, Context& context) {
       ratios.push_back(candidates[0].seconds[r] / c.seconds[r]);
     const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
     results.push_back({{"schedule", c.options.layout.schedule},
-                       {"step_seconds", median(c.seconds)},
+                       {"step_seconds", median_of(c.seconds)},
                        {"simulated_seconds", simulated},
-                       {"speed", median(ratios)},
+                       {"speed", median_of(ratios)},
                        {"speed_range", {*low, *high}},
                        {"simulated_speed", first_simulated / simulated}});
   }

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "base/console.h"
-#include "base/median.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/print.h"
@@ -18,6 +17,7 @@
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
 #include "cli/schema.h"
+#include "cli/timing.h"
 #include "cli/turns.h"
 #include "cli/version.h"
 #include "run/gemm_rate.h"
@@ -76,7 +76,7 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
     rank.step(batch, step * rows);
     measured.last_loss =
         rank.read_scalars()[ops::StepSlot::kLossSum] / static_cast<double>(batch.valid_tokens);
-    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double elapsed = seconds_since(begin);
     if (step >= arguments.warmup) measured.seconds.push_back(elapsed);
     if (arguments.stepwise && seat.first()) tell_turn(step, elapsed);
     if (seat.first())
@@ -135,7 +135,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
                if (seat.first()) measured = std::move(own);
              });
   if (!measured) return;
-  const double step_seconds = median(measured->seconds);
+  const double step_seconds = median_of(measured->seconds);
   const std::int64_t rows = plan.batch.largest();
   const auto tokens = static_cast<double>(rows * plan.options.length);
   const double flops = train::model_flops_per_token(plan.options.model, plan.options.length);

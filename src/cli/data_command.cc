@@ -14,6 +14,7 @@
 #include "cli/document_encoder.h"
 #include "cli/interrupt.h"
 #include "cli/print.h"
+#include "cli/text_files.h"
 #include "data/prepare.h"
 
 namespace stoa::cli {
@@ -35,9 +36,7 @@ void run_prepare(const PrepareArguments& a, Context& context) {
   options.output = a.output;
   if (a.form != "auto")
     options.read.form = a.form == "jsonl" ? data::TextForm::kJsonLines : data::TextForm::kPlain;
-  options.read.text_split = a.text_split == "file"        ? data::TextSplit::kFile
-                            : a.text_split == "paragraph" ? data::TextSplit::kParagraph
-                                                          : data::TextSplit::kLine;
+  options.read.text_split = text_split_named(a.text_split);
   const InterruptScope interrupt;
   const TokenizerEncoder encoder(token::Tokenizer::load(a.tokenizer), a.encode);
   if (a.measure_encoder) {

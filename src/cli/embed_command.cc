@@ -1,13 +1,12 @@
 #include "cli/embed_command.h"
 
 #include <cmath>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "cli/encoder_argument.h"
+#include "cli/input_lines.h"
 #include "cli/print.h"
 
 namespace stoa::cli {
@@ -127,14 +126,9 @@ class Embedder {
 };
 
 void embed(const EmbedArguments& arguments, Context& context) {
-  std::ifstream file;
-  if (!arguments.file.empty() && arguments.file != "-") {
-    file.open(arguments.file);
-    require<IoError>(static_cast<bool>(file), "cannot read '{}'", arguments.file);
-  }
+  InputLines in(arguments.file);
   Embedder embedder(arguments);
-  std::istream& in = file.is_open() ? file : std::cin;
-  for (std::string line; std::getline(in, line);) embedder.add(line);
+  for (std::string line; in.next(line);) embedder.add(line);
   embedder.flush();
   if (embedder.shortened() > 0)
     context.console.warn(

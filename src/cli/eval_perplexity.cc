@@ -9,6 +9,7 @@
 #include "cli/pair_argument.h"
 #include "cli/print.h"
 #include "cli/text_files.h"
+#include "cli/timing.h"
 #include "eval/perplexity.h"
 #include "run/masked_losses.h"
 #include "token/encoder.h"
@@ -43,11 +44,11 @@ class Reading {
     if (interrupt_.token().stop_requested()) throw Interrupted("interrupted: nothing was measured");
     const auto start = Clock::now();
     call();
-    model_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    model_seconds_ += seconds_since(start);
   }
   void at(double bytes) { progress_.update(bytes); }
   void finish() { progress_.finish(); }
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  double seconds() const { return seconds_since(begin_); }
   double model_seconds() const { return model_seconds_; }
 
  private:

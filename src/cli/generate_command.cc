@@ -1,11 +1,11 @@
 #include "cli/generate_command.h"
 
-#include <fstream>
 #include <memory>
 
 #include "cli/answer_output.h"
 #include "cli/answer_sources.h"
 #include "cli/fill_mask.h"
+#include "cli/input_lines.h"
 
 namespace stoa::cli {
 namespace {
@@ -21,10 +21,9 @@ struct GenerateArguments {
 
 std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
   if (arguments.prompts.empty()) return {arguments.prompt};
-  std::ifstream file(arguments.prompts);
-  require<IoError>(static_cast<bool>(file), "cannot read '{}'", arguments.prompts);
+  InputLines in(arguments.prompts);
   std::vector<std::string> out;
-  for (std::string line; std::getline(file, line);) out.push_back(line);
+  for (std::string line; in.next(line);) out.push_back(line);
   require<DataError>(!out.empty(), "{} has no lines", arguments.prompts);
   return out;
 }

@@ -1,6 +1,8 @@
 // `stoa <command>`: results on standard output, everything else on standard error.
 // Exit: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -33,6 +35,13 @@
 #include "cli/version.h"
 
 namespace {
+
+// Where the caller closed a standard stream, the next file that is opened would get its number and what is
+// said would go into that file. Answers are still refused, messages are lost.
+void occupy_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+}
 
 int report(const std::exception& error, int code) {
   // Without a message: another process of the job tells it.
@@ -76,6 +85,7 @@ int run(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_streams();
   stoa::Console console;
   stoa::cli::Context context{console};
   CLI::App app("Stoa prepares text, trains, evaluates, plans and serves large language models.", "stoa");

@@ -14,7 +14,6 @@
 #include "cli/schema.h"
 #include "plan/memory_plan.h"
 #include "train/layout_plan.h"
-#include "train/tokenizer_choice.h"
 #include "train/training_plan.h"
 
 namespace stoa::cli {
@@ -34,10 +33,8 @@ void plan_memory(const PlanArguments& arguments, Context& context) {
   options.ranks = train::ranks_of(config) / static_cast<int>(config.trainer.num_nodes.value_or(1));
   if (options.ranks < 1) options.ranks = 1;
   run::Machine machine = make_planning_machine(options);
-  const auto tokenizer = train::load_tokenizer(config.tokenizer);
-  if (!tokenizer && !config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  const auto plan = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0,
-                                         config.trainer.max_steps.value_or(1000000));
+  const auto ids = tokenizer_ids(config);
+  const auto plan = train::plan_training(config, ids, config.trainer.max_steps.value_or(1000000));
   const auto memory = plan::plan_memory(machine, plan.options, train::layout_text(plan.options.layout));
   print(arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
 }

@@ -11,6 +11,7 @@
 #include "cli/schema.h"
 #include "config/yaml.h"
 #include "model/huggingface/config_json.h"
+#include "train/tokenizer_choice.h"
 
 namespace stoa::cli {
 namespace {
@@ -123,6 +124,12 @@ train::RunConfig load_plan_config(const PlanConfigArguments& a, Console& console
                              plan.ignored.size(), names));
   }
   return std::move(plan.run);
+}
+
+std::int64_t tokenizer_ids(train::RunConfig& config) {
+  if (const auto tokenizer = train::load_tokenizer(config.tokenizer)) return tokenizer->vocab_size();
+  if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
+  return 0;
 }
 
 }  // namespace stoa::cli

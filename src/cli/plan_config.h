@@ -34,4 +34,7 @@ PlanConfig read_plan_config(const PlanConfigArguments& arguments, std::optional<
 train::RunConfig load_plan_config(const PlanConfigArguments& arguments, Console& console,
                                   std::optional<std::int64_t> ranks = {});
 
+// Ids of the configured tokenizer. Without one 0, and the model gets the usual vocabulary where it has none.
+std::int64_t tokenizer_ids(train::RunConfig& config);
+
 }  // namespace stoa::cli

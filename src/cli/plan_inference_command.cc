@@ -9,8 +9,8 @@
 #include "cli/plan_arguments.h"
 #include "cli/plan_config.h"
 #include "cli/print.h"
+#include "model/gpt.h"
 #include "plan/inference.h"
-#include "train/tokenizer_choice.h"
 
 namespace stoa::cli {
 namespace {
@@ -27,9 +27,8 @@ struct InferenceArguments {
 
 void inference(InferenceArguments a, Context& context) {
   train::RunConfig config = load_plan_config(a.config, context.console);
-  const auto tokenizer = train::load_tokenizer(config.tokenizer);
-  if (!tokenizer && !config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  const model::Gpt gpt = model::resolve_gpt(config.model, tokenizer ? tokenizer->vocab_size() : 0);
+  const std::int64_t ids = tokenizer_ids(config);
+  const model::Gpt gpt = model::resolve_gpt(config.model, ids);
   const plan::Cluster cluster = find_cluster(a.cluster);
   plan::InferenceRequest& r = a.request;
   r.model = plan::shape_of(gpt.config, gpt.vocabulary);

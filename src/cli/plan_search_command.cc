@@ -13,6 +13,7 @@
 #include "cli/plan_trials.h"
 #include "cli/print.h"
 #include "cli/schema.h"
+#include "cli/timing.h"
 #include "config/value.h"
 #include "plan/emit.h"
 #include "plan/search_report.h"
@@ -34,10 +35,6 @@ struct SearchArguments {
 };
 
 constexpr std::int64_t kMostThreads = 64;  // ranks that a trial runs as threads of one process
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // Degrees that this program's trainer takes: what its configuration refuses is not in the space.
 void limit_to_program(plan::SearchSpace& space, const plan::SearchTarget target) {

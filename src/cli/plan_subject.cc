@@ -4,7 +4,6 @@
 
 #include "cli/plan_arguments.h"
 #include "cli/schema.h"
-#include "train/tokenizer_choice.h"
 
 namespace stoa::cli {
 namespace {
@@ -44,10 +43,9 @@ void PlanSubjectArguments::add_to(CLI::App& command) {
 std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Console& console,
                                                std::optional<std::int64_t> ranks) {
   train::RunConfig config = load_plan_config(a.config, console, ranks);
-  const auto tokenizer = train::load_tokenizer(config.tokenizer);
-  if (!tokenizer && !config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  train::TrainingPlan training = train::plan_training(config, tokenizer ? tokenizer->vocab_size() : 0,
-                                                      config.trainer.max_steps.value_or(1000000));
+  const std::int64_t ids = tokenizer_ids(config);
+  train::TrainingPlan training =
+      train::plan_training(config, ids, config.trainer.max_steps.value_or(1000000));
   training.options.sample_context = 0;
   MachineOptions options;
   options.threads = config.trainer.num_threads.value_or(1);

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "cli/plan_search_command.h"
 #include "cli/schema.h"
+#include "cli/timing.h"
 #include "plan/emit.h"
 #include "plan/search_report.h"
 
@@ -53,7 +54,7 @@ Ended run_self(const std::vector<std::string>& arguments, const fs::path& direct
   Ended ended;
   const auto begin = std::chrono::steady_clock::now();
   while (::waitpid(child, &ended.status, WNOHANG) == 0) {
-    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > most_seconds) {
+    if (seconds_since(begin) > most_seconds) {
       ended.timed_out = true;
       ::kill(child, SIGKILL);
       ::waitpid(child, &ended.status, 0);

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 
 #include "cli/encoder_argument.h"
+#include "cli/input_lines.h"
 #include "cli/print.h"
 #include "cli/probabilities.h"
 #include "run/question_windows.h"
@@ -250,14 +249,9 @@ class Predictor {
 };
 
 void predict(const AnswerArguments& arguments) {
-  std::ifstream file;
-  if (!arguments.file.empty() && arguments.file != "-") {
-    file.open(arguments.file);
-    require<IoError>(static_cast<bool>(file), "cannot read '{}'", arguments.file);
-  }
+  InputLines in(arguments.file);
   Predictor predictor(arguments);
-  std::istream& in = file.is_open() ? file : std::cin;
-  for (std::string line; std::getline(in, line);) predictor.add(line);
+  for (std::string line; in.next(line);) predictor.add(line);
   predictor.flush();
 }
 

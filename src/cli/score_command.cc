@@ -1,13 +1,12 @@
 #include "cli/score_command.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/encoder_argument.h"
+#include "cli/input_lines.h"
 #include "cli/pair_argument.h"
 #include "cli/print.h"
 #include "run/masked_losses.h"
@@ -44,12 +43,6 @@ void check_length(std::span<const std::int32_t> ids, std::int64_t number, std::i
                      "line {}: {} tokens, the model reads at most {}", number, ids.size(), most);
 }
 
-std::vector<std::string> lines_of(std::istream& in) {
-  std::vector<std::string> out;
-  for (std::string line; std::getline(in, line);) out.push_back(line);
-  return out;
-}
-
 nlohmann::json logprobs_of(std::span<const float> losses) {
   nlohmann::json out = nlohmann::json::array();
   for (const float loss : losses) out.push_back(-static_cast<double>(loss));
@@ -57,10 +50,10 @@ nlohmann::json logprobs_of(std::span<const float> losses) {
 }
 
 // Of an encoder-decoder: a source, a tab and a target in every line.
-void score_pairs(const ScoreArguments& arguments, std::istream& in) {
+void score_pairs(const ScoreArguments& arguments, InputLines& in) {
   PairModel model(arguments.model, !arguments.ids);
   std::vector<TokenPair> pairs;
-  for (const std::string& line : lines_of(in)) {
+  for (std::string line; in.next(line);) {
     const auto number = static_cast<std::int64_t>(pairs.size()) + 1;
     pairs.push_back(model.pair_of(line, number, [&](std::string_view text) {
       if (!arguments.ids) return model.ids_of(text);
@@ -78,12 +71,12 @@ void score_pairs(const ScoreArguments& arguments, std::istream& in) {
 }
 
 // Of an encoder: every token hidden in turn, all others seen; none for special tokens.
-void score_masked(const ScoreArguments& arguments, std::istream& in) {
+void score_masked(const ScoreArguments& arguments, InputLines& in) {
   LoadedEncoder loaded = load_encoder(arguments.model, {.masks = kMasksAtOnce});
   const token::TokenId mask = loaded.mask_id();
   const std::int64_t longest = loaded.rank->options().longest;
   std::int64_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; in.next(line);) {
     ++number;
     const std::vector<std::int32_t> ids =
         arguments.ids ? parse_ids(line, number, loaded.rank->options().model.vocabulary)
@@ -102,12 +95,12 @@ void score_masked(const ScoreArguments& arguments, std::istream& in) {
   }
 }
 
-void score_texts(const ScoreArguments& arguments, std::istream& in) {
+void score_texts(const ScoreArguments& arguments, InputLines& in) {
   LoadedModel loaded = load_model(
       arguments.model, {.cache = false, .context = {}, .pass_tokens = 4096, .tokenizer = !arguments.ids});
   const std::int64_t longest = loaded.rank->decoder().pass_tokens();
   std::int64_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; in.next(line);) {
     ++number;
     const std::vector<std::int32_t> ids =
         arguments.ids ? parse_ids(line, number, loaded.model.vocabulary)
@@ -127,12 +120,7 @@ void score_texts(const ScoreArguments& arguments, std::istream& in) {
 }
 
 void score(const ScoreArguments& arguments) {
-  std::ifstream file;
-  if (!arguments.file.empty() && arguments.file != "-") {
-    file.open(arguments.file);
-    require<IoError>(static_cast<bool>(file), "cannot read '{}'", arguments.file);
-  }
-  std::istream& in = file.is_open() ? file : std::cin;
+  InputLines in(arguments.file);
   switch (kind_of(arguments.model)) {
     case model::ModelKind::kGpt:
       return score_texts(arguments, in);

@@ -10,12 +10,16 @@ void TextArguments::add_to(CLI::App& command) {
       ->capture_default_str();
 }
 
+data::TextSplit text_split_named(std::string_view name) {
+  return name == "file"        ? data::TextSplit::kFile
+         : name == "paragraph" ? data::TextSplit::kParagraph
+                               : data::TextSplit::kLine;
+}
+
 void each_document_of(const fs::path& file, const TextArguments& arguments,
                       const std::function<void(std::string_view, std::uint64_t)>& visit) {
   data::ReadOptions options;
-  options.text_split = arguments.split == "file"        ? data::TextSplit::kFile
-                       : arguments.split == "paragraph" ? data::TextSplit::kParagraph
-                                                        : data::TextSplit::kLine;
+  options.text_split = text_split_named(arguments.split);
   const std::vector<data::TextInput> inputs{data::describe_input(file, options)};
   data::BlockReader reader(inputs, options);
   data::JsonLines json(arguments.json_key);

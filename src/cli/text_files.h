@@ -17,6 +17,9 @@ struct TextArguments {
   void add_to(CLI::App& command);
 };
 
+// The value of --text-split of that name.
+data::TextSplit text_split_named(std::string_view name);
+
 // Calls `visit` with every document of a .txt or .jsonl file (also .gz, .zst), and with the bytes of the file
 // read so far.
 void each_document_of(const fs::path& file, const TextArguments& arguments,

@@ -2,8 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <chrono>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,7 +12,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/input_lines.h"
 #include "cli/print.h"
+#include "cli/timing.h"
 #include "token/encoder.h"
 #include "token/sentencepiece.h"
 #include "token/tokenizer.h"
@@ -25,25 +25,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Calls `each` with every line of a file, or of standard input for "" and "-", without its newline.
-void for_each_line(const std::string& path, const std::function<void(const std::string&)>& each) {
-  std::ifstream file;
-  const bool standard = path.empty() || path == "-";
-  if (!standard) {
-    require<IoError>(fs::is_regular_file(path) || fs::is_fifo(path), "cannot read {}: no such file", path);
-    file.open(path, std::ios::binary);
-    require<IoError>(file.good(), "cannot open {}", path);
-  }
-  std::istream& in = standard ? std::cin : file;
-  std::string line;
-  while (std::getline(in, line)) each(line);
-  require<IoError>(!in.bad(), "cannot read {}", standard ? "standard input" : path);
-}
 
 // The texts of the files, one after another.
 class Texts {
@@ -231,13 +212,14 @@ void append_ids(const std::vector<token::TokenId>& ids, char separator, std::str
 void answer_lines(const std::string& path,
                   const std::function<void(const std::string& line, std::string& out)>& append) {
   std::string out;
+  InputLines in(path);
   try {
-    for_each_line(path, [&](const std::string& line) {
+    for (std::string line; in.next(line);) {
       append(line, out);
-      if (out.size() < 1 << 16) return;
+      if (out.size() < 1 << 16) continue;
       print(out);
       out.clear();
-    });
+    }
   } catch (const DataError&) {
     print(out);  // the lines before the wrong one
     throw;
@@ -325,11 +307,12 @@ void bench(const CodeArguments& a) {
   const double load_seconds = seconds_since(load_start);
   std::vector<std::string> lines;
   std::int64_t bytes = 0;
-  for_each_line(a.file, [&](const std::string& line) {
-    if (line.empty()) return;
+  InputLines in(a.file);
+  for (std::string line; in.next(line);) {
+    if (line.empty()) continue;
     bytes += static_cast<std::int64_t>(line.size());
     lines.push_back(line);
-  });
+  }
   require<DataError>(bytes > 0, "{} holds no text", a.file);
   std::vector<token::TokenId> ids;
   double first = 0, best = 0;

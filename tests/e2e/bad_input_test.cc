@@ -204,6 +204,9 @@ TEST_F(BadInput, Tokenizers) {
   refuse_training({"model.tokenizer=cut"}, {"cut"});
   refuse({"tokenizer", "info", "--tokenizer", "cut"}, {"cut"});
   refuse({"tokenizer", "encode", "--tokenizer", "nowhere"}, {"nowhere"});
+  refuse({"tokenizer", "encode", "--tokenizer", "tok", "nowhere.txt"},
+         {"cannot read 'nowhere.txt': No such file"});
+  refuse({"tokenizer", "encode", "--tokenizer", "tok", "tok"}, {"cannot read 'tok': it is a directory"});
   refuse({"data", "prepare", "text.jsonl", "--tokenizer", "cut", "--output", "x"}, {"cut"}, "x.bin");
 }
 

@@ -1,4 +1,5 @@
-// Every command that answers notices when its answer cannot be written.
+// What is said where nobody can hear it: an answer that cannot be written ends its command, messages that
+// cannot are lost.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -230,6 +231,29 @@ TEST_F(StandardOutput, ReaderThatGoes) {
   };
   EXPECT_EQ(told(""), "status 141\n");
   EXPECT_EQ(told("trap '' PIPE; "), "ERROR cannot write to standard output: Broken pipe\nstatus 1\n");
+}
+
+class LostMessages : public Workplace {
+ protected:
+  Outcome training(const std::string& redirection) const {
+    std::string command = STOA_PROGRAM;
+    for (const std::string& word : train("run")) command += " \"" + word + "\"";
+    return stoa({"-c", command + redirection}, {directory(), {}, std::chrono::seconds(120), "/bin/sh"});
+  }
+};
+
+TEST_F(LostMessages, EndNoRun) {
+  EXPECT_EQ(training(" 2>/dev/full").exit_code, 0);
+  EXPECT_EQ(metrics("run").size(), 12u);
+}
+
+TEST_F(LostMessages, GoIntoNoFileOfTheRun) {
+  EXPECT_EQ(training(" <&- >&- 2>&-").exit_code, 0);
+  EXPECT_EQ(metrics("run").size(), 12u);
+  for (const auto& entry : fs::recursive_directory_iterator(path("run")))
+    if (entry.is_regular_file() && entry.path().filename() != "report.html") {
+      EXPECT_EQ(read_text(entry.path()).find("tok/s"), std::string::npos) << entry.path();
+    }
 }
 
 }  // namespace

@@ -99,6 +99,43 @@ struct Tiles {
   }
 };
 
+// The queries of one head that a block owns, and the keys that they see.
+template <int kTile, int kMost>
+struct OwnQueries {
+  const AttentionArgs& a;
+  const Place place;
+  const Segment segment;
+  const Tiles<kTile, kMost> w;
+  const int head, group, query;  // query: of this thread
+
+  STOA_DEVICE OwnQueries(const Thread& t, const AttentionArgs& args)
+      : a(args),
+        place(t.block_x(), args.longest_q, kTile),
+        segment(args, place.segment),
+        w(t, args.d),
+        head(static_cast<int>(t.block_y())),
+        group(head / (args.heads / args.groups)),
+        query(place.first + w.row) {}
+
+  STOA_DEVICE bool none() const { return place.first >= segment.queries; }
+  STOA_DEVICE bool mine() const { return query < segment.queries; }
+  STOA_DEVICE std::int64_t row() const { return segment.q_begin + query; }
+  STOA_DEVICE std::int64_t lse_at() const { return row() * a.heads + head; }
+
+  STOA_DEVICE void load(float* to, const HeadRows& from) const {
+    w.load(to, from, segment.q_begin, head, place.first, segment.queries);
+  }
+  STOA_DEVICE void load_keys(float* to, const HeadRows& from, int key) const {
+    w.load(to, from, segment.k_begin, group, key, segment.keys);
+  }
+  // Calls body(key) for the tiles of keys, from `key` on.
+  template <class Body>
+  STOA_DEVICE void walk_keys(const Body& body) const {
+    const Segment::Range range = segment.keys_of(a, place.first, kTile);
+    for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) body(key);
+  }
+};
+
 template <int kTile, int kMost>
 struct ScalarForwardKernel {
   using Args = AttentionArgs;
@@ -107,21 +144,19 @@ struct ScalarForwardKernel {
   static constexpr int kThreads = kBlock;
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
-    const Place place(t.block_x(), a.longest_q, kTile);
-    const Segment segment(a, place.segment);
-    if (place.first >= segment.queries) return;
-    const Work w(t, a.d);
-    const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups),
-              query = place.first + w.row;
+    const OwnQueries<kTile, kMost> own(t, a);
+    if (own.none()) return;
+    const Segment& segment = own.segment;
+    const Work& w = own.w;
+    const int head = own.head, query = own.query;
     float *q = w.tile(0), *kv = w.tile(1), *scores = w.tile(2);
-    w.load(q, a.q, segment.q_begin, head, place.first, segment.queries);
-    const Segment::Range range = segment.keys_of(a, place.first, kTile);
+    own.load(q, a.q);
     float top = kLowestScore, sum = 0, out[Work::kColumns];
     STOA_UNROLL
     for (int c = 0; c < Work::kColumns; ++c) out[c] = 0;
-    for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) {
+    own.walk_keys([&](int key) {
       t.sync();
-      w.load(kv, a.k, segment.k_begin, group, key, segment.keys);
+      own.load_keys(kv, a.k, key);
       t.sync();
       float s[Work::kScores], high = top;
       w.dots(q, kv, s);
@@ -150,14 +185,13 @@ struct ScalarForwardKernel {
       STOA_UNROLL
       for (int c = 0; c < Work::kColumns; ++c) out[c] *= shrink;
       t.sync();
-      w.load(kv, a.v, segment.k_begin, group, key, segment.keys);
+      own.load_keys(kv, a.v, key);
       t.sync();
       w.add(scores, kv, out);
-    }
-    if (query >= segment.queries) return;
-    const std::int64_t row = segment.q_begin + query;
-    w.store(a.o, row, head, out, sum == 0 ? 0.0f : 1.0f / sum);
-    if (a.lse && w.share == 0) a.lse[row * a.heads + head] = sum == 0 ? -INFINITY : top + logf(sum);
+    });
+    if (!own.mine()) return;
+    w.store(a.o, own.row(), head, out, sum == 0 ? 0.0f : 1.0f / sum);
+    if (a.lse && w.share == 0) a.lse[own.lse_at()] = sum == 0 ? -INFINITY : top + logf(sum);
   }
 };
 
@@ -170,27 +204,22 @@ struct ScalarQueryKernel {
   static constexpr int kThreads = kBlock;
 
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
-    const Place place(t.block_x(), a.longest_q, kTile);
-    const Segment segment(a, place.segment);
-    if (place.first >= segment.queries) return;
-    const Work w(t, a.d);
-    const int head = static_cast<int>(t.block_y()), group = head / (a.heads / a.groups),
-              query = place.first + w.row;
+    const OwnQueries<kTile, kMost> own(t, a);
+    if (own.none()) return;
+    const Segment& segment = own.segment;
+    const Work& w = own.w;
+    const int head = own.head, query = own.query;
     float *q = w.tile(0), *g = w.tile(1), *k = w.tile(2), *v = w.tile(3), *scores = w.tile(4);
-    w.load(q, a.q, segment.q_begin, head, place.first, segment.queries);
-    w.load(g, a.dout, segment.q_begin, head, place.first, segment.queries);
-    const std::int64_t row = segment.q_begin + query;
-    const bool mine = query < segment.queries;
-    const float lse = mine ? a.lse[row * a.heads + head] : 0,
-                delta = mine ? a.delta[row * a.heads + head] : 0;
-    const Segment::Range range = segment.keys_of(a, place.first, kTile);
+    own.load(q, a.q);
+    own.load(g, a.dout);
+    const float lse = own.mine() ? a.lse[own.lse_at()] : 0, delta = own.mine() ? a.delta[own.lse_at()] : 0;
     float dq[Work::kColumns];
     STOA_UNROLL
     for (int c = 0; c < Work::kColumns; ++c) dq[c] = 0;
-    for (int key = range.begin / kTile * kTile; key < range.end; key += kTile) {
+    own.walk_keys([&](int key) {
       t.sync();
-      w.load(k, a.k, segment.k_begin, group, key, segment.keys);
-      w.load(v, a.v, segment.k_begin, group, key, segment.keys);
+      own.load_keys(k, a.k, key);
+      own.load_keys(v, a.v, key);
       t.sync();
       float s[Work::kScores], dp[Work::kScores];
       w.dots(q, k, s);
@@ -208,8 +237,8 @@ struct ScalarQueryKernel {
       }
       t.sync_warp();  // a row's scores are written and read by one warp
       w.add(scores, k, dq);
-    }
-    if (mine) w.store(a.dq, row, head, dq, a.scale);
+    });
+    if (own.mine()) w.store(a.dq, own.row(), head, dq, a.scale);
   }
 };
 

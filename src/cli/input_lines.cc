@@ -1,0 +1,27 @@
+#include "cli/input_lines.h"
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace stoa::cli {
+
+InputLines::InputLines(const std::string& path)
+    : standard_(path.empty() || path == "-"), name_(standard_ ? "standard input" : "'" + path + "'") {
+  if (standard_) return;
+  require<IoError>(!fs::is_directory(path), "cannot read {}: it is a directory", name_);
+  file_.open(path, std::ios::binary);
+  require<IoError>(file_.good(), "cannot read {}: {}", name_, std::strerror(errno));
+}
+
+bool InputLines::next(std::string& line) {
+  std::istream& in = standard_ ? std::cin : file_;
+  if (std::getline(in, line)) return true;
+  require<IoError>(!in.bad(), "cannot read {}", name_);
+  return false;
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,23 @@
+// What a command reads line by line.
+#pragma once
+
+#include <fstream>
+#include <string>
+
+namespace stoa::cli {
+
+// The lines of a file, or of standard input for "" and "-".
+class InputLines {
+ public:
+  explicit InputLines(const std::string& path);  // IoError: there is none
+
+  // Without its line end; false: there is no more. IoError when it cannot be read.
+  bool next(std::string& line);
+
+ private:
+  const bool standard_;
+  const std::string name_;
+  std::ifstream file_;
+};
+
+}  // namespace stoa::cli
