@@ -13,19 +13,26 @@ CollectiveTime::CollectiveTime(const Cluster& cluster, const Constants& constant
       network_(cluster.links.network_bandwidth_gbs.value_or(0) * 1e9 * constants[Constant::kNetwork] /
                cluster.links.oversubscription) {}
 
-CollectiveTime::Path CollectiveTime::path(CommGroup group) const {
-  const std::int64_t island = std::max(cluster_.links.devices_per_island, cluster_.links.devices_per_node);
-  const std::int64_t local =
-      std::clamp<std::int64_t>((island + group.stride - 1) / group.stride, 1, group.size);
-  const std::int64_t nodes = (group.size + local - 1) / local;
-  if (nodes == 1) return {island_, cluster_.links.island_latency_us * 1e-6, 1};
+std::int64_t CollectiveTime::island() const {
+  return std::max(cluster_.links.devices_per_island, cluster_.links.devices_per_node);
+}
+
+double CollectiveTime::network(std::int64_t ranks, std::int64_t nodes) const {
   require<ConfigError>(
       network_ > 0,
       "cluster '{}' has no link between its nodes (links.network_bandwidth_gbs), but a group of {} "
       "ranks spans {} of them",
-      cluster_.name, group.size, nodes);
+      cluster_.name, ranks, nodes);
+  return network_;
+}
+
+CollectiveTime::Path CollectiveTime::path(CommGroup group) const {
+  const std::int64_t local =
+      std::clamp<std::int64_t>((island() + group.stride - 1) / group.stride, 1, group.size);
+  const std::int64_t nodes = (group.size + local - 1) / local;
+  if (nodes == 1) return {island_, cluster_.links.island_latency_us * 1e-6, 1};
   // The adapters of all members inside a node carry the ring between nodes together.
-  const double between = network_ * static_cast<double>(local);
+  const double between = network(group.size, nodes) * static_cast<double>(local);
   return {local > 1 ? std::min(island_, between) : between, cluster_.links.network_latency_us * 1e-6, nodes};
 }
 
@@ -58,11 +65,11 @@ double CollectiveTime::all_to_all(double bytes, CommGroup group) const {
   return bytes * (nodes - 1) / nodes / network_ + at.latency;
 }
 
-double CollectiveTime::send(double bytes, CommGroup group) const {
-  if (group.size <= 1 || bytes <= 0) return 0;
-  const Path at = path(group);
-  const bool crosses = at.nodes > 1;
-  return bytes / (crosses ? network_ : island_) + at.latency;
+double CollectiveTime::send(double bytes, std::int64_t from, std::int64_t to) const {
+  if (from == to || bytes <= 0) return 0;
+  const Links& links = cluster_.links;
+  if (from / island() == to / island()) return bytes / island_ + links.island_latency_us * 1e-6;
+  return bytes / network(2, 2) + links.network_latency_us * 1e-6;
 }
 
 }  // namespace stoa::plan

@@ -18,9 +18,9 @@ class CollectiveTime {
   CollectiveTime(const Cluster& cluster, const Constants& constants);
 
   double all_reduce(double bytes, CommGroup group) const;
-  double all_gather(double bytes, CommGroup group) const;  // reduce-scatter costs the same
-  double all_to_all(double bytes, CommGroup group) const;  // `bytes` of one rank
-  double send(double bytes, CommGroup group) const;        // to the next rank of the group
+  double all_gather(double bytes, CommGroup group) const;               // reduce-scatter costs the same
+  double all_to_all(double bytes, CommGroup group) const;               // `bytes` of one rank
+  double send(double bytes, std::int64_t from, std::int64_t to) const;  // between two devices
 
  private:
   struct Path {
@@ -28,6 +28,8 @@ class CollectiveTime {
     double latency;    // of one step
     std::int64_t nodes;
   };
+  std::int64_t island() const;  // devices that see each other through one fast switch
+  double network(std::int64_t ranks, std::int64_t nodes) const;  // network_; ConfigError where there is none
   Path path(CommGroup group) const;
 
   const Cluster& cluster_;

@@ -17,6 +17,8 @@ using Matrix = std::array<Vector, kSize>;
 
 // Scatter of a program's rows around its own constants: measurement and what the model leaves out.
 constexpr double kProgramScatter = 0.04;
+// As heavy a tail as Lange, Little and Taylor (1989) propose where data do not say.
+constexpr double kProgramFreedom = 4;
 
 // Solves a x = b for a symmetric positive definite `a` (Cholesky).
 Vector solve_linear(Matrix a, Vector b) {
@@ -69,7 +71,7 @@ class Problem {
     double sum = 0;
     for (std::size_t i = 0; i < residuals.size(); ++i) {
       const double z = std::abs(residuals[i]);
-      sum += weights_[i] * (z < kHuber ? 0.5 * z * z : kHuber * (z - 0.5 * kHuber));
+      sum += weights_[i] * loss(z);
     }
     for (std::size_t c = 0; c < kSize; ++c) sum += 0.5 * offset(k, c) * offset(k, c);
     return sum;
@@ -94,7 +96,7 @@ class Problem {
     auto& [a, b] = out;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const double z = std::abs(residuals[i]);
-      const double weight = weights_[i] * (z < kHuber ? 1 : kHuber / z);
+      const double weight = weights_[i] * pull(z);
       for (std::size_t c = 0; c < kSize; ++c) {
         b[c] -= weight * slopes[i][c] * residuals[i];
         for (std::size_t d = 0; d <= c; ++d) a[c][d] += weight * slopes[i][c] * slopes[i][d];
@@ -122,6 +124,18 @@ class Problem {
 
  private:
   static constexpr double kHuber = 2;  // in units of the scatter
+
+  // Of a residual in units of the scatter; pull: slope of the loss over the residual.
+  double loss(double z) const {
+    const double nu = options_.freedom;
+    if (nu > 0) return 0.5 * (nu + 1) * std::log1p(z * z / nu);
+    return z < kHuber ? 0.5 * z * z : kHuber * (z - 0.5 * kHuber);
+  }
+  double pull(double z) const {
+    const double nu = options_.freedom;
+    if (nu > 0) return (nu + 1) / (nu + z * z);
+    return z < kHuber ? 1 : kHuber / z;
+  }
 
   const RowList& rows_;
   const Constants& prior_;
@@ -189,12 +203,14 @@ Population fit_population(const RowList& rows, const Constants& prior) {
   std::map<std::string, RowList> programs;
   for (const Row* row : rows) programs[row->workload.software.release + '|' + row->group].push_back(row);
   const Deviations textbook = textbook_deviations();
-  Population population{fit_constants(rows, prior, {.scatter = kProgramScatter}), textbook};
+  Population population{fit_constants(rows, prior, {.scatter = kProgramScatter, .freedom = kProgramFreedom}),
+                        textbook};
   const auto count = static_cast<double>(programs.size());
   for (int round = 0; round < kRounds; ++round) {
     Vector sum{}, squares{}, unsure{};
     for (const auto& [name, own] : programs) {
-      const FitOptions options{.scatter = kProgramScatter, .prior = population.deviation};
+      const FitOptions options{
+          .scatter = kProgramScatter, .prior = population.deviation, .freedom = kProgramFreedom};
       const Constants fitted = fit_constants(own, population.mean, options);
       const Problem problem(own, population.mean, options);
       const Matrix inverse_covariance = problem.normal(fitted, problem.residuals(fitted)).a;
@@ -223,7 +239,9 @@ Population fit_population(const RowList& rows, const Constants& prior) {
 }
 
 Constants fit_member(const RowList& rows, const Population& population) {
-  return fit_constants(rows, population.mean, {.scatter = kProgramScatter, .prior = population.deviation});
+  const FitOptions options{
+      .scatter = kProgramScatter, .prior = population.deviation, .freedom = kProgramFreedom};
+  return fit_constants(rows, population.mean, options);
 }
 
 std::vector<Constant> determined(const Constants& fitted, const Constants& prior, double width,

@@ -24,9 +24,12 @@ struct FitOptions {
   Deviations prior = textbook_deviations();
   bool balance_groups = true;  // groups of rows weigh by the root of their size, not by it
   int iterations = 15;
+  // Degrees of freedom of Student's t, by which single bad measurements among few lose their pull (Lange,
+  // Little and Taylor 1989); 0: Huber's loss, which many rows can do with.
+  double freedom = 0;
 };
 
-// Rows must have `seconds` and no `problem`. Levenberg-Marquardt with Huber weights.
+// Rows must have `seconds` and no `problem`. Levenberg-Marquardt with the weights of the loss.
 Constants fit_constants(const RowList& rows, const Constants& prior, const FitOptions& options = {});
 
 // What the programs of a device type have in common: constants of program p are mean + N(0, deviation^2), in

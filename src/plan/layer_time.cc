@@ -168,15 +168,17 @@ LayerTime LayerModel::layer(bool experts) const {
   const CommGroup tensor{w_.tp, 1};
   const double activation = 2 * n * h;
   const double exposed = s.overlap_tensor ? k_[Constant::kTensorExposed] : 1;
-  const auto reduce = [&](double size) {
-    return w_.sequence_parallel ? 2 * comm_.all_gather(size, tensor) : comm_.all_reduce(size, tensor);
+  const auto reduce = [&](double size, double gathered) {
+    return w_.sequence_parallel ? comm_.all_gather(size, tensor) + comm_.all_gather(gathered * size, tensor)
+                                : comm_.all_reduce(size, tensor);
   };
-  double attention_comm = reduce(activation);
-  double ffn_comm = reduce(activation);
+  const double gathered = fp8 && s.gathers_fp8 ? 0.5 : 1;
+  double attention_comm = reduce(activation, gathered);
+  double ffn_comm = reduce(activation, gathered);
   if (experts) {
     // Dispatched copies are gathered and scattered over the tensor-parallel group, and exchanged among
     // experts.
-    ffn_comm = reduce(activation * real(m.top_k) * (w_.ep > 1 ? 1 : 0.5));
+    ffn_comm = reduce(activation * real(m.top_k) * (w_.ep > 1 ? 1 : 0.5), 1);
     const double copies = 2 * n * h * real(m.top_k) / (w_.sequence_parallel ? t : 1);
     const double exchange = 2 * comm_.all_to_all(copies, {w_.ep, w_.tp * w_.cp});
     out.forward.expert = exchange;

@@ -11,6 +11,7 @@ namespace {
 
 struct Totals {
   double forward = 0, backward = 0, weight = 0, all = 0, longest = 0, send = 0;
+  double turn = 0;  // longest forward pass and gradient of its input
 };
 
 Totals totals(std::span<const StageWork> stages) {
@@ -21,6 +22,7 @@ Totals totals(std::span<const StageWork> stages) {
     t.weight += stages[i].backward_weight;
     t.all += stages[i].all();
     t.longest = std::max(t.longest, stages[i].all());
+    t.turn = std::max(t.turn, stages[i].forward + stages[i].backward_input);
     if (i + 1 < stages.size()) t.send += stages[i].send;
   }
   return t;
@@ -103,10 +105,11 @@ double pipeline_seconds(const std::string& schedule, std::span<const StageWork> 
   }
   if (schedule == "zb-h2") {
     // Ranks take the optimizer step on their own: what counts is the longest rank from its own start.
-    // With few microbatches the first stage waits for the first gradient, then works through all of them.
+    // With few microbatches the first stage waits for the first gradient; the others follow as quickly as
+    // stages alternate forward and backward passes, or as the first one works through them.
     const StageWork& first = stages.front();
-    const double chain = t.forward + t.backward + 2 * t.send +
-                         m * (first.backward_input + first.backward_weight) - first.backward_input;
+    const double turn = std::max(t.turn, first.backward_input + first.backward_weight);
+    const double chain = t.forward + t.backward + 2 * t.send + (m - 1) * turn + first.backward_weight;
     const double back = (p - 1) * (last.forward + last.backward_input - 2 * last.backward_weight);
     return std::max(m * t.longest + std::max(0.0, back), chain);
   }

@@ -150,6 +150,44 @@ std::vector<Waits> offload_waits(const Workload& w, const Cluster& c, const Laye
   return out;
 }
 
+// Boundaries between pipeline stages: what of their transfers a rank sees. A stage is as many devices as its
+// tensor, context and data axes have, one stage after the other.
+class StageTransfers {
+ public:
+  StageTransfers(const Workload& w, const Constants& k, const CollectiveTime& comm)
+      : w_(w),
+        comm_(comm),
+        share_((w.software.overlap_pipeline ? 0.3 : 1) * k[Constant::kPipelineExposed]),
+        whole_(2 * real(w.micro_batch * w.model.sequence) / real(w.cp) * real(w.model.hidden)),
+        sliced_(w.sequence_parallel || w.software.sliced_sends) {
+    if (sliced_ && !w.sequence_parallel) gather_ = comm.all_gather(whole_, {w.tp, 1});
+  }
+
+  // Seconds from a rank to the next; from the last to the first where chunks go around.
+  double send(std::int64_t rank) const {
+    const std::int64_t stage = w_.tp * w_.cp * w_.dp;
+    return comm_.send(whole_ / (sliced_ ? real(w_.tp) : 1), rank * stage, (rank + 1) % w_.pp * stage);
+  }
+
+  // Of a microbatch, both directions: transfers as far as computation does not hide them, and gathers of
+  // slices, which the next operation needs.
+  double waited(std::int64_t rank) const {
+    if (w_.pp == 1) return 0;
+    // Chunks that go around the ranks have two neighbours everywhere; else the ends have one, both ways.
+    const bool around = w_.vpp > 1 && !is_v(w_.schedule_name());
+    const std::int64_t before = rank > 0 || around ? (rank + w_.pp - 1) % w_.pp : rank;
+    const std::int64_t after = rank + 1 < w_.pp || around ? rank : before;
+    return real(w_.vpp) * (share_ * (send(before) + send(after)) + 2 * gather_);
+  }
+
+ private:
+  const Workload& w_;
+  const CollectiveTime& comm_;
+  double share_, whole_;  // exposed share; bytes of a boundary
+  bool sliced_;           // each tensor-parallel rank sends its part
+  double gather_ = 0;
+};
+
 // What one of the ranks that share a processor has to itself while it runs.
 Cluster share_of(Cluster c, std::int64_t ranks) {
   const double share = 1 / real(std::min(ranks, c.device.compute_units));
@@ -185,13 +223,7 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   const std::int64_t last = w.head_rank();
 
   const std::int64_t stage_ranks = w.tp * w.cp * w.dp;
-  const double slice = w.sequence_parallel ? real(w.tp) : 1;
-  const double boundary =
-      2 * real(w.micro_batch * w.model.sequence) / real(w.cp) * real(w.model.hidden) / slice;
-  const double send = w.pp > 1 ? comm.send(boundary, {w.pp, stage_ranks}) : 0;
-  const double waited = w.pp > 1 ? (w.software.overlap_pipeline ? 0.3 : 1) * k[Constant::kPipelineExposed] *
-                                       2 * real(w.vpp) * send
-                                 : 0;  // of a microbatch, both directions
+  const StageTransfers transfers(w, k, comm);
 
   std::vector<StageWork> work(static_cast<std::size_t>(w.pp));
   std::vector<StageTime> stages(static_cast<std::size_t>(w.pp));
@@ -213,7 +245,9 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
     stage.backward_input += wait.backward_input;
     stage.backward_weight += wait.backward_weight;
     StageWork& item = work[static_cast<std::size_t>(rank)];
-    item = {stage.forward + 0.5 * waited, stage.backward_input + 0.5 * waited, stage.backward_weight, send};
+    const double waited = transfers.waited(rank);
+    item = {stage.forward + 0.5 * waited, stage.backward_input + 0.5 * waited, stage.backward_weight,
+            transfers.send(rank)};
     stage.busy = microbatches * item.all();
   }
   // Ranks that outnumber the cores fill each other's bubble before they slow each other down.
@@ -231,7 +265,7 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   add(split, expert, microbatches * layers * share, false);
   if (pace == 0) add(split, embedding, microbatches, true);
   if (pace == last) add(split, head, microbatches, true);
-  split.pipeline = microbatches * waited;
+  split.pipeline = microbatches * transfers.waited(pace);
   split.offload = microbatches * waits[static_cast<std::size_t>(pace)].sum();
   split.bubble = std::max(pipeline, crowded) - slowest.busy;
 

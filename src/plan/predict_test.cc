@@ -168,6 +168,24 @@ TEST(Pipeline, ClosedFormsFollowTheSimulator) {
   }
 }
 
+// With few microbatches the first stage waits for gradients; passes of unlike lengths.
+TEST(Pipeline, FewMicrobatchesWaitForTheFirstGradients) {
+  const StageWork work{1.5, 1.4, 0.9, 0.1};
+  schedule::Durations durations;
+  durations.communication = work.send;
+  durations.forward = work.forward;
+  durations.backward_input = work.backward_input;
+  durations.backward_weight = work.backward_weight;
+  for (const auto& [stages, microbatches] : {std::pair{4, 3}, {8, 2}, {8, 8}, {8, 12}, {16, 16}}) {
+    const auto lists =
+        schedule::generate({.name = "zb-h2", .stages = stages, .chunks = 0, .microbatches = microbatches});
+    const std::vector<StageWork> all(static_cast<std::size_t>(stages), work);
+    EXPECT_NEAR(pipeline_seconds("zb-h2", all, microbatches, 1) / schedule::simulate(lists, durations).span,
+                1, 0.02)
+        << stages << " x " << microbatches;
+  }
+}
+
 TEST(Pipeline, TheSlowestStageSetsThePace) {
   std::vector<StageWork> stages(4, {1, 1, 1, 0});
   stages.back() = {1.5, 1.5, 1.5, 0};  // with the head
@@ -259,6 +277,46 @@ TEST(Predict, MovesTheRightWay) {
   more = w;
   more.model.sequence *= 2;
   EXPECT_GT(seconds(more), 1.6 * base);
+}
+
+// Two nodes of eight stages each: one boundary crosses.
+TEST(Predict, StagesOfOneNodeSendOverItsLinks) {
+  Workload w = workload_175b();
+  w.tp = 1;
+  w.pp = 16;
+  w.vpp = 1;
+  w.sequence_parallel = false;
+  const Prediction p = predict(w, cluster("dgx-a100-80gb"), {});
+  EXPECT_GT(p.stages[7].busy, 1.001 * p.stages[6].busy);
+  EXPECT_EQ(p.stages[7].busy, p.stages[8].busy);
+  EXPECT_EQ(p.stages[3].busy, p.stages[6].busy);
+}
+
+TEST(Predict, SlicesOfABoundaryTakeLessAndAreGathered) {
+  Workload w = workload_175b();
+  w.sequence_parallel = false;
+  const Cluster c = cluster("dgx-a100-80gb");
+  const auto sends = [&](const Workload& of) { return predict_time(of, c, {}).pipeline; };
+  const double whole = sends(w);
+  w.software.sliced_sends = true;
+  EXPECT_LT(sends(w), 0.5 * whole);
+  Workload parallel = w;
+  parallel.sequence_parallel = true;
+  EXPECT_GT(sends(w), sends(parallel)) << "which needs no whole tensor";
+}
+
+TEST(Predict, GathersIn8BitsHalveHalfOfTheTraffic) {
+  const Cluster c = cluster("dgx-h100");
+  Workload w = workload_175b();
+  w.software.attention = AttentionKernel::kFlash;
+  w.micro_batch = 8;  // long messages: latency stays
+  const auto traffic = [&](Format format, bool gathers) {
+    w.format = format;
+    w.software.gathers_fp8 = gathers;
+    return predict_time(w, c, {}).tensor;
+  };
+  EXPECT_NEAR(traffic(Format::kFp8, true) / traffic(Format::kFp8, false), 0.75, 0.01);
+  EXPECT_EQ(traffic(Format::kBf16, true), traffic(Format::kBf16, false));
 }
 
 // Sequence parallelism with selective recomputation is worth about 30 % over full recomputation (2205.05198,

@@ -72,7 +72,6 @@ void read_model(const Fields& f, const SoftwareProfiles& profiles, const std::st
     m.vocabulary = 51200;
     row.notes.emplace_back("vocab taken as 51200");
   }
-  m.vocabulary = (m.vocabulary + 127) / 128 * 128;
 }
 
 void read_recompute(const std::string& text, Row& row) {
@@ -127,6 +126,9 @@ void read_layout(const Fields& f, Row& row) {
     w.global_batch = made;
   }
   w.sequence_parallel = f.text("sequence_parallel") == "yes";
+  // Megatron and what builds on it pad the vocabulary: every tensor-parallel rank has a multiple of 128.
+  const std::int64_t multiple = 128 * w.tp;
+  w.model.vocabulary = (w.model.vocabulary + multiple - 1) / multiple * multiple;
 }
 
 // Where the layers divide only with embedding and head counted as one each, the ends have one layer less: the

@@ -23,6 +23,10 @@ void declare(config::Section<Software>& s) {
       .help("Tensor-parallel collectives run beside products.");
   s.field("overlap_pipeline", &Software::overlap_pipeline)
       .help("Stage-to-stage transfers run beside computation.");
+  s.field("sliced_sends", &Software::sliced_sends)
+      .help("Tensor-parallel ranks send a slice each to the next stage, which gathers it.");
+  s.field("gathers_fp8", &Software::gathers_fp8)
+      .help("Sequence parallelism gathers in 8 bits what fp8 products read.");
   s.field("fused", &Software::fused).help("Chains of element-wise operations are one kernel.");
   s.field("compiled", &Software::compiled).help("Layers are compiled or captured whole: little host time.");
   s.field("gradient_bytes", &Software::gradient_bytes)

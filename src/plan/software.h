@@ -24,10 +24,13 @@ struct Software {
   bool overlap_parameters = false;  // gathers run beside the next forward pass
   bool overlap_tensor = false;      // tensor-parallel collectives run beside products
   bool overlap_pipeline = false;    // stage-to-stage transfers run beside computation
-  bool fused = true;                // element-wise chains are one kernel
-  bool compiled = false;            // whole layers are compiled or captured: little host time
-  double gradient_bytes = 4;        // in which gradients are held; they travel in at most 4
-  double optimizer_bytes = 12;      // per parameter: master weight and two moments, with what a step adds
+  // Tensor-parallel ranks send a slice each to the next stage, which gathers it (2104.04473 section 4.1).
+  bool sliced_sends = false;
+  bool gathers_fp8 = false;     // of sequence parallelism, where an fp8 product reads what is gathered
+  bool fused = true;            // element-wise chains are one kernel
+  bool compiled = false;        // whole layers are compiled or captured: little host time
+  double gradient_bytes = 4;    // in which gradients are held; they travel in at most 4
+  double optimizer_bytes = 12;  // per parameter: master weight and two moments, with what a step adds
   // What a figure of memory counts beside tensors. 0 for peak-allocated figures and for this program, whose
   // arena is planned; for used memory of the device: its context and buffers, and blocks that a caching
   // allocator keeps.
