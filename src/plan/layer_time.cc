@@ -55,8 +55,8 @@ LayerTime LayerModel::layer(bool experts) const {
   const ModelShape& m = w_.model;
   const Software& s = w_.software;
   const double n = tokens_, h = real(m.hidden), d = real(m.head_size), t = real(w_.tp);
-  const double q = real(m.heads) * d / t;
-  const double kv = std::max(real(m.kv_heads) / t, 1.0) * d;
+  const double q = real(w_.rank_heads()) * d;
+  const double kv = real(w_.rank_groups()) * d;
   const double kv_all = std::min(q, kv);
   LayerTime out;
 
@@ -72,7 +72,7 @@ LayerTime LayerModel::layer(bool experts) const {
   };
   if (m.latent_rank > 0) {
     // Latents of this rank's rows of the stream, heads of all rows.
-    const double rows = w_.sequence_parallel ? n / t : n, heads = real(m.heads) / t,
+    const double rows = w_.sequence_parallel ? n / t : n, heads = real(w_.rank_heads()),
                  values = heads * real(m.value_size);
     add(rows, h, real(m.query_rank + m.latent_rank + m.rotated), 1);
     add(n, m.query_rank > 0 ? real(m.query_rank) : h, q, 1);
@@ -112,7 +112,7 @@ LayerTime LayerModel::layer(bool experts) const {
   const double causal = m.window && *m.window < m.sequence ? 1.0 : 0.5;
   double core = 0, core_backward = 0;
   if (s.attention == AttentionKernel::kUnfused) {
-    const double copies = real(w_.micro_batch) * real(m.heads) / t;
+    const double copies = real(w_.micro_batch) * real(w_.rank_heads());
     const double rows = real(m.sequence) / real(w_.cp);
     // Head sizes that are no multiple of 8 leave the tensor cores.
     const double unaligned = m.head_size % 8 == 0 ? 1 : 8;

@@ -83,14 +83,23 @@ TEST(Clusters, WhatIsMissingIsNamed) {
 
 TEST(Workloads, ContradictionsNameTheNearestChoice) {
   Workload w = workload_175b();
-  w.tp = 7;
-  EXPECT_NE(error_text([&] { validate(w); }).find("must divide"), std::string::npos);
+  w.tp = 97;
+  EXPECT_NE(error_text([&] { validate(w); }).find("96 attention heads are fewer than"), std::string::npos);
   w = workload_175b();
   w.dp = 3;
   EXPECT_NE(error_text([&] { validate(w); }).find("the nearest is 63"), std::string::npos);
   w = workload_175b();
   w.pp = 64;
   EXPECT_NE(error_text([&] { validate(w); }).find("fewer than"), std::string::npos);
+}
+
+TEST(Workloads, TheRankWithMostHeadsSetsThePace) {
+  Workload w = workload_175b();
+  w.model.kv_heads = w.model.heads = 95;  // 11 or 12 on a rank of 8
+  const Cluster c = cluster("dgx-a100-80gb");
+  const double uneven = predict_time(w, c, {}).attention;
+  w.model.kv_heads = w.model.heads = 96;
+  EXPECT_EQ(uneven, predict_time(w, c, {}).attention);
 }
 
 TEST(Workloads, FlopsOfThePaper) {  // 2205.05198, equation of model FLOPs, whose attention is not causal

@@ -198,6 +198,12 @@ Row read_row(const CsvTable& table, const std::vector<std::string>& cells, std::
   if (row.problem.empty()) {
     try {
       validate(row.workload);
+      // Of programs that cannot deal heads out unevenly.
+      const Workload& w = row.workload;
+      require<ConfigError>(
+          w.model.heads % w.tp == 0,
+          "{} attention heads cannot be split over tensor_model_parallel_size {}: it must divide them",
+          w.model.heads, w.tp);
       row.cluster.peak(row.workload.format);
     } catch (const ConfigError& error) {
       row.problem = error.what();

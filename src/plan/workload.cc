@@ -146,10 +146,9 @@ void validate(const Workload& w) {
   positive("expert_model_parallel_size", w.ep);
   positive("data-parallel size", w.dp);
   positive("micro_batch_size", w.micro_batch);
-  require<ConfigError>(
-      m.heads % w.tp == 0,
-      "{} attention heads cannot be split over tensor_model_parallel_size {}: it must divide them", m.heads,
-      w.tp);
+  require<ConfigError>(m.heads >= w.tp,
+                       "{} attention heads are fewer than tensor_model_parallel_size {}: lower it", m.heads,
+                       w.tp);
   require<ConfigError>(w.pp * w.vpp <= m.layers || !w.chunk_layers.empty(),
                        "{} layers are fewer than {} pipeline ranks x {} chunks: lower one of them", m.layers,
                        w.pp, w.vpp);

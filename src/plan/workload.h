@@ -75,7 +75,10 @@ struct Workload {
   double tokens() const { return static_cast<double>(global_batch * model.sequence); }
   // Layers of every chunk: as given, else L / (pp vpp), the remainder spread over the middle chunks.
   std::vector<std::int64_t> split() const;
-  std::string schedule_name() const;                  // never empty
+  std::string schedule_name() const;  // never empty
+  // Attention heads and key/value heads of the tensor-parallel rank that holds most.
+  std::int64_t rank_heads() const { return (model.heads + tp - 1) / tp; }
+  std::int64_t rank_groups() const { return (model.kv_heads + tp - 1) / tp; }
   std::vector<std::int64_t> layers_of_ranks() const;  // of every pipeline rank
   // Of every chunk, its first layers whose activations wait in the host's memory. ConfigError where more are
   // asked for than any pipeline rank has.
