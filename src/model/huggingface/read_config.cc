@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "model/huggingface/config_json.h"
@@ -101,7 +102,9 @@ ModelDescription read_config(std::string_view text) {
   out.special.decoder_start = keys.integer("decoder_start_token_id", -1);
   out.special.eos = keys.integers("eos_token_id");
   keys.finish(out.family->type);
+  // Of samples the file says nothing: as long as the model can take.
   out.config.encoder_seq_length = out.config.max_positions();
+  out.config.t5.seq_length_dec = std::min(out.config.t5.seq_length_dec, out.config.max_positions());
   validate(out.config);
   return out;
 }

@@ -91,6 +91,12 @@ TEST(T5Files, ComeBackAsTheSameFunction) {
   EXPECT_EQ(own.encoder_layers(), learned.encoder_layers());
   EXPECT_EQ(own.position_embedding_type, PositionEmbedding::kLearnedAbsolute);
   EXPECT_TRUE(own.t5.scale_attention);
+  // Fewer positions than targets have by default.
+  learned.max_position_embeddings = learned.encoder_seq_length = 32;
+  learned.t5.seq_length_dec = 16;
+  EXPECT_EQ(
+      read_config(write_config(resolve_gpt(learned), stoa_family(), DType::kF32, {})).config.max_positions(),
+      32);
   // Half of the layers, said or not.
   ModelConfig half = read_config(json("t5", ",\"feed_forward_proj\":\"relu\"")).config;
   half.num_layers = 4;
