@@ -8,6 +8,7 @@
 
 #include "base/console.h"
 #include "cli/config_command.h"
+#include "cli/load_rank.h"
 #include "cli/machine_factory.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
@@ -33,9 +34,7 @@ constexpr std::int64_t kReadFloats = std::int64_t{1} << 28;  // 1 GiB: no cache 
 
 // Initial weights in compute precision.
 std::unique_ptr<run::InferenceRank> fresh_rank(run::Machine& machine, const run::InferenceOptions& options) {
-  run::Machine meta = make_meta_machine(machine);
-  auto rank = std::make_unique<run::InferenceRank>(machine, options,
-                                                   run::measure_scratch<run::InferenceRank>(meta, options));
+  auto rank = make_rank<run::InferenceRank>(machine, options);
   optim::ParameterStore& parameters = rank->chunk().parameters();
   for (std::size_t p = 0; p < parameters.specs().size(); ++p)
     run::write_tensor(machine, parameters.get({static_cast<int>(p)}), [&](TensorView host) {

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -24,11 +24,17 @@ inline token::Tokenizer load_tokenizer(const fs::path& directory, const model::G
   return tokenizer;
 }
 
-// A Rank of `options` with the weights of `files`.
+// A Rank of `options` whose weights are still to be written.
+template <class Rank, class Options>
+std::unique_ptr<Rank> make_rank(run::Machine& machine, const Options& options) {
+  run::Machine meta = make_meta_machine(machine);
+  return std::make_unique<Rank>(machine, options, run::measure_scratch<Rank>(meta, options));
+}
+
+// The same with the weights of `files`.
 template <class Rank, class Options>
 std::unique_ptr<Rank> load_rank(run::Machine& machine, const Options& options, const run::ModelFiles& files) {
-  run::Machine meta = make_meta_machine(machine);
-  auto rank = std::make_unique<Rank>(machine, options, run::measure_scratch<Rank>(meta, options));
+  auto rank = make_rank<Rank>(machine, options);
   optim::ParameterStore& parameters = rank->chunk().parameters();
   files.read(parameters.specs(), [&](nn::ParamId id) { return parameters.get(id); });
   return rank;

@@ -34,7 +34,7 @@ void plan_memory(const PlanArguments& arguments, Context& context) {
   if (options.ranks < 1) options.ranks = 1;
   run::Machine machine = make_planning_machine(options);
   const auto ids = tokenizer_ids(config);
-  const auto plan = train::plan_training(config, ids, config.trainer.max_steps.value_or(1000000));
+  const auto plan = plan_open_ended(config, ids);
   const auto memory = plan::plan_memory(machine, plan.options, train::layout_text(plan.options.layout));
   print(arguments.json ? plan::to_json(memory) + "\n" : plan::to_text(memory));
 }

@@ -132,4 +132,8 @@ std::int64_t tokenizer_ids(train::RunConfig& config) {
   return 0;
 }
 
+train::TrainingPlan plan_open_ended(const train::RunConfig& config, std::int64_t tokenizer_ids) {
+  return train::plan_training(config, tokenizer_ids, config.trainer.max_steps.value_or(1000000));
+}
+
 }  // namespace stoa::cli

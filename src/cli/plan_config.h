@@ -9,6 +9,7 @@
 
 #include "base/console.h"
 #include "train/run_config.h"
+#include "train/training_plan.h"
 
 namespace stoa::cli {
 
@@ -36,5 +37,8 @@ train::RunConfig load_plan_config(const PlanConfigArguments& arguments, Console&
 
 // Ids of the configured tokenizer. Without one 0, and the model gets the usual vocabulary where it has none.
 std::int64_t tokenizer_ids(train::RunConfig& config);
+// What is not trained to its end: where the configuration says nothing of its steps, the end of the schedules
+// is out of sight.
+train::TrainingPlan plan_open_ended(const train::RunConfig& config, std::int64_t tokenizer_ids);
 
 }  // namespace stoa::cli

@@ -44,8 +44,7 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
                                                std::optional<std::int64_t> ranks) {
   train::RunConfig config = load_plan_config(a.config, console, ranks);
   const std::int64_t ids = tokenizer_ids(config);
-  train::TrainingPlan training =
-      train::plan_training(config, ids, config.trainer.max_steps.value_or(1000000));
+  train::TrainingPlan training = plan_open_ended(config, ids);
   training.options.sample_context = 0;
   MachineOptions options;
   options.threads = config.trainer.num_threads.value_or(1);

@@ -3,14 +3,15 @@
 #include <algorithm>
 
 #include "base/philox.h"
+#include "cli/plan_config.h"
 #include "data/whole_rows.h"
 
 namespace stoa::cli {
 
 train::TrainingPlan plan_random_tokens(train::RunConfig config) {
-  constexpr std::int64_t kHorizon = 1000000;
-  if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
-  return train::plan_training(config, 0, config.trainer.max_steps.value_or(kHorizon));
+  config.tokenizer = {};
+  const std::int64_t ids = tokenizer_ids(config);
+  return plan_open_ended(config, ids);
 }
 
 data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary, std::uint64_t part,

@@ -9,8 +9,7 @@
 
 namespace stoa::cli {
 
-// Without a tokenizer; where the configuration says nothing of its steps, the end of the schedules is out of
-// sight.
+// Without a tokenizer, and not to its end (plan_open_ended()).
 train::TrainingPlan plan_random_tokens(train::RunConfig config);
 
 // `part`: ranks with different data have different tokens. `source`: of pairs (data/whole_rows.h).

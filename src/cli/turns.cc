@@ -1,16 +1,16 @@
 #include "cli/turns.h"
 
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/input_lines.h"
 #include "cli/print.h"
 
 namespace stoa::cli {
 
 bool await_turn() {
   std::string line;
-  return bool(std::getline(std::cin, line));
+  return InputLines("").next(line);
 }
 
 void tell_turn(std::int64_t step, double seconds) {

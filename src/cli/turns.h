@@ -6,7 +6,7 @@
 
 namespace stoa::cli {
 
-// False where the input ended.
+// False where the input ended; IoError where it cannot be read.
 bool await_turn();
 // Steps count from 0. IoError where it cannot be written.
 void tell_turn(std::int64_t step, double seconds);

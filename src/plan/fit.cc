@@ -20,6 +20,10 @@ constexpr double kProgramScatter = 0.04;
 // As heavy a tail as Lange, Little and Taylor (1989) propose where data do not say.
 constexpr double kProgramFreedom = 4;
 
+FitOptions options_of_programs(const Deviations& prior) {
+  return {.scatter = kProgramScatter, .prior = prior, .freedom = kProgramFreedom};
+}
+
 // Solves a x = b for a symmetric positive definite `a` (Cholesky).
 Vector solve_linear(Matrix a, Vector b) {
   for (std::size_t i = 0; i < kSize; ++i) {
@@ -203,14 +207,12 @@ Population fit_population(const RowList& rows, const Constants& prior) {
   std::map<std::string, RowList> programs;
   for (const Row* row : rows) programs[row->workload.software.release + '|' + row->group].push_back(row);
   const Deviations textbook = textbook_deviations();
-  Population population{fit_constants(rows, prior, {.scatter = kProgramScatter, .freedom = kProgramFreedom}),
-                        textbook};
+  Population population{fit_constants(rows, prior, options_of_programs(textbook)), textbook};
   const auto count = static_cast<double>(programs.size());
   for (int round = 0; round < kRounds; ++round) {
     Vector sum{}, squares{}, unsure{};
     for (const auto& [name, own] : programs) {
-      const FitOptions options{
-          .scatter = kProgramScatter, .prior = population.deviation, .freedom = kProgramFreedom};
+      const FitOptions options = options_of_programs(population.deviation);
       const Constants fitted = fit_constants(own, population.mean, options);
       const Problem problem(own, population.mean, options);
       const Matrix inverse_covariance = problem.normal(fitted, problem.residuals(fitted)).a;
@@ -239,9 +241,7 @@ Population fit_population(const RowList& rows, const Constants& prior) {
 }
 
 Constants fit_member(const RowList& rows, const Population& population) {
-  const FitOptions options{
-      .scatter = kProgramScatter, .prior = population.deviation, .freedom = kProgramFreedom};
-  return fit_constants(rows, population.mean, options);
+  return fit_constants(rows, population.mean, options_of_programs(population.deviation));
 }
 
 std::vector<Constant> determined(const Constants& fitted, const Constants& prior, double width,
