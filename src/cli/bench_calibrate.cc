@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/console.h"
@@ -26,8 +28,9 @@ namespace {
 
 struct MachineArguments {
   std::string output, name = "this-machine";
-  std::int64_t passes = 3, steps = 3;
+  std::int64_t passes = 3, steps = 5;
   std::optional<std::string> instruction_set;
+  bool json = false;
 };
 
 // A short training of GPT. Together they tell products, attention, element-wise work, logits, optimizer and
@@ -60,7 +63,7 @@ std::vector<ShortTraining> short_trainings(int most_ranks) {
   return all;
 }
 
-train::RunConfig training_config(const ShortTraining& c) {
+std::vector<std::string> overrides_of(const ShortTraining& c) {
   std::vector<std::string> overrides{fmt::format("model.num_layers={}", c.layers),
                                      fmt::format("model.hidden_size={}", c.hidden),
                                      fmt::format("model.num_attention_heads={}", c.hidden / 64),
@@ -73,15 +76,27 @@ train::RunConfig training_config(const ShortTraining& c) {
                                      "model.attention_dropout=0",
                                      "trainer.precision=bf16"};
   overrides.insert(overrides.end(), c.layout.begin(), c.layout.end());
-  return parse_run_config("", overrides);
+  return overrides;
 }
 
-// Seconds of a step: the median of a few.
-double seconds_of_step(train::Launch& launch, const train::TrainingPlan& plan,
-                       const MachineArguments& arguments) {
-  std::vector<double> seconds;
+// A step beside the rate of matrix products right before and after it, in TFLOP/s of all ranks: on a machine
+// that others use too, whose speed changes by factors for seconds and minutes, that is how fast it was then.
+struct TimedStep {
+  double seconds, before, after;
+
+  double tflops() const { return (before + after) / 2; }
+  double unsteadiness() const { return std::abs(std::log(before / after)); }
+};
+
+constexpr run::GemmShape kPerCore{512, 3072, 768};
+constexpr int kProductsBeside = 6;  // some tens of milliseconds
+
+std::vector<TimedStep> time_steps(train::Launch& launch, const train::TrainingPlan& plan,
+                                  const MachineArguments& arguments) {
+  std::vector<TimedStep> steps;
   const int ranks = plan.options.layout.grid.size();
-  launch.run(plan.options.layout.grid, {}, [&](train::Seat& seat) {
+  // Each rank on its share of the cores, or the scheduler has two take turns on one for a while.
+  launch.run(plan.options.layout.grid, {.bind_cores = true}, [&](train::Seat& seat) {
     run::Machine machine = make_machine({.ranks = ranks, .instruction_set = arguments.instruction_set}),
                  meta = make_meta_machine(machine);
     run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
@@ -93,14 +108,36 @@ double seconds_of_step(train::Launch& launch, const train::TrainingPlan& plan,
         random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
                      static_cast<std::uint64_t>(layout.data_rank(seat.rank)));
     batch.valid_tokens = rows * plan.options.length;
+    comm::Communicator& world = rank.parallel().along(parallel::Group::kWorld);
+    run::GemmShape shape = kPerCore;
+    shape.rows *= machine.pool->size();
+    run::TimedProduct product(machine, plan.options.precision.compute, shape);
+    const auto tflops = [&] {
+      return kProductsBeside * ranks * product.tflop() / product.seconds(kProductsBeside, &world);
+    };
+    double before = 0;
     for (std::int64_t step = -1; step < arguments.steps; ++step) {  // the first touches memory
       const auto begin = std::chrono::steady_clock::now();
       rank.step(batch, (step + 1) * rows);
       rank.read_scalars();
-      if (seat.first() && step >= 0) seconds.push_back(seconds_since(begin));
+      const double seconds = seconds_since(begin), after = tflops();
+      if (seat.first() && step >= 0) {
+        steps.push_back({seconds, before, after});
+      }
+      before = after;
     }
-    rank.parallel().along(parallel::Group::kWorld).barrier();
   });
+  return steps;
+}
+
+// What a step takes where products run at `tflops`: the median of the half of the steps during which the
+// machine changed least.
+double seconds_at(double tflops, std::vector<TimedStep> steps) {
+  std::sort(steps.begin(), steps.end(),
+            [](const TimedStep& a, const TimedStep& b) { return a.unsteadiness() < b.unsteadiness(); });
+  std::vector<double> seconds;
+  for (std::size_t i = 0; 2 * i < steps.size(); ++i)
+    seconds.push_back(steps[i].seconds * steps[i].tflops() / tflops);
   return median_of(seconds);
 }
 
@@ -149,11 +186,12 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
                       "bench calibrate runs its ranks as threads: start it without a launcher");
   const fs::path directory = arguments.output;
   fs::create_directories(directory);
-  const plan::Cluster cluster = measure_cluster(arguments);
+  plan::Cluster cluster = measure_cluster(arguments);
   std::vector<plan::Row> rows;
   std::vector<train::TrainingPlan> plans;
-  for (const ShortTraining& c : short_trainings(available_cores())) {
-    const train::RunConfig config = training_config(c);
+  const std::vector<ShortTraining> trainings = short_trainings(available_cores());
+  for (const ShortTraining& c : trainings) {
+    const train::RunConfig config = parse_run_config("", overrides_of(c));
     plans.push_back(plan_random_tokens(config));
     plans.back().options.evaluation = false;
     plan::Row& row = rows.emplace_back();
@@ -161,14 +199,25 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
     row.workload = workload_of(config);
     row.cluster = cluster;
   }
-  // Pass after pass, the best of each counts: what else the machine does comes and goes.
+  // Pass after pass, so that no training has all its steps in one spell of the machine.
+  std::vector<std::vector<TimedStep>> steps(rows.size());
+  std::vector<double> tflops;
   for (std::int64_t pass = 0; pass < arguments.passes; ++pass)
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const double seconds = seconds_of_step(launch, plans[i], arguments);
-      rows[i].seconds = std::min(rows[i].seconds.value_or(seconds), seconds);
-      context.console.live(fmt::format("pass {} of {}, training {} of {}: {:.4f} s", pass + 1,
-                                       arguments.passes, i + 1, rows.size(), seconds));
+      for (const TimedStep& step : time_steps(launch, plans[i], arguments)) {
+        steps[i].push_back(step);
+        tflops.push_back(step.tflops());
+      }
+      context.console.live(fmt::format("pass {} of {}, training {} of {}: {:.4f} s at {:.3f} TFLOP/s",
+                                       pass + 1, arguments.passes, i + 1, rows.size(),
+                                       steps[i].back().seconds, tflops.back()));
     }
+  const double usual = median_of(tflops);
+  // Nothing runs faster than the machine does at its best: shares of its peak stay below one.
+  const double best = std::max(cluster.device.bf16_tflops, *std::max_element(tflops.begin(), tflops.end()));
+  cluster.device.bf16_tflops = best;
+  for (plan::Row& row : rows) row.cluster.device.bf16_tflops = best;
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds = seconds_at(usual, std::move(steps[i]));
   context.console.finish_live();
   plan::RowList list;
   for (const plan::Row& row : rows) list.push_back(&row);
@@ -177,6 +226,18 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
   const plan::Constants& constants = calibration.families.begin()->second.constants;
   write_text(directory / "cluster.yaml", write_cluster(cluster));
   write_text(directory / "calibration.yaml", plan::write_calibration(calibration));
+  const auto [slowest, fastest] = std::minmax_element(tflops.begin(), tflops.end());
+  if (arguments.json) {
+    nlohmann::ordered_json told = nlohmann::json::array();
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      told.push_back({{"overrides", overrides_of(trainings[i])},
+                      {"measured_seconds", *rows[i].seconds},
+                      {"predicted_seconds", *rows[i].seconds * (1 + plan::error_of(rows[i], constants))}});
+    return print_json_line(nlohmann::ordered_json{
+        {"directory", directory.string()},
+        {"product_tflops", {{"slowest", *slowest}, {"median", usual}, {"fastest", *fastest}}},
+        {"trainings", told}});
+  }
   print(fmt::format("{:>10}{:>11}{:>9}  layout\n", "measured s", "predicted", "error"));
   for (const plan::Row& row : rows) {
     const double error = plan::error_of(row, constants);
@@ -184,8 +245,11 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
                       *row.seconds * (1 + error), 100 * error, row.workload.model.layers,
                       row.workload.model.hidden, row.workload.text()));
   }
-  print(fmt::format("wrote {} and {}\n", (directory / "cluster.yaml").string(),
-                    (directory / "calibration.yaml").string()));
+  print(fmt::format(
+      "Products of the machine ran at {:.3f} to {:.3f} TFLOP/s beside the steps; the times are those at "
+      "{:.3f}.\nwrote {} and {}\n",
+      *slowest, *fastest, usual, (directory / "cluster.yaml").string(),
+      (directory / "calibration.yaml").string()));
 }
 
 }  // namespace
@@ -201,11 +265,14 @@ void add_bench_calibrate(CLI::App& bench, Context& context) {
       ->required();
   command->add_option("--name", arguments->name, "Of the machine, in its cluster file")
       ->capture_default_str();
-  command->add_option("--passes", arguments->passes, "How often all trainings are timed; the best counts")
+  command->add_option("--passes", arguments->passes, "How often all trainings are timed")
       ->capture_default_str();
-  command->add_option("--steps", arguments->steps, "Steps per pass; their median counts")
+  command
+      ->add_option("--steps", arguments->steps,
+                   "Steps per pass; the median of all counts, at the machine's middle speed")
       ->capture_default_str();
   command->add_option("--instruction-set", arguments->instruction_set, "Force an instruction set");
+  command->add_flag("--json", arguments->json, "One JSON object instead of the table");
   command->callback([arguments, &context] { calibrate_machine(*arguments, context); });
 }
 

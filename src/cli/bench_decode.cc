@@ -1,6 +1,5 @@
 #include "cli/bench_decode.h"
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,6 +17,7 @@
 #include "ops/cpu/measure.h"
 #include "run/host_window.h"
 #include "run/inference_rank.h"
+#include "run/token_sampler.h"
 
 namespace stoa::cli {
 namespace {
@@ -49,10 +49,7 @@ double answer_seconds(run::InferenceRank& rank, const BenchDecodeArguments& argu
   rank.decoder().rewind(arguments.prompt);
   std::int32_t token = 0;
   const auto begin = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < arguments.tokens; ++i) {
-    const std::span<const float> logits = rank.feed({&token, 1});
-    token = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  }
+  for (std::int64_t i = 0; i < arguments.tokens; ++i) token = run::likeliest(rank.feed({&token, 1}));
   return seconds_since(begin);
 }
 

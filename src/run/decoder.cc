@@ -104,11 +104,7 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
     fed_ += count;
   }
   host_logits_.resize(static_cast<std::size_t>(vocabulary_));
-  read_tensor(parts.machine, logits, [&](TensorView host) {
-    for (std::int64_t i = 0; i < vocabulary_; ++i)
-      host_logits_[i] =
-          host.dtype == DType::kF64 ? static_cast<float>(host.as<double>()[i]) : host.as<float>()[i];
-  });
+  read_floats(parts.machine, logits, host_logits_);
   return host_logits_;
 }
 
@@ -145,10 +141,7 @@ void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens,
   model::Chunk::Outputs outputs;
   outputs.losses = out;
   parts.chunk.infer(pass, {}, outputs);
-  read_tensor(parts.machine, out, [&](TensorView host) {
-    for (std::int64_t i = 0; i < n; ++i)
-      losses[i] = host.dtype == DType::kF64 ? static_cast<float>(host.as<double>()[i]) : host.as<float>()[i];
-  });
+  read_floats(parts.machine, out, losses.first(tokens.size()));
 }
 
 void Decoder::dry_run(const Parts& parts) {

@@ -30,39 +30,50 @@ double slowest(double seconds, comm::Communicator* together, Stream& stream) {
 }
 
 double rate_of(Machine& machine, DType type, const GemmShape& shape, comm::Communicator* together) {
-  std::vector<Buffer> memory;
-  const auto tensor = [&](std::int64_t rows, std::int64_t columns) {
-    memory.push_back(machine.device->allocate(static_cast<std::size_t>(rows * columns) * size_of(type)));
-    const TensorView view(memory.back().data(), type, {rows, columns}, machine.device->kind());
-    write_tensor(machine, view, fill_random);
-    return view;
-  };
-  ops::LinearForward op;
-  op.x = tensor(shape.rows, shape.inputs);
-  op.w = tensor(shape.outputs, shape.inputs);
-  op.y = tensor(shape.rows, shape.outputs);
-  const std::size_t workspace = machine.backend->workspace_bytes(op) + Arena::kAlignment;
-  memory.push_back(machine.device->allocate(workspace));
-  Scratch scratch(TensorView(memory.back().data(), DType::kU8, {static_cast<std::int64_t>(workspace)},
-                             machine.device->kind()));
-  ops::OpContext context{*machine.backend, *machine.stream, scratch};
+  TimedProduct product(machine, type, shape);
   double best = 0, spent = 0;
-  for (int repeat = 0; repeat < 2 || (repeat < 6 && spent < 0.2); ++repeat) {
-    if (together) together->barrier();
-    const auto begin = std::chrono::steady_clock::now();
-    ops::run(context, op);
-    machine.stream->synchronize();
-    const double seconds =
-        slowest(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), together,
-                *machine.stream);
-    if (repeat == 0) continue;  // touches memory for the first time
+  for (int repeat = 0; repeat < 1 || (repeat < 5 && spent < 0.2); ++repeat) {
+    const double seconds = product.seconds(1, together);
     spent += seconds;
-    best = std::max(best, ops::matrix_flops(op) / seconds * 1e-12);
+    best = std::max(best, product.tflop() / seconds);
   }
   return best * (together ? together->size() : 1);
 }
 
 }  // namespace
+
+TimedProduct::TimedProduct(Machine& machine, DType type, const GemmShape& shape) : machine_(machine) {
+  const auto tensor = [&](std::int64_t rows, std::int64_t columns) {
+    memory_.push_back(machine.device->allocate(static_cast<std::size_t>(rows * columns) * size_of(type)));
+    const TensorView view(memory_.back().data(), type, {rows, columns}, machine.device->kind());
+    write_tensor(machine, view, fill_random);
+    return view;
+  };
+  op_.x = tensor(shape.rows, shape.inputs);
+  op_.w = tensor(shape.outputs, shape.inputs);
+  op_.y = tensor(shape.rows, shape.outputs);
+  workspace_bytes_ = machine.backend->workspace_bytes(op_) + Arena::kAlignment;
+  memory_.push_back(machine.device->allocate(workspace_bytes_));
+  run_once();  // touches memory
+}
+
+void TimedProduct::run_once() {
+  Scratch scratch(TensorView(memory_.back().data(), DType::kU8, {static_cast<std::int64_t>(workspace_bytes_)},
+                             machine_.device->kind()));
+  ops::OpContext context{*machine_.backend, *machine_.stream, scratch};
+  ops::run(context, op_);
+  machine_.stream->synchronize();
+}
+
+double TimedProduct::tflop() const { return ops::matrix_flops(op_) * 1e-12; }
+
+double TimedProduct::seconds(int products, comm::Communicator* together) {
+  if (together) together->barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < products; ++i) run_once();
+  const double own = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return slowest(own, together, *machine_.stream);
+}
 
 double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmShape> shapes,
                            comm::Communicator* together) {

@@ -5,14 +5,35 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "comm/communicator.h"
+#include "ops/linear.h"
 #include "run/machine.h"
 
 namespace stoa::run {
 
 struct GemmShape {
   std::int64_t rows, outputs, inputs;
+};
+
+// A product of random matrices that is run again and again; its memory is its own.
+class TimedProduct {
+ public:
+  TimedProduct(Machine& machine, DType type, const GemmShape& shape);
+
+  double tflop() const;  // of one product
+  // Of `products` in a row, now. `together`: its members begin at once and the slowest one counts, for all of
+  // them; a collective call.
+  double seconds(int products, comm::Communicator* together = nullptr);
+
+ private:
+  void run_once();
+
+  Machine& machine_;
+  std::vector<Buffer> memory_;  // the last one: workspace
+  std::size_t workspace_bytes_ = 0;
+  ops::LinearForward op_;
 };
 
 // Best rate over these products of random matrices in `type`, a few times each, in TFLOP/s; 0 on a meta

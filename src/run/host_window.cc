@@ -27,4 +27,15 @@ void read_tensor(Machine& machine, TensorView tensor, const std::function<void(T
   read(TensorView(staging.data(), tensor.dtype, tensor.shape));
 }
 
+void read_floats(Machine& machine, TensorView tensor, std::span<float> values) {
+  require<InternalError>(static_cast<std::int64_t>(values.size()) <= tensor.elements(), "{} values of {}",
+                         values.size(), tensor.text());
+  read_tensor(machine, tensor, [&](TensorView host) {
+    dispatch_float(host.dtype, [&]<class T>() {
+      const T* from = host.as<T>();
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(from[i]);
+    });
+  });
+}
+
 }  // namespace stoa::run

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "run/machine.h"
@@ -13,5 +14,7 @@ namespace stoa::run {
 void write_tensor(Machine& machine, TensorView tensor, const std::function<void(TensorView host)>& fill);
 // `read` sees the tensor's content.
 void read_tensor(Machine& machine, TensorView tensor, const std::function<void(TensorView host)>& read);
+// As many elements of a tensor of floats as `values` has, from its beginning.
+void read_floats(Machine& machine, TensorView tensor, std::span<float> values);
 
 }  // namespace stoa::run

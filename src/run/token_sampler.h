@@ -22,6 +22,9 @@ struct SamplingOptions {
 // ConfigError names the option, its value and its range.
 void validate(const SamplingOptions& options);
 
+// The id of the largest logit; of equal ones the lowest.
+std::int32_t likeliest(std::span<const float> logits);
+
 class TokenSampler {
  public:
   explicit TokenSampler(const SamplingOptions& options);
@@ -32,6 +35,9 @@ class TokenSampler {
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen);
 
  private:
+  // The logits, with what was seen made less likely; may be `logits` themselves.
+  std::span<const float> penalised(std::span<const float> logits, std::span<const std::int32_t> seen);
+
   SamplingOptions options_;
   PhiloxKey key_;
   std::uint64_t draws_ = 0;

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -21,6 +23,54 @@ std::map<int, int> draw(SamplingOptions options, std::vector<float> logits,
 TEST(TokenSampler, GreedyTakesTheLowestOfTheBest) {
   EXPECT_EQ(draw({.greedy = true}, {1, 3, 3, 2}).size(), 1u);
   EXPECT_EQ(TokenSampler({.temperature = 0}).next(std::vector<float>{1, 3, 3, 2}, {}), 1);
+}
+
+TEST(TokenSampler, TheLikeliestIsTheFirstOfTheLargest) {
+  std::vector<float> logits(1237);
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = -5 - std::sin(static_cast<float>(i));
+  for (const std::size_t place : {0, 15, 16, 511, 512, 700, 1023, 1024, 1232, 1236}) {
+    std::vector<float> changed = logits;
+    changed[place] = -1;
+    if (place + 3 < changed.size()) changed[place + 3] = -1;
+    EXPECT_EQ(likeliest(changed), static_cast<std::int32_t>(place));
+  }
+  EXPECT_EQ(likeliest(std::vector<float>{-INFINITY, -INFINITY}), 0);
+}
+
+// The rule as its options say it, over everything sorted.
+std::int32_t next_of_sorted(const SamplingOptions& o, std::span<const float> logits, std::uint64_t draws) {
+  std::vector<std::int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](int a, int b) { return logits[a] > logits[b]; });
+  if (o.top_k > 0) ids.resize(static_cast<std::size_t>(o.top_k));
+  const auto weight = [&](std::size_t i) {
+    return std::exp((static_cast<double>(logits[ids[i]]) - logits[ids[0]]) / o.temperature);
+  };
+  double total = 0, sum = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) total += weight(i);
+  std::size_t kept = 0;
+  for (; kept < ids.size() && sum < o.top_p * total; ++kept) sum += weight(kept);
+  while (kept > 1 && weight(kept - 1) < o.min_p) sum -= weight(--kept);
+  const PhiloxKey key = philox_key(o.seed, RandomPurpose::kSampling, "tokens");
+  const double draw = static_cast<double>(philox_word(key, draws)) * 0x1p-32 * sum;
+  double reached = 0;
+  for (std::size_t i = 0; i < kept; ++i)
+    if (draw < (reached += weight(i))) return ids[i];
+  return ids[kept - 1];
+}
+
+TEST(TokenSampler, DrawsAreThoseOfASortedVocabulary) {
+  std::vector<float> logits(5000);
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    logits[i] = 4 * std::sin(static_cast<float>(i * i)) + static_cast<float>(i % 7);
+  for (const SamplingOptions& o :
+       {SamplingOptions{.seed = 1}, SamplingOptions{.temperature = 5, .seed = 2},
+        SamplingOptions{.temperature = 0.2, .seed = 3}, SamplingOptions{.top_k = 300, .seed = 4},
+        SamplingOptions{.top_p = 0.9, .seed = 5}, SamplingOptions{.temperature = 3, .min_p = 0.3, .seed = 6},
+        SamplingOptions{.top_k = 1000, .top_p = 0.7, .min_p = 0.01, .seed = 7}}) {
+    TokenSampler sampler(o);
+    for (std::uint64_t n = 0; n < 200; ++n) EXPECT_EQ(sampler.next(logits, {}), next_of_sorted(o, logits, n));
+  }
 }
 
 TEST(TokenSampler, PenaltyLowersNegativeLogitsToo) {

@@ -96,6 +96,21 @@ TEST_F(PlanPredict, OfRows) {
   EXPECT_EQ(again.exit_code, 0) << again.text();
 }
 
+// One step of each training says little of the machine; the files are those of a longer look.
+TEST_F(PlanPredict, OfTheMachineThatWasMeasured) {
+  const auto measured =
+      json_of({"bench", "calibrate", "--passes", "1", "--steps", "1", "--output", "here", "--json"});
+  EXPECT_GE(measured["trainings"].size(), 12u);
+  for (const auto& training : measured["trainings"])
+    EXPECT_GT(training["measured_seconds"].get<double>(), 0) << training;
+  const auto& products = measured["product_tflops"];
+  EXPECT_LE(products["slowest"], products["median"]);
+  EXPECT_LE(products["median"], products["fastest"]);
+  const auto plan = json_of({"plan", "predict", "tiny", "--cluster", "here/cluster.yaml", "--calibration",
+                             "here/calibration.yaml", "--json"});
+  EXPECT_GT(plan["step_seconds"].get<double>(), 0);
+}
+
 TEST_F(PlanPredict, BadInputIsNamed) {
   const auto refused = [&](const Arguments& arguments) {
     const Outcome outcome = stoa(arguments);
