@@ -1,6 +1,7 @@
 #include "ops/cpu/gemm.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "ops/cpu/gemm_kernels.h"
@@ -12,10 +13,12 @@ namespace {
 constexpr std::int64_t kSharedBytes = 10 << 20;  // of packed B, shared by the workers
 constexpr std::int64_t kFewRows = 128;           // up to here B is used too rarely to be packed ahead
 constexpr std::int64_t kPackColumns = 8,
-                       kPackUnits = 256;             // panels and units of B that a packing task handles
-constexpr std::int64_t kStreamElements = 128 << 10;  // of W per task when few tokens stream it
-constexpr std::size_t kPastCaches = 4 << 20;         // of output, from where it is not kept in the caches
-constexpr std::int64_t kTasksPerWorker = 4;  // so that an unlucky worker does not keep the others waiting
+                       kPackUnits = 256;                // panels and units of B that a packing task handles
+constexpr std::int64_t kStreamRows = 8;                 // of W that few tokens stream at once
+constexpr std::int64_t kLeastStreamElements = 8 << 10;  // of W in a task
+constexpr std::int64_t kMostStreamTasks = 128;
+constexpr std::size_t kPastCaches = 4 << 20;  // of output, from where it is not kept in the caches
+constexpr std::int64_t kTasksPerWorker = 4;   // so that an unlucky worker does not keep the others waiting
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -268,33 +271,48 @@ struct Run {
   }
 };
 
+// Where the rows of W end that each task streams; the number of tasks. Each round of tasks, one per worker,
+// takes half of what is left: few are taken, and all workers end at nearly the same time (Hummel, Schonberg
+// and Flynn 1992, "Factoring").
+std::int64_t cut_stream(std::int64_t rows, std::int64_t inputs, std::int64_t workers,
+                        std::array<std::int64_t, kMostStreamTasks>& ends) {
+  const std::int64_t least = std::max(round_up(ceil_div(kLeastStreamElements, inputs), kStreamRows),
+                                      ceil_div(rows, kMostStreamTasks));
+  std::int64_t tasks = 0;
+  for (std::int64_t end = 0; end < rows;) {
+    const std::int64_t share = std::max(least, round_up((rows - end) / (2 * workers), kStreamRows));
+    for (std::int64_t w = 0; w < workers && end < rows; ++w)
+      ends[static_cast<std::size_t>(tasks++)] = end = std::min(rows, end + share);
+  }
+  return tasks;
+}
+
 void run_stream(const Gemm& g, const Plan& p, const GemmKernels& kernels, WorkerPool& pool) {
   struct Shared {
     StreamJob job;
-    std::int64_t rows, tasks;
     const GemmKernels& k;
+    std::array<std::int64_t, kMostStreamTasks> ends;
   };
-  const std::int64_t tasks = std::clamp<std::int64_t>(p.n * p.r / kStreamElements, 1, p.n);
-  const Shared shared{{.x = g.a.matrix.data,
-                       .x_stride = g.a.matrix.stride0,
-                       .w = g.b.matrix.data,
-                       .w_stride = g.b.matrix.stride0,
-                       .tokens = p.m,
-                       .inputs = p.r,
-                       .first = 0,
-                       .end = p.n,
-                       .element = element_of(g.a.matrix.dtype),
-                       .bias = g.bias ? g.bias.as<float>() : nullptr,
-                       .out = g.out.data,
-                       .out_stride = g.out.stride0,
-                       .out_element = element_of(g.out.dtype)},
-                      p.n,
-                      tasks,
-                      kernels};
+  Shared shared{{.x = g.a.matrix.data,
+                 .x_stride = g.a.matrix.stride0,
+                 .w = g.b.matrix.data,
+                 .w_stride = g.b.matrix.stride0,
+                 .tokens = p.m,
+                 .inputs = p.r,
+                 .first = 0,
+                 .end = p.n,
+                 .element = element_of(g.a.matrix.dtype),
+                 .bias = g.bias ? g.bias.as<float>() : nullptr,
+                 .out = g.out.data,
+                 .out_stride = g.out.stride0,
+                 .out_element = element_of(g.out.dtype)},
+                kernels,
+                {}};
+  const std::int64_t tasks = cut_stream(p.n, p.r, pool.size(), shared.ends);
   pool.run(tasks, [&shared](std::int64_t task, int) {
     StreamJob job = shared.job;
-    job.first = task * shared.rows / shared.tasks;
-    job.end = (task + 1) * shared.rows / shared.tasks;
+    job.first = task ? shared.ends[static_cast<std::size_t>(task - 1)] : 0;
+    job.end = shared.ends[static_cast<std::size_t>(task)];
     shared.k.stream(job);
   });
 }
