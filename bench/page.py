@@ -25,8 +25,8 @@ if t := found.get("train"):
     for mode, peer in t["peers"].items():
         row(f"GPT-2 124M training, bf16, {t['micro_batch']} x {t['sequence']}, tokens/s, {peer['name']}", f"{s['tokens_per_second']:.0f}",
             f"{peer['tokens_per_second']:.0f}", f"{peer['ratio']:.2f} x", f">= {peer['bar']} x")
-    row("model TFLOP/s of the machine's GEMM rate", f"{s['model_tflops']:.3f}", f"{t['gemm_ceiling_tflops']:.3f} (own {s['gemm_tflops']:.3f})", f"{t['share_of_gemm']:.0%}",
-        ">= 60 %" if "amx_bf16" in t["flags"] else ">= 75 %")
+    # Another process' best product, maybe in another spell of the machine: the bar is for the share in turns.
+    row("model TFLOP/s, and the best product of the run", f"{s['model_tflops']:.3f}", f"{t['gemm_ceiling_tflops']:.3f} (own {s['gemm_tflops']:.3f})", f"{t['share_of_gemm']:.0%}", "")
     for mode, peer in t["peers"].items():
         row(f"peak memory, GB ({mode})", f"{s['peak_memory_bytes'] / 1e9:.2f}", f"{peer['peak_memory_bytes'] / 1e9:.2f}",
             f"{peer['memory_ratio']:.0%}", "<= 60 %")
