@@ -29,6 +29,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--sequence", type=int, default=1024)
     parser.add_argument("--micro-batch", type=int, default=4)
+    parser.add_argument("--own-micro-batch", type=int, help="of Stoa, which divides the same batch (default: --micro-batch)")
     parser.add_argument("--recompute", default="selective", choices=["none", "selective"], help="of Stoa")
     parser.add_argument("--json")
     args = parser.parse_args()
@@ -38,7 +39,7 @@ def main():
     for _ in range(args.rounds):
         # `stoa bench train` takes the rate of one product in a moment; this is the figure of the four large shapes.
         own_gemm += [common.json_lines(args.stoa, "bench", "gemm", "--threads", args.threads, "--json")[0]["gemm_tflops"]]
-        ours += common.json_lines(args.stoa, "bench", "train", "gpt2-124m", f"model.micro_batch_size={args.micro_batch}",
+        ours += common.json_lines(args.stoa, "bench", "train", "gpt2-124m", f"model.micro_batch_size={args.own_micro_batch or args.micro_batch}",
                                   f"model.global_batch_size={args.micro_batch}", f"model.encoder_seq_length={args.sequence}",
                                   f"model.activations_checkpoint_granularity={args.recompute}", "--json", *count)
         for mode in args.modes:
@@ -53,7 +54,7 @@ def main():
     stoa = {key: median(ours, key) for key in ("tokens_per_second", "step_seconds", "model_tflops", "peak_memory_bytes", "arena_peak_bytes",
                                                "planned_memory_bytes")}
     stoa["gemm_tflops"] = max(own_gemm)
-    result = {**common.facts(), "benchmark": "train", "model": "gpt2-124m", "micro_batch": args.micro_batch, "sequence": args.sequence,
+    result = {**common.facts(), "benchmark": "train", "model": "gpt2-124m", "micro_batch": args.micro_batch, "own_micro_batch": args.own_micro_batch or args.micro_batch, "sequence": args.sequence,
               "dtype": "bf16", "threads": args.threads, "rounds": args.rounds, "recompute": args.recompute,
               "machine": ours[0]["machine"], "stoa": stoa, "peer_gemm_tflops": max(peer_gemm, default=None),
               "share_of_gemm": stoa["model_tflops"] / gemm, "gemm_ceiling_tflops": gemm, "share_of_own_gemm": stoa["model_tflops"] / stoa["gemm_tflops"],
