@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "cli/plan_search_command.h"
 #include "cli/schema.h"
@@ -185,10 +186,20 @@ std::vector<Trial> run_trials(const std::vector<plan::Found>& best, const train:
       if (fastest > 0)
         most = std::min(most, kStartSeconds + 1.5 * fastest * static_cast<double>(request.steps + 1));
       console.line(fmt::format("trial {}: {}", i + 1, trial.layout));
-      const Ended ended =
-          run_self({"bench", "train", file.string(), "--ranks", std::to_string(found.workload.devices()),
-                    "--steps", std::to_string(request.steps), "--warmup", "1", "--json"},
-                   request.directory, most);
+      const auto ranks = found.workload.devices();
+      std::vector<std::string> command{"bench",
+                                       "train",
+                                       file.string(),
+                                       "--ranks",
+                                       std::to_string(ranks),
+                                       "--steps",
+                                       std::to_string(request.steps),
+                                       "--warmup",
+                                       "1",
+                                       "--json"};
+      // As the calibration ran its own: two ranks never take turns on one core while another is idle.
+      if (ranks > 1 && ranks <= available_cores()) command.emplace_back("--bind-cores");
+      const Ended ended = run_self(command, request.directory, most);
       classify(trial, ended, most);
       std::ofstream(log, std::ios::app) << json_of(trial).dump() << "\n";
     }
