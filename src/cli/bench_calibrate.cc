@@ -28,7 +28,7 @@ namespace {
 
 struct MachineArguments {
   std::string output, name = "this-machine";
-  std::int64_t passes = 3, steps = 5;
+  std::int64_t passes = 3, steps = 5, largest = 1024;
   std::optional<std::string> instruction_set;
   bool json = false;
 };
@@ -41,7 +41,7 @@ struct ShortTraining {
   int ranks = 1;
 };
 
-std::vector<ShortTraining> short_trainings(int most_ranks) {
+std::vector<ShortTraining> short_trainings(int most_ranks, std::int64_t largest) {
   const std::string again = "model.activations_checkpoint_granularity=";
   const std::vector<std::string> full{again + "full", "model.activations_checkpoint_method=uniform",
                                       "model.activations_checkpoint_num_layers=1"};
@@ -51,15 +51,17 @@ std::vector<ShortTraining> short_trainings(int most_ranks) {
                                  {4, 512, 256, 4, 8, full}, {4, 512, 512, 2, 4, {again + "selective"}},
                                  {4, 384, 1024, 1, 2, {}},  {2, 768, 512, 2, 4, {}},
                                  {4, 768, 256, 4, 4, {}},   {2, 1024, 256, 2, 4, {}}};
-  if (most_ranks < 2) return all;
   const std::string tensor = "model.tensor_model_parallel_size=2",
                     pipeline = "model.pipeline_model_parallel_size=2";
   const std::vector<std::vector<std::string>> layouts{
       {},         {"model.zero_stage=1"},
       {tensor},   {tensor, "model.sequence_parallel=true"},
       {pipeline}, {pipeline, "model.virtual_pipeline_model_parallel_size=2"}};
-  for (const auto& layout : layouts)
-    for (const std::int64_t hidden : {256, 512}) all.push_back({4, hidden, 256, 2, 16, layout, 2});
+  if (most_ranks >= 2)
+    for (const auto& layout : layouts)
+      for (const std::int64_t hidden : {256, 512}) all.push_back({4, hidden, 256, 2, 16, layout, 2});
+  std::erase_if(all, [&](const ShortTraining& c) { return c.hidden > largest; });
+  require<UsageError>(!all.empty(), "--largest {}: the smallest training has a hidden size of 256", largest);
   return all;
 }
 
@@ -184,12 +186,12 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
   train::Launch launch;
   require<UsageError>(launch.kind() == "threads",
                       "bench calibrate runs its ranks as threads: start it without a launcher");
+  const std::vector<ShortTraining> trainings = short_trainings(available_cores(), arguments.largest);
   const fs::path directory = arguments.output;
   fs::create_directories(directory);
   plan::Cluster cluster = measure_cluster(arguments);
   std::vector<plan::Row> rows;
   std::vector<train::TrainingPlan> plans;
-  const std::vector<ShortTraining> trainings = short_trainings(available_cores());
   for (const ShortTraining& c : trainings) {
     const train::RunConfig config = parse_run_config("", overrides_of(c));
     plans.push_back(plan_random_tokens(config));
@@ -270,6 +272,10 @@ void add_bench_calibrate(CLI::App& bench, Context& context) {
   command
       ->add_option("--steps", arguments->steps,
                    "Steps per pass; the median of all counts, at the machine's middle speed")
+      ->capture_default_str();
+  command
+      ->add_option("--largest", arguments->largest,
+                   "Hidden size of the largest trainings; 256 is a quick look, and says less")
       ->capture_default_str();
   command->add_option("--instruction-set", arguments->instruction_set, "Force an instruction set");
   command->add_flag("--json", arguments->json, "One JSON object instead of the table");

@@ -98,9 +98,9 @@ TEST_F(PlanPredict, OfRows) {
 
 // One step of each training says little of the machine; the files are those of a longer look.
 TEST_F(PlanPredict, OfTheMachineThatWasMeasured) {
-  const auto measured =
-      json_of({"bench", "calibrate", "--passes", "1", "--steps", "1", "--output", "here", "--json"});
-  EXPECT_GE(measured["trainings"].size(), 12u);
+  const auto measured = json_of({"bench", "calibrate", "--passes", "1", "--steps", "1", "--largest", "256",
+                                 "--output", "here", "--json"});
+  EXPECT_GE(measured["trainings"].size(), 3u);
   for (const auto& training : measured["trainings"])
     EXPECT_GT(training["measured_seconds"].get<double>(), 0) << training;
   const auto& products = measured["product_tflops"];
@@ -109,6 +109,12 @@ TEST_F(PlanPredict, OfTheMachineThatWasMeasured) {
   const auto plan = json_of({"plan", "predict", "tiny", "--cluster", "here/cluster.yaml", "--calibration",
                              "here/calibration.yaml", "--json"});
   EXPECT_GT(plan["step_seconds"].get<double>(), 0);
+  const Outcome refused = stoa({"bench", "calibrate", "--largest", "100", "--output", "there"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_NE(refused.err.find("--largest 100: the smallest training has a hidden size of 256"),
+            std::string::npos)
+      << refused.text();
+  EXPECT_FALSE(fs::exists(path("there")));
 }
 
 TEST_F(PlanPredict, BadInputIsNamed) {
