@@ -98,6 +98,9 @@ TEST_F(PlanPredict, OfRows) {
 
 // One step of each training says little of the machine; the files are those of a longer look.
 TEST_F(PlanPredict, OfTheMachineThatWasMeasured) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "its large products take minutes with a sanitizer";
+#endif
   const auto measured = json_of({"bench", "calibrate", "--passes", "1", "--steps", "1", "--largest", "256",
                                  "--output", "here", "--json"});
   EXPECT_GE(measured["trainings"].size(), 3u);
