@@ -229,7 +229,12 @@ TEST_F(Ranks, SixtyFourThreadsStartWithinSeconds) {
   const auto begin = std::chrono::steady_clock::now();
   stoa_ok(train("many", with({"--ranks", "64", "trainer.max_steps=1", "model.optim.sched.warmup_steps=0",
                               "model.micro_batch_size=1", "model.global_batch_size=64"})));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr std::chrono::seconds kMost(100);
+#else
+  constexpr std::chrono::seconds kMost(20);
+#endif
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kMost);
 }
 
 TEST_F(Ranks, WrongNumbersAreRefusedOnce) {
