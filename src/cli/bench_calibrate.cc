@@ -199,7 +199,6 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
     plan::Row& row = rows.emplace_back();
     row.source = row.group = arguments.name;
     row.workload = workload_of(config);
-    row.cluster = cluster;
   }
   // Pass after pass, so that no training has all its steps in one spell of the machine.
   std::vector<std::vector<TimedStep>> steps(rows.size());
@@ -215,11 +214,13 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
                                        steps[i].back().seconds, tflops.back()));
     }
   const double usual = median_of(tflops);
+  const auto [slowest, fastest] = std::minmax_element(tflops.begin(), tflops.end());
   // Nothing runs faster than the machine does at its best: shares of its peak stay below one.
-  const double best = std::max(cluster.device.bf16_tflops, *std::max_element(tflops.begin(), tflops.end()));
-  cluster.device.bf16_tflops = best;
-  for (plan::Row& row : rows) row.cluster.device.bf16_tflops = best;
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds = seconds_at(usual, std::move(steps[i]));
+  cluster.device.bf16_tflops = std::max(cluster.device.bf16_tflops, *fastest);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].cluster = cluster;
+    rows[i].seconds = seconds_at(usual, std::move(steps[i]));
+  }
   context.console.finish_live();
   plan::RowList list;
   for (const plan::Row& row : rows) list.push_back(&row);
@@ -228,7 +229,6 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
   const plan::Constants& constants = calibration.families.begin()->second.constants;
   write_text(directory / "cluster.yaml", write_cluster(cluster));
   write_text(directory / "calibration.yaml", plan::write_calibration(calibration));
-  const auto [slowest, fastest] = std::minmax_element(tflops.begin(), tflops.end());
   if (arguments.json) {
     nlohmann::ordered_json told = nlohmann::json::array();
     for (std::size_t i = 0; i < rows.size(); ++i)

@@ -104,7 +104,7 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
     fed_ += count;
   }
   host_logits_.resize(static_cast<std::size_t>(vocabulary_));
-  read_floats(parts.machine, logits, host_logits_);
+  read_floats(parts.machine, logits, vocabulary_, host_logits_);
   return host_logits_;
 }
 
@@ -141,7 +141,7 @@ void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens,
   model::Chunk::Outputs outputs;
   outputs.losses = out;
   parts.chunk.infer(pass, {}, outputs);
-  read_floats(parts.machine, out, losses.first(tokens.size()));
+  read_floats(parts.machine, out.reshape({1, n}), n, losses);
 }
 
 void Decoder::dry_run(const Parts& parts) {

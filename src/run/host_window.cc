@@ -27,13 +27,16 @@ void read_tensor(Machine& machine, TensorView tensor, const std::function<void(T
   read(TensorView(staging.data(), tensor.dtype, tensor.shape));
 }
 
-void read_floats(Machine& machine, TensorView tensor, std::span<float> values) {
-  require<InternalError>(static_cast<std::int64_t>(values.size()) <= tensor.elements(), "{} values of {}",
-                         values.size(), tensor.text());
-  read_tensor(machine, tensor, [&](TensorView host) {
+void read_floats(Machine& machine, TensorView rows, std::int64_t columns, std::span<float> values) {
+  require<InternalError>(static_cast<std::int64_t>(values.size()) == rows.rows() * columns,
+                         "{} values for {} rows of {}", values.size(), rows.rows(), columns);
+  read_tensor(machine, rows, [&](TensorView host) {
     dispatch_float(host.dtype, [&]<class T>() {
-      const T* from = host.as<T>();
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(from[i]);
+      float* to = values.data();
+      for (std::int64_t r = 0; r < host.rows(); ++r, to += columns) {
+        const T* from = host.row<T>(r);
+        for (std::int64_t i = 0; i < columns; ++i) to[i] = static_cast<float>(from[i]);
+      }
     });
   });
 }

@@ -14,7 +14,7 @@ namespace stoa::run {
 void write_tensor(Machine& machine, TensorView tensor, const std::function<void(TensorView host)>& fill);
 // `read` sees the tensor's content.
 void read_tensor(Machine& machine, TensorView tensor, const std::function<void(TensorView host)>& read);
-// As many elements of a tensor of floats as `values` has, from its beginning.
-void read_floats(Machine& machine, TensorView tensor, std::span<float> values);
+// The first `columns` of every row; `values` has room for exactly those.
+void read_floats(Machine& machine, TensorView rows, std::int64_t columns, std::span<float> values);
 
 }  // namespace stoa::run

@@ -46,13 +46,8 @@ TensorView LoadedChunk::put(Arena::Id id, std::span<const std::int32_t> values) 
 }
 
 std::span<const float> LoadedChunk::read(TensorView rows, std::int64_t columns) {
-  host_.clear();
-  read_tensor(machine_, rows, [&](TensorView host) {
-    dispatch_float(host.dtype, [&]<class T>() {
-      for (std::int64_t r = 0; r < host.rows(); ++r)
-        for (std::int64_t i = 0; i < columns; ++i) host_.push_back(static_cast<float>(host.row<T>(r)[i]));
-    });
-  });
+  host_.resize(static_cast<std::size_t>(rows.rows() * columns));
+  read_floats(machine_, rows, columns, host_);
   return host_;
 }
 

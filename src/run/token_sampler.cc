@@ -8,6 +8,49 @@
 #include "base/error.h"
 
 namespace stoa::run {
+namespace {
+
+struct Likelier {
+  std::span<const float> scores;
+  bool operator()(std::int32_t a, std::int32_t b) const {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  }
+};
+
+// Ids by their scores, the highest first, sorted as far as they are asked for: of a vocabulary of tens of
+// thousands a draw mostly needs a few.
+class Ranking {
+ public:
+  Ranking(std::vector<std::int32_t>& ids, std::span<const float> scores) : ids_(ids), likelier_{scores} {}
+
+  std::int32_t operator[](std::size_t place) {
+    if (place >= sorted_) sort_to(std::max<std::size_t>(place + 1, std::max<std::size_t>(64, 4 * sorted_)));
+    return ids_[place];
+  }
+  // Forgets all but the first `count`.
+  void keep(std::size_t count) {
+    if (count >= ids_.size()) return;
+    std::nth_element(ids_.begin(), at(count), ids_.end(), likelier_);
+    ids_.resize(count);
+  }
+
+ private:
+  std::vector<std::int32_t>::iterator at(std::size_t place) {
+    return ids_.begin() + static_cast<std::ptrdiff_t>(place);
+  }
+  void sort_to(std::size_t end) {
+    end = std::min(end, ids_.size());
+    if (end < ids_.size()) std::nth_element(at(sorted_), at(end), ids_.end(), likelier_);
+    std::sort(at(sorted_), at(end), likelier_);
+    sorted_ = end;
+  }
+
+  std::vector<std::int32_t>& ids_;
+  const Likelier likelier_;
+  std::size_t sorted_ = 0;
+};
+
+}  // namespace
 
 void validate(const SamplingOptions& o) {
   require<ConfigError>(o.temperature >= 0 && std::isfinite(o.temperature),
@@ -57,50 +100,6 @@ std::span<const float> TokenSampler::penalised(std::span<const float> logits,
   }
   return scores_;
 }
-
-namespace {
-
-struct Likelier {
-  std::span<const float> scores;
-  bool operator()(std::int32_t a, std::int32_t b) const {
-    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-  }
-};
-
-// Ids by their scores, the highest first, sorted as far as they are asked for: of a vocabulary of tens of
-// thousands a draw mostly needs a few.
-class Ranking {
- public:
-  Ranking(std::vector<std::int32_t>& ids, std::span<const float> scores) : ids_(ids), likelier_{scores} {}
-
-  std::int32_t operator[](std::size_t place) {
-    if (place >= sorted_) sort_to(std::max<std::size_t>(place + 1, std::max<std::size_t>(64, 4 * sorted_)));
-    return ids_[place];
-  }
-  // Forgets all but the first `count`.
-  void keep(std::size_t count) {
-    if (count >= ids_.size()) return;
-    std::nth_element(ids_.begin(), at(count), ids_.end(), likelier_);
-    ids_.resize(count);
-  }
-
- private:
-  std::vector<std::int32_t>::iterator at(std::size_t place) {
-    return ids_.begin() + static_cast<std::ptrdiff_t>(place);
-  }
-  void sort_to(std::size_t end) {
-    end = std::min(end, ids_.size());
-    if (end < ids_.size()) std::nth_element(at(sorted_), at(end), ids_.end(), likelier_);
-    std::sort(at(sorted_), at(end), likelier_);
-    sorted_ = end;
-  }
-
-  std::vector<std::int32_t>& ids_;
-  const Likelier likelier_;
-  std::size_t sorted_ = 0;
-};
-
-}  // namespace
 
 std::int32_t TokenSampler::next(std::span<const float> logits, std::span<const std::int32_t> seen) {
   const std::span<const float> scores = penalised(logits, seen);
