@@ -1,13 +1,15 @@
-"""Makes tests/fixtures/model/families.json: what transformers computes for tiny models of every family that Stoa reads.
+"""Makes tests/fixtures/model/families/*.json: what transformers computes for tiny models of every family that Stoa reads.
 
 Weights follow an integer formula (see `weight`), so no weight files are needed. Each case holds config.json as transformers
 writes it, the inputs, logits of some tokens, the loss and, for every tensor of the file, the norm of its gradient, the gradient's
 projection on the weight formula, and its first elements.
 
-    python tests/oracle/make_model_fixtures.py            # needs torch and transformers
+    python tests/oracle/make_model_fixtures.py                # every case; needs torch and transformers
+    python tests/oracle/make_model_fixtures.py llama qwen3    # only these cases
 """
 import json
 import pathlib
+import sys
 
 import numpy as np
 import torch
@@ -155,14 +157,14 @@ def make_case(model_type, options):
 
 def main():
     torch.set_num_threads(1)
-    cases = {name: make_case(*case) for name, case in CASES.items()}
-    target = pathlib.Path(__file__).parent.parent / "fixtures" / "model" / "families.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f'"made_with": {json.dumps(dict(transformers=transformers.__version__, torch=torch.__version__))}',
-             f'"rows": {ROWS}', f'"shown": {SHOWN}']
-    lines += [f"{json.dumps(name)}: {json.dumps(case, separators=(',', ':'))}" for name, case in cases.items()]
-    target.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(f"{target}: {target.stat().st_size} bytes, {len(cases)} cases")
+    target = pathlib.Path(__file__).parent.parent / "fixtures" / "model" / "families"
+    target.mkdir(parents=True, exist_ok=True)
+    shared = dict(made_with=dict(transformers=transformers.__version__, torch=torch.__version__), rows=ROWS, shown=SHOWN)
+    for name in sys.argv[1:] or CASES:
+        case = make_case(*CASES[name])
+        head, body = (json.dumps(part, separators=(",", ":")) for part in (shared, case))
+        (target / f"{name}.json").write_text(f"{head[:-1]},\n{body[1:]}\n")
+        print(name)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-// Tiny models of every family against transformers: tests/fixtures/model/families.json, made by
+// Tiny models of every family against transformers: tests/fixtures/model/families/, made by
 // tests/oracle/make_model_fixtures.py.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -13,34 +15,34 @@ namespace stoa::model::huggingface {
 namespace {
 
 namespace fixture = model::testing;
+namespace fs = std::filesystem;
 using fixture::Batch;
 using fixture::Model;
 using nlohmann::json;
 
-const json& fixtures() {
-  static const json all = [] {
-    std::ifstream file(STOA_SOURCE_DIR "/tests/fixtures/model/families.json");
-    return json::parse(file);
-  }();
-  return all;
-}
+const fs::path kFixtures = STOA_SOURCE_DIR "/tests/fixtures/model/families";
 
 std::vector<std::string> case_names() {
   std::vector<std::string> out;
-  for (const auto& [name, value] : fixtures().items())
-    if (value.is_object() && value.contains("config")) out.push_back(name);
+  for (const auto& entry : fs::directory_iterator(kFixtures)) out.push_back(entry.path().stem());
+  std::sort(out.begin(), out.end());
   return out;
+}
+
+json fixture_of(const std::string& name) {
+  std::ifstream file(kFixtures / (name + ".json"));
+  return json::parse(file);
 }
 
 class Families : public ::testing::TestWithParam<std::string> {
  protected:
   // All that differs between transformers' fp64 run and ours, as a share of the tensor's norm.
   void check(nn::Precision precision, double tolerance, fixture::Machine machine) {
-    const json& c = fixtures()[GetParam()];
+    const json c = fixture_of(GetParam());
     const ModelDescription description = read_config(c["config"].dump());
     const Gpt gpt = resolve_gpt(description.config);
     const auto tokens = c["tokens"].get<std::vector<std::int32_t>>();
-    const std::int64_t rows = fixtures()["rows"], length = static_cast<std::int64_t>(tokens.size()) / rows;
+    const std::int64_t rows = c["rows"], length = static_cast<std::int64_t>(tokens.size()) / rows;
     ChunkOptions o;
     o.layers = gpt.config.num_layers;
     o.precision = precision;
@@ -57,7 +59,7 @@ class Families : public ::testing::TestWithParam<std::string> {
     const auto logits = model.logits(batch);
     const double whole = c["logits_norm"];
     EXPECT_NEAR(fixture::norm(logits), whole, tolerance * whole);
-    const auto shown = fixtures()["shown"].get<std::vector<std::size_t>>();
+    const auto shown = c["shown"].get<std::vector<std::size_t>>();
     const auto expected = c["logits"].get<std::vector<double>>();
     const std::size_t vocabulary = static_cast<std::size_t>(gpt.vocabulary);
     ASSERT_EQ(expected.size(), shown.size() * vocabulary);
@@ -96,7 +98,7 @@ TEST_P(Families, CpuFp32) { check({DType::kF32, DType::kF32}, 1e-4, fixture::cpu
 
 // Written and read again: the same model, in the spelling of either version alone.
 TEST_P(Families, ConfigurationSurvives) {
-  const ModelDescription first = read_config(fixtures()[GetParam()]["config"].dump());
+  const ModelDescription first = read_config(fixture_of(GetParam())["config"].dump());
   const Gpt gpt = resolve_gpt(first.config);
   std::string why;
   // What has no mark of its own is written as the simplest family with that function.

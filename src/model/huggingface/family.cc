@@ -14,7 +14,7 @@ namespace stoa::model::huggingface {
 namespace {
 
 // A configuration that several families can say is written as the first of them.
-constexpr std::array<const Family*, 19> kFamilies{
+constexpr std::array kFamilies{
     &kGpt2,  &kLlama,  &kMistral,    &kQwen2, &kQwen3, &kMixtral, &kQwen3Moe, &kDeepseekV3, &kGptNeox, &kPhi3,
     &kOlmo2, &kGemma2, &kGemma3Text, &kBloom, &kBert,  &kRoberta, &kT5,       &kMt5,        &kStoaGpt};
 
