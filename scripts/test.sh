@@ -7,4 +7,5 @@ scripts/install_dependencies.sh
 scripts/build.sh "$preset"
 python3 scripts/check_includes.py
 python3 scripts/check_unique_names.py
+python3 scripts/check_links.py
 ctest --preset "$preset" -j "$(nproc)"
