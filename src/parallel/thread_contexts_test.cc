@@ -63,6 +63,26 @@ TEST(ThreadContexts, CombinedGroupsJoinTheRanksOfTheirAxes) {
   });
 }
 
+// Processes tell the groups of one kind apart by their members alone (ProcessWorld::create).
+TEST(Groups, OfOneKindHaveNoCommonMember) {
+  for (const auto& [degrees, experts] :
+       std::vector<std::pair<std::array<int, grid::kAxes>, grid::ExpertDegrees>>{{{1, 1, 1, 1, 1}, {}},
+                                                                                 {{1, 1, 1, 1, 5}, {}},
+                                                                                 {{2, 1, 1, 2, 3}, {1, 4}},
+                                                                                 {{2, 2, 1, 2, 3}, {1, 4}},
+                                                                                 {{3, 2, 1, 2, 4}, {2, 3}},
+                                                                                 {{4, 2, 1, 3, 2}, {8, 3}}}) {
+    const grid::RankGrid grid(degrees, experts);
+    for (int g = 0; g < kGroups; ++g)
+      for (int rank = 0; rank < grid.size(); ++rank) {
+        const std::vector<int> own = members(grid, rank, static_cast<Group>(g));
+        for (const int other : own)
+          EXPECT_EQ(members(grid, other, static_cast<Group>(g)), own)
+              << name_of(static_cast<Group>(g)) << " of ranks " << rank << " and " << other;
+      }
+  }
+}
+
 TEST(MetaContexts, StandWhereTheThreadsStand) {
   MetaDevice device;
   const grid::RankGrid grid({2, 1, 1, 2, 3});

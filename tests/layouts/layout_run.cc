@@ -16,6 +16,7 @@
 #include "device/meta/meta_device.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/reference/reference_backend.h"
+#include "parallel/process_context.h"
 #include "parallel/thread_contexts.h"
 
 namespace stoa::layouts {
@@ -236,96 +237,119 @@ run::Layout layout_of(int tensor, int context, int expert, int data, int pipelin
   return layout;
 }
 
+namespace {
+
+// What one rank does: its results go to `collector` and `result`, which the ranks of a process share.
+void run_rank(const TestRun& run, const run::TrainingOptions& options, int number, run::Machine& machine,
+              const std::function<parallel::ParallelContext()>& context, Collector& collector,
+              RunResult& result) {
+  const run::Layout& layout = options.layout;
+  run::Machine meta = meta_machine(machine);
+  const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, number);
+  run::TrainingRank rank(machine, options, context(), scratch);
+  rank.initialize();
+  const int ranks = layout.data_ranks(), own = layout.data_rank(number);
+  std::vector<double> losses, norms;
+  const auto collect = [&](const auto& tensor, Tensors& tensors) {
+    for (std::size_t p = 0; p < rank.params().specs().size(); ++p) {
+      const nn::ParamId id{static_cast<int>(p)};
+      const FlatRange held = rank.parameters().held_range(id);
+      if (held.begin < held.end) collector.add(number, rank.params().specs()[p], held, tensor(id), tensors);
+    }
+  };
+  if (run.before) run.before(number, rank);
+  for (std::int64_t step = 0; step < run.steps; ++step) {
+    run::TraceRecorder trace;
+    std::unique_ptr<ckpt::DumpWriter> writer;
+    std::unique_ptr<run::StepDump> dump;
+    if (step == run.dump_step && !run.dump.empty()) {
+      const std::int64_t layers = run.config.num_layers, length = run.config.encoder_seq_length;
+      writer = std::make_unique<ckpt::DumpWriter>(
+          run.dump, ckpt::DumpHeader{number, layout.grid.size(), "test", std::string(name_of(run.type)),
+                                     "test", layers, length});
+      dump = std::make_unique<run::StepDump>(
+          *writer, machine, rank.parallel(),
+          run::StepDump::Step{1, step * run.rows, run.rows, length, layers, {}});
+    }
+    rank.step(rows_of(global_batch(run, step), run.micro_batch, ranks, own), step * run.rows,
+              run.trace ? &trace : nullptr, dump.get());
+    if (run.trace) result.traces[number] = trace.json(number, run::rank_name(layout.grid, number));
+    const run::StepScalars scalars = rank.read_scalars();
+    losses.push_back(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens]);
+    norms.push_back(scalars[ops::StepSlot::kGradNorm]);
+    if (step == 0) collect([&](nn::ParamId id) { return rank.gradients().gradient(id); }, result.gradients);
+  }
+  TestRun held_out = run;
+  if (run.evaluation_rows > 0) held_out.rows = run.evaluation_rows;
+  const data::Batch all = global_batch(held_out, run.steps);
+  run::TrainingRank::AnswerSink answers;
+  if (run.config.bert.classes() > 0) answers = [](std::int64_t, TensorView) {};
+  const auto sum =
+      rank.evaluate(rows_of(all, run.micro_batch, ranks, own),
+                    static_cast<double>(all.valid_tokens) / static_cast<double>(all.rows), answers);
+  collect([&](nn::ParamId id) { return rank.parameters().master(id); }, result.weights);
+  if (optim::AmaxHistory* amax = rank.amax_history())
+    for (std::size_t layer = 0; layer < amax->names().size(); ++layer) {
+      const TensorView history = amax->history(layer);
+      nn::ParamSpec spec;
+      spec.shard = ShardSpec::whole(amax->names()[layer], history.shape);
+      collector.add(number, spec, {0, history.elements()}, history, result.histories);
+    }
+  collector.scalars(number, losses, result.losses);
+  collector.scalars(number, norms, result.norms);
+  const std::lock_guard lock(collector.mutex());
+  const double evaluation = sum.loss / sum.tokens;
+  if (result.evaluation != 0 && result.evaluation != evaluation)
+    collector.fault(fmt::format("rank {} evaluates to another loss", number));
+  result.evaluation = evaluation;
+  for (const auto& entry : rank.arena().entries())
+    if (!entry.touched && run.evaluation_rows == 0)  // short evaluations leave some unused
+      collector.fault(fmt::format("rank {} declared '{}' and did not use it", number, entry.spec.name));
+  // Rows that end early need less than what was planned.
+  const bool less = run.config.kind == model::ModelKind::kBert && !run.full_rows;
+  if (less ? rank.scratch().high_water() > scratch : rank.scratch().high_water() != scratch)
+    collector.fault(fmt::format("rank {} used {} bytes of scratch, planned {}", number,
+                                rank.scratch().high_water(), scratch));
+}
+
+}  // namespace
+
 RunResult run_layout(const TestRun& run, const run::Layout& layout) {
   const run::TrainingOptions options = options_of(run, layout);
-  comm::ThreadWorld world(layout.grid.size(), std::chrono::seconds(60));
+  comm::ThreadWorld world(layout.grid.size(), std::chrono::minutes(10));
   std::vector<parallel::GroupEnds> ends = parallel::make_ends(world, layout.grid, true);
   RunResult result;
   if (run.trace) result.traces.resize(static_cast<std::size_t>(layout.grid.size()));
   Collector collector(result.faults);
   world.run([&](int number) {
-    run::Machine machine = run.machine ? run.machine() : reference_machine(), meta = meta_machine(machine);
-    const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, number);
+    run::Machine machine = run.machine ? run.machine() : reference_machine();
     std::unique_ptr<Stream> side;
-    parallel::OwnGpu gpu;
-    if (run.nccl)
-      gpu = {std::make_shared<comm::NcclRank>(run.nccl(), dynamic_cast<SharableDevice&>(*machine.device),
-                                              world.timeout(), [&] { return world.failure(); }),
-             layout.context_place(number)};
-    else
-      side = parallel::share_device(world, number, *machine.device);
-    // Of one rank alone the communicators do not know the device.
-    const bool alone = layout.grid.size() == 1 && machine.device->kind() != DeviceKind::kHost;
-    run::TrainingRank rank(
-        machine, options,
-        alone ? parallel::ParallelContext::single(*machine.device)
-              : parallel::join(layout.grid, number, std::move(ends[static_cast<std::size_t>(number)]),
-                               gpu.nccl ? &gpu : nullptr),
-        scratch);
-    rank.initialize();
-    const int ranks = layout.data_ranks(), own = layout.data_rank(number);
-    std::vector<double> losses, norms;
-    const auto collect = [&](const auto& tensor, Tensors& tensors) {
-      for (std::size_t p = 0; p < rank.params().specs().size(); ++p) {
-        const nn::ParamId id{static_cast<int>(p)};
-        const FlatRange held = rank.parameters().held_range(id);
-        if (held.begin < held.end) collector.add(number, rank.params().specs()[p], held, tensor(id), tensors);
-      }
+    const auto context = [&] {
+      parallel::OwnGpu gpu;
+      if (run.nccl)
+        gpu = {std::make_shared<comm::NcclRank>(run.nccl(), dynamic_cast<SharableDevice&>(*machine.device),
+                                                world.timeout(), [&] { return world.failure(); }),
+               layout.context_place(number)};
+      else
+        side = parallel::share_device(world, number, *machine.device);
+      // Of one rank alone the communicators do not know the device.
+      const bool alone = layout.grid.size() == 1 && machine.device->kind() != DeviceKind::kHost;
+      return alone ? parallel::ParallelContext::single(*machine.device)
+                   : parallel::join(layout.grid, number, std::move(ends[static_cast<std::size_t>(number)]),
+                                    gpu.nccl ? &gpu : nullptr);
     };
-    if (run.before) run.before(number, rank);
-    for (std::int64_t step = 0; step < run.steps; ++step) {
-      run::TraceRecorder trace;
-      std::unique_ptr<ckpt::DumpWriter> writer;
-      std::unique_ptr<run::StepDump> dump;
-      if (step == run.dump_step && !run.dump.empty()) {
-        const std::int64_t layers = run.config.num_layers, length = run.config.encoder_seq_length;
-        writer = std::make_unique<ckpt::DumpWriter>(
-            run.dump, ckpt::DumpHeader{number, layout.grid.size(), "test", std::string(name_of(run.type)),
-                                       "test", layers, length});
-        dump = std::make_unique<run::StepDump>(
-            *writer, machine, rank.parallel(),
-            run::StepDump::Step{1, step * run.rows, run.rows, length, layers, {}});
-      }
-      rank.step(rows_of(global_batch(run, step), run.micro_batch, ranks, own), step * run.rows,
-                run.trace ? &trace : nullptr, dump.get());
-      if (run.trace) result.traces[number] = trace.json(number, run::rank_name(layout.grid, number));
-      const run::StepScalars scalars = rank.read_scalars();
-      losses.push_back(scalars[ops::StepSlot::kLossSum] / scalars[ops::StepSlot::kTokens]);
-      norms.push_back(scalars[ops::StepSlot::kGradNorm]);
-      if (step == 0) collect([&](nn::ParamId id) { return rank.gradients().gradient(id); }, result.gradients);
-    }
-    TestRun held_out = run;
-    if (run.evaluation_rows > 0) held_out.rows = run.evaluation_rows;
-    const data::Batch all = global_batch(held_out, run.steps);
-    run::TrainingRank::AnswerSink answers;
-    if (run.config.bert.classes() > 0) answers = [](std::int64_t, TensorView) {};
-    const auto sum =
-        rank.evaluate(rows_of(all, run.micro_batch, ranks, own),
-                      static_cast<double>(all.valid_tokens) / static_cast<double>(all.rows), answers);
-    collect([&](nn::ParamId id) { return rank.parameters().master(id); }, result.weights);
-    if (optim::AmaxHistory* amax = rank.amax_history())
-      for (std::size_t layer = 0; layer < amax->names().size(); ++layer) {
-        const TensorView history = amax->history(layer);
-        nn::ParamSpec spec;
-        spec.shard = ShardSpec::whole(amax->names()[layer], history.shape);
-        collector.add(number, spec, {0, history.elements()}, history, result.histories);
-      }
-    collector.scalars(number, losses, result.losses);
-    collector.scalars(number, norms, result.norms);
-    const std::lock_guard lock(collector.mutex());
-    const double evaluation = sum.loss / sum.tokens;
-    if (result.evaluation != 0 && result.evaluation != evaluation)
-      collector.fault(fmt::format("rank {} evaluates to another loss", number));
-    result.evaluation = evaluation;
-    for (const auto& entry : rank.arena().entries())
-      if (!entry.touched && run.evaluation_rows == 0)  // short evaluations leave some unused
-        collector.fault(fmt::format("rank {} declared '{}' and did not use it", number, entry.spec.name));
-    // Rows that end early need less than what was planned.
-    const bool less = run.config.kind == model::ModelKind::kBert && !run.full_rows;
-    if (less ? rank.scratch().high_water() > scratch : rank.scratch().high_water() != scratch)
-      collector.fault(fmt::format("rank {} used {} bytes of scratch, planned {}", number,
-                                  rank.scratch().high_water(), scratch));
+    run_rank(run, options, number, machine, context, collector, result);
   });
+  return result;
+}
+
+RunResult run_process(const TestRun& run, const run::Layout& layout, comm::ProcessWorld& world) {
+  RunResult result;
+  Collector collector(result.faults);
+  run::Machine machine = reference_machine();
+  run_rank(
+      run, options_of(run, layout), world.rank(), machine,
+      [&] { return parallel::make_process_context(world, layout.grid, true); }, collector, result);
   return result;
 }
 

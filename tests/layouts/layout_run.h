@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/nccl/nccl_api.h"
+#include "comm/processes/process_world.h"
 #include "run/training_rank.h"
 
 namespace stoa::layouts {
@@ -60,6 +61,9 @@ struct RunResult {
 
 // One thread per rank, communicators that check each other. Errors of any rank are thrown.
 RunResult run_layout(const TestRun& run, const run::Layout& layout);
+
+// This process's part of it, as a rank of `world`: of tensors what the rank holds, NaN elsewhere.
+RunResult run_process(const TestRun& run, const run::Layout& layout, comm::ProcessWorld& world);
 
 // Where two runs differ by more than `tolerance` relative to the largest element of the tensor (0: in any
 // bit); empty when nowhere. `norms`: compare these too.

@@ -39,12 +39,12 @@ using Types = testing::Types<double, float, bf16, f16, std::int64_t, std::int32_
 TYPED_TEST_SUITE(ProcessCommunicatorOf, Types);
 
 TYPED_TEST(ProcessCommunicatorOf, CollectivesEqualSerialComputation) {
-  static std::unique_ptr<Communicator> comm = the_world->create("tp", all_ranks(the_world->size()));
+  static std::unique_ptr<Communicator> comm = the_world->create(0, "tp", all_ranks(the_world->size()));
   for (const std::int64_t n : {1, 7, 1025}) suite::collectives<TypeParam>(*comm, n, false);
 }
 
 TEST(ProcessCommunicator, RoundsAndDelaysAreBitEqual) {
-  const auto comm = the_world->create("dp", all_ranks(the_world->size()));
+  const auto comm = the_world->create(1, "dp", all_ranks(the_world->size()));
   for (int k = 0; k < 3; ++k) suite::collectives<float>(*comm, 70001, true);
   suite::collectives<bf16>(*comm, 300007, true);
 }
@@ -53,14 +53,14 @@ TEST(ProcessCommunicator, GroupsOfOneLabelDoNotMeet) {
   const int size = the_world->size(), me = the_world->rank();
   std::vector<int> members;
   for (int r = me % 2; r < size; r += 2) members.push_back(r);
-  const auto comm = the_world->create("odd and even", members);
+  const auto comm = the_world->create(2, "odd and even", members);
   suite::collectives<float>(*comm, 101, false);
 }
 
 TEST(ProcessCommunicator, BitEqualToThreads) {
   const int size = the_world->size(), me = the_world->rank();
   const std::int64_t n = 50000;
-  const auto comm = the_world->create("tp", all_ranks(size));
+  const auto comm = the_world->create(0, "tp", all_ranks(size));
   ThreadWorld threads(size);
   auto ends = threads.create("tp", all_ranks(size));
   std::vector<bf16> expected;
@@ -80,14 +80,14 @@ TEST(ProcessCommunicator, BitEqualToThreads) {
 
 TEST(ProcessCommunicator, CheckLetsGoodCallsPass) {
   const auto ranks = all_ranks(the_world->size());
-  auto data = the_world->create("dp", ranks), control = the_world->create("dp control", ranks);
+  auto data = the_world->create(1, "dp", ranks), control = the_world->create(3, "dp control", ranks);
   CheckCommunicator comm(std::move(data), std::move(control));
   suite::collectives<float>(comm, 1025, true);
 }
 
 TEST(ProcessCommunicator, TransfersKeepTheirOrder) {
   const int size = the_world->size(), me = the_world->rank();
-  const auto comm = the_world->create("pp", all_ranks(size));
+  const auto comm = the_world->create(4, "pp", all_ranks(size));
   InlineStream stream;
   constexpr int kCount = 20;
   std::vector<std::int64_t> out(kCount), in(kCount);
@@ -111,8 +111,8 @@ int bad_end(std::string_view how) {
   std::vector<float> x(100000);
   const Activity activity{"backward", 0, 3};
   try {
-    const auto comm = world.create("dp", all_ranks(world.size())),
-               other = world.create("tp", all_ranks(world.size()));
+    const auto comm = world.create(1, "dp", all_ranks(world.size())),
+               other = world.create(0, "tp", all_ranks(world.size()));
     comm->follow(&activity);
     if (how == "exception" && world.rank() == 1) throw DataError("the file is torn");
     if (how == "killed" && world.rank() == 1) std::raise(SIGKILL);
@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
   std::int64_t failed = RUN_ALL_TESTS();
   if (failed) std::fprintf(stderr, "%s failed\n", world.rank_name(world.rank()).c_str());
   stoa::InlineStream stream;
-  world.create("verdict", stoa::comm::all_ranks(world.size()))
+  world.create(5, "verdict", stoa::comm::all_ranks(world.size()))
       ->all_reduce(stoa::TensorView(&failed, stoa::DType::kI64, {1}), stoa::comm::ReduceOp::kMax, stream)
       ->wait();
   world.finish();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh mpi|tcp RANKS PROGRAM [timeout|exception|size|killed]: the program as processes of mpirun, or as processes that
-# RANK and WORLD_SIZE tell where they meet. With a bad end: it must end within seconds, fail, and name the rank. Exit 77:
-# not possible here.
+# run.sh mpi|tcp RANKS PROGRAM [timeout|exception|size|killed | -- ARGUMENTS]: the program as processes of mpirun, or as processes
+# that RANK and WORLD_SIZE tell where they meet. With a bad end: it must end within seconds, fail, and name the rank.
+# Exit 77: not possible here.
 set -uo pipefail
 kind=$1 ranks=$2 program=$3 end=${4:-}
 case $kind in
@@ -13,8 +13,8 @@ case $kind in
     ;;
   tcp) launch=("$(dirname "$0")/each.sh" "$ranks") ;;
 esac
-if [ -z "$end" ]; then
-  timeout 100 "${launch[@]}" "$program"
+if [ -z "$end" ] || [ "$end" = -- ]; then
+  timeout "${STOA_LAYOUT_SECONDS:-550}" "${launch[@]}" "$program" "${@:5}"
   exit
 fi
 begin=$(date +%s)

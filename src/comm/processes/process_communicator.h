@@ -16,7 +16,7 @@ class ProcessOperation;
 
 class ProcessCommunicator final : public Communicator {
  public:
-  // `group`: the number of this group among those that each of its members made.
+  // `group`: its number, as in ProcessWorld::create().
   ProcessCommunicator(ProcessWorld& world, const std::string& label, std::vector<int> ranks, int member,
                       int group);
 

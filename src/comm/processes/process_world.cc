@@ -22,8 +22,8 @@ namespace {
 constexpr int kNoticeTag = 0;
 constexpr std::size_t kNoticeBytes = 4096;
 constexpr int kFirstTag = 1;
-constexpr int kKinds = 2;      // collectives, transfers
-constexpr int kGroups = 32;    // of one rank
+constexpr int kKinds = 2;  // collectives, transfers
+constexpr int kEveryone = ProcessWorld::kGroups;
 constexpr int kProbes = 4000;  // looks before a waiting rank gives its core away, when every rank has one
 constexpr auto kPatience = std::chrono::milliseconds(20);  // of giving away before it sleeps in between
 constexpr auto kGrace = std::chrono::seconds(5);
@@ -37,7 +37,7 @@ ProcessWorld::ProcessWorld(std::unique_ptr<ProcessLink> link, std::chrono::milli
   listen();
   std::vector<int> ranks(static_cast<std::size_t>(size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  everyone_ = create("everyone", ranks);
+  everyone_ = join(kEveryone, "everyone", ranks);
   char name[64] = {};
   ::gethostname(name, sizeof name - 1);
   hosts_ = gather(name);
@@ -71,13 +71,20 @@ std::string ProcessWorld::rank_name(int rank) const {
 int ProcessWorld::tag(int group, int kind, std::uint64_t number) const {
   // Collectives carry their number, so that two under way cannot meet; transfers are told apart by their
   // order.
-  const int each = std::min(1 << 15, (link_->largest_tag() - kFirstTag) / (kGroups * kKinds));
+  const int each = std::min(1 << 15, (link_->largest_tag() - kFirstTag + 1) / ((kGroups + 1) * kKinds));
   return kFirstTag + (group * kKinds + kind) * each +
          static_cast<int>(number % static_cast<std::uint64_t>(each));
 }
 
-std::unique_ptr<Communicator> ProcessWorld::create(const std::string& label, std::span<const int> ranks) {
-  require<ConfigError>(groups_ < kGroups, "more than {} groups", kGroups);
+std::unique_ptr<Communicator> ProcessWorld::create(int number, const std::string& label,
+                                                   std::span<const int> ranks) {
+  require<InternalError>(number >= 0 && number < kGroups, "the {} group has number {}: from 0 to {}", label,
+                         number, kGroups - 1);
+  return join(number, label, ranks);
+}
+
+std::unique_ptr<Communicator> ProcessWorld::join(int number, const std::string& label,
+                                                 std::span<const int> ranks) {
   const std::vector<int> members(ranks.begin(), ranks.end());
   const auto me = std::find(members.begin(), members.end(), rank());
   require<ConfigError>(me != members.end(), "the {} group (ranks {}) is made on rank {}, which is no member",
@@ -87,7 +94,7 @@ std::unique_ptr<Communicator> ProcessWorld::create(const std::string& label, std
         other >= 0 && other < size() && std::count(members.begin(), members.end(), other) == 1,
         "the {} group (ranks {}) does not fit a world of {} ranks", label, fmt::join(members, ", "), size());
   const int place = static_cast<int>(me - members.begin());
-  auto group = std::make_unique<ProcessCommunicator>(*this, label, members, place, groups_++);
+  auto group = std::make_unique<ProcessCommunicator>(*this, label, members, place, number);
   const auto count = static_cast<std::int64_t>(members.size());
   std::int64_t mine = static_cast<std::int64_t>(
       checksum(std::string_view(fmt::format("{} {}", label, fmt::join(members, ",")))));

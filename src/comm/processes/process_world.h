@@ -32,9 +32,12 @@ class ProcessWorld {
   const std::string& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
   std::string rank_name(int rank) const;  // "rank 5@n02"
 
-  // This rank's end of a group that it is a member of. Every rank creates its groups in the same order of
-  // labels; groups of one label are disjoint. The members meet here: CommError when they disagree.
-  std::unique_ptr<Communicator> create(const std::string& label, std::span<const int> ranks);
+  // This rank's end of a group that it is a member of. `number`, from 0 to kGroups - 1, is that of the kind
+  // of group, the same on all members. Groups of one number have no common member, so that two ranks and a
+  // number name one group: messages find it whatever groups a rank made before. The members meet here:
+  // CommError when they disagree.
+  std::unique_ptr<Communicator> create(int number, const std::string& label, std::span<const int> ranks);
+  static constexpr int kGroups = 31;
 
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
   // The lowest rank that says yes, or -1. Collective.
@@ -71,13 +74,13 @@ class ProcessWorld {
     std::unique_ptr<std::byte[]> memory;
   };
 
+  std::unique_ptr<Communicator> join(int number, const std::string& label, std::span<const int> ranks);
   void progress();
   void listen();
 
   std::unique_ptr<ProcessLink> link_;
   std::chrono::milliseconds timeout_;
   int spins_ = 0;
-  int groups_ = 0;
   std::unique_ptr<Communicator> everyone_;
   std::vector<std::string> hosts_;
   std::vector<Spare> spare_;

@@ -127,7 +127,7 @@ TYPED_TEST_SUITE(TcpCommunicatorOf, TcpTypes);
 TYPED_TEST(TcpCommunicatorOf, CollectivesEqualSerialComputation) {
   for (const int size : {2, 5})
     run_ranks(size, [](ProcessWorld& world) {
-      const auto comm = world.create("tp", all_of(world));
+      const auto comm = world.create(0, "tp", all_of(world));
       for (const std::int64_t n : {1, 7, 1025}) suite::collectives<TypeParam>(*comm, n, false);
     });
 }
@@ -135,7 +135,7 @@ TYPED_TEST(TcpCommunicatorOf, CollectivesEqualSerialComputation) {
 // Above what is sent unasked, with ranks that come early and late.
 TEST(TcpCommunicator, LargeMessagesAndDelaysAreBitEqual) {
   run_ranks(3, [](ProcessWorld& world) {
-    const auto comm = world.create("dp", all_of(world));
+    const auto comm = world.create(1, "dp", all_of(world));
     for (const bool delays : {false, true}) suite::collectives<float>(*comm, 300007, delays);
   });
 }
