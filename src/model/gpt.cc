@@ -163,7 +163,9 @@ nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const pa
                      .softcap = c.final_logit_softcapping.value_or(0),
                      .deviation = c.init_method_std,
                      .precision = precision,
-                     .place = place},
+                     .place = place,
+                     .smoothing = c.label_smoothing,
+                     .z_weight = c.z_loss_coeff},
           .norm = norm_options(c)};
 }
 

@@ -154,7 +154,16 @@ std::vector<Case> cases() {
   c.config.rope_scaling.mscale = c.config.rope_scaling.mscale_all_dim = 1;
   c.config.attention_dropout = 0.3;
   out.push_back(c);
+  c = {"smoothed_and_z_loss", llama()};
+  c.config.label_smoothing = 0.2;
+  c.config.z_loss_coeff = 0.1;
+  c.config.final_logit_softcapping = 0.5;
+  out.push_back(c);
   out.push_back({"bert", bert()});
+  c = {"bert_smoothed_and_z_loss", bert()};
+  c.config.label_smoothing = 0.2;
+  c.config.z_loss_coeff = 0.1;
+  out.push_back(c);
   c = {"bert_dropout_no_sentences", bert()};
   c.config.bert.binary_head = false;
   c.config.bert.num_token_types = 3;

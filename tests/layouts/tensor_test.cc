@@ -200,8 +200,12 @@ TEST(ContextParallel, SmoothedLossOfTokensWithoutLabels) {
   using enum parallel::ContextKind;
   TestRun run = short_run();
   run.masked_rows = 3;
+  const RunResult plain = run_layout(run, data_parallel(1));
   run.config.label_smoothing = 0.1;
   run.config.z_loss_coeff = 1e-2;
+  const RunResult smoothed = run_layout(run, data_parallel(1));
+  EXPECT_GT(std::abs(smoothed.losses[0] - plain.losses[0]), 1e-2);  // else the layouts agree on nothing
+  EXPECT_THAT(differences(plain, smoothed, kRounding), testing::Not(IsEmpty()));
   expect_rows_close(run, {{2, true, 1}, {3, false, 1}, {1, false, 3, kRing}, {2, true, 2, kRing, 1, 2}});
 }
 
