@@ -183,6 +183,24 @@ TEST(AtomicFile, AppearsOnlyOnCommit) {
   EXPECT_THROW(read_text(path), IoError);
 }
 
+TEST(AtomicFile, OfKilledWritersIsTakenAway) {
+  const auto dir = fs::temp_directory_path() / fmt::format("stoa_base_test-{}", ::getpid());
+  fs::create_directories(dir);
+  for (const char* name : {"x.npy.tmp-123-456", "notes.tmp-mine", ".step-0000001.tmp-12"})
+    write_text(dir / name, "left");
+  {
+    AtomicFile living(dir / "y");
+    living.write("abc");
+    remove_abandoned(dir);
+    EXPECT_EQ(std::distance(fs::directory_iterator(dir), {}), 3) << "what is being written stays";
+    living.commit();
+  }
+  EXPECT_EQ(read_text(dir / "y"), "abc");
+  EXPECT_FALSE(fs::exists(dir / "x.npy.tmp-123-456"));
+  EXPECT_TRUE(fs::exists(dir / "notes.tmp-mine")) << "a name of somebody else's";
+  fs::remove_all(dir);
+}
+
 TEST(Nearest, FindsTyposAndRefusesStrangers) {
   const std::vector<std::string> names{"hidden_size", "num_layers"};
   EXPECT_EQ(nearest("hiden_size", names), "hidden_size");

@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,9 +17,21 @@ namespace stoa {
 namespace {
 
 constexpr std::uint64_t kStretchBytes = 8 << 20;
+constexpr std::string_view kTemporaryMark = ".tmp-";
 
 [[noreturn]] void fail_io(std::string_view what, const fs::path& path) {
   fail<IoError>("cannot {} '{}': {}", what, path.string(), std::strerror(errno));
+}
+
+// "x.json.tmp-1234-5678": of an AtomicFile.
+bool is_temporary_name(std::string_view name) {
+  const auto mark = name.rfind(kTemporaryMark);
+  if (mark == std::string_view::npos || mark == 0) return false;
+  const std::string_view rest = name.substr(mark + kTemporaryMark.size());
+  const auto dash = rest.find('-');
+  return dash != 0 && dash != std::string_view::npos && dash + 1 < rest.size() &&
+         rest.find_first_not_of("0123456789", dash + 1) == std::string_view::npos &&
+         rest.find_first_not_of("0123456789") == dash;
 }
 
 int open_for_reading(const fs::path& path, struct stat* status) {
@@ -58,6 +71,19 @@ std::string read_text(const fs::path& path) {
   return text;
 }
 
+void remove_abandoned(const fs::path& directory) noexcept {
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (!is_temporary_name(it->path().filename().string())) continue;
+    const int fd = ::open(it->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) continue;
+    struct stat status {};
+    const bool file = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    if (file && ::flock(fd, LOCK_EX | LOCK_NB) == 0) ::unlink(it->path().c_str());
+    ::close(fd);
+  }
+}
+
 void write_text(const fs::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text);
@@ -77,10 +103,16 @@ void sync_directory(const fs::path& directory) {
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   temporary_ = path_;
-  temporary_ +=
-      ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));
-  fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd_ < 0) fail_io("write", path_);
+  temporary_ += std::string(kTemporaryMark) + std::to_string(::getpid()) + "-" +
+                std::to_string(reinterpret_cast<std::uintptr_t>(this));
+  for (struct stat status{}; status.st_nlink == 0;) {
+    fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd_ < 0) fail_io("write", path_);
+    // Somebody may have taken it for abandoned before it was locked: then it has no name any more.
+    ::flock(fd_, LOCK_SH);
+    if (::fstat(fd_, &status) == 0 && status.st_nlink > 0) break;
+    ::close(std::exchange(fd_, -1));
+  }
 }
 
 AtomicFile::~AtomicFile() {

@@ -17,6 +17,7 @@
 #include "ckpt/checkpoint_writer.h"
 #include "ckpt/export_model.h"
 #include "ckpt/find_checkpoint.h"
+#include "ckpt/model_checksums.h"
 #include "ckpt/state_reader.h"
 #include "ckpt/test_directory.h"
 
@@ -404,6 +405,9 @@ TEST_F(Checkpoint, ExportConvertsWeightsAndConfig) {
   ShardedWriter writer(out, "model", {{"w.weight", StorageType::kF32, {6, 4}, 0, 0}}, Placement::kAtomic);
   writer.write("w.weight", TensorView(large.data(), DType::kF32, {6, 4}));
   writer.commit();
+  EXPECT_THAT([&] { find_checkpoint(out); },
+              ThrowsMessage<DataError>(HasSubstr("not as they were exported")));
+  fs::remove(out / kModelChecksums);
   EXPECT_THAT(
       [&] { export_model(find_checkpoint(out), DType::kF16, directory_.path() / "half"); },
       ThrowsMessage<DataError>(HasSubstr("24 weights of tensor 'w.weight' are beyond the range of fp16")));

@@ -42,12 +42,17 @@ void write_tensors(const fs::path& directory, std::string_view stem, std::vector
   writer.commit();
 }
 
-std::vector<FileRecord> records_of(const fs::path& directory) {
-  std::vector<FileRecord> records;
-  for (const auto& item : fs::recursive_directory_iterator(directory))
-    if (item.is_regular_file())
-      records.push_back({item.path().lexically_relative(directory).generic_string(), item.file_size(),
-                         checksum_file(item.path())});
+// Of all files; those in `records` are not read again.
+std::vector<FileRecord> records_of(const fs::path& directory, std::vector<FileRecord> records) {
+  const auto known = [&, count = records.size()](const std::string& path) {
+    const auto end = records.begin() + static_cast<std::ptrdiff_t>(count);
+    return std::find_if(records.begin(), end, [&](const FileRecord& r) { return r.path == path; }) != end;
+  };
+  for (const auto& item : fs::recursive_directory_iterator(directory)) {
+    if (!item.is_regular_file()) continue;
+    std::string path = item.path().lexically_relative(directory).generic_string();
+    if (!known(path)) records.push_back({std::move(path), item.file_size(), checksum_file(item.path())});
+  }
   std::sort(records.begin(), records.end(),
             [](const FileRecord& a, const FileRecord& b) { return a.path < b.path; });
   return records;
@@ -120,12 +125,12 @@ fs::path CheckpointWriter::open_joint(std::int64_t step, std::uint64_t bytes) {
   return directory;
 }
 
-void CheckpointWriter::commit_joint(TrainingState state, fs::path directory,
-                                    std::unique_ptr<Snapshot> model) {
-  start(std::move(state), std::move(model), std::move(directory));
+void CheckpointWriter::commit_joint(TrainingState state, fs::path directory, std::unique_ptr<Snapshot> model,
+                                    std::vector<FileRecord> summed) {
+  start(std::move(state), std::move(model), {std::move(directory), std::move(summed)});
 }
 
-void CheckpointWriter::start(TrainingState state, std::unique_ptr<Snapshot> snapshot, fs::path joint) {
+void CheckpointWriter::start(TrainingState state, std::unique_ptr<Snapshot> snapshot, Joint joint) {
   wait();
   busy_ = true;
   thread_ = std::jthread(
@@ -154,13 +159,14 @@ fs::path CheckpointWriter::temporary_of(std::int64_t step) const {
   return checkpoints_ / fmt::format(".{}.tmp-{}", checkpoint_name(step), ::getpid());
 }
 
-void CheckpointWriter::write(TrainingState state, Snapshot& snapshot, const fs::path& joint) {
+void CheckpointWriter::write(TrainingState state, Snapshot& snapshot, const Joint& joint) {
   const auto start = std::chrono::steady_clock::now();
   const std::string name = checkpoint_name(state.step);
-  const fs::path temporary = joint.empty() ? temporary_of(state.step) : joint;
+  const bool alone = joint.directory.empty();
+  const fs::path temporary = alone ? temporary_of(state.step) : joint.directory;
   try {
-    if (joint.empty()) discard(temporary);
-    write_files(temporary, std::move(state), snapshot, !joint.empty());
+    if (alone) discard(temporary);
+    write_files(temporary, std::move(state), snapshot, joint);
     publish(temporary, name);
   } catch (const std::exception& e) {
     discard(temporary);
@@ -184,21 +190,22 @@ void CheckpointWriter::create(const fs::path& directory, std::uint64_t bytes) {
 }
 
 void CheckpointWriter::write_files(const fs::path& directory, TrainingState state, Snapshot& snapshot,
-                                   bool joint) {
+                                   const Joint& joint) {
+  const bool alone = joint.directory.empty();
   auto model_tensors = snapshot.model_tensors();
-  if (!joint) create(directory, bytes_of(model_tensors) + bytes_of(snapshot.state_tensors()));
+  if (alone) create(directory, bytes_of(model_tensors) + bytes_of(snapshot.state_tensors()));
   write_tensors(directory / "model", kModelStem, std::move(model_tensors), options_.max_shard_bytes,
                 [&](ShardedWriter& writer) { snapshot.write_model(writer); });
   for (const auto& file : snapshot.model_files()) write_text(directory / "model" / file.name, file.text);
   stage("model");
-  if (!joint)
+  if (alone)
     write_tensors(directory / "state", kStateStem, snapshot.state_tensors(), options_.max_shard_bytes,
                   [&](ShardedWriter& writer) { snapshot.write_state(writer); });
   stage("state");
   Manifest manifest;
   manifest.sequence = next_sequence_++;
   manifest.training = std::move(state);
-  manifest.files = records_of(directory);
+  manifest.files = records_of(directory, joint.summed);
   cost_.bytes = 0;
   for (const auto& file : manifest.files) cost_.bytes += file.bytes;
   write_text(manifest_path(directory), manifest_text(manifest));

@@ -67,8 +67,10 @@ class CheckpointWriter {
   // (JointPart). `bytes`: of the whole. Waits for the save before.
   fs::path open_joint(std::int64_t step, std::uint64_t bytes);
   // After all of them have: the model out of `model` (its write_state is not called), manifest, publication;
-  // in the background.
-  void commit_joint(TrainingState state, fs::path directory, std::unique_ptr<Snapshot> model);
+  // in the background. `summed`: records of files that the ranks have summed up (join_sums); all others are
+  // read here.
+  void commit_joint(TrainingState state, fs::path directory, std::unique_ptr<Snapshot> model,
+                    std::vector<FileRecord> summed);
 
   // Waits for the save under way; throws its error, once. After an error older checkpoints are intact and
   // nothing is left behind.
@@ -88,10 +90,15 @@ class CheckpointWriter {
  private:
   void lock();
   void clean();
-  void start(TrainingState state, std::unique_ptr<Snapshot> snapshot, fs::path joint);
-  // `joint`: the directory whose state/ is written; empty: all is to be written.
-  void write(TrainingState state, Snapshot& snapshot, const fs::path& joint);
-  void write_files(const fs::path& directory, TrainingState state, Snapshot& snapshot, bool joint);
+  // What several ranks have written: the directory whose state/ it is, and records of its files. Without a
+  // directory all is to be written.
+  struct Joint {
+    fs::path directory;
+    std::vector<FileRecord> summed;
+  };
+  void start(TrainingState state, std::unique_ptr<Snapshot> snapshot, Joint joint);
+  void write(TrainingState state, Snapshot& snapshot, const Joint& joint);
+  void write_files(const fs::path& directory, TrainingState state, Snapshot& snapshot, const Joint& joint);
   void create(const fs::path& directory, std::uint64_t bytes);
   fs::path temporary_of(std::int64_t step) const;
   void publish(const fs::path& temporary, const std::string& name);

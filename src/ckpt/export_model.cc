@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ckpt/convert.h"
+#include "ckpt/model_checksums.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -31,11 +32,11 @@ std::string adjusted_config(const fs::path& path, const std::string& dtype) {
   return json.dump(2) + "\n";
 }
 
-bool is_weights_or_config(const fs::path& path) {
+bool is_made_anew(const fs::path& path) {
   const std::string name = path.filename().string(), extension = path.extension().string();
   for (const char* e : {".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx", ".ckpt"})
     if (extension == e) return true;
-  return name == "config.json" || name.ends_with(".index.json");
+  return name == "config.json" || name == kModelChecksums || name.ends_with(".index.json");
 }
 
 // The directory of the export until it is complete; removed if it never is.
@@ -120,9 +121,10 @@ ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::pa
     if (progress) progress(done, source.bytes());
   }
   writer.commit();
+  write_model_checksums(staging.path());
   write_text(staging.path() / "config.json", config);
   for (const auto& item : fs::directory_iterator(from.model))
-    if (item.is_regular_file() && !is_weights_or_config(item.path()))
+    if (item.is_regular_file() && !is_made_anew(item.path()))
       write_text(staging.path() / item.path().filename(), read_text(item.path()));
   staging.publish();
   return {static_cast<std::int64_t>(source.tensors().size()), total, writer.shards()};

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "ckpt/model_checksums.h"
 #include "ckpt/tensor_directory.h"
 
 namespace stoa::ckpt {
@@ -207,6 +208,7 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
                      alternative(path));
   if (is_checkpoint(path)) return open_checkpoint(path, verify);
   if (is_model(path)) {
+    if (verify != Verify::kSizes) check_model_checksums(path);
     FoundCheckpoint found;
     found.given = given;
     found.root = found.model = path;

@@ -51,7 +51,8 @@ struct FoundCheckpoint {
 
 // IoError: no such path (names the nearest one). DataError: none of the three, an unfinished or damaged
 // checkpoint, a run without a complete one; the message lists what is there. A run falls back to its newest
-// checkpoint that verifies.
+// checkpoint that verifies. The weights of a Hugging Face model are held against their checksums where it has
+// some (ckpt/model_checksums.h).
 FoundCheckpoint find_checkpoint(const fs::path& path, Verify verify = Verify::kAll);
 
 // The newest checkpoint of a run that verifies, or nothing when the run has none at all: for

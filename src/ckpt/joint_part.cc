@@ -1,5 +1,6 @@
 #include "ckpt/joint_part.h"
 
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -7,8 +8,35 @@
 
 namespace stoa::ckpt {
 
+std::string sums_text(const std::vector<ShardedWriter::PartSum>& sums) {
+  std::string text;
+  for (const auto& sum : sums) text += fmt::format("{} {} {}\n", sum.file, sum.bytes, sum.crc);
+  return text;
+}
+
+std::vector<FileRecord> join_sums(const std::vector<std::string>& parts) {
+  std::vector<FileRecord> records;
+  for (const std::string& part : parts) {
+    std::istringstream lines(part);
+    std::string file;
+    std::uint64_t bytes = 0;
+    std::uint32_t crc = 0;
+    std::size_t i = 0;
+    for (; lines >> file >> bytes >> crc; ++i) {
+      const std::string path = "state/" + file;
+      if (&part == &parts.front()) records.push_back({path, bytes, 0, true});
+      require<InternalError>(i < records.size() && records[i].path == path && records[i].bytes == bytes,
+                             "a part of a checkpoint counts {} bytes of '{}', others do not", bytes, path);
+      records[i].checksum ^= crc;
+    }
+    require<InternalError>(i == records.size(), "a part of a checkpoint counts {} files of {}", i,
+                           records.size());
+  }
+  return records;
+}
+
 JointPart::JointPart(std::filesystem::path directory, std::vector<TensorEntry> all,
-                     std::vector<HeldTensor> held, std::uint64_t max_shard_bytes) {
+                     std::vector<HeldTensor> held, bool first, std::uint64_t max_shard_bytes) {
   std::error_code error;
   require<IoError>(
       std::filesystem::is_directory(directory / "state", error),
@@ -16,7 +44,7 @@ JointPart::JointPart(std::filesystem::path directory, std::vector<TensorEntry> a
       "system that all ranks share",
       directory.string());
   thread_ = std::jthread([this, directory = std::move(directory), all = std::move(all),
-                          held = std::move(held), max_shard_bytes]() mutable {
+                          held = std::move(held), first, max_shard_bytes]() mutable {
     try {
       ShardedWriter writer(directory / "state", kStateStem, std::move(all), Placement::kJoint,
                            max_shard_bytes);
@@ -27,6 +55,7 @@ JointPart::JointPart(std::filesystem::path directory, std::vector<TensorEntry> a
       }
       held.clear();
       writer.commit();
+      sums_ = writer.part_sums(first);
     } catch (...) {
       error_ = std::current_exception();
     }

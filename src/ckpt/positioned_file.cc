@@ -1,6 +1,7 @@
 #include "ckpt/positioned_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ namespace stoa::ckpt {
 PositionedFile::PositionedFile(std::filesystem::path path, std::uint64_t bytes) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_here("write");
+  ::flock(fd_, LOCK_SH);  // as of an AtomicFile: it is not abandoned
   if (bytes > 0 && ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0) {
     // Not every file system reserves: the writes themselves will tell then.
     const bool unsupported = errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ckpt/convert.h"
+#include "ckpt/crc32.h"
 #include "ckpt/shard_io.h"
 
 namespace stoa::ckpt {
@@ -19,7 +20,7 @@ std::string json_text(const std::string& text) { return nlohmann::json(text).dum
 fs::path temporary_name(const fs::path& path, Placement placement) {
   if (placement != Placement::kAtomic) return path;
   fs::path out = path;
-  out += fmt::format(".tmp-{}", ::getpid());
+  out += fmt::format(".tmp-{}-0", ::getpid());  // as an AtomicFile's
   return out;
 }
 
@@ -80,6 +81,17 @@ std::size_t SafetensorsWriter::index_of(const std::string& name) const {
   return it->second;
 }
 
+void SafetensorsWriter::write_bytes_at(std::uint64_t offset, const std::byte* data, std::size_t bytes) {
+  file_.write_at(offset, data, bytes);
+  if (placement_ == Placement::kJoint)
+    crc_ ^= crc32_part(crc32({data, bytes}), layout_.file_bytes() - offset - bytes);
+}
+
+std::uint32_t SafetensorsWriter::crc_of_header() const {
+  const std::string& header = layout_.header();
+  return crc32_part(crc32(std::as_bytes(std::span(header))), layout_.file_bytes() - header.size());
+}
+
 void SafetensorsWriter::write_run(std::size_t index, std::int64_t element, const std::byte* data, DType type,
                                   std::int64_t count) {
   const TensorEntry& entry = layout_.tensors()[index];
@@ -87,7 +99,7 @@ void SafetensorsWriter::write_run(std::size_t index, std::int64_t element, const
   const std::uint64_t offset =
       layout_.header().size() + entry.begin + static_cast<std::uint64_t>(element) * width;
   if (storage_type(type) == entry.type) {
-    file_.write_at(offset, data, static_cast<std::size_t>(count) * width);
+    write_bytes_at(offset, data, static_cast<std::size_t>(count) * width);
   } else {
     const auto target = memory_type(entry.type);
     require<InternalError>(target.has_value(), "tensor '{}' of {} can only be written as bytes", entry.name,
@@ -97,7 +109,7 @@ void SafetensorsWriter::write_run(std::size_t index, std::int64_t element, const
       const std::int64_t n = std::min(kChunkElements, count - done);
       convert_elements(data + static_cast<std::size_t>(done) * stoa::size_of(type), type, chunk.data(),
                        *target, n);
-      file_.write_at(offset + static_cast<std::uint64_t>(done) * width, chunk.data(),
+      write_bytes_at(offset + static_cast<std::uint64_t>(done) * width, chunk.data(),
                      static_cast<std::size_t>(n) * width);
     }
   }
@@ -139,7 +151,7 @@ void SafetensorsWriter::write_elements(const std::string& name, std::int64_t beg
                           bytes.size() <= entry.bytes() - offset,
                       "{} bytes at element {} are not within tensor '{}' of {} bytes", bytes.size(), begin,
                       name, entry.bytes());
-  file_.write_at(layout_.header().size() + entry.begin + offset, bytes.data(), bytes.size());
+  write_bytes_at(layout_.header().size() + entry.begin + offset, bytes.data(), bytes.size());
   written_[index] += static_cast<std::int64_t>(bytes.size() / width);
 }
 

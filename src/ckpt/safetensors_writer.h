@@ -60,10 +60,16 @@ class SafetensorsWriter {
   void commit();
   const SafetensorsLayout& layout() const { return layout_; }
 
+  // kJoint: what the bytes that were written here add to the CRC-32 of the whole file (crc32_part), without
+  // and with the header, which every writer writes.
+  std::uint32_t crc_of_tensors() const { return crc_; }
+  std::uint32_t crc_of_header() const;
+
  private:
   std::size_t index_of(const std::string& name) const;
   void write_run(std::size_t index, std::int64_t element, const std::byte* data, DType type,
                  std::int64_t count);
+  void write_bytes_at(std::uint64_t offset, const std::byte* data, std::size_t bytes);
 
   const fs::path path_;
   fs::path temporary_;
@@ -71,6 +77,7 @@ class SafetensorsWriter {
   const SafetensorsLayout layout_;
   std::unordered_map<std::string, std::size_t> index_;
   std::unique_ptr<std::atomic<std::int64_t>[]> written_;  // elements per tensor
+  std::atomic<std::uint32_t> crc_{0};
   PositionedFile file_;
   bool committed_ = false;
 };

@@ -185,6 +185,16 @@ std::uint64_t ShardedWriter::file_bytes() const {
   return total;
 }
 
+std::vector<ShardedWriter::PartSum> ShardedWriter::part_sums(bool header) const {
+  std::vector<PartSum> sums;
+  for (std::size_t i = 0; i < writers_.size(); ++i) {
+    const SafetensorsWriter& writer = *writers_[i];
+    sums.push_back({names_[i], writer.layout().file_bytes(),
+                    writer.crc_of_tensors() ^ (header ? writer.crc_of_header() : 0)});
+  }
+  return sums;
+}
+
 void ShardedWriter::commit() {
   for (auto& writer : writers_) writer->commit();
   if (writers_.size() > 1) {

@@ -79,6 +79,14 @@ class ShardedWriter {
   std::uint64_t file_bytes() const;  // of all shards
   std::size_t shards() const { return writers_.size(); }
 
+  // kJoint: of every shard what was written here adds to its CRC-32; `header`: this writer counts it.
+  struct PartSum {
+    std::string file;
+    std::uint64_t bytes = 0;  // of the whole file
+    std::uint32_t crc = 0;
+  };
+  std::vector<PartSum> part_sums(bool header) const;
+
  private:
   SafetensorsWriter& shard_of(const std::string& name);
 

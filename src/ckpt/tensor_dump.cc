@@ -144,6 +144,7 @@ DumpWriter::DumpWriter(fs::path directory, DumpHeader header)
     : directory_(std::move(directory)), header_(std::move(header)) {
   std::error_code error;
   fs::create_directories(directory_, error);
+  remove_abandoned(directory_);
   const fs::path path = directory_ / index_name(header_.rank);
   index_.open(path, std::ios::trunc);
   require<IoError>(!error && index_.good(), "cannot write '{}'", path.string());

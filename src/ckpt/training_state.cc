@@ -8,6 +8,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "ckpt/crc32.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -21,23 +22,31 @@ Json to_json(const Manifest& manifest) {
   for (const auto& [name, value] : t.metrics)
     if (std::isfinite(value)) metrics[name] = value;
   Json files = Json::array();
-  for (const auto& file : manifest.files)
-    files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"xxh3", checksum_text(file.checksum)}});
-  return {{"format", Manifest::kFormat},
-          {"sequence", manifest.sequence},
-          {"files", std::move(files)},
-          {"training",
-           {{"step", t.step},
-            {"samples", t.samples},
-            {"tokens", t.tokens},
-            {"data_cursor", t.data_cursor},
-            {"seed", t.seed},
-            {"loss_scale", t.loss_scale},
-            {"config_hash", t.config_hash},
-            {"tokenizer_fingerprint", t.tokenizer_fingerprint},
-            {"layout", t.layout},
-            {"metrics", std::move(metrics)},
-            {"counters", t.counters}}}};
+  bool sums = false;
+  for (const auto& file : manifest.files) {
+    sums = sums || file.crc;
+    files.push_back(
+        {{"path", file.path}, {"bytes", file.bytes}, {file.crc ? "crc32" : "xxh3", file.checksum_text()}});
+  }
+  Json json = {{"format", sums ? Manifest::kFormat : 1},
+               {"sequence", manifest.sequence},
+               {"files", std::move(files)},
+               {"training",
+                {{"step", t.step},
+                 {"samples", t.samples},
+                 {"tokens", t.tokens},
+                 {"data_cursor", t.data_cursor},
+                 {"seed", t.seed},
+                 {"loss_scale", t.loss_scale},
+                 {"config_hash", t.config_hash},
+                 {"tokenizer_fingerprint", t.tokenizer_fingerprint},
+                 {"layout", t.layout},
+                 {"metrics", std::move(metrics)},
+                 {"counters", t.counters}}}};
+  // Not in checkpoints of before: their checksums must come out the same.
+  if (!t.data_parts.empty()) json["training"]["data_parts"] = t.data_parts;
+  if (!t.settings.empty()) json["training"]["settings"] = t.settings;
+  return json;
 }
 
 std::string own_checksum(const Json& json) { return checksum_text(checksum(std::string_view(json.dump()))); }
@@ -47,11 +56,12 @@ bool stays_inside(const fs::path& path) {
          std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
 }
 
-std::uint64_t parse_checksum(const std::string& text) {
+std::uint64_t parse_checksum(const std::string& text, std::size_t digits) {
   std::uint64_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  require<DataError>(text.size() == 16 && result.ptr == text.data() + text.size() && result.ec == std::errc(),
-                     "'{}' is not a checksum", text);
+  require<DataError>(
+      text.size() == digits && result.ptr == text.data() + text.size() && result.ec == std::errc(),
+      "'{}' is not a checksum", text);
   return value;
 }
 
@@ -59,8 +69,10 @@ Manifest from_json(const Json& json) {
   Manifest manifest;
   manifest.sequence = json.at("sequence").get<std::int64_t>();
   for (const Json& file : json.at("files")) {
-    FileRecord record{file.at("path").get<std::string>(), file.at("bytes").get<std::uint64_t>(),
-                      parse_checksum(file.at("xxh3").get<std::string>())};
+    FileRecord record{file.at("path").get<std::string>(), file.at("bytes").get<std::uint64_t>(), 0,
+                      file.contains("crc32")};
+    record.checksum = record.crc ? parse_checksum(file.at("crc32").get<std::string>(), 8)
+                                 : parse_checksum(file.at("xxh3").get<std::string>(), 16);
     require<DataError>(stays_inside(record.path), "it names the file '{}'", record.path);
     manifest.files.push_back(std::move(record));
   }
@@ -77,10 +89,16 @@ Manifest from_json(const Json& json) {
   training.at("layout").get_to(t.layout);
   training.at("metrics").get_to(t.metrics);
   training.at("counters").get_to(t.counters);
+  if (training.contains("data_parts")) training.at("data_parts").get_to(t.data_parts);
+  if (training.contains("settings")) training.at("settings").get_to(t.settings);
   return manifest;
 }
 
 }  // namespace
+
+std::string FileRecord::checksum_text() const {
+  return crc ? crc32_text(static_cast<std::uint32_t>(checksum)) : stoa::checksum_text(checksum);
+}
 
 std::string manifest_text(const Manifest& manifest) {
   Json json = to_json(manifest);

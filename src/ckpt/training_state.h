@@ -24,16 +24,24 @@ struct TrainingState {
   std::map<std::string, double>
       metrics;  // of this step: "val_loss"; non-finite ones are left out of the file
   std::map<std::string, std::int64_t> counters;  // anything else that counts
+  // Samples that each part of the training data was made for: their order follows from that (train/
+  // training_data.h). Empty in checkpoints of before.
+  std::vector<std::int64_t> data_parts;
+  // What a run that goes on is held against: "model.seed" -> "1234".
+  std::map<std::string, std::string> settings;
 };
 
 struct FileRecord {
   std::string path;  // within the checkpoint: "model/config.json"
   std::uint64_t bytes = 0;
-  std::uint64_t checksum = 0;  // XXH3
+  std::uint64_t checksum = 0;  // XXH3, or CRC-32 of a file whose parts several ranks summed up
+  bool crc = false;
+
+  std::string checksum_text() const;  // hexadecimal
 };
 
 struct Manifest {
-  static constexpr int kFormat = 1;  // a reader refuses what is newer
+  static constexpr int kFormat = 2;  // a reader refuses what is newer; 1: all checksums are XXH3
 
   std::int64_t sequence = 0;  // counts checkpoints of a run in order of writing: the newest has the highest
   TrainingState training;

@@ -4,6 +4,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "ckpt/crc32.h"
 #include "ckpt/find_checkpoint.h"
 
 namespace stoa::ckpt {
@@ -18,9 +19,10 @@ std::string problem_of(const fs::path& path, const FileRecord& record, bool chec
   if (!checksums) return "";
   report.bytes += size;
   try {
-    const auto found = checksum_file(path);
-    if (found != record.checksum)
-      return fmt::format("checksum {} instead of {}", checksum_text(found), checksum_text(record.checksum));
+    FileRecord found = record;
+    found.checksum = record.crc ? crc32_file(path) : checksum_file(path);
+    if (found.checksum != record.checksum)
+      return fmt::format("checksum {} instead of {}", found.checksum_text(), record.checksum_text());
   } catch (const IoError& e) {
     return e.what();
   }

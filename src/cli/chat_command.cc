@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/generate_command.h"
+#include "cli/interrupt.h"
 #include "cli/model_argument.h"
 #include "cli/print.h"
 #include "cli/terminal_input.h"
@@ -70,6 +71,7 @@ void chat(const ChatArguments& a, Context& context) {
                        a.context.value_or(0));
   run::ChatOptions options = a.options;
   read_variables(a.variables, options.variables);
+  context.interrupt.close();
   InterruptCounter interrupts;
   LoadedModel loaded = load_model(a.model, {.cache = true, .context = a.context});
   for (const auto id : loaded.special.eos)

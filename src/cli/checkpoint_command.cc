@@ -12,8 +12,10 @@
 #include "base/error.h"
 #include "ckpt/export_model.h"
 #include "ckpt/find_checkpoint.h"
+#include "ckpt/model_checksums.h"
 #include "ckpt/state_reader.h"
 #include "ckpt/tensor_directory.h"
+#include "cli/interrupt.h"
 #include "cli/print.h"
 
 namespace stoa::cli {
@@ -116,7 +118,9 @@ void inspect(const Arguments& arguments, Context& context) {
       answer["state"] = tensors_json(state->tensors());
       Json files = Json::array();
       for (const auto& file : found.manifest->files)
-        files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"xxh3", checksum_text(file.checksum)}});
+        files.push_back({{"path", file.path},
+                         {"bytes", file.bytes},
+                         {file.crc ? "crc32" : "xxh3", file.checksum_text()}});
       answer["files"] = std::move(files);
     }
     return print_json(answer);
@@ -126,9 +130,9 @@ void inspect(const Arguments& arguments, Context& context) {
   out += tensors_text("model", model);
   if (state) {
     out += tensors_text("training state", state->tensors());
-    out += "\nfiles and checksums (XXH3), as written:\n";
+    out += "\nfiles and checksums (16 digits: XXH3, 8: CRC-32), as written:\n";
     for (const auto& file : found.manifest->files)
-      out += fmt::format("  {}  {:>10}  {}\n", checksum_text(file.checksum),
+      out += fmt::format("  {:<16}  {:>10}  {}\n", file.checksum_text(),
                          format_bytes(static_cast<double>(file.bytes)), file.path);
   }
   print(out);
@@ -147,17 +151,19 @@ void verify(const Arguments& arguments, Context&) {
   const fs::path path = checkpoint_to_verify(arguments.model);
   std::error_code ignored;
   if (!fs::exists(ckpt::manifest_path(path), ignored)) {
-    // No checksums were written for a bare model: its files are held against their own headers.
+    // A bare model has checksums where this program exported it; all are held against their own headers.
     const FoundCheckpoint found = ckpt::find_checkpoint(path, ckpt::Verify::kAll);
     const ckpt::TensorDirectory model(found.model);
+    const bool checksums = fs::exists(found.model / ckpt::kModelChecksums, ignored);
     if (arguments.json)
       return print_json(Json{{"path", found.root.string()},
                              {"ok", true},
-                             {"checksums", false},
+                             {"checksums", checksums},
                              {"files", model.files().size()}});
-    return print(
-        fmt::format("{}: {} tensors in {} files are well formed; a bare model carries no checksums\n",
-                    found.root.string(), model.tensors().size(), model.files().size()));
+    return print(fmt::format(
+        "{}: {} tensors in {} files are well formed; {}\n", found.root.string(), model.tensors().size(),
+        model.files().size(),
+        checksums ? "the weights are as they were exported" : "a bare model carries no checksums"));
   }
   const auto report = ckpt::verify_checkpoint(path, ckpt::Verify::kAll);
   if (arguments.json) {
@@ -183,12 +189,17 @@ void export_to(const Arguments& arguments, Context& context) {
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
   std::unique_ptr<Progress> progress;
+  context.interrupt.set({.grace = std::chrono::seconds(10),
+                         .words = "ending, nothing is exported (again: at once)",
+                         .last_words = {}});
   const auto result = ckpt::export_model(
       found, dtype, arguments.output, static_cast<std::uint64_t>(arguments.max_shard_gigabytes * 1e9),
       [&](std::uint64_t done, std::uint64_t total) {
         if (!progress)
           progress = std::make_unique<Progress>(context.console, "export", static_cast<double>(total), "B");
         progress->update(static_cast<double>(done));
+        require<Interrupted>(!context.interrupt.token().stop_requested(),
+                             "interrupted; nothing was exported");
       });
   if (progress) progress->finish();
   if (arguments.json)

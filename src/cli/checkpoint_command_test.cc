@@ -12,6 +12,7 @@
 #include "ckpt/checkpoint_writer.h"
 #include "ckpt/find_checkpoint.h"
 #include "ckpt/test_directory.h"
+#include "cli/interrupt.h"
 
 namespace stoa::cli {
 namespace {
@@ -49,7 +50,8 @@ class CheckpointCommand : public ::testing::Test {
 
   std::string call(std::string line) {
     CLI::App app("test");
-    Context context{console_};
+    InterruptScope interrupt(console_);
+    Context context{console_, interrupt};
     add_checkpoint_command(app, context);
     ::testing::internal::CaptureStdout();
     try {

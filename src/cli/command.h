@@ -13,8 +13,11 @@ class Console;
 
 namespace stoa::cli {
 
+class InterruptScope;
+
 struct Context {
   Console& console;
+  InterruptScope& interrupt;
 };
 
 void add_tokenizer_command(CLI::App& app, Context& context);

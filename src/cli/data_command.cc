@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,10 +22,11 @@ namespace stoa::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+constexpr std::chrono::seconds kStopGrace(10);  // of a preparation: a document may be long
 
 struct PrepareArguments {
   std::vector<std::string> inputs;
-  std::string tokenizer, output, form = "auto", text_split = "file";
+  std::string tokenizer, output, form = "auto", text_split = "file", encoding = "auto";
   data::PrepareOptions options;
   token::EncodeOptions encode;
   bool json = false, measure_encoder = false;
@@ -37,7 +39,11 @@ void run_prepare(const PrepareArguments& a, Context& context) {
   if (a.form != "auto")
     options.read.form = a.form == "jsonl" ? data::TextForm::kJsonLines : data::TextForm::kPlain;
   options.read.text_split = text_split_named(a.text_split);
-  const InterruptScope interrupt;
+  options.read.encoding.name = a.encoding;
+  options.read.encoding.notice = [&](std::string_view note) { context.console.line(note); };
+  context.interrupt.set({.grace = kStopGrace,
+                         .words = "ending, nothing is written (again: at once)",
+                         .last_words = [] { return std::string("nothing was written"); }});
   const TokenizerEncoder encoder(token::Tokenizer::load(a.tokenizer), a.encode);
   if (a.measure_encoder) {
     const auto rate = data::measure_encoder(options, encoder);
@@ -54,7 +60,7 @@ void run_prepare(const PrepareArguments& a, Context& context) {
     return;
   }
   require<UsageError>(!a.output.empty(), "--output is required");
-  const auto result = data::prepare(options, encoder, context.console, interrupt.token());
+  const auto result = data::prepare(options, encoder, context.console, context.interrupt.token());
   const auto& p = result.provenance;
   if (result.empty_documents > 0)
     context.console.warn(fmt::format("{} documents are empty", result.empty_documents));
@@ -80,6 +86,27 @@ void run_prepare(const PrepareArguments& a, Context& context) {
   } else {
     print(fmt::format("{}: {} documents, {} tokens ({}), {:.1f} MB/s of text\n", a.output, p.documents,
                       p.tokens, data::token_dtype_name(result.dtype), mb_per_s));
+  }
+}
+
+struct TextCommandArguments {
+  std::vector<std::string> files;
+  std::string encoding = "auto";
+};
+
+void run_text(const TextCommandArguments& a, Context& context) {
+  constexpr std::size_t kPiece = 1 << 16;
+  std::string piece;
+  for (const std::string& file : a.files) {
+    data::describe_input(file, {.form = data::TextForm::kPlain});  // that it is there
+    const auto source = data::open_text(
+        file, {.name = a.encoding, .notice = [&](std::string_view note) { context.console.line(note); }});
+    for (;;) {
+      piece.resize(kPiece);
+      piece.resize(source->read(piece.data(), kPiece));
+      if (piece.empty()) break;
+      print(piece);
+    }
   }
 }
 
@@ -131,6 +158,11 @@ void add_prepare(CLI::App& data, Context& context) {
   c->add_option("--text-min-bytes", a->options.read.text_min_bytes,
                 "with --text-split paragraph or line: join them up to so many bytes per document")
       ->capture_default_str();
+  c->add_option(
+       "--encoding", a->encoding,
+       "of the inputs, as iconv names it; auto: told from the bytes, said where it is not UTF-8; bytes: "
+       "read as they lie")
+      ->capture_default_str();
   c->add_flag("--measure-encoder", a->measure_encoder,
               "only time the encoder, one thread, on the documents in memory; writes nothing");
   c->add_flag("--json", a->json, "print the result as JSON");
@@ -138,6 +170,17 @@ void add_prepare(CLI::App& data, Context& context) {
     if (a->options.split_sentences && c->count("--append-eod") == 0) a->options.append_eod = false;
     run_prepare(*a, context);
   });
+}
+
+void add_text(CLI::App& data, Context& context) {
+  auto a = std::make_shared<TextCommandArguments>();
+  CLI::App* c = data.add_subcommand(
+      "text", "Text files as `data prepare` reads them: decompressed, as UTF-8 with Unix line ends");
+  c->footer("Example: stoa data text notes.txt > notes-utf8.txt");
+  c->add_option("FILES", a->files, "also as .gz or .zst")->required();
+  c->add_option("--encoding", a->encoding, "as iconv names it; auto: told from the bytes")
+      ->capture_default_str();
+  c->callback([a, &context] { run_text(*a, context); });
 }
 
 void add_inspect(CLI::App& data, Context& context) {
@@ -162,6 +205,7 @@ void add_data_command(CLI::App& app, Context& context) {
   CLI::App* data = app.add_subcommand("data", "Prepare and inspect training data");
   data->require_subcommand(1);
   add_prepare(*data, context);
+  add_text(*data, context);
   add_inspect(*data, context);
   add_data_show(*data, context);
 }

@@ -74,8 +74,10 @@ void show(const ShowArguments& a, Context& context) {
   const train::RunConfig config = load_run_config(a.config.config, overrides, context.console);
   const auto tokenizer = train::load_tokenizer(config.tokenizer);
   const token::Tokenizer* const names = tokenizer ? &*tokenizer : nullptr;
-  const auto planned =
-      train::plan_with_data(config, names, [&](std::string_view note) { context.console.line(note); });
+  const auto resume = train::checkpoint_to_resume(config, ckpt::Verify::kSizes);
+  const auto planned = train::plan_with_data(
+      config, names, [&](std::string_view note) { context.console.line(note); }, {},
+      resume ? &resume->manifest->training : nullptr);
   const auto& plan = planned.plan;
   require<ConfigError>(a.step >= 1 && a.step <= plan.steps, "--step {}: the run has steps 1 to {}", a.step,
                        plan.steps);

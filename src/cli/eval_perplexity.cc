@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/encoder_argument.h"
-#include "cli/interrupt.h"
 #include "cli/pair_argument.h"
 #include "cli/print.h"
 #include "cli/text_files.h"
@@ -29,8 +28,7 @@ struct PerplexityArguments {
   bool plain = false, json = false;
 };
 
-// What is the same for every kind of model: how far the reading is, the model's share of the time, a way to
-// stop.
+// What is the same for every kind of model: how far the reading is, the model's share of the time.
 class Reading {
  public:
   Reading(const PerplexityArguments& arguments, Context& context)
@@ -41,7 +39,6 @@ class Reading {
 
   template <class Call>
   void timed(const Call& call) {
-    if (interrupt_.token().stop_requested()) throw Interrupted("interrupted: nothing was measured");
     const auto start = Clock::now();
     call();
     model_seconds_ += seconds_since(start);
@@ -52,7 +49,6 @@ class Reading {
   double model_seconds() const { return model_seconds_; }
 
  private:
-  InterruptScope interrupt_;
   const double bytes_;
   Progress progress_;
   const Clock::time_point begin_ = Clock::now();

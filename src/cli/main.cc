@@ -26,6 +26,7 @@
 #include "cli/embed_command.h"
 #include "cli/eval_command.h"
 #include "cli/generate_command.h"
+#include "cli/interrupt.h"
 #include "cli/plan_command.h"
 #include "cli/predict_command.h"
 #include "cli/print.h"
@@ -87,7 +88,8 @@ int run(CLI::App& app, int argc, char** argv) {
 int main(int argc, char** argv) {
   occupy_standard_streams();
   stoa::Console console;
-  stoa::cli::Context context{console};
+  stoa::cli::InterruptScope interrupt(console);
+  stoa::cli::Context context{console, interrupt};
   CLI::App app("Stoa prepares text, trains, evaluates, plans and serves large language models.", "stoa");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(stoa::cli::version()));

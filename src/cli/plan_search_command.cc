@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "cli/interrupt.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_subject.h"
 #include "cli/plan_trials.h"
@@ -174,13 +175,16 @@ void write_files(const SearchArguments& a, const PlanSubject& s, const plan::Sea
 
 // On this machine where the ranks are few, else as files for a cluster.
 std::string try_best(const SearchArguments& a, const PlanSubject& s, const plan::SearchRun& chosen,
-                     Console& console) {
+                     Context& context) {
   const std::vector<plan::Found>& best = chosen.result.best;
   require<UsageError>(!a.output.empty(),
                       "--trials needs --output DIR, where trials are kept and resumed from");
-  const TrialRequest request{a.trials, a.trial_steps, a.trial_minutes, a.output};
+  const TrialRequest request{a.trials, a.trial_steps, a.trial_minutes, a.output, context.interrupt.token()};
   if (chosen.devices <= kMostThreads && s.cluster.device.family.find("CPU") != std::string::npos) {
-    const std::vector<Trial> trials = run_trials(best, s.config, request, console);
+    context.interrupt.set({.grace = std::chrono::seconds(5),
+                           .words = "ending the trial under way (again: at once)",
+                           .last_words = {}});
+    const std::vector<Trial> trials = run_trials(best, s.config, request, context.console);
     return to_text(trials, rerank(best, trials), best);
   }
   const std::size_t count = std::min(a.trials, best.size());
@@ -249,7 +253,7 @@ void search(const SearchArguments& a, Context& context) {
   if (a.json) return print(plan::to_json(report, *chosen) + "\n");
   print(plan::to_text(report, *chosen));
   if (!a.beside.empty()) print(compare(a, s, best, context.console));
-  if (a.trials > 0) print(try_best(a, s, *chosen, context.console));
+  if (a.trials > 0) print(try_best(a, s, *chosen, context));
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ struct Ended {
 };
 
 // Runs this program; its output goes to files in `directory`.
-Ended run_self(const std::vector<std::string>& arguments, const fs::path& directory, double most_seconds) {
+Ended run_self(const std::vector<std::string>& arguments, const fs::path& directory, double most_seconds,
+               const std::stop_token& stop) {
   const fs::path self = fs::read_symlink("/proc/self/exe"), out = directory / "trial.out",
                  err = directory / "trial.err";
   posix_spawn_file_actions_t actions;
@@ -49,13 +50,21 @@ Ended run_self(const std::vector<std::string>& arguments, const fs::path& direct
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t child = 0;
-  const int error = ::posix_spawn(&child, self.c_str(), &actions, nullptr, argv.data(), environ);
+  // Signals that this process receives in a thread of its own are not blocked in the other one.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  const int error = ::posix_spawn(&child, self.c_str(), &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   require<IoError>(error == 0, "{} cannot be started: {}", self.string(), std::strerror(error));
   Ended ended;
   const auto begin = std::chrono::steady_clock::now();
   while (::waitpid(child, &ended.status, WNOHANG) == 0) {
-    if (seconds_since(begin) > most_seconds) {
+    if (stop.stop_requested() || seconds_since(begin) > most_seconds) {
       ended.timed_out = true;
       ::kill(child, SIGKILL);
       ::waitpid(child, &ended.status, 0);
@@ -67,6 +76,9 @@ Ended run_self(const std::vector<std::string>& arguments, const fs::path& direct
   ended.errors = read_text(err);
   fs::remove(out);
   fs::remove(err);
+  require<Interrupted>(!stop.stop_requested(),
+                       "interrupted; trials that were done are kept in '{}' and not run again",
+                       (directory / "trials.jsonl").string());
   return ended;
 }
 
@@ -199,7 +211,7 @@ std::vector<Trial> run_trials(const std::vector<plan::Found>& best, const train:
                                        "--json"};
       // As the calibration ran its own: two ranks never take turns on one core while another is idle.
       if (ranks > 1 && ranks <= available_cores()) command.emplace_back("--bind-cores");
-      const Ended ended = run_self(command, request.directory, most);
+      const Ended ended = run_self(command, request.directory, most, request.stop);
       classify(trial, ended, most);
       std::ofstream(log, std::ios::app) << json_of(trial).dump() << "\n";
     }

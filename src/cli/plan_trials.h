@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ struct Trial {
 struct TrialRequest {
   std::size_t count = 3;
   std::int64_t steps = 4;
-  double most_minutes = 10;  // of one trial
-  fs::path directory;        // of trials.jsonl and of the configurations tried
+  double most_minutes = 10;   // of one trial
+  fs::path directory;         // of trials.jsonl and of the configurations tried
+  std::stop_token stop = {};  // ends the trial under way; Interrupted
 };
 
 // Runs `stoa bench train` on this machine with one thread of this process' program per rank; trials that

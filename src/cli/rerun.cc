@@ -44,25 +44,27 @@ void rerun_and_dump(const fs::path& run, const std::vector<std::int64_t>& steps,
   }
   context.console.line(fmt::format("{}: no tensor dump; running {} again to step {}", run.string(),
                                    from ? "from " + from->filename().string() : "from the start", *last));
-  InterruptScope interrupt;
+  context.interrupt.set({.grace = std::chrono::seconds(30),
+                         .words = "ending after this step (again: at once)",
+                         .last_words = {}});
   MachineOptions machine;
   machine.threads = config.trainer.num_threads;
   train::Trainer trainer({config,
                           show_run_config(config),
                           "",
                           {},
-                          train::read_inputs(config, [](std::string_view) {}),
+                          train::read_inputs(
+                              config, [](std::string_view) {}, {}, from),
                           train::only_seat(),
                           [machine] { return make_machine(machine); },
                           make_meta_machine,
                           quiet,
                           {},
-                          interrupt.token(),
+                          context.interrupt.token(),
                           {},
                           std::string(version()),
                           std::string(commit()),
                           {steps, output / ckpt::kDumpFolder, {}},
-                          from,
                           *last});
   if (trainer.run().reason == watch::StopReason::kSignal) throw Interrupted("stopped by a signal");
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/config_command.h"
+#include "cli/interrupt.h"
 #include "cli/nemo_keys.h"
 #include "cli/preset_changes.h"
 #include "model/gpt.h"
@@ -421,7 +422,8 @@ TEST(ConfigCommand, ReferencePageIsUpToDate) {
 
 TEST(ConfigCommand, ShowsAndRefuses) {
   Console console(Console::Level::kQuiet);
-  Context context{console};
+  InterruptScope interrupt(console);
+  Context context{console, interrupt};
   const auto run = [&](std::vector<std::string> arguments) {
     CLI::App app;
     add_config_command(app, context);

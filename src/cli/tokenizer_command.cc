@@ -15,6 +15,7 @@
 #include "cli/input_lines.h"
 #include "cli/print.h"
 #include "cli/timing.h"
+#include "data/text_reader.h"
 #include "token/encoder.h"
 #include "token/sentencepiece.h"
 #include "token/tokenizer.h"
@@ -29,8 +30,11 @@ using Clock = std::chrono::steady_clock;
 // The texts of the files, one after another.
 class Texts {
  public:
-  Texts(std::vector<std::string> files, std::string unit, std::string json_key)
-      : files_(std::move(files)), unit_(std::move(unit)), json_key_(std::move(json_key)) {}
+  Texts(std::vector<std::string> files, std::string unit, std::string json_key, data::TextEncoding encoding)
+      : files_(std::move(files)),
+        unit_(std::move(unit)),
+        json_key_(std::move(json_key)),
+        encoding_(std::move(encoding)) {}
 
   double total_bytes() const {
     double total = 0;
@@ -43,46 +47,61 @@ class Texts {
 
   bool next(std::string& text) {
     while (true) {
-      if (!open_) {
+      if (!source_) {
         if (file_ == files_.size()) return false;
-        map_ = MappedFile(files_[file_]);
-        at_ = 0, line_ = 0;
-        open_ = true;
-        json_ = files_[file_].ends_with(".jsonl");
+        const fs::path path = files_[file_];
+        json_ = data::is_json_lines(path);
+        data::TextEncoding encoding = encoding_;
+        encoding.line_ends = !json_;
+        source_ = data::open_text(path, encoding);
+        line_ = 0;
       }
-      const std::string_view all = map_.text();
-      if (at_ >= all.size()) {
-        open_ = false;
+      const bool whole = unit_ == "file" && !json_;
+      const bool ended = whole ? false : next_line();
+      if (whole) read_all();
+      if (line_text_.empty() && !ended) {
+        source_.reset();
         ++file_;
         continue;
       }
-      if (unit_ == "file" && !json_) {
-        text.assign(all);
-        at_ = all.size();
-        return true;
-      }
-      const std::size_t newline = all.find('\n', at_);
-      const std::size_t end = newline == all.npos ? all.size() : newline;
-      const std::string_view line = all.substr(at_, end - at_);
-      const bool ended = newline != all.npos;
-      at_ = end + 1;
       ++line_;
       if (json_) {
-        if (line.find_first_not_of(" \t\r") == line.npos) continue;
-        text = field(line);
+        if (line_text_.find_first_not_of(" \t\r") == std::string::npos) continue;
+        text = field(line_text_);
         return true;
       }
-      text.assign(line);
-      if (unit_ == "line") {
-        if (text.empty()) continue;
-      } else if (ended) {
-        text.push_back('\n');
-      }
+      if (unit_ == "line" && line_text_.empty()) continue;
+      text = line_text_;
+      if (unit_ == "lines" && ended) text.push_back('\n');
       return true;
     }
   }
 
  private:
+  // The next line, without its end, to line_text_; false: the file ended before a line end.
+  bool next_line() {
+    line_text_.clear();
+    for (;;) {
+      const std::size_t newline = read_.find('\n', at_);
+      line_text_.append(read_, at_, newline == std::string::npos ? newline : newline - at_);
+      at_ = newline == std::string::npos ? read_.size() : newline + 1;
+      if (newline != std::string::npos) return true;
+      if (!refill()) return false;
+    }
+  }
+  void read_all() {
+    line_text_.clear();
+    do line_text_.append(read_, at_);
+    while (refill());
+  }
+  bool refill() {
+    constexpr std::size_t kPiece = 1 << 16;
+    read_.resize(kPiece);
+    read_.resize(source_->read(read_.data(), kPiece));
+    at_ = 0;
+    return !read_.empty();
+  }
+
   std::string field(std::string_view line) const {
     const Json parsed = Json::parse(line, nullptr, false);
     require<DataError>(parsed.is_object(), "{} line {} is not a JSON object", files_[file_], line_);
@@ -94,22 +113,30 @@ class Texts {
 
   const std::vector<std::string> files_;
   const std::string unit_, json_key_;
-  MappedFile map_;
+  const data::TextEncoding encoding_;
+  std::unique_ptr<data::ByteSource> source_;
+  std::string read_, line_text_;  // of the file, from at_ on not handed out
   std::size_t file_ = 0, at_ = 0;
   std::int64_t line_ = 0;
-  bool open_ = false, json_ = false;
+  bool json_ = false;
 };
 
 struct TrainTokenizerArguments {
   std::vector<std::string> files, special;
   bool cased = false;
-  std::string output, kind = "bpe", split = "gpt2", unit = "lines", json_key = "text";
+  std::string output, kind = "bpe", split = "gpt2", unit = "lines", json_key = "text", encoding = "auto";
   token::TrainOptions options;
   token::SentencePieceTraining pieces;
   std::int64_t sentinels = 100;
   int workers = available_cores();
   bool json = false;
 };
+
+Texts texts_of(const TrainTokenizerArguments& a, Context& context) {
+  return {a.files, a.unit, a.json_key, {.name = a.encoding, .notice = [&](std::string_view note) {
+                                          context.console.line(note);
+                                        }}};
+}
 
 void train_pieces(const TrainTokenizerArguments& a, Context& context) {
   require<ConfigError>(
@@ -119,7 +146,7 @@ void train_pieces(const TrainTokenizerArguments& a, Context& context) {
   options.kind = a.kind == "unigram" ? token::SentencePieceKind::kUnigram : token::SentencePieceKind::kBpe;
   options.vocab_size = a.options.vocab_size;
   options.workers = a.workers;
-  Texts texts(a.files, a.unit, a.json_key);
+  Texts texts = texts_of(a, context);
   texts.total_bytes();  // that all are there
   context.console.line("training a SentencePiece vocabulary");
   const auto start = Clock::now();
@@ -150,7 +177,7 @@ void train_tokenizer(const TrainTokenizerArguments& a, Context& context) {
   require<ConfigError>(wordpiece || !a.cased, "--cased counts only with --kind wordpiece");
   options.wordpiece.lowercase = !a.cased;
   options.split = token::split_pattern_named(a.split).value();
-  Texts texts(a.files, a.unit, a.json_key);
+  Texts texts = texts_of(a, context);
   const double total = texts.total_bytes();
   WorkerPool pool(a.workers);
   const auto start = Clock::now();
@@ -351,7 +378,13 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   auto t = std::make_shared<TrainTokenizerArguments>();
   CLI::App* c = tokenizer->add_subcommand("train", "Train a vocabulary on text files");
   c->footer("Example: stoa tokenizer train corpus.txt --vocab-size 8192 --output tok");
-  c->add_option("FILES", t->files, "text files; .jsonl: one object per line")->required();
+  c->add_option("FILES", t->files, "text files; .jsonl: one object per line; also as .gz or .zst")
+      ->required();
+  c->add_option(
+       "--encoding", t->encoding,
+       "of the files, as iconv names it; auto: told from the bytes, said where it is not UTF-8; bytes: "
+       "read as they lie")
+      ->capture_default_str();
   c->add_option("--vocab-size", t->options.vocab_size, "tokens, special ones and the 256 bytes included")
       ->required();
   c->add_option("--output,-o", t->output,

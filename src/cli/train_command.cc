@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/console.h"
+#include "ckpt/find_checkpoint.h"
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
@@ -20,6 +21,8 @@
 
 namespace stoa::cli {
 namespace {
+
+constexpr std::chrono::seconds kSetUpGrace(5);
 
 struct TrainCommandArguments {
   ConfigArguments config;
@@ -77,11 +80,41 @@ std::vector<std::int64_t> parse_steps(std::string_view text) {
   return steps;
 }
 
+// What a signal means: before the first step there is nothing to keep, and not much to wait for.
+InterruptScope::Manner manner_before_training(bool told) {
+  InterruptScope::Manner manner{.grace = kSetUpGrace, .words = "", .last_words = {}};
+  if (!told) return manner;
+  manner.words = "ending before the first step (again: at once)";
+  manner.last_words = [] { return "nothing was trained"; };
+  return manner;
+}
+
+InterruptScope::Manner manner_in_training(const train::RunConfig& config, bool told) {
+  const double seconds = config.trainer.stop_grace.seconds;
+  InterruptScope::Manner manner{
+      .grace = std::chrono::duration<double>(seconds), .words = "", .last_words = {}};
+  if (!told) return manner;
+  const bool saves = config.exp_manager.create_checkpoint_callback;
+  manner.words = fmt::format("{} after this step, for at most {} (again: ending at once)",
+                             saves ? "saving and ending" : "ending", format_duration(seconds));
+  manner.last_words = [checkpoints = fs::path(*train::run_directory(config)) / "checkpoints"] {
+    for (const auto& listed : ckpt::list_checkpoints(checkpoints))
+      if (listed.manifest)
+        return fmt::format("the newest complete checkpoint is {}", listed.path.filename().string());
+    return std::string("there is no complete checkpoint");
+  };
+  return manner;
+}
+
 void train(const TrainCommandArguments& arguments, Context& context) {
-  InterruptScope interrupt;
+  const auto began = std::chrono::system_clock::now();
+  InterruptScope& interrupt = context.interrupt;
+  interrupt.set(manner_before_training(true));
   train::Launch launch(build_name());
+  const bool told = launch.first_process();
+  interrupt.set(manner_before_training(told));
   Console quiet(Console::Level::kQuiet);
-  Console& console = launch.first_process() ? context.console : quiet;
+  Console& console = told ? context.console : quiet;
   train::RunConfig config;
   std::shared_ptr<const train::RunInputs> inputs;
   MachineOptions machine = arguments.machine;
@@ -90,7 +123,8 @@ void train(const TrainCommandArguments& arguments, Context& context) {
                              launch.agreed_ranks(arguments.ranks.count));
     require<ConfigError>(train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
-    inputs = train::read_inputs(config, [&](std::string_view note) { console.line(note); });
+    inputs = train::read_inputs(
+        config, [&](std::string_view note) { console.line(note); }, interrupt.token());
     machine = rank_machine(std::move(machine), config, launch, arguments.ranks.bind_cores);
   });
   launch.agree([common = config]() mutable {
@@ -130,17 +164,19 @@ void train(const TrainCommandArguments& arguments, Context& context) {
                               std::string(version()),
                               std::string(commit()),
                               dump,
-                              {},
-                              arguments.stop_after};
+                              arguments.stop_after,
+                              [&] { interrupt.set(manner_in_training(config, told)); },
+                              began};
     if (parts.seat.first())
       for (const auto& observer : owned) parts.observers.push_back(observer.get());
     const bool first = parts.seat.first();
     train::Trainer trainer(std::move(parts));
     const auto result = trainer.run();
-    if (first) finish = result;
+    if (first || launch.kind() != "threads") finish = result;
   });
-  if (finish && finish->reason == watch::StopReason::kSignal)
-    throw Interrupted(finish->detail + "; a checkpoint was saved");
+  if (!finish || finish->reason != watch::StopReason::kSignal) return;
+  if (!told) throw train::SilentEnd(Interrupted("").exit_code());
+  throw Interrupted(finish->detail);
 }
 
 }  // namespace

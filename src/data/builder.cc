@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "data/blend.h"
 
@@ -41,7 +42,19 @@ class Builder {
         notice_(notice),
         cache_(
             options.cache_folder ? *options.cache_folder : default_cache_folder(dataset_prefix(first_prefix)),
-            notice) {}
+            notice, options.stop) {}
+
+  // Of those of `blend` that are open.
+  std::vector<std::string> sources(const Blend& blend) const {
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < blend.prefixes.size(); ++i)
+      for (const auto& data : open_)
+        if (data->prefix() == dataset_prefix(blend.prefixes[i]))
+          out.push_back(
+              fmt::format("{}{} {}", blend.weights.empty() ? "" : fmt::format("{} x ", blend.weights[i]),
+                          data->prefix().filename().string(), checksum_text(data->index_checksum())));
+    return out;
+  }
 
   std::shared_ptr<const Dataset> build(const Blend& blend, const SplitFractions& fractions,
                                        std::size_t split) {
@@ -149,21 +162,25 @@ DatasetTriple build_datasets(const BuildOptions& options, const Notice& notice) 
                        "give either one data_prefix list, cut by splits_string, or a list per split{}",
                        apart ? ", not both" : "; both are empty");
   std::array<std::shared_ptr<const Dataset>, 3> built;
+  std::vector<std::string> sources;
   if (apart) {
     for (std::size_t split = 0; split < 3; ++split) {
       if (options.split_prefix[split].empty()) continue;
       const Blend blend = parse_data_prefix(options.split_prefix[split]);
       SplitFractions whole{0, 0, 0};
       whole[split] = 1;
-      built[split] = Builder(options, notice, blend.prefixes[0]).build(blend, whole, split);
+      Builder builder(options, notice, blend.prefixes[0]);
+      built[split] = builder.build(blend, whole, split);
+      if (split == 0) sources = builder.sources(blend);
     }
   } else {
     const Blend blend = parse_data_prefix(options.data_prefix);
     const SplitFractions fractions = parse_splits(options.splits_string);
     Builder builder(options, notice, blend.prefixes[0]);
     for (std::size_t split = 0; split < 3; ++split) built[split] = builder.build(blend, fractions, split);
+    sources = builder.sources(blend);
   }
-  return {built[0], built[1], built[2]};
+  return {built[0], built[1], built[2], std::move(sources)};
 }
 
 std::array<std::optional<std::int64_t>, 3> samples_of_run(std::int64_t train_samples,

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct BuildOptions {
   std::array<std::optional<std::int64_t>, 3> samples;
   std::optional<fs::path> cache_folder;  // unset: `cache` beside the first prefix
   std::string tokenizer_fingerprint;     // "" = not known; else compared with the data's
+  std::stop_token stop = {};             // looked at while indices are built
   GptOptions gpt;
   std::optional<BertOptions> bert;  // samples of BERT instead; documents are split, not sequences
   // Samples of an encoder-decoder instead, of texts of the length that fits; gpt.sequence_length does not
@@ -44,6 +46,9 @@ struct BuildOptions {
 // A data set is null when its share or its number of samples is 0.
 struct DatasetTriple {
   std::shared_ptr<const Dataset> train, validation, test;
+  // Of the training data, for people and for comparison: names without folders, checksums of their indices,
+  // weights.
+  std::vector<std::string> sources = {};
 };
 
 // ConfigError, IoError, DataError (a tokenizer that is not the data's, an empty split that was asked for).

@@ -48,7 +48,8 @@ GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> data, std::int64_t 
                             samples,
                             options.seed,
                             options.add_extra_token,
-                            options.drop_last_partial};
+                            options.drop_last_partial,
+                            cache.stop()};
   plan_ = plan_epochs(input);
   require<DataError>(plan_.samples > 0,
                      "the {} split of '{}' holds {} tokens, too few for one sample of {} (and its next "

@@ -315,7 +315,7 @@ TEST_F(GptDatasetTest, CacheGivesTheSameAndIsNumpys) {
       EXPECT_THAT(text, HasSubstr("{'descr': '<i4', 'fortran_order': False, 'shape': (11, 2), }"));
     }
   }
-  EXPECT_EQ(files, 4);
+  EXPECT_EQ(files, 5);
 }
 
 TEST_F(GptDatasetTest, CacheIsNotUsedForOtherData) {
@@ -346,13 +346,28 @@ TEST_F(GptDatasetTest, DamagedCacheIsBuiltAgainAndSaid) {
       EXPECT_THAT(notices_[0], HasSubstr("built again"));
       EXPECT_EQ(read_text(path), whole);
     }
-    std::string wild = whole;  // right shape, wild values: refused when used, never followed
-    for (std::size_t i = wild.size() - 24; i < wild.size(); ++i) wild[i] = '\x7e';
-    write_text(path, wild);
-    EXPECT_THROW(all_of(GptDataset(data, 0, 4, 6, options_, "train", IndexCache(cache, notice()))),
-                 DataError);
-    write_text(path, whole);
+    for (const int flipped : {1, 0x7e}) {  // right shape, other values
+      std::string wild = whole;
+      wild[wild.size() - 4] = static_cast<char>(wild[wild.size() - 4] ^ flipped);
+      write_text(path, wild);
+      notices_.clear();
+      EXPECT_EQ(all_of(GptDataset(data, 0, 4, 6, options_, "train", IndexCache(cache, notice()))).tokens,
+                expected);
+      ASSERT_EQ(notices_.size(), 1u);
+      EXPECT_THAT(notices_[0], HasSubstr("the checksums differ"));
+      EXPECT_EQ(read_text(path), whole);
+    }
   }
+}
+
+TEST_F(GptDatasetTest, AskedToStopItBuildsNothing) {
+  std::stop_source stop;
+  stop.request_stop();
+  const fs::path cache = folder_ / "cache";
+  EXPECT_THROW(GptDataset(documents({5, 3, 7, 6}), 0, 4, 6, options_, "train",
+                          IndexCache(cache, notice(), stop.get_token())),
+               Interrupted);
+  EXPECT_FALSE(fs::exists(cache));
 }
 
 TEST_F(GptDatasetTest, UnwritableCacheFallsBackToMemoryAndSaysSo) {
@@ -381,7 +396,7 @@ TEST_F(GptDatasetTest, ThreadsMayBuildAtOnce) {
       });
     threads.clear();
     EXPECT_EQ(same, 4);
-    EXPECT_EQ(std::distance(fs::directory_iterator(cache), {}), 4);  // and no temporary file
+    EXPECT_EQ(std::distance(fs::directory_iterator(cache), {}), 5);  // and no temporary file
   }
 }
 
@@ -410,7 +425,7 @@ TEST_F(GptDatasetTest, ProcessesMayBuildAtOnce) {
     ASSERT_EQ(::waitpid(pid, &status, 0), pid);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(cache), {}), 4);
+  EXPECT_EQ(std::distance(fs::directory_iterator(cache), {}), 5);
 }
 
 }  // namespace

@@ -12,6 +12,11 @@ namespace stoa::data {
 namespace {
 
 constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kSamplesPerLook = 1 << 16;  // between two looks at the stop token
+
+void go_on(const GptIndexInput& in) {
+  require<Interrupted>(!in.stop.stop_requested(), "interrupted while the data was indexed");
+}
 
 // Python's // for a positive divisor.
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
@@ -48,6 +53,7 @@ NpyArray build_sample_index(const GptIndexInput& in, const EpochPlan& plan,
   };
   emit();
   for (std::int64_t sample = 0; sample < plan.samples; ++sample) {
+    if (sample % kSamplesPerLook == 0) go_on(in);
     std::int64_t remaining = in.sequence_length + x;
     while (remaining > 0) {
       const std::int64_t available = in.length(documents[static_cast<std::size_t>(position)]) - offset;
@@ -119,6 +125,7 @@ GptIndex build_gpt_index(const GptIndexInput& in, const EpochPlan& plan) {
   NumpyRandom random(in.seed);
   GptIndex index;
   auto documents = build_document_index(in, plan, random);
+  go_on(in);
   std::int64_t longest = 0;
   for (std::int64_t i = in.first; i < in.last; ++i) longest = std::max(longest, in.length(i));
   const bool wide = std::max(static_cast<std::int64_t>(documents.size()), longest) > kInt32Max;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "data/npy_array.h"
@@ -19,6 +20,7 @@ struct GptIndexInput {
   std::uint32_t seed = 1234;
   bool extra_token = true;  // x = 1: samples overlap by one token
   bool drop_last_partial = true;
+  std::stop_token stop = {};  // Interrupted when it is requested
 };
 
 struct EpochPlan {

@@ -5,8 +5,22 @@
 
 namespace stoa::data {
 
-IndexCache::IndexCache(std::optional<fs::path> folder, Notice notice)
-    : folder_(std::move(folder)), notice_(notice ? std::move(notice) : [](std::string_view) {}) {}
+namespace {
+
+// A line per array: its checksum and its name.
+std::string checksums_of(const std::vector<std::string>& names, const std::vector<NpyArray>& arrays) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{} {}\n", checksum_text(checksum(arrays[i].bytes())), names[i]);
+  return text;
+}
+
+}  // namespace
+
+IndexCache::IndexCache(std::optional<fs::path> folder, Notice notice, std::stop_token stop)
+    : folder_(std::move(folder)),
+      notice_(notice ? std::move(notice) : [](std::string_view) {}),
+      stop_(std::move(stop)) {}
 
 std::vector<NpyArray> IndexCache::get(std::string_view kind, std::string_view description,
                                       const std::vector<std::string>& names,
@@ -19,7 +33,12 @@ std::vector<NpyArray> IndexCache::get(std::string_view kind, std::string_view de
     std::vector<NpyArray> arrays;
     for (const auto& name : names) arrays.push_back(NpyArray::load(path_of(name + ".npy")));
     require<DataError>(accept(arrays), "the arrays do not have the shape that their description asks for");
+    require<DataError>(read_text(path_of("checksums.txt")) == checksums_of(names, arrays),
+                       "their content has changed since it was written: the checksums differ");
     return arrays;
+  };
+  const auto go_on = [&] {
+    require<Interrupted>(!stop_.stop_requested(), "interrupted while the data was indexed");
   };
 
   std::error_code error;
@@ -32,13 +51,22 @@ std::vector<NpyArray> IndexCache::get(std::string_view kind, std::string_view de
     }
   }
 
+  go_on();
   std::vector<NpyArray> arrays = build();
+  go_on();
   try {
     fs::create_directories(*folder_, error);
     require<IoError>(!error, "{}", error.message());
-    for (std::size_t i = 0; i < names.size(); ++i) arrays[i].save(path_of(names[i] + ".npy"));
+    remove_abandoned(*folder_);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      go_on();
+      arrays[i].save(path_of(names[i] + ".npy"));
+    }
+    write_text(path_of("checksums.txt"), checksums_of(names, arrays));
     write_text(path_of("description.txt"), description);
     return load();  // mapped: processes of one machine share the pages
+  } catch (const Interrupted&) {
+    throw;
   } catch (const Error& e) {
     notice_(fmt::format(
         "indices are kept in memory and built again by every start: cannot write the cache folder '{}' ({}); "

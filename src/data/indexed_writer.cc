@@ -42,6 +42,7 @@ IndexedWriter::IndexedWriter(const fs::path& prefix, TokenDtype dtype)
     require<IoError>(!error, "cannot create the folder '{}': {}", prefix_.parent_path().string(),
                      error.message());
   }
+  remove_abandoned(prefix_.has_parent_path() ? prefix_.parent_path() : fs::path("."));
   bin_ = std::make_unique<AtomicFile>(with_extension(prefix_, ".bin"));
   idx_ = std::make_unique<AtomicFile>(with_extension(prefix_, ".idx"));
   bin_hash_ = std::make_unique<Hash>();

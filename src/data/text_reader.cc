@@ -8,8 +8,6 @@
 namespace stoa::data {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-
 // Where the last line end stands, or npos; a search from the end, which string_view does byte by byte.
 std::size_t last_line_end(std::string_view text) {
   const void* found = ::memrchr(text.data(), '\n', text.size());
@@ -19,6 +17,20 @@ std::size_t last_line_end(std::string_view text) {
 bool blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 }  // namespace
+
+namespace {
+
+// ".txt" of "a.txt.gz"
+fs::path inner_extension(const fs::path& path) {
+  return (compression_of(path) == Compression::kNone ? path : fs::path(path).replace_extension()).extension();
+}
+
+}  // namespace
+
+bool is_json_lines(const fs::path& path) {
+  const fs::path extension = inner_extension(path);
+  return extension == ".jsonl" || extension == ".ndjson" || extension == ".json";
+}
 
 TextInput describe_input(const fs::path& path, const ReadOptions& options) {
   std::error_code error;
@@ -30,10 +42,8 @@ TextInput describe_input(const fs::path& path, const ReadOptions& options) {
     input.form = *options.form;
     return input;
   }
-  const fs::path inner =
-      compression_of(path) == Compression::kNone ? path : fs::path(path).replace_extension();
-  const auto extension = inner.extension();
-  if (extension == ".jsonl" || extension == ".ndjson" || extension == ".json") {
+  const fs::path extension = inner_extension(path);
+  if (is_json_lines(path)) {
     input.form = TextForm::kJsonLines;
   } else {
     require<ConfigError>(
@@ -69,12 +79,13 @@ BlockReader::BlockReader(const std::vector<TextInput>& inputs, const ReadOptions
 
 bool BlockReader::open_next() {
   if (opened_ == inputs_.size()) return false;
-  source_ = open_bytes(inputs_[opened_++].path);
+  const TextInput& input = inputs_[opened_++];
+  TextEncoding encoding = options_.encoding;
+  encoding.line_ends = encoding.line_ends && input.form == TextForm::kPlain;
+  source_ = open_text(input.path, encoding);
   rest_.set_size(0);
   line_ = 1;
   at_end_ = false;
-  fill(kByteOrderMark.size());
-  if (rest_.view().starts_with(kByteOrderMark)) rest_.assign(rest_.view().substr(kByteOrderMark.size()));
   return true;
 }
 

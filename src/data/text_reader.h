@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "data/byte_source.h"
+#include "data/text_source.h"
 
 namespace stoa::data {
 
@@ -30,6 +30,7 @@ struct ReadOptions {
   std::optional<TextForm> form;  // unset: by the file's extension
   TextSplit text_split = TextSplit::kFile;
   std::size_t text_min_bytes = 0;  // paragraphs or lines are joined until a document has this many bytes
+  TextEncoding encoding = {};      // line ends are left to JSON where it is that
 };
 
 struct TextInput {
@@ -38,6 +39,8 @@ struct TextInput {
   std::uint64_t bytes = 0;  // of the file as it lies
 };
 
+// By its name, compressed or not.
+bool is_json_lines(const fs::path& path);
 // IoError when the file is missing or a folder; ConfigError when its form cannot be told.
 TextInput describe_input(const fs::path& path, const ReadOptions& options);
 

@@ -1,6 +1,7 @@
 #include "optim/batch_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -42,17 +43,44 @@ std::int64_t BatchPlan::batch_at(std::int64_t consumed) const {
                                                                            samples_per_increment));
 }
 
-std::int64_t BatchPlan::samples_after(std::int64_t steps) const {
-  std::int64_t consumed = 0;
+void BatchPlan::go_on_after(std::int64_t steps, std::int64_t samples) {
+  if (samples == samples_from(0, steps)) return;
+  done_steps_ = steps;
+  done_samples_ = samples;
+}
+
+std::int64_t BatchPlan::samples_from(std::int64_t consumed, std::int64_t steps) const {
   for (; steps > 0 && batch_at(consumed) != target_; --steps) consumed += batch_at(consumed);
   return consumed + steps * target_;
 }
 
-std::int64_t BatchPlan::steps_for(std::int64_t samples) const {
-  std::int64_t consumed = 0, steps = 0;
+std::int64_t BatchPlan::steps_from(std::int64_t consumed, std::int64_t samples) const {
+  std::int64_t steps = 0;
   for (; consumed < samples && batch_at(consumed) != target_; ++steps) consumed += batch_at(consumed);
   if (consumed < samples) steps += (samples - consumed + target_ - 1) / target_;
   return steps;
+}
+
+std::int64_t BatchPlan::samples_after(std::int64_t steps) const {
+  if (steps >= done_steps_) return samples_from(done_samples_, steps - done_steps_);
+  return static_cast<std::int64_t>(static_cast<double>(done_samples_) * static_cast<double>(steps) /
+                                   static_cast<double>(done_steps_));
+}
+
+std::int64_t BatchPlan::steps_for(std::int64_t samples) const {
+  if (samples >= done_samples_) return done_steps_ + steps_from(done_samples_, samples);
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(done_steps_) * static_cast<double>(samples) /
+                                             static_cast<double>(done_samples_)));
+}
+
+std::vector<BatchPlan::Size> BatchPlan::sizes() const {
+  std::vector<Size> sizes;
+  std::int64_t step = done_steps_ + 1;
+  for (std::int64_t consumed = done_samples_;; consumed += sizes.back().samples, ++step) {
+    const std::int64_t size = batch_at(consumed);
+    if (sizes.empty() || sizes.back().samples != size) sizes.push_back({step, size});
+    if (size == target_) return sizes;
+  }
 }
 
 }  // namespace stoa::optim

@@ -15,16 +15,31 @@ class BatchPlan {
   BatchPlan(std::int64_t global_batch, std::int64_t granule,
             const std::optional<std::vector<std::int64_t>>& ramp);
 
+  // The first `steps` steps of the run took `samples` samples, perhaps with other sizes than these: what
+  // follows is counted from there. Changes nothing where this plan comes to the same number.
+  void go_on_after(std::int64_t steps, std::int64_t samples);
+
   // Samples of the step that begins after `consumed` samples.
   std::int64_t batch_at(std::int64_t consumed) const;
-  // Samples consumed by the first `steps` steps.
+  // Samples consumed by the first `steps` steps; of steps done with other sizes in proportion.
   std::int64_t samples_after(std::int64_t steps) const;
   // Steps that `samples` samples fill (the last one counted whole).
   std::int64_t steps_for(std::int64_t samples) const;
   std::int64_t largest() const { return target_; }
 
+  // From step `step` (1-based) on, `samples` per step.
+  struct Size {
+    std::int64_t step = 1, samples = 0;
+  };
+  // Every size that occurs, in order; the last one is largest().
+  std::vector<Size> sizes() const;
+
  private:
+  std::int64_t samples_from(std::int64_t consumed, std::int64_t steps) const;
+  std::int64_t steps_from(std::int64_t consumed, std::int64_t samples) const;
+
   std::int64_t target_, start_, increment_ = 0, ramp_samples_ = 0;
+  std::int64_t done_steps_ = 0, done_samples_ = 0;  // see go_on_after()
 };
 
 }  // namespace stoa::optim

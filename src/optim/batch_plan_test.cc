@@ -38,5 +38,27 @@ TEST(BatchPlan, SizesThatDoNotDivideAreRefusedWithTheNearest) {
   }
 }
 
+TEST(BatchPlan, GoesOnFromOtherSizes) {
+  BatchPlan plan(8, 4, std::nullopt);
+  plan.go_on_after(50, 800);  // 16 samples each
+  EXPECT_EQ(plan.samples_after(50), 800);
+  EXPECT_EQ(plan.samples_after(25), 400);
+  EXPECT_EQ(plan.samples_after(100), 1200);
+  EXPECT_EQ(plan.steps_for(1200), 100);
+  EXPECT_EQ(plan.steps_for(400), 25);
+  BatchPlan same(16, 4, std::vector<std::int64_t>{4, 4, 30});
+  same.go_on_after(3, 12);
+  EXPECT_EQ(same.samples_after(2), 8);
+  EXPECT_EQ(same.steps_for(8), 2);
+}
+
+TEST(BatchPlan, NamesEverySizeThatOccurs) {
+  const BatchPlan plan(16, 4, std::vector<std::int64_t>{4, 4, 30});
+  std::string text;
+  for (const auto& [step, samples] : plan.sizes()) text += fmt::format("{}:{} ", step, samples);
+  EXPECT_EQ(text, "1:4 4:8 5:12 6:16 ");
+  EXPECT_EQ(BatchPlan(16, 4, std::nullopt).sizes().size(), 1u);
+}
+
 }  // namespace
 }  // namespace stoa::optim

@@ -81,6 +81,9 @@ void declare_checkpoint(Section<CheckpointConfig>& s) {
       .unit("steps")
       .derived("trainer.val_check_interval")
       .help("Steps between checkpoints. The end of a run and SIGTERM always save.");
+  s.field("train_time_interval", &C::train_time_interval)
+      .derived("10m; 0s where every_n_train_steps is given")
+      .help("Time between checkpoints, beside those by steps: 90s, 10m or 1h; 0s: none by time.");
   s.field("keep_last", &C::keep_last).range(1, 1e6).help("Newest checkpoints that are kept.");
   s.field("save_top_k", &C::save_top_k)
       .range(-1, 1e6)
@@ -140,6 +143,10 @@ void declare(Section<TrainerConfig>& s) {
       .help("Nodes. Where a launcher starts the ranks devices x num_nodes must equal the ranks that run.");
   s.field("communication_timeout", &C::communication_timeout)
       .help("How long a rank waits for another before the run fails and says which.");
+  s.field("stop_grace", &C::stop_grace)
+      .help(
+          "How long after SIGINT or SIGTERM the run may take to end its step and save. Then the process ends "
+          "and the newest complete checkpoint stands. Slurm kills after 30 s.");
   s.field("memory_limit_gb", &C::memory_limit_gb)
       .range(1e-6, 1e6)
       .unit("GB of 1e9 bytes")

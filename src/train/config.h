@@ -39,6 +39,7 @@ struct TrainerConfig {
   std::optional<std::int64_t> check_weight_hash_across_dp_replicas_interval;
   std::optional<std::int64_t> devices, num_nodes;  // must equal the ranks that run
   Duration communication_timeout{600};             // of one wait
+  Duration stop_grace{30};                         // from SIGINT or SIGTERM to the end of the process
   std::optional<double> memory_limit_gb;           // of a rank's device; null: what it has
   std::optional<std::int64_t> num_threads;         // null: one per core, divided among the ranks of a host
   std::vector<std::string> sample_prompts;         // continued at each validation, shown in the report
@@ -47,8 +48,14 @@ struct TrainerConfig {
 
 struct CheckpointConfig {                           // exp_manager.checkpoint_callback_params
   std::optional<std::int64_t> every_n_train_steps;  // null: val_check_interval; at the end of a run always
+  std::optional<Duration> train_time_interval;      // between two saves; null: time_interval()
   std::int64_t keep_last = 2;                       // newest checkpoints kept
   std::int64_t save_top_k = 1;                      // best by validation loss kept beside them; -1: keep all
+
+  // Seconds; 0: no saves by time.
+  double time_interval() const {
+    return train_time_interval ? train_time_interval->seconds : every_n_train_steps ? 0 : 600;
+  }
 };
 
 struct ExpManagerConfig {                       // exp_manager

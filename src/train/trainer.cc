@@ -69,11 +69,21 @@ Trainer::~Trainer() = default;
 RunFinish Trainer::run() {
   RunFinish finish;
   try {
-    set_up();
+    if (!set_up()) {
+      finish.reason = StopReason::kSignal;
+      finish.detail = "stopped by a signal before the first step: nothing was trained";
+      finish.step = step_;
+      finish.tokens = tokens_;
+      if (!made_.empty()) discard_directory();
+      return finish;
+    }
     loop(finish);
     if (config_.exp_manager.create_checkpoint_callback) {
-      if (saved_step_ != step_) save(true);
+      const bool stopped_at_once = finish.reason == StopReason::kSignal && step_ == first_step_;
+      if (saved_step_ != step_ && !stopped_at_once) save(true);
       finish_checkpoint();
+      if (finish.reason == StopReason::kSignal && !stopped_at_once)
+        finish.detail += "; a checkpoint was saved";
     }
   } catch (const std::exception& error) {
     parts_.seat.on_failure(error.what());
@@ -100,7 +110,7 @@ RunFinish Trainer::run() {
   return finish;
 }
 
-void Trainer::set_up() {
+bool Trainer::set_up() {
   const auto directory = run_directory(config_);
   require<ConfigError>(directory.has_value(),
                        "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
@@ -113,7 +123,9 @@ void Trainer::set_up() {
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_->options, parts_.seat.rank);
   rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_->options,
                                               parts_.seat.context(*machine_->device), scratch);
+  if (asked_to_stop()) return false;
   start_or_resume();
+  if (asked_to_stop()) return false;
   gemm_tflops_ = run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes,
                                           &rank_->parallel().along(parallel::Group::kWorld));
   if (first() && config_.exp_manager.create_checkpoint_callback) {
@@ -142,10 +154,18 @@ void Trainer::set_up() {
         return true;
       });
   next_batch_ = prefetch_->next();  // what is wrong with the data is said before the run is announced
-  rank_->parallel().along(parallel::Group::kWorld).barrier();
-  if (!first()) return;
+  if (asked_to_stop()) return false;
+  parts_.on_training();
+  if (!first()) return true;
   write_text(directory_ / "config.yaml", parts_.config_yaml);
   announce();
+  return true;
+}
+
+bool Trainer::asked_to_stop() {
+  double asked = parts_.stop.stop_requested() ? 1 : 0;
+  add_over_ranks(std::span(&asked, 1), parallel::Group::kWorld);
+  return asked > 0;
 }
 
 void Trainer::make_directory() {
@@ -155,6 +175,7 @@ void Trainer::make_directory() {
     made_ = path;
   fs::create_directories(directory_, error);
   require<IoError>(!error, "cannot create the run directory '{}': {}", directory_.string(), error.message());
+  remove_abandoned(directory_);
 }
 
 void Trainer::discard_directory() noexcept {
@@ -169,18 +190,7 @@ void Trainer::discard_directory() noexcept {
 }
 
 void Trainer::start_or_resume() {
-  const fs::path checkpoints = directory_ / "checkpoints";
-  std::optional<ckpt::FoundCheckpoint> found;
-  if (parts_.resume_from)
-    found = ckpt::find_checkpoint(*parts_.resume_from);
-  else if (fs::exists(checkpoints))
-    found = ckpt::find_resume(directory_);
-  if (found) {
-    require<ConfigError>(config_.exp_manager.resume_if_exists,
-                         "'{}' holds a run (its newest checkpoint is {}): resume it with "
-                         "exp_manager.resume_if_exists=true, or "
-                         "give another directory",
-                         directory_.string(), found->root.filename().string());
+  if (const auto& found = parts_.inputs->resume) {
     if (first())
       for (const auto& skipped : found->skipped) parts_.console.warn(skipped);
     run::restore(*rank_, *found);
@@ -204,14 +214,16 @@ void Trainer::start_or_resume() {
     if (const auto best = state.metrics.find("best_val_loss"); best != state.metrics.end())
       best_loss_ = best->second;
     previous_skipped_ = static_cast<std::int64_t>(rank_->read_scalars()[ops::StepSlot::kSkipped]);
+    if (first())
+      for (const auto& [key, value] : data_settings(config_, parts_.inputs->data))
+        if (const auto old = state.settings.find(key); old != state.settings.end() && old->second != value)
+          parts_.console.warn(
+              fmt::format("{} is {}, it was {} so far: what follows the {} samples seen is drawn with it",
+                          key, value, old->second, state.samples));
     require<ConfigError>(step_ <= plan_->steps, "the run has done {} steps, the configuration ends at {}",
                          step_, plan_->steps);
     return;
   }
-  require<ConfigError>(
-      !config_.exp_manager.resume_if_exists || config_.exp_manager.resume_ignore_no_checkpoint,
-      "'{}' holds no checkpoint to resume (exp_manager.resume_ignore_no_checkpoint is false)",
-      directory_.string());
   rank_->initialize();
   if (config_.restore_from_path) {
     const auto from = ckpt::find_checkpoint(*config_.restore_from_path);
@@ -267,6 +279,7 @@ void Trainer::announce() {
                                          ? config_.data.data_prefix.train
                                          : config_.data.data_prefix.blend));
   start.command = parts_.command;
+  start.began = std::chrono::duration<double>(parts_.began.time_since_epoch()).count();
   announced_ = true;
   for (auto* observer : parts_.observers) observer->on_start(start);
 }
@@ -285,18 +298,23 @@ Trainer::Agreement Trainer::agree(std::int64_t own_tokens) {
   const bool counts = parallel.along(parallel::Group::kModel).rank() == 0 &&
                       parallel.coordinate(parallel::Axis::kContext) == 0;
   const bool late = config_.trainer.max_time && seconds_since(start_) >= config_.trainer.max_time->seconds;
-  std::array<std::int64_t, 4> sums{counts ? own_tokens : 0, parts_.stop.stop_requested() ? 1 : 0,
-                                   first() && late ? 1 : 0, part_ && part_->done() ? 1 : 0};
+  const double interval = config_.exp_manager.checkpoint.time_interval();
+  const bool save = config_.exp_manager.create_checkpoint_callback && interval > 0 && saved_step_ != step_ &&
+                    step_ > first_step_ && seconds_since(saved_at_) >= interval;
+  std::array<std::int64_t, 5> sums{counts ? own_tokens : 0, parts_.stop.stop_requested() ? 1 : 0,
+                                   first() && late ? 1 : 0, part_ && part_->done() ? 1 : 0,
+                                   first() && save ? 1 : 0};
   parallel.along(parallel::Group::kWorld)
       .all_reduce(TensorView(sums.data(), DType::kI64, {static_cast<std::int64_t>(sums.size())}),
                   comm::ReduceOp::kSum, *machine_->stream)
       ->wait();
-  return {sums[0], sums[1], sums[2], sums[3]};
+  return {sums[0], sums[1], sums[2], sums[3], sums[4]};
 }
 
 void Trainer::loop(RunFinish& finish) {
   finish.reason = StopReason::kDone;
   finish.detail = fmt::format("{} steps done", plan_->steps);
+  saved_at_ = Clock::now();
   if (config_.trainer.val_check_interval > 0 && step_ == 0) validate();
   const std::int64_t first_step = step_;
   while (step_ < plan_->steps) {
@@ -306,7 +324,7 @@ void Trainer::loop(RunFinish& finish) {
     const double data_seconds = seconds_since(begin);
     const Agreement all = agree(batch->valid_tokens);
     if (all.written == plan_->options.layout.grid.size()) commit_parts();
-    if (step_ > first_step && all.stop > 0) {
+    if (all.stop > 0) {
       finish.reason = StopReason::kSignal;
       finish.detail = fmt::format("stopped by a signal after step {}", step_);
       return;
@@ -316,6 +334,7 @@ void Trainer::loop(RunFinish& finish) {
       finish.detail = fmt::format("trainer.max_time reached after step {}", step_);
       return;
     }
+    if (all.save > 0) save(false);
     batch->valid_tokens = all.tokens;
     train_step(*batch, data_seconds);
     if (due(config_.trainer.check_weight_hash_across_dp_replicas_interval.value_or(0)))
@@ -436,6 +455,7 @@ void Trainer::validate() {
   double loss = 0;
   std::array<double, 2> counts{};  // valid tokens, bytes of text
   for (std::int64_t row = 0; row < rows; row += at_once) {
+    if (asked_to_stop()) return;  // a part of it would be no measure
     fill(row);
     loss += rank_->evaluate(batch, validation_tokens_per_sample_.value_or(0), sink).loss;
     counts[0] += static_cast<double>(batch.valid_tokens);
@@ -468,6 +488,9 @@ void Trainer::validate() {
 
 void Trainer::draw_samples() {
   if (!tokenizer_ || !rank_->decoder()) return;
+  // Ranks of a context group draw together. All others would draw the same: the one that shows it does.
+  const bool alone = plan_->options.layout.grid.degree(grid::Axis::kContext) == 1;
+  if (alone && !first()) return;
   for (const auto& prompt : config_.trainer.sample_prompts) {
     run::GenerateOptions options;
     options.max_tokens = config_.trainer.sample_max_tokens;
@@ -478,7 +501,7 @@ void Trainer::draw_samples() {
     run::generate(*rank_->decoder(), rank_->decoder_parts(), *tokenizer_, prompt, options,
                   [&](std::string_view piece) {
                     text += piece;
-                    return true;
+                    return !alone || !parts_.stop.stop_requested();
                   });
     for (auto* observer : parts_.observers) observer->on_sample({step_, prompt, text});
   }
@@ -507,6 +530,8 @@ void Trainer::save(bool wait) {
   state.config_hash = checksum_text(checksum(parts_.config_yaml));
   state.tokenizer_fingerprint = tokenizer_ ? tokenizer_->fingerprint() : "";
   state.layout = layout_text(plan_->options.layout);
+  state.data_parts = parts_.inputs->data.parts;
+  state.settings = data_settings(config_, parts_.inputs->data);
   if (const auto base = config_.model.mup.mup_base_hidden_size) state.counters[kMupBase] = *base;
   if (validation_loss_) state.metrics["val_loss"] = *validation_loss_;
   if (best_loss_) state.metrics["best_val_loss"] = *best_loss_;
@@ -521,6 +546,7 @@ void Trainer::save(bool wait) {
     checkpoints_->save(state, std::move(snapshot));
   }
   saved_step_ = step_;
+  saved_at_ = Clock::now();
   if (wait) finish_checkpoint();
   CheckpointReport report;
   report.step = step_;
@@ -550,17 +576,21 @@ void Trainer::save_part(const ckpt::TrainingState& state) {
       ->wait();
   part_directory_ = directory_ / "checkpoints" / reinterpret_cast<const char*>(name.data());
   part_state_ = state;
-  part_ = std::make_unique<ckpt::JointPart>(part_directory_, ckpt::entries_of(all), run::take_part(*rank_));
+  part_ = std::make_unique<ckpt::JointPart>(part_directory_, ckpt::entries_of(all), run::take_part(*rank_),
+                                            first());
 }
 
 void Trainer::commit_parts() {
   part_->wait();
+  const std::vector<std::string> sums = run::gather_texts(rank_->parallel().along(parallel::Group::kWorld),
+                                                          ckpt::sums_text(part_->sums()), *machine_->stream);
   part_.reset();
   if (!first()) return;
   checkpoints_->commit_joint(
       part_state_, part_directory_,
       run::model_of_state(*rank_, tokenizer_files_, special_tokens(tokenizer_, config_.model.kind),
-                          part_directory_));
+                          part_directory_),
+      ckpt::join_sums(sums));
 }
 
 void Trainer::finish_checkpoint() {

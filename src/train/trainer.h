@@ -45,9 +45,11 @@ struct TrainerParts {
     std::vector<std::string> only;  // names with * and ?; empty: all
   };
   Dump dump{};
-  std::optional<fs::path> resume_from{};  // this checkpoint instead of the newest of the run directory
   // Ends after this step as a signal would; schedules stay those of the whole run.
   std::optional<std::int64_t> stop_after{};
+  // Called on every rank when all is set up: from here on a stop is followed by a save.
+  std::function<void()> on_training = [] {};
+  std::chrono::system_clock::time_point began = std::chrono::system_clock::now();  // of the process
 };
 
 class Trainer {
@@ -55,26 +57,28 @@ class Trainer {
   explicit Trainer(TrainerParts parts);
   ~Trainer();
 
-  // Trains to the end, to trainer.max_time or to a signal. Saves a checkpoint at the end of either. Errors
-  // are thrown after the observers heard of them.
+  // Trains to the end, to trainer.max_time or to a signal. Saves a checkpoint at the end of either, except
+  // where no step was done. Errors are thrown after the observers heard of them.
   watch::RunFinish run();
 
  private:
   using Clock = std::chrono::steady_clock;
 
   // What all ranks know before a step: valid tokens of the global batch, whether any rank is asked to stop,
-  // whether the time is up, and how many ranks have written their part of the checkpoint under way.
+  // whether the time is up, how many ranks have written their part of the checkpoint under way, and whether
+  // the next one is due by the clock.
   struct Agreement {
-    std::int64_t tokens = 0, stop = 0, time = 0, written = 0;
+    std::int64_t tokens = 0, stop = 0, time = 0, written = 0, save = 0;
   };
 
-  void set_up();
+  bool set_up();  // false: asked to stop
   void make_directory();
   void discard_directory() noexcept;
   void start_or_resume();
   void announce();
   void loop(watch::RunFinish& finish);
   Agreement agree(std::int64_t own_tokens);
+  bool asked_to_stop();  // any rank
   void add_over_ranks(std::span<double> values, parallel::Group group);
   void train_step(const data::Batch& batch, double data_seconds);
   void report_step(double seconds, double data_seconds);
@@ -120,7 +124,7 @@ class Trainer {
   std::int64_t previous_skipped_ = 0;
   double window_seconds_ = 0, window_data_seconds_ = 0, window_save_seconds_ = 0;
   std::int64_t window_steps_ = 0, window_tokens_ = 0;  // since the last logged step
-  Clock::time_point start_;
+  Clock::time_point start_, saved_at_;
 };
 
 }  // namespace stoa::train

@@ -1,5 +1,10 @@
 #include "train/training_data.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/chained_dataset.h"
 #include "data/sampler.h"
 #include "train/labelled_data.h"
 #include "train/tokenizer_choice.h"
@@ -89,33 +94,36 @@ void check_keys(const RunConfig& config) {
                        "max_ngram_size counts only with kind bert or dataset_type t5_sentences");
 }
 
-enum class Extent : std::uint8_t { kEpoch, kRun };  // samples of one epoch, or of all steps
+// What is to be built of the training data.
+struct TrainingPart {
+  std::optional<std::int64_t> samples;  // none: one epoch
+  std::size_t number = 0;               // among the parts of the run: the first has the run's own seed
+};
 
 // ConfigError when the configuration names no data.
-data::DatasetTriple build_training_data(const RunConfig& config, const TrainingPlan& plan,
+data::DatasetTriple build_training_data(const RunConfig& given, const TrainingPlan& plan,
                                         const token::Tokenizer* tokenizer, const data::Notice& notice,
-                                        Extent extent) {
+                                        const std::stop_token& stop, TrainingPart part) {
+  RunConfig config = given;
+  config.model.seed += static_cast<std::int64_t>(part.number);
   const data::DataConfig& d = config.data;
   check_keys(config);
   require<ConfigError>(
       !d.data_prefix.empty(),
       "no training data: give model.data (a prefix made by 'stoa data prepare'; of a labelled task "
       "files of JSON lines)");
-  if (config.model.bert.labelled()) {
-    std::optional<std::int64_t> samples;
-    if (extent == Extent::kRun) samples = plan.batch.samples_after(plan.steps);
-    return build_labelled_data(config, plan, tokenizer, samples, notice);
-  }
+  if (config.model.bert.labelled()) return build_labelled_data(config, plan, tokenizer, part.samples, notice);
   data::BuildOptions options;
   options.data_prefix = list_form(d.data_prefix.blend);
   options.splits_string = d.splits_string;
   options.split_prefix = {list_form(d.data_prefix.train), list_form(d.data_prefix.validation),
                           list_form(d.data_prefix.test)};
   const TrainerConfig& t = config.trainer;
-  if (extent == Extent::kRun)
-    options.samples[0] = plan.batch.samples_after(plan.steps);  // otherwise one epoch
+  options.stop = stop;
+  options.samples[0] = part.samples;
   // Validation always reads the same first samples, so it needs one validation's worth.
-  options.samples[1] = t.val_check_interval > 0 ? t.limit_val_batches * plan.batch.largest() : 0;
+  options.samples[1] =
+      t.val_check_interval > 0 && part.number == 0 ? t.limit_val_batches * plan.batch.largest() : 0;
   options.samples[2] = 0;
   if (d.index_mapping_dir) options.cache_folder = *d.index_mapping_dir;
   if (tokenizer) options.tokenizer_fingerprint = tokenizer->fingerprint();
@@ -141,24 +149,79 @@ data::DatasetTriple build_training_data(const RunConfig& config, const TrainingP
 }  // namespace
 
 PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer,
-                           const data::Notice& notice) {
+                           const data::Notice& notice, const std::stop_token& stop,
+                           const ckpt::TrainingState* done) {
   const std::int64_t vocabulary = tokenizer ? tokenizer->vocab_size() : 0;
+  const DoneSteps before = done ? DoneSteps{done->step, done->samples} : DoneSteps{};
   std::int64_t epoch_samples = 0;
   if (config.trainer.max_epochs) {
     // An epoch is counted with a plan that no schedule finds too short.
     constexpr std::int64_t kManySteps = std::int64_t{1} << 31;
     const TrainingPlan many = plan_training(config, vocabulary, kManySteps);
-    epoch_samples = build_training_data(config, many, tokenizer, notice, Extent::kEpoch).train->size();
+    epoch_samples = build_training_data(config, many, tokenizer, notice, stop, {}).train->size();
   }
-  TrainingPlan plan = plan_training(config, vocabulary, std::nullopt, epoch_samples);
-  data::DatasetTriple datasets = build_training_data(config, plan, tokenizer, notice, Extent::kRun);
-  return {std::move(plan), std::move(datasets)};
+  TrainingPlan plan = plan_training(config, vocabulary, std::nullopt, epoch_samples, before);
+  const std::int64_t needed = plan.batch.samples_after(plan.steps);
+  std::vector<std::int64_t> parts{needed};
+  // Labelled rows have an order of every epoch, however many there will be.
+  if (done && !done->data_parts.empty() && !config.model.bert.labelled()) parts = done->data_parts;
+  data::DatasetTriple datasets;
+  std::vector<std::shared_ptr<const data::Dataset>> chain;
+  std::int64_t found = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    data::DatasetTriple part = build_training_data(config, plan, tokenizer, notice, stop, {parts[i], i});
+    if (part.train) {
+      chain.push_back(part.train);
+      found += part.train->size();
+    }
+    if (i == 0) datasets = std::move(part);
+    if (i + 1 == parts.size() && found < needed) parts.push_back(needed - found);
+  }
+  if (chain.size() > 1) datasets.train = std::make_shared<data::ChainedDataset>(std::move(chain));
+  return {std::move(plan), std::move(datasets), std::move(parts)};
 }
 
-std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, const data::Notice& notice) {
+std::optional<ckpt::FoundCheckpoint> checkpoint_to_resume(const RunConfig& config, ckpt::Verify verify) {
+  const auto directory = run_directory(config);
+  std::optional<ckpt::FoundCheckpoint> found;
+  if (directory) found = ckpt::find_resume(*directory, verify);
+  require<ConfigError>(!found || config.exp_manager.resume_if_exists,
+                       "'{}' holds a run (its newest checkpoint is {}): resume it with "
+                       "exp_manager.resume_if_exists=true, or "
+                       "give another directory",
+                       directory.value_or(""), found ? found->root.filename().string() : "");
+  require<ConfigError>(
+      found || !config.exp_manager.resume_if_exists || config.exp_manager.resume_ignore_no_checkpoint,
+      "'{}' holds no checkpoint to resume (exp_manager.resume_ignore_no_checkpoint is false)",
+      directory.value_or(""));
+  return found;
+}
+
+std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, const data::Notice& notice,
+                                             const std::stop_token& stop,
+                                             const std::optional<fs::path>& from) {
+  std::optional<ckpt::FoundCheckpoint> resume;
+  if (from)
+    resume = ckpt::find_checkpoint(*from);
+  else
+    resume = checkpoint_to_resume(config);
   std::optional<token::Tokenizer> tokenizer = load_tokenizer(config.tokenizer);
-  PlannedData planned = plan_with_data(config, tokenizer ? &*tokenizer : nullptr, notice);
-  return std::make_shared<const RunInputs>(RunInputs{std::move(tokenizer), std::move(planned)});
+  PlannedData planned = plan_with_data(config, tokenizer ? &*tokenizer : nullptr, notice, stop,
+                                       resume ? &resume->manifest->training : nullptr);
+  return std::make_shared<const RunInputs>(
+      RunInputs{std::move(tokenizer), std::move(planned), std::move(resume)});
+}
+
+std::map<std::string, std::string> data_settings(const RunConfig& config, const PlannedData& data) {
+  std::map<std::string, std::string> settings{
+      {"model.seed", std::to_string(config.model.seed)},
+      {"model.global_batch_size", std::to_string(data.plan.batch.largest())},
+      {"sequence length", std::to_string(data.plan.options.length)}};
+  if (!data.datasets.sources.empty())
+    settings["model.data"] = fmt::format("{}", fmt::join(data.datasets.sources, ", "));
+  if (!config.data.data_prefix.blend.empty())
+    settings["model.data.splits_string"] = config.data.splits_string;
+  return settings;
 }
 
 std::vector<std::int64_t> rows_of_rank(const std::vector<std::int64_t>& global, std::int64_t micro_batch,

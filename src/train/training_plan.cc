@@ -47,13 +47,30 @@ std::int64_t steps_of(const RunConfig& config, const optim::BatchPlan& batch, st
   return *steps;
 }
 
+// Every batch of the ramp, before the run: the schedule may want a multiple of its stages, say.
+void check_ramp(const optim::BatchPlan& batch, const run::Layout& layout, std::int64_t granule) {
+  for (const auto& [step, samples] : batch.sizes()) {
+    if (samples == batch.largest()) continue;  // plan_layout() has seen it
+    try {
+      run::step_schedule(layout, samples / granule);
+    } catch (const ConfigError& error) {
+      fail<ConfigError>(
+          "rampup_batch_size: from step {} on a step has {} samples, {} microbatches per data-parallel rank: "
+          "{}",
+          step, samples, samples / granule, error.what());
+    }
+  }
+}
+
 }  // namespace
 
 TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary,
-                           std::optional<std::int64_t> steps, std::int64_t epoch_samples) {
+                           std::optional<std::int64_t> steps, std::int64_t epoch_samples, DoneSteps done) {
   const run::Layout layout = plan_layout(config);
-  const optim::BatchPlan batch(config.batch.global(), config.batch.micro_batch_size * layout.data_ranks(),
-                               config.batch.rampup_batch_size);
+  const std::int64_t granule = config.batch.micro_batch_size * layout.data_ranks();
+  optim::BatchPlan batch(config.batch.global(), granule, config.batch.rampup_batch_size);
+  batch.go_on_after(done.steps, done.samples);
+  check_ramp(batch, layout, granule);
   // Before the plan: GCC 12 destroys an aggregate's members twice when a later initializer throws.
   const std::int64_t end = steps ? *steps : steps_of(config, batch, epoch_samples);
   TrainingPlan plan{{}, batch, end};

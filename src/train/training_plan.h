@@ -16,10 +16,17 @@ struct TrainingPlan {
 // Stored and compute types of a precision.
 nn::Precision precision_of(Precision precision);
 
+// What a run has done when it is resumed.
+struct DoneSteps {
+  std::int64_t steps = 0, samples = 0;
+};
+
 // `tokenizer_vocabulary`: 0 when there is no tokenizer. `epoch_samples`: samples of one epoch, for
-// max_epochs. ConfigError when nothing says where the run ends and `steps` is not given.
+// max_epochs. ConfigError when nothing says where the run ends and `steps` is not given, and when the
+// schedule cannot do a batch of the ramp.
 TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocabulary,
-                           std::optional<std::int64_t> steps = std::nullopt, std::int64_t epoch_samples = 0);
+                           std::optional<std::int64_t> steps = std::nullopt, std::int64_t epoch_samples = 0,
+                           DoneSteps done = {});
 
 // (6 x parameters that a token meets + 6 x layers x hidden x sequence) floating-point operations per token:
 // causal attention at half.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "watch/html_text.h"
 
@@ -27,6 +29,7 @@ struct Range {
 struct Frame {
   Range x, y;
   bool logarithmic = false;
+  std::optional<double> beyond;  // the highest value, where the axis ends below it
   double left = 0, top = 0, right = 0, bottom = 0;
 
   double place_x(double v) const { return left + (v - x.low) / (x.high - x.low) * (right - left); }
@@ -36,6 +39,25 @@ struct Frame {
     return bottom - share * (bottom - top);
   }
 };
+
+// Where an axis ends that neither the first steps of a run nor single peaks squeeze: nothing where the
+// highest value is not far above.
+std::optional<double> robust_top(const Chart& chart, const Frame& f) {
+  constexpr double kFirstShare = 0.05, kRank = 0.98;
+  constexpr std::size_t kFewest = 20;
+  const double begin = f.x.low + kFirstShare * (f.x.high - f.x.low);
+  std::vector<double> values;
+  for (const ChartSeries& s : chart.series)
+    for (const ChartPoint& p : s.points)
+      if (std::isfinite(p.y) && p.x >= begin) values.push_back(p.y);
+  if (values.size() < kFewest) return std::nullopt;
+  const auto rank = static_cast<std::size_t>(kRank * static_cast<double>(values.size() - 1));
+  std::sort(values.begin(), values.end());
+  const double spread = values[rank] - values.front();
+  const double top = std::min(values.back(), values[rank] + spread);
+  if (!(spread > 0) || f.y.high - top < 0.3 * (top - values.front())) return std::nullopt;
+  return top;
+}
 
 Frame frame_of(const Chart& chart) {
   Frame f;
@@ -48,6 +70,8 @@ Frame frame_of(const Chart& chart) {
   }
   if (f.x.empty()) return f;
   f.logarithmic = chart.logarithmic && f.y.low > 0;
+  if (chart.robust && !f.logarithmic)
+    if (const auto top = robust_top(chart, f)) f.beyond = std::exchange(f.y.high, *top);
   f.x.include(0);  // a run begins at step 0
   if (f.x.low == f.x.high) f.x = {f.x.low - 1, f.x.high + 1};
   if (f.logarithmic) {
@@ -204,12 +228,23 @@ std::string draw_chart(const Chart& chart) {
       out += fmt::format("<span class=\"key {}\"><i></i>{}</span>", s.style, escape_html(s.name));
     }
   }
+  if (f.beyond)
+    out += fmt::format(" <span class=\"unit\">(values up to {} lie above)</span>", tick_text(*f.beyond));
   out += "</figcaption>";
   if (f.x.empty()) return out + "<p class=\"quiet\">no values yet</p></figure>";
   out += fmt::format(
       R"(<svg class="chart" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{} over steps" data-chart="{}">)",
       chart.width, chart.height, escape_html(chart.title), script_data(chart, f));
   out += grid(chart, f);
+  if (f.beyond) {
+    // Unique on a page: no chart is drawn twice in one size.
+    std::string id = fmt::format("inside-{:.0f}-", chart.width);
+    for (const char c : chart.title) id += c == ' ' ? '-' : c;
+    id = escape_html(id);
+    out += fmt::format(
+        R"svg(<clipPath id="{}"><rect x="0" y="{:.1f}" width="{:.0f}" height="{:.0f}"/></clipPath><g clip-path="url(#{})">)svg",
+        id, f.top, chart.width, chart.height, id);
+  }
   for (const ChartSeries& s : chart.series) {
     out += fmt::format(R"(<path class="line {}" d="{}"/>)", s.style, path_of(s, f));
     if (!s.dots) continue;
@@ -220,6 +255,7 @@ std::string draw_chart(const Chart& chart) {
       }
     }
   }
+  if (f.beyond) out += "</g>";
   return out + "</svg></figure>";
 }
 

@@ -155,6 +155,8 @@ void ConsoleProgress::on_step(const StepReport& step) {
 void ConsoleProgress::on_validation(const ValidationReport& validation) {
   validation_ = validation;
   std::string scores;
+  if (validation.bits_per_byte > 0)
+    scores += fmt::format("  {} bits per byte", decimal(validation.bits_per_byte, 3));
   for (const auto& [name, value] : validation.scores)
     scores += fmt::format("  {} {}", name, decimal(value, 4));
   console_.line(fmt::format("{}  validation loss {}{}{}  {} tokens in {}", step_of_total(validation.step),

@@ -54,6 +54,7 @@ std::optional<MetricsPoint> parse_line(std::string_view line) {
   point.mfu = float_field(object, "mfu");
   point.is_validation = object.contains("val_loss");
   point.validation_loss = float_field(object, "val_loss");
+  point.bits_per_byte = float_field(object, "val_bits_per_byte");
   return point;
 }
 
@@ -84,14 +85,14 @@ std::string metrics_line(const StepReport& s) {
 std::string metrics_line(const ValidationReport& v) {
   std::string scores;
   for (const auto& [name, value] : v.scores) scores += fmt::format(R"(,"val_{}":{})", name, number(value));
-  return fmt::format(R"({{"step":{},"val_loss":{}{}}})", v.step, number(v.loss), scores);
+  std::string bits;
+  if (v.bits_per_byte > 0) bits = fmt::format(R"(,"val_bits_per_byte":{})", number(v.bits_per_byte));
+  return fmt::format(R"({{"step":{},"val_loss":{}{}{}}})", v.step, number(v.loss), bits, scores);
 }
 
-std::vector<MetricsPoint> parse_metrics(std::string_view text, std::int64_t last_step) {
-  std::vector<MetricsPoint> points;
-  for_each_line(text, last_step,
-                [&](std::string_view, const MetricsPoint& point) { points.push_back(point); });
-  return points;
+void parse_metrics(std::string_view text, std::int64_t last_step,
+                   const std::function<void(const MetricsPoint&)>& each) {
+  for_each_line(text, last_step, [&](std::string_view, const MetricsPoint& point) { each(point); });
 }
 
 std::string keep_metrics(std::string_view text, std::int64_t last_step) {

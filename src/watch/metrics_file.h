@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,12 +44,14 @@ struct MetricsPoint {
   double loss = 0, learning_rate = 0, gradient_norm = 0, loss_scale = 0, step_seconds = 0,
          tokens_per_second = 0;
   double model_tflops = 0, mfu = 0;
-  double validation_loss = 0;
+  double validation_loss = 0, bits_per_byte = 0;  // the latter 0 where it is not known
   bool is_validation = false;
 };
 
-// The points of metrics text up to and with `last_step`. What is no such line (torn by a kill) is left out.
-std::vector<MetricsPoint> parse_metrics(std::string_view text, std::int64_t last_step);
+// Calls `each` with the points of metrics text up to and with `last_step`. What is no such line (torn by a
+// kill) is left out.
+void parse_metrics(std::string_view text, std::int64_t last_step,
+                   const std::function<void(const MetricsPoint&)>& each);
 // The lines themselves, each with its line break.
 std::string keep_metrics(std::string_view text, std::int64_t last_step);
 

@@ -18,6 +18,12 @@
 namespace stoa::watch {
 namespace {
 
+std::vector<MetricsPoint> points_of(std::string_view text, std::int64_t last_step) {
+  std::vector<MetricsPoint> points;
+  parse_metrics(text, last_step, [&](const MetricsPoint& point) { points.push_back(point); });
+  return points;
+}
+
 using test::TemporaryDirectory;
 
 ValidationReport validation_at(std::int64_t step) {
@@ -50,7 +56,7 @@ TEST(MetricsFile, FloatsRoundTripAndOthersAreNull) {
   const double hard[] = {0.1, 1.0 / 3, 6e-4 * 0.7, 5e-324, 1.7976931348623157e308, -0.0, 12345678.901234567};
   for (const double value : hard) {
     step.loss = value;
-    const auto points = parse_metrics(metrics_line(step) + "\n", 100);
+    const auto points = points_of(metrics_line(step) + "\n", 100);
     ASSERT_EQ(points.size(), 1U);
     EXPECT_EQ(points[0].loss, value);
     EXPECT_EQ(std::signbit(points[0].loss), std::signbit(value));
@@ -60,7 +66,7 @@ TEST(MetricsFile, FloatsRoundTripAndOthersAreNull) {
   const auto object = nlohmann::json::parse(metrics_line(step));
   EXPECT_TRUE(object["loss"].is_null());
   EXPECT_TRUE(object["grad_norm"].is_null());
-  EXPECT_TRUE(std::isnan(parse_metrics(metrics_line(step) + "\n", 100)[0].loss));
+  EXPECT_TRUE(std::isnan(points_of(metrics_line(step) + "\n", 100)[0].loss));
 }
 
 TEST(MetricsFile, EveryLineIsThereAtOnce) {
@@ -106,7 +112,7 @@ TEST(MetricsFile, FreshRunBeginsAnew) {
 
 TEST(MetricsFile, ForeignLinesDoNotDisturb) {
   const std::string text = "\n[1]\nnull\n{\"step\":\"x\"}\n{\"step\":3,\"val_loss\":null}\n{\"step\":4}";
-  const auto points = parse_metrics(text, 100);
+  const auto points = points_of(text, 100);
   ASSERT_EQ(points.size(), 1U);
   EXPECT_TRUE(points[0].is_validation);
   EXPECT_TRUE(std::isnan(points[0].validation_loss));

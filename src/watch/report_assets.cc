@@ -27,6 +27,12 @@ font-weight:600;letter-spacing:0;color:var(--state);background:color-mix(in srgb
 .charts{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:14px}.charts .wide{grid-column:1/-1}
 figure{margin:0;padding:12px 12px 6px;position:relative}
 figcaption{font-size:14px;padding:0 4px 6px}.unit{color:var(--soft)}
+.views{position:relative}.views>input{position:absolute;opacity:0;pointer-events:none}
+.choice{position:absolute;right:14px;top:10px;z-index:1;font-size:13px;color:var(--soft)}
+.choice label{cursor:pointer;padding:2px 8px;border-radius:99px}
+#loss-linear:checked~.choice label:first-child,#loss-log:checked~.choice label:last-child{color:var(--ink);background:var(--grid)}
+#loss-linear:focus-visible~.choice label:first-child,#loss-log:focus-visible~.choice label:last-child{outline:2px solid var(--c1)}
+#loss-linear:checked~.log,#loss-log:checked~.linear,.phone{display:none}
 .key{margin-left:14px;color:var(--soft);white-space:nowrap}.key i{display:inline-block;width:14px;height:3px;border-radius:2px;
 background:var(--k);vertical-align:middle;margin-right:5px}
 .c1{--k:var(--c1)}.c2{--k:var(--c2)}.c3{--k:var(--c3)}.c4{--k:var(--c4)}.c5{--k:var(--c5)}
@@ -60,8 +66,8 @@ border:1px solid var(--k);font:10px/20px system-ui,sans-serif;text-align:center;
 font-style:normal;text-align:center;padding:0 4px;min-width:26px;background:color-mix(in srgb,var(--k) 30%,transparent)}
 .actions i.big{min-width:52px}
 footer{margin-top:40px;color:var(--soft);font-size:13px}
-@media(max-width:720px){.charts{grid-template-columns:1fr}svg text{font-size:15px}.sample{grid-template-columns:1fr;gap:2px}h1{font-size:25px}
-.wide figure{overflow-x:auto}.wide svg{min-width:640px}.wide svg text{font-size:20px}.badge{margin-left:8px}.bar{min-width:80px}}
+@media(max-width:720px){.charts{grid-template-columns:minmax(0,1fr)}svg text{font-size:17px}.sample{grid-template-columns:1fr;gap:2px}h1{font-size:25px}
+.desk{display:none}.phone{display:block}.choice{position:static;text-align:right;margin-bottom:6px}.badge{margin-left:8px}.bar{min-width:80px}}
 @media print{.tip,.cursor{display:none}figure,.card,.tile{break-inside:avoid}}
 )css";
 
@@ -84,7 +90,7 @@ for(const svg of document.querySelectorAll("svg[data-chart]")){
     let at=null;const rows=[];
     for(const s of d.s){if(!s.p.length)continue;const p=nearest(s.p,x);at??=p[0];
       const c=group.appendChild(document.createElementNS(ns,"circle"));
-      c.setAttribute("class","dot "+s.c);c.setAttribute("r",4);c.setAttribute("cx",px(p[0]));c.setAttribute("cy",py(p[1]));
+      c.setAttribute("class","dot "+s.c);c.setAttribute("r",4);c.setAttribute("cx",px(p[0]));c.setAttribute("cy",Math.max(t,py(p[1])));
       rows.push([s,p])}
     if(at===null)return leave();
     const line=group.appendChild(document.createElementNS(ns,"line"));

@@ -2,17 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "watch/report_page.h"
-#include "watch/steady_seconds.h"
 
 namespace stoa::watch {
 namespace {
 
 std::string text_or_nothing(const fs::path& path) {
-  std::error_code unreadable;
-  return fs::exists(path, unreadable) ? read_text(path) : std::string();
+  try {
+    return read_text(path);
+  } catch (const IoError&) {
+    return {};
+  }
+}
+
+// Seconds since 1970: processes of one run compare them.
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+double last_write(const fs::path& path) {
+  std::error_code error;
+  const auto time = fs::last_write_time(path, error);
+  if (error) return 0;
+  const auto system = std::chrono::file_clock::to_sys(time);
+  return std::chrono::duration<double>(system.time_since_epoch()).count();
 }
 
 }  // namespace
@@ -21,14 +38,21 @@ ReportFile::ReportFile(fs::path run_directory, Console& console)
     : directory_(std::move(run_directory)), path_(directory_ / "report.html"), console_(console) {}
 
 void ReportFile::write() {
-  story_.tick(steady_seconds());
-  write_text(path_, render_report(story_));
+  story_.tick(now());
   due_ = false;
+  try {
+    write_text(path_, render_report(story_));
+    failed_ = false;
+  } catch (const IoError& error) {
+    if (!failed_) console_.warn(fmt::format("the report is not written: {}; the run goes on", error.what()));
+    failed_ = true;
+  }
 }
 
 void ReportFile::on_start(const RunStart& start) {
-  story_.begin(start, text_or_nothing(path_), text_or_nothing(directory_ / "metrics.jsonl"),
-               steady_seconds());
+  const fs::path metrics = directory_ / "metrics.jsonl";
+  const std::string report_text = text_or_nothing(path_), metrics_text = text_or_nothing(metrics);
+  story_.begin(start, {report_text, metrics_text, last_write(metrics)}, now());
   started_ = true;
   write();
 }
@@ -57,15 +81,8 @@ void ReportFile::on_finish(const RunFinish& finish) {
   if (!started_)
     return;  // the run failed before it began: there is nothing to tell, and the error is told elsewhere
   story_.end(finish);
-  try {
-    write();
-  } catch (const Error& error) {
-    // A run that ends by an error ends by that one, not by what it causes here.
-    if (finish.reason != StopReason::kError) throw;
-    console_.warn(error.what());
-    return;
-  }
-  console_.line(fmt::format("report: {}", path_.string()));
+  write();
+  if (!failed_) console_.line(fmt::format("report: {}", path_.string()));
 }
 
 }  // namespace stoa::watch

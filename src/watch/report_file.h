@@ -15,7 +15,8 @@ class ReportFile final : public RunObserver {
   // left them: it must hear of the start before MetricsFile, which drops from there what is done again.
   ReportFile(std::filesystem::path run_directory, Console& console);
 
-  void on_start(const RunStart& start) override;  // IoError where the directory cannot be written
+  // A page that cannot be written is said once and ends no run.
+  void on_start(const RunStart& start) override;
   void on_step(const StepReport& step) override;
   void on_validation(const ValidationReport& validation) override;
   void on_sample(const SampleReport& sample) override;
@@ -29,7 +30,8 @@ class ReportFile final : public RunObserver {
   Console& console_;
   RunStory story_;
   bool started_ = false;
-  bool due_ = false;  // something has happened that the page should show
+  bool due_ = false;     // something has happened that the page should show
+  bool failed_ = false;  // the last page could not be written
 };
 
 }  // namespace stoa::watch

@@ -43,11 +43,9 @@ std::string tile(std::string_view label, const std::string& value, const std::st
 
 using Member = double MetricsPoint::*;
 
-std::vector<ChartPoint> column(const RunStory& story, Member member, bool validation) {
+std::vector<ChartPoint> column(const MetricsCurve& curve, Member member) {
   std::vector<ChartPoint> out;
-  for (const MetricsPoint& p : story.points()) {
-    if (p.is_validation == validation) out.push_back({static_cast<double>(p.step), p.*member});
-  }
+  for (const MetricsPoint& p : curve.points()) out.push_back({static_cast<double>(p.step), p.*member});
   return out;
 }
 
@@ -72,7 +70,7 @@ bool spans_decades(const std::vector<ChartPoint>& points) {
 
 std::string small_chart(const RunStory& story, const char* title, const char* unit, Member member,
                         const char* style, bool from_zero = false) {
-  const auto points = column(story, member, false);
+  const auto points = column(story.training(), member);
   Chart chart;
   chart.title = title;
   chart.unit = unit;
@@ -100,55 +98,50 @@ std::string verdict_section(const RunStory& story) {
     out += fmt::format("<div class=\"detail {}\">{}</div>", state.style, escape_html(story.finish()->detail));
   }
   out += "<div class=\"tiles\">";
-  const MetricsPoint* last = nullptr;
-  const MetricsPoint* best = nullptr;
-  const MetricsPoint* newest = nullptr;
-  for (const MetricsPoint& p : story.points()) {
-    if (!p.is_validation) last = &p;
-    if (!p.is_validation || !std::isfinite(p.validation_loss)) continue;
-    newest = &p;
-    if (!best || p.validation_loss < best->validation_loss) best = &p;
-  }
+  const auto& last = story.newest_training();
+  const auto& newest = story.newest_validation();
+  const auto& best = story.best_validation();
   out += tile("steps", fmt::format("{}", story.step()),
               start.last_step > 0 ? fmt::format("of {}", start.last_step) : "");
   out += tile("tokens", format_count(static_cast<double>(story.tokens())));
   out += tile("time", format_duration(story.total_seconds()),
-              story.sessions().size() > 1 ? "of all processes" : "wall clock");
+              story.sessions().size() > 1 ? "since the first start, waiting included" : "wall clock");
   if (newest) {
     out += tile("validation loss", fmt::format("{:.4f}", newest->validation_loss),
-                best == newest ? fmt::format("step {}, the best", newest->step)
-                               : fmt::format("step {}; best {:.4f} at {}", newest->step,
-                                             best->validation_loss, best->step));
+                best->step == newest->step ? fmt::format("step {}, the best", newest->step)
+                                           : fmt::format("step {}; best {:.4f} at {}", newest->step,
+                                                         best->validation_loss, best->step));
   }
   if (last)
     out += tile("training loss", std::isfinite(last->loss) ? fmt::format("{:.4f}", last->loss) : "none",
                 fmt::format("step {}", last->step));
-  if (!story.bits_per_byte().empty()) {
-    const BitsPerByte& b = story.bits_per_byte().back();
-    out += tile("bits per byte", fmt::format("{:.3f}", b.value),
-                fmt::format("validation text, step {}", b.step));
+  if (newest && newest->bits_per_byte > 0) {
+    out += tile("bits per byte", fmt::format("{:.3f}", newest->bits_per_byte),
+                fmt::format("validation text, step {}", newest->step));
   }
   if (last) {
     out += tile("speed", format_count(last->tokens_per_second) + " tok/s",
                 last->mfu > 0 ? fmt::format("{:.0f} % of the machine's peak", 100 * last->mfu) : "");
   }
   out += tile("goodput", fmt::format("{:.0f} %", 100 * story.goodput()),
-              "of the time computed steps that count");
+              "of all this time computed steps that count");
   out += tile("peak memory", format_bytes(static_cast<double>(story.peak_memory_bytes())), "resident");
   out += tile("resumes", fmt::format("{}", story.sessions().empty() ? 0 : story.sessions().size() - 1));
   out += tile("skipped steps", fmt::format("{}", story.skipped_steps()), "gradients not finite");
   return out + "</div></header>";
 }
 
-std::string curves_section(const RunStory& story) {
-  const auto train = column(story, &MetricsPoint::loss, false);
-  const auto validation = column(story, &MetricsPoint::validation_loss, true);
+namespace {
+
+// Of the loss, without its size.
+Chart loss_chart(const RunStory& story, bool logarithmic) {
+  const auto train = column(story.training(), &MetricsPoint::loss);
   Chart loss;
   loss.title = "Loss";
   loss.unit = "nats per token, over steps";
-  loss.width = 1120;
-  loss.height = 340;
   loss.restarts = restarts_of(story);
+  loss.logarithmic = logarithmic;
+  loss.robust = true;
   if (train.size() > 40) {
     loss.series.push_back({"", "c1 faint", thin_out(train, 2 * kChartPoints), false});
     loss.series.push_back({"training (smoothed)", "c1",
@@ -157,39 +150,66 @@ std::string curves_section(const RunStory& story) {
   } else {
     loss.series.push_back({"training", "c1", train, false});
   }
-  const auto shown = thin_out(validation, kChartPoints);
+  const auto shown = thin_out(column(story.validation(), &MetricsPoint::validation_loss), kChartPoints);
   loss.series.push_back({"validation", "c2", shown, shown.size() <= 80});
-  const auto norm = column(story, &MetricsPoint::gradient_norm, false);
+  return loss;
+}
+
+// Linear, and at a click logarithmic; each in the proportions of a wide window and of a phone.
+std::string loss_views(const RunStory& story) {
+  std::string out =
+      "<div class=\"wide views\"><input type=\"radio\" name=\"loss\" id=\"loss-linear\" checked>"
+      "<input type=\"radio\" name=\"loss\" id=\"loss-log\"><div class=\"choice\"><label "
+      "for=\"loss-linear\">linear</label><label for=\"loss-log\">log</label></div>";
+  for (const bool logarithmic : {false, true}) {
+    Chart chart = loss_chart(story, logarithmic);
+    out += logarithmic ? "<div class=\"log\">" : "<div class=\"linear\">";
+    chart.width = 1120;
+    chart.height = 340;
+    out += "<div class=\"desk\">" + draw_chart(chart) + "</div>";
+    chart.width = 560;
+    chart.height = 380;
+    out += "<div class=\"phone\">" + draw_chart(chart) + "</div></div>";
+  }
+  return out + "</div>";
+}
+
+}  // namespace
+
+std::string curves_section(const RunStory& story) {
+  const std::vector<double> restarts = restarts_of(story);
+  const auto norm = column(story.training(), &MetricsPoint::gradient_norm);
   Chart norms;
   norms.title = "Gradient norm";
   norms.unit = "before clipping";
-  norms.restarts = loss.restarts;
+  norms.restarts = restarts;
   norms.logarithmic = spans_decades(norm);
+  norms.robust = true;
   norms.series.push_back({"gradient norm", "c3", thin_out(norm, kChartPoints), false});
-  std::string out =
-      "<section><h2>Curves</h2><div class=\"charts\"><div class=\"wide\">" + draw_chart(loss) + "</div>";
+  std::string out = "<section><h2>Curves</h2><div class=\"charts\">" + loss_views(story);
   out += draw_chart(norms);
   out += small_chart(story, "Learning rate", "", &MetricsPoint::learning_rate, "c4");
   out += small_chart(story, "Speed", "tokens per second", &MetricsPoint::tokens_per_second, "c5", true);
-  if (story.bits_per_byte().size() > 1) {
+  std::vector<ChartPoint> bits_of_steps;
+  for (const ChartPoint& p : column(story.validation(), &MetricsPoint::bits_per_byte))
+    if (p.y > 0) bits_of_steps.push_back(p);
+  if (bits_of_steps.size() > 1) {
     Chart bits;
     bits.title = "Bits per byte";
     bits.unit = "of the validation text";
-    bits.restarts = loss.restarts;
-    ChartSeries series{"bits per byte", "c2", {}, true};
-    for (const BitsPerByte& b : story.bits_per_byte())
-      series.points.push_back({static_cast<double>(b.step), b.value});
-    bits.series.push_back(std::move(series));
+    bits.restarts = restarts;
+    bits.robust = true;
+    const bool few = bits_of_steps.size() <= 80;
+    bits.series.push_back({"bits per byte", "c2", thin_out(bits_of_steps, kChartPoints), few});
     out += draw_chart(bits);
   } else {
-    const auto scale = column(story, &MetricsPoint::loss_scale, false);
+    const auto scale = column(story.training(), &MetricsPoint::loss_scale);
     const bool moved = std::any_of(scale.begin(), scale.end(), [](const ChartPoint& p) { return p.y != 1; });
     out += moved ? small_chart(story, "Loss scale", "", &MetricsPoint::loss_scale, "c2")
                  : small_chart(story, "Step time", "seconds", &MetricsPoint::step_seconds, "c2", true);
   }
   out += "</div>";
-  if (!loss.restarts.empty())
-    out += "<p class=\"quiet\">Dashed: the run was resumed there from a checkpoint.</p>";
+  if (!restarts.empty()) out += "<p class=\"quiet\">Dashed: the run was resumed there from a checkpoint.</p>";
   return out + "</section>";
 }
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
+#include <ctime>
 
 #include "base/console.h"
 #include "watch/html_text.h"
@@ -127,6 +129,35 @@ std::string changes_table(const RunStart& start) {
   return out + "</table></div>";
 }
 
+// "2026-11-23 08:27"; "" where it is not known.
+std::string moment_text(double seconds) {
+  if (!(seconds > 0) || seconds > 4e11) return "";
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  if (!::gmtime_r(&time, &parts)) return "";
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min);
+}
+
+// What a table of plan and measurement comes to, in words.
+std::string planned_and_used(const MemoryTable& planned, const MemoryTable& used) {
+  if (planned == used) return "The run used exactly what was planned.";
+  const double total = sum_of(planned);
+  std::string more;
+  double off = 0;
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    const double extra = static_cast<double>(used[i]) - static_cast<double>(planned[i]);
+    off += std::abs(extra);
+    if (extra > 0)
+      more += fmt::format("{}{} of {}", more.empty() ? "" : ", ", format_bytes(extra),
+                          name_of(static_cast<MemoryCategory>(i)));
+  }
+  if (!more.empty()) return fmt::format("The run used more than was planned: {}.", more);
+  // Memory of batches and scratch that no step happened to touch.
+  return fmt::format("The run used what was planned; {}{} of it {} never touched.",
+                     off < 0.001 * total ? "only " : "", format_bytes(off), off == 1 ? "was" : "were");
+}
+
 }  // namespace
 
 std::string time_section(const RunStory& story) {
@@ -157,6 +188,7 @@ std::string time_section(const RunStory& story) {
            std::max(0.0, sum.seconds - std::max(sum.step_seconds, parts_of_step) - sum.validation_seconds -
                              sum.snapshot_seconds)},
   };
+  const double waiting = story.waiting_seconds();
   double all = 0;
   for (const Part& p : parts) all += p.seconds;
   if (all <= 0) return "";
@@ -192,6 +224,11 @@ std::string time_section(const RunStory& story) {
     out += "<p class=\"quiet\">Exposed communication and bubble: none, one rank.</p>";
   std::int64_t lost = 0;
   for (const Session& s : story.sessions()) lost += s.lost_steps;
+  if (waiting > 0.5)
+    out += fmt::format(
+        "<p class=\"quiet\">Between its processes, in a queue or until somebody started the next one: "
+        "{}.</p>",
+        duration(waiting));
   if (lost > 0)
     out += fmt::format("<p class=\"quiet\">{} steps were done a second time after a resume.</p>", lost);
   out += "</div></section>";
@@ -230,9 +267,7 @@ std::string memory_section(const RunStory& story) {
   }
   out += line("<b>all of the device</b>", total, sum_of(used), false) + "</table>";
   if (measured) {
-    const bool equal = planned == used;
-    out += fmt::format("<p class=\"quiet\">{}</p>", equal ? "The run used exactly what was planned."
-                                                          : "The run did not use exactly what was planned.");
+    out += fmt::format("<p class=\"quiet\">{}</p>", planned_and_used(planned, used));
   } else {
     out += "<p class=\"quiet\">What the run used is added when it ends.</p>";
   }
@@ -307,15 +342,15 @@ std::string repeat_section(const RunStory& story) {
   if (!start.config_yaml.empty()) out += changes_table(start);
   if (story.sessions().size() > 1) {
     out +=
-        "<h3>Processes of this run</h3><div class=\"card\"><table><tr><th>process</th><th class=\"n\">from "
-        "step</th><th class=\"n\">to step</th>"
+        "<h3>Processes of this run</h3><div class=\"card\"><table><tr><th>process</th><th>began "
+        "(UTC)</th><th class=\"n\">from step</th><th class=\"n\">to step</th>"
         "<th class=\"n\">time</th><th>ended by</th></tr>";
     for (std::size_t i = 0; i < story.sessions().size(); ++i) {
       const Session& s = story.sessions()[i];
       out += fmt::format(
-          "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
+          "<tr><td>{}</td><td class=\"label\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
           "class=\"n\">{}</td><td>{}</td></tr>",
-          i + 1, s.first_step, s.last_step, format_duration(s.seconds),
+          i + 1, moment_text(s.began), s.first_step, s.last_step, format_duration(s.seconds),
           s.ended.empty() ? "running" : escape_html(s.ended));
     }
     out += "</table></div>";

@@ -48,6 +48,7 @@ struct RunStart {
   std::vector<ConfigChange> changes;  // its differences from that
   std::string version, commit;
   std::string tokenizer_fingerprint;
+  double began = 0;               // seconds since 1970 when this process did; 0: not known
   std::vector<std::string> data;  // prefixes with weights
   std::vector<std::string> command;
 };

@@ -29,7 +29,8 @@ const char* word_of(StopReason reason) {
 }
 
 json to_json(const Session& s) {
-  return {{"first_step", s.first_step},
+  return {{"began", s.began},
+          {"first_step", s.first_step},
           {"last_step", s.last_step},
           {"measured_steps", s.measured_steps},
           {"seconds", s.seconds},
@@ -45,6 +46,7 @@ json to_json(const Session& s) {
 
 Session session_of(const json& j) {
   Session s;
+  s.began = j.value("began", 0.0);
   s.first_step = j.value("first_step", std::int64_t{0});
   s.last_step = j.value("last_step", std::int64_t{0});
   s.measured_steps = j.value("measured_steps", std::int64_t{0});
@@ -75,59 +77,70 @@ void RunStory::read_facts(std::string_view report) {
     for (const json& s : facts.at("samples")) {
       samples.push_back({s.at("step"), s.at("prompt").get<std::string>(), s.at("text").get<std::string>()});
     }
-    std::vector<BitsPerByte> bits;
-    for (const json& b : facts.at("bits_per_byte")) bits.push_back({b.at(0), b.at(1)});
     sessions_ = std::move(sessions);
     samples_ = std::move(samples);
-    bits_per_byte_ = std::move(bits);
   } catch (const json::exception&) {  // a page of another version: the curve remains
   }
 }
 
 // The process before this one left no word when it ended. metrics.jsonl knows how far it came after it last
-// wrote a report.
-void RunStory::close_killed_session(std::string_view metrics) {
+// wrote a report, and when it last gave a sign.
+void RunStory::close_killed_session(const Left& left) {
   Session& last = sessions_.back();
   if (!last.ended.empty()) return;
   last.ended = "killed";
-  for (const MetricsPoint& point : parse_metrics(metrics, std::numeric_limits<std::int64_t>::max())) {
-    if (point.is_validation || point.step <= last.last_step) continue;
+  parse_metrics(left.metrics, std::numeric_limits<std::int64_t>::max(), [&](const MetricsPoint& point) {
+    if (point.is_validation || point.step <= last.last_step) return;
     const auto steps = point.step - last.last_step;
     const double seconds = static_cast<double>(steps) * point.step_seconds;
-    if (!std::isfinite(seconds)) continue;
+    if (!std::isfinite(seconds)) return;
     last.seconds += seconds;
     last.step_seconds += seconds;
     last.compute_seconds += seconds;
     last.measured_steps += steps;
     last.last_step = point.step;
-  }
+  });
+  if (last.began > 0 && left.last_sign > last.began) last.seconds = left.last_sign - last.began;
 }
 
-void RunStory::begin(const RunStart& start, std::string_view report, std::string_view metrics, double now) {
+void RunStory::begin(const RunStart& start, const Left& left, double now) {
+  const double began = start.began > 0 ? std::min(start.began, now) : now;
   *this = RunStory();
   start_ = start;
-  began_ = now;
   if (!start.resumed_from.empty()) {
-    read_facts(report);
+    read_facts(left.report);
     if (!sessions_.empty()) {
-      close_killed_session(metrics);
+      close_killed_session(left);
       // A process that began behind the checkpoint taken up now is lost as a whole.
       for (Session& s : sessions_) {
         s.lost_steps = std::clamp(s.last_step - start.first_step, s.lost_steps,
                                   std::max(s.lost_steps, s.last_step - s.first_step));
       }
     }
-    points_ = parse_metrics(metrics, start.first_step);
-    std::erase_if(samples_, [&](const SampleReport& s) { return s.step > start.first_step; });
-    std::erase_if(bits_per_byte_, [&](const BitsPerByte& b) { return b.step > start.first_step; });
-    for (const MetricsPoint& point : points_) {
+    parse_metrics(left.metrics, start.first_step, [&](const MetricsPoint& point) {
+      keep(point);
       tokens_ = std::max(tokens_, point.tokens);
       peak_memory_bytes_ = std::max(peak_memory_bytes_, point.peak_memory_bytes);
-    }
+    });
+    std::erase_if(samples_, [&](const SampleReport& s) { return s.step > start.first_step; });
   }
   Session session;
+  session.began = began;
   session.first_step = session.last_step = start.first_step;
   sessions_.push_back(session);
+}
+
+void RunStory::keep(const MetricsPoint& point) {
+  if (!point.is_validation) {
+    training_.add(point);
+    newest_training_ = point;
+    return;
+  }
+  validation_.add(point);
+  if (!std::isfinite(point.validation_loss)) return;
+  newest_validation_ = point;
+  if (!best_validation_ || point.validation_loss < best_validation_->validation_loss)
+    best_validation_ = point;
 }
 
 void RunStory::add(const StepReport& s) {
@@ -158,7 +171,7 @@ void RunStory::add(const StepReport& s) {
   point.tokens_per_second = s.tokens_per_second;
   point.model_tflops = s.model_tflops;
   point.mfu = s.mfu;
-  points_.push_back(point);
+  keep(point);
 }
 
 void RunStory::add(const ValidationReport& v) {
@@ -167,8 +180,8 @@ void RunStory::add(const ValidationReport& v) {
   point.step = v.step;
   point.is_validation = true;
   point.validation_loss = v.loss;
-  points_.push_back(point);
-  if (v.bits_per_byte > 0) bits_per_byte_.push_back({v.step, v.bits_per_byte});
+  point.bits_per_byte = v.bits_per_byte;
+  keep(point);
 }
 
 void RunStory::add(const SampleReport& s) {
@@ -199,11 +212,22 @@ void RunStory::end(const RunFinish& finish) {
 }
 
 void RunStory::tick(double now) {
-  if (!sessions_.empty()) sessions_.back().seconds = std::max(sessions_.back().seconds, now - began_);
+  if (sessions_.empty()) return;
+  Session& session = sessions_.back();
+  session.seconds = std::max(session.seconds, now - session.began);
+}
+
+double RunStory::waiting_seconds() const {
+  double seconds = 0;
+  for (std::size_t i = 1; i < sessions_.size(); ++i) {
+    const Session& before = sessions_[i - 1];
+    if (before.began > 0) seconds += std::max(0.0, sessions_[i].began - before.began - before.seconds);
+  }
+  return seconds;
 }
 
 double RunStory::total_seconds() const {
-  double seconds = 0;
+  double seconds = waiting_seconds();
   for (const Session& s : sessions_) seconds += s.seconds;
   return seconds;
 }
@@ -221,13 +245,12 @@ double RunStory::goodput() const {
 }
 
 std::string RunStory::facts() const {
-  json facts{{"sessions", json::array()}, {"samples", json::array()}, {"bits_per_byte", json::array()}};
+  json facts{{"sessions", json::array()}, {"samples", json::array()}};
   for (const Session& s : sessions_) facts["sessions"].push_back(to_json(s));
   for (const SampleReport& s : samples_) {
     facts["samples"].push_back(
         {{"step", s.step}, {"prompt", printable_utf8(s.prompt)}, {"text", printable_utf8(s.text)}});
   }
-  for (const BitsPerByte& b : bits_per_byte_) facts["bits_per_byte"].push_back({b.step, b.value});
   const std::string text = facts.dump(-1, ' ', false, json::error_handler_t::replace);
   std::string safe;
   for (const char c : text) {

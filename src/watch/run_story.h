@@ -9,16 +9,17 @@
 #include <string_view>
 #include <vector>
 
-#include "watch/metrics_file.h"
+#include "watch/metrics_curve.h"
 #include "watch/run_observer.h"
 
 namespace stoa::watch {
 
 // One process of the run.
 struct Session {
+  double began = 0;                            // seconds since 1970; 0: a page of before does not say
   std::int64_t first_step = 0, last_step = 0;  // steps done before it, and when it ended
   std::int64_t measured_steps = 0;             // steps whose time is in the sums below
-  double seconds = 0;                          // wall clock
+  double seconds = 0;                          // wall clock, from its start to its last sign of life
   double step_seconds = 0, compute_seconds = 0, data_seconds = 0,
          save_seconds = 0;                              // sums over the measured steps
   double validation_seconds = 0, snapshot_seconds = 0;  // between steps
@@ -26,16 +27,16 @@ struct Session {
   std::string ended;            // "done", "time", "signal", "error"; "" while it runs; "killed"
 };
 
-struct BitsPerByte {
-  std::int64_t step = 0;
-  double value = 0;
-};
-
 class RunStory {
  public:
-  // `report` and `metrics`: contents of report.html and metrics.jsonl as they are, "" where there are none;
-  // used where the run is resumed. `now`: seconds of any steady clock.
-  void begin(const RunStart& start, std::string_view report, std::string_view metrics, double now);
+  // What the processes before left: contents of report.html and metrics.jsonl, "" where there are none, and
+  // when the latter was last written to (seconds since 1970, 0: not known). Used where the run is resumed.
+  struct Left {
+    std::string_view report, metrics;
+    double last_sign = 0;
+  };
+  // `now`: seconds since 1970.
+  void begin(const RunStart& start, const Left& left, double now);
   void add(const StepReport& step);
   void add(const ValidationReport& validation);
   void add(const SampleReport& sample);
@@ -46,9 +47,13 @@ class RunStory {
   std::string facts() const;  // JSON, valid UTF-8, without "<"
 
   const RunStart& start() const { return start_; }
-  const std::vector<MetricsPoint>& points() const { return points_; }
+  // Curves, thinned out where the run is long, and their ends as they were.
+  const MetricsCurve& training() const { return training_; }
+  const MetricsCurve& validation() const { return validation_; }
+  const std::optional<MetricsPoint>& newest_training() const { return newest_training_; }
+  const std::optional<MetricsPoint>& newest_validation() const { return newest_validation_; }
+  const std::optional<MetricsPoint>& best_validation() const { return best_validation_; }
   const std::vector<SampleReport>& samples() const { return samples_; }
-  const std::vector<BitsPerByte>& bits_per_byte() const { return bits_per_byte_; }
   const std::vector<Session>& sessions() const { return sessions_; }
   const std::optional<RunFinish>& finish() const { return finish_; }
   std::int64_t skipped_steps() const { return skipped_steps_; }
@@ -57,23 +62,26 @@ class RunStory {
   std::int64_t peak_memory_bytes() const { return peak_memory_bytes_; }
   const std::string& newest_checkpoint() const { return newest_checkpoint_; }
 
+  // From the start of the first process to now or the end of the last: processes and what was between them.
   double total_seconds() const;
-  // Share of all wall clock that went into the computing of steps that count.
+  // Of that between processes: nobody had started the next one, or it waited in a queue.
+  double waiting_seconds() const;
+  // Share of all that time that went into the computing of steps that count.
   double goodput() const;
 
  private:
   void read_facts(std::string_view report);
-  void close_killed_session(std::string_view metrics);
+  void close_killed_session(const Left& left);
+  void keep(const MetricsPoint& point);
 
   RunStart start_;
-  std::vector<MetricsPoint> points_;
+  MetricsCurve training_, validation_;
+  std::optional<MetricsPoint> newest_training_, newest_validation_, best_validation_;
   std::vector<SampleReport> samples_;
-  std::vector<BitsPerByte> bits_per_byte_;
   std::vector<Session> sessions_;
   std::optional<RunFinish> finish_;
   std::int64_t skipped_steps_ = 0, tokens_ = 0, peak_memory_bytes_ = 0;
   std::string newest_checkpoint_;
-  double began_ = 0;
 };
 
 inline constexpr std::string_view kFactsOpen = "<script type=\"application/json\" id=\"stoa-facts\">";

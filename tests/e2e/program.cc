@@ -77,6 +77,8 @@ void Program::signal(int number) const {
   if (!ended_) ::kill(pid_, number);
 }
 
+std::string Program::errors() const { return read_text(err_); }
+
 bool Program::reap(bool block) {
   if (!ended_ && ::waitpid(pid_, &status_, block ? 0 : WNOHANG) == pid_) ended_ = true;
   return ended_;

@@ -42,6 +42,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   void signal(int number) const;
+  std::string errors() const;  // what it has said so far on standard error
   bool running();
   // Waits until `condition` holds, the process ends or the time is over; what the condition says then.
   bool wait_until(const std::function<bool()>& condition);

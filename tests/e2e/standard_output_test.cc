@@ -55,6 +55,7 @@ Commands about_text() {
           {"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "again"},
           {"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--measure-encoder"},
           {"data", "inspect", "data"},
+          {"data", "text", "text.txt"},
           {"eval", "baselines", "--train", "text.txt", "--text", "text.txt"}};
 }
 

@@ -1,0 +1,25 @@
+// The text of a file as UTF-8 with Unix line ends, whatever it was written as.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "data/byte_source.h"
+
+namespace stoa::data {
+
+struct TextEncoding {
+  // "auto" tells it from the first bytes; else a name that iconv knows. "bytes": as they lie, unchecked.
+  std::string name = "auto";
+  bool line_ends = true;  // "\r\n" becomes "\n" where nearly all lines end so
+  // Where it is said, once per file, that one was converted.
+  std::function<void(std::string_view)> notice = {};
+};
+
+// As open_bytes(), decompressed. DataError: bytes that the encoding has not, with file and offset in the
+// (decompressed) content; an encoding that cannot be told. ConfigError: an unknown name.
+std::unique_ptr<ByteSource> open_text(const fs::path& path, const TextEncoding& encoding);
+
+}  // namespace stoa::data

@@ -1,0 +1,144 @@
+#include "data/text_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <iconv.h>
+
+#include "base/error.h"
+#include "data/detect_encoding.h"
+#include "data/test_files.h"
+#include "data/utf8_scan.h"
+
+namespace stoa::data {
+namespace {
+
+using namespace std::string_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string converted(std::string_view text, const char* to) {
+  const iconv_t converter = ::iconv_open(to, "UTF-8");
+  std::string out(4 * text.size() + 16, '\0');
+  std::string in(text);
+  char *from = in.data(), *target = out.data();
+  std::size_t left = in.size(), room = out.size();
+  EXPECT_EQ(::iconv(converter, &from, &left, &target, &room), 0u) << to;
+  ::iconv_close(converter);
+  out.resize(out.size() - room);
+  return out;
+}
+
+class TextSource : public testing::Test {
+ protected:
+  std::string read(std::string_view bytes, std::string encoding = "auto", std::size_t piece = 1 << 16) {
+    write_text(folder_ / "a.txt", bytes);
+    notices_.clear();
+    const auto source =
+        open_text(folder_ / "a.txt",
+                  {.name = std::move(encoding), .notice = [&](auto note) { notices_.emplace_back(note); }});
+    std::string text, buffer(piece, '\0');
+    while (const std::size_t got = source->read(buffer.data(), piece)) text.append(buffer, 0, got);
+    return text;
+  }
+  std::string error_of(std::string_view bytes) {
+    try {
+      read(bytes);
+    } catch (const DataError& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  TestFolder folder_;
+  std::vector<std::string> notices_;
+};
+
+const std::string kText =
+    "Der Fluß: größer, weiter\n– für 5 € – Привет, 世界 🙂\n\nEnde\n";
+
+TEST_F(TextSource, Utf8IsItself) {
+  EXPECT_EQ(read(kText), kText);
+  EXPECT_EQ(read("\xef\xbb\xbf" + kText), kText);
+  EXPECT_EQ(read(""), "");
+  EXPECT_EQ(read("a"), "a");
+  EXPECT_THAT(notices_, IsEmpty());
+  std::string long_text;
+  while (long_text.size() < (1 << 20)) long_text += kText;
+  for (const std::size_t piece : {1 << 16, 1 << 14, 4097, 7})
+    EXPECT_EQ(read(long_text, "auto", piece), long_text);
+}
+
+TEST_F(TextSource, WideTextIsToldWithAndWithoutAMark) {
+  std::string long_text;
+  while (long_text.size() < 700'000) long_text += kText;
+  for (const char* name : {"UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"}) {
+    EXPECT_EQ(read(converted("\xef\xbb\xbf" + kText, name)), kText) << name;
+    EXPECT_EQ(read(converted(kText, name)), kText) << name;
+    EXPECT_EQ(read(converted(long_text, name), "auto", 4099), long_text) << name;
+    ASSERT_EQ(notices_.size(), 1u);
+    EXPECT_THAT(notices_[0], HasSubstr(std::string("is read as ") + name));
+  }
+}
+
+TEST_F(TextSource, OneByteEncodingsAreTold) {
+  const std::string german =
+      "Der Fluß war größer als früher, und die Bäume über ihm hießen Ärger – „so“ sagte er.\n";
+  EXPECT_EQ(read(converted("Ein Café für 5 €\n", "WINDOWS-1252")), "Ein Café für 5 €\n");
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is read as WINDOWS-1252 (--encoding names another)")));
+  std::string long_german;
+  for (int i = 0; i < 50; ++i) long_german += german;
+  EXPECT_EQ(read(converted(long_german, "WINDOWS-1252")), long_german);
+  std::string russian;
+  for (int i = 0; i < 20; ++i)
+    russian +=
+        "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему.\n";
+  EXPECT_EQ(read(converted(russian, "KOI8-R")), russian);
+  EXPECT_EQ(read(converted(russian, "WINDOWS-1251")), russian);
+  std::string japanese;
+  for (int i = 0; i < 20; ++i)
+    japanese += "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。\n";
+  EXPECT_EQ(read(converted(japanese, "SHIFT_JIS")), japanese);
+  EXPECT_EQ(read("caf\xe9", "iso-8859-15"), "café");
+}
+
+TEST_F(TextSource, WindowsLineEndsBecomeUnixOnes) {
+  EXPECT_EQ(read("a\r\nb\r\n\r\nc\r\n"), "a\nb\n\nc\n");
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("its Windows line ends as \"\\n\"")));
+  EXPECT_EQ(read(converted("\xef\xbb\xbf"
+                           "ä\r\nb\r\n",
+                           "UTF-16LE")),
+            "ä\nb\n");
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is read as UTF-16LE, its Windows line ends")));
+  EXPECT_EQ(read("a\nb\nc\r\n\rd\n"), "a\nb\nc\r\n\rd\n") << "a few are content";
+  std::string windows = "x\r\n", plain = "x\n";
+  for (int i = 0; i < 200'000; ++i) windows += "line\r\n\r\r\n", plain += "line\n\r\n";
+  EXPECT_EQ(read(windows), plain);
+  EXPECT_EQ(read("a\r\nb\r"), "a\nb\r");
+}
+
+TEST_F(TextSource, WrongBytesAreNamedWithTheirPlace) {
+  std::string text;
+  while (text.size() < 600'000) text += kText;
+  const std::size_t place = text.size();
+  EXPECT_THAT(error_of(text + "\xe9t\xe9"),
+              HasSubstr(fmt::format("a.txt' byte {}: 0xe9 is not UTF-8", place)));
+  EXPECT_THAT(error_of(text + "\xf0\x9f"), HasSubstr(fmt::format("byte {}: 0xf0", place)));
+  EXPECT_THAT(error_of(text + "\xed\xa0\x80"), HasSubstr(fmt::format("byte {}: 0xed", place)));
+  EXPECT_THAT(error_of(converted(kText, "UTF-16LE") + "x"), HasSubstr("is not UTF-16LE"));
+  EXPECT_EQ(read(text + "\xe9t\xe9", "bytes"), text + "\xe9t\xe9");
+  EXPECT_THROW(read(text, "klingon"), ConfigError);
+}
+
+TEST(Utf8Scan, FollowsTheTableOfTheStandard) {
+  EXPECT_EQ(scan_utf8("a\xc3\xa9").valid, 3u);
+  for (const char* wrong :
+       {"\xc0\x80", "\xe0\x9f\x80", "\xed\xa0\x80", "\xf0\x8f\x80\x80", "\xf4\x90\x80\x80", "\xff", "\x80"}) {
+    EXPECT_EQ(scan_utf8(wrong).valid, 0u);
+    EXPECT_FALSE(scan_utf8(wrong).truncated);
+  }
+  EXPECT_TRUE(scan_utf8("ab\xf0\x9f\x99").truncated);
+}
+
+}  // namespace
+}  // namespace stoa::data
