@@ -44,7 +44,7 @@ struct Frame {
 // highest value is not far above.
 std::optional<double> robust_top(const Chart& chart, const Frame& f) {
   constexpr double kFirstShare = 0.05, kRank = 0.98;
-  constexpr std::size_t kFewest = 20;
+  constexpr std::size_t kFewest = 6;
   const double begin = f.x.low + kFirstShare * (f.x.high - f.x.low);
   std::vector<double> values;
   for (const ChartSeries& s : chart.series)
@@ -223,13 +223,13 @@ std::string draw_chart(const Chart& chart) {
   const Frame f = frame_of(chart);
   std::string out = fmt::format("<figure><figcaption><b>{}</b> <span class=\"unit\">{}</span>",
                                 escape_html(chart.title), escape_html(chart.unit));
+  if (f.beyond)
+    out += fmt::format(" <span class=\"unit\">(values up to {} lie above)</span>", tick_text(*f.beyond));
   for (const ChartSeries& s : chart.series) {
     if (!s.name.empty() && chart.series.size() > 1 && !s.points.empty()) {
       out += fmt::format("<span class=\"key {}\"><i></i>{}</span>", s.style, escape_html(s.name));
     }
   }
-  if (f.beyond)
-    out += fmt::format(" <span class=\"unit\">(values up to {} lie above)</span>", tick_text(*f.beyond));
   out += "</figcaption>";
   if (f.x.empty()) return out + "<p class=\"quiet\">no values yet</p></figure>";
   out += fmt::format(

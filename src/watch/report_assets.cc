@@ -67,7 +67,9 @@ font-style:normal;text-align:center;padding:0 4px;min-width:26px;background:colo
 .actions i.big{min-width:52px}
 footer{margin-top:40px;color:var(--soft);font-size:13px}
 @media(max-width:720px){.charts{grid-template-columns:minmax(0,1fr)}svg text{font-size:17px}.sample{grid-template-columns:1fr;gap:2px}h1{font-size:25px}
-.desk{display:none}.phone{display:block}.choice{position:static;text-align:right;margin-bottom:6px}.badge{margin-left:8px}.bar{min-width:80px}}
+.desk{display:none}.phone{display:block}.choice{position:static;text-align:right;margin-bottom:6px}.badge{margin-left:8px}
+.card{padding:12px}.label{white-space:normal}td,th{padding-right:8px;font-size:13px}th:last-child,td:last-child{padding-right:0}
+td{overflow-wrap:anywhere}.n{overflow-wrap:normal}code{font-size:12px}.bar{width:22%;min-width:36px}}
 @media print{.tip,.cursor{display:none}figure,.card,.tile{break-inside:avoid}}
 )css";
 
