@@ -88,6 +88,7 @@ class CheckedSource final : public ByteSource {
         fail_at(offset_, open_);
       }
     }
+    if (text.empty()) return;
     // The last character may go on in the next piece.
     std::size_t whole = text.size();
     while (whole > 0 && text.size() - whole < 3 && (text[whole - 1] & 0xc0) == 0x80) --whole;
@@ -216,11 +217,15 @@ bool is_utf8(std::string_view name) {
 }  // namespace
 
 std::unique_ptr<ByteSource> open_text(const fs::path& path, const TextEncoding& encoding) {
-  if (encoding.name == "bytes") return open_bytes(path);
-  auto sampled = std::make_unique<SampledSource>(open_bytes(path));
+  return text_of(open_bytes(path), path.string(), encoding);
+}
+
+std::unique_ptr<ByteSource> text_of(std::unique_ptr<ByteSource> bytes, const std::string& file,
+                                    const TextEncoding& encoding) {
+  if (encoding.name == "bytes") return bytes;
+  auto sampled = std::make_unique<SampledSource>(std::move(bytes));
   const std::string_view sample = sampled->sample();
   DetectedEncoding detected = detect_encoding(sample);
-  const std::string file = path.string();
   if (encoding.name != "auto") {
     if (!is_utf8(encoding.name) || !is_utf8(detected.name)) detected.skip = 0;
     detected.name = encoding.name;

@@ -21,5 +21,8 @@ struct TextEncoding {
 // As open_bytes(), decompressed. DataError: bytes that the encoding has not, with file and offset in the
 // (decompressed) content; an encoding that cannot be told. ConfigError: an unknown name.
 std::unique_ptr<ByteSource> open_text(const fs::path& path, const TextEncoding& encoding);
+// The same of bytes from anywhere; `name` stands in messages.
+std::unique_ptr<ByteSource> text_of(std::unique_ptr<ByteSource> bytes, const std::string& name,
+                                    const TextEncoding& encoding);
 
 }  // namespace stoa::data
