@@ -53,12 +53,12 @@ bool check(const std::string& bytes) {
 
 }  // namespace
 
+#ifdef STOA_LIBFUZZER
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   (void)check(std::string(reinterpret_cast<const char*>(data), size));
   return 0;
 }
-
-#ifndef STOA_LIBFUZZER
+#else
 #include <gtest/gtest.h>
 
 #include <chrono>
