@@ -19,23 +19,24 @@ std::string end_of(bool ended) {
 }
 
 void answer_one(PairModel& model, run::EncoderDecoderRank& rank, const std::string& prompt,
-                const std::vector<std::int32_t>& source, const AnswerOptions& options, Context& context) {
+                const std::vector<std::int32_t>& source, const AnswerOptions& options,
+                const SamplingArguments::Merged& merged, Context& context) {
   const run::TokenFeed feed{.feed =
                                 [&](std::span<const std::int32_t> tokens) {
                                   return rank.fed() == 0 ? rank.read({source}, tokens[0]) : rank.feed(tokens);
                                 },
                             .room = [&] { return rank.options().target_tokens - rank.fed(); }};
   AnswerOutput output(options.json);
-  const auto result = run::generate_ids(feed, model.tokenizer(), {model.start()}, options.generate,
+  const auto result = run::generate_ids(feed, model.tokenizer(), {model.start()}, merged.options,
                                         [&](std::string_view piece) { return output.write(piece), true; });
-  output.finish(prompt, source, result, context.console);
+  output.finish(prompt, source, result, merged, context.console);
 }
 
 void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vector<std::string>& prompts,
                 const std::vector<std::vector<std::int32_t>>& sources, const AnswerOptions& options,
-                Context& context) {
+                const SamplingArguments::Merged& merged, Context& context) {
   const run::SearchLimits limits{rank.options().target_tokens, [&](std::int32_t id) {
-                                   return run::ends_answer(id, model.tokenizer(), options.generate);
+                                   return run::ends_answer(id, model.tokenizer(), merged.options);
                                  }};
   std::vector<std::unique_ptr<run::TargetSearch>> searches;
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -43,7 +44,7 @@ void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vect
       searches.push_back(std::make_unique<run::BeamSearch>(options.beams, options.length_penalty, limits));
       continue;
     }
-    run::SamplingOptions sampling = options.generate.sampling;
+    run::SamplingOptions sampling = merged.options.sampling;
     sampling.seed += i;  // each source its own draws
     searches.push_back(std::make_unique<run::DrawnTarget>(sampling, limits, model.start()));
   }
@@ -59,9 +60,14 @@ void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vect
       print(text + "\n");
       continue;
     }
-    nlohmann::json line{{"prompt", prompts[i]},          {"text", text},
-                        {"prompt_ids", sources[i]},      {"ids", found[i].ids},
-                        {"end", end_of(found[i].ended)}, {"tokens_per_second", rate}};
+    nlohmann::json line{{"prompt", prompts[i]},
+                        {"text", text},
+                        {"prompt_ids", sources[i]},
+                        {"ids", found[i].ids},
+                        {"end", end_of(found[i].ended)},
+                        {"tokens_per_second", rate},
+                        {"from_generation_config", merged.taken},
+                        {"not_followed", merged.not_followed}};
     if (options.beams > 1) line["score"] = found[i].score;
     print_json_line(line);
   }
@@ -72,10 +78,10 @@ void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vect
 }  // namespace
 
 void answer_sources(const ModelArguments& arguments, const std::vector<std::string>& prompts,
-                    AnswerOptions options, Context& context) {
+                    const AnswerOptions& options, Context& context) {
   const bool together = prompts.size() > 1 || options.beams > 1;
-  const run::SamplingOptions& s = options.generate.sampling;
-  require<ConfigError>(!together || options.generate.stop.empty(),
+  const run::SamplingOptions& s = options.sampling.options.sampling;
+  require<ConfigError>(!together || options.sampling.options.stop.empty(),
                        "--stop is for one --prompt without --beams");
   require<ConfigError>(
       options.beams == 1 || (s.temperature == 1 && s.top_k == 0 && s.top_p == 1 && s.min_p == 0 &&
@@ -84,7 +90,8 @@ void answer_sources(const ModelArguments& arguments, const std::vector<std::stri
       "--min-p, --repetition-penalty and --greedy",
       options.beams);
   PairModel model(arguments);
-  for (const std::int32_t id : model.ends()) options.generate.end_tokens.push_back(id);
+  const auto merged = options.sampling.merged(model.directory(), model.special(), options.beams == 1);
+  if (!options.json) merged.say(context.console);
   std::vector<std::vector<std::int32_t>> sources;
   PairModel::Sizes sizes;
   for (const std::string& prompt : prompts) {
@@ -93,10 +100,10 @@ void answer_sources(const ModelArguments& arguments, const std::vector<std::stri
   }
   sizes.sources = static_cast<std::int64_t>(prompts.size());
   sizes.targets = sizes.sources * options.beams;
-  sizes.target_tokens = model.longest(options.generate.max_tokens);
+  sizes.target_tokens = model.longest(merged.options.max_tokens);
   run::EncoderDecoderRank& rank = model.load(sizes);
-  if (together) return answer_all(model, rank, prompts, sources, options, context);
-  answer_one(model, rank, prompts[0], sources[0], options, context);
+  if (together) return answer_all(model, rank, prompts, sources, options, merged, context);
+  answer_one(model, rank, prompts[0], sources[0], options, merged, context);
 }
 
 }  // namespace stoa::cli

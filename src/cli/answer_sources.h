@@ -6,12 +6,12 @@
 
 #include "cli/command.h"
 #include "cli/model_argument.h"
-#include "run/generate.h"
+#include "cli/sampling_arguments.h"
 
 namespace stoa::cli {
 
 struct AnswerOptions {
-  run::GenerateOptions generate;
+  SamplingArguments sampling;
   std::int64_t beams = 1;
   double length_penalty = 1;
   bool json = false;
@@ -19,6 +19,6 @@ struct AnswerOptions {
 
 // Prints the answer to one source as it comes, those to several (or from a beam) a line each in their order.
 void answer_sources(const ModelArguments& model, const std::vector<std::string>& sources,
-                    AnswerOptions options, Context& context);
+                    const AnswerOptions& options, Context& context);
 
 }  // namespace stoa::cli

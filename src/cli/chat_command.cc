@@ -5,10 +5,10 @@
 #include <chrono>
 #include <memory>
 
-#include "cli/generate_command.h"
 #include "cli/interrupt.h"
 #include "cli/model_argument.h"
 #include "cli/print.h"
+#include "cli/sampling_arguments.h"
 #include "cli/terminal_input.h"
 #include "run/chat_session.h"
 
@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 struct ChatArguments {
   ModelArguments model;
+  SamplingArguments sampling;
   run::ChatOptions options;
   std::string template_file;
   std::vector<std::string> variables;
@@ -64,9 +65,9 @@ Json to_json(const run::ChatSession::Reply& reply) {
 }
 
 void chat(const ChatArguments& a, Context& context) {
-  run::validate(a.options.generate.sampling);
-  require<ConfigError>(a.options.generate.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
-                       a.options.generate.max_tokens);
+  run::validate(a.sampling.options.sampling);
+  require<ConfigError>(a.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
+                       a.sampling.options.max_tokens);
   require<ConfigError>(!a.context || *a.context >= 2, "--context must be at least 2, got {}",
                        a.context.value_or(0));
   run::ChatOptions options = a.options;
@@ -74,8 +75,9 @@ void chat(const ChatArguments& a, Context& context) {
   context.interrupt.close();
   InterruptCounter interrupts;
   LoadedModel loaded = load_model(a.model, {.cache = true, .context = a.context});
-  for (const auto id : loaded.special.eos)
-    options.generate.end_tokens.push_back(static_cast<std::int32_t>(id));
+  const auto merged = a.sampling.merged(loaded.directory, loaded.special);
+  merged.say(context.console);
+  options.generate = merged.options;
   const std::string jinja =
       a.template_file.empty() ? loaded.tokenizer->chat_template() : read_text(a.template_file);
   std::optional<chat::ChatTemplate> chat_template;
@@ -116,6 +118,8 @@ void chat(const ChatArguments& a, Context& context) {
         if (!a.json) print(piece);
         return !interrupts.requested();
       });
+      require<NumericsError>(reply.result.reason != run::EndReason::kNotANumber,
+                             "the model's logits are not numbers: {}", run::kBeyondRange);
       if (a.json)
         print_json_line(to_json(reply));
       else
@@ -134,7 +138,7 @@ void chat(const ChatArguments& a, Context& context) {
 
 void add_chat_command(CLI::App& app, Context& context) {
   auto a = std::make_shared<ChatArguments>();
-  a->options.generate.max_tokens = 512;
+  a->sampling.options.max_tokens = 512;
   CLI::App* c = app.add_subcommand(
       "chat",
       "Talk to a model in the terminal; lines of a pipe are turns. Example: stoa chat runs/shakespeare");
@@ -144,7 +148,7 @@ void add_chat_command(CLI::App& app, Context& context) {
   c->add_option("--variable", a->variables,
                 "KEY=VALUE for the template, for example enable_thinking=false (may be given several times)");
   c->add_option("--context", a->context, "Tokens that are remembered (default: the model's positions)");
-  add_sampling_options(*c, a->options.generate);
+  a->sampling.add_to(*c, SamplingArguments::Use::kChat);
   c->add_flag("--json", a->json, "One JSON line per answer");
   c->callback([a, &context] { chat(*a, context); });
 }

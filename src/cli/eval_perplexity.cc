@@ -67,10 +67,11 @@ struct WindowSizes {
   std::int64_t window, stride;
   std::string text() const { return fmt::format("window {}, stride {}", window, stride); }
 };
-WindowSizes window_sizes(const PerplexityArguments& a, std::int64_t positions) {
+// `positions` that the model reads, `usual` ones by default.
+WindowSizes window_sizes(const PerplexityArguments& a, std::int64_t positions, std::int64_t usual) {
   require<ConfigError>(!a.window || *a.window <= positions, "--window {}: the model has {} positions",
                        a.window.value_or(0), positions);
-  const std::int64_t window = a.window.value_or(positions);
+  const std::int64_t window = a.window.value_or(usual);
   return {window, a.stride.value_or(std::max<std::int64_t>(1, window / 2))};
 }
 
@@ -79,7 +80,8 @@ MeasuredText measure_texts(const PerplexityArguments& a, Reading& reading) {
                                             .context = {},
                                             .pass_tokens = a.pass_tokens,
                                             .text_tokens = a.window.value_or(INT64_MAX)});
-  const WindowSizes sizes = window_sizes(a, loaded.model.config.max_positions());
+  const WindowSizes sizes =
+      window_sizes(a, run::usable_positions(loaded.model.config), loaded.model.config.max_positions());
   eval::PerplexityOptions options;
   options.window = sizes.window;
   options.stride = sizes.stride;
@@ -134,7 +136,8 @@ MeasuredText measure_masked(const PerplexityArguments& a, Reading& reading) {
   require<ConfigError>(!a.window || *a.window > around,
                        "--window {}: {} of its tokens begin and end it, expected at least {}",
                        a.window.value_or(0), around, around + 1);
-  WindowSizes sizes = window_sizes(a, loaded.rank->options().longest);
+  const std::int64_t longest = loaded.rank->options().longest;
+  WindowSizes sizes = window_sizes(a, longest, longest);
   options.window = sizes.window - around;
   options.stride = sizes.stride = a.stride.value_or(std::max<std::int64_t>(1, options.window / 2));
   eval::MaskedPerplexityMeter meter(options, [&](auto tokens, auto rows, auto losses) {

@@ -6,13 +6,14 @@
 #include "cli/answer_sources.h"
 #include "cli/fill_mask.h"
 #include "cli/input_lines.h"
+#include "cli/sampling_arguments.h"
 
 namespace stoa::cli {
 namespace {
 
 struct GenerateArguments {
   ModelArguments model;
-  run::GenerateOptions options;
+  SamplingArguments sampling;
   std::string prompt, prompts;  // a text; a file of texts, a line each
   bool echo = false, json = false;
   std::int64_t best = 5, beams = 1;
@@ -29,52 +30,32 @@ std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
 }
 
 void generate(const GenerateArguments& arguments, Context& context) {
-  run::validate(arguments.options.sampling);
-  require<ConfigError>(arguments.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
-                       arguments.options.max_tokens);
+  run::validate(arguments.sampling.options.sampling);
+  require<ConfigError>(arguments.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
+                       arguments.sampling.options.max_tokens);
   const model::ModelKind kind = kind_of(arguments.model);
   require<ConfigError>(kind != model::ModelKind::kT5 || !arguments.echo,
                        "--echo is for models that continue a text");
   if (kind == model::ModelKind::kT5)
     return answer_sources(arguments.model, prompts_of(arguments),
-                          {arguments.options, arguments.beams, arguments.length_penalty, arguments.json},
+                          {arguments.sampling, arguments.beams, arguments.length_penalty, arguments.json},
                           context);
   require<ConfigError>(arguments.prompts.empty() && arguments.beams == 1,
                        "--prompts and --beams are for encoder-decoders (t5, mt5)");
   if (kind == model::ModelKind::kBert)
     return fill_masks(arguments.model, arguments.prompt, arguments.json, arguments.best);
   LoadedModel loaded = load_model(arguments.model, {});
-  run::GenerateOptions options = arguments.options;
-  for (const auto id : loaded.special.eos) options.end_tokens.push_back(static_cast<std::int32_t>(id));
+  const auto merged = arguments.sampling.merged(loaded.directory, loaded.special);
   AnswerOutput output(arguments.json);
+  if (!arguments.json) merged.say(context.console);
   if (arguments.echo && !arguments.json) print(arguments.prompt);
   const auto result =
       run::generate(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer, arguments.prompt,
-                    options, [&](std::string_view piece) { return output.write(piece), true; });
-  output.finish(arguments.prompt, result.prompt, result, context.console);
+                    merged.options, [&](std::string_view piece) { return output.write(piece), true; });
+  output.finish(arguments.prompt, result.prompt, result, merged, context.console);
 }
 
 }  // namespace
-
-void add_sampling_options(CLI::App& command, run::GenerateOptions& options) {
-  auto& s = options.sampling;
-  command.add_option("--max-tokens", options.max_tokens, "Longest answer in tokens")->capture_default_str();
-  command.add_option("--temperature", s.temperature, "Divides the logits; 0 takes the most likely token")
-      ->capture_default_str();
-  command.add_option("--top-k", s.top_k, "Draw from the k likeliest tokens; 0: from all")
-      ->capture_default_str();
-  command.add_option("--top-p", s.top_p, "Draw from the smallest set that holds this probability")
-      ->capture_default_str();
-  command.add_option("--min-p", s.min_p, "Leave out tokens less than min-p times as likely as the likeliest")
-      ->capture_default_str();
-  command
-      .add_option("--repetition-penalty", s.repetition_penalty,
-                  "Above 1: tokens seen before become less likely")
-      ->capture_default_str();
-  command.add_option("--stop", options.stop, "Text that ends the answer (may be given several times)");
-  command.add_option("--seed", s.seed, "Of the draws")->capture_default_str();
-  command.add_flag("--greedy", s.greedy, "The most likely token every time");
-}
 
 void add_generate_command(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<GenerateArguments>();
@@ -98,7 +79,7 @@ void add_generate_command(CLI::App& app, Context& context) {
       ->add_option("--length-penalty", arguments->length_penalty,
                    "With --beams: log-probabilities are divided by length^this")
       ->capture_default_str();
-  add_sampling_options(*command, arguments->options);
+  arguments->sampling.add_to(*command, SamplingArguments::Use::kText);
   command->add_option("--best", arguments->best, "Encoders with --json: so many tokens for every mask")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -45,7 +45,7 @@ LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& optio
   run::InferenceOptions inference;
   inference.model = loaded.model;
   inference.precision = precision_of(arguments, files);
-  const std::int64_t positions = loaded.model.config.max_positions();
+  const std::int64_t positions = run::usable_positions(loaded.model.config);
   inference.decoder.context = options.cache ? std::min(positions, options.context.value_or(positions)) : 0;
   inference.decoder.text_tokens = std::min(positions, options.text_tokens.value_or(positions));
   inference.decoder.pass_tokens = options.text_tokens

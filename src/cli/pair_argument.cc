@@ -22,11 +22,6 @@ std::int32_t PairModel::start() const {
   return static_cast<std::int32_t>(special.decoder_start.value_or(special.pad.value_or(0)));
 }
 
-std::vector<std::int32_t> PairModel::ends() const {
-  const auto& eos = files_.description().special.eos;
-  return {eos.begin(), eos.end()};
-}
-
 std::vector<std::int32_t> PairModel::ids_of(std::string_view text) const {
   std::vector<std::int32_t> ids = tokenizer_->encode(text, {.plain = false, .add_special = true});
   const auto eos = tokenizer_->eos_id();

@@ -23,8 +23,9 @@ class PairModel {
 
   const token::Tokenizer& tokenizer() const { return *tokenizer_; }
   const model::Gpt& model() const { return files_.model(); }
-  std::int32_t start() const;              // first token of a target
-  std::vector<std::int32_t> ends() const;  // ids that end it, as the model's files say
+  const fs::path& directory() const { return directory_; }  // with config.json
+  const model::huggingface::SpecialTokens& special() const { return files_.description().special; }
+  std::int32_t start() const;  // first token of a target
   // Ids of a source or a target, with the token that ends it. DataError: more than the model has positions.
   std::vector<std::int32_t> ids_of(std::string_view text) const;
   void check_length(std::size_t tokens) const;

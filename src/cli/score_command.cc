@@ -1,6 +1,7 @@
 #include "cli/score_command.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -43,9 +44,14 @@ void check_length(std::span<const std::int32_t> ids, std::int64_t number, std::i
                      "line {}: {} tokens, the model reads at most {}", number, ids.size(), most);
 }
 
-nlohmann::json logprobs_of(std::span<const float> losses) {
+// Of line `number`. NumericsError: one is not a number, or infinite.
+nlohmann::json logprobs_of(std::span<const float> losses, std::int64_t number) {
   nlohmann::json out = nlohmann::json::array();
-  for (const float loss : losses) out.push_back(-static_cast<double>(loss));
+  for (const float loss : losses) {
+    require<NumericsError>(std::isfinite(loss), "line {}: log-probability {} is {}: {}", number,
+                           out.size() + 1, -loss, run::kBeyondRange);
+    out.push_back(-static_cast<double>(loss));
+  }
   return out;
 }
 
@@ -64,10 +70,11 @@ void score_pairs(const ScoreArguments& arguments, InputLines& in) {
   }
   if (pairs.empty()) return;
   model.load_for(pairs);
-  for (const TokenPair& pair : pairs)
-    print_json_line(nlohmann::json{{"source_ids", pair.source},
-                                   {"ids", pair.target},
-                                   {"logprobs", logprobs_of(model.target_losses(pair))}});
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    print_json_line(nlohmann::json{
+        {"source_ids", pairs[i].source},
+        {"ids", pairs[i].target},
+        {"logprobs", logprobs_of(model.target_losses(pairs[i]), static_cast<std::int64_t>(i) + 1)}});
 }
 
 // Of an encoder: every token hidden in turn, all others seen; none for special tokens.
@@ -108,11 +115,15 @@ void score_texts(const ScoreArguments& arguments, InputLines& in) {
     check_length(ids, number, longest + 1);
     nlohmann::json logprobs = nlohmann::json::array();
     if (ids.size() > 1) {
-      const auto n = static_cast<std::int64_t>(ids.size()) - 1;
+      // The last token predicts nothing here, but a rotary table may depend on it: it is read by the length of
+      // the whole text.
+      const bool whole = loaded.rank->decoder().follows_length() && std::ssize(ids) <= longest;
+      const std::int64_t n = std::ssize(ids) - (whole ? 0 : 1);
+      std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());
+      if (whole) labels.push_back(ids.front());
       std::vector<float> losses(static_cast<std::size_t>(n));
-      loaded.rank->losses(std::span(ids).first(ids.size() - 1), std::span(ids).subspan(1), std::span(&n, 1),
-                          losses);
-      logprobs = logprobs_of(losses);
+      loaded.rank->losses(std::span(ids).first(losses.size()), labels, std::span(&n, 1), losses);
+      logprobs = logprobs_of(std::span(losses).first(ids.size() - 1), number);
     }
     if (!ids.empty()) logprobs.insert(logprobs.begin(), nullptr);
     print_json_line(nlohmann::json{{"ids", ids}, {"logprobs", logprobs}});

@@ -4,10 +4,12 @@
 #include <cstring>
 #include <limits>
 
+#include "device/dry_addresses.h"
+
 namespace stoa {
 
 Scratch::Scratch(DeviceKind kind)
-    : kind_(kind), base_(std::uintptr_t{1} << 20), capacity_(std::numeric_limits<std::size_t>::max()) {
+    : kind_(kind), base_(kDryScratchAddress), capacity_(std::numeric_limits<std::size_t>::max()) {
   require<InternalError>(kind == DeviceKind::kMeta, "a scratch stack without memory serves dry runs only");
 }
 

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "nn/rope_length.h"
 
 namespace stoa::nn {
 namespace {
@@ -108,17 +109,7 @@ double rope_attention_factor(const RopeOptions& o) {
 }
 
 std::vector<double> rope_table(const RopeOptions& o, std::int64_t positions, std::int64_t sequence) {
-  const std::vector<double> frequencies = rope_frequencies(o, sequence);
-  const double factor = rope_attention_factor(o);
-  const std::size_t pairs = frequencies.size();
-  std::vector<double> table(static_cast<std::size_t>(positions) * 2 * pairs);
-  for (std::size_t p = 0; p < static_cast<std::size_t>(positions); ++p)
-    for (std::size_t i = 0; i < pairs; ++i) {
-      const double angle = static_cast<double>(p) * frequencies[i];
-      table[(2 * p) * pairs + i] = factor * std::cos(angle);
-      table[(2 * p + 1) * pairs + i] = factor * std::sin(angle);
-    }
-  return table;
+  return rope_rows(o, 0, positions, sequence);
 }
 
 }  // namespace stoa::nn

@@ -9,7 +9,7 @@
 namespace stoa::run {
 
 Decoder::Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision, const Options& options)
-    : arena_(&arena), options_(options), vocabulary_(model.vocabulary) {
+    : arena_(&arena), options_(options), vocabulary_(model.vocabulary), tables_(model.config) {
   const auto declare = [&](const char* name, DType type, Shape shape) {
     return arena.declare(MemoryCategory::kBatch, {std::string("decoder.") + name, type, shape});
   };
@@ -81,6 +81,17 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
     for (const auto& [keys, values] : cache_ids_)
       cache_.layers.push_back({arena_->view(keys), arena_->view(values)});
   const TensorView logits = arena_->view(logits_);
+  const bool follows = tables_.any() && parts.constants != nullptr;
+  const std::int64_t length = fed_ + static_cast<std::int64_t>(tokens.size());
+  if (follows) {
+    history_.resize(static_cast<std::size_t>(fed_));
+    history_.insert(history_.end(), tokens.begin(), tokens.end());
+    if (fed_ > 0 && tables_.remakes_keys(reached_, length)) {
+      fed_ = 0;
+      tokens = history_;
+    }
+    reached_ = fed_ == 0 ? length : std::max(reached_, length);
+  }
   std::vector<std::int32_t> positions;
   while (!tokens.empty()) {
     const auto now = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(options_.pass_tokens)));
@@ -92,6 +103,7 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
     nn::BatchView view = stage(parts, now, positions);
     stage_segments(parts, view, std::array{0, count}, std::array{0}, std::array{before + count});
     cache_.slots = positions;
+    if (follows) tables_.write(parts.machine, *arena_, *parts.constants, before, count, length);
     Scratch::Frame frame(parts.ops.scratch);
     nn::Pass pass{parts.ops, parts.parallel, parts.parameters, nullptr, view, {}, 0, false, &cache_, {}};
     const std::int32_t last = count - 1;
@@ -125,6 +137,11 @@ void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens,
       positions.size() == tokens.size() && labels.size() == tokens.size() && losses.size() == tokens.size(),
       "lengths of texts do not add up to {} tokens", tokens.size());
   if (tokens.empty()) return;
+  if (tables_.any() && parts.constants) {
+    if (losses_by_length(parts, tokens, labels, lengths, losses)) return;
+    const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    tables_.write(parts.machine, *arena_, *parts.constants, 0, longest, longest);
+  }
   nn::BatchView view = stage(parts, tokens, positions);
   stage_segments(parts, view, q_begin, k_begin, k_count);
   const auto n = static_cast<std::int64_t>(tokens.size());
@@ -144,6 +161,20 @@ void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens,
   read_floats(parts.machine, out.reshape({1, n}), n, losses);
 }
 
+bool Decoder::losses_by_length(const Parts& parts, std::span<const std::int32_t> tokens,
+                               std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
+                               std::span<float> losses) {
+  const auto other = std::find_if(lengths.begin(), lengths.end(), [&](std::int64_t length) {
+    return length > 0 && !tables_.same(length, lengths.front());
+  });
+  if (other == lengths.end()) return false;
+  const auto first = static_cast<std::size_t>(other - lengths.begin());
+  const auto cut = static_cast<std::size_t>(std::accumulate(lengths.begin(), other, std::int64_t{0}));
+  this->losses(parts, tokens.first(cut), labels.first(cut), lengths.first(first), losses.first(cut));
+  this->losses(parts, tokens.subspan(cut), labels.subspan(cut), lengths.subspan(first), losses.subspan(cut));
+  return true;
+}
+
 void Decoder::dry_run(const Parts& parts) {
   const std::vector<std::int32_t> zeros(static_cast<std::size_t>(options_.pass_tokens), 0);
   std::vector<float> out(zeros.size());
@@ -154,6 +185,7 @@ void Decoder::dry_run(const Parts& parts) {
   if (options_.context == 0) return;
   // Workspaces may depend on both counts, so the ends of both are walked: the longest pass at the end of the
   // context, and single tokens there.
+  reached_ = options_.context;  // nothing is computed again: that takes passes like these
   fed_ = std::max<std::int64_t>(0, options_.context - options_.pass_tokens);
   feed(parts, std::span(zeros).first(static_cast<std::size_t>(options_.context - fed_)));
   fed_ = options_.context - 1;

@@ -8,6 +8,7 @@
 
 #include "device/arena.h"
 #include "model/chunk.h"
+#include "run/length_tables.h"
 #include "run/machine.h"
 
 namespace stoa::run {
@@ -33,20 +34,27 @@ class Decoder {
     const parallel::ParallelContext& parallel;
     const model::Chunk& chunk;
     nn::ParamAccess& parameters;
+    // Tables of the chunk that are to follow the length of a sequence; null: they stay as they are (a rank
+    // that trains reads them for the length of its samples).
+    const ChunkConstants* constants = nullptr;
   };
 
   std::int64_t context() const { return options_.context; }
   std::int64_t pass_tokens() const { return options_.pass_tokens; }
   std::int64_t fed() const { return fed_; }
+  // Whether rotary tables depend on the length of a sequence.
+  bool follows_length() const { return tables_.any(); }
   // Forgets all but the first `keep` tokens.
   void rewind(std::int64_t keep = 0);
 
-  // Appends tokens; the logits of the position after the last one, over the vocabulary. DataError beyond the
-  // context.
+  // Appends tokens; the logits of the position after the last one, over the vocabulary. Where rotary tables
+  // follow the length, those of all tokens so far are read by the one of the length reached; what is cached
+  // under another is computed again (LengthTables). DataError beyond the context.
   std::span<const float> feed(const Parts& parts, std::span<const std::int32_t> tokens);
 
   // losses[t] = -log p(labels[t] | tokens of the same text up to t), for texts that lie back to back:
   // `lengths` add up to tokens.size() <= pass_tokens, each at most longest_text(). The cache is not used.
+  // Texts that are read by different rotary tables go in passes of their own.
   void losses(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
               std::span<const std::int64_t> lengths, std::span<float> losses);
 
@@ -54,6 +62,10 @@ class Decoder {
   void dry_run(const Parts& parts);
 
  private:
+  // Several passes where neighbouring texts are read by different tables; true: it was done.
+  bool losses_by_length(const Parts& parts, std::span<const std::int32_t> tokens,
+                        std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
+                        std::span<float> losses);
   nn::BatchView stage(const Parts& parts, std::span<const std::int32_t> tokens,
                       std::span<const std::int32_t> positions);
   void stage_segments(const Parts& parts, nn::BatchView& view, std::span<const std::int32_t> q_begin,
@@ -62,10 +74,13 @@ class Decoder {
   Arena* arena_;
   const Options options_;
   const std::int64_t vocabulary_;
+  const LengthTables tables_;
   Arena::Id tokens_, positions_, labels_, mask_, q_begin_, k_begin_, k_count_, logits_, losses_;
   std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;
   nn::KvCache cache_;
   std::int64_t fed_ = 0;
+  std::vector<std::int32_t> history_;  // the tokens fed, kept where tables follow the length
+  std::int64_t reached_ = 0;           // longest sequence for which a key in the cache was made
   std::vector<float> host_logits_;
 };
 

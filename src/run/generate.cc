@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "token/stream_decoder.h"
 
@@ -58,6 +59,8 @@ const char* name_of(EndReason reason) {
       return "context";
     case EndReason::kCaller:
       return "stopped";
+    case EndReason::kNotANumber:
+      return "not a number";
   }
   return "?";
 }
@@ -98,6 +101,10 @@ GenerateResult generate_ids(const TokenFeed& model, const token::Tokenizer& toke
   result.reason = EndReason::kLength;
   while (static_cast<std::int64_t>(result.answer.size()) < options.max_tokens) {
     const std::int32_t id = sampler.next(logits, seen);
+    if (!std::isfinite(logits[static_cast<std::size_t>(id)])) {
+      result.reason = EndReason::kNotANumber;
+      break;
+    }
     if (ends_answer(id, tokenizer, options)) {
       result.reason = EndReason::kEndToken;
       break;

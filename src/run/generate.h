@@ -19,7 +19,8 @@ struct GenerateOptions {
   std::vector<std::int32_t> end_tokens;  // ids that end it (the tokenizer's end of text is always among them)
 };
 
-enum class EndReason : std::uint8_t { kLength, kEndToken, kStopText, kContext, kCaller };
+// kNotANumber: the model's logits were none, or infinite.
+enum class EndReason : std::uint8_t { kLength, kEndToken, kStopText, kContext, kCaller, kNotANumber };
 const char* name_of(EndReason reason);
 
 struct GenerateResult {

@@ -27,7 +27,8 @@ class InferenceRank {
   void dry_run() { decoder_.dry_run(parts()); }
   Decoder& decoder() { return decoder_; }
   Decoder::Parts parts() {
-    return {chunk_.machine(), chunk_.ops(), chunk_.parallel(), chunk_.chunk(), chunk_.parameters()};
+    return {chunk_.machine(), chunk_.ops(),        chunk_.parallel(),
+            chunk_.chunk(),   chunk_.parameters(), &chunk_.constants()};
   }
   LoadedChunk& chunk() { return chunk_; }
   const InferenceOptions& options() const { return options_; }

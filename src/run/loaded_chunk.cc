@@ -1,5 +1,8 @@
 #include "run/loaded_chunk.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "run/host_window.h"
 
 namespace stoa::run {
@@ -48,6 +51,9 @@ TensorView LoadedChunk::put(Arena::Id id, std::span<const std::int32_t> values) 
 std::span<const float> LoadedChunk::read(TensorView rows, std::int64_t columns) {
   host_.resize(static_cast<std::size_t>(rows.rows() * columns));
   read_floats(machine_, rows, columns, host_);
+  const auto bad = std::find_if_not(host_.begin(), host_.end(), [](float x) { return std::isfinite(x); });
+  require<NumericsError>(bad == host_.end(), "the model's answer is not a number (value {} of {}): {}",
+                         bad - host_.begin(), host_.size(), kBeyondRange);
   return host_;
 }
 

@@ -25,7 +25,7 @@ class LoadedChunk {
 
   // The first values.size() elements of `id`, which hold `values` once the stream was synchronized.
   TensorView put(Arena::Id id, std::span<const std::int32_t> values);
-  // The first `columns` of every row, on the host; until the next call.
+  // The first `columns` of every row, on the host; until the next call. NumericsError: one is not finite.
   std::span<const float> read(TensorView rows, std::int64_t columns);
 
   Machine& machine() { return machine_; }
@@ -33,6 +33,7 @@ class LoadedChunk {
   const parallel::ParallelContext& parallel() const { return parallel_; }
   const model::Chunk& chunk() const { return *chunk_; }
   optim::ParameterStore& parameters() { return *parameters_; }
+  const ChunkConstants& constants() const { return constants_; }
   ops::OpContext& ops() { return *ops_; }
   std::size_t scratch_high_water() const { return scratch_->high_water(); }
   // Of one pass; `cache`: keys and values that are kept, or null.
@@ -52,6 +53,10 @@ class LoadedChunk {
   std::unique_ptr<ops::OpContext> ops_;
   std::vector<float> host_;
 };
+
+// Why finite weights may answer what is no number.
+inline constexpr std::string_view kBeyondRange =
+    "its numbers go beyond the range of the type it computes with; try --dtype fp32";
 
 // Scratch that the largest passes of a Rank take.
 template <class Rank, class Options>

@@ -6,6 +6,7 @@
 #include "base/console.h"
 #include "ckpt/convert.h"
 #include "ckpt/shard_io.h"
+#include "model/huggingface/quantization.h"
 
 namespace stoa::run {
 
@@ -60,6 +61,29 @@ Shape shape_of(const std::vector<std::int64_t>& dims, const std::string& name) {
   }
 }
 
+// Weights that layers compute with, as they are in the file.
+void require_float(const ckpt::StoredTensor& tensor, const fs::path& directory) {
+  const auto type = ckpt::memory_type(tensor.entry.type);
+  require<DataError>(type && is_float(*type),
+                     "{}: tensor '{}' is {}, and weights are F32, BF16, F16 or F64; {}", directory.string(),
+                     tensor.entry.name, ckpt::name_of(tensor.entry.type), hf::kMakeFloats);
+}
+
+// A model with one such weight answers nothing but "not a number", wherever the weight stands.
+void require_finite(const ckpt::StoredTensor& tensor, const fs::path& directory) {
+  const DType type = tensor.dtype();
+  const auto bad = ckpt::count_non_finite(tensor.bytes.data(), type, tensor.entry.elements());
+  if (bad == 0) return;
+  std::int64_t first = 0;
+  while (ckpt::count_non_finite(tensor.bytes.data() + static_cast<std::size_t>(first) * size_of(type), type,
+                                1) == 0)
+    ++first;
+  fail<DataError>(
+      "{}: tensor '{}': {} of its {} weights {} infinite or not a number (the first is element {}); the "
+      "training that wrote it diverged, or the file is damaged: take an earlier checkpoint",
+      directory.string(), tensor.entry.name, bad, tensor.entry.elements(), bad == 1 ? "is" : "are", first);
+}
+
 }  // namespace
 
 ModelFiles::ModelFiles(const fs::path& directory) : ModelFiles(directory, describe(directory), false) {}
@@ -93,11 +117,7 @@ ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription descripti
       find_tensors(head_optional);
     }
   }
-  for (const auto& name : match_.names) {
-    const DType type = tensors_.at(name).dtype();
-    require<DataError>(is_float(type), "{}: tensor '{}' is {}, weights are floating-point",
-                       directory_.string(), name, name_of(type));
-  }
+  for (const auto& name : match_.names) require_float(tensors_.at(name), directory_);
 }
 
 void ModelFiles::find_tensors(bool head_optional) {
@@ -106,6 +126,7 @@ void ModelFiles::find_tensors(bool head_optional) {
   std::vector<hf::FileTensor> offered;
   for (const auto* tensor : tensors_.tensors())
     offered.push_back({tensor->entry.name, shape_of(tensor->entry.shape, tensor->entry.name)});
+  hf::refuse_quantised(offered);
   match_ = hf::match(wanted_, offered, *description_.family, model_.config, head_optional);
   for (std::size_t i = wanted_.size(); i-- > 0;) {
     if (!match_.names[i].empty()) continue;
@@ -152,8 +173,8 @@ void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const hf::Tensor& tensor = wanted_[i];
     const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
-    require<DataError>(is_float(stored.dtype()), "'{}': tensor '{}' is {}, weights are floating-point",
-                       directory_.string(), match_.names[i], name_of(stored.dtype()));
+    require_float(stored, directory_);
+    require_finite(stored, directory_);
     const DType type = target(index.at(tensor.parts.front().name).parameter).dtype;
     const std::int64_t count = tensor.shape.elements();
     converted.resize(static_cast<std::size_t>(count) * size_of(type));
@@ -193,6 +214,7 @@ void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<Tens
                                   [&](const auto& part) { return places.contains(part.name); });
     if (!here) continue;
     const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
+    require_finite(stored, directory_);
     const std::int64_t count = tensor.shape.elements();
     constexpr DType kType = DType::kF32;  // of the way: wider than what is stored, or equal
     const DType type = stored.dtype() == DType::kF64 ? DType::kF64 : kType;

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "ckpt/test_directory.h"
+#include "model/chunk.h"
 
 namespace stoa::run {
 namespace {
@@ -60,6 +63,49 @@ TEST(ModelFiles, RefusesAHeadThatContradictsTheConfiguration) {
               testing::ThrowsMessage<DataError>(testing::HasSubstr("set tie_word_embeddings to false")));
   EXPECT_THAT([&] { (void)absent.tied(); },
               testing::ThrowsMessage<DataError>(testing::HasSubstr("missing: lm_head.weight")));
+}
+
+void read_all(const ModelFiles& files) {
+  const model::Chunk chunk = model::whole_chunk(files.model());
+  std::vector<std::vector<float>> memory;
+  for (const auto& spec : chunk.params().specs())
+    memory.emplace_back(static_cast<std::size_t>(spec.shard.local.elements()));
+  files.read(chunk.params().specs(), [&](nn::ParamId id) {
+    const auto p = static_cast<std::size_t>(id.index);
+    return TensorView(memory[p].data(), DType::kF32, chunk.params().specs()[p].shard.local);
+  });
+}
+
+TEST(ModelFiles, RefusesWeightsThatAreNotNumbers) {
+  const T5Files good(kFour, 2.0f), bad(kFour, std::numeric_limits<float>::quiet_NaN()),
+      infinite(kFour, -std::numeric_limits<float>::infinity());
+  read_all(ModelFiles(good.directory.path()));
+  for (const T5Files* files : {&bad, &infinite})
+    EXPECT_THAT([&] { read_all(ModelFiles(files->directory.path())); },
+                testing::ThrowsMessage<DataError>(
+                    testing::AllOf(testing::HasSubstr("tensor 'lm_head.weight': 512 of its 512 weights"),
+                                   testing::HasSubstr("the first is element 0"))));
+}
+
+// Every weight of a tiny llama as `type`.
+TEST(ModelFiles, NamesTypesThatAreNoWeightsAsTheFileDoes) {
+  for (const auto type : {ckpt::StorageType::kI8, ckpt::StorageType::kF8E4M3, ckpt::StorageType::kF8E5M2,
+                          ckpt::StorageType::kU8, ckpt::StorageType::kI32}) {
+    const ckpt::TestDirectory directory;
+    write_text(directory.path() / "config.json",
+               R"({"model_type": "llama", "vocab_size": 32, "hidden_size": 16, "num_attention_heads": 4,
+                   "num_hidden_layers": 1, "intermediate_size": 8, "max_position_embeddings": 32})");
+    const auto description = hf::read_config(read_text(directory.path() / "config.json"));
+    auto entries = model_entries(model::resolve_gpt(description.config), *description.family, DType::kF32);
+    for (auto& entry : entries) entry.type = type;
+    ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem, entries, ckpt::Placement::kInPlace);
+    for (const auto& entry : entries) writer.write_bytes(entry.name, std::vector<std::byte>(entry.bytes()));
+    writer.commit();
+    EXPECT_THAT([&] { ModelFiles files(directory.path()); },
+                testing::ThrowsMessage<DataError>(testing::AllOf(
+                    testing::HasSubstr(fmt::format("is {}, and weights are", ckpt::name_of(type))),
+                    testing::HasSubstr("model.dequantize()"))));
+  }
 }
 
 }  // namespace

@@ -60,6 +60,8 @@ void validate(const SamplingOptions& o) {
   require<ConfigError>(o.min_p >= 0 && o.min_p <= 1, "min-p must be between 0 and 1, got {}", o.min_p);
   require<ConfigError>(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
                        "repetition-penalty must be above 0 (1: none), got {}", o.repetition_penalty);
+  for (const auto& word : o.bad_words)
+    require<ConfigError>(!word.empty(), "bad_words_ids: a word without tokens");
 }
 
 TokenSampler::TokenSampler(const SamplingOptions& options)
@@ -89,20 +91,35 @@ std::int32_t likeliest(std::span<const float> logits) {
   return static_cast<std::int32_t>(best);
 }
 
-std::span<const float> TokenSampler::penalised(std::span<const float> logits,
-                                               std::span<const std::int32_t> seen) {
-  if (options_.repetition_penalty == 1.0) return logits;
+std::span<const float> TokenSampler::adjusted(std::span<const float> logits,
+                                              std::span<const std::int32_t> seen) {
+  const SamplingOptions& o = options_;
+  if (o.repetition_penalty == 1.0 && o.suppressed.empty() && o.suppressed_first.empty() &&
+      o.bad_words.empty())
+    return logits;
   scores_.assign(logits.begin(), logits.end());
-  const auto penalty = static_cast<float>(options_.repetition_penalty);
+  const auto penalty = static_cast<float>(o.repetition_penalty);
   for (const std::int32_t id : seen) {  // from the original logit, so that a repeated id is penalised once
     const float x = logits[id];
     scores_[id] = x > 0 ? x / penalty : x * penalty;
+  }
+  const auto forbid = [&](std::int32_t id) {
+    if (static_cast<std::size_t>(id) < scores_.size()) scores_[id] = -std::numeric_limits<float>::infinity();
+  };
+  for (const std::int32_t id : o.suppressed) forbid(id);
+  if (first_)
+    for (const std::int32_t id : o.suppressed_first) forbid(id);
+  for (const auto& word : o.bad_words) {
+    const auto begin = std::span(word).first(word.size() - 1);
+    if (seen.size() >= begin.size() && std::ranges::equal(begin, seen.last(begin.size())))
+      forbid(word.back());
   }
   return scores_;
 }
 
 std::int32_t TokenSampler::next(std::span<const float> logits, std::span<const std::int32_t> seen) {
-  const std::span<const float> scores = penalised(logits, seen);
+  const std::span<const float> scores = adjusted(logits, seen);
+  first_ = false;
   const std::int32_t best = likeliest(scores);
   if (options_.greedy || options_.temperature == 0) return best;
 

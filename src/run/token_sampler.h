@@ -17,6 +17,9 @@ struct SamplingOptions {
   double min_p = 0.0;               // tokens at least min_p times as likely as the likeliest
   double repetition_penalty = 1.0;  // > 1 makes tokens seen before less likely (Keskar et al. 2019, CTRL)
   std::uint64_t seed = 0;
+  std::vector<std::int32_t> suppressed = {};              // ids that are never drawn
+  std::vector<std::int32_t> suppressed_first = {};        // nor as the first token of an answer
+  std::vector<std::vector<std::int32_t>> bad_words = {};  // ids that never stand one after the other
 };
 
 // ConfigError names the option, its value and its range.
@@ -30,17 +33,20 @@ class TokenSampler {
   explicit TokenSampler(const SamplingOptions& options);
 
   // `logits` of the next position, `seen`: prompt and answer so far. Order as in Hugging Face's processors:
-  // repetition penalty (a positive logit is divided, a negative one multiplied), temperature, top-k, top-p,
-  // min-p. Draw number n of a sequence is a function of (seed, n) alone.
+  // repetition penalty (a positive logit is divided, a negative one multiplied), tokens that must not come,
+  // temperature, top-k, top-p, min-p. Draw number n of a sequence is a function of (seed, n) alone. Ids
+  // beyond the vocabulary do not count.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen);
 
  private:
-  // The logits, with what was seen made less likely; may be `logits` themselves.
-  std::span<const float> penalised(std::span<const float> logits, std::span<const std::int32_t> seen);
+  // The logits, with what was seen made less likely and what must not come impossible; may be `logits`
+  // themselves.
+  std::span<const float> adjusted(std::span<const float> logits, std::span<const std::int32_t> seen);
 
   SamplingOptions options_;
   PhiloxKey key_;
   std::uint64_t draws_ = 0;
+  bool first_ = true;  // no token was drawn yet
   std::vector<float> scores_;
   std::vector<std::int32_t> order_;
 };

@@ -111,5 +111,17 @@ TEST(TokenSampler, RefusesImpossibleOptions) {
   EXPECT_THROW(TokenSampler({.repetition_penalty = 0}), ConfigError);
 }
 
+TEST(TokenSampler, WhatIsForbiddenNeverComes) {
+  const std::vector<float> logits{5, 4, 3, 2};
+  EXPECT_EQ(TokenSampler({.greedy = true, .suppressed = {0, 99}}).next(logits, {}), 1);
+  TokenSampler first({.greedy = true, .suppressed_first = {0}});
+  EXPECT_EQ(first.next(logits, {}), 1);
+  EXPECT_EQ(first.next(logits, {}), 0);
+  TokenSampler words({.greedy = true, .bad_words = {{3, 0}, {1}}});
+  EXPECT_EQ(words.next(logits, std::vector<std::int32_t>{3, 2}), 0);
+  EXPECT_EQ(words.next(logits, std::vector<std::int32_t>{2, 3}), 2);
+  EXPECT_FALSE(draw({.suppressed = {2}}, logits).contains(2));
+}
+
 }  // namespace
 }  // namespace stoa::run

@@ -11,11 +11,13 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "model/huggingface/generation_config.h"
 #include "run/gather_texts.h"
 #include "run/gemm_rate.h"
 #include "run/generate.h"
 #include "run/replicas.h"
 #include "train/answer_score.h"
+#include "train/generation_file.h"
 #include "train/layout_plan.h"
 #include "train/step_flops.h"
 #include "train/tokenizer_choice.h"
@@ -110,6 +112,20 @@ RunFinish Trainer::run() {
   return finish;
 }
 
+namespace {
+
+model::huggingface::SpecialTokens special_tokens(const token::Tokenizer* tokenizer, model::ModelKind kind) {
+  model::huggingface::SpecialTokens special;
+  if (!tokenizer) return special;
+  special.bos = tokenizer->bos_id();
+  special.pad = tokenizer->pad_id();
+  if (const auto eod = tokenizer->eod_id()) special.eos = {*eod};
+  if (kind == model::ModelKind::kT5) special.decoder_start = special.pad.value_or(0);
+  return special;
+}
+
+}  // namespace
+
 bool Trainer::set_up() {
   const auto directory = run_directory(config_);
   require<ConfigError>(directory.has_value(),
@@ -135,6 +151,10 @@ bool Trainer::set_up() {
     options.retention.keep_best = c.save_top_k < 0 ? 0 : static_cast<int>(c.save_top_k);
     checkpoints_ = std::make_unique<ckpt::CheckpointWriter>(directory_ / "checkpoints", options);
     if (tokenizer_) tokenizer_files_ = tokenizer_files(*tokenizer_);
+    if (config_.model.kind != model::ModelKind::kBert)
+      tokenizer_files_.push_back(
+          {model::huggingface::GenerationConfig::kFile,
+           generation_file(start_model_, tokenizer_, special_tokens(tokenizer_, config_.model.kind))});
   }
 
   const data::Dataset* train = parts_.inputs->data.datasets.train.get();
@@ -194,6 +214,7 @@ void Trainer::start_or_resume() {
     if (first())
       for (const auto& skipped : found->skipped) parts_.console.warn(skipped);
     run::restore(*rank_, *found);
+    start_model_ = found->model;
     const ckpt::TrainingState& state = found->manifest->training;
     require<ConfigError>(!tokenizer_ || state.tokenizer_fingerprint == tokenizer_->fingerprint(),
                          "the checkpoint was trained with tokenizer {}, the configuration names {}",
@@ -227,6 +248,7 @@ void Trainer::start_or_resume() {
   rank_->initialize();
   if (config_.restore_from_path) {
     const auto from = ckpt::find_checkpoint(*config_.restore_from_path);
+    start_model_ = from.model;
     const model::BertConfig& task = config_.model.bert;
     const run::ModelFiles files =
         task.labelled() ? run::ModelFiles(from.model, task) : run::ModelFiles(from.model);
@@ -506,20 +528,6 @@ void Trainer::draw_samples() {
     for (auto* observer : parts_.observers) observer->on_sample({step_, prompt, text});
   }
 }
-
-namespace {
-
-model::huggingface::SpecialTokens special_tokens(const token::Tokenizer* tokenizer, model::ModelKind kind) {
-  model::huggingface::SpecialTokens special;
-  if (!tokenizer) return special;
-  special.bos = tokenizer->bos_id();
-  special.pad = tokenizer->pad_id();
-  if (const auto eod = tokenizer->eod_id()) special.eos = {*eod};
-  if (kind == model::ModelKind::kT5) special.decoder_start = special.pad.value_or(0);
-  return special;
-}
-
-}  // namespace
 
 void Trainer::save(bool wait) {
   const auto begin = Clock::now();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -107,8 +108,9 @@ class Trainer {
   ckpt::TrainingState part_state_;
   fs::path part_directory_;
   std::unique_ptr<data::Prefetcher> prefetch_;
-  data::Batch* next_batch_ = nullptr;  // read ahead of the first step
-  run::ModelTextFiles tokenizer_files_;
+  data::Batch* next_batch_ = nullptr;                   // read ahead of the first step
+  run::ModelTextFiles tokenizer_files_;                 // and generation_config.json
+  std::optional<std::filesystem::path> start_model_;    // whose weights, or whose run, this one goes on from
   data::Batch validation_batch_;                        // its memory is kept
   std::optional<double> validation_tokens_per_sample_;  // of masked batches; the same at every validation
   std::unique_ptr<ckpt::DumpWriter> dump_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "device/dry_addresses.h"
 
 namespace stoa {
 
@@ -25,7 +26,7 @@ class MetaDevice final : public Device {
 
  private:
   std::size_t allocated_ = 0;
-  std::uintptr_t next_ = std::uintptr_t{1} << 20;
+  std::uintptr_t next_ = kMetaMemoryAddress;
 };
 
 }  // namespace stoa

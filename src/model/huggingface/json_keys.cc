@@ -35,7 +35,7 @@ bool JsonKeys::has(std::string_view key) const {
 }
 
 void JsonKeys::wrong(std::string_view key, std::string_view expected) const {
-  fail<ConfigError>("config.json: {}{} is {}, expected {}", where_, key, shown((*object_)[std::string(key)]),
+  fail<ConfigError>("{}: {}{} is {}, expected {}", file_, where_, key, shown((*object_)[std::string(key)]),
                     expected);
 }
 
@@ -119,7 +119,7 @@ std::vector<std::int64_t> JsonKeys::integers(std::string_view key) {
 
 void JsonKeys::only(std::string_view key, bool supported) {
   if (boolean(key).value_or(supported) != supported)
-    fail<ConfigError>("config.json: {}{} {} is not supported here, only {}", where_, key, !supported,
+    fail<ConfigError>("{}: {}{} {} is not supported here, only {}", file_, where_, key, !supported,
                       supported);
 }
 
@@ -128,9 +128,9 @@ void JsonKeys::finish(std::string_view owner) const {
   for (const auto& [key, value] : object_->items()) {
     if (used_.contains(key) || key.starts_with("_") || says_nothing(value)) continue;
     fail<ConfigError>(
-        "config.json: {}{} = {} is not known for {}{}; it may change the model's function, so it is not "
+        "{}: {}{} = {} is not known for {}{}; it may change the model's function, so it is not "
         "passed over",
-        where_, key, shown(value), owner, did_you_mean(key, known));
+        file_, where_, key, shown(value), owner, did_you_mean(key, known));
   }
 }
 

@@ -15,8 +15,9 @@ namespace stoa::model::huggingface {
 
 class JsonKeys {
  public:
-  // `where`: prefix of keys in messages ("rope_scaling.").
-  JsonKeys(const nlohmann::json& object, std::string where) : object_(&object), where_(std::move(where)) {}
+  // `where`: prefix of keys in messages ("rope_scaling."); `file`: whose keys they are.
+  JsonKeys(const nlohmann::json& object, std::string where, std::string file = "config.json")
+      : object_(&object), where_(std::move(where)), file_(std::move(file)) {}
 
   bool contains(std::string_view key) const { return object_->contains(std::string(key)); }
   // Present and not null.
@@ -45,7 +46,7 @@ class JsonKeys {
   [[noreturn]] void wrong(std::string_view key, std::string_view expected) const;
 
   const nlohmann::json* object_;
-  std::string where_;
+  std::string where_, file_;
   std::set<std::string, std::less<>> used_;
 };
 

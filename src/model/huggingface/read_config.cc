@@ -3,6 +3,7 @@
 
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/json_keys.h"
+#include "model/huggingface/quantization.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -89,8 +90,10 @@ ModelDescription read_config(std::string_view text) {
   require<ConfigError>(type.has_value(), "config.json has no model_type, expected one such as 'llama'");
   ModelDescription out;
   out.family = &family_from_model_type(*type);
-  require<ConfigError>(!keys.has("quantization_config"),
-                       "config.json: quantization_config: quantised weights are not supported");
+  for (const char* key : {"quantization_config", "compression_config"})
+    if (const auto* quantization = keys.object(key))
+      fail<ConfigError>("config.json: {}: weights quantised by {} are not read; {}", key,
+                        quantisation_text(*quantization), kMakeFloats);
   for (const char* key : kIgnored) keys.ignore(key);
   if (const auto old = keys.text("torch_dtype")) out.dtype = old;
   if (const auto now = keys.text("dtype")) out.dtype = now;

@@ -1,0 +1,121 @@
+#include "cli/sampling_arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/file.h"
+
+namespace stoa::cli {
+
+namespace hf = model::huggingface;
+
+void SamplingArguments::add_to(CLI::App& command, Use use) {
+  use_ = use;
+  auto& s = options.sampling;
+  if (use == Use::kChat) s.temperature = 0.8, s.top_p = 0.95;
+  max_tokens_ = command.add_option("--max-tokens", options.max_tokens, "Longest answer in tokens")
+                    ->capture_default_str();
+  temperature_ =
+      command.add_option("--temperature", s.temperature, "Divides the logits; 0 takes the most likely token")
+          ->capture_default_str();
+  top_k_ = command.add_option("--top-k", s.top_k, "Draw from the k likeliest tokens; 0: from all")
+               ->capture_default_str();
+  top_p_ = command.add_option("--top-p", s.top_p, "Draw from the smallest set that holds this probability")
+               ->capture_default_str();
+  min_p_ =
+      command
+          .add_option("--min-p", s.min_p, "Leave out tokens less than min-p times as likely as the likeliest")
+          ->capture_default_str();
+  repetition_penalty_ = command
+                            .add_option("--repetition-penalty", s.repetition_penalty,
+                                        "Above 1: tokens seen before become less likely")
+                            ->capture_default_str();
+  command.add_option("--stop", options.stop, "Text that ends the answer (may be given several times)");
+  command.add_option("--seed", s.seed, "Of the draws")->capture_default_str();
+  greedy_ = command.add_flag("--greedy", s.greedy, "The most likely token every time");
+  command.add_flag("--no-generation-config", ignore_file_,
+                   "Pass over the model's generation_config.json, which otherwise counts where no flag is "
+                   "given");
+}
+
+SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path& directory,
+                                                    const hf::SpecialTokens& config, bool draws) const {
+  Merged out;
+  out.options = options;
+  auto& s = out.options.sampling;
+  const std::filesystem::path path = directory / hf::GenerationConfig::kFile;
+  hf::GenerationConfig file;
+  if (!ignore_file_ && std::filesystem::exists(path)) {
+    try {
+      file = hf::read_generation_config(read_text(path));
+    } catch (const ConfigError& error) {
+      fail<ConfigError>("{}: {}; --no-generation-config passes it over", directory.string(), error.what());
+    }
+  }
+  const auto take = [&](const char* key, const auto& value, auto& target) {
+    if (!value) return;
+    target = *value;
+    out.taken[key] = *value;
+  };
+  const auto take_ids = [&](const char* key, const auto& ids, auto& target) {
+    if (ids.empty()) return;
+    target = ids;
+    out.taken[key] = ids;
+  };
+  const auto& ends = file.special.eos.empty() ? config.eos : file.special.eos;
+  for (const auto id : ends) out.options.end_tokens.push_back(static_cast<std::int32_t>(id));
+  if (!file.special.eos.empty()) out.taken["eos_token_id"] = file.special.eos;
+  if (!given(max_tokens_)) take("max_new_tokens", file.max_new_tokens, out.options.max_tokens);
+  out.not_followed = file.not_followed;
+  if (!draws) return out;
+
+  take_ids("suppress_tokens", file.suppressed, s.suppressed);
+  take_ids("begin_suppress_tokens", file.suppressed_first, s.suppressed_first);
+  take_ids("bad_words_ids", file.bad_words, s.bad_words);
+  if (!given(repetition_penalty_)) take("repetition_penalty", file.repetition_penalty, s.repetition_penalty);
+  if (s.greedy) {
+    run::validate(s);
+    return out;
+  }
+  const bool counts = use_ == Use::kChat ? file.draws() : file.do_sample.value_or(false);
+  if (counts && !file.do_sample.value_or(true)) {
+    const bool drawn = given(temperature_) || given(top_k_) || given(top_p_) || given(min_p_);
+    if (!drawn) s.greedy = true, out.taken["do_sample"] = false;
+  } else if (counts) {
+    // Of a file that says how to draw, what it does not say is neutral.
+    const run::SamplingOptions neutral;
+    const auto choose = [&](const CLI::Option* flag, const char* key, const auto& value, auto& target,
+                            auto otherwise) {
+      if (given(flag)) return;
+      target = otherwise;
+      take(key, value, target);
+    };
+    choose(temperature_, "temperature", file.temperature, s.temperature, neutral.temperature);
+    choose(top_k_, "top_k", file.top_k, s.top_k, neutral.top_k);
+    choose(top_p_, "top_p", file.top_p, s.top_p, neutral.top_p);
+    choose(min_p_, "min_p", file.min_p, s.min_p, neutral.min_p);
+  }
+  try {
+    run::validate(s);
+  } catch (const ConfigError& error) {
+    if (out.taken.empty()) throw;
+    fail<ConfigError>("{}: {}; --no-generation-config passes it over", path.string(), error.what());
+  }
+  return out;
+}
+
+void SamplingArguments::Merged::say(Console& console) const {
+  if (!taken.empty()) {
+    std::vector<std::string> parts;
+    for (const auto& [key, value] : taken.items()) {
+      std::string text = value.dump();
+      if (text.size() > 40) text = text.substr(0, 37) + "...";
+      parts.push_back(key + " " + text);
+    }
+    console.line(fmt::format("from {}: {}", hf::GenerationConfig::kFile, fmt::join(parts, ", ")));
+  }
+  for (const auto& wish : not_followed)
+    console.line(fmt::format("{}: {} is not followed", hf::GenerationConfig::kFile, wish));
+}
+
+}  // namespace stoa::cli

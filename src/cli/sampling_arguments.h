@@ -1,0 +1,48 @@
+// How text is drawn, by the command line and, where it says nothing, by the model's generation_config.json.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/console.h"
+#include "model/huggingface/generation_config.h"
+#include "run/generate.h"
+
+namespace stoa::cli {
+
+// Options that generate and chat share.
+class SamplingArguments {
+ public:
+  // What a command draws where neither flags nor the model say.
+  enum class Use {
+    kText,  // temperature 1, all tokens; the model's way of drawing counts where its do_sample says so
+    kChat   // temperature 0.8, top-p 0.95, unless the model says anything of drawing
+  };
+  run::GenerateOptions options;  // as the command line says; what it does not say has the use's default
+
+  void add_to(CLI::App& command, Use use);
+
+  struct Merged {
+    run::GenerateOptions options;
+    nlohmann::ordered_json taken = nlohmann::ordered_json::object();  // from the model's file
+    std::vector<std::string> not_followed;                            // in it
+    void say(Console& console) const;
+  };
+  // Flags given count first, then the file of `directory`, then the use's defaults. End tokens are those of
+  // the file, else of config.json. `draws`: false where tokens are not drawn (beams). ConfigError: the file
+  // is not what it should be; --no-generation-config passes it over.
+  Merged merged(const std::filesystem::path& directory, const model::huggingface::SpecialTokens& config,
+                bool draws = true) const;
+
+ private:
+  bool given(const CLI::Option* option) const { return option->count() > 0; }
+
+  CLI::Option *max_tokens_ = nullptr, *temperature_ = nullptr, *top_k_ = nullptr, *top_p_ = nullptr,
+              *min_p_ = nullptr, *repetition_penalty_ = nullptr, *greedy_ = nullptr;
+  Use use_ = Use::kText;
+  bool ignore_file_ = false;
+};
+
+}  // namespace stoa::cli

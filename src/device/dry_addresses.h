@@ -1,0 +1,12 @@
+// Where memory that does not exist begins. Operations of a dry run compare addresses (Checker::apart): a
+// tensor of the arena and one of the scratch stack must not seem to be one memory.
+#pragma once
+
+#include <cstdint>
+
+namespace stoa {
+
+inline constexpr std::uintptr_t kMetaMemoryAddress = std::uintptr_t{1} << 20;
+inline constexpr std::uintptr_t kDryScratchAddress = std::uintptr_t{1} << 62;  // 4 EiB of a plan below it
+
+}  // namespace stoa
