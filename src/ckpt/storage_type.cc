@@ -12,12 +12,13 @@ struct Row {
   std::optional<DType> memory;
 };
 
-constexpr std::array<Row, 15> kRows{{
+constexpr std::array<Row, 16> kRows{{
     {StorageType::kBool, "BOOL", 1, DType::kU8},
     {StorageType::kU8, "U8", 1, DType::kU8},
     {StorageType::kI8, "I8", 1, DType::kU8},
     {StorageType::kF8E5M2, "F8_E5M2", 1, DType::kU8},
     {StorageType::kF8E4M3, "F8_E4M3", 1, DType::kU8},
+    {StorageType::kF8E8M0, "F8_E8M0", 1, DType::kU8},
     {StorageType::kI16, "I16", 2, std::nullopt},
     {StorageType::kU16, "U16", 2, std::nullopt},
     {StorageType::kF16, "F16", 2, DType::kF16},

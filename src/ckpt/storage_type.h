@@ -17,6 +17,7 @@ enum class StorageType : std::uint8_t {
   kI8,
   kF8E5M2,
   kF8E4M3,
+  kF8E8M0,
   kI16,
   kU16,
   kF16,

@@ -359,14 +359,14 @@ TEST(Presets, EveryFileIsValid) {
 TEST(Presets, HaveTheSizesOfTheirNames) {
   Console console(Console::Level::kQuiet);
   const std::pair<const char*, double> kExpected[] = {
-      {"gpt2-124m", 124.4e6},       {"gpt2-355m", 354.8e6},    {"gpt2-774m", 774.0e6},
-      {"gpt2-1.5b", 1557.6e6},      {"gpt-126m", 125.2e6},     {"gpt-5b", 5.05e9},
-      {"gpt-20b", 20.2e9},          {"gpt-40b", 39.1e9},       {"gpt-175b", 174.6e9},
-      {"gpt-530b", 529.6e9},        {"gpt-1t", 1008e9},        {"llama-1b", 1.2358e9},
-      {"llama-7b", 6.738e9},        {"mixtral-8x7b", 46.70e9}, {"pythia-1.4b", 1.4146e9},
-      {"phi3-mini", 3.821e9},       {"olmo2-7b", 7.299e9},     {"gemma2-2b", 2.614e9},
-      {"gemma3-1b", 0.9999e9},      {"bloom-560m", 559.2e6},   {"bloom-176b", 176.2e9},
-      {"deepseek-v3-671b", 671.0e9}};
+      {"gpt2-124m", 124.4e6},        {"gpt2-355m", 354.8e6},    {"gpt2-774m", 774.0e6},
+      {"gpt2-1.5b", 1557.6e6},       {"gpt-126m", 125.2e6},     {"gpt-5b", 5.05e9},
+      {"gpt-20b", 20.2e9},           {"gpt-40b", 39.1e9},       {"gpt-175b", 174.6e9},
+      {"gpt-530b", 529.6e9},         {"gpt-1t", 1008e9},        {"llama-1b", 1.2358e9},
+      {"llama-7b", 6.738e9},         {"mixtral-8x7b", 46.70e9}, {"pythia-1.4b", 1.4146e9},
+      {"phi3-mini", 3.821e9},        {"olmo2-7b", 7.299e9},     {"gemma2-2b", 2.614e9},
+      {"gemma3-1b", 0.9999e9},       {"bloom-560m", 559.2e6},   {"bloom-176b", 176.2e9},
+      {"deepseek-v3-671b", 671.0e9}, {"gpt-oss-20b", 20.91e9},  {"gpt-oss-120b", 116.83e9}};
   for (const auto& [name, expected] : kExpected) {
     config::Report report;
     const auto m =

@@ -115,8 +115,8 @@ void score_texts(const ScoreArguments& arguments, InputLines& in) {
     check_length(ids, number, longest + 1);
     nlohmann::json logprobs = nlohmann::json::array();
     if (ids.size() > 1) {
-      // The last token predicts nothing here, but a rotary table may depend on it: it is read by the length of
-      // the whole text.
+      // The last token predicts nothing here, but a rotary table may depend on it: it is read by the length
+      // of the whole text.
       const bool whole = loaded.rank->decoder().follows_length() && std::ssize(ids) <= longest;
       const std::int64_t n = std::ssize(ids) - (whole ? 0 : 1);
       std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());

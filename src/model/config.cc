@@ -50,7 +50,7 @@ std::span<const EnumName<NormPlacement>> enum_names(NormPlacement) {
 }
 
 std::span<const EnumName<Activation>> enum_names(Activation) {
-  static constexpr std::array<EnumName<Activation>, 18> kNames{{
+  static constexpr std::array<EnumName<Activation>, 19> kNames{{
       {"gelu", Activation::kGelu},
       {"gelu_tanh", Activation::kGeluTanh},
       {"quick_gelu", Activation::kQuickGelu},
@@ -61,6 +61,7 @@ std::span<const EnumName<Activation>> enum_names(Activation) {
       {"geglu", Activation::kGeglu},
       {"geglu_tanh", Activation::kGegluTanh},
       {"reglu", Activation::kReglu},
+      {"swiglu_oai", Activation::kClampedSwiglu},
       {"gelu_new", Activation::kGeluTanh},
       {"gelu_pytorch_tanh", Activation::kGeluTanh},
       {"quick-gelu", Activation::kQuickGelu},
@@ -118,7 +119,8 @@ std::span<const EnumName<RecomputeMethod>> enum_names(RecomputeMethod) {
 
 bool is_gated(Activation activation) {
   return activation == Activation::kSwiglu || activation == Activation::kGeglu ||
-         activation == Activation::kGegluTanh || activation == Activation::kReglu;
+         activation == Activation::kGegluTanh || activation == Activation::kReglu ||
+         activation == Activation::kClampedSwiglu;
 }
 
 std::int64_t ModelConfig::ffn_size() const {
@@ -307,9 +309,20 @@ void declare(Section<ModelConfig>& s) {
       .nemo_default("gelu")
       .help(
           "Nonlinearity of the MLP. gelu is the erf form, gelu_tanh GPT-2's approximation; swiglu, geglu, "
-          "geglu_tanh and reglu are gated.");
+          "geglu_tanh and reglu are gated; swiglu_oai is gpt-oss' gate, which limits what it reads.");
+  s.field("activation_alpha", &C::activation_alpha)
+      .above(0)
+      .range(0, 1000)
+      .help("Of swiglu_oai: y = (up + 1) gate sigmoid(alpha gate).");
+  s.field("activation_limit", &C::activation_limit)
+      .above(0)
+      .range(0, 1e6)
+      .help("Of swiglu_oai: gate is at most this, up within plus and minus this.");
   s.field("bias", &C::bias)
-      .help("Which linear layers have a bias: all, only q/k/v, none (true and false: all and none).");
+      .help(
+          "Which linear layers have a bias: all (experts and their routers among them), only q/k/v, none "
+          "(true "
+          "and false: all and none).");
   s.field("share_embeddings_and_output_weights", &C::share_embeddings_and_output_weights)
       .help("Output head = token embedding (tied).");
   s.field("qk_layernorm", &C::qk_layernorm).help("Normalise q and k per head before positions are applied.");
@@ -329,6 +342,10 @@ void declare(Section<ModelConfig>& s) {
       .above(0)
       .derived("kv_channels")
       .help("Attention scores are divided by the root of it.");
+  s.field("attention_sinks", &C::attention_sinks)
+      .help(
+          "A trained logit per head takes part in every softmax of attention and adds nothing to its output "
+          "(gpt-oss).");
   s.field("attn_logit_softcapping", &C::attn_logit_softcapping)
       .above(0)
       .help("Attention scores become cap x tanh(score / cap) (Gemma 2). null: they do not.");
@@ -562,8 +579,16 @@ void validate(const ModelConfig& c) {
                          "use_mup says how scores and embeddings go with the width: leave out "
                          "query_pre_attn_scalar and apply_embedding_scaling");
   }
-  require<ConfigError>(!c.moe.num_moe_experts || c.bias != BiasKind::kAll,
-                       "experts have no biases: give bias none or qkv with num_moe_experts");
+  require<ConfigError>(
+      !c.moe.moe_shared_expert_intermediate_size || c.bias != BiasKind::kAll,
+      "shared experts have no biases: give bias none or qkv with moe_shared_expert_intermediate_size");
+  const bool clamped = c.activation == Activation::kClampedSwiglu;
+  require<ConfigError>(clamped || (c.activation_alpha == 1.702 && c.activation_limit == 7.0),
+                       "activation_alpha and activation_limit are of activation swiglu_oai: leave them out");
+  require<ConfigError>((!clamped && !c.attention_sinks) || c.kind == ModelKind::kGpt,
+                       "activation swiglu_oai and attention_sinks are of kind gpt: leave them out");
+  require<ConfigError>(!c.attention_sinks || !c.latent.multi_latent_attention,
+                       "multi_latent_attention has no attention_sinks: leave them out");
   require<ConfigError>(!c.use_parallel_residual || c.norm_placement == NormPlacement::kBefore,
                        "use_parallel_residual with norm_placement {}: expected before",
                        c.norm_placement == NormPlacement::kAfter ? "after" : "both");

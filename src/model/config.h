@@ -22,8 +22,8 @@ enum class ModelKind { kGpt, kBert, kT5 };
 // kRelative: T5's trained bias of the scores, of kind t5.
 enum class PositionEmbedding { kLearnedAbsolute, kRope, kAlibi, kNone, kRelative };
 enum class Normalization { kLayerNorm, kRmsNorm };
-// kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last four are gated: act(gate) *
-// up.
+// kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last five are gated: act(gate) *
+// up, and gpt-oss' swiglu of limited gate and up (ops/activation.h).
 enum class Activation {
   kGelu,
   kGeluTanh,
@@ -34,7 +34,8 @@ enum class Activation {
   kSwiglu,
   kGeglu,
   kGegluTanh,
-  kReglu
+  kReglu,
+  kClampedSwiglu
 };
 enum class NormPlacement { kBefore, kAfter, kBoth };  // of the branches of a layer
 enum class BiasKind { kAll, kQkv, kNone };            // which linear layers have a bias
@@ -52,7 +53,7 @@ std::span<const config::EnumName<RopeScaling>> enum_names(RopeScaling);
 std::span<const config::EnumName<RecomputeGranularity>> enum_names(RecomputeGranularity);
 std::span<const config::EnumName<RecomputeMethod>> enum_names(RecomputeMethod);
 
-bool is_gated(Activation activation);  // swiglu, geglu, geglu_tanh, reglu: two input projections
+bool is_gated(Activation activation);  // swiglu, geglu, geglu_tanh, reglu, swiglu_oai: two input projections
 
 // Scaling of the rotary frequencies, with the names of Hugging Face's `rope_scaling`; formulas beside the
 // rotary kernel.
@@ -103,6 +104,7 @@ struct ModelConfig {
   NormPlacement norm_placement = NormPlacement::kBefore;
   bool use_parallel_residual = false;  // attention and MLP read the same stream
   Activation activation = Activation::kGeluTanh;
+  double activation_alpha = 1.702, activation_limit = 7.0;  // of swiglu_oai
   BiasKind bias = BiasKind::kAll;
   bool share_embeddings_and_output_weights = true;
   bool qk_layernorm = false;                // norm of q and k, before rope: per head, or
@@ -113,6 +115,7 @@ struct ModelConfig {
   std::optional<std::int64_t> window_attn_skip_freq;  // every n-th layer sees all; null: none does
   std::optional<double> query_pre_attn_scalar;        // scores are divided by its root; null: head_size()
   std::optional<double> attn_logit_softcapping;       // scores within (-cap, cap); null: no cap
+  bool attention_sinks = false;                       // a trained logit per head in every softmax
   std::optional<double> final_logit_softcapping;      // logits likewise
   bool apply_embedding_scaling = false;               // token embeddings x sqrt(hidden_size)
   bool embedding_layernorm = false;                   // norm of the embeddings

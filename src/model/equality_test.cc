@@ -24,6 +24,7 @@ enum Kind {
   kGemma,
   kAlibi,
   kLatent,
+  kGptOss,
   kKinds
 };
 
@@ -79,6 +80,18 @@ ModelConfig config_of(int kind) {
     c.apply_embedding_scaling = true;
   }
   if (kind == kLlama || kind == kNormsBoth || kind == kGemma) return c;
+  if (kind == kGptOss) {
+    c.bias = BiasKind::kAll;
+    c.qk_layernorm = false;
+    c.attention_sinks = true;
+    c.activation = Activation::kClampedSwiglu;
+    c.activation_limit = 0.1;
+    c.window_size = 3;
+    c.window_attn_skip_freq = 2;
+    c.moe.num_moe_experts = 4;
+    c.moe.moe_ffn_hidden_size = 12;
+    return c;
+  }
   c.moe.num_moe_experts = 4;
   c.moe.moe_ffn_hidden_size = 12;
   c.moe.moe_shared_expert_intermediate_size = 8;
@@ -247,7 +260,7 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
 std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, int>>& test) {
   static constexpr const char* kKinds[] = {
       "gpt2_",        "llama_",      "experts_", "bert_",  "bert_no_dropout_", "parallel_",
-      "norms_after_", "norms_both_", "gemma_",   "alibi_", "latent_"};
+      "norms_after_", "norms_both_", "gemma_",   "alibi_", "latent_",          "gpt_oss_"};
   return std::string(kKinds[std::get<0>(test.param)]) + kSettings[std::get<1>(test.param)].name;
 }
 
@@ -352,7 +365,8 @@ TEST(Pipeline, TwoChunksAreOneModel) {
 
 // Token by token through a cache whose rows lie in any order = all at once.
 TEST(Generation, CacheGivesTheSameLogits) {
-  for (const Kind kind : {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth, kGemma, kAlibi, kLatent}) {
+  for (const Kind kind :
+       {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth, kGemma, kAlibi, kLatent, kGptOss}) {
     SCOPED_TRACE(kind);
     const ModelConfig config = config_of(kind);
     ChunkOptions o;

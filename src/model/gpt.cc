@@ -30,6 +30,8 @@ ops::ActivationKind activation_kind(Activation activation) {
       return ops::ActivationKind::kRelu;
     case Activation::kSquaredRelu:
       return ops::ActivationKind::kSquaredRelu;
+    case Activation::kClampedSwiglu:
+      return ops::ActivationKind::kClampedSwiglu;
   }
   fail<InternalError>("unknown activation");
 }
@@ -99,6 +101,8 @@ nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, co
           .shared_ffn = m.moe_shared_expert_intermediate_size.value_or(0),
           .activation = dense.activation,
           .gated = dense.gated,
+          .clamp = dense.clamp,
+          .bias = dense.bias,
           .deviation = dense.deviation,
           .output_deviation = dense.output_deviation,
           .place = dense.place,
@@ -229,6 +233,7 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
                    .window = layer_window(c, layer),
                    .scale = score_scale(c),
                    .softcap = c.attn_logit_softcapping.value_or(0),
+                   .sinks = c.attention_sinks,
                    .dropout = static_cast<float>(c.attention_dropout),
                    .deviation = c.init_method_std,
                    .output_deviation = output_deviation,
@@ -238,6 +243,7 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
              .ffn = c.ffn_size(),
              .activation = activation_kind(c.activation),
              .gated = is_gated(c.activation),
+             .clamp = {c.activation_alpha, c.activation_limit},
              .bias = c.bias == BiasKind::kAll,
              .deviation = c.init_method_std,
              .output_deviation = output_deviation,

@@ -143,6 +143,22 @@ std::vector<Case> cases() {
   c.config.moe.moe_shared_expert_intermediate_size = 5;
   c.config.moe.moe_dense_layers = {0};
   out.push_back(c);
+  c = {"gpt_oss", llama()};
+  c.config.bias = BiasKind::kAll;
+  c.config.attention_sinks = true;
+  c.config.activation = Activation::kClampedSwiglu;
+  c.config.activation_limit = 0.6;  // near the values of a tiny model
+  c.config.window_size = 2;
+  c.config.window_attn_skip_freq = 2;
+  c.config.moe.num_moe_experts = 4;
+  c.config.moe.moe_ffn_hidden_size = 6;
+  c.config.attention_dropout = 0.3;
+  out.push_back(c);
+  c = {"sinks_clamped_dense", tiny()};
+  c.config.attention_sinks = true;
+  c.config.activation = Activation::kClampedSwiglu;
+  c.config.activation_limit = 0.1;
+  out.push_back(c);
   c = {"latent_attention", llama()};
   c.config.latent = {true, 5, 3, 4, 2, 3};
   out.push_back(c);

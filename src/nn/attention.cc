@@ -57,6 +57,7 @@ void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int6
   qkv_linear_.declare(params);
   if (q_norm_) q_norm_->declare(params), k_norm_->declare(params);
   if (relative_bias_) relative_bias_->declare(params);
+  if (o.sinks) declare_sinks(params);
   output_.declare(params);
   input_ = input;
   const auto activation = [&](const char* name, DType type, Shape shape, Producer producer,
@@ -192,6 +193,29 @@ ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
   return out;
 }
 
+void SelfAttention::declare_sinks(ParamList& params) {
+  const SelfAttentionOptions& o = options_;
+  ParamSpec spec;
+  spec.name = o.name + ".sinks";
+  spec.shard = ShardSpec::whole(spec.name, {o.heads});
+  spec.shard.local = {heads_};
+  spec.shard.pieces[0].begin = part_.heads.begin;
+  spec.shard.pieces[0].count = heads_;
+  spec.init = {InitKind::kNormal, o.deviation};
+  spec.decay = false;
+  sinks_ = params.add(std::move(spec));
+}
+
+Sinks SelfAttention::sinks(Pass& pass, bool training) const {
+  if (!sinks_) return {};
+  Sinks out{.values = pass.params.get(sinks_.value)};
+  if (!training) return out;
+  const GradTarget target = pass.grads->target(sinks_.grad);
+  out.gradient = target.tensor;
+  out.accumulate = target.accumulate;
+  return out;
+}
+
 TensorView SelfAttention::alibi(const Pass& pass) const {
   if (options_.alibi_table < 0) return {};
   return pass.constants[static_cast<std::size_t>(options_.alibi_table)].columns(part_.heads.begin, heads_);
@@ -200,7 +224,7 @@ TensorView SelfAttention::alibi(const Pass& pass) const {
 void SelfAttention::make_context(Pass& pass, Saved& saved) const {
   Heads in = core_inputs(pass, saved);
   const TensorView out = saved.put(pass, context_);
-  const TensorView lse = pass.training ? saved.put(pass, lse_) : TensorView();
+  TensorView lse = pass.training ? saved.put(pass, lse_) : TensorView();
   pass.show(options_.name, ".q", in.q, shown(part_.heads, options_.heads));
   pass.show(options_.name, ".k", in.k, shown(part_.groups, options_.groups));
   pass.show(options_.name, ".v", in.v, shown(part_.groups, options_.groups));
@@ -212,6 +236,7 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
     in.v = layer.values;
   }
   Scratch::Frame frame(pass.ops.scratch);
+  if (sinks_ && !lse) lse = pass.ops.scratch.allocate(accumulation_type(out.dtype), {out.rows(), heads_});
   const ops::AttentionForward attention{
       .options = core(pass),
       .segments = pass.batch.segments,
@@ -221,7 +246,7 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
       .o = out.reshape({out.rows(), heads_, options_.head_size}),
       .lse = lse,
       .relative_bias = relative_bias_ ? relative_bias_->table(pass) : alibi(pass)};
-  core_attention(pass, attention);
+  core_attention(pass, attention, sinks(pass, false));
   pass.show(options_.name, ".context", out, shown(part_.heads, options_.heads));
 }
 
@@ -270,7 +295,8 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
                                              .dv = dcore.v,
                                              .relative_bias = bias,
                                              .drelative_bias = dbias};
-      core_attention(pass, attention);
+      core_attention(pass, attention, sinks(pass, true));
+      if (sinks_) pass.grads->notify(sinks_.grad);
       if (relative_bias_) relative_bias_->add_gradient(pass, dbias);
     }
     pass.show_gradient(options_.name, ".q", dcore.q, shown(part_.heads, o.heads));

@@ -8,6 +8,7 @@
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/relative_bias.h"
+#include "nn/sinks.h"
 #include "nn/sublayer.h"
 #include "ops/attention.h"
 
@@ -36,6 +37,7 @@ struct SelfAttentionOptions {
   std::optional<double> scale;  // of scores; none: 1 / sqrt(head_size)
   double softcap = 0;           // of scores; 0: none
   std::optional<RelativeBiasOptions> relative_bias = {};
+  bool sinks = false;  // a trained logit per head in every query's softmax (ops/attention_sink.h)
   float dropout = 0;
   double deviation = 0.02, output_deviation = 0.02;
   parallel::TensorPlace place;  // heads are split among the ranks of a tensor-parallel group
@@ -83,6 +85,9 @@ class SelfAttention final : public Sublayer {
   bool norms_over_ranks() const { return options_.qk_norm_whole && options_.place.split(); }
   void rotate(Pass& pass, TensorView x, bool inverse) const;
   ops::AttentionOptions core(const Pass& pass) const;
+  // Of this rank's heads, or none; `training`: with their gradient.
+  Sinks sinks(Pass& pass, bool training) const;
+  void declare_sinks(ParamList& params);
   // This rank's heads of the slopes, or none.
   TensorView alibi(const Pass& pass) const;
   Columns shown(parallel::Part heads, std::int64_t total) const {
@@ -95,6 +100,7 @@ class SelfAttention final : public Sublayer {
   Linear qkv_linear_, output_;
   std::optional<Norm> q_norm_, k_norm_;
   std::optional<RelativeBias> relative_bias_;
+  Param sinks_;
   int input_ = -1, qkv_ = -1, qk_ = -1, q_stats_ = -1, k_stats_ = -1, context_ = -1,
       lse_ = -1;                                  // activations
   int output_gradient_ = -1, qkv_gradient_ = -1;  // stash

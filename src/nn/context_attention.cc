@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "nn/context_ring.h"
 #include "nn/copy_rows.h"
@@ -29,7 +30,7 @@ KeyValues gather(Pass& pass, TensorView k, TensorView v) {
   return out;
 }
 
-void gather_forward(Pass& pass, const ops::AttentionForward& op) {
+void gather_forward(Pass& pass, const ops::AttentionForward& op, const Sinks& sinks) {
   Scratch::Frame frame(pass.ops.scratch);
   const KeyValues all = gather(pass, op.k, op.v);
   for (int chunk = 0; chunk < 2; ++chunk) {
@@ -42,6 +43,7 @@ void gather_forward(Pass& pass, const ops::AttentionForward& op) {
     run.lse = chunk_of(op.lse, chunk);
     ops::run(pass.ops, run);
   }
+  sinks.enter(pass, op.o, op.lse);
 }
 
 void gather_backward(Pass& pass, const ops::AttentionBackward& op) {
@@ -115,6 +117,10 @@ class HeadExchange {
     const std::int64_t heads = table.shape[1] / ranks_;
     return table.columns(place_.rank % ranks_ * heads, heads);
   }
+  Sinks of_heads(const Sinks& sinks) const {
+    const std::int64_t heads = sinks ? sinks.values.shape[0] / ranks_ : 0;
+    return sinks.of_heads(place_.rank % ranks_ * heads, heads);
+  }
   ops::AttentionOptions options(ops::AttentionOptions options, const TensorView& q) const {
     options.first_head += place_.rank % ranks_ * (q.shape[1] / ranks_);
     return options;
@@ -137,14 +143,20 @@ class HeadExchange {
 };
 
 // Of a group whose ranks have all tokens that they will have.
-template <class Op>
-void after_exchange(Pass& pass, Op op) {
+void after_exchange(Pass& pass, ops::AttentionForward op, const Sinks& sinks) {
   op.segments = pass.batch.segments;
+  if (pass.batch.context.outer().split()) return ring_attention(pass, op, sinks);
+  ops::run(pass.ops, op);
+  sinks.enter(pass, op.o, op.lse);
+}
+void after_exchange(Pass& pass, ops::AttentionBackward op, const Sinks& sinks) {
+  op.segments = pass.batch.segments;
+  sinks.add_gradient(pass, op);
   if (pass.batch.context.outer().split()) return ring_attention(pass, op);
   ops::run(pass.ops, op);
 }
 
-void exchange_forward(Pass& pass, const ops::AttentionForward& op) {
+void exchange_forward(Pass& pass, const ops::AttentionForward& op, const Sinks& sinks) {
   Scratch::Frame frame(pass.ops.scratch);
   const HeadExchange exchange(pass);
   ops::AttentionForward run = op;
@@ -155,13 +167,15 @@ void exchange_forward(Pass& pass, const ops::AttentionForward& op) {
   run.o = exchange.allocate_by_heads(op.o);
   run.lse = exchange.lse_by_heads(op.lse);
   run.relative_bias = exchange.of_heads(op.relative_bias);
-  after_exchange(pass, run);
+  after_exchange(pass, run, exchange.of_heads(sinks));
   exchange.to_tokens(run.o, op.o);
 }
 
-void exchange_backward(Pass& pass, const ops::AttentionBackward& op) {
+void exchange_backward(Pass& pass, const ops::AttentionBackward& op, Sinks sinks) {
   Scratch::Frame frame(pass.ops.scratch);
   const HeadExchange exchange(pass);
+  if (sinks && !std::exchange(sinks.accumulate, true))  // other ranks have the gradients of other heads
+    ops::run(pass.ops, ops::FillZero{sinks.gradient});
   ops::AttentionBackward run = op;
   run.options = exchange.options(op.options, op.q);
   run.dq = exchange.allocate_by_heads(op.q);
@@ -177,7 +191,7 @@ void exchange_backward(Pass& pass, const ops::AttentionBackward& op) {
     run.o = exchange.to_heads(op.o);
     run.dout = exchange.to_heads(op.dout);
     run.lse = exchange.lse_by_heads(op.lse);
-    after_exchange(pass, run);
+    after_exchange(pass, run, exchange.of_heads(sinks));
   }
   exchange.to_tokens(run.dq, op.dq);
   exchange.to_tokens(run.dk, op.dk);
@@ -186,14 +200,15 @@ void exchange_backward(Pass& pass, const ops::AttentionBackward& op) {
 
 }  // namespace
 
-void context_attention(Pass& pass, const ops::AttentionForward& op) {
-  if (pass.batch.context.exchanging() > 1) return exchange_forward(pass, op);
-  if (pass.batch.context.kind == ContextKind::kAllGather) return gather_forward(pass, op);
-  ring_attention(pass, op);
+void context_attention(Pass& pass, const ops::AttentionForward& op, const Sinks& sinks) {
+  if (pass.batch.context.exchanging() > 1) return exchange_forward(pass, op, sinks);
+  if (pass.batch.context.kind == ContextKind::kAllGather) return gather_forward(pass, op, sinks);
+  ring_attention(pass, op, sinks);
 }
 
-void context_attention(Pass& pass, const ops::AttentionBackward& op) {
-  if (pass.batch.context.exchanging() > 1) return exchange_backward(pass, op);
+void context_attention(Pass& pass, const ops::AttentionBackward& op, const Sinks& sinks) {
+  if (pass.batch.context.exchanging() > 1) return exchange_backward(pass, op, sinks);
+  sinks.add_gradient(pass, op);
   if (pass.batch.context.kind == ContextKind::kAllGather) return gather_backward(pass, op);
   ring_attention(pass, op);
 }

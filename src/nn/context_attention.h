@@ -12,21 +12,26 @@
 #pragma once
 
 #include "nn/pass.h"
+#include "nn/sinks.h"
 #include "ops/attention.h"
 
 namespace stoa::nn {
 
-// `op` as for one rank with this rank's tokens: its segments are ignored.
-void context_attention(Pass& pass, const ops::AttentionForward& op);
-void context_attention(Pass& pass, const ops::AttentionBackward& op);
+// `op` as for one rank with this rank's tokens: its segments are ignored. Sinks enter once, beside the keys
+// of all ranks; with them `op` has lse.
+void context_attention(Pass& pass, const ops::AttentionForward& op, const Sinks& sinks = {});
+void context_attention(Pass& pass, const ops::AttentionBackward& op, const Sinks& sinks = {});
 
 // Core attention of this rank's tokens, forward or backward, with or without context parallelism.
-template <class Op>
-void core_attention(Pass& pass, const Op& op) {
-  if (pass.batch.context.split())
-    context_attention(pass, op);
-  else
-    ops::run(pass.ops, op);
+inline void core_attention(Pass& pass, const ops::AttentionForward& op, const Sinks& sinks = {}) {
+  if (pass.batch.context.split()) return context_attention(pass, op, sinks);
+  ops::run(pass.ops, op);
+  sinks.enter(pass, op.o, op.lse);
+}
+inline void core_attention(Pass& pass, const ops::AttentionBackward& op, const Sinks& sinks = {}) {
+  if (pass.batch.context.split()) return context_attention(pass, op, sinks);
+  ops::run(pass.ops, op);
+  sinks.add_gradient(pass, op);
 }
 
 }  // namespace stoa::nn

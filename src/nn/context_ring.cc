@@ -54,7 +54,7 @@ void for_each_block(const Pass& pass, const std::vector<ContextBlock>& blocks, i
 
 }  // namespace
 
-void ring_attention(Pass& pass, const ops::AttentionForward& op) {
+void ring_attention(Pass& pass, const ops::AttentionForward& op, const Sinks& sinks) {
   Scratch::Frame frame(pass.ops.scratch);
   auto& scratch = pass.ops.scratch;
   const DType sums = accumulation_type(op.o.dtype);
@@ -97,6 +97,7 @@ void ring_attention(Pass& pass, const ops::AttentionForward& op) {
     wait(sent);
     std::swap(held, arriving);
   }
+  sinks.enter(pass, o, lse);
   if (op.o.dtype != sums) ops::run(pass.ops, ops::Cast{.x = o, .y = op.o});
 }
 

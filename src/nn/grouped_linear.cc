@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/expert_bias.h"
+
 namespace stoa::nn {
 
 GroupedLinear::GroupedLinear(GroupedLinearOptions options)
@@ -14,33 +16,44 @@ GroupedLinear::GroupedLinear(GroupedLinearOptions options)
   inputs_ = o.narrows ? columns_.count : o.hidden;
 }
 
-ParamSpec GroupedLinear::spec() const {
+ParamSpec GroupedLinear::spec(bool matrix) const {
   const auto& o = options_;
+  const char* suffix = matrix ? "weight" : "bias";
   ParamSpec spec;
-  spec.name = fmt::format("{}.experts.{}.weight", o.layer, o.name);
-  spec.init = {InitKind::kNormal, o.deviation};
+  spec.name = fmt::format("{}.experts.{}.{}", o.layer, o.name, suffix);
+  spec.init = {matrix ? InitKind::kNormal : InitKind::kZeros, o.deviation};
+  spec.decay = matrix;
   spec.copies = parallel::Group::kExpertData;
   std::int64_t row = 0;
   for (std::int64_t e = held_.begin; e < held_.end(); ++e) {
-    spec.products.push_back(fmt::format("{}.experts.{}.{}", o.layer, e, o.name));
+    if (matrix) spec.products.push_back(fmt::format("{}.experts.{}.{}", o.layer, e, o.name));
     for (const auto& part : o.parts) {
       ShardPiece piece;
-      piece.name = fmt::format("{}.experts.{}.{}.weight", o.layer, e, part);
-      piece.global = o.narrows ? Shape{o.hidden, o.ffn} : Shape{o.ffn, o.hidden};
+      piece.name = fmt::format("{}.experts.{}.{}.{}", o.layer, e, part, suffix);
+      const std::int64_t outputs = o.narrows ? o.hidden : o.ffn, inputs = o.narrows ? o.ffn : o.hidden;
+      piece.global = matrix ? Shape{outputs, inputs} : Shape{outputs};
       piece.begin = o.narrows ? 0 : columns_.begin;
       piece.count = o.narrows ? o.hidden : columns_.count;
       piece.memory_row = row;
-      piece.column_begin = o.narrows ? columns_.begin : 0;
-      piece.column_count = inputs_;
+      if (matrix) {
+        piece.column_begin = o.narrows ? columns_.begin : 0;
+        piece.column_count = inputs_;
+      } else if (o.narrows && o.place.tensor_size > 1) {
+        piece.shared = true;
+        piece.first_copy = o.place.tensor_rank == 0;
+      }
       row += piece.count;
       spec.shard.pieces.push_back(std::move(piece));
     }
   }
-  spec.shard.local = {row, inputs_};
+  spec.shard.local = matrix ? Shape{row, inputs_} : Shape{row};
   return spec;
 }
 
-void GroupedLinear::declare(ParamList& params) { weight_ = params.add(spec()); }
+void GroupedLinear::declare(ParamList& params) {
+  weight_ = params.add(spec(true));
+  if (options_.bias) bias_ = params.add(spec(false));
+}
 
 TensorView GroupedLinear::largest(Pass& pass, Fp8Tensor tensor, TensorView x, TensorView groups) const {
   const auto& place = options_.place;
@@ -77,7 +90,8 @@ GroupedLinear::Codes GroupedLinear::quantize(Pass& pass, Fp8Tensor tensor, Tenso
   return out;
 }
 
-void GroupedLinear::forward(Pass& pass, TensorView x, TensorView sorted, TensorView y) const {
+void GroupedLinear::forward(Pass& pass, TensorView x, TensorView sorted, TensorView y,
+                            const RowWeights& weights) const {
   ops::GroupedLinearForward op{.x = x, .w = pass.params.get(weight_.value), .sorted_experts = sorted, .y = y};
   Scratch::Frame frame(pass.ops.scratch);
   if (pass.fp8) {
@@ -92,6 +106,30 @@ void GroupedLinear::forward(Pass& pass, TensorView x, TensorView sorted, TensorV
     op.w = w8.rows, op.inverse_w = w8.inverse_scales;
   }
   ops::run(pass.ops, op);
+  if (brings_bias())
+    ops::run(pass.ops, ops::ExpertBias{.bias = by_expert(pass.params.get(bias_.value)),
+                                       .sorted_experts = sorted,
+                                       .order = weights.order,
+                                       .weights = weights.weights,
+                                       .y = y});
+}
+
+void GroupedLinear::backward_bias(Pass& pass, TensorView dy, TensorView sorted, const RowWeights& weights,
+                                  TensorView dweights) const {
+  const GradTarget target = pass.grads->target(bias_.grad);
+  ops::run(pass.ops, ops::ExpertBiasBackward{.dy = dy,
+                                             .sorted_experts = sorted,
+                                             .order = weights.order,
+                                             .weights = weights.weights,
+                                             .dbias = by_expert(target.tensor),
+                                             .accumulate = target.accumulate});
+  pass.grads->notify(bias_.grad);
+  if (dweights && brings_bias())
+    ops::run(pass.ops, ops::ExpertBiasBackwardWeights{.dy = dy,
+                                                      .bias = by_expert(pass.params.get(bias_.value)),
+                                                      .sorted_experts = sorted,
+                                                      .order = weights.order,
+                                                      .dweights = dweights});
 }
 
 void GroupedLinear::backward_input(Pass& pass, TensorView dy, TensorView sorted, TensorView dx) const {

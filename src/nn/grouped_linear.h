@@ -20,8 +20,14 @@ struct GroupedLinearOptions {
   std::vector<std::string> parts;                 // of an expert's matrix, one below the other: "gate", "up"
   bool narrows = false;                           // inner width to hidden width; else the other way
   std::int64_t experts = 0, hidden = 0, ffn = 0;  // canonical
+  bool bias = false;                              // one of each part of each expert
   double deviation = 0.02;                        // of the initial weights
   parallel::ExpertPlace place;
+};
+
+// Factors of a bias in the rows that it is added to: row i has weights[order[i]]. None: 1.
+struct RowWeights {
+  TensorView order = {}, weights = {};
 };
 
 class GroupedLinear {
@@ -31,16 +37,25 @@ class GroupedLinear {
   void declare(ParamList& params);
 
   // `sorted`: int32, whose expert a row is. Nobody's rows are neither read nor written.
-  void forward(Pass& pass, TensorView x, TensorView sorted, TensorView y) const;  // [R, K] -> [R, N]
+  void forward(Pass& pass, TensorView x, TensorView sorted, TensorView y,
+               const RowWeights& weights = {}) const;  // [R, K] -> [R, N]
   void backward_input(Pass& pass, TensorView dy, TensorView sorted, TensorView dx) const;
   void backward_weight(Pass& pass, TensorView x, TensorView dy, TensorView sorted) const;
+  // Of a layer with bias: its gradient, and what it adds to that of the weights [as weights.weights], if
+  // given (other parts of a split expert leave that to the first).
+  void backward_bias(Pass& pass, TensorView dy, TensorView sorted, const RowWeights& weights = {},
+                     TensorView dweights = {}) const;
+  bool has_bias() const { return options_.bias; }
 
  private:
   struct Codes {
     TensorView rows;            // of the shape of what they stand for
     TensorView inverse_scales;  // [experts of this rank]
   };
-  ParamSpec spec() const;
+  ParamSpec spec(bool matrix) const;
+  TensorView by_expert(TensorView bias) const { return bias.reshape({held_.count, outputs_}); }
+  // The parts of a split expert hold copies of the bias of what they add up to: the first brings it.
+  bool brings_bias() const { return bias_ && (!options_.narrows || options_.place.tensor_rank == 0); }
   // In scratch of the current frame. `groups`: none for the matrices.
   Codes quantize(Pass& pass, Fp8Tensor tensor, TensorView x, TensorView groups) const;
   // [experts of this rank]: the largest magnitudes of their parts of x, compared with what other ranks have
@@ -51,7 +66,7 @@ class GroupedLinear {
   parallel::Part held_;                    // experts
   parallel::Part columns_;                 // of the inner width
   std::int64_t outputs_ = 0, inputs_ = 0;  // of an expert's matrix on this rank
-  Param weight_;
+  Param weight_, bias_;
 };
 
 }  // namespace stoa::nn

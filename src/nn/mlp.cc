@@ -52,8 +52,11 @@ void Mlp::declare(ParamList& params, ActivationTable& table, std::int64_t tokens
        .make =
            [this](Pass& pass, Saved& saved) {
              const TensorView x = saved.get(pass, raw_), y = saved.put(pass, activated_);
-             ops::run(pass.ops, ops::ActivationForward{
-                                    .kind = options_.activation, .gated = options_.gated, .x = x, .y = y});
+             ops::run(pass.ops, ops::ActivationForward{.kind = options_.activation,
+                                                       .gated = options_.gated,
+                                                       .x = x,
+                                                       .y = y,
+                                                       .clamp = options_.clamp});
              pass.show(options_.name, ".activated", y, {columns_of(options_).begin, options_.ffn});
            },
        .weight_input = true});
@@ -78,10 +81,12 @@ void Mlp::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
                                                  : draw;  // in place without gate
     down_.backward(pass, which, activated, dy, dactivated);
     pass.show_gradient(options_.name, ".activated", dactivated, {columns_of(options_).begin, options_.ffn});
-    ops::run(
-        pass.ops,
-        ops::ActivationBackward{
-            .kind = options_.activation, .gated = options_.gated, .x = raw, .dy = dactivated, .dx = draw});
+    ops::run(pass.ops, ops::ActivationBackward{.kind = options_.activation,
+                                               .gated = options_.gated,
+                                               .x = raw,
+                                               .dy = dactivated,
+                                               .dx = draw,
+                                               .clamp = options_.clamp});
   }
   up_.backward(pass, which, input, draw, dx);
 }

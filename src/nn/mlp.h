@@ -12,6 +12,7 @@ struct MlpOptions {
   std::int64_t hidden = 0, ffn = 0;
   ops::ActivationKind activation = ops::ActivationKind::kGelu;
   bool gated = false;
+  ops::ActivationClamp clamp = {};  // of the clamped swiglu
   bool bias = true;
   double deviation = 0.02, output_deviation = 0.02;
   parallel::TensorPlace place;  // columns are split among the ranks of a tensor-parallel group

@@ -32,6 +32,7 @@ GroupedLinearOptions experts_linear(const MoeOptions& o, bool narrows) {
           .experts = o.experts,
           .hidden = o.hidden,
           .ffn = o.ffn,
+          .bias = o.bias,
           .deviation = narrows ? o.output_deviation : o.deviation,
           .place = o.experts_place};
 }
@@ -52,31 +53,37 @@ Moe::Moe(const MoeOptions& o)
                                              .ffn = o.shared_ffn,
                                              .activation = o.activation,
                                              .gated = o.gated,
+                                             .clamp = o.clamp,
                                              .bias = false,
                                              .deviation = o.deviation,
                                              .output_deviation = o.output_deviation,
                                              .place = o.place});
 }
 
+ParamSpec Moe::router_spec(const char* suffix, Shape shape, InitKind init) const {
+  const auto& o = options_;
+  ParamSpec spec;
+  spec.name = o.name + ".router." + suffix;
+  spec.shard = ShardSpec::whole(spec.name, shape);
+  spec.shard.pieces[0].shared = o.place.split();
+  spec.shard.pieces[0].first_copy = o.place.rank == 0;
+  if (o.place.split()) spec.grad_partial_over.push_back(parallel::Group::kTensor);
+  spec.init = {init, init == InitKind::kNormal ? o.deviation : 0};
+  return spec;
+}
+
 void Moe::declare_params(ParamList& params) {
   const auto& o = options_;
-  ParamSpec router;
-  router.name = o.name + ".router.weight";
-  router.shard = ShardSpec::whole(router.name, {o.experts, o.hidden});
-  router.shard.pieces[0].shared = o.place.split();
-  router.shard.pieces[0].first_copy = o.place.rank == 0;
-  if (o.place.split()) router.grad_partial_over.push_back(parallel::Group::kTensor);
-  router.init = {InitKind::kNormal, o.deviation};
+  ParamSpec router = router_spec("weight", {o.experts, o.hidden}, InitKind::kNormal);
   router.full_precision = true;
   router_ = params.add(std::move(router));
+  if (o.bias) {
+    ParamSpec bias = router_spec("bias", {o.experts}, InitKind::kZeros);
+    bias.decay = false;
+    router_bias_ = params.add(std::move(bias));
+  }
   if (o.bias_rate > 0) {
-    ParamSpec bias;
-    bias.name = o.name + ".router.expert_bias";
-    bias.shard = ShardSpec::whole(bias.name, {o.experts});
-    bias.shard.pieces[0].shared = o.place.split();
-    bias.shard.pieces[0].first_copy = o.place.rank == 0;
-    if (o.place.split()) bias.grad_partial_over.push_back(parallel::Group::kTensor);
-    bias.init = {InitKind::kZeros, 0};
+    ParamSpec bias = router_spec("expert_bias", {o.experts}, InitKind::kZeros);
     bias.decay = false;
     bias.update = UpdateRule::kExpertLoad;
     bias.update_rate = o.bias_rate;
@@ -154,10 +161,11 @@ void Moe::declare(ParamList& params, ActivationTable& table, std::int64_t tokens
 void Moe::make_logits(Pass& pass, Saved& saved) const {
   const TensorView x = own(saved.get(pass, input_)), logits = saved.put(pass, logits_);
   Scratch::Frame frame(pass.ops.scratch);
-  ops::run(
-      pass.ops,
-      ops::LinearForward{
-          .x = widened(pass, x, logits.dtype), .w = pass.params.get(router_.value), .bias = {}, .y = logits});
+  ops::run(pass.ops,
+           ops::LinearForward{.x = widened(pass, x, logits.dtype),
+                              .w = pass.params.get(router_.value),
+                              .bias = router_bias_ ? pass.params.get(router_bias_.value) : TensorView(),
+                              .y = logits});
 }
 
 void Moe::make_choice(Pass& pass, Saved& saved) const {
@@ -227,18 +235,24 @@ void Moe::make_scaled(Pass& pass, Saved& saved) const {
   ops::run(pass.ops, ops::ActivationForward{.kind = options_.activation,
                                             .gated = options_.gated,
                                             .x = exchange_.came(pass, saved, raw),
-                                            .y = scaled});
+                                            .y = scaled,
+                                            .clamp = options_.clamp});
   ops::run(pass.ops,
            ops::ScaleRows{.x = scaled, .order = weights.order, .weights = weights.weights, .y = scaled});
 }
 
 void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
   const TensorView scaled = saved.get(pass, scaled_), sorted = exchange_.sorted_experts(pass, saved);
+  RowWeights rows;
+  if (down_.has_bias()) {
+    const ExpertExchange::Weights weights = exchange_.weights(pass, saved);
+    rows = {weights.order, weights.weights};
+  }
   {
     Scratch::Frame frame(pass.ops.scratch);
     const TensorView out = pass.ops.scratch.allocate(y.dtype, {scaled.rows(), options_.hidden});
     clear_rows_of_nobody(pass, exchange_, out);
-    down_.forward(pass, scaled, sorted, out);
+    down_.forward(pass, scaled, sorted, out, rows);
     zero_others(pass, y);
     exchange_.bring_back(pass, saved, out, own(y));
     add_others(pass, y);
@@ -270,17 +284,27 @@ void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
     {
       Scratch::Frame inner(scratch);
       const TensorView dactivated = scratch.allocate(scaled.dtype, scaled.shape);
+      TensorView of_bias;  // its part of the weights' gradient
+      if (down_.has_bias()) {
+        of_bias = scratch.allocate(weights.weights.dtype, weights.weights.shape);
+        ops::run(pass.ops, ops::FillZero{of_bias});
+      }
       {
         Scratch::Frame innermost(scratch);
         const TensorView drows = scratch.allocate(dy.dtype, {scaled.rows(), o.hidden});
         exchange_.send(pass, saved, own(dy), drows);
+        if (down_.has_bias())
+          down_.backward_bias(pass, drows, sorted, {weights.order, weights.weights}, of_bias);
         if (which == Which::kBoth) down_.backward_weight(pass, scaled, drows, sorted);
         clear_rows_of_nobody(pass, exchange_, dactivated);
         down_.backward_input(pass, drows, sorted, dactivated);
       }
       const TensorView activated = scratch.allocate(scaled.dtype, scaled.shape);
-      ops::run(pass.ops, ops::ActivationForward{
-                             .kind = o.activation, .gated = o.gated, .x = came(raw), .y = came(activated)});
+      ops::run(pass.ops, ops::ActivationForward{.kind = o.activation,
+                                                .gated = o.gated,
+                                                .x = came(raw),
+                                                .y = came(activated),
+                                                .clamp = o.clamp});
       exchange_.weight_gradient(pass, saved, dweights, [&](TensorView gradient) {
         ops::run(pass.ops, ops::ScaleRowsBackward{.x = came(activated),
                                                   .dy = came(dactivated),
@@ -288,12 +312,15 @@ void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
                                                   .weights = weights.weights,
                                                   .dx = came(dactivated),
                                                   .dweights = gradient});
+        if (of_bias) ops::run(pass.ops, ops::AddTo{.x = of_bias, .y = gradient});
       });
       ops::run(pass.ops, ops::ActivationBackward{.kind = o.activation,
                                                  .gated = o.gated,
                                                  .x = came(raw),
                                                  .dy = came(dactivated),
-                                                 .dx = came(draw)});
+                                                 .dx = came(draw),
+                                                 .clamp = o.clamp});
+      if (up_.has_bias()) up_.backward_bias(pass, draw, sorted);
     }
     router_backward(pass, saved, dweights, dlogits);
   }
@@ -380,13 +407,18 @@ void Moe::shared_backward(Pass& pass, Saved& saved, Which which, TensorView dy, 
 
 void Moe::router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) const {
   const GradTarget target = pass.grads->target(router_.grad);
+  GradTarget bias{{}, target.accumulate};
+  if (router_bias_) bias = pass.grads->target(router_bias_.grad);
+  require<InternalError>(bias.accumulate == target.accumulate, "gradients of '{}.router' are out of step",
+                         options_.name);
   Scratch::Frame frame(pass.ops.scratch);
   ops::run(pass.ops, ops::LinearBackwardWeight{.x = widened(pass, x, dlogits.dtype),
                                                .dy = dlogits,
                                                .dw = target.tensor,
-                                               .dbias = {},
+                                               .dbias = bias.tensor,
                                                .accumulate = target.accumulate});
   pass.grads->notify(router_.grad);
+  if (router_bias_) pass.grads->notify(router_bias_.grad);
 }
 
 void Moe::backward_weight(Pass& pass, Saved& saved) const {

@@ -9,6 +9,9 @@
 // rows, its part of them. So a router sees some of the tokens on each of them, and its gradient is summed
 // over them.
 //
+// An expert's output bias is scaled by the router weight of a row where it is added, and has its part in that
+// weight's gradient.
+//
 // The router runs in the accumulation type, and its weight is held in it: choices must not depend on the
 // rounding of logits. A row is multiplied by its router weight before the down projection, so that the
 // experts' outputs are not kept for the router's gradient.
@@ -35,6 +38,8 @@ struct MoeOptions {
   std::int64_t shared_ffn = 0;  // width of the shared experts together; 0: none
   ops::ActivationKind activation = ops::ActivationKind::kSilu;
   bool gated = true;
+  ops::ActivationClamp clamp = {};  // of the clamped swiglu
+  bool bias = false;                // of the router, and of the experts' layers
   double deviation = 0.02, output_deviation = 0.02;
   parallel::TensorPlace place;          // of the stream, and of the shared experts
   parallel::ExpertPlace experts_place;  // of the others
@@ -54,6 +59,8 @@ class Moe final : public Sublayer {
 
  private:
   void declare_params(ParamList& params);
+  // Of the router: its gradient is summed over the ranks of a tensor-parallel group.
+  ParamSpec router_spec(const char* suffix, Shape shape, InitKind init) const;
   void make_logits(Pass& pass, Saved& saved) const;
   void make_choice(Pass& pass, Saved& saved) const;
   void make_kept(Pass& pass, Saved& saved) const;
@@ -80,7 +87,7 @@ class Moe final : public Sublayer {
   parallel::Part columns_;  // held of every expert's inner width
   std::int64_t raw_width_;  // columns of the up projection
   ExpertExchange exchange_;
-  Param router_, bias_;
+  Param router_, router_bias_, bias_;
   GroupedLinear up_, down_;
   std::unique_ptr<Mlp> shared_;
   int input_ = -1, logits_ = -1, experts_ = -1, weights_ = -1, kept_ = -1, gathered_ = -1, raw_ = -1,

@@ -1,13 +1,29 @@
 // Activations of the feed-forward layer, plain (y = f(x)) and gated (y = f(gate) * up, x = [gate | up];
 // Shazeer 2020). Formulas and check values: the table of reference "norms and activations"; gelu_tanh is
-// GPT-2's gelu_new; tanh is that of BERT's pooler.
+// GPT-2's gelu_new; tanh is that of BERT's pooler. The clamped swiglu of gpt-oss (2508.10925, section 2.1) is
+// gated alone: with g = min(gate, limit) and u = up within [-limit, limit], y = (u + 1) g sigmoid(alpha g);
+// no gradient passes where a limit cuts.
 #pragma once
 
 #include "ops/access.h"
 
 namespace stoa::ops {
 
-enum class ActivationKind : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu, kTanh };
+enum class ActivationKind : std::uint8_t {
+  kGelu,
+  kGeluTanh,
+  kQuickGelu,
+  kSilu,
+  kRelu,
+  kSquaredRelu,
+  kTanh,
+  kClampedSwiglu
+};
+
+// Of the clamped swiglu; nothing to the others.
+struct ActivationClamp {
+  double alpha = 1.702, limit = 7;
+};
 
 struct ActivationForward {
   static constexpr const char* kName = "activation forward";
@@ -15,6 +31,7 @@ struct ActivationForward {
   bool gated = false;
   TensorView x;  // [T, F], gated: [T, 2F]
   TensorView y;  // [T, F]
+  ActivationClamp clamp = {};
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -30,6 +47,7 @@ struct ActivationBackward {
   TensorView x;   // as in forward
   TensorView dy;  // [T, F]
   TensorView dx;  // as x; may be x itself; without gate it may be dy itself
+  ActivationClamp clamp = {};
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {

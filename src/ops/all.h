@@ -3,8 +3,10 @@
 
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/attention_sink.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
+#include "ops/expert_bias.h"
 #include "ops/fp8.h"
 #include "ops/latent_heads.h"
 #include "ops/linear.h"
@@ -23,14 +25,15 @@ struct OpList {};
 using AllOps =
     OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, AbsoluteMax, Quantize,
            GroupedAbsoluteMax, GroupedQuantize, AmaxHistoryUpdate, ScaledProduct, BiasBackward, NormForward,
-           NormBackward, AttentionForward, AttentionBackward, AttentionMerge, Rotary, LatentHeads,
-           LatentHeadsBackward, ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward,
-           CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses, Cast, ResidualAdd, DropoutBackward,
-           AddTo, Combine, CopyRows, FillZero, RouterForward, CountAssignments, PlaceChoices, LimitExperts,
-           RouterBackward, GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
-           GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBiasUpdate,
-           BeginStep, SumSquares, AddSquares, PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm,
-           MuonUpdate>;
+           NormBackward, AttentionForward, AttentionBackward, AttentionMerge, AttentionSink,
+           AttentionSinkBackward, Rotary, LatentHeads, LatentHeadsBackward, ActivationForward,
+           ActivationBackward, EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart,
+           CrossEntropyMerge, SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows,
+           FillZero, RouterForward, CountAssignments, PlaceChoices, LimitExperts, RouterBackward,
+           GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
+           GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBias,
+           ExpertBiasBackward, ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares, AddSquares,
+           PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -48,6 +51,8 @@ void check(const NormBackward&);
 void check(const AttentionForward&);
 void check(const AttentionBackward&);
 void check(const AttentionMerge&);
+void check(const AttentionSink&);
+void check(const AttentionSinkBackward&);
 void check(const Rotary&);
 void check(const LatentHeads&);
 void check(const LatentHeadsBackward&);
@@ -80,6 +85,9 @@ void check(const ScaleRowsBackward&);
 void check(const GroupedLinearForward&);
 void check(const GroupedLinearBackwardInput&);
 void check(const GroupedLinearBackwardWeight&);
+void check(const ExpertBias&);
+void check(const ExpertBiasBackward&);
+void check(const ExpertBiasBackwardWeights&);
 void check(const ExpertBiasUpdate&);
 void check(const BeginStep&);
 void check(const SumSquares&);

@@ -201,4 +201,32 @@ TEST_P(BackendTest, GroupedLinear) {
       }
 }
 
+TEST_P(BackendTest, ExpertBiases) {
+  if (!GetParam().gpt_oss) GTEST_SKIP() << "has no kernel";
+  for (const DType type : kTypes)
+    for (const auto& s : kSizes)
+      for (const std::int64_t n : {1, 40, 300}) {
+        SCOPED_TRACE(fmt::format("{}: {} tokens, {} of {}, {}", name_of(type), s.tokens, s.k, s.experts, n));
+        Tensors t;
+        const Groups g = make_groups(t, s);
+        for (std::int64_t a = 0, found = 0; a < g.experts.elements(); ++a)
+          if (std::int32_t& id = g.experts.as<std::int32_t>()[a]; id == 0 && ++found > 2) id = -1;
+        run_reference(GroupByExpert{s.experts, g.experts, g.order, g.place, g.sorted});
+        const std::int64_t rows = s.tokens * s.k;
+        const TensorView bias = t.random(DType::kF32, {s.experts, n}), y = t.random(type, {rows, n});
+        expect_like_reference(backend(), ExpertBias{bias, g.sorted, {}, {}, t.copy(y)});
+        expect_like_reference(backend(), ExpertBias{bias, g.sorted, g.order, g.weights, t.copy(y)});
+        for (const bool accumulate : {false, true}) {
+          const TensorView dbias = t.random(DType::kF32, bias.shape);
+          expect_like_reference(backend(),
+                                ExpertBiasBackward{y, g.sorted, {}, {}, t.copy(dbias), accumulate});
+          expect_like_reference(backend(),
+                                ExpertBiasBackward{y, g.sorted, g.order, g.weights, dbias, accumulate});
+        }
+        expect_like_reference(backend(), ExpertBiasBackwardWeights{y, bias, g.sorted, g.order,
+                                                                   t.random(DType::kF32, g.weights.shape)});
+        t.expect_guards();
+      }
+}
+
 }  // namespace stoa::ops::testing

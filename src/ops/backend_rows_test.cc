@@ -82,6 +82,25 @@ TEST_P(BackendTest, AttentionMerge) {
   }
 }
 
+TEST_P(BackendTest, AttentionSinks) {
+  if (!GetParam().gpt_oss) GTEST_SKIP() << "has no kernel";
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16})
+    for (const std::int64_t d : {1, 16, 70})
+      for (const std::int64_t tokens : {1, 3, 70}) {
+        SCOPED_TRACE(fmt::format("{} {} tokens, heads of {}", name_of(type), tokens, d));
+        Tensors t;
+        const TensorView sinks = t.of(DType::kF32, {3}, {0.5, -40, 60}), o = t.random(type, {tokens, 3, d}),
+                         dout = t.random(type, {tokens, 3, d}), lse = t.random(DType::kF32, {tokens, 3}, 3);
+        if (tokens > 1) lse.as<float>()[1] = -std::numeric_limits<float>::infinity();  // saw no key
+        expect_like_reference(backend(), AttentionSink{sinks, t.copy(o), t.copy(lse)});
+        run_reference(AttentionSink{sinks, o, lse});
+        for (const bool accumulate : {false, true})
+          expect_like_reference(
+              backend(), AttentionSinkBackward{sinks, o, dout, lse, t.random(DType::kF32, {3}), accumulate});
+        t.expect_guards();
+      }
+}
+
 // The definition: attention to all keys at once.
 TEST(AttentionMergeOp, IsAttentionToAllKeys) {
   Tensors t;

@@ -242,6 +242,31 @@ TEST_P(BackendTest, ActivationBackward) {
       });
 }
 
+TEST_P(BackendTest, ClampedSwiglu) {
+  if (!GetParam().gpt_oss) GTEST_SKIP() << "has no kernel";
+  for (const DType type : kTypes)
+    for (const auto& [rows, f] : {std::pair{1, 1}, std::pair{3, 37}, std::pair{70, 128}}) {
+      SCOPED_TRACE(fmt::format("{} {} {}", name_of(type), rows, f));
+      Tensors t;
+      const ActivationClamp clamp{1.3, 2};
+      const TensorView x = t.random(type, {rows, 2 * f}, 3), dy = t.random(type, {rows, f});
+      Values values = load(x);
+      const double special[] = {2, 90, -90, 0, 2.5, -2};  // limits, and far beyond them
+      for (std::size_t i = 0; f > 8 && i < std::size(special); ++i) {
+        values[i] = special[i];
+        values[static_cast<std::size_t>(f) + (i + 1) % std::size(special)] = special[i];
+      }
+      store(values, x);
+      expect_like_reference(backend(), ActivationForward{ActivationKind::kClampedSwiglu, true, x,
+                                                         t.empty(type, {rows, f}), clamp});
+      expect_like_reference(backend(), ActivationBackward{ActivationKind::kClampedSwiglu, true, x, dy,
+                                                          t.empty(type, x.shape), clamp});
+      expect_like_reference(backend(),
+                            ActivationBackward{ActivationKind::kClampedSwiglu, true, x, dy, x, clamp});
+      t.expect_guards();
+    }
+}
+
 TEST_P(BackendTest, Embedding) {
   for (const auto& [type, wide] :
        {std::pair{DType::kF32, DType::kF32}, std::pair{DType::kBF16, DType::kBF16},

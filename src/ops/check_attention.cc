@@ -109,6 +109,25 @@ void check(const AttentionMerge& op) {
   c.apart("o", op.o, "part", op.part);
 }
 
+void check(const AttentionSink& op) {
+  const Checker c(op);
+  c.tensor("o", op.o, TypeSet::any_float(), "[T, H, d]", {-1, -1, -1});
+  const DType sums = accumulation_type(op.o.dtype);
+  c.tensor("sinks", op.sinks, sums, "[H]", {op.o.shape[1]});
+  c.tensor("lse", op.lse, sums, "[T, H]", {op.o.shape[0], op.o.shape[1]});
+}
+
+void check(const AttentionSinkBackward& op) {
+  const Checker c(op);
+  c.tensor("o", op.o, TypeSet::any_float(), "[T, H, d]", {-1, -1, -1});
+  const DType sums = accumulation_type(op.o.dtype);
+  c.tensor("dout", op.dout, op.o.dtype, "shape of o", op.o.shape);
+  c.tensor("sinks", op.sinks, sums, "[H]", {op.o.shape[1]});
+  c.tensor("lse", op.lse, sums, "[T, H]", {op.o.shape[0], op.o.shape[1]});
+  c.tensor("dsinks", op.dsinks, sums, "[H]", {op.o.shape[1]});
+  c.apart("sinks", op.sinks, "dsinks", op.dsinks);
+}
+
 void check(const LatentHeads& op) {
   const Checker c(op);
   c.tensor("kv", op.kv, TypeSet::any_float(), "[T, H, n + m]", {-1, -1, -1});

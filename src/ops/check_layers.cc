@@ -104,6 +104,8 @@ void check(const NormBackward& op) {
 
 void check(const ActivationForward& op) {
   const Checker c(op);
+  c.that(op.gated || op.kind != ActivationKind::kClampedSwiglu,
+         "clamped swiglu is gated, expected [gate | up]");
   c.tensor("x", op.x, TypeSet::any_float(), op.gated ? "[T, 2F]" : "[T, F]", {-1, -1});
   c.that(!op.gated || op.x.shape[1] % 2 == 0, "x is {}, expected an even number of columns [gate | up]",
          op.x.text());
@@ -113,6 +115,8 @@ void check(const ActivationForward& op) {
 
 void check(const ActivationBackward& op) {
   const Checker c(op);
+  c.that(op.gated || op.kind != ActivationKind::kClampedSwiglu,
+         "clamped swiglu is gated, expected [gate | up]");
   c.tensor("x", op.x, TypeSet::any_float(), op.gated ? "[T, 2F]" : "[T, F]", {-1, -1});
   c.that(!op.gated || op.x.shape[1] % 2 == 0, "x is {}, expected an even number of columns [gate | up]",
          op.x.text());

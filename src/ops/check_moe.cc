@@ -216,4 +216,44 @@ void check(const GroupedLinearBackwardWeight& op) {
                 {{"inverse_x", op.inverse_x}, {"inverse_dy", op.inverse_dy}});
 }
 
+namespace {
+
+// `rows`: R of the rows that are somebody's or nobody's.
+template <class Op>
+void check_row_weights(const Checker& c, const Op& op, std::int64_t rows, DType sum) {
+  check_assignments(c, "sorted_experts", op.sorted_experts, rows);
+  c.that(is_given(op.order) == is_given(op.weights), "order {} and weights {}: expected both or none",
+         is_given(op.order) ? "given" : "none", is_given(op.weights) ? "given" : "none");
+  if (c.optional("order", op.order, DType::kI32, "[T, k]", {-1, -1}))
+    c.tensor("weights", op.weights, sum, "shape of order", op.order.shape);
+}
+
+}  // namespace
+
+void check(const ExpertBias& op) {
+  const Checker c(op);
+  c.tensor("y", op.y, TypeSet::any_float(), "[R, N]", {-1, -1});
+  const DType sum = accumulation_type(op.y.dtype);
+  c.tensor("bias", op.bias, sum, "[E, N]", {-1, op.y.shape[1]});
+  check_row_weights(c, op, op.y.shape[0], sum);
+}
+
+void check(const ExpertBiasBackward& op) {
+  const Checker c(op);
+  c.tensor("dy", op.dy, TypeSet::any_float(), "[R, N]", {-1, -1});
+  const DType sum = accumulation_type(op.dy.dtype);
+  c.tensor("dbias", op.dbias, sum, "[E, N]", {-1, op.dy.shape[1]});
+  check_row_weights(c, op, op.dy.shape[0], sum);
+}
+
+void check(const ExpertBiasBackwardWeights& op) {
+  const Checker c(op);
+  c.tensor("dy", op.dy, TypeSet::any_float(), "[R, N]", {-1, -1});
+  const DType sum = accumulation_type(op.dy.dtype);
+  c.tensor("bias", op.bias, sum, "[E, N]", {-1, op.dy.shape[1]});
+  check_assignments(c, "sorted_experts", op.sorted_experts, op.dy.shape[0]);
+  c.tensor("order", op.order, DType::kI32, "[T, k]", {-1, -1});
+  c.tensor("dweights", op.dweights, sum, "shape of order", op.order.shape);
+}
+
 }  // namespace stoa::ops

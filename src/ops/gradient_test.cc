@@ -205,6 +205,70 @@ INSTANTIATE_TEST_SUITE_P(
                                          ActivationKind::kTanh),
                        ::testing::Bool()));
 
+// Some gates and ups are beyond the limit.
+TEST(Gradient, ClampedSwiglu) {
+  Tensors t;
+  const ActivationClamp clamp{1.3, 1.5};
+  const ActivationForward forward{ActivationKind::kClampedSwiglu, true, t.random(kF64, {6, 14}, 2),
+                                  t.empty(kF64, {6, 7}), clamp};
+  const ActivationBackward backward{ActivationKind::kClampedSwiglu, true, forward.x, t.random(kF64, {6, 7}),
+                                    t.empty(kF64, forward.x.shape), clamp};
+  run_reference(backward);
+  const Values c = load(backward.dy);
+  expect_gradient(backward.dx, numeric_gradient(forward.x, forward.y, c, [&] { run_reference(forward); }),
+                  "dx");
+}
+
+// Attention with sinks, from its definition: one more key per query, whose value is zero.
+TEST(Gradient, AttentionSinks) {
+  Tensors t;
+  AttentionForward forward = make_attention(t, {"sinks", 4, 2, 6, {{5, 5}, {3, 3}}}, kF64);
+  const TensorView sinks = t.random(kF64, {4});
+  const auto run = [&] {
+    run_reference(forward);
+    run_reference(AttentionSink{sinks, forward.o, forward.lse});
+  };
+  run();
+  const TensorView dout = t.random(kF64, forward.o.shape);
+  AttentionBackward backward;
+  backward.options = forward.options;
+  backward.segments = forward.segments;
+  backward.q = forward.q, backward.k = forward.k, backward.v = forward.v;
+  backward.o = t.copy(forward.o), backward.lse = t.copy(forward.lse), backward.dout = dout;
+  backward.dq = t.empty(kF64, forward.q.shape), backward.dk = t.empty(kF64, forward.k.shape);
+  backward.dv = t.empty(kF64, forward.v.shape);
+  run_reference(backward);
+  const TensorView dsinks = t.empty(kF64, {4});
+  run_reference(AttentionSinkBackward{sinks, backward.o, dout, backward.lse, dsinks, false});
+  const Values c = load(dout);
+  expect_gradient(dsinks, numeric_gradient(sinks, forward.o, c, run), "dsinks");
+  expect_gradient(backward.dq, numeric_gradient(forward.q, forward.o, c, run), "dq");
+  expect_gradient(backward.dk, numeric_gradient(forward.k, forward.o, c, run), "dk");
+  expect_gradient(backward.dv, numeric_gradient(forward.v, forward.o, c, run), "dv");
+  // Accumulation adds the same once more.
+  const Values once = load(dsinks);
+  run_reference(AttentionSinkBackward{sinks, backward.o, dout, backward.lse, dsinks, true});
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_DOUBLE_EQ(load(dsinks)[i], 2 * once[i]);
+}
+
+TEST(Gradient, ExpertBias) {
+  Tensors t;
+  const TensorView experts = t.int32({0, 0, 2, -1}).reshape({4, 1}),
+                   order = t.int32({3, 1, 0, 2}).reshape({4, 1}), weights = t.random(kF64, {4, 1}),
+                   bias = t.random(kF64, {3, 5}), x = t.random(kF64, {4, 5}), y = t.empty(kF64, {4, 5}),
+                   dy = t.random(kF64, {4, 5});
+  const auto run = [&] {
+    run_reference(Cast{.x = x, .y = y});
+    run_reference(ExpertBias{bias, experts, order, weights, y});
+  };
+  const TensorView dbias = t.empty(kF64, bias.shape), dweights = t.zeros(kF64, weights.shape);
+  run_reference(ExpertBiasBackward{dy, experts, order, weights, dbias, false});
+  run_reference(ExpertBiasBackwardWeights{dy, bias, experts, order, dweights});
+  const Values c = load(dy);
+  expect_gradient(dbias, numeric_gradient(bias, y, c, run), "dbias");
+  expect_gradient(dweights, numeric_gradient(weights, y, c, run), "dweights");
+}
+
 TEST(Gradient, EmbeddingAddsToEveryRowUsed) {
   for (const float p : {0.0F, 0.3F}) {
     Tensors t;

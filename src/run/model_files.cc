@@ -5,6 +5,7 @@
 
 #include "base/console.h"
 #include "ckpt/convert.h"
+#include "ckpt/mxfp4.h"
 #include "ckpt/shard_io.h"
 #include "model/huggingface/quantization.h"
 
@@ -61,6 +62,8 @@ Shape shape_of(const std::vector<std::int64_t>& dims, const std::string& name) {
   }
 }
 
+constexpr std::string_view kBlocks = "_blocks", kScales = "_scales";  // ends of names of MXFP4 tensors
+
 // Weights that layers compute with, as they are in the file.
 void require_float(const ckpt::StoredTensor& tensor, const fs::path& directory) {
   const auto type = ckpt::memory_type(tensor.entry.type);
@@ -70,18 +73,17 @@ void require_float(const ckpt::StoredTensor& tensor, const fs::path& directory) 
 }
 
 // A model with one such weight answers nothing but "not a number", wherever the weight stands.
-void require_finite(const ckpt::StoredTensor& tensor, const fs::path& directory) {
-  const DType type = tensor.dtype();
-  const auto bad = ckpt::count_non_finite(tensor.bytes.data(), type, tensor.entry.elements());
+void require_finite(const std::byte* elements, DType type, std::int64_t count, const std::string& tensor,
+                    const fs::path& directory) {
+  const auto bad = ckpt::count_non_finite(elements, type, count);
   if (bad == 0) return;
   std::int64_t first = 0;
-  while (ckpt::count_non_finite(tensor.bytes.data() + static_cast<std::size_t>(first) * size_of(type), type,
-                                1) == 0)
+  while (ckpt::count_non_finite(elements + static_cast<std::size_t>(first) * size_of(type), type, 1) == 0)
     ++first;
   fail<DataError>(
       "{}: tensor '{}': {} of its {} weights {} infinite or not a number (the first is element {}); the "
       "training that wrote it diverged, or the file is damaged: take an earlier checkpoint",
-      directory.string(), tensor.entry.name, bad, tensor.entry.elements(), bad == 1 ? "is" : "are", first);
+      directory.string(), tensor, bad, count, bad == 1 ? "is" : "are", first);
 }
 
 }  // namespace
@@ -117,15 +119,28 @@ ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription descripti
       find_tensors(head_optional);
     }
   }
-  for (const auto& name : match_.names) require_float(tensors_.at(name), directory_);
+  for (const auto& name : match_.names)
+    if (!packed_.contains(name)) require_float(tensors_.at(name), directory_);
 }
 
 void ModelFiles::find_tensors(bool head_optional) {
   fresh_.clear();
   wanted_ = hf::tensors(model_, *description_.family);
   std::vector<hf::FileTensor> offered;
+  packed_.clear();
   for (const auto* tensor : tensors_.tensors())
-    offered.push_back({tensor->entry.name, shape_of(tensor->entry.shape, tensor->entry.name)});
+    if (auto packed = packed_matrices(*tensor)) {
+      const std::string& name = tensor->entry.name;
+      packed_.emplace(name.substr(0, name.size() - kBlocks.size()), *packed);
+    }
+  for (const auto& [name, packed] : packed_) offered.push_back({name, packed.shape});
+  for (const auto* tensor : tensors_.tensors()) {
+    const std::string& name = tensor->entry.name;
+    const bool known =
+        (name.ends_with(kBlocks) && packed_.contains(name.substr(0, name.size() - kBlocks.size()))) ||
+        (name.ends_with(kScales) && packed_.contains(name.substr(0, name.size() - kScales.size())));
+    if (!known) offered.push_back({name, shape_of(tensor->entry.shape, name)});
+  }
   hf::refuse_quantised(offered);
   match_ = hf::match(wanted_, offered, *description_.family, model_.config, head_optional);
   for (std::size_t i = wanted_.size(); i-- > 0;) {
@@ -134,6 +149,40 @@ void ModelFiles::find_tensors(bool head_optional) {
     wanted_.erase(wanted_.begin() + static_cast<std::ptrdiff_t>(i));
     match_.names.erase(match_.names.begin() + static_cast<std::ptrdiff_t>(i));
   }
+}
+
+std::optional<ModelFiles::Packed> ModelFiles::packed_matrices(const ckpt::StoredTensor& blocks) const {
+  const std::string& name = blocks.entry.name;
+  if (description_.family->quantised != "mxfp4" || !name.ends_with(kBlocks)) return std::nullopt;
+  const auto* scales = tensors_.find(name.substr(0, name.size() - kBlocks.size()) + std::string(kScales));
+  const auto& shape = blocks.entry.shape;
+  const auto bytes_each = [](const ckpt::StoredTensor& tensor) {
+    return tensor.entry.type == ckpt::StorageType::kU8 || tensor.entry.type == ckpt::StorageType::kF8E8M0;
+  };
+  require<DataError>(scales && shape.size() == 4 && shape[3] == ckpt::kMxfp4Bytes && bytes_each(blocks) &&
+                         bytes_each(*scales) &&
+                         scales->entry.shape == std::vector<std::int64_t>(shape.begin(), shape.begin() + 3),
+                     "{}: tensor '{}' {} {} is not MXFP4: expected U8 [experts, rows, blocks, {}] beside "
+                     "'…{}' U8 [experts, rows, blocks]",
+                     directory_.string(), name, ckpt::name_of(blocks.entry.type), blocks.entry.shape_text(),
+                     ckpt::kMxfp4Bytes, kScales);
+  return Packed{&blocks, scales, Shape{shape[0], shape[2] * ckpt::kMxfp4Block, shape[1]}};
+}
+
+void ModelFiles::load_elements(const std::string& name, DType type, std::vector<std::byte>& out) const {
+  if (const auto packed = packed_.find(name); packed != packed_.end()) {
+    const auto& [blocks, scales, shape] = packed->second;
+    out.resize(static_cast<std::size_t>(shape.elements()) * size_of(type));
+    ckpt::decode_mxfp4_transposed(blocks->bytes, scales->bytes, shape[0], shape[2], shape[1], type,
+                                  out.data());
+    return require_finite(out.data(), type, shape.elements(), name, directory_);
+  }
+  const ckpt::StoredTensor& stored = tensors_.at(name);
+  require_float(stored, directory_);
+  const std::int64_t count = stored.entry.elements();
+  require_finite(stored.bytes.data(), stored.dtype(), count, name, directory_);
+  out.resize(static_cast<std::size_t>(count) * size_of(type));
+  ckpt::convert_elements(stored.bytes.data(), stored.dtype(), out.data(), type, count);
 }
 
 DType ModelFiles::stored_type() const { return tensors_.at(match_.names.front()).dtype(); }
@@ -172,13 +221,8 @@ void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
   std::vector<std::byte> converted;
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const hf::Tensor& tensor = wanted_[i];
-    const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
-    require_float(stored, directory_);
-    require_finite(stored, directory_);
     const DType type = target(index.at(tensor.parts.front().name).parameter).dtype;
-    const std::int64_t count = tensor.shape.elements();
-    converted.resize(static_cast<std::size_t>(count) * size_of(type));
-    ckpt::convert_elements(stored.bytes.data(), stored.dtype(), converted.data(), type, count);
+    load_elements(match_.names[i], type, converted);
     hf::scatter(tensor, type, converted.data(), [&](const model::CanonicalTensor& part) {
       const auto& place = index.at(part.name);
       return static_cast<std::byte*>(CanonicalIndex::in(place, target(place.parameter)).data);
@@ -213,13 +257,11 @@ void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<Tens
     const bool here = std::any_of(tensor.parts.begin(), tensor.parts.end(),
                                   [&](const auto& part) { return places.contains(part.name); });
     if (!here) continue;
-    const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
-    require_finite(stored, directory_);
-    const std::int64_t count = tensor.shape.elements();
-    constexpr DType kType = DType::kF32;  // of the way: wider than what is stored, or equal
-    const DType type = stored.dtype() == DType::kF64 ? DType::kF64 : kType;
-    converted.resize(static_cast<std::size_t>(count) * size_of(type));
-    ckpt::convert_elements(stored.bytes.data(), stored.dtype(), converted.data(), type, count);
+    // Of the way: wider than what is stored, or equal.
+    const bool wide = !packed_.contains(match_.names[i]) &&
+                      tensors_.at(match_.names[i]).entry.type == ckpt::StorageType::kF64;
+    const DType type = wide ? DType::kF64 : DType::kF32;
+    load_elements(match_.names[i], type, converted);
     std::map<std::string, std::vector<std::byte>> whole;
     hf::scatter(tensor, type, converted.data(), [&](const model::CanonicalTensor& part) {
       auto& bytes = whole[part.name];

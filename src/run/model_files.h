@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -45,8 +46,10 @@ class ModelFiles {
 
  private:
   ModelFiles(const fs::path& directory, model::huggingface::ModelDescription description, bool head_optional);
-  // Fills wanted_, match_ and fresh_.
+  // Fills wanted_, match_, fresh_ and packed_.
   void find_tensors(bool head_optional);
+  // All elements of a tensor of the file, as `type`. DataError: one of them is not finite.
+  void load_elements(const std::string& name, DType type, std::vector<std::byte>& out) const;
   void require_same_tensors(const std::map<std::string, Shape>& expected) const;
 
   fs::path directory_;
@@ -56,6 +59,15 @@ class ModelFiles {
   std::vector<model::huggingface::Tensor> wanted_;
   model::huggingface::Match match_;
   std::set<std::string> fresh_;
+  // MXFP4 matrices (ckpt/mxfp4.h) by the name that the floating-point tensor has in such files.
+  struct Packed {
+    const ckpt::StoredTensor *blocks, *scales;
+    Shape shape;  // [E, inputs, outputs], of the floating-point tensor
+  };
+  std::map<std::string, Packed> packed_;
+
+  // What `blocks` and its scales hold, if the family has such tensors. DataError: they are none.
+  std::optional<Packed> packed_matrices(const ckpt::StoredTensor& blocks) const;
 };
 
 // Entries and bytes of a model directory to be written: all weights as `type`.

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "ckpt/test_directory.h"
 #include "model/chunk.h"
+#include "run/canonical_index.h"
 
 namespace stoa::run {
 namespace {
@@ -105,6 +107,78 @@ TEST(ModelFiles, NamesTypesThatAreNoWeightsAsTheFileDoes) {
                 testing::ThrowsMessage<DataError>(testing::AllOf(
                     testing::HasSubstr(fmt::format("is {}, and weights are", ckpt::name_of(type))),
                     testing::HasSubstr("model.dequantize()"))));
+  }
+}
+
+// Experts' matrices as gpt-oss' files hold them: rows of gate and up take turns.
+TEST(ModelFiles, ReadsMxfp4) {
+  const ckpt::TestDirectory directory;
+  write_text(directory.path() / "config.json",
+             R"({"model_type": "gpt_oss", "vocab_size": 32, "hidden_size": 64, "num_attention_heads": 2,
+                 "head_dim": 8, "num_key_value_heads": 1, "num_hidden_layers": 1, "intermediate_size": 32,
+                 "max_position_embeddings": 32, "num_local_experts": 2, "num_experts_per_tok": 1,
+                 "sliding_window": 4, "quantization_config": {"quant_method": "mxfp4"}})");
+  const auto description = hf::read_config(read_text(directory.path() / "config.json"));
+  std::vector<ckpt::TensorEntry> entries;
+  for (auto entry : model_entries(model::resolve_gpt(description.config), *description.family, DType::kF32)) {
+    if (!entry.name.ends_with("_proj")) {
+      entries.push_back(entry);
+      continue;
+    }
+    auto scales = entry;  // [experts, inputs, outputs] of the floating-point tensor
+    scales.name += "_scales";
+    scales.type = ckpt::StorageType::kU8;
+    scales.shape = {entry.shape[0], entry.shape[2], entry.shape[1] / 32};
+    auto blocks = scales;
+    blocks.name = entry.name + "_blocks";
+    blocks.shape.push_back(16);
+    entries.push_back(scales);
+    entries.push_back(blocks);
+  }
+  ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem, entries, ckpt::Placement::kInPlace);
+  for (const auto& entry : entries) {
+    std::vector<std::byte> bytes(entry.bytes());
+    const bool blocks = entry.name.ends_with("_blocks"), scales = entry.name.ends_with("_scales");
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      if (blocks)
+        bytes[i] = static_cast<std::byte>((i * 37 + i / 64) & 255);
+      else if (scales)
+        bytes[i] = static_cast<std::byte>(120 + i % 13);
+    writer.write_bytes(entry.name, bytes);
+  }
+  writer.commit();
+  const ModelFiles files(directory.path());
+  const model::Chunk chunk = model::whole_chunk(files.model());
+  const auto& specs = chunk.params().specs();
+  std::vector<std::vector<float>> memory;
+  for (const auto& spec : specs) memory.emplace_back(static_cast<std::size_t>(spec.shard.local.elements()));
+  const auto target = [&](nn::ParamId id) {
+    const auto p = static_cast<std::size_t>(id.index);
+    return TensorView(memory[p].data(), DType::kF32, specs[p].shard.local);
+  };
+  files.read(specs, target);
+  const CanonicalIndex index(specs);
+  const auto at = [&](const std::string& name, std::int64_t row, std::int64_t column) {
+    const auto& place = index.at(name);
+    return CanonicalIndex::in(place, target(place.parameter)).as<float>()[row * place.shape[1] + column];
+  };
+  constexpr float kValues[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.f, -0.5, -1, -1.5, -2, -3, -4, -6};
+  const auto expected = [&](std::int64_t matrix_row, std::int64_t columns, std::int64_t column) {
+    const std::int64_t block = matrix_row * columns / 32 + column / 32, byte = block * 16 + column % 32 / 2;
+    const int pair = static_cast<int>((byte * 37 + byte / 64) & 255);
+    return kValues[column % 2 == 0 ? pair & 15 : pair >> 4] *
+           std::ldexp(1.0f, static_cast<int>(120 + block % 13) - 127);
+  };
+  for (std::int64_t expert = 0; expert < 2; ++expert) {
+    const std::string name = fmt::format("layers.0.moe.experts.{}.", expert);
+    for (std::int64_t r = 0; r < 32; ++r)
+      for (std::int64_t c = 0; c < 64; ++c) {
+        EXPECT_EQ(at(name + "gate.weight", r, c), expected(expert * 64 + 2 * r, 64, c));
+        EXPECT_EQ(at(name + "up.weight", r, c), expected(expert * 64 + 2 * r + 1, 64, c));
+      }
+    for (std::int64_t r = 0; r < 64; ++r)
+      for (std::int64_t c = 0; c < 32; ++c)
+        EXPECT_EQ(at(name + "down.weight", r, c), expected(expert * 64 + r, 32, c));
   }
 }
 

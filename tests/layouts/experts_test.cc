@@ -155,6 +155,56 @@ TEST(ExpertParallel, SigmoidScoresInGroupsBalancedByABias) {
                         {.tensor = 3, .data = 2, .experts = {3, 2}}});
 }
 
+TestRun gpt_oss() {
+  TestRun run = experts();
+  run.steps = 4;
+  model::ModelConfig& c = run.config;
+  c.bias = model::BiasKind::kAll;
+  c.attention_sinks = true;
+  c.activation = model::Activation::kClampedSwiglu;
+  c.activation_limit = 0.1;
+  c.window_size = 5;
+  c.window_attn_skip_freq = 2;
+  c.moe.moe_shared_expert_intermediate_size.reset();
+  return run;
+}
+
+// Sinks go with their heads, and enter once where keys are spread; biases of an expert's output are added
+// once where the expert is split.
+TEST(GptOss, IsTheSameInEveryLayout) {
+  TestRun run = gpt_oss();
+  expect_same_run(run, {{.data = 2},
+                        {.data = 2, .experts = {1, 2}},
+                        {.data = 2, .experts = {2, 1}},
+                        {.tensor = 2},
+                        {.tensor = 2, .sequence = true},
+                        {.tensor = 2, .sequence = true, .experts = {1, 2}},
+                        {.tensor = 2, .data = 2, .experts = {2, 2}},
+                        {.data = 2, .pipeline = 2, .experts = {1, 2}}});
+  run.micro_batch = 2;
+  run.packed = true;
+  expect_same_run(run, {{.context = 2},
+                        {.context = 2, .kind = parallel::ContextKind::kRing},
+                        {.context = 2, .experts = {1, 2}, .kind = parallel::ContextKind::kAllToAll},
+                        {.tensor = 2, .sequence = true, .context = 2, .kind = parallel::ContextKind::kRing}});
+}
+
+TEST(GptOss, SchedulesStagesAndRecomputationChangeNoBit) {
+  const RunResult one = run_layout(gpt_oss(), data_parallel(1));
+  ASSERT_THAT(one.faults, IsEmpty());
+  EXPECT_THAT(differences(one, run_layout(gpt_oss(), pipeline(2)), 0), IsEmpty());
+  EXPECT_THAT(differences(one, run_layout(gpt_oss(), pipeline(2, "zb-v", 2)), 0), IsEmpty());
+  TestRun again = gpt_oss();
+  again.config.recompute = {model::RecomputeGranularity::kFull, model::RecomputeMethod::kUniform, 1};
+  EXPECT_THAT(differences(one, run_layout(again, data_parallel(1)), 0), IsEmpty());
+  const RunResult two = run_layout(gpt_oss(), data_parallel(2));
+  for (const int stage : {1, 3}) {
+    run::Layout layout = data_parallel(2);
+    layout.zero_stage = stage;
+    EXPECT_THAT(differences(two, run_layout(gpt_oss(), layout), 0), IsEmpty()) << "stage " << stage;
+  }
+}
+
 // What an expert takes of a sequence is the same, wherever the sequence's tokens are.
 TEST(ExpertCapacity, DropsTheSameInEveryLayout) {
   TestRun run = experts();

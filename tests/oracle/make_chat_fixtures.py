@@ -353,6 +353,103 @@ PHI3 = """{% for message in messages %}{% if message['role'] == 'system' %}{{'<|
 '}}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>
 ' }}{% else %}{{ eos_token }}{% endif %}"""
 
+GPT_OSS = """{#- Roles, channels and tools as in the harmony format. #}
+{%- macro type_of(schema, nullable=false) -%}
+    {%- if schema.type == "array" -%}
+        {%- set inner = type_of(schema["items"]) if schema["items"] else "any" -%}
+        {{- inner + "[]" if inner|length < 40 else "any[]" }}
+    {%- elif schema.type is iterable and schema.type is not string and schema.type is not mapping -%}
+        {{- schema.type | join(" | ") }}
+    {%- elif schema.type == "object" and schema.properties -%}
+        {{- "{" }}
+        {%- for name, inner in schema.properties.items() -%}
+            {{- name }}{{ "" if name in (schema.required or []) else "?" }}: {{ type_of(inner) }}
+            {%- if not loop.last -%}, {% endif -%}
+        {%- endfor -%}
+        {{- "}" }}
+    {%- elif schema.enum -%}
+        {{- '"' + schema.enum|join('" | "') + '"' -}}
+    {%- elif schema.type in ["number", "integer"] -%}
+        number
+    {%- else -%}
+        {{- schema.type or "any" }}
+    {%- endif -%}
+    {%- if nullable or schema.nullable %}{{ " | null" }}{% endif -%}
+{%- endmacro -%}
+{%- macro system_message() -%}
+    {%- if identity is not defined %}
+        {%- set identity = "You are a language model." %}
+    {%- endif %}
+    {{- identity + "\\nCurrent date: " + strftime_now("%Y-%m-%d") + "\\n\\n" }}
+    {{- "Reasoning: " + (reasoning_effort if reasoning_effort is defined else "medium") + "\\n\\n" }}
+    {{- "# Valid channels: analysis, commentary, final." }}
+    {%- if tools -%}
+        {{- "\\nCalls go to the commentary channel." }}
+    {%- endif -%}
+{%- endmacro -%}
+{{- "<|start|>system<|message|>" }}{{ system_message() }}{{ "<|end|>" }}
+{%- if messages[0].role == "developer" or messages[0].role == "system" %}
+    {%- set instructions = messages[0].content %}
+    {%- set rest = messages[1:] %}
+{%- else %}
+    {%- set instructions = "" %}
+    {%- set rest = messages %}
+{%- endif %}
+{%- if instructions or tools %}
+    {{- "<|start|>developer<|message|>" }}
+    {%- if instructions %}
+        {{- "# Instructions\\n\\n" + instructions }}
+    {%- endif %}
+    {%- if tools -%}
+        {{- "\\n\\n# Tools\\n\\nnamespace functions {\\n\\n" }}
+        {%- for tool in tools %}
+            {%- set tool = tool.function %}
+            {{- "// " + tool.description + "\\ntype " + tool.name + " = (_: " + type_of(tool.parameters) + ") => any;\\n\\n" }}
+        {%- endfor %}
+        {{- "}" }}
+    {%- endif -%}
+    {{- "<|end|>" }}
+{%- endif %}
+{%- set last_call = namespace(name=none) %}
+{%- for message in rest -%}
+    {%- if message.role == 'assistant' -%}
+        {%- if "<|channel|>" in (message.content or "") %}
+            {{- raise_exception("content holds <|channel|>") }}
+        {%- endif %}
+        {%- if "tool_calls" in message %}
+            {%- set later = namespace(final=false) %}
+            {%- for other in rest[loop.index:] %}
+                {%- if other.role == 'assistant' and "tool_calls" not in other %}
+                    {%- set later.final = true %}
+                {%- endif %}
+            {%- endfor %}
+            {%- set call = message.tool_calls[0] %}
+            {%- if call.function %}
+                {%- set call = call.function %}
+            {%- endif %}
+            {%- if message.content and not later.final %}
+                {{- "<|start|>assistant<|channel|>analysis<|message|>" + message.content + "<|end|>" }}
+            {%- endif %}
+            {{- "<|start|>assistant to=functions." + call.name + "<|channel|>commentary json<|message|>" }}
+            {{- call.arguments|tojson }}{{ "<|call|>" }}
+            {%- set last_call.name = call.name %}
+        {%- else %}
+            {{- "<|start|>assistant<|channel|>final<|message|>" + message.content }}
+            {{- "<|return|>" if loop.last and not add_generation_prompt else "<|end|>" }}
+            {%- set last_call.name = none %}
+        {%- endif %}
+    {%- elif message.role == 'tool' -%}
+        {%- if last_call.name is none %}
+            {{- raise_exception("a tool message without a call") }}
+        {%- endif %}
+        {{- "<|start|>functions." + last_call.name + " to=assistant<|channel|>commentary<|message|>" + message.content|tojson + "<|end|>" }}
+    {%- else -%}
+        {{- "<|start|>" + message.role + "<|message|>" + message.content + "<|end|>" }}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+<|start|>assistant
+{%- endif -%}"""
 MACROS = """{%- macro render(value, level=0, mark='*') %}
 {%- if value is mapping %}
 {%- for k, v in value|items %}
@@ -369,13 +466,17 @@ MACROS = """{%- macro render(value, level=0, mark='*') %}
 """
 
 FAMILIES = dict(chatml=CHATML, llama2=LLAMA2, llama3=LLAMA3, llama31=LLAMA31, mistral=MISTRAL, mistral_nemo=MISTRAL_NEMO, qwen2=QWEN2,
-                qwen25=QWEN25, qwen3=QWEN3, gemma=GEMMA, gemma3=GEMMA3, phi3=PHI3, macros=MACROS)
+                qwen25=QWEN25, qwen3=QWEN3, gemma=GEMMA, gemma3=GEMMA3, phi3=PHI3, macros=MACROS, gpt_oss=GPT_OSS)
 
 u = lambda text: {"role": "user", "content": text}
 a = lambda text: {"role": "assistant", "content": text}
 s = lambda text: {"role": "system", "content": text}
 TOOL = {"type": "function", "function": {"name": "weather", "description": "Gets the \"weather\" <now> & 'later'",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1.0}}, "required": ["city"]}}}
+SEARCH = {"type": "function", "function": {"name": "search", "description": "Finds", "parameters": {"type": "object", "properties": {
+    "terms": {"type": "array", "items": {"type": "string"}}, "kind": {"type": "string", "enum": ["page", "image"]}, "limit": {"type":
+    ["integer", "null"]}, "area": {"type": "object", "properties": {"lat": {"type": "number"}, "name": {"type": "string", "nullable": True}},
+    "required": ["lat"]}, "rest": {}}, "required": ["terms", "area"]}}}
 CALL = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "weather", "arguments": {"city": "Zürich", "days": 2}}}]}
 
 CONVERSATIONS = {
@@ -508,7 +609,7 @@ for family, template in FAMILIES.items():
         for prompt in (True, False):
             variables = dict(bos_token="<s>", eos_token="</s>")
             if title == "tools" and prompt:
-                variables["tools"] = [TOOL]
+                variables["tools"] = [TOOL, SEARCH] if family == "gpt_oss" else [TOOL]
             if title == "thinking" and prompt:
                 variables["enable_thinking"] = False
             case(f"{family}: {title}", template, messages, prompt, variables)

@@ -25,6 +25,9 @@ GEMMA = dict(BASE, head_dim=8, sliding_window=5, query_pre_attn_scalar=9)
 DEEPSEEK = dict(BASE, num_key_value_heads=4, q_lora_rank=14, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4,
                 v_head_dim=5, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=12, n_shared_experts=2,
                 n_group=4, topk_group=2, routed_scaling_factor=2.5, first_k_dense_replace=1)
+GPT_OSS = dict(BASE, head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=5, rope_parameters=dict(
+    rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0,
+    truncate=False))
 THETA = dict(rope_type="default", rope_theta=1e6)
 CASES = {
     "gpt2": ("gpt2", GPT2),
@@ -56,6 +59,10 @@ CASES = {
         routed_scaling_factor=1.0, first_k_dense_replace=2, v_head_dim=10, rope_parameters=dict(
             rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16, mscale=1.0,
             mscale_all_dim=1.0))),
+    "gpt_oss": ("gpt_oss", dict(GPT_OSS)),
+    "gpt_oss_clamped": ("gpt_oss", dict(GPT_OSS, swiglu_limit=0.25, swiglu_alpha=1.3, layer_types=["full_attention"] * 3,
+                                        num_local_experts=6, num_experts_per_tok=3, tie_word_embeddings=True,
+                                        rope_parameters=dict(rope_type="default", rope_theta=1e4))),
     "gpt_neox": ("gpt_neox", dict(NEOX, rotary_pct=0.67)),
     "gpt_neox_serial": ("gpt_neox", dict(NEOX, num_attention_heads=3, use_parallel_residual=False, hidden_act="relu",
                                          tie_word_embeddings=True)),
@@ -102,7 +109,7 @@ def file_tensors(model, model_type):
     for name, p in model.named_parameters():  # tied ones once, under the embedding's name
         name = name.replace(".mlp.gate.", ".block_sparse_moe.gate.") if model_type == "mixtral" else name
         name = name.replace("lm_head", "embed_out") if model_type == "gpt_neox" else name
-        if ".mlp.experts." not in name:
+        if ".mlp.experts." not in name or model_type == "gpt_oss":  # whose files are packed, too
             tensors[name] = (p, lambda x: x)
             continue
         up = name.endswith("gate_up_proj")

@@ -27,6 +27,8 @@ struct Family {
   // as the keys go.
   void (*write)(const Gpt& gpt, Json& json);
   NameMap (*names)();
+  // The quant_method of config.json whose tensors are read beside floating-point ones; "": none.
+  std::string_view quantised = {};
 };
 
 std::span<const Family* const> families();

@@ -47,6 +47,8 @@ const char* activation_name(Activation activation) {
       return "relu";
     case Activation::kSquaredRelu:
       return "relu2";
+    case Activation::kClampedSwiglu:
+      return "swiglu_oai";
   }
   fail<InternalError>("unknown activation");
 }

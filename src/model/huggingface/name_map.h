@@ -9,10 +9,10 @@
 
 namespace stoa::model::huggingface {
 
-// Rows [file_row, file_row + rows) of a file's tensor are rows [row, row + rows) of a part.
+// Rows file_row, file_row + file_step, … of a file's tensor are rows [row, row + rows) of a part.
 struct RowRun {
   std::size_t part = 0;
-  std::int64_t file_row = 0, row = 0, rows = 0;
+  std::int64_t file_row = 0, row = 0, rows = 0, file_step = 1;
 };
 using Arrangement = std::vector<RowRun> (*)(const ModelConfig& config,
                                             const std::vector<CanonicalTensor>& parts);
@@ -20,6 +20,9 @@ using Arrangement = std::vector<RowRun> (*)(const ModelConfig& config,
 std::vector<RowRun> stacked(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
 // Head by head: the rows of head 0 of every part, then those of head 1.
 std::vector<RowRun> by_head(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
+
+// Row by row: row 0 of every part, then row 1.
+std::vector<RowRun> interleaved(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
 
 // Names stand without ".weight" or ".bias", which both sides share; {} stands for a number (layer, expert).
 struct NameRule {
@@ -30,6 +33,8 @@ struct NameRule {
   std::string_view also = {};  // another name that files may use
   bool zero_centered = false;  // the file holds the weights minus 1 (Gemma's norms)
   bool suffix = true;          // false: the names are whole
+  // The file's tensor holds those of all experts, [E, …]: the last {} of a part stands for each of them.
+  bool packed = false;
 };
 
 struct NameMap {

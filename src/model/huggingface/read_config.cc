@@ -91,7 +91,9 @@ ModelDescription read_config(std::string_view text) {
   ModelDescription out;
   out.family = &family_from_model_type(*type);
   for (const char* key : {"quantization_config", "compression_config"})
-    if (const auto* quantization = keys.object(key))
+    if (const auto* quantization = keys.object(key);
+        quantization && (out.family->quantised.empty() || !quantization->contains("quant_method") ||
+                         (*quantization)["quant_method"] != std::string(out.family->quantised)))
       fail<ConfigError>("config.json: {}: weights quantised by {} are not read; {}", key,
                         quantisation_text(*quantization), kMakeFloats);
   for (const char* key : kIgnored) keys.ignore(key);

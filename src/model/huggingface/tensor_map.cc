@@ -28,10 +28,12 @@ Pattern pattern_of(std::string_view name) {
   return out;
 }
 
+// As many of the numbers as the pattern has holes.
 std::string filled(std::string_view pattern, const std::vector<std::string>& numbers) {
   std::string out;
   for (const std::string& number : numbers) {
     const std::size_t hole = pattern.find("{}");
+    if (hole == pattern.npos) break;
     out += pattern.substr(0, hole);
     out += number;
     pattern.remove_prefix(hole + 2);
@@ -48,21 +50,28 @@ Tensor make_tensor(const ModelConfig& config, const NameRule& rule, const Patter
   const auto name = [&](std::string_view file) {
     return filled(file, pattern.numbers) + std::string(suffix);
   };
+  const std::int64_t experts = rule.packed ? *config.moe.num_moe_experts : 1;
   Tensor out{.name = name(rule.file),
              .shape = parts.front().shape,
              .parts = std::move(parts),
              .runs = {},
              .transposed = false,
+             .experts = experts,
              .also = rule.also.empty() ? "" : name(rule.also),
              .zero_centered = rule.zero_centered};
+  const std::vector<CanonicalTensor> own(
+      out.parts.begin(),
+      out.parts.begin() + static_cast<std::ptrdiff_t>(out.parts.size() / static_cast<std::size_t>(experts)));
   std::int64_t rows = 0;
-  for (const auto& part : out.parts) rows += part.shape[0];
+  for (const auto& part : own) rows += part.shape[0];
   out.shape.set(0, rows);
-  out.runs = rule.arrange(config, out.parts);
+  out.runs = rule.arrange(config, own);
   if (rule.transposed && out.shape.rank() == 2) {
     out.transposed = true;
     out.shape = {out.shape[1], rows};
   }
+  if (rule.packed)
+    out.shape = out.shape.rank() == 2 ? Shape{experts, out.shape[0], out.shape[1]} : Shape{experts, rows};
   return out;
 }
 
@@ -77,22 +86,33 @@ std::string list(const std::vector<std::string>& names) {
 // Calls copy(part, file offset, part offset, count) for runs of elements that are neighbours in both.
 template <class Copy>
 void for_runs(const Tensor& tensor, const Copy& copy) {
-  const bool matrix = tensor.shape.rank() == 2;
-  const std::int64_t columns = !matrix ? 1 : tensor.transposed ? tensor.shape[0] : tensor.shape[1];
-  for (const RowRun& run : tensor.runs) {
-    if (!tensor.transposed) {
-      copy(run.part, run.file_row * columns, run.row * columns, run.rows * columns);
-      continue;
+  const int leading = tensor.experts > 1 ? 1 : 0;
+  const bool matrix = tensor.shape.rank() - leading == 2;
+  const std::int64_t height = tensor.shape[leading], width = matrix ? tensor.shape[leading + 1] : 1,
+                     columns = tensor.transposed ? height : width;
+  const std::size_t parts = tensor.parts.size() / static_cast<std::size_t>(tensor.experts);
+  for (std::int64_t expert = 0; expert < tensor.experts; ++expert)
+    for (const RowRun& run : tensor.runs) {
+      const std::int64_t first = expert * height * width;
+      const std::size_t part = static_cast<std::size_t>(expert) * parts + run.part;
+      if (!tensor.transposed && run.file_step == 1) {
+        copy(part, first + run.file_row * columns, run.row * columns, run.rows * columns);
+        continue;
+      }
+      if (!tensor.transposed) {
+        for (std::int64_t r = 0; r < run.rows; ++r)
+          copy(part, first + (run.file_row + r * run.file_step) * columns, (run.row + r) * columns, columns);
+        continue;
+      }
+      // Tiles, so that both sides stay in cache. File [columns, all rows]; canonical [rows, columns].
+      constexpr std::int64_t kTile = 32;
+      for (std::int64_t c0 = 0; c0 < columns; c0 += kTile)
+        for (std::int64_t r0 = 0; r0 < run.rows; r0 += kTile)
+          for (std::int64_t c = c0; c < std::min(columns, c0 + kTile); ++c)
+            for (std::int64_t r = r0; r < std::min(run.rows, r0 + kTile); ++r)
+              copy(part, first + c * width + run.file_row + r * run.file_step, (run.row + r) * columns + c,
+                   1);
     }
-    // Tiles, so that both sides stay in cache. File [columns, all rows]; canonical [rows, columns].
-    const std::int64_t all_rows = tensor.shape[1];
-    constexpr std::int64_t kTile = 32;
-    for (std::int64_t c0 = 0; c0 < columns; c0 += kTile)
-      for (std::int64_t r0 = 0; r0 < run.rows; r0 += kTile)
-        for (std::int64_t c = c0; c < std::min(columns, c0 + kTile); ++c)
-          for (std::int64_t r = r0; r < std::min(run.rows, r0 + kTile); ++r)
-            copy(run.part, c * all_rows + run.file_row + r, (run.row + r) * columns + c, 1);
-  }
 }
 
 // Adds to values in place.
@@ -132,6 +152,14 @@ std::vector<RowRun> by_head(const ModelConfig& config, const std::vector<Canonic
   return out;
 }
 
+std::vector<RowRun> interleaved(const ModelConfig&, const std::vector<CanonicalTensor>& parts) {
+  std::vector<RowRun> out;
+  const auto step = static_cast<std::int64_t>(parts.size());
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    out.push_back({p, static_cast<std::int64_t>(p), 0, parts[p].shape[0], step});
+  return out;
+}
+
 std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
   const NameMap names = family.names();
   std::map<std::string_view, const NameRule*> rule_of;  // by pattern of a part
@@ -159,12 +187,16 @@ std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
     const auto rule = rule_of.find(pattern.text);
     require<InternalError>(rule != rule_of.end(), "family {} has no name for '{}'", family.type, tensor.name);
     std::vector<CanonicalTensor> parts;
-    for (const std::string_view part : rule->second->parts) {
-      const auto found = left.find(filled(part, pattern.numbers) + suffix);
-      require<InternalError>(found != left.end(), "'{}' has but some of its parts", rule->second->file);
-      parts.push_back(*found->second);
-      left.erase(found);
-    }
+    const std::int64_t experts = rule->second->packed ? *gpt.config.moe.num_moe_experts : 1;
+    for (std::int64_t expert = 0; expert < experts; ++expert)
+      for (const std::string_view part : rule->second->parts) {
+        std::vector<std::string> numbers = pattern.numbers;
+        if (rule->second->packed) numbers.back() = std::to_string(expert);
+        const auto found = left.find(filled(part, numbers) + suffix);
+        require<InternalError>(found != left.end(), "'{}' has but some of its parts", rule->second->file);
+        parts.push_back(*found->second);
+        left.erase(found);
+      }
     out.push_back(make_tensor(gpt.config, *rule->second, pattern, suffix, std::move(parts)));
   }
   return out;

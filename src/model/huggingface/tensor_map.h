@@ -18,6 +18,9 @@ struct Tensor {
   std::vector<CanonicalTensor> parts;
   std::vector<RowRun> runs;  // of the file, of its transpose where it is transposed
   bool transposed = false;
+  // More than 1: the shape's first dimension. The parts are those of expert 0, then of expert 1; `runs` are
+  // of one expert.
+  std::int64_t experts = 1;
   std::string also;            // another name in files, or empty
   bool zero_centered = false;  // the file holds the values minus 1
 };

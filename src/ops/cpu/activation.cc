@@ -21,6 +21,8 @@ Curve curve_of(ActivationKind kind) {
       return Curve::kSquaredRelu;
     case ActivationKind::kTanh:
       return Curve::kTanh;
+    case ActivationKind::kClampedSwiglu:
+      return Curve::kClampedSwiglu;
   }
   fail<InternalError>("unknown activation {}", static_cast<int>(kind));
 }
@@ -31,6 +33,8 @@ ActivationArgs activation_args(const Op& op) {
   args.curve = curve_of(op.kind);
   args.gated = op.gated;
   args.x = rows_of(op.x);
+  args.alpha = static_cast<float>(op.clamp.alpha);
+  args.limit = static_cast<float>(op.clamp.limit);
   args.width = op.gated ? op.x.shape.back() / 2 : op.x.shape.back();
   return args;
 }

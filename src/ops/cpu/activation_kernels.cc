@@ -101,6 +101,41 @@ void backward_rows(const ActivationArgs& a, std::int64_t begin, std::int64_t end
   }
 }
 
+// Comparisons are such that NaN stays NaN.
+STOA_INLINE F at_most(F x, float limit) { return select(x > limit, splat(limit), x); }
+STOA_INLINE F at_least(F x, float limit) { return select(x < limit, splat(limit), x); }
+
+template <class Math, class E>
+void clamped_forward_rows(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    const auto* x = row_of<E>(a.x, r);
+    auto* y = row_of<E>(a.y, r);
+    for_vectors(a.width, [&](std::int64_t i, auto part) {
+      const F gate = at_most(E::get(x + i, part), a.limit),
+              up = at_least(at_most(E::get(x + a.width + i, part), a.limit), -a.limit);
+      E::put(y + i, (up + 1.0f) * (gate * sigmoid<Math>(gate * a.alpha)), part);
+    });
+  }
+}
+
+template <class Math, class E>
+void clamped_backward_rows(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    const auto* x = row_of<E>(a.x, r);
+    const auto* dy = row_of<E>(a.dy, r);
+    auto* dx = row_of<E>(a.dx, r);
+    for_vectors(a.width, [&](std::int64_t i, auto part) {
+      const F raw_gate = E::get(x + i, part), raw_up = E::get(x + a.width + i, part),
+              d = E::get(dy + i, part);
+      const F gate = at_most(raw_gate, a.limit), up = at_least(at_most(raw_up, a.limit), -a.limit);
+      const F s = sigmoid<Math>(gate * a.alpha);
+      const F dgate = d * (up + 1.0f) * fma(gate * a.alpha * s, 1.0f - s, s), dup = d * (gate * s);
+      E::put(dx + a.width + i, select(raw_up > a.limit, F{}, select(raw_up < -a.limit, F{}, dup)), part);
+      E::put(dx + i, select(raw_gate > a.limit, F{}, dgate), part);
+    });
+  }
+}
+
 template <class Math, class Body>
 STOA_INLINE void with_curve(Curve curve, Body body) {
   switch (curve) {
@@ -125,11 +160,15 @@ STOA_INLINE void with_curve(Curve curve, Body body) {
     case Curve::kTanh:
       body(Tanh<Math>{});
       break;
+    case Curve::kClampedSwiglu:  // of two arguments
+      break;
   }
 }
 
 void forward(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
   with_type(a.x.type, [&](auto type) {
+    if (a.curve == Curve::kClampedSwiglu)
+      return clamped_forward_rows<typename MathFor<decltype(type)>::Type, decltype(type)>(a, begin, end);
     with_curve<typename MathFor<decltype(type)>::Type>(
         a.curve, [&](auto curve) { forward_rows<decltype(curve), decltype(type)>(a, begin, end); });
   });
@@ -137,6 +176,8 @@ void forward(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
 
 void backward(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
   with_type(a.x.type, [&](auto type) {
+    if (a.curve == Curve::kClampedSwiglu)
+      return clamped_backward_rows<typename MathFor<decltype(type)>::Type, decltype(type)>(a, begin, end);
     with_curve<typename MathFor<decltype(type)>::Type>(
         a.curve, [&](auto curve) { backward_rows<decltype(curve), decltype(type)>(a, begin, end); });
   });

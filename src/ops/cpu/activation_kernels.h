@@ -6,13 +6,23 @@
 
 namespace stoa::ops::cpu {
 
-enum class Curve : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu, kTanh };
+enum class Curve : std::uint8_t {
+  kGelu,
+  kGeluTanh,
+  kQuickGelu,
+  kSilu,
+  kRelu,
+  kSquaredRelu,
+  kTanh,
+  kClampedSwiglu
+};
 
 struct ActivationArgs {
   Curve curve = Curve::kGelu;
   bool gated = false;
   Rows x, y, dy, dx;
-  std::int64_t width = 0;  // columns of y
+  std::int64_t width = 0;      // columns of y
+  float alpha = 0, limit = 0;  // of the clamped swiglu
 };
 
 struct ActivationKernels {

@@ -38,6 +38,9 @@ class CpuBackend final : public ReferenceBackend {
   void execute(const AttentionForward& op, Resources resources) override;
   void execute(const AttentionBackward& op, Resources resources) override;
   void execute(const AttentionMerge& op, Resources resources) override;
+  // attention_sink.cc
+  void execute(const AttentionSink& op, Resources resources) override;
+  void execute(const AttentionSinkBackward& op, Resources resources) override;
   std::size_t workspace_bytes(const AttentionForward& op) const override;
   std::size_t workspace_bytes(const AttentionBackward& op) const override;
   // norm.cc, activation.cc, rotary.cc, embedding.cc, loss.cc, elementwise.cc, optimizer.cc
@@ -81,6 +84,10 @@ class CpuBackend final : public ReferenceBackend {
   std::size_t workspace_bytes(const GroupedLinearForward& op) const override;
   std::size_t workspace_bytes(const GroupedLinearBackwardInput& op) const override;
   std::size_t workspace_bytes(const GroupedLinearBackwardWeight& op) const override;
+  // expert_bias.cc
+  void execute(const ExpertBias& op, Resources resources) override;
+  void execute(const ExpertBiasBackward& op, Resources resources) override;
+  void execute(const ExpertBiasBackwardWeights& op, Resources resources) override;
   // CountAssignments, PlaceChoices, LimitExperts, GroupByExpert, GroupArrivals, ExpertBiasUpdate, SumLosses,
   // BeginStep, PrepareUpdate, AmaxHistoryUpdate: a few scalars; UnitNorm: its sum; GroupedAbsoluteMax,
   // GroupedQuantize: operations of their groups; the reference serves.

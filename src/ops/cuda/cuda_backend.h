@@ -104,6 +104,21 @@ class CudaBackend final : public Backend {
   void execute(const MuonUpdate& op, Resources resources) override;
   std::size_t workspace_bytes(const UnitNorm& op) const override;
 
+  // refused.cc: what no kernel computes yet. A dry run asks for the workspace, so a model is refused before
+  // it has memory.
+  void execute(const AttentionSink& op, Resources resources) override;
+  void execute(const AttentionSinkBackward& op, Resources resources) override;
+  void execute(const ExpertBias& op, Resources resources) override;
+  void execute(const ExpertBiasBackward& op, Resources resources) override;
+  void execute(const ExpertBiasBackwardWeights& op, Resources resources) override;
+  std::size_t workspace_bytes(const AttentionSink& op) const override;
+  std::size_t workspace_bytes(const AttentionSinkBackward& op) const override;
+  std::size_t workspace_bytes(const ExpertBias& op) const override;
+  std::size_t workspace_bytes(const ExpertBiasBackward& op) const override;
+  std::size_t workspace_bytes(const ExpertBiasBackwardWeights& op) const override;
+  std::size_t workspace_bytes(const ActivationForward& op) const override;
+  std::size_t workspace_bytes(const ActivationBackward& op) const override;
+
   using Backend::execute;
   using Backend::workspace_bytes;
 

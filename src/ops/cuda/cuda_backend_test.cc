@@ -15,9 +15,21 @@ std::shared_ptr<Backend> make_emulated() {
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(CudaKernels, BackendTest,
-                         ::testing::Values(BackendCase{
-                             .name = "emulated", .make = make_emulated, .rounds_bias = true}),
-                         BackendCaseName());
+INSTANTIATE_TEST_SUITE_P(
+    CudaKernels, BackendTest,
+    ::testing::Values(BackendCase{
+        .name = "emulated", .make = make_emulated, .rounds_bias = true, .gpt_oss = false}),
+    BackendCaseName());
+
+// At wiring: a dry run asks for workspaces.
+TEST(CudaBackend, RefusesWhatItHasNoKernelFor) {
+  const auto backend = make_emulated();
+  EXPECT_THROW(static_cast<void>(backend->workspace_bytes(AttentionSink{})), ConfigError);
+  EXPECT_THROW(static_cast<void>(backend->workspace_bytes(ExpertBias{})), ConfigError);
+  ActivationForward activation;
+  EXPECT_EQ(backend->workspace_bytes(activation), 0u);
+  activation.kind = ActivationKind::kClampedSwiglu;
+  EXPECT_THROW(static_cast<void>(backend->workspace_bytes(activation)), ConfigError);
+}
 
 }  // namespace stoa::ops::testing

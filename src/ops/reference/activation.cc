@@ -43,8 +43,22 @@ Point activation(ActivationKind kind, double x) {
       const double t = std::tanh(x);
       return {t, 1 - t * t};
     }
+    case ActivationKind::kClampedSwiglu:
+      break;  // of two arguments
   }
   fail<InternalError>("activation kind {}", static_cast<int>(kind));
+}
+
+struct GatedPoint {
+  double value, gate_slope, up_slope;
+};
+
+GatedPoint clamped_swiglu(const ActivationClamp& c, double gate, double up) {
+  const double g = gate > c.limit ? c.limit : gate;
+  const double u = up > c.limit ? c.limit : up < -c.limit ? -c.limit : up;
+  const double s = sigmoid(c.alpha * g);
+  return {(u + 1) * g * s, gate > c.limit ? 0 : (u + 1) * (s + c.alpha * g * s * (1 - s)),
+          up > c.limit || up < -c.limit ? 0 : g * s};
 }
 
 }  // namespace
@@ -55,6 +69,10 @@ void ReferenceBackend::execute(const ActivationForward& op, Resources) {
   Values y(static_cast<std::size_t>(rows * f));
   for (std::int64_t t = 0; t < rows; ++t) {
     for (std::int64_t i = 0; i < f; ++i) {
+      if (op.kind == ActivationKind::kClampedSwiglu) {
+        y[t * f + i] = clamped_swiglu(op.clamp, x[t * width + i], x[t * width + f + i]).value;
+        continue;
+      }
       const double value = activation(op.kind, x[t * width + i]).value;
       y[t * f + i] = op.gated ? value * x[t * width + f + i] : value;
     }
@@ -68,8 +86,14 @@ void ReferenceBackend::execute(const ActivationBackward& op, Resources) {
   Values dx(x.size());
   for (std::int64_t t = 0; t < rows; ++t) {
     for (std::int64_t i = 0; i < f; ++i) {
-      const Point point = activation(op.kind, x[t * width + i]);
       const double g = dy[t * f + i];
+      if (op.kind == ActivationKind::kClampedSwiglu) {
+        const GatedPoint point = clamped_swiglu(op.clamp, x[t * width + i], x[t * width + f + i]);
+        dx[t * width + i] = g * point.gate_slope;
+        dx[t * width + f + i] = g * point.up_slope;
+        continue;
+      }
+      const Point point = activation(op.kind, x[t * width + i]);
       dx[t * width + i] = g * point.slope;
       if (op.gated) {
         dx[t * width + i] *= x[t * width + f + i];

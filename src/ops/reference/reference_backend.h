@@ -28,6 +28,8 @@ class ReferenceBackend : public Backend {
   void execute(const AttentionForward& op, Resources resources) override;
   void execute(const AttentionBackward& op, Resources resources) override;
   void execute(const AttentionMerge& op, Resources resources) override;
+  void execute(const AttentionSink& op, Resources resources) override;
+  void execute(const AttentionSinkBackward& op, Resources resources) override;
   void execute(const Rotary& op, Resources resources) override;
   void execute(const LatentHeads& op, Resources resources) override;
   void execute(const LatentHeadsBackward& op, Resources resources) override;
@@ -60,6 +62,9 @@ class ReferenceBackend : public Backend {
   void execute(const GroupedLinearForward& op, Resources resources) override;
   void execute(const GroupedLinearBackwardInput& op, Resources resources) override;
   void execute(const GroupedLinearBackwardWeight& op, Resources resources) override;
+  void execute(const ExpertBias& op, Resources resources) override;
+  void execute(const ExpertBiasBackward& op, Resources resources) override;
+  void execute(const ExpertBiasBackwardWeights& op, Resources resources) override;
   void execute(const ExpertBiasUpdate& op, Resources resources) override;
   void execute(const BeginStep& op, Resources resources) override;
   void execute(const SumSquares& op, Resources resources) override;

@@ -60,6 +60,9 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
   c.rope_local_base_freq = keys.number("rope_local_base_freq");
   c.query_pre_attn_scalar = keys.number("query_pre_attn_scalar");
   c.attn_logit_softcapping = keys.number("attn_logit_softcapping");
+  c.attention_sinks = keys.boolean("attention_sinks").value_or(false);
+  c.activation_alpha = keys.number("activation_alpha").value_or(c.activation_alpha);
+  c.activation_limit = keys.number("activation_limit").value_or(c.activation_limit);
   c.final_logit_softcapping = keys.number("final_logit_softcapping");
   c.apply_embedding_scaling = keys.boolean("apply_embedding_scaling").value_or(false);
   c.embedding_layernorm = keys.boolean("embedding_layernorm").value_or(false);
@@ -149,6 +152,11 @@ void write_stoa_gpt(const Gpt& gpt, Json& json) {
   set("rope_local_base_freq", c.rope_local_base_freq);
   set("query_pre_attn_scalar", c.query_pre_attn_scalar);
   set("attn_logit_softcapping", c.attn_logit_softcapping);
+  if (c.attention_sinks) json["attention_sinks"] = true;
+  if (c.activation == Activation::kClampedSwiglu) {
+    json["activation_alpha"] = c.activation_alpha;
+    json["activation_limit"] = c.activation_limit;
+  }
   set("final_logit_softcapping", c.final_logit_softcapping);
   json["apply_embedding_scaling"] = c.apply_embedding_scaling;
   json["embedding_layernorm"] = c.embedding_layernorm;

@@ -1,0 +1,33 @@
+#include "ops/cuda/cuda_backend.h"
+
+namespace stoa::ops::cuda {
+namespace {
+
+[[noreturn]] void refuse(const char* what) {
+  fail<ConfigError>("{}: the GPU backend has no kernel for it yet; use the CPU (--backend cpu)", what);
+}
+
+template <class Op>
+std::size_t refuse_clamped(const Op& op) {
+  if (op.kind == ActivationKind::kClampedSwiglu) refuse("activation clamped swiglu (gpt-oss)");
+  return 0;
+}
+
+constexpr const char *kSinks = "attention sinks (gpt-oss)", *kBiases = "biases of experts (gpt-oss)";
+
+}  // namespace
+
+void CudaBackend::execute(const AttentionSink&, Resources) { refuse(kSinks); }
+void CudaBackend::execute(const AttentionSinkBackward&, Resources) { refuse(kSinks); }
+void CudaBackend::execute(const ExpertBias&, Resources) { refuse(kBiases); }
+void CudaBackend::execute(const ExpertBiasBackward&, Resources) { refuse(kBiases); }
+void CudaBackend::execute(const ExpertBiasBackwardWeights&, Resources) { refuse(kBiases); }
+std::size_t CudaBackend::workspace_bytes(const AttentionSink&) const { refuse(kSinks); }
+std::size_t CudaBackend::workspace_bytes(const AttentionSinkBackward&) const { refuse(kSinks); }
+std::size_t CudaBackend::workspace_bytes(const ExpertBias&) const { refuse(kBiases); }
+std::size_t CudaBackend::workspace_bytes(const ExpertBiasBackward&) const { refuse(kBiases); }
+std::size_t CudaBackend::workspace_bytes(const ExpertBiasBackwardWeights&) const { refuse(kBiases); }
+std::size_t CudaBackend::workspace_bytes(const ActivationForward& op) const { return refuse_clamped(op); }
+std::size_t CudaBackend::workspace_bytes(const ActivationBackward& op) const { return refuse_clamped(op); }
+
+}  // namespace stoa::ops::cuda
