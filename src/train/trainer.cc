@@ -139,9 +139,7 @@ bool Trainer::set_up() {
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_->options, parts_.seat.rank);
   rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_->options,
                                               parts_.seat.context(*machine_->device), scratch);
-  if (asked_to_stop()) return false;
   start_or_resume();
-  if (asked_to_stop()) return false;
   gemm_tflops_ = run::measure_gemm_tflops(*machine_, plan_->options.precision.compute, run::kQuickShapes,
                                           &rank_->parallel().along(parallel::Group::kWorld));
   if (first() && config_.exp_manager.create_checkpoint_callback) {
