@@ -9,6 +9,7 @@
 #include "ckpt/find_checkpoint.h"
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
+#include "cli/launch_patience.h"
 #include "cli/machine_factory.h"
 #include "cli/preset_changes.h"
 #include "cli/rank_machine.h"
@@ -16,6 +17,7 @@
 #include "cli/schema.h"
 #include "cli/version.h"
 #include "train/layout_plan.h"
+#include "train/rank_view.h"
 #include "train/trainer.h"
 #include "watch/observers.h"
 
@@ -110,7 +112,8 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   const auto began = std::chrono::system_clock::now();
   InterruptScope& interrupt = context.interrupt;
   interrupt.set(manner_before_training(true));
-  train::Launch launch(build_name());
+  train::Launch launch(build_name(), launch_patience(arguments.config.config,
+                                                     arguments.config.all_overrides(), interrupt.token()));
   const bool told = launch.first_process();
   interrupt.set(manner_before_training(told));
   Console quiet(Console::Level::kQuiet);
@@ -118,7 +121,9 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   train::RunConfig config;
   std::shared_ptr<const train::RunInputs> inputs;
   MachineOptions machine = arguments.machine;
+  train::TrainerParts::Dump dump = arguments.dump;
   launch.prepare([&] {
+    dump.steps = parse_steps(arguments.dump_steps);
     config = load_run_config(arguments.config.config, arguments.config.all_overrides(), console, nullptr,
                              launch.agreed_ranks(arguments.ranks.count));
     require<ConfigError>(train::run_directory(config).has_value(),
@@ -127,10 +132,14 @@ void train(const TrainCommandArguments& arguments, Context& context) {
         config, [&](std::string_view note) { console.line(note); }, interrupt.token());
     machine = rank_machine(std::move(machine), config, launch, arguments.ranks.bind_cores);
   });
-  launch.agree([common = config]() mutable {
+  launch.agree("configuration", [common = config]() mutable {
     common.trainer.num_threads.reset();  // hosts may have different numbers of cores
     return show_run_config(common);
   });
+  launch.agree("tokenizer", [&] { return train::view_of_tokenizer(*inputs); });
+  launch.agree("data", [&] { return train::view_of_data(config, *inputs); });
+  launch.require_shared(*train::run_directory(config));
+  launch.agree("starting point", [&] { return train::view_of_start(config); });
   // Once, however many machines are made of it.
   machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
   const PresetChanges against = changes_against_preset(arguments.config.config, config);
@@ -140,14 +149,11 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   if (launch.first_process())
     owned = watch::make_observers(*train::run_directory(config), context.console,
                                   {config.exp_manager.create_tensorboard_logger, true});
-  train::TrainerParts::Dump dump = arguments.dump;
-  dump.steps = parse_steps(arguments.dump_steps);
   if (dump.directory.empty()) dump.directory = fs::path(*train::run_directory(config)) / ckpt::kDumpFolder;
   std::optional<watch::RunFinish> finish;
   const run::Layout& layout = inputs->data.plan.options.layout;
   train::LaunchOptions options = arguments.ranks.launch_options(layout);
-  options.timeout = std::chrono::milliseconds(
-      static_cast<std::int64_t>(config.trainer.communication_timeout.seconds * 1e3));
+  options.timeout = communication_timeout(config);
   launch.run(layout.grid, options, [&](train::Seat& seat) {
     train::TrainerParts parts{config,
                               show_run_config(config),

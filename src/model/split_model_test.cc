@@ -155,7 +155,7 @@ void collect(const ShardSpec& shard, TensorView local, Outcome& out) {
 Outcome run(const Case& what, const Setting& setting) {
   const Gpt gpt = resolve_gpt(what.config);
   const grid::RankGrid grid({setting.place.size, setting.context.size, 1, 1, 1});
-  comm::ThreadWorld world(grid.size(), std::chrono::seconds(60));
+  comm::ThreadWorld world(grid.size());
   const auto contexts = parallel::make_contexts(world, grid);
   Outcome out;
   std::mutex mutex;

@@ -221,7 +221,7 @@ class Rank {
 Result run(const Setting& setting, int steps = 2) {
   Result result;
   std::vector<Result> per_rank(static_cast<std::size_t>(setting.ranks));
-  comm::ThreadWorld world(setting.ranks, std::chrono::seconds(60));
+  comm::ThreadWorld world(setting.ranks);
   const grid::RankGrid grid({1, 1, 1, setting.ranks, 1});
   const auto contexts = parallel::make_contexts(world, grid);
   std::mutex mutex;

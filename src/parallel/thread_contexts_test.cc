@@ -13,7 +13,7 @@ namespace {
 
 TEST(ThreadContexts, EachAxisJoinsItsOwnRanks) {
   const grid::RankGrid grid({2, 1, 1, 3, 2});
-  comm::ThreadWorld world(12, std::chrono::seconds(60));
+  comm::ThreadWorld world(12);
   const std::vector<ParallelContext> contexts = make_contexts(world, grid);
   ASSERT_EQ(contexts.size(), 12u);
   EXPECT_EQ(contexts[5].along(Axis::kTensor).label(), "tp group of rank 5");
@@ -45,7 +45,7 @@ TEST(ThreadContexts, CombinedGroupsJoinTheRanksOfTheirAxes) {
   EXPECT_EQ(members(experts, 9, Group::kExpertData), (std::vector<int>{9, 13}));
   EXPECT_EQ(members(experts, 9, Group::kDataContext), (std::vector<int>{9, 11, 13, 15}));
 
-  comm::ThreadWorld world(24, std::chrono::seconds(60));
+  comm::ThreadWorld world(24);
   const std::vector<ParallelContext> contexts = make_contexts(world, grid);
   EXPECT_THROW(contexts[9].along(Group::kEmbedding), InternalError);
   world.run([&](int rank) {
@@ -107,7 +107,7 @@ TEST(ThreadContexts, RanksThatShareAGpuRecordNothing) {
       return std::make_unique<comm::suite::NativeQueue>(true);
     }
   } device;
-  comm::ThreadWorld world(2, std::chrono::seconds(60));
+  comm::ThreadWorld world(2);
   EXPECT_THAT([&] { share_device(world, 0, device); },
               testing::ThrowsMessage<ConfigError>(testing::HasSubstr("graphs: ranks share the queue")));
 }

@@ -15,7 +15,7 @@ using testing::ThrowsMessage;
 
 // How many of `ranks`, on so many GPUs in turn, find that each has its own.
 int owners(int ranks, int gpus) {
-  comm::ThreadWorld world(ranks, std::chrono::seconds(60));
+  comm::ThreadWorld world(ranks);
   const std::vector<ParallelContext> contexts = make_contexts(world, grid::RankGrid({1, 1, 1, ranks, 1}));
   ThreadGpus devices(ranks);
   std::atomic<int> owners = 0;
@@ -43,7 +43,7 @@ TEST(Join, TensorsOfOwnGpusGoByNccl) {
   for (const bool check : {false, true}) {
     const comm::suite::FakeNccl fake;
     const grid::RankGrid grid({2, 1, 1, 1, 2});
-    comm::ThreadWorld world(4, std::chrono::seconds(60));
+    comm::ThreadWorld world(4);
     auto ends = make_ends(world, grid, check);
     world.run([&](int rank) {
       comm::suite::NativeQueueDevice device;

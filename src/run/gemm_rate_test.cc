@@ -23,7 +23,7 @@ Machine one_thread() {
 
 TEST(GemmRate, RanksMeasureTogether) {
   const grid::RankGrid grid({1, 1, 1, 3, 1});
-  comm::ThreadWorld world(3, std::chrono::seconds(60));
+  comm::ThreadWorld world(3);
   const auto contexts = parallel::make_contexts(world, grid);
   std::vector<double> rates(3);
   world.run([&](int rank) {

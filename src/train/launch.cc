@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <sstream>
 #include <utility>
 
+#include "base/checksum.h"
 #include "base/cores.h"
 #include "comm/mpi/mpi_link.h"
 #include "comm/nccl/nccl_rank.h"
@@ -18,6 +20,7 @@
 #include "parallel/process_context.h"
 #include "parallel/thread_contexts.h"
 #include "parallel/thread_gpus.h"
+#include "train/shared_directory.h"
 
 namespace stoa::train {
 namespace {
@@ -68,18 +71,20 @@ class RankError : public Error {
 
 Seat only_seat() { return {.rank = 0, .ranks_on_host = 1, .context = parallel::ParallelContext::single}; }
 
-Launch::Launch(std::string_view program) {
+Launch::Launch(std::string_view program, LaunchPatience patience) : patience_(std::move(patience)) {
   const comm::ProcessLaunch launch = comm::process_launch();
   std::unique_ptr<comm::ProcessLink> link;
   if (launch.mpi_ranks > 1) {
     kind_ = "mpi";
-    link = comm::open_mpi_link();
+    link = comm::open_mpi_link(patience_.timeout, patience_.stop);
   } else if (launch.meeting) {
     kind_ = "tcp";
-    link = comm::open_tcp_link(*launch.meeting, program);
+    link = comm::open_tcp_link(*launch.meeting, program, {patience_.timeout, patience_.stop});
   }
-  // Until run(): the first process may index a lot of data while the others wait.
-  if (link) world_ = std::make_unique<comm::ProcessWorld>(std::move(link), std::chrono::hours(24));
+  if (!link) return;
+  world_ = std::make_unique<comm::ProcessWorld>(std::move(link), patience_.timeout, patience_.stop);
+  first_process_ = world_->rank() == 0;
+  agree("program", [&] { return std::string(program); });
 }
 
 Launch::~Launch() = default;
@@ -100,7 +105,6 @@ void Launch::require_bindable() const {
                        "mpirun with --bind-to core");
 }
 
-bool Launch::first_process() const { return !world_ || world_->rank() == 0; }
 int Launch::threads_on_host(int ranks) const { return world_ ? world_->ranks_on_this_host() : ranks; }
 
 void Launch::end_together(int code) {
@@ -109,36 +113,102 @@ void Launch::end_together(int code) {
   throw SilentEnd(code);
 }
 
-void Launch::prepare(const std::function<void()>& body) {
-  if (!world_) return body();
-  for (const bool first_turn : {true, false}) {
-    int code = 0;
-    std::string problem;
-    if (first_process() == first_turn) {
-      try {
-        body();
-      } catch (const std::exception& error) {
-        code = code_of(error);
-        problem = error.what();
-      }
-    }
-    const int failed = world_->first_of(code != 0);
-    if (failed < 0) continue;
-    if (failed == world_->rank())
-      std::fprintf(stderr, "ERROR %s%s\n", failed == 0 ? "" : (world_->rank_name(failed) + ": ").c_str(),
-                   problem.c_str());
-    end_together(code ? code : 1);
+// An error ends this process, and with it the job.
+void Launch::together(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const SilentEnd&) {
+    throw;
+  } catch (const std::exception& error) {
+    world_->end_job(error);
   }
 }
 
-void Launch::agree(const std::function<std::string()>& configuration) {
+void Launch::prepare(const std::function<void()>& body) {
+  prepare_all("prepares the run: configuration and data", body, Turns::kFirstBeforeOthers);
+}
+
+void Launch::prepare_all(const char* text, const std::function<void()>& body, Turns turns) {
+  if (!world_) return body();
+  const bool in_turn = turns == Turns::kFirstBeforeOthers;
+  together([&] {
+    for (const bool first_turn : {true, false}) {
+      if (!in_turn && !first_turn) break;
+      int code = 0;
+      std::string problem;
+      if (!in_turn || first_process() == first_turn) {
+        try {
+          world_->apart(text, body);
+        } catch (const std::exception& error) {
+          code = code_of(error);
+          problem = error.what();
+        }
+      }
+      const auto failed = world_->first_failed(code);
+      if (failed.rank < 0) continue;
+      const bool plain = in_turn && failed.rank == 0;  // a mistake of all
+      if (failed.rank == world_->rank())
+        std::fprintf(stderr, "ERROR %s%s\n", plain ? "" : (world_->rank_name(failed.rank) + ": ").c_str(),
+                     problem.c_str());
+      end_together(failed.code);
+    }
+  });
+}
+
+void Launch::agree(std::string_view what, const std::function<std::string()>& text) {
   if (!world_) return;
-  const std::string own = configuration(), first = world_->of_first_rank(own);
-  prepare([&] {
-    if (own == first) return;
-    const auto [here, there] = first_difference(own, first);
-    fail<ConfigError>("its configuration differs from that of {}: '{}' here, '{}' there",
-                      world_->rank_name(0), here, there);
+  std::string own;
+  prepare_all(
+      "looks at what the ranks must see alike", [&] { own = text(); }, Turns::kAllAtOnce);
+  together([&] {
+    const std::vector<std::string> seen = world_->gather(checksum_text(checksum(own)));
+    // What most see, or the first.
+    std::map<std::string, int> counts;
+    for (const std::string& one : seen) ++counts[one];
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    const std::string& right = 2 * most->second > world_->size() ? most->first : seen.front();
+    const auto witness = static_cast<int>(std::find(seen.begin(), seen.end(), right) - seen.begin());
+    const int others = counts[right] - 1;
+    if (counts.size() == 1) return;
+    const std::string theirs = world_->text_of(witness, own);
+    prepare_all(
+        "",
+        [&] {
+          if (own == theirs) return;
+          const auto [here, there] = first_difference(own, theirs);
+          fail<ConfigError>("its {} differs from that of {}{}: '{}' here, '{}' there", what,
+                            world_->rank_name(witness), others > 0 ? fmt::format(" and {} more", others) : "",
+                            here, there);
+        },
+        Turns::kAllAtOnce);
+  });
+}
+
+void Launch::require_shared(const std::filesystem::path& directory) {
+  if (!world_) return;
+  constexpr auto kMost = std::chrono::seconds(60);  // as long as a client of NFS may keep what it has seen
+  const auto bound = std::min<std::chrono::milliseconds>(kMost, patience_.timeout);
+  SharedDirectoryProof proof(directory);
+  std::string token;
+  together([&] {
+    prepare_all(
+        "writes into the run directory",
+        [&] {
+          if (first_process()) token = proof.write();
+        },
+        Turns::kAllAtOnce);
+    token = world_->text_of(0, token);
+    prepare_all(
+        "looks for the run directory",
+        [&] {
+          require<ConfigError>(
+              first_process() || proof.seen(token, bound),
+              "what {} writes into the run directory '{}' is not seen here within {:.0f} s: it must lie on a "
+              "file system that all ranks share",
+              world_->rank_name(0), directory.string(), std::chrono::duration<double>(bound).count());
+        },
+        Turns::kAllAtOnce);
   });
 }
 
@@ -184,6 +254,9 @@ void Launch::run_threads(const grid::RankGrid& grid, const LaunchOptions& option
         const parallel::OwnGpu one{nccl, options.context};
         return parallel::join(grid, rank, std::move(own), &one);
       };
+      seat.apart = [&, rank](const std::string& text, const std::function<void()>& work) {
+        world.apart(rank, text, work);
+      };
       seat.on_failure = [&, rank](const std::string& why) {
         world.abort(rank, why);
         if (const auto nccl = joined.lock()) nccl->give_up(why);
@@ -214,16 +287,13 @@ void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& option
   seat.on_failure = [&](const std::string& why) {
     if (const auto nccl = joined.lock()) nccl->give_up(why);
   };
-  try {
+  seat.apart = [&](const std::string& text, const std::function<void()>& work) { world_->apart(text, work); };
+  together([&] {
+    world_->obey({});  // the body does, between its steps
     body(seat);
+    world_->obey(patience_.stop, patience_.grace);
     world_->finish();
-  } catch (const std::exception& error) {
-    const bool mine = !world_->aborted();
-    if (mine) world_->abort(error.what());
-    if (mine) std::fprintf(stderr, "ERROR %s\n", world_->failure().c_str());
-    std::fflush(nullptr);
-    world_->end_job(code_of(error));
-  }
+  });
   world_.reset();
 }
 

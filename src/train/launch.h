@@ -3,9 +3,11 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,13 @@ class ProcessWorld;
 }
 
 namespace stoa::train {
+
+// How long processes wait for each other until run() says otherwise.
+struct LaunchPatience {
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  std::stop_token stop = {};  // ends every wait before run() at once, and the last one after `grace`
+  std::chrono::milliseconds grace = std::chrono::seconds(30);
+};
 
 struct LaunchOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of a wait for another rank
@@ -41,6 +50,10 @@ struct Seat {
   // Told before an error takes down what the rank holds: other ranks of this process end, and nothing on the
   // rank's GPU waits for others any more.
   std::function<void(const std::string& why)> on_failure = [](const std::string&) {};
+  // What this rank does without the others while they may wait for it, however long it takes: whoever asks
+  // learns that it `text` ("writes the checkpoint").
+  std::function<void(const std::string& text, const std::function<void()>& body)> apart =
+      [](const std::string&, const std::function<void()>& body) { body(); };
   bool first() const { return rank == 0; }
 };
 
@@ -60,8 +73,10 @@ class SilentEnd : public Error {
 class Launch {
  public:
   // Joins the other processes where a launcher started several: by MPI or, without it, by TCP. `program`:
-  // what all must run, version and commit. ConfigError and CommError as process_launch() and meet().
-  explicit Launch(std::string_view program = {});
+  // what all must run, version and commit. ConfigError, CommError and Interrupted as process_launch() and
+  // meet(). Where processes wait for each other, here and in what follows, a wait that ends in vain ends the
+  // process, after a message that names the rank that is missing.
+  explicit Launch(std::string_view program = {}, LaunchPatience patience = {});
   ~Launch();
 
   // "threads", "mpi" or "tcp".
@@ -70,16 +85,21 @@ class Launch {
   std::optional<std::int64_t> agreed_ranks(std::optional<std::int64_t> asked) const;
   // ConfigError where LaunchOptions::bind_cores has no meaning: the ranks are processes.
   void require_bindable() const;
-  bool first_process() const;
+  bool first_process() const { return first_process_; }
   int threads_on_host(int ranks) const;  // ranks of this host, of so many in all
 
   // What every process does before there are ranks, the first process first: reading the configuration,
-  // indexing the data. An error is told once. Callable several times.
+  // indexing the data. It may take any time. An error is told once, and its exit status is that of all.
+  // Callable several times.
   void prepare(const std::function<void()>& body);
 
-  // All processes run what the text of `configuration` says, line by line: ConfigError with the first line
-  // that differs and the ranks' names, told once. Called where there are several processes.
-  void agree(const std::function<std::string()>& configuration);
+  // All processes see the same text, line by line. `what`: "configuration", "data". Otherwise those that
+  // differ from most, or from the first, are named with the first line that differs: SilentEnd, told once.
+  // Called where there are several processes.
+  void agree(std::string_view what, const std::function<std::string()>& text);
+  // All processes see what the first writes into `directory`, which is left as it was. Otherwise the rank
+  // that does not is named: SilentEnd, told once.
+  void require_shared(const std::filesystem::path& directory);
 
   // body() on every rank. When one fails, all end within seconds, with its message and its name. `timeout` of
   // a wait for another rank. Thrown here: on a process that is not to tell, SilentEnd.
@@ -91,8 +111,13 @@ class Launch {
   void run_process(const grid::RankGrid& grid, const LaunchOptions& options,
                    const std::function<void(Seat&)>& body);
   [[noreturn]] void end_together(int code);
+  void together(const std::function<void()>& body);
+  enum class Turns : std::uint8_t { kFirstBeforeOthers, kAllAtOnce };
+  void prepare_all(const char* text, const std::function<void()>& body, Turns turns);
 
   std::string_view kind_ = "threads";
+  bool first_process_ = true;
+  LaunchPatience patience_;
   std::unique_ptr<comm::ProcessWorld> world_;
 };
 

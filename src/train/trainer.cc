@@ -601,11 +601,11 @@ void Trainer::commit_parts() {
 
 void Trainer::finish_checkpoint() {
   if (part_) {
-    part_->wait();
+    parts_.seat.apart("writes its part of the checkpoint", [&] { part_->wait(); });
     rank_->parallel().along(parallel::Group::kWorld).barrier();
     commit_parts();
   }
-  if (checkpoints_) checkpoints_->wait();
+  if (checkpoints_) parts_.seat.apart("completes the checkpoint", [&] { checkpoints_->wait(); });
 }
 
 std::unique_ptr<run::StepDump> Trainer::dump_of_step(std::int64_t rows) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <numeric>
 #include <string_view>
+#include <thread>
 
 #include "comm/check/check_communicator.h"
 #include "comm/communicator_suite.h"
@@ -27,7 +28,7 @@ std::vector<int> all_ranks(int size) {
 
 std::unique_ptr<ProcessLink> open_link() {
   const ProcessLaunch launch = process_launch();
-  return launch.meeting ? open_tcp_link(*launch.meeting, "test", std::chrono::seconds(30)) : open_mpi_link();
+  return launch.meeting ? open_tcp_link(*launch.meeting, "test") : open_mpi_link();
 }
 
 // Handed to the tests by main; the one world of this process.
@@ -104,9 +105,7 @@ TEST(ProcessCommunicator, TransfersKeepTheirOrder) {
 
 // How a job may end badly: shown on standard error, judged by CTest.
 int bad_end(std::string_view how) {
-  auto link = open_link();
-  const bool first_to_tire = how == "timeout" && link->rank() == 0;
-  ProcessWorld world(std::move(link), std::chrono::milliseconds(first_to_tire ? 500 : 20000));
+  ProcessWorld world(open_link());
   InlineStream stream;
   std::vector<float> x(100000);
   const Activity activity{"backward", 0, 3};
@@ -114,6 +113,13 @@ int bad_end(std::string_view how) {
     const auto comm = world.create(1, "dp", all_ranks(world.size())),
                other = world.create(0, "tp", all_ranks(world.size()));
     comm->follow(&activity);
+    other->barrier();
+    // From here on rank 0 is the first to tire.
+    if (world.rank() == 0 && (how == "timeout" || how == "stopped"))
+      world.set_timeout(std::chrono::milliseconds(500));
+    // Rank 0 waits for rank 1, and that for rank 2, which stops.
+    if (how == "stopped" && world.rank() == 2) std::raise(SIGSTOP);
+    if (how == "stopped" && world.rank() == 1) other->barrier();
     if (how == "exception" && world.rank() == 1) throw DataError("the file is torn");
     if (how == "killed" && world.rank() == 1) std::raise(SIGKILL);
     if (how == "size" && world.rank() == 1)
@@ -128,14 +134,33 @@ int bad_end(std::string_view how) {
       comm->all_reduce(suite::view(x), ReduceOp::kSum, stream)->wait();
     if (how == "timeout" && world.rank() == 1) other->barrier();
   } catch (const std::exception& error) {
-    const bool mine = !world.aborted();
-    if (mine) world.abort(error.what());
-    std::fprintf(stderr, "%s%s: %s\n", mine ? "" : "then ", world.rank_name(world.rank()).c_str(),
-                 error.what());
-    world.end_job(1);
+    if (how == "exception" && world.rank() == 0)
+      std::fprintf(stderr, "then %s: %s\n", world.rank_name(world.rank()).c_str(), error.what());
+    world.end_job(error);
   }
   world.finish();
   return 0;
+}
+
+// Rank 0 works for longer than the others wait.
+TEST(ProcessCommunicator, WhoWorksApartIsWaitedFor) {
+  const auto comm = the_world->create(1, "dp", all_ranks(the_world->size()));
+  const bool first = the_world->rank() == 0;
+  if (!first) the_world->set_timeout(std::chrono::milliseconds(50));
+  if (first)
+    the_world->apart("indexes the data", [] { std::this_thread::sleep_for(std::chrono::milliseconds(400)); });
+  comm->barrier();
+  the_world->set_timeout(std::chrono::minutes(10));
+}
+
+TEST(ProcessCommunicator, FailuresAndTextsOfAnyRankAreKnownToAll) {
+  const int me = the_world->rank(), last = the_world->size() - 1;
+  EXPECT_EQ(the_world->first_failed(0).rank, -1);
+  const auto failed = the_world->first_failed(me == last ? 130 : 0);
+  EXPECT_EQ(failed.rank, last);
+  EXPECT_EQ(failed.code, 130);
+  EXPECT_EQ(the_world->first_failed(me + 1).rank, 0);
+  EXPECT_EQ(the_world->text_of(last, "text of " + std::to_string(me)), "text of " + std::to_string(last));
 }
 
 }  // namespace
@@ -144,7 +169,7 @@ int bad_end(std::string_view how) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (argc > 1) return stoa::comm::bad_end(argv[1]);
-  stoa::comm::ProcessWorld world(stoa::comm::open_link(), std::chrono::seconds(60));
+  stoa::comm::ProcessWorld world(stoa::comm::open_link());
   stoa::comm::the_world = &world;
   if (world.rank() != 0)
     delete testing::UnitTest::GetInstance()->listeners().Release(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # each.sh RANKS COMMAND…: the command once per rank, with the variables of launchers without MPI. Exit status: of the first
-# rank that failed.
+# rank that failed. As launchers do, it ends what is left (a stopped rank) some time after that.
 set -u
 export WORLD_SIZE=$1 MASTER_ADDR=127.0.0.1 MASTER_PORT
 shift
@@ -10,8 +10,15 @@ for ((r = 0; r < WORLD_SIZE; ++r)); do
   RANK=$r LOCAL_RANK=$r "$@" &
   ranks+=($!)
 done
-status=0
-for pid in "${ranks[@]}"; do
-  wait "$pid" || status=$((status ? status : $?))
+status=0 reaper=
+for ((r = 0; r < WORLD_SIZE; ++r)); do
+  wait -n
+  code=$?
+  [ $code -ne 0 ] && [ $status -eq 0 ] || continue
+  status=$code
+  (sleep 15; kill -KILL "${ranks[@]}") > /dev/null 2>&1 &
+  reaper=$!
+  disown
 done
+[ -z "$reaper" ] || kill "$reaper" 2> /dev/null
 exit $status

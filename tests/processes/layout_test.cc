@@ -188,7 +188,7 @@ std::optional<Values> of_threads(const Case& c, comm::ProcessWorld& world) {
     } catch (const ConfigError&) {
     }
   }
-  bytes = world.of_first_rank(bytes);
+  bytes = world.text_of(0, bytes);
   if (bytes.empty()) return std::nullopt;
   return values_in(bytes);
 }

@@ -1,12 +1,16 @@
 // Compiled where Open MPI was found. The only file that includes mpi.h.
 #include "comm/mpi/mpi_link.h"
 
+#include <fmt/format.h>
 #include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <climits>
+#include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
 
 #include "base/error.h"
@@ -26,9 +30,43 @@ void check(int code, const char* call) {
   require<CommError>(code == MPI_SUCCESS, "{}: {}", call, text_of(code));
 }
 
+// While it lives: ends the process after a time, or on a stop.
+class Watch {
+ public:
+  Watch(const char* call, std::chrono::milliseconds timeout, std::stop_token stop)
+      : thread_([call, timeout, stop = std::move(stop)](const std::stop_token& done) {
+          const auto end = std::chrono::steady_clock::now() + timeout;
+          std::mutex mutex;
+          std::condition_variable_any ended;
+          std::unique_lock lock(mutex);
+          while (!done.stop_requested()) {
+            const bool stopped = stop.stop_requested();
+            if (stopped || std::chrono::steady_clock::now() >= end) {
+              const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+              const char* const slurm = std::getenv("SLURM_PROCID");
+              const std::string name = fmt::format("rank {}", rank ? rank : slurm ? slurm : "?");
+              if (stopped)
+                std::fprintf(stderr, "ERROR %s was interrupted in %s\n", name.c_str(), call);
+              else
+                std::fprintf(stderr,
+                             "ERROR %s waits %.1f s: %s, which ends when all ranks of the job are there\n",
+                             name.c_str(), std::chrono::duration<double>(timeout).count(), call);
+              std::fflush(stderr);
+              std::_Exit(stopped ? Interrupted("").exit_code() : 1);
+            }
+            ended.wait_for(lock, done, std::chrono::milliseconds(20), [] { return false; });
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
 class OpenMpiLink final : public ProcessLink {
  public:
-  OpenMpiLink() : owner_(std::this_thread::get_id()) {
+  OpenMpiLink(std::chrono::milliseconds timeout, std::stop_token stop)
+      : owner_(std::this_thread::get_id()), timeout_(timeout) {
+    const Watch watch("MPI_Init", timeout, std::move(stop));
     int running = 0;
     MPI_Initialized(&running);
     require<InternalError>(!running, "MPI is started once per process");
@@ -49,7 +87,10 @@ class OpenMpiLink final : public ProcessLink {
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
     if (found) largest_tag_ = *bound;
   }
-  ~OpenMpiLink() override { MPI_Finalize(); }
+  ~OpenMpiLink() override {
+    const Watch watch("MPI_Finalize", timeout_, {});
+    MPI_Finalize();
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -114,6 +155,7 @@ class OpenMpiLink final : public ProcessLink {
   }
 
   const std::thread::id owner_;
+  const std::chrono::milliseconds timeout_;
   MPI_Comm world_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, on_this_host_ = 1, rank_on_this_host_ = 0;
   int largest_tag_ = 32767;  // what the standard promises
@@ -122,8 +164,8 @@ class OpenMpiLink final : public ProcessLink {
 }  // namespace
 
 bool built_with_mpi() { return true; }
-std::unique_ptr<ProcessLink> open_mpi_link() {
-  auto link = std::make_unique<OpenMpiLink>();
+std::unique_ptr<ProcessLink> open_mpi_link(std::chrono::milliseconds timeout, std::stop_token stop) {
+  auto link = std::make_unique<OpenMpiLink>(timeout, std::move(stop));
   const int launched = process_launch().mpi_ranks;
   require<ConfigError>(
       link->size() > 1 || launched <= 1,

@@ -6,7 +6,7 @@ namespace stoa::comm {
 
 bool built_with_mpi() { return false; }
 
-std::unique_ptr<ProcessLink> open_mpi_link() {
+std::unique_ptr<ProcessLink> open_mpi_link(std::chrono::milliseconds, std::stop_token) {
   fail<ConfigError>(
       "built without MPI: install Open MPI (libopenmpi-dev) and build again, run the ranks as threads of one "
       "process (--ranks N, without mpirun or srun), or start them with RANK, WORLD_SIZE, MASTER_ADDR and "

@@ -1,7 +1,6 @@
 #include "comm/processes/process_communicator.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstring>
 #include <exception>
@@ -52,7 +51,7 @@ ProcessCommunicator::ProcessCommunicator(ProcessWorld& world, const std::string&
       ranks_(std::move(ranks)),
       member_(member),
       group_(group),
-      text_(fmt::format("{} (ranks {})", this->label(), fmt::join(ranks_, ", "))) {}
+      text_(fmt::format("{} group (ranks {})", label, rank_list(ranks_))) {}
 
 std::shared_ptr<ProcessOperation> ProcessCommunicator::begin(const char* name, TensorView view, Kind kind) {
   world_.throw_if_aborted();

@@ -48,7 +48,7 @@ class ProcessCommunicator final : public Communicator {
   const std::vector<int> ranks_;
   const int member_;
   const int group_;
-  std::string text_;  // "tp group of rank 5@n02 (ranks 4, 5)"
+  std::string text_;  // "tp group (ranks 4, 5)"
   std::uint64_t collectives_ = 0;
 };
 

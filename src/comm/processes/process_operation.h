@@ -15,7 +15,7 @@ namespace stoa::comm {
 
 class ProcessOperation {
  public:
-  // `group`: "tp group of rank 5@n02 (ranks 4, 5)"; `name`: "all_reduce(sum)"; `view`: what it is asked for.
+  // `group`: "tp group (ranks 4, 5)"; `name`: "all_reduce(sum)"; `view`: what it is asked for.
   ProcessOperation(ProcessLink& link, const std::string& group, std::string name, TensorView view,
                    Activity activity, int tag)
       : link_(link), group_(group), name_(std::move(name)), view_(view), activity_(activity), tag_(tag) {}
@@ -35,7 +35,7 @@ class ProcessOperation {
   // Nothing of it touches memory of this process any more.
   void withdraw() noexcept;
 
-  // "tp group of rank 0@a (ranks 0, 1): all_reduce(sum) fp32[4] (16 bytes) in forward, microbatch 3"
+  // "tp group (ranks 0, 1): all_reduce(sum) fp32[4] (16 bytes) in forward, microbatch 3"
   std::string text() const;
   // Ranks whose messages are missing, then ranks that did not take ours; each once.
   std::vector<int> awaited() const;

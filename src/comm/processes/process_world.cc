@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <future>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "base/checksum.h"
@@ -19,28 +21,36 @@
 namespace stoa::comm {
 namespace {
 
-constexpr int kNoticeTag = 0;
-constexpr std::size_t kNoticeBytes = 4096;
-constexpr int kFirstTag = 1;
-constexpr int kKinds = 2;  // collectives, transfers
+using Clock = std::chrono::steady_clock;
+
+constexpr int kFirstTag = 1;  // 0: of notices
+constexpr int kKinds = 2;     // collectives, transfers
 constexpr int kEveryone = ProcessWorld::kGroups;
 constexpr int kProbes = 4000;  // looks before a waiting rank gives its core away, when every rank has one
 constexpr auto kPatience = std::chrono::milliseconds(20);  // of giving away before it sleeps in between
 constexpr auto kGrace = std::chrono::seconds(5);
+constexpr auto kGoing = std::chrono::seconds(1);  // of a failure's notices
+constexpr auto kTurn = std::chrono::milliseconds(30), kLastTurn = std::chrono::milliseconds(3000);
+constexpr auto kLook = std::chrono::milliseconds(2);  // between looks at what is asked of a rank that works
 
 }  // namespace
 
-ProcessWorld::ProcessWorld(std::unique_ptr<ProcessLink> link, std::chrono::milliseconds timeout)
-    : link_(std::move(link)), timeout_(timeout), notice_(kNoticeBytes) {
+ProcessWorld::ProcessWorld(std::unique_ptr<ProcessLink> link, std::chrono::milliseconds timeout,
+                           std::stop_token stop)
+    : link_(std::move(link)), timeout_(timeout), stop_(std::move(stop)) {
   if (ranks_on_this_host() <= static_cast<int>(std::thread::hardware_concurrency())) spins_ = kProbes;
   hosts_.resize(static_cast<std::size_t>(size()));
-  listen();
+  notices_ = std::make_unique<Notices>(*link_);
   std::vector<int> ranks(static_cast<std::size_t>(size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  everyone_ = join(kEveryone, "everyone", ranks);
   char name[64] = {};
   ::gethostname(name, sizeof name - 1);
-  hosts_ = gather(name);
+  try {
+    everyone_ = join(kEveryone, "everyone", ranks);
+    hosts_ = gather(name);
+  } catch (const std::exception& error) {
+    end_job(error);
+  }
   for (std::string& host : hosts_) host = host.substr(0, host.find('.'));
 }
 
@@ -108,46 +118,60 @@ std::unique_ptr<Communicator> ProcessWorld::join(int number, const std::string& 
   return group;
 }
 
-int ProcessWorld::first_of(bool yes) {
-  // The largest of what is left to the end.
-  std::int64_t left = yes ? size() - rank() : 0;
+ProcessWorld::Failed ProcessWorld::first_failed(int code) {
+  // The largest of what is left to the end, and its code.
+  constexpr std::int64_t kCodes = 256;
+  std::int64_t left = code != 0 ? (size() - rank()) * kCodes + code % kCodes : 0;
   InlineStream stream;
   everyone_->all_reduce(TensorView(&left, DType::kI64, {1}), ReduceOp::kMax, stream)->wait();
-  return left == 0 ? -1 : size() - static_cast<int>(left);
+  if (left == 0) return {};
+  return {size() - static_cast<int>(left / kCodes), static_cast<int>(left % kCodes)};
 }
 
-std::string ProcessWorld::of_first_rank(const std::string& text) {
+std::string ProcessWorld::text_of(int rank, const std::string& text) {
   InlineStream stream;
   auto length = static_cast<std::int64_t>(text.size());
-  everyone_->broadcast(TensorView(&length, DType::kI64, {1}), 0, stream)->wait();
+  everyone_->broadcast(TensorView(&length, DType::kI64, {1}), rank, stream)->wait();
   std::string out = text;
   out.resize(static_cast<std::size_t>(length));
-  if (length > 0) everyone_->broadcast(TensorView(out.data(), DType::kU8, {length}), 0, stream)->wait();
+  if (length > 0) everyone_->broadcast(TensorView(out.data(), DType::kU8, {length}), rank, stream)->wait();
   return out;
 }
 
-void ProcessWorld::listen() {
-  notice_handle_ = link_->receive(notice_.data(), notice_.size(), -1, kNoticeTag);
+void ProcessWorld::obey(std::stop_token stop, std::chrono::milliseconds grace) {
+  stop_ = std::move(stop);
+  stop_grace_ = grace;
+  stop_seen_.reset();
 }
 
-void ProcessWorld::abort(const std::string& message) {
-  if (aborted_) return;
-  aborted_ = true;
-  failure_ = fmt::format("{} failed: {}", rank_name(rank()), message);
-  if (failure_.size() > kNoticeBytes) failure_.resize(kNoticeBytes);
-  std::vector<ProcessLink::Handle> notices;
-  for (int r = 0; r < size(); ++r)
-    if (r != rank()) notices.push_back(link_->send(failure_.data(), failure_.size(), r, kNoticeTag));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (!notices.empty() && std::chrono::steady_clock::now() < deadline) {
-    std::erase_if(notices, [&](ProcessLink::Handle notice) {
-      try {
-        return link_->test(notice).has_value();
-      } catch (const CommError&) {
-        return true;  // a rank that is gone needs no notice
-      }
-    });
-    ::sched_yield();
+void ProcessWorld::look_for_stop(const std::string& what) {
+  if (!stop_.stop_requested()) return;
+  const auto now = Clock::now();
+  if (!stop_seen_) stop_seen_ = now;
+  if (now >= *stop_seen_ + stop_grace_)
+    throw Interrupted(fmt::format("{} was interrupted: {}", rank_name(rank()), what));
+}
+
+void ProcessWorld::fail_job(std::string failure, int code) {
+  if (!aborted_) {
+    aborted_ = own_failure_ = true;
+    failure_ = std::move(failure);
+    code_ = code;
+    Notice notice{Notice::Kind::kFailure, -1, code};
+    notice.state.text = failure_;
+    for (int r = 0; r < size(); ++r)
+      if (r != rank()) notices_->send(r, notice);
+    const auto deadline = Clock::now() + kGoing;
+    while (!notices_->all_sent() && Clock::now() < deadline) ::sched_yield();
+  }
+  throw CommError(failure_);
+}
+
+void ProcessWorld::abort(const std::string& message, int code) {
+  try {
+    fail_job(fmt::format("{} failed: {}", rank_name(rank()), message), code);
+  } catch (const CommError&) {
+    // The caller knows.
   }
 }
 
@@ -157,10 +181,9 @@ void ProcessWorld::throw_if_aborted() const {
 
 void ProcessWorld::finish() {
   throw_if_aborted();
-  timeout_ = std::chrono::hours(24);  // another rank may still be writing a checkpoint
   everyone_->barrier();
   everyone_.reset();
-  link_->cancel(notice_handle_);
+  notices_.reset();
   finished_ = true;
   active_.clear();
   link_.reset();
@@ -168,8 +191,24 @@ void ProcessWorld::finish() {
 
 void ProcessWorld::end_job(int status) {
   for (const auto& operation : active_) operation->withdraw();
+  notices_.reset();
   link_->end_job(status, kGrace);
   std::abort();  // GCC 12 does not see that a virtual call does not return
+}
+
+void ProcessWorld::end_job(const std::exception& error) {
+  const auto* const own = dynamic_cast<const Error*>(&error);
+  try {
+    if (!aborted_ && dynamic_cast<const Interrupted*>(&error))
+      fail_job(error.what(), own->exit_code());
+    else if (!aborted_)
+      abort(error.what(), own ? own->exit_code() : 1);
+  } catch (const CommError&) {
+  }
+  const bool interrupted = code_ == Interrupted("").exit_code();
+  if (interrupted ? rank() == 0 : own_failure_) std::fprintf(stderr, "ERROR %s\n", failure_.c_str());
+  std::fflush(nullptr);
+  end_job(code_);
 }
 
 void ProcessWorld::start(std::shared_ptr<ProcessOperation> operation) {
@@ -178,22 +217,32 @@ void ProcessWorld::start(std::shared_ptr<ProcessOperation> operation) {
   progress();
 }
 
-void ProcessWorld::progress() {
-  if (!aborted_ && notice_handle_) {
-    std::optional<ProcessLink::Done> done;
-    try {
-      done = link_->test(notice_handle_);
-    } catch (const CommError& error) {  // a rank is gone
-      notice_handle_ = nullptr;
-      fail<CommError>("{}{}", active_.empty() ? "" : active_.front()->text() + ": ", error.what());
+void ProcessWorld::hear() {
+  try {
+    while (const auto notice = notices_->take()) {
+      if (notice->kind == Notice::Kind::kQuestion) {
+        questions_.push_back(*notice);
+      } else if (notice->kind == Notice::Kind::kAnswer) {
+        if (inquiry_ && notice->number == inquiries_) inquiry_->answer(notice->from, notice->state);
+      } else if (!aborted_) {
+        aborted_ = true;
+        failure_ = notice->state.text;
+        code_ = notice->code;
+      }
     }
-    if (done) {
-      notice_handle_ = nullptr;
-      aborted_ = true;
-      failure_.assign(notice_.data(), done->bytes);
-      listen();
-    }
+  } catch (const CommError& error) {  // a rank is gone
+    fail<CommError>("{}{}", active_.empty() ? "" : active_.front()->text() + ": ", error.what());
   }
+}
+
+void ProcessWorld::answer() {
+  for (const Notice& question : questions_)
+    notices_->send(question.from, {Notice::Kind::kAnswer, -1, 0, question.number, state_()});
+  questions_.clear();
+}
+
+void ProcessWorld::progress() {
+  if (!aborted_) hear();
   throw_if_aborted();
   for (std::size_t i = 0; i < active_.size();) {
     const std::shared_ptr<ProcessOperation> operation = active_[i];
@@ -207,29 +256,76 @@ void ProcessWorld::progress() {
 bool ProcessWorld::poll(const ProcessOperation& operation) {
   if (operation.done()) return true;
   progress();
-  return operation.done();
+  if (operation.done()) return true;
+  if (!questions_.empty()) {
+    state_ = [&] { return WaitState{false, operation.text(), operation.awaited()}; };
+    answer();
+  }
+  return false;
 }
 
 void ProcessWorld::wait(const ProcessOperation& operation) {
   for (int i = 0; i <= spins_; ++i)
     if (poll(operation)) return;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
+  auto tired = begin + timeout_;
   while (!poll(operation)) {
-    const auto waited = std::chrono::steady_clock::now() - begin;
-    if (waited > timeout_) {
-      std::vector<std::string> names;
-      for (const int peer : operation.awaited()) names.push_back(rank_name(peer));
-      const std::string message =
-          fmt::format("{} waited {:.1f} s; nothing came from {}", operation.text(),
-                      std::chrono::duration<double>(timeout_).count(), fmt::join(names, ", "));
-      abort(message);
-      throw CommError(message);
+    look_for_stop(operation.text());
+    const auto now = Clock::now();
+    if (now >= tired) {
+      hold_inquiry(operation, begin);
+      tired = Clock::now() + timeout_;
     }
-    if (waited > kPatience)
+    if (now > begin + kPatience)
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     else
       ::sched_yield();
   }
+}
+
+// Returns where the wait is worth going on with.
+void ProcessWorld::hold_inquiry(const ProcessOperation& operation, Clock::time_point begin) {
+  WaitChain chain(rank(), operation.awaited());
+  struct Hearing {
+    WaitChain*& inquiry;
+    ~Hearing() { inquiry = nullptr; }
+  } hearing{inquiry_};
+  inquiry_ = &chain;
+  Notice question{Notice::Kind::kQuestion};
+  question.number = ++inquiries_;
+  std::set<int> asked;
+  const auto deadline = Clock::now() + answer_time(timeout_);
+  while (!poll(operation) && !chain.unanswered().empty() && Clock::now() < deadline) {
+    for (const int other : chain.unanswered())
+      if (asked.insert(other).second) notices_->send(other, question);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (operation.done() || chain.excused()) return;
+  // Many may have come to this at once: the first of them tells.
+  const auto turn = Clock::now() + std::min(kTurn * rank(), kLastTurn);
+  while (Clock::now() < turn) {
+    if (poll(operation)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  fail_job(fmt::format("{} waits {:.1f} s: {}; {}", rank_name(rank()),
+                       std::chrono::duration<double>(Clock::now() - begin).count(), operation.text(),
+                       chain.verdict([&](int other) { return rank_name(other); })),
+           1);
+}
+
+void ProcessWorld::apart(const std::string& text, const std::function<void()>& body) {
+  auto work = std::async(std::launch::async, body);
+  state_ = [&] { return WaitState{true, text, {}}; };
+  while (work.wait_for(kLook) != std::future_status::ready) {
+    try {
+      progress();
+      answer();
+      look_for_stop(text);
+    } catch (const std::exception& error) {
+      end_job(error);  // nobody can stop the work
+    }
+  }
+  work.get();
 }
 
 std::shared_ptr<std::byte[]> ProcessWorld::staging(std::size_t bytes) {

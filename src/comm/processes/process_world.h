@@ -5,11 +5,15 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/communicator.h"
+#include "comm/processes/notices.h"
 #include "comm/processes/process_link.h"
 #include "comm/processes/process_operation.h"
 
@@ -17,10 +21,12 @@ namespace stoa::comm {
 
 class ProcessWorld {
  public:
-  // A wait longer than `timeout` fails the job by name of what is missing. All ranks make their world
-  // together.
+  // A wait longer than `timeout` fails the job by name of who is missing: the ranks that are waited for are
+  // asked, and those that they wait for, and some seconds later whoever has not answered is it. All ranks
+  // make their world together; where that fails the process ends. `stop`: as in obey().
   explicit ProcessWorld(std::unique_ptr<ProcessLink> link,
-                        std::chrono::milliseconds timeout = std::chrono::minutes(10));
+                        std::chrono::milliseconds timeout = std::chrono::minutes(10),
+                        std::stop_token stop = {});
   ~ProcessWorld();  // without finish(): ends the job as failed
   ProcessWorld(const ProcessWorld&) = delete;
   ProcessWorld& operator=(const ProcessWorld&) = delete;
@@ -40,16 +46,27 @@ class ProcessWorld {
   static constexpr int kGroups = 31;
 
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
-  // The lowest rank that says yes, or -1. Collective.
-  int first_of(bool yes);
-  // Rank 0's text, on all ranks. Collective.
-  std::string of_first_rank(const std::string& text);
+  // From now on a wait ends with Interrupted `grace` after a stop was asked for.
+  void obey(std::stop_token stop, std::chrono::milliseconds grace = {});
+
+  // The lowest rank whose exit status `code` is not 0, and its code; rank -1 where there is none. Collective.
+  struct Failed {
+    int rank = -1, code = 0;
+  };
+  Failed first_failed(int code);
+  // The text of rank `rank`, on all ranks. Collective.
+  std::string text_of(int rank, const std::string& text);
 
   // The texts of all ranks, of at most 63 characters each. Collective.
   std::vector<std::string> gather(const std::string& text);
+  // What this rank does while others wait for it, on a thread of its own that does not communicate: asked by
+  // those who wait, the rank answers that it `text` ("indexes the data"), so that they wait on. Where the job
+  // fails or is stopped meanwhile, the process ends.
+  void apart(const std::string& text, const std::function<void()>& body);
+
   // Tells every rank that this one fails. Whoever waits or calls from then on throws CommError with the first
-  // failure's message.
-  void abort(const std::string& message);
+  // failure's message. `code`: the exit status of all.
+  void abort(const std::string& message, int code = 1);
   bool aborted() const { return aborted_; }
   const std::string& failure() const { return failure_; }
   void throw_if_aborted() const;
@@ -58,6 +75,9 @@ class ProcessWorld {
   void finish();
   // The bad end: of all ranks. Waits a little for the others to tell what they have to tell.
   [[noreturn]] void end_job(int status);
+  // The same because of an error, which is told on standard error by the rank where it arose; an interruption
+  // by rank 0.
+  [[noreturn]] void end_job(const std::exception& error);
 
   // For communicators.
   ProcessLink& link() { return *link_; }
@@ -76,7 +96,11 @@ class ProcessWorld {
 
   std::unique_ptr<Communicator> join(int number, const std::string& label, std::span<const int> ranks);
   void progress();
-  void listen();
+  void hear();
+  void answer();
+  void look_for_stop(const std::string& what);
+  void hold_inquiry(const ProcessOperation& operation, std::chrono::steady_clock::time_point begin);
+  [[noreturn]] void fail_job(std::string failure, int code);
 
   std::unique_ptr<ProcessLink> link_;
   std::chrono::milliseconds timeout_;
@@ -85,10 +109,18 @@ class ProcessWorld {
   std::vector<std::string> hosts_;
   std::vector<Spare> spare_;
   std::vector<std::shared_ptr<ProcessOperation>> active_;
-  std::vector<char> notice_;  // of another rank's failure
-  ProcessLink::Handle notice_handle_ = nullptr;
+  std::unique_ptr<Notices> notices_;
+  // What this rank answers while it waits or works, and who has asked since it last did.
+  std::function<WaitState()> state_;
+  std::vector<Notice> questions_;
+  WaitChain* inquiry_ = nullptr;  // of this rank, numbered
+  std::uint32_t inquiries_ = 0;
+  std::stop_token stop_;
+  std::chrono::milliseconds stop_grace_{0};
+  std::optional<std::chrono::steady_clock::time_point> stop_seen_;
   std::string failure_;
-  bool aborted_ = false, finished_ = false;
+  int code_ = 1;
+  bool aborted_ = false, own_failure_ = false, finished_ = false;
 };
 
 }  // namespace stoa::comm

@@ -14,15 +14,18 @@
 #include <thread>
 
 #include "base/error.h"
+#include "comm/wait_chain.h"
 
 namespace stoa::comm {
 namespace {
 
 // Also tells the order of bytes.
 constexpr std::uint64_t kMagic = 0x5374'6f61'4d65'6574;
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kText = 64;
 constexpr auto kPause = std::chrono::milliseconds(50);  // between two attempts to reach rank 0
+constexpr auto kAnswer = std::chrono::seconds(10);      // of a rank whose own time is over
+constexpr std::size_t kLongest = 65536;                 // of a text
 
 // What a rank says first on every connection.
 struct Hello {
@@ -34,7 +37,7 @@ struct Hello {
   char job[kText] = {}, program[kText] = {}, host[kText] = {};
 };
 
-// What rank 0 answers: `length` bytes of a refusal, or `members` of Member.
+// What rank 0 answers: `refusal` bytes of a text, or `members` of Member.
 struct Answer {
   std::uint64_t magic = kMagic;
   std::uint64_t token = 0;
@@ -81,14 +84,19 @@ struct Visitor {
 // Lets people in until all ranks of `expected` are there.
 class Door {
  public:
-  Door(Socket door, Hello own, Deadline deadline)
-      : door_(std::move(door)), own_(own), deadline_(deadline), sockets_(own.size), hellos_(own.size) {}
+  Door(Socket door, Hello own, Deadline deadline, std::function<void(int ranks)> arrived)
+      : door_(std::move(door)),
+        own_(own),
+        deadline_(std::move(deadline)),
+        arrived_(std::move(arrived)),
+        sockets_(own.size),
+        hellos_(own.size) {}
 
   // Ranks from `first` on. False when the time is over.
   bool wait_for_ranks(int first) {
     first_ = first;
     while (!missing().empty()) {
-      if (std::chrono::steady_clock::now() >= deadline_) return false;
+      if (deadline_.over()) return false;
       look();
     }
     return true;
@@ -153,11 +161,12 @@ class Door {
     if (refusal.empty()) {
       hellos_[rank] = hello;
       sockets_[rank] = std::move(visitor.socket);
+      arrived_(static_cast<int>(own_.size) - static_cast<int>(missing().size()));
       return;
     }
     Answer answer;
     answer.refusal = static_cast<std::uint32_t>(refusal.size());
-    const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    const Deadline soon = Deadline{}.from_now(std::chrono::seconds(1));
     if (send_all(visitor.socket, &answer, sizeof answer, soon))
       send_all(visitor.socket, refusal.data(), refusal.size(), soon);
   }
@@ -165,6 +174,7 @@ class Door {
   Socket door_;
   const Hello own_;
   const Deadline deadline_;
+  const std::function<void(int ranks)> arrived_;
   int first_ = 1;
   std::vector<Visitor> visitors_;
   std::vector<Socket> sockets_;
@@ -190,19 +200,79 @@ void allow_connections(int ranks) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Meeting host(const MeetingPlace& place, const Hello& own, std::chrono::milliseconds timeout) {
-  const Deadline deadline = std::chrono::steady_clock::now() + timeout;
-  Door door(listen_on(place.port), own, deadline);
+// Ends a wait that was in vain.
+template <class... Args>
+[[noreturn]] void give_up(const MeetingPlace& place, const Deadline& deadline,
+                          fmt::format_string<Args...> format, Args&&... args) {
+  if (deadline.stop.stop_requested())
+    fail<Interrupted>("rank {} was interrupted while the ranks met", place.rank);
+  fail<CommError>(format, std::forward<Args>(args)...);
+}
+
+double seconds_of(const Patience& patience) {
+  return std::chrono::duration<double>(patience.timeout).count();
+}
+
+Deadline deadline_of(const Patience& patience) {
+  return Deadline{{}, patience.stop, patience.now}.from_now(patience.timeout);
+}
+
+// What rank 0 says after a length of its own: "" when all is well.
+bool send_text(const Socket& socket, const std::string& text, const Deadline& deadline) {
+  const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(text.size(), kLongest));
+  return send_all(socket, &length, sizeof length, deadline) &&
+         send_all(socket, text.data(), length, deadline);
+}
+
+bool receive_text(const Socket& socket, std::string& text, const Deadline& deadline) {
+  std::uint32_t length = 0;
+  if (!receive_all(socket, &length, sizeof length, deadline)) return false;
+  text.resize(std::min<std::size_t>(length, kLongest));
+  return receive_all(socket, text.data(), text.size(), deadline);
+}
+
+// When each has reached each, all go on together; who has not is told to all.
+void part_together(const MeetingPlace& place, const Meeting& meeting, const Patience& patience) {
+  // The others give up first, and tell what they wait for.
+  const Deadline deadline = deadline_of(patience).from_now(patience.timeout + kAnswer);
+  std::vector<int> silent;
+  std::vector<std::string> problems;
+  for (int r = 1; r < place.size; ++r) {
+    std::string problem;
+    if (!receive_text(meeting.sockets[r], problem, deadline)) {
+      if (deadline.stop.stop_requested()) give_up(place, deadline, "");
+      silent.push_back(r);
+    } else if (!problem.empty()) {
+      problems.push_back(problem);
+    }
+  }
+  std::string verdict;
+  if (!silent.empty())
+    verdict = fmt::format("rank {} came to {}:{} and was not heard of again", rank_list(silent),
+                          place.address, place.port);
+  else if (!problems.empty())
+    verdict = fmt::format("{}", fmt::join(problems, "; "));
+  for (int r = 1; r < place.size; ++r)
+    send_text(meeting.sockets[r], verdict, Deadline{}.from_now(std::chrono::seconds(1)));
+  require<CommError>(verdict.empty(), "{}", verdict);
+}
+
+Meeting host(const MeetingPlace& place, const Hello& own, const Patience& patience) {
+  const Deadline deadline = deadline_of(patience);
+  Door door(listen_on(place.port), own, deadline, patience.arrived);
   Answer answer;
   if (!door.wait_for_ranks(1)) {
-    const std::string problem = fmt::format("of {} ranks {} did not come to {}:{} within {:.1f} s",
-                                            place.size, fmt::join(door.missing(), ", "), place.address,
-                                            place.port, std::chrono::duration<double>(timeout).count());
+    const std::string problem =
+        patience.stop.stop_requested()
+            ? "it was interrupted"
+            : fmt::format("of {} ranks {} did not come to {}:{} within {:.1f} s", place.size,
+                          rank_list(door.missing()), place.address, place.port, seconds_of(patience));
     answer.refusal = static_cast<std::uint32_t>(problem.size());
+    const Deadline soon = Deadline{}.from_now(std::chrono::seconds(1));
     for (const Socket& socket : door.sockets())
-      if (socket && send_all(socket, &answer, sizeof answer, deadline + std::chrono::seconds(1)))
-        send_all(socket, problem.data(), problem.size(), deadline + std::chrono::seconds(1));
-    throw CommError(problem);
+      if (socket && send_all(socket, &answer, sizeof answer, soon))
+        send_all(socket, problem.data(), problem.size(), soon);
+    give_up(place, deadline, "{}", problem);
   }
   answer.token = new_token();
   answer.members = own.size;
@@ -219,47 +289,77 @@ Meeting host(const MeetingPlace& place, const Hello& own, std::chrono::milliseco
     meeting.hosts.push_back(get_text(hello.host));
   }
   for (int r = 1; r < place.size; ++r)
-    require<CommError>(
-        send_all(meeting.sockets[r], &answer, sizeof answer, deadline) &&
-            send_all(meeting.sockets[r], members.data(), members.size() * sizeof(Member), deadline),
-        "rank {} (host '{}') was lost while the ranks met", r, meeting.hosts[r]);
+    if (!send_all(meeting.sockets[r], &answer, sizeof answer, deadline) ||
+        !send_all(meeting.sockets[r], members.data(), members.size() * sizeof(Member), deadline))
+      give_up(place, deadline, "rank {} (host '{}') was lost while the ranks met", r, meeting.hosts[r]);
+  part_together(place, meeting, patience);
   return meeting;
 }
 
 // To rank 0, once it is there.
-Socket reach_first(const MeetingPlace& place, Deadline deadline, std::chrono::milliseconds timeout) {
+Socket reach_first(const MeetingPlace& place, const Deadline& deadline, const Patience& patience) {
   std::string problem;
   do {
     for (const SocketAddress& address : addresses_of(place.address, place.port, problem))
-      if (Socket socket = connect_to(
-              address, std::min(deadline, std::chrono::steady_clock::now() + std::chrono::seconds(10)),
-              problem))
+      if (Socket socket = connect_to(address, deadline.at_most(std::chrono::seconds(10)), problem))
         return socket;
     std::this_thread::sleep_for(kPause);
-  } while (std::chrono::steady_clock::now() < deadline);
-  fail<CommError>(
-      "rank {} found no rank 0 at {}:{} within {:.1f} s ({}): rank 0 must run on MASTER_ADDR, and its "
-      "MASTER_PORT must be open to the others",
-      place.rank, place.address, place.port, std::chrono::duration<double>(timeout).count(), problem);
+  } while (!deadline.over());
+  give_up(place, deadline,
+          "rank {} found no rank 0 at {}:{} within {:.1f} s ({}): rank 0 must run on MASTER_ADDR, and its "
+          "MASTER_PORT must be open to the others",
+          place.rank, place.address, place.port, seconds_of(patience), problem);
 }
 
-Meeting visit(const MeetingPlace& place, Hello own, std::chrono::milliseconds timeout) {
-  const Deadline deadline = std::chrono::steady_clock::now() + timeout;
+// Joins this rank to those between rank 0 and itself, and waits for those behind it. What is wrong, if
+// anything is.
+std::string reach_others(const MeetingPlace& place, const Hello& own, const std::vector<Member>& members,
+                         Socket door, const Deadline& deadline, Meeting& meeting) {
+  std::vector<Socket> lower(static_cast<std::size_t>(place.rank));
+  for (int r = 1; r < place.rank; ++r) {
+    SocketAddress address = members[r].address;
+    if (address.loopback()) {  // on the host of rank 0, which this rank may see by another address
+      const int port = address.port();
+      address = meeting.sockets.front().peer();
+      address.set_port(port);
+    }
+    std::string problem;
+    lower[r] = connect_to(address, deadline, problem);
+    if (!lower[r] || !send_all(lower[r], &own, sizeof own, deadline))
+      return fmt::format(
+          "rank {} cannot reach rank {} (host '{}') at {}: {}. Ranks without MPI need open ports between all "
+          "hosts",
+          place.rank, r, get_text(members[r].host), address.text(), problem);
+  }
+  Door other_door(std::move(door), own, deadline, [](int) {});
+  if (!other_door.wait_for_ranks(place.rank + 1))
+    return fmt::format(
+        "rank {} is not reached by rank {}: ranks without MPI need open ports between all hosts", place.rank,
+        rank_list(other_door.missing()));
+  Socket first = std::move(meeting.sockets.front());
+  meeting.sockets = std::move(other_door.sockets());
+  std::move(lower.begin(), lower.end(), meeting.sockets.begin());
+  meeting.sockets.front() = std::move(first);
+  return {};
+}
+
+Meeting visit(const MeetingPlace& place, Hello own, const Patience& patience) {
+  const Deadline deadline = deadline_of(patience);
   // Rank 0 may tell of a time-out that began later than this one.
-  const Deadline later = deadline + timeout;
+  const Deadline later = deadline.from_now(2 * patience.timeout + kAnswer);
   Socket door = listen_on(0);
   own.port = static_cast<std::uint32_t>(door.port());
   Answer answer;
   Socket first;
   for (;;) {
-    first = reach_first(place, deadline, timeout);
+    first = reach_first(place, deadline, patience);
     answer.magic = 0;
     if (send_all(first, &own, sizeof own, later) && receive_all(first, &answer, sizeof answer, later)) break;
-    require<CommError>(
-        std::chrono::steady_clock::now() < deadline,
-        "what listens at {}:{} does not answer rank {}: is rank 0 of this job there, and does no "
-        "other program use MASTER_PORT?",
-        place.address, place.port, place.rank);
+    if (deadline.over())
+      give_up(place, deadline,
+              "what listens at {}:{} does not answer rank {}: is rank 0 of this job there, and does no "
+              "other program use MASTER_PORT?",
+              place.address, place.port, place.rank);
     std::this_thread::sleep_for(kPause);
   }
   require<ConfigError>(answer.magic == kMagic,
@@ -267,51 +367,41 @@ Meeting visit(const MeetingPlace& place, Hello own, std::chrono::milliseconds ti
                        "must be a port that no other program uses",
                        place.address, place.port);
   if (answer.refusal > 0) {
-    std::string refusal(std::min<std::size_t>(answer.refusal, 65536), ' ');
+    std::string refusal(std::min<std::size_t>(answer.refusal, kLongest), ' ');
     receive_all(first, refusal.data(), refusal.size(), later);
     fail<ConfigError>("rank 0 at {}:{} turns rank {} away: {}", place.address, place.port, place.rank,
                       refusal);
   }
   std::vector<Member> members(own.size);
-  require<CommError>(answer.members == own.size &&
-                         receive_all(first, members.data(), members.size() * sizeof(Member), later),
-                     "rank 0 at {}:{} was lost while the ranks met", place.address, place.port);
+  const auto lost = [&] {
+    give_up(place, deadline, "rank 0 at {}:{} was lost while the ranks met", place.address, place.port);
+  };
+  if (answer.members != own.size ||
+      !receive_all(first, members.data(), members.size() * sizeof(Member), later))
+    lost();
   own.token = answer.token;
-  Door other_door(std::move(door), own, later);
   Meeting meeting;
-  std::vector<Socket> lower(static_cast<std::size_t>(place.rank));
-  for (int r = 1; r < place.rank; ++r) {
-    SocketAddress address = members[r].address;
-    if (address.loopback()) {  // on the host of rank 0, which this rank may see by another address
-      const int port = address.port();
-      address = first.peer();
-      address.set_port(port);
-    }
-    std::string problem;
-    lower[r] = connect_to(address, later, problem);
-    require<CommError>(
-        lower[r] && send_all(lower[r], &own, sizeof own, later),
-        "rank {} cannot reach rank {} (host '{}') at {}: {}. Ranks without MPI need open ports "
-        "between all hosts",
-        place.rank, r, get_text(members[r].host), address.text(), problem);
-  }
-  lower[0] = std::move(first);
-  const bool all = other_door.wait_for_ranks(place.rank + 1);
-  require<CommError>(
-      all, "rank {} is not reached by ranks {}: ranks without MPI need open ports between all hosts",
-      place.rank, fmt::join(other_door.missing(), ", "));
-  meeting.sockets = std::move(other_door.sockets());
-  std::move(lower.begin(), lower.end(), meeting.sockets.begin());
+  meeting.sockets.resize(static_cast<std::size_t>(own.size));
+  meeting.sockets.front() = std::move(first);
   for (const Member& member : members) meeting.hosts.push_back(get_text(member.host));
+  const Deadline reach = deadline_of(patience);
+  const std::string problem = reach_others(place, own, members, std::move(door), reach, meeting);
+  if (!problem.empty() && patience.stop.stop_requested()) give_up(place, reach, "");
+  const Deadline last = deadline_of(patience).from_now(2 * patience.timeout + 2 * kAnswer);
+  std::string verdict;
+  if (!send_text(meeting.sockets.front(), problem, last) ||
+      !receive_text(meeting.sockets.front(), verdict, last))
+    lost();
+  require<CommError>(verdict.empty(), "{}", verdict);
   return meeting;
 }
 
 }  // namespace
 
-Meeting meet(const MeetingPlace& place, std::string_view program, std::chrono::milliseconds timeout) {
+Meeting meet(const MeetingPlace& place, std::string_view program, const Patience& patience) {
   allow_connections(place.size);
   const Hello own = hello_of(place, program);
-  return place.rank == 0 ? host(place, own, timeout) : visit(place, own, timeout);
+  return place.rank == 0 ? host(place, own, patience) : visit(place, own, patience);
 }
 
 }  // namespace stoa::comm

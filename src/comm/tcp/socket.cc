@@ -48,13 +48,13 @@ SocketAddress plain(const SocketAddress& address) {
 }
 
 // Waits for `events`. False when the time is over.
-bool wait_for(int fd, short events, Deadline deadline) {
+bool wait_for(int fd, short events, const Deadline& deadline) {
   for (;;) {
     pollfd entry{fd, events, 0};
     const int ready = ::poll(&entry, 1, patience(deadline));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
-    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (deadline.over()) return false;
   }
 }
 
@@ -81,10 +81,11 @@ Socket open_door(int family, int port, std::string& problem) {
 
 }  // namespace
 
-int patience(Deadline deadline, int most) {
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, most));
+int patience(const Deadline& deadline) {
+  constexpr std::int64_t kMost = 100;  // a stop is seen by looking for it
+  if (deadline.over()) return 0;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.end - deadline.now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kMost));
 }
 
 bool SocketAddress::loopback() const {
@@ -171,7 +172,7 @@ std::vector<SocketAddress> addresses_of(const std::string& host, int port, std::
   return addresses;
 }
 
-Socket connect_to(const SocketAddress& address, Deadline deadline, std::string& problem) {
+Socket connect_to(const SocketAddress& address, const Deadline& deadline, std::string& problem) {
   Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   int code = 0;
   if (!socket ||
@@ -191,7 +192,7 @@ Socket connect_to(const SocketAddress& address, Deadline deadline, std::string& 
   return socket;
 }
 
-bool send_all(const Socket& socket, const void* data, std::size_t bytes, Deadline deadline) {
+bool send_all(const Socket& socket, const void* data, std::size_t bytes, const Deadline& deadline) {
   const auto* p = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t n = ::send(socket.fd(), p, bytes, MSG_NOSIGNAL);
@@ -207,7 +208,7 @@ bool send_all(const Socket& socket, const void* data, std::size_t bytes, Deadlin
   return true;
 }
 
-bool receive_all(const Socket& socket, void* data, std::size_t bytes, Deadline deadline) {
+bool receive_all(const Socket& socket, void* data, std::size_t bytes, const Deadline& deadline) {
   auto* p = static_cast<char*>(data);
   while (bytes > 0) {
     const ssize_t n = ::recv(socket.fd(), p, bytes, 0);

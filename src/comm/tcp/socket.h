@@ -3,17 +3,30 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 namespace stoa::comm {
 
-using Deadline = std::chrono::steady_clock::time_point;
+// How long a wait may last.
+struct Deadline {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point end;
+  std::stop_token stop = {};                            // ends it at once
+  std::function<Clock::time_point()> now = Clock::now;  // a test's own clock
 
-// Milliseconds that poll() may wait: none when the deadline is over, `most` at most.
-int patience(Deadline deadline, int most = 1000);
+  bool over() const { return stop.stop_requested() || now() >= end; }
+  Deadline at_most(Clock::duration from_now) const { return {std::min(end, now() + from_now), stop, now}; }
+  Deadline from_now(Clock::duration time) const { return {now() + time, stop, now}; }
+};
+
+// Milliseconds that poll() may wait before the next look at the deadline.
+int patience(const Deadline& deadline);
 
 // Where somebody listens.
 struct SocketAddress {
@@ -53,10 +66,10 @@ Socket accept_from(const Socket& door);
 // The addresses of a host that has a name. Empty with the reason when it has none.
 std::vector<SocketAddress> addresses_of(const std::string& host, int port, std::string& problem);
 // Empty with the reason when nobody answers until then.
-Socket connect_to(const SocketAddress& address, Deadline deadline, std::string& problem);
+Socket connect_to(const SocketAddress& address, const Deadline& deadline, std::string& problem);
 
 // All the bytes. False when the connection ends before, or the time.
-bool send_all(const Socket& socket, const void* data, std::size_t bytes, Deadline deadline);
-bool receive_all(const Socket& socket, void* data, std::size_t bytes, Deadline deadline);
+bool send_all(const Socket& socket, const void* data, std::size_t bytes, const Deadline& deadline);
+bool receive_all(const Socket& socket, void* data, std::size_t bytes, const Deadline& deadline);
 
 }  // namespace stoa::comm

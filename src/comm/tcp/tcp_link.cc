@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "comm/tcp/connection.h"
-#include "comm/tcp/meeting.h"
 
 namespace stoa::comm {
 namespace {
@@ -136,8 +135,8 @@ class TcpLink final : public ProcessLink {
 }  // namespace
 
 std::unique_ptr<ProcessLink> open_tcp_link(const MeetingPlace& place, std::string_view program,
-                                           std::chrono::milliseconds timeout) {
-  return std::make_unique<TcpLink>(place, meet(place, program, timeout));
+                                           const Patience& patience) {
+  return std::make_unique<TcpLink>(place, meet(place, program, patience));
 }
 
 }  // namespace stoa::comm

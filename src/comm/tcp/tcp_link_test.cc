@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -22,10 +23,10 @@ MeetingPlace place_of(int rank, int size, int port) { return {rank, size, {}, "1
 
 // What went wrong on the rank; empty when nothing did.
 std::future<std::string> come(const MeetingPlace& place, const std::string& program = "stoa 1",
-                              std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+                              const Patience& patience = {}) {
   return std::async(std::launch::async, [=]() -> std::string {
     try {
-      meet(place, program, timeout);
+      meet(place, program, patience);
     } catch (const Error& error) {
       return error.what();
     }
@@ -55,7 +56,7 @@ TEST(Meeting, StrangersAreTurnedAwayByNameAndTheJobGoesOn) {
   EXPECT_THAT(come(other_job).get(), HasSubstr("it belongs to job 'job 1', this one to 'job 2'"));
   // One that speaks another language, and one that says nothing.
   std::string problem;
-  const Deadline soon = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const Deadline soon = Deadline{}.from_now(std::chrono::minutes(10));
   const auto address = addresses_of("127.0.0.1", port, problem).at(0);
   const Socket loud = connect_to(address, soon, problem), silent = connect_to(address, soon, problem);
   ASSERT_TRUE(loud && silent) << problem;
@@ -68,28 +69,79 @@ TEST(Meeting, StrangersAreTurnedAwayByNameAndTheJobGoesOn) {
 
 TEST(Meeting, ARankComesOnce) {
   const int port = free_port();
-  auto first = come(place_of(0, 3, port)), second = come(place_of(1, 3, port));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::promise<void> there;
+  Patience patience;
+  patience.arrived = [&](int ranks) {
+    if (ranks == 2) there.set_value();
+  };
+  auto first = come(place_of(0, 3, port), "stoa 1", patience), second = come(place_of(1, 3, port));
+  there.get_future().wait();
   EXPECT_THAT(come(place_of(1, 3, port)).get(), HasSubstr("rank 1 is already here, from host '"));
   EXPECT_EQ(come(place_of(2, 3, port)).get(), "");
   EXPECT_EQ(first.get() + second.get(), "");
 }
 
+// By clocks of the test: that of rank 0 goes on when rank 1 is there.
 TEST(Meeting, TellsWhoIsMissing) {
   const int port = free_port();
-  const auto soon = std::chrono::milliseconds(700);
-  auto first = come(place_of(0, 4, port), "stoa 1", soon),
-       second = come(place_of(1, 4, port), "stoa 1", soon);
+  const auto begin = Deadline::Clock::now();
+  std::atomic<int> hours = 0;
+  Patience patience;
+  patience.now = [&] { return begin + std::chrono::hours(hours.load()); };
+  patience.arrived = [&](int ranks) { hours = ranks == 2 ? 1 : 0; };
+  auto first = come(place_of(0, 4, port), "stoa 1", patience), second = come(place_of(1, 4, port));
   const std::string missing =
-      "of 4 ranks 2, 3 did not come to 127.0.0.1:" + std::to_string(port) + " within 0.7 s";
+      "of 4 ranks 2, 3 did not come to 127.0.0.1:" + std::to_string(port) + " within 600.0 s";
   EXPECT_EQ(first.get(), missing);
   EXPECT_THAT(second.get(), HasSubstr(missing));
-  EXPECT_THAT(come(place_of(1, 2, port), "stoa 1", soon).get(),
+  // A minute at every look.
+  std::atomic<int> minutes = 0;
+  Patience quick;
+  quick.now = [&] { return begin + std::chrono::minutes(++minutes); };
+  EXPECT_THAT(come(place_of(1, 2, port), "stoa 1", quick).get(),
               AllOf(HasSubstr("rank 1 found no rank 0 at 127.0.0.1:"), HasSubstr("Connection refused")));
   MeetingPlace nowhere = place_of(1, 2, port);
   nowhere.address = "no-such-host.invalid";
-  EXPECT_THAT(come(nowhere, "stoa 1", soon).get(),
+  EXPECT_THAT(come(nowhere, "stoa 1", quick).get(),
               HasSubstr("rank 1 found no rank 0 at no-such-host.invalid:"));
+}
+
+TEST(Meeting, AStopEndsIt) {
+  const int port = free_port();
+  std::stop_source stop;
+  std::promise<void> there;
+  Patience patience;
+  patience.stop = stop.get_token();
+  patience.arrived = [&](int ranks) {
+    if (ranks == 2) there.set_value();
+  };
+  auto first = come(place_of(0, 3, port), "stoa 1", patience),
+       second = come(place_of(1, 3, port), "stoa 1", patience);
+  there.get_future().wait();
+  stop.request_stop();
+  EXPECT_EQ(first.get(), "rank 0 was interrupted while the ranks met");
+  EXPECT_THAT(second.get(), HasSubstr("interrupted"));
+}
+
+// Rank 1 comes and goes before all are there: another may take its place.
+TEST(Meeting, APlaceThatIsLeftIsFree) {
+  const int port = free_port();
+  std::stop_source gone;
+  Patience patience;
+  patience.stop = gone.get_token();
+  std::promise<void> there;
+  Patience first_patience;
+  first_patience.arrived = [&](int ranks) {
+    if (ranks == 3) there.set_value();
+  };
+  auto first = come(place_of(0, 4, port), "stoa 1", first_patience);
+  auto second = come(place_of(1, 4, port), "stoa 1", patience), third = come(place_of(2, 4, port));
+  there.get_future().wait();
+  gone.request_stop();
+  EXPECT_THAT(second.get(), HasSubstr("interrupted"));
+  // Its place is free again, as rank 0 is still waiting for rank 3.
+  auto again = come(place_of(1, 4, port)), fourth = come(place_of(3, 4, port));
+  for (auto* rank : {&first, &again, &third, &fourth}) EXPECT_EQ(rank->get(), "");
 }
 
 TEST(Meeting, ATakenPortIsRefused) {
@@ -105,8 +157,7 @@ void run_ranks(int size, const std::function<void(ProcessWorld&)>& body) {
   std::vector<std::thread> ranks;
   for (int r = 0; r < size; ++r)
     ranks.emplace_back([&, r] {
-      ProcessWorld world(open_tcp_link(place_of(r, size, port), "stoa 1", std::chrono::seconds(20)),
-                         std::chrono::seconds(60));
+      ProcessWorld world(open_tcp_link(place_of(r, size, port), "stoa 1"));
       body(world);
       world.finish();
     });

@@ -139,15 +139,40 @@ void LetterExchange::wait(std::uint64_t number) {
     if (poll(number)) return;
     if (i % 64 == 63) std::this_thread::yield();
   }
-  const ThreadWorld& world = group_.world();
-  const auto deadline = std::chrono::steady_clock::now() + world.timeout();
-  bool late = false;
-  while (!poll(number) && !world.aborted() && !late)
-    late = !group_.block([&] { return front_arrived() || world.aborted(); }, deadline);
+  ThreadWorld& world = group_.world();
+  const auto begin = std::chrono::steady_clock::now();
+  auto tired = begin + world.timeout();
+  std::uint64_t answered = 0;
+  const auto over = [&] { return front_arrived() || world.aborted(); };
+  try {
+    while (!poll(number) && !world.aborted()) {
+      answer(number, answered);
+      if (group_.block([&] { return over() || world.inquiries() != answered; }, tired)) continue;
+      group_.look_into([&] { return state_of(number); }, group_.world_rank(member_), begin, over);
+      tired = std::chrono::steady_clock::now() + world.timeout();
+    }
+  } catch (const CommError&) {
+    if (!done(number)) leave(number);
+    throw;
+  }
   if (done(number)) return;
   leave(number);
   world.throw_if_aborted();
-  group_.fail_late(*described(number, member_), member_);
+}
+
+void LetterExchange::answer(std::uint64_t number, std::uint64_t& answered) const {
+  if (answered == group_.world().inquiries()) return;
+  answered = group_.world().inquiries();
+  group_.world().answer(group_.world_rank(member_), state_of(number));
+}
+
+// The operation of that number; what holds it up is the first that is still open.
+WaitState LetterExchange::state_of(std::uint64_t number) const {
+  WaitState state = group_.state_of(*described(number, member_), member_);
+  state.awaited.clear();
+  for (int m = 0; m < group_.size(); ++m)
+    if (m != member_ && !next_[m]->sent(first_)) state.awaited.push_back(group_.world_rank(m));
+  return state;
 }
 
 void LetterExchange::leave(std::uint64_t number) { pending_[number - first_].by_letter = false; }

@@ -34,6 +34,8 @@ class LetterExchange {
   // Blocks until done. CommError on abort and time-out; then nobody touches the caller's memory any more.
   void wait(std::uint64_t number);
   void leave(std::uint64_t number);  // its output is not written any more
+  // Says what this member waits for, if others have asked since `answered`.
+  void answer(std::uint64_t number, std::uint64_t& answered) const;
 
  private:
   struct Pending {
@@ -45,6 +47,7 @@ class LetterExchange {
   void finish_front();
   void deliver(const Request& request);
   [[noreturn]] void refuse(int member);
+  WaitState state_of(std::uint64_t number) const;
   const std::byte* data_of(const Request& request, int member) const;
   // For messages. Null while `member` has not asked for it.
   std::unique_ptr<ThreadOperation> described(std::uint64_t number, int member) const;

@@ -20,6 +20,7 @@ struct SharedWork {
 
   bool done() const { return operation->done(); }
   bool poll() const { return group.poll(*operation, index); }
+  void answer(std::uint64_t& answered) const { group.answer(*operation, index, answered); }
   void wait() const { group.wait(*operation, index); }
   void leave() const { group.leave(*operation, index); }
 };
@@ -32,6 +33,7 @@ struct Correspondence {
 
   bool done() const { return letters.done(number); }
   bool poll() const { return letters.poll(number); }
+  void answer(std::uint64_t& answered) const { letters.answer(number, answered); }
   void wait() const { letters.wait(number); }
   void leave() const { letters.leave(number); }
 };
@@ -47,6 +49,7 @@ struct SubmittedWork {
   const DeviceOperation& submitted() const { return static_cast<const DeviceOperation&>(*operation); }
   bool done() const { return ordered; }
   bool poll() const { return group.poll(*operation, index) && submitted().finished(); }
+  void answer(std::uint64_t& answered) const { group.answer(*operation, index, answered); }
   void wait() {
     group.wait(*operation, index);
     submitted().order(stream);
@@ -73,6 +76,7 @@ class ThreadEvent final : public Event {
   bool ready() const override {
     if (work_.poll()) return true;
     work_.group.world().throw_if_aborted();
+    work_.answer(answered_);
     return false;
   }
   void wait() override {
@@ -86,6 +90,7 @@ class ThreadEvent final : public Event {
   Work work_;
   int exceptions_ = std::uncaught_exceptions();
   bool left_ = false;
+  mutable std::uint64_t answered_ = 0;
 };
 
 }  // namespace

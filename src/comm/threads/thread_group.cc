@@ -79,14 +79,30 @@ void ThreadGroup::wait(ThreadOperation& operation, int index) {
     if (poll(operation, index)) return;
     if (i % 64 == 63) std::this_thread::yield();
   }
-  const auto deadline = std::chrono::steady_clock::now() + world_.timeout();
-  bool late = false;
-  while (!poll(operation, index) && !world_.aborted() && !late)
-    late = !block([&] { return operation.done() || operation.claimable() || world_.aborted(); }, deadline);
+  const auto begin = std::chrono::steady_clock::now();
+  auto tired = begin + world_.timeout();
+  std::uint64_t answered = 0;
+  const auto over = [&] { return operation.done() || operation.claimable() || world_.aborted(); };
+  try {
+    while (!poll(operation, index) && !world_.aborted()) {
+      answer(operation, index, answered);
+      if (block([&] { return over() || world_.inquiries() != answered; }, tired)) continue;
+      look_into([&] { return state_of(operation, index); }, operation.ranks[index], begin, over);
+      tired = std::chrono::steady_clock::now() + world_.timeout();
+    }
+  } catch (const CommError&) {
+    leave(operation, index);
+    throw;
+  }
   if (operation.done()) return;
   leave(operation, index);
   world_.throw_if_aborted();
-  fail_late(operation, index);
+}
+
+void ThreadGroup::answer(const ThreadOperation& operation, int index, std::uint64_t& answered) {
+  if (answered == world_.inquiries()) return;
+  answered = world_.inquiries();
+  world_.answer(operation.ranks[index], state_of(operation, index));
 }
 
 void ThreadGroup::leave(ThreadOperation& operation, int index) {
@@ -110,26 +126,24 @@ void ThreadGroup::refuse(std::uint64_t number, int rank, const std::string& why)
   throw CommError(message);
 }
 
-void ThreadGroup::fail_late(const ThreadOperation& operation, int index) {
-  world_.abort(operation.ranks[index], hang(operation, index));
-  throw CommError(world_.failure());
+void ThreadGroup::look_into(const std::function<WaitState()>& state, int rank,
+                            std::chrono::steady_clock::time_point begin, const std::function<bool()>& over) {
+  const auto verdict = world_.inquire(rank, state, over);
+  if (!verdict) return;
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  world_.fail_all(
+      fmt::format("rank {} waits {:.1f} s: {}; {}", rank, waited.count(), state().text, *verdict));
 }
 
-std::string ThreadGroup::hang(const ThreadOperation& operation, int index) {
+WaitState ThreadGroup::state_of(const ThreadOperation& operation, int index) {
   const std::unique_lock held = lock();
-  std::vector<int> missing, left;
-  for (std::size_t m = 0; m < operation.parts.size(); ++m) {
-    if (!operation.parts[m].arrived) missing.push_back(operation.ranks[m]);
-    if (operation.parts[m].left && static_cast<int>(m) != index) left.push_back(operation.ranks[m]);
-  }
-  std::string why = fmt::format("never arrived: rank {}", fmt::join(missing, ", "));
-  if (missing.empty()) why = left.empty() ? "all arrived, the work did not end" : "";
-  if (!left.empty())
-    why += fmt::format("{}left before the end: rank {}", why.empty() ? "" : "; ", fmt::join(left, ", "));
-  return fmt::format("{} group of rank {} (ranks {}): {}{} waited {:.1f} s; {}", name_,
-                     operation.ranks[index], fmt::join(ranks_, ", "), operation.text(index),
-                     operation.parts[index].activity.text(),
-                     std::chrono::duration<double>(world_.timeout()).count(), why);
+  WaitState state;
+  for (std::size_t m = 0; m < operation.parts.size(); ++m)
+    if (static_cast<int>(m) != index && (!operation.parts[m].arrived || operation.parts[m].left))
+      state.awaited.push_back(operation.ranks[m]);
+  state.text = fmt::format("{} group (ranks {}): {}{}", name_, rank_list(ranks_), operation.text(index),
+                           operation.parts[index].activity.text());
+  return state;
 }
 
 }  // namespace stoa::comm

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,8 @@ class ThreadGroup {
   void wait(ThreadOperation& operation, int index);
   bool poll(ThreadOperation& operation, int index);
   void leave(ThreadOperation& operation, int index);
+  // Says what this member waits for, if others have asked since `answered`.
+  void answer(const ThreadOperation& operation, int index, std::uint64_t& answered);
 
   // Sleeps until `met`, which looks at what is changed before a wake(). False when it is not at the deadline.
   template <class Condition>
@@ -59,10 +62,13 @@ class ThreadGroup {
   // The failures of a member, by name of the rank and the operation: each takes the world down and throws
   // CommError.
   [[noreturn]] void refuse(std::uint64_t number, int rank, const std::string& why);
-  [[noreturn]] void fail_late(const ThreadOperation& operation, int index);
+  // After a wait since `begin` that is longer than the world's time: returns where it is worth going on with.
+  void look_into(const std::function<WaitState()>& state, int rank,
+                 std::chrono::steady_clock::time_point begin, const std::function<bool()>& over);
+  // What a member waits for.
+  WaitState state_of(const ThreadOperation& operation, int index);
 
  private:
-  std::string hang(const ThreadOperation& operation, int index);
   std::unique_lock<std::mutex> lock();
 
   ThreadWorld& world_;

@@ -11,10 +11,19 @@
 #include "comm/threads/thread_group.h"
 
 namespace stoa::comm {
+namespace {
 
-ThreadWorld::ThreadWorld(int size, std::chrono::milliseconds timeout) : size_(size), timeout_(timeout) {
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+ThreadWorld::ThreadWorld(int size, std::chrono::milliseconds timeout,
+                         std::optional<std::chrono::milliseconds> answer)
+    : size_(size), timeout_(timeout), answer_(answer.value_or(answer_time(timeout))) {
   require<ConfigError>(size >= 1, "a world of threads has at least 1 rank, got {}", size);
   sides_.resize(static_cast<std::size_t>(size));
+  answers_.resize(sides_.size());
+  works_.resize(sides_.size());
 }
 
 ThreadWorld::~ThreadWorld() = default;
@@ -39,11 +48,71 @@ std::vector<std::unique_ptr<Communicator>> ThreadWorld::create(const std::string
 }
 
 void ThreadWorld::abort(int rank, const std::string& message) {
-  const std::lock_guard lock(mutex_);
-  if (aborted_) return;
-  failure_ = fmt::format("rank {} failed: {}", rank, message);
-  aborted_ = true;
-  for (const auto& group : groups_) group->wake();
+  try {
+    fail_all(fmt::format("rank {} failed: {}", rank, message));
+  } catch (const CommError&) {
+    // The caller knows.
+  }
+}
+
+void ThreadWorld::fail_all(const std::string& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!aborted_) {
+      failure_ = failure;
+      aborted_ = true;
+      for (const auto& group : groups_) group->wake();
+    }
+  }
+  throw CommError(this->failure());
+}
+
+void ThreadWorld::apart(int rank, const std::string& text, const std::function<void()>& body) {
+  const auto note = [&](std::optional<std::string> work) {
+    const std::lock_guard lock(answers_mutex_);
+    works_[rank] = std::move(work);
+  };
+  struct End {
+    decltype(note)& tell;
+    ~End() { tell(std::nullopt); }
+  } end{note};
+  note(text);
+  body();
+}
+
+void ThreadWorld::answer(int rank, WaitState state) {
+  const std::uint64_t inquiry = inquiries();
+  const std::lock_guard lock(answers_mutex_);
+  answers_[rank] = {inquiry, std::move(state)};
+}
+
+std::optional<std::string> ThreadWorld::inquire(int rank, const std::function<WaitState()>& state,
+                                                const std::function<bool()>& over) {
+  WaitChain chain(rank, state().awaited);
+  const std::uint64_t number = ++inquiries_;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& group : groups_) group->wake();
+  }
+  std::uint64_t answered = 0;
+  const auto deadline = Clock::now() + answer_;
+  while (!over() && !chain.unanswered().empty() && Clock::now() < deadline) {
+    if (answered != inquiries()) {  // others ask too
+      answered = inquiries();
+      answer(rank, state());
+    }
+    {
+      const std::lock_guard lock(answers_mutex_);
+      for (const int other : chain.unanswered())
+        if (works_[other])
+          chain.answer(other, {true, *works_[other], {}});
+        else if (answers_[other].inquiry >= number)
+          chain.answer(other, answers_[other].state);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (over() || chain.excused()) return std::nullopt;
+  return chain.verdict([](int other) { return fmt::format("rank {}", other); });
 }
 
 std::string ThreadWorld::failure() const {

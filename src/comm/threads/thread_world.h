@@ -4,15 +4,18 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "comm/device_side.h"
+#include "comm/wait_chain.h"
 
 namespace stoa::comm {
 
@@ -20,8 +23,11 @@ class ThreadGroup;
 
 class ThreadWorld {
  public:
-  // A wait longer than `timeout` fails the world by name of what is missing. ConfigError when size < 1.
-  explicit ThreadWorld(int size, std::chrono::milliseconds timeout = std::chrono::minutes(10));
+  // A wait longer than `timeout` fails the world by name of who is missing: the ranks that are waited for are
+  // asked, and those that they wait for; whoever has not answered after `answer` (answer_time()) is it.
+  // ConfigError when size < 1.
+  explicit ThreadWorld(int size, std::chrono::milliseconds timeout = std::chrono::minutes(10),
+                       std::optional<std::chrono::milliseconds> answer = {});
   ~ThreadWorld();
   ThreadWorld(const ThreadWorld&) = delete;
   ThreadWorld& operator=(const ThreadWorld&) = delete;
@@ -45,18 +51,40 @@ class ThreadWorld {
   std::string failure() const;  // the first failure's message, with its rank; empty while there is none
   void throw_if_aborted() const;
 
+  // What a rank does while others wait for it: they wait on, whatever it takes.
+  void apart(int rank, const std::string& text, const std::function<void()>& body);
+
+  // Of waiting ranks, for ThreadGroup. A rank that waits looks whether inquiries() has changed and then says
+  // what it waits for.
+  std::uint64_t inquiries() const { return inquiries_.load(); }
+  void answer(int rank, WaitState state);
+  // What holds rank `rank` up; nothing where the wait is over or worth going on with.
+  std::optional<std::string> inquire(int rank, const std::function<WaitState()>& state,
+                                     const std::function<bool()>& over);
+  // Takes every rank down with this message.
+  [[noreturn]] void fail_all(const std::string& failure);
+
   // Runs body(rank) on one thread per rank and joins them. The first rank that throws aborts the others; its
   // exception is rethrown here.
   void run(const std::function<void(int)>& body);
 
  private:
   const int size_;
-  const std::chrono::milliseconds timeout_;
+  const std::chrono::milliseconds timeout_, answer_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<ThreadGroup>> groups_;
   std::vector<DeviceSide> sides_;  // per rank, and used by it alone
   std::string failure_;
   std::atomic<bool> aborted_{false};
+
+  struct Answer {
+    std::uint64_t inquiry = 0;  // that it answers, and those before
+    WaitState state = {};
+  };
+  std::atomic<std::uint64_t> inquiries_{0};
+  std::mutex answers_mutex_;
+  std::vector<Answer> answers_;  // by rank
+  std::vector<std::optional<std::string>> works_;
 };
 
 }  // namespace stoa::comm
