@@ -60,7 +60,7 @@ function(stoa_module folder)
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_TEST_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
     target_compile_definitions(${name}_test PRIVATE STOA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     stoa_compile(${name}_test TESTS)
-    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                         PROPERTIES TIMEOUT 300)
+    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 600
+                         PROPERTIES TIMEOUT 1500)
   endif()
 endfunction()

@@ -94,10 +94,12 @@ mkfifo in
 pid=$!
 exec 9> in
 echo "The keeper" >&9
-for _ in $(seq 100); do [ -s out.txt ] && break; sleep 0.1; done
-sleep 0.5
-kill -INT $pid
-for _ in $(seq 50); do grep -q "Ctrl-C again" err && break; sleep 0.1; done
+for _ in $(seq 6000); do [ -s out.txt ] && break; sleep 0.1; done
+# One that comes before it waits for input is not counted.
+for _ in $(seq 200); do
+  kill -INT $pid
+  for _ in $(seq 30); do grep -q "Ctrl-C again" err && break 2; sleep 0.1; done
+done
 grep -q "Ctrl-C again" err || fail "Ctrl-C gives no hint: $(cat err)"
 sleep 1.5
 echo "The keeper" >&9
@@ -106,9 +108,9 @@ wait $pid || fail "chat did not outlive one Ctrl-C: $(cat err)"
 [ "$(grep -c . out.txt)" -ge 2 ] || fail "no answer after Ctrl-C"
 "$stoa" chat run < in > /dev/null 2> err &
 pid=$!
-for _ in $(seq 100); do grep -q "no chat template" err && break; sleep 0.1; done
+for _ in $(seq 6000); do grep -q "no chat template" err && break; sleep 0.1; done
 # One that comes before it waits for input is not counted, so a busy machine may need a third.
-for _ in $(seq 20); do kill -INT $pid 2> /dev/null || break; sleep 0.3; done
+for _ in $(seq 2000); do kill -INT $pid 2> /dev/null || break; sleep 0.3; done
 status=0
 wait $pid || status=$?
 [ $status = 130 ] || fail "two Ctrl-C: status $status"

@@ -140,15 +140,18 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   launch.agree("data", [&] { return train::view_of_data(config, *inputs); });
   launch.require_shared(*train::run_directory(config));
   launch.agree("starting point", [&] { return train::view_of_start(config); });
-  // Once, however many machines are made of it.
-  machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
-  const PresetChanges against = changes_against_preset(arguments.config.config, config);
+  PresetChanges against;
+  std::vector<std::unique_ptr<watch::RunObserver>> owned;
+  launch.prepare([&] {
+    // Once, however many machines are made of it.
+    machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
+    against = changes_against_preset(arguments.config.config, config);
+    if (launch.first_process())
+      owned = watch::make_observers(*train::run_directory(config), context.console,
+                                    {config.exp_manager.create_tensorboard_logger, true});
+  });
   std::vector<watch::ConfigChange> changes;
   for (const auto& change : against.changes) changes.push_back({change.path, change.from, change.to});
-  std::vector<std::unique_ptr<watch::RunObserver>> owned;
-  if (launch.first_process())
-    owned = watch::make_observers(*train::run_directory(config), context.console,
-                                  {config.exp_manager.create_tensorboard_logger, true});
   if (dump.directory.empty()) dump.directory = fs::path(*train::run_directory(config)) / ckpt::kDumpFolder;
   std::optional<watch::RunFinish> finish;
   const run::Layout& layout = inputs->data.plan.options.layout;

@@ -25,6 +25,12 @@
 namespace stoa::train {
 namespace {
 
+#ifdef NDEBUG
+constexpr const char* kBuild = "compiled by " __VERSION__;
+#else
+constexpr const char* kBuild = "compiled by " __VERSION__ " for debugging";
+#endif
+
 int code_of(const std::exception& error) {
   const auto* own = dynamic_cast<const Error*>(&error);
   return own ? own->exit_code() : 1;
@@ -84,7 +90,7 @@ Launch::Launch(std::string_view program, LaunchPatience patience) : patience_(st
   if (!link) return;
   world_ = std::make_unique<comm::ProcessWorld>(std::move(link), patience_.timeout, patience_.stop);
   first_process_ = world_->rank() == 0;
-  agree("program", [&] { return std::string(program); });
+  agree("program", [&] { return fmt::format("{}\n{}", program, kBuild); });
 }
 
 Launch::~Launch() = default;
@@ -291,7 +297,8 @@ void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& option
   together([&] {
     world_->obey({});  // the body does, between its steps
     body(seat);
-    world_->obey(patience_.stop, patience_.grace);
+    // A stop that was asked for before has had its effect.
+    if (!patience_.stop.stop_requested()) world_->obey(patience_.stop, patience_.grace);
     world_->finish();
   });
   world_.reset();

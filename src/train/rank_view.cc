@@ -20,7 +20,7 @@ constexpr std::int64_t kSamples = 32;      // of a data set, likewise
 std::string line_of_file(const fs::path& path) {
   std::error_code error;
   const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
-  if (error) return fmt::format("'{}': {}\n", path.string(), error.message());
+  if (error) return fmt::format("{}: {}\n", path.string(), error.message());
   std::ifstream file(path, std::ios::binary);
   std::string content;
   for (std::int64_t b = 0; b < kBlocks && file; ++b) {
@@ -31,7 +31,7 @@ std::string line_of_file(const fs::path& path) {
     file.seekg(at);
     file.read(content.data() + before, static_cast<std::streamsize>(content.size() - before));
   }
-  return fmt::format("'{}': {} bytes, content {}\n", path.string(), bytes,
+  return fmt::format("{}: {} bytes, content {}\n", path.string(), bytes,
                      file ? checksum_text(checksum(content)) : "cannot be read");
 }
 

@@ -10,7 +10,7 @@
 
 namespace stoa::train {
 
-// "'tales.bin': 123456 bytes, content 00ff…", of every file of the data; then what samples of the data sets
+// "tales.bin: 123456 bytes, content 00ff…", of every file of the data; then what samples of the data sets
 // hold: their index counts.
 std::string view_of_data(const RunConfig& config, const RunInputs& inputs);
 std::string view_of_tokenizer(const RunInputs& inputs);

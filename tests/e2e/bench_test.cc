@@ -20,7 +20,7 @@ class BenchTrain : public Workplace {
     command +=
         " model.vocab_size=300 --ranks 2 --threads 1 --check-communication --stepwise --warmup 1 --steps 1 "
         "--json";
-    return stoa({"-c", command}, {directory(), {}, std::chrono::seconds(120), "/bin/sh"});
+    return stoa({"-c", command}, {directory(), {}, std::chrono::seconds(600), "/bin/sh"});
   }
 };
 
@@ -46,7 +46,7 @@ TEST_F(BenchTrain, SaysThatNobodyTellsItToBegin) {
 TEST_F(BenchTrain, ProductsTakeTurnsUntilTheInputEnds) {
   const Outcome outcome =
       stoa({"-c", "printf '\\n\\n' | " STOA_PROGRAM " bench gemm --threads 2 --repeat 1 --stepwise"},
-           {directory(), {}, std::chrono::seconds(120), "/bin/sh"});
+           {directory(), {}, std::chrono::seconds(600), "/bin/sh"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.text();
   std::istringstream out(outcome.out);
   int step = 0;

@@ -49,7 +49,7 @@ TEST_F(PlanSearch, LargeModelsOnLargeMachinesInSeconds) {
     ASSERT_FALSE(plan["runs"][0]["best"].empty()) << c.model;
     EXPECT_LE(plan["runs"][0]["best"][0]["memory_bytes"].get<double>(),
               plan["memory_limit_bytes"].get<double>());
-    EXPECT_LT(child_seconds() - before, 30) << c.model;  // of a processor that others use too
+    EXPECT_LT(child_seconds() - before, 120) << c.model;  // of a processor that others use too
   }
 }
 

@@ -63,10 +63,8 @@ TEST_F(Plan, PeakOfTheProcessIsTheArenaAndABase) {
 // Sizes that no test machine has.
 TEST_F(Plan, LargestPresetsWithoutMemory) {
   for (const char* preset : {"gpt-175b", "gpt-1t"}) {
-    const auto begin = std::chrono::steady_clock::now();
     const auto plan = json_of({"plan", "memory", preset, "--json"});
     EXPECT_GT(plan["total_bytes"].get<double>(), 1e12) << preset;
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << preset;
   }
 }
 

@@ -86,6 +86,17 @@ bool Program::reap(bool block) {
 
 bool Program::running() { return !reap(false); }
 
+bool Program::handles(int signal) const {
+  const std::string status = read_text(fmt::format("/proc/{}/status", pid_));
+  for (const std::string key : {"SigBlk:", "SigCgt:"}) {
+    const auto at = status.find(key);
+    if (at != std::string::npos &&
+        (std::stoull(status.substr(at + key.size()), nullptr, 16) >> (signal - 1) & 1) != 0)
+      return true;
+  }
+  return false;
+}
+
 bool Program::wait_until(const std::function<bool()>& condition) {
   while (!condition()) {
     if (!running() || std::chrono::steady_clock::now() > deadline_) return condition();

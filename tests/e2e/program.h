@@ -28,8 +28,8 @@ struct ProgramOptions {
   fs::path directory;  // to run in
   std::optional<std::uint64_t>
       file_bytes;  // largest file it may write (RLIMIT_FSIZE; the signal is ignored: EFBIG)
-  std::chrono::seconds timeout{120};
-  fs::path program = {};  // another one than stoa
+  std::chrono::seconds timeout{600};  // long: no test may fail because the machine is busy
+  fs::path program = {};              // another one than stoa
   fs::path input = "/dev/null";
   fs::path output = {};  // given: what it prints goes there, and is not in the outcome
 };
@@ -44,6 +44,7 @@ class Program {
   void signal(int number) const;
   std::string errors() const;  // what it has said so far on standard error
   bool running();
+  bool handles(int signal) const;  // it would not end by it at once
   // Waits until `condition` holds, the process ends or the time is over; what the condition says then.
   bool wait_until(const std::function<bool()>& condition);
   Outcome wait();

@@ -227,7 +227,7 @@ TEST_F(StandardOutput, ReaderThatGoes) {
     return stoa({"-c", before + "{ " STOA_PROGRAM
                                 " schedule show 1f1b --stages 64 --microbatches 256 --format json; "
                                 "echo status $? >&2; } | true"},
-                {directory(), {}, std::chrono::seconds(120), "/bin/sh"})
+                {directory(), {}, std::chrono::seconds(600), "/bin/sh"})
         .err;
   };
   EXPECT_EQ(told(""), "status 141\n");
@@ -239,7 +239,7 @@ class LostMessages : public Workplace {
   Outcome training(const std::string& redirection) const {
     std::string command = STOA_PROGRAM;
     for (const std::string& word : train("run")) command += " \"" + word + "\"";
-    return stoa({"-c", command + redirection}, {directory(), {}, std::chrono::seconds(120), "/bin/sh"});
+    return stoa({"-c", command + redirection}, {directory(), {}, std::chrono::seconds(600), "/bin/sh"});
   }
 };
 

@@ -130,9 +130,10 @@ TEST(Meeting, APlaceThatIsLeftIsFree) {
   Patience patience;
   patience.stop = gone.get_token();
   std::promise<void> there;
+  std::atomic<bool> said = false;
   Patience first_patience;
   first_patience.arrived = [&](int ranks) {
-    if (ranks == 3) there.set_value();
+    if (ranks == 3 && !said.exchange(true)) there.set_value();
   };
   auto first = come(place_of(0, 4, port), "stoa 1", first_patience);
   auto second = come(place_of(1, 4, port), "stoa 1", patience), third = come(place_of(2, 4, port));
