@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds every #include of src/ against the levels of docs/design.md: a folder includes only folders of lower levels."""
+"""Holds every #include of src/ against the levels of docs/design.md: a folder includes only folders of lower levels. And
+files that comments name must exist."""
 import pathlib
 import re
 import sys
@@ -28,6 +29,18 @@ CONFINED = {
     r"CLI/": "src/cli/",
 }
 
+# A file or folder of the repository in a comment: "(plan/rows)", "ops/loss.h", "docs/memory.md".
+NAMED = re.compile(r"\b((?:" + "|".join([*LEVELS, "docs", "tests", "scripts", "configs", "cmake", "bench", "packaging"])
+                   + r")/[a-z_0-9/]{2,}(?:\.(?:h|cc|cu|md|py|sh|yaml|cmake))?)(?![a-z_0-9/.-]*[a-z_0-9])")
+
+
+def names_nothing(name):
+    for start in (root / "src", root):
+        if (start / name).exists() or any(start.glob(name + ".*")) or any(start.glob(name + "_*")):
+            return False
+    return True
+
+
 root = pathlib.Path(__file__).resolve().parent.parent
 errors = []
 for path in sorted((root / "src").rglob("*")):
@@ -40,6 +53,9 @@ for path in sorted((root / "src").rglob("*")):
         continue
     is_test = path.stem.endswith("_test") or "test" in path.stem
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for named in NAMED.findall(line.partition("//")[2]):
+            if names_nothing(named):
+                errors.append(f"{name}:{number}: the comment names {named}, which does not exist")
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
         if not match:
             continue

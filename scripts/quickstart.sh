@@ -5,17 +5,28 @@
 #   scripts/quickstart.sh                   the King James Bible of Debian's package bible-kjv
 #   scripts/quickstart.sh my.txt other.txt  your own text: documents separated by blank lines
 #
-# MINUTES=2 trains for two minutes; OUTPUT=DIR puts everything there (default runs/quickstart).
+# MINUTES=2 trains for two minutes; OUTPUT=DIR puts everything there (default runs/quickstart; where an earlier model lies,
+# the next one gets a folder beside it); STOA=PROGRAM takes a program that is built already.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 minutes=${MINUTES:-5}
 output=${OUTPUT:-$root/runs/quickstart}
 say() { printf '\n== %s\n' "$*"; }
 
-say "Installing what is missing and building (a few minutes, the first time)"
-if [ $# -gt 0 ]; then "$root/scripts/install_dependencies.sh" xz-utils; else "$root/scripts/install_dependencies.sh" xz-utils bible-kjv; fi
-(cd "$root" && cmake --preset release >/dev/null && cmake --build --preset release --target stoa >&2)
-stoa=$root/build/release/src/stoa
+# What was trained before stays.
+earlier=$output
+for ((i = 2; ; ++i)); do
+  [ -e "$output/run" ] || break
+  output=$earlier-$i
+done
+[ "$output" = "$earlier" ] || say "$earlier holds an earlier model, which stays: this one goes to $output"
+
+stoa=${STOA:-}
+if [ -z "$stoa" ]; then
+  say "Installing what is missing and building (a few minutes, the first time)"
+  if [ $# -gt 0 ]; then "$root/scripts/install_dependencies.sh" xz-utils; else "$root/scripts/install_dependencies.sh" xz-utils bible-kjv; fi
+  stoa=$root/$("$root/scripts/build.sh" --program)
+fi
 
 say "Text"
 work=$output/text
@@ -46,9 +57,8 @@ rate=$("$stoa" bench train "$root/configs/quickstart.yaml" "${common[@]:1}" mode
   sed -n 's/.*"tokens_per_second":\([0-9.]*\).*/\1/p')
 steps=$(awk -v rate="$rate" -v minutes="$minutes" 'BEGIN { n = int(rate * minutes * 60 * 0.93 / 2048); print (n < 100 ? 100 : n) }')
 prompt=$(awk 'NF > 3 { print $1, $2, $3; exit }' "$work/held-out.txt")
-rm -rf "$output/run"
 "$stoa" train "$root/configs/quickstart.yaml" "${common[@]}" "trainer.max_steps=$steps" \
-  "trainer.val_check_interval=$(( (steps + 4) / 5 ))" "trainer.sample_prompts=[\"$prompt\"]" --output "$output/run"
+  "trainer.val_check_interval=$(( (steps + 4) / 5 ))" "trainer.sample_prompts=[\"$prompt\"]" trainer.sample_max_tokens=60 --output "$output/run"
 
 say "What it says (prompt: $prompt)"
 for seed in 1 2 3; do
@@ -64,3 +74,4 @@ say "Done"
 echo "Report:       $output/run/report.html"
 echo "Talk to it:   $stoa chat $output/run"
 echo "Run again:    $stoa train $output/run/config.yaml --output $output/another"
+[ -n "${STOA:-}" ] || echo "Call it stoa: $root/scripts/build.sh --install ~/.local"

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
 scripts/install_dependencies.sh
-scripts/build.sh "$preset"
+scripts/build.sh "$preset" > /dev/null
 python3 scripts/check_includes.py
 python3 scripts/check_unique_names.py
 python3 scripts/check_links.py

@@ -73,6 +73,5 @@ struct Calibration {
 // YAML. ConfigError for unknown constants and values out of bounds.
 Calibration load_calibration(const fs::path& file);
 std::string write_calibration(const Calibration& calibration);
-// The one that ships with the program, of `directory` (configs/calibration.yaml).
 
 }  // namespace stoa::plan

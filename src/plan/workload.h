@@ -1,5 +1,5 @@
 // What is trained and how it is spread: everything the time model wants to know. Built from a configuration
-// (cli/plan_workload), from a row of published measurements (plan/rows) or by a search.
+// (cli/plan_predict_command), from a row of published measurements (plan/rows) or by a search.
 #pragma once
 
 #include <cstdint>

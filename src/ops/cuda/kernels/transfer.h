@@ -1,4 +1,4 @@
-// Copies and sums between tensors of the ranks that share a GPU (comm/device_transfer.h).
+// Copies and sums between tensors of the ranks that share a GPU (device/device_transfer.h).
 #pragma once
 
 #include "ops/cuda/kernels/element.h"
