@@ -20,8 +20,9 @@ nn::RelativeBuckets buckets_of(const ModelConfig& c, bool encoder) {
           .bidirectional = encoder};
 }
 
-// The biases of a stack, for the heads of this rank.
-nn::RelativeBiasOptions bias_options(const ModelConfig& c, bool encoder, const parallel::TensorPlace& place) {
+// The biases of a stack, for the heads of this rank; as one of its layers uses them.
+nn::RelativeBiasOptions bias_options(const ModelConfig& c, bool encoder, const parallel::TensorPlace& place,
+                                     std::int64_t layer = -1) {
   nn::RelativeBiasOptions out;
   out.name = encoder ? "encoder.relative_bias" : "decoder.relative_bias";
   out.buckets = buckets_of(c, encoder);
@@ -30,6 +31,8 @@ nn::RelativeBiasOptions bias_options(const ModelConfig& c, bool encoder, const p
   out.index = encoder ? kEncoderBuckets : kDecoderBuckets;
   out.local = parallel::head_part(c.num_attention_heads, c.num_attention_heads, place).heads;
   out.place = place;
+  out.layers = encoder ? c.encoder_layers() : c.num_layers - c.encoder_layers();
+  out.layer = layer;
   return out;
 }
 
@@ -64,8 +67,8 @@ std::unique_ptr<nn::Block> T5Architecture::block(std::int64_t layer) const {
   const ModelConfig& c = gpt_.config;
   const std::int64_t encoder_layers = c.encoder_layers();
   const bool encoder = layer < encoder_layers;
-  const std::string stack = encoder ? "encoder" : "decoder",
-                    name = fmt::format("{}.{}", stack, encoder ? layer : layer - encoder_layers);
+  const std::int64_t in_stack = encoder ? layer : layer - encoder_layers;
+  const std::string stack = encoder ? "encoder" : "decoder", name = fmt::format("{}.{}", stack, in_stack);
   nn::TransformerBlockOptions same = block_options(gpt_, layer, options_.precision, options_.place, {});
   nn::EncoderDecoderBlockOptions o;
   o.name = name;
@@ -74,7 +77,7 @@ std::unique_ptr<nn::Block> T5Architecture::block(std::int64_t layer) const {
   o.attention.name = name + ".attention";
   o.attention.causal = !encoder;
   if (!c.t5.scale_attention) o.attention.scale = 1;
-  if (is_relative(c)) o.attention.relative_bias = bias_options(c, encoder, options_.place);
+  if (is_relative(c)) o.attention.relative_bias = bias_options(c, encoder, options_.place, in_stack);
   o.mlp = same.mlp;
   // Files name the one matrix of a plain layer unlike the two of a gated one.
   o.mlp.name = name + (o.mlp.gated ? ".mlp" : ".dense");

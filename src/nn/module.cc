@@ -13,8 +13,9 @@ Param ParamList::add(ParamSpec spec) {
   return tie({static_cast<int>(specs_.size()) - 1});
 }
 
-Param ParamList::tie(ParamId id) {
+Param ParamList::tie(ParamId id, std::int64_t use) {
   grads_.push_back(id);
+  grad_uses_.push_back(use);
   return {id, {static_cast<int>(grads_.size()) - 1}};
 }
 

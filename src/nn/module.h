@@ -16,17 +16,21 @@ class ParamList {
   // Whether a part is a block: blocks are walked in order, one at a time.
   bool is_block(int unit) const { return blocks_[static_cast<std::size_t>(unit)]; }
   int units() const { return static_cast<int>(blocks_.size()); }
-  // A further use of a parameter declared before: same value, own gradient accumulator.
-  Param tie(ParamId id);
+  // A further use of a parameter declared before: same value, own gradient accumulator. `use`: which of
+  // ParamSpec::uses it is.
+  Param tie(ParamId id, std::int64_t use = -1);
   void set_scales(ParamId id, std::vector<ParamScale> scales);
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
   // Accumulator -> parameter.
   const std::vector<ParamId>& grads() const { return grads_; }
+  // Which use of the whole model's an accumulator is of; -1 where that does not matter.
+  std::int64_t use(GradId id) const { return grad_uses_[static_cast<std::size_t>(id.index)]; }
 
  private:
   std::vector<ParamSpec> specs_;
   std::vector<ParamId> grads_;
+  std::vector<std::int64_t> grad_uses_;
   std::vector<bool> blocks_;  // by unit
 };
 

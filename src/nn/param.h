@@ -47,6 +47,9 @@ struct ParamSpec {
   // axis that is the pieces marked `shared`, over kEmbedding the two ends of a pipeline, over kPipeline all
   // its stages.
   std::vector<parallel::Group> grad_partial_over;
+  // Over kPipeline: how often the whole model uses it. Its gradients are added in the order of the uses, so
+  // that the cut into stages does not show.
+  std::int64_t uses = 0;
   // Ranks that hold the same elements (kDataContext, kExpertData): gradients are summed over them, state is
   // sharded among them.
   parallel::Group copies = parallel::Group::kDataContext;

@@ -40,6 +40,7 @@ void RelativeBias::declare_table(ParamList& params, const RelativeBiasOptions& o
   spec.init = {InitKind::kNormal, o.deviation};
   spec.full_precision = true;
   spec.grad_partial_over.push_back(parallel::Group::kPipeline);
+  spec.uses = o.layers;
   params.add(std::move(spec));
 }
 
@@ -53,7 +54,7 @@ ParamId RelativeBias::find(const ParamList& params, const RelativeBiasOptions& o
 void RelativeBias::declare(ParamList& params) {
   const ParamId table = find(params, options_);
   require<InternalError>(static_cast<bool>(table), "'{}' is used before it is declared", options_.name);
-  weight_ = params.tie(table);
+  weight_ = params.tie(table, options_.layer);
 }
 
 TensorView RelativeBias::allocate(Pass& pass) const {

@@ -28,6 +28,7 @@ struct RelativeBiasOptions {
   int index = -1;        // of buckets_of_offsets() in Pass::constants
   parallel::Part local;  // heads of this rank
   parallel::TensorPlace place;
+  std::int64_t layers = 0, layer = -1;  // of the stack; which of them this is
 };
 
 // All layers of a stack read one table, which every stage of a pipeline holds; each layer has its own

@@ -147,6 +147,7 @@ void GradientStore::finish(ops::OpContext& ops) {
   for (std::size_t g = 0; g < written_.size(); ++g) {
     if (!further_[g]) continue;
     const int p = params_->grads()[g].index;
+    if (used_by_stages(params_->specs()[static_cast<std::size_t>(p)])) continue;
     const FlatMember& member = layout_->member(p);
     const TensorView first =
         part_of(whole(layout_->bucket_of(p)), {member.begin, member.begin + member.count});
@@ -172,20 +173,49 @@ void GradientStore::finish(ops::OpContext& ops) {
   for (int b = 0; b < buckets; ++b) reducer_.complete(b, ops);
 }
 
+// A table that every stage of a pipeline holds.
+bool GradientStore::used_by_stages(const nn::ParamSpec& spec) const {
+  return spec.uses > 0 && parallel_.parallel.degree(parallel::Axis::kPipeline) > 1;
+}
+
+// Every use's gradient goes to a place of its own, which one stage alone fills: added in their order, they
+// give what one stage with all layers has.
+void GradientStore::add_uses(int parameter, TensorView sum) {
+  const auto& spec = params_->specs()[static_cast<std::size_t>(parameter)];
+  Scratch::Frame frame(ops_->scratch);
+  const std::int64_t count = sum.elements();
+  const TensorView all = ops_->scratch.allocate(sum.dtype, {spec.uses, count});
+  ops::run(*ops_, ops::FillZero{all});
+  const auto place = [&](std::int64_t use) { return all.slice(use, 1).reshape({count}); };
+  for (std::size_t g = 0; g < further_.size(); ++g) {
+    const std::int64_t use = params_->use({static_cast<int>(g)});
+    if (params_->grads()[g].index != parameter || use < 0) continue;
+    ops::run(*ops_, ops::Cast{.x = accumulator({static_cast<int>(g)}).reshape({count}), .y = place(use)});
+  }
+  parallel_.parallel.along(parallel::Group::kPipeline)
+      .all_reduce(all, comm::ReduceOp::kSum, parallel_.stream)
+      ->wait();
+  for (std::int64_t use = 0; use < spec.uses; ++use)
+    ops::run(*ops_, ops::AddTo{.x = place(use), .y = sum.reshape({count})});
+}
+
 // Gradients of a tied embedding whose copies the two ends of a pipeline hold: first stage + last; of tables
-// that every stage holds: in the order of the stages. Then parts that the ranks of a tensor-parallel group
+// that every stage holds: in the order of their uses. Then parts that the ranks of a tensor-parallel group
 // hold.
 void GradientStore::reduce_further(const FlatBucket& bucket, TensorView whole) {
   const auto& context = parallel_.parallel;
-  for (const auto group : {parallel::Group::kEmbedding, parallel::Group::kPipeline})
-    if (std::find(bucket.partial.begin(), bucket.partial.end(), group) != bucket.partial.end() &&
-        context.belongs_to(group))
-      context.along(group).all_reduce(whole, comm::ReduceOp::kSum, parallel_.stream)->wait();
+  if (std::find(bucket.partial.begin(), bucket.partial.end(), parallel::Group::kEmbedding) !=
+          bucket.partial.end() &&
+      context.belongs_to(parallel::Group::kEmbedding))
+    context.along(parallel::Group::kEmbedding)
+        .all_reduce(whole, comm::ReduceOp::kSum, parallel_.stream)
+        ->wait();
   for (const FlatMember& member : bucket.members) {
     const nn::ParamSpec& spec = params_->specs()[static_cast<std::size_t>(member.parameter)];
-    nn::sum_partial_gradient(
-        *ops_, context, spec,
-        part_of(whole, {member.begin, member.begin + member.count}).reshape(spec.shard.local));
+    const TensorView gradient =
+        part_of(whole, {member.begin, member.begin + member.count}).reshape(spec.shard.local);
+    if (used_by_stages(spec)) add_uses(member.parameter, gradient);
+    nn::sum_partial_gradient(*ops_, context, spec, gradient);
   }
 }
 

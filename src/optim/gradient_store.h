@@ -47,6 +47,8 @@ class GradientStore final : public nn::GradAccess {
   void enter(int unit);
   void send(int bucket);
   void absorb(int bucket);
+  bool used_by_stages(const nn::ParamSpec& spec) const;
+  void add_uses(int parameter, TensorView sum);
   void reduce_further(const FlatBucket& bucket, TensorView whole);
 
   Arena* arena_;

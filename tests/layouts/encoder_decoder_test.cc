@@ -69,6 +69,18 @@ TEST(EncoderDecoder, Pipelines) {
   for (const TestRun& run : {pairs(), learned_positions()}) expect_close(run, layouts, 1e-9);
 }
 
+// The biases that the layers of a stack share have a gradient of every layer: its order is that of the
+// layers, wherever the stack is cut.
+TEST(EncoderDecoder, PipelinesChangeNoBit) {
+  TestRun run = pairs();
+  run.config.num_layers = 8;
+  run.config.t5.encoder_layers = 5;
+  run::Layout uneven = pipeline(2);
+  uneven.layers = {3, 5};
+  expect_close(run, {pipeline(2), pipeline(4), pipeline(2, "interleaved", 2), pipeline(2, "zb-v"), uneven},
+               0);
+}
+
 TEST(EncoderDecoder, RecomputationChangesNoBit) {
   for (const auto granularity :
        {model::RecomputeGranularity::kSelective, model::RecomputeGranularity::kFull}) {
