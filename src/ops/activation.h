@@ -1,6 +1,7 @@
 // Activations of the feed-forward layer, plain (y = f(x)) and gated (y = f(gate) * up, x = [gate | up];
 // Shazeer 2020). Formulas and check values: the table of reference "norms and activations"; gelu_tanh is
-// GPT-2's gelu_new; tanh is that of BERT's pooler. The clamped swiglu of gpt-oss (2508.10925, section 2.1) is
+// GPT-2's gelu_new; tanh is that of BERT's pooler, sigmoid gates
+// what attention gives. The clamped swiglu of gpt-oss (2508.10925, section 2.1) is
 // gated alone: with g = min(gate, limit) and u = up within [-limit, limit], y = (u + 1) g sigmoid(alpha g);
 // no gradient passes where a limit cuts.
 #pragma once
@@ -17,6 +18,7 @@ enum class ActivationKind : std::uint8_t {
   kRelu,
   kSquaredRelu,
   kTanh,
+  kSigmoid,
   kClampedSwiglu
 };
 

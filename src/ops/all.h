@@ -8,6 +8,7 @@
 #include "ops/embedding.h"
 #include "ops/expert_bias.h"
 #include "ops/fp8.h"
+#include "ops/gated_delta.h"
 #include "ops/latent_heads.h"
 #include "ops/linear.h"
 #include "ops/loss.h"
@@ -15,6 +16,7 @@
 #include "ops/muon.h"
 #include "ops/norm.h"
 #include "ops/optimizer.h"
+#include "ops/short_conv.h"
 #include "ops/step_state.h"
 
 namespace stoa::ops {
@@ -26,14 +28,15 @@ using AllOps =
     OpList<LinearForward, LinearBackwardInput, LinearBackwardWeight, AbsoluteMax, Quantize,
            GroupedAbsoluteMax, GroupedQuantize, AmaxHistoryUpdate, ScaledProduct, BiasBackward, NormForward,
            NormBackward, AttentionForward, AttentionBackward, AttentionMerge, AttentionSink,
-           AttentionSinkBackward, Rotary, LatentHeads, LatentHeadsBackward, ActivationForward,
-           ActivationBackward, EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart,
-           CrossEntropyMerge, SumLosses, Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows,
-           FillZero, RouterForward, CountAssignments, PlaceChoices, LimitExperts, RouterBackward,
-           GroupByExpert, GroupArrivals, GatherRows, SumRows, ScaleRows, ScaleRowsBackward,
-           GroupedLinearForward, GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBias,
-           ExpertBiasBackward, ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares, AddSquares,
-           PrepareUpdate, AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
+           AttentionSinkBackward, Rotary, LatentHeads, LatentHeadsBackward, ShortConvForward,
+           ShortConvBackward, GatedDeltaForward, GatedDeltaBackward, ActivationForward, ActivationBackward,
+           EmbeddingForward, EmbeddingBackward, CrossEntropy, CrossEntropyPart, CrossEntropyMerge, SumLosses,
+           Cast, ResidualAdd, DropoutBackward, AddTo, Combine, CopyRows, FillZero, RouterForward,
+           CountAssignments, PlaceChoices, LimitExperts, RouterBackward, GroupByExpert, GroupArrivals,
+           GatherRows, SumRows, ScaleRows, ScaleRowsBackward, GroupedLinearForward,
+           GroupedLinearBackwardInput, GroupedLinearBackwardWeight, ExpertBias, ExpertBiasBackward,
+           ExpertBiasBackwardWeights, ExpertBiasUpdate, BeginStep, SumSquares, AddSquares, PrepareUpdate,
+           AdamUpdate, SgdUpdate, MuonMomentum, UnitNorm, MuonUpdate>;
 
 // Throws ShapeError unless shapes and types fit. Called once, by run().
 void check(const LinearForward&);
@@ -56,6 +59,10 @@ void check(const AttentionSinkBackward&);
 void check(const Rotary&);
 void check(const LatentHeads&);
 void check(const LatentHeadsBackward&);
+void check(const ShortConvForward&);
+void check(const ShortConvBackward&);
+void check(const GatedDeltaForward&);
+void check(const GatedDeltaBackward&);
 void check(const ActivationForward&);
 void check(const ActivationBackward&);
 void check(const EmbeddingForward&);
@@ -123,5 +130,9 @@ template <>
 double matrix_flops(const AttentionForward&);
 template <>
 double matrix_flops(const AttentionBackward&);
+template <>
+double matrix_flops(const GatedDeltaForward&);
+template <>
+double matrix_flops(const GatedDeltaBackward&);
 
 }  // namespace stoa::ops

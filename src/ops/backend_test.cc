@@ -190,9 +190,9 @@ namespace {
 template <class Body>
 void for_each_activation(Body&& body) {
   for (DType type : kTypes) {
-    for (auto kind :
-         {ActivationKind::kGelu, ActivationKind::kGeluTanh, ActivationKind::kQuickGelu, ActivationKind::kSilu,
-          ActivationKind::kRelu, ActivationKind::kSquaredRelu, ActivationKind::kTanh}) {
+    for (auto kind : {ActivationKind::kGelu, ActivationKind::kGeluTanh, ActivationKind::kQuickGelu,
+                      ActivationKind::kSilu, ActivationKind::kRelu, ActivationKind::kSquaredRelu,
+                      ActivationKind::kTanh, ActivationKind::kSigmoid}) {
       for (const bool gated : {false, true}) {
         for (const auto& [rows, f] : {std::pair{1, 1}, std::pair{3, 37}, std::pair{70, 128}}) {
           SCOPED_TRACE(fmt::format("{} kind {}{}: {} {}", name_of(type), static_cast<int>(kind),

@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(ActivationKind::kGelu, ActivationKind::kGeluTanh,
                                          ActivationKind::kQuickGelu, ActivationKind::kSilu,
                                          ActivationKind::kRelu, ActivationKind::kSquaredRelu,
-                                         ActivationKind::kTanh),
+                                         ActivationKind::kTanh, ActivationKind::kSigmoid),
                        ::testing::Bool()));
 
 // Some gates and ups are beyond the limit.

@@ -35,6 +35,23 @@ double attention_product(const Op& op) {
   return 2.0 * visible_pairs(op) * static_cast<double>(op.q.shape[1] * op.q.shape[2]);
 }
 
+// Of the gated delta rule.
+struct DeltaProducts {
+  double with_state;       // a token of every value head times its state
+  double keys_by_token;    // keys, or queries, by those before them in a chunk: half of it counts
+  double values_by_token;  // likewise values
+
+  template <class Op>
+  explicit DeltaProducts(const Op& op) {
+    const double tokens = static_cast<double>(op.q.rows()), chunk = static_cast<double>(kDeltaChunk);
+    const double heads = static_cast<double>(op.v.shape[1]), dk = static_cast<double>(op.q.shape[2]),
+                 dv = static_cast<double>(op.v.shape[2]);
+    with_state = 2 * tokens * heads * dk * dv;
+    keys_by_token = tokens * static_cast<double>(op.q.shape[1]) * chunk * dk;
+    values_by_token = tokens * heads * chunk * dv;
+  }
+};
+
 }  // namespace
 
 template <>
@@ -73,6 +90,17 @@ double matrix_flops(const AttentionForward& op) {
 template <>
 double matrix_flops(const AttentionBackward& op) {
   return 5 * attention_product(op);  // q k^T again, dout v^T, and the three gradients
+}
+// In chunks: products of tokens with states, and of tokens with those before them in the chunk.
+template <>
+double matrix_flops(const GatedDeltaForward& op) {
+  const DeltaProducts p(op);
+  return 3 * p.with_state + 2 * p.keys_by_token + 2 * p.values_by_token;
+}
+template <>
+double matrix_flops(const GatedDeltaBackward& op) {
+  const DeltaProducts p(op);
+  return 10 * p.with_state + 6 * p.keys_by_token + 5 * p.values_by_token;
 }
 
 }  // namespace stoa::ops

@@ -27,7 +27,8 @@ TEST(Vectors, Activations) {
       {ActivationKind::kSilu, {-.1422776, -.2689414, -.1887703, .3112297, .7310586, 2.857723}},
       {ActivationKind::kRelu, {0, 0, 0, .5, 1, 3}},
       {ActivationKind::kSquaredRelu, {0, 0, 0, .25, 1, 9}},
-      {ActivationKind::kTanh, {-.9950548, -.7615942, -.4621172, .4621172, .7615942, .9950548}}};
+      {ActivationKind::kTanh, {-.9950548, -.7615942, -.4621172, .4621172, .7615942, .9950548}},
+      {ActivationKind::kSigmoid, {.04742587, .2689414, .3775407, .6224593, .7310586, .9525741}}};
   for (const auto& [kind, expected] : table) {
     Tensors t;
     ActivationForward op{kind, false, t.of(kF64, {1, 6}, x), t.empty(kF64, {1, 6})};

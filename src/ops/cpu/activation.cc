@@ -23,6 +23,8 @@ Curve curve_of(ActivationKind kind) {
       return Curve::kTanh;
     case ActivationKind::kClampedSwiglu:
       return Curve::kClampedSwiglu;
+    case ActivationKind::kSigmoid:
+      return Curve::kSigmoid;
   }
   fail<InternalError>("unknown activation {}", static_cast<int>(kind));
 }

@@ -68,6 +68,14 @@ struct Tanh {
   }
   STOA_INLINE F slope(F x) { return 4.0f * sigmoid<Math>(x + x) * sigmoid<Math>(x * -2.0f); }
 };
+template <class Math>
+struct Sigmoid {
+  STOA_INLINE F value(F x) { return sigmoid<Math>(x); }
+  STOA_INLINE F slope(F x) {
+    const F s = sigmoid<Math>(x);
+    return s * (1.0f - s);
+  }
+};
 
 template <class C, class E>
 void forward_rows(const ActivationArgs& a, std::int64_t begin, std::int64_t end) {
@@ -159,6 +167,9 @@ STOA_INLINE void with_curve(Curve curve, Body body) {
       break;
     case Curve::kTanh:
       body(Tanh<Math>{});
+      break;
+    case Curve::kSigmoid:
+      body(Sigmoid<Math>{});
       break;
     case Curve::kClampedSwiglu:  // of two arguments
       break;

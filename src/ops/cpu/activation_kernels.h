@@ -14,7 +14,8 @@ enum class Curve : std::uint8_t {
   kRelu,
   kSquaredRelu,
   kTanh,
-  kClampedSwiglu
+  kClampedSwiglu,
+  kSigmoid
 };
 
 struct ActivationArgs {

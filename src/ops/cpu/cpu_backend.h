@@ -71,6 +71,13 @@ class CpuBackend final : public ReferenceBackend {
   // latent_heads.cc
   void execute(const LatentHeads& op, Resources resources) override;
   void execute(const LatentHeadsBackward& op, Resources resources) override;
+  // linear_attention.cc
+  void execute(const ShortConvForward& op, Resources resources) override;
+  void execute(const ShortConvBackward& op, Resources resources) override;
+  void execute(const GatedDeltaForward& op, Resources resources) override;
+  void execute(const GatedDeltaBackward& op, Resources resources) override;
+  std::size_t workspace_bytes(const GatedDeltaForward& op) const override;
+  std::size_t workspace_bytes(const GatedDeltaBackward& op) const override;
   // moe.cc
   void execute(const RouterForward& op, Resources resources) override;
   void execute(const RouterBackward& op, Resources resources) override;

@@ -70,6 +70,13 @@ class CudaBackend final : public Backend {
   void execute(const ScaleRowsBackward& op, Resources resources) override;
   void execute(const LatentHeads& op, Resources resources) override;
   void execute(const LatentHeadsBackward& op, Resources resources) override;
+  // linear_attention.cc
+  void execute(const ShortConvForward& op, Resources resources) override;
+  void execute(const ShortConvBackward& op, Resources resources) override;
+  void execute(const GatedDeltaForward& op, Resources resources) override;
+  void execute(const GatedDeltaBackward& op, Resources resources) override;
+  std::size_t workspace_bytes(const ShortConvForward& op) const override;
+  std::size_t workspace_bytes(const GatedDeltaForward& op) const override;
   // step.cc
   void execute(const CrossEntropy& op, Resources resources) override;
   void execute(const CrossEntropyPart& op, Resources resources) override;

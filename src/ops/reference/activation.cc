@@ -43,6 +43,10 @@ Point activation(ActivationKind kind, double x) {
       const double t = std::tanh(x);
       return {t, 1 - t * t};
     }
+    case ActivationKind::kSigmoid: {
+      const double s = sigmoid(x);
+      return {s, s * (1 - s)};
+    }
     case ActivationKind::kClampedSwiglu:
       break;  // of two arguments
   }

@@ -33,6 +33,10 @@ class ReferenceBackend : public Backend {
   void execute(const Rotary& op, Resources resources) override;
   void execute(const LatentHeads& op, Resources resources) override;
   void execute(const LatentHeadsBackward& op, Resources resources) override;
+  void execute(const ShortConvForward& op, Resources resources) override;
+  void execute(const ShortConvBackward& op, Resources resources) override;
+  void execute(const GatedDeltaForward& op, Resources resources) override;
+  void execute(const GatedDeltaBackward& op, Resources resources) override;
   void execute(const ActivationForward& op, Resources resources) override;
   void execute(const ActivationBackward& op, Resources resources) override;
   void execute(const EmbeddingForward& op, Resources resources) override;

@@ -44,6 +44,10 @@ STOA_DEVICE Point activation(ActivationCode kind, float x) {
       const float t = tanhf(x);
       return {t, 1 - t * t};
     }
+    case ActivationCode::kSigmoid: {
+      const float s = sigmoid(x);
+      return {s, s * (1 - s)};
+    }
   }
   return {x, 1};
 }

@@ -5,7 +5,16 @@
 
 namespace stoa::ops::cuda {
 
-enum class ActivationCode : std::uint8_t { kGelu, kGeluTanh, kQuickGelu, kSilu, kRelu, kSquaredRelu, kTanh };
+enum class ActivationCode : std::uint8_t {
+  kGelu,
+  kGeluTanh,
+  kQuickGelu,
+  kSilu,
+  kRelu,
+  kSquaredRelu,
+  kTanh,
+  kSigmoid
+};
 
 struct ActivationArgs {
   ActivationCode kind = ActivationCode::kGelu;
