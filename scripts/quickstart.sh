@@ -24,7 +24,7 @@ done
 stoa=${STOA:-}
 if [ -z "$stoa" ]; then
   say "Installing what is missing and building (a few minutes, the first time)"
-  if [ $# -gt 0 ]; then "$root/scripts/install_dependencies.sh" xz-utils; else "$root/scripts/install_dependencies.sh" xz-utils bible-kjv; fi
+  if [ $# -gt 0 ]; then "$root/scripts/install_dependencies.sh"; else "$root/scripts/install_dependencies.sh" bible-kjv; fi
   stoa=$root/$("$root/scripts/build.sh" --program)
 fi
 

@@ -1,71 +1,56 @@
 #include "eval/xz_size.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <lzma.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 
 #include "base/error.h"
-
-extern char** environ;
 
 namespace stoa::eval {
 namespace {
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
+// Compresses and counts.
+class XzCounter {
+ public:
+  XzCounter() {
+    require<IoError>(lzma_easy_encoder(&stream_, kPreset, LZMA_CHECK_CRC64) == LZMA_OK,
+                     "not enough memory for xz's preset {}", kPreset);
+  }
+  ~XzCounter() { lzma_end(&stream_); }
+  XzCounter(const XzCounter&) = delete;
+  XzCounter& operator=(const XzCounter&) = delete;
+
+  void add(std::string_view part) {
+    stream_.next_in = reinterpret_cast<const std::uint8_t*>(part.data());
+    stream_.avail_in = part.size();
+    while (stream_.avail_in > 0) require<IoError>(code(LZMA_RUN) == LZMA_OK, "liblzma failed");
+  }
+  std::int64_t finish() {
+    lzma_ret state = LZMA_OK;
+    while (state == LZMA_OK) state = code(LZMA_FINISH);
+    require<IoError>(state == LZMA_STREAM_END, "liblzma failed ({})", static_cast<int>(state));
+    return static_cast<std::int64_t>(stream_.total_out);
+  }
+
+ private:
+  static constexpr std::uint32_t kPreset = 9;
+
+  lzma_ret code(lzma_action action) {
+    stream_.next_out = buffer_.data();
+    stream_.avail_out = buffer_.size();
+    return lzma_code(&stream_, action);
+  }
+
+  lzma_stream stream_ = LZMA_STREAM_INIT;
+  std::array<std::uint8_t, 1 << 16> buffer_{};
 };
 
 }  // namespace
 
-std::optional<std::int64_t> xz_size(const std::vector<std::string_view>& parts) {
-  // Input through a nameless file: whatever the program does, nobody waits for a pipe to drain.
-  const std::unique_ptr<std::FILE, CloseFile> input(std::tmpfile());
-  require<IoError>(input != nullptr, "cannot make a temporary file: {}", std::strerror(errno));
-  bool written = true;
-  for (const auto part : parts)
-    written &= std::fwrite(part.data(), 1, part.size(), input.get()) == part.size();
-  require<IoError>(
-      written && std::fflush(input.get()) == 0 && ::lseek(::fileno(input.get()), 0, SEEK_SET) == 0,
-      "cannot write a temporary file: {}", std::strerror(errno));
-  std::array<int, 2> output{};
-  require<IoError>(::pipe2(output.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ::fileno(input.get()), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
-  std::array<char, 3> name{"xz"}, level{"-9"}, to_output{"-c"};
-  std::array<char, 4> threads{"-T1"};  // more would cut the input into blocks
-  std::array<char*, 5> arguments{name.data(), level.data(), to_output.data(), threads.data(), nullptr};
-  pid_t child = 0;
-  const int error = ::posix_spawnp(&child, "xz", &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(output[1]);
-  std::int64_t size = 0;
-  if (error == 0) {
-    std::vector<char> buffer(1 << 16);
-    for (;;) {
-      const ssize_t count = ::read(output[0], buffer.data(), buffer.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) break;
-      size += count;
-    }
-  }
-  ::close(output[0]);
-  if (error == ENOENT) return std::nullopt;
-  require<IoError>(error == 0, "cannot start 'xz': {}", std::strerror(error));
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) return std::nullopt;
-  require<IoError>(WIFEXITED(status) && WEXITSTATUS(status) == 0, "'xz -9' failed (status {})", status);
-  return size;
+std::int64_t xz_size(const std::vector<std::string_view>& parts) {
+  XzCounter counter;
+  for (const auto part : parts) counter.add(part);
+  return counter.finish();
 }
 
 }  // namespace stoa::eval
