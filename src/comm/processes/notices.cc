@@ -9,14 +9,14 @@ namespace stoa::comm {
 namespace {
 
 constexpr int kTag = 0;
-constexpr std::size_t kMostRanks = 256, kMostText = 2048;
+constexpr std::size_t kMostNamed = 256, kMostText = 2048;
 
 struct Head {
   std::uint32_t kind = 0, number = 0, working = 0;
   std::int32_t code = 0;
   std::uint32_t ranks = 0, text = 0;  // that follow: int32 each, bytes
 };
-constexpr std::size_t kMostBytes = sizeof(Head) + kMostRanks * sizeof(std::int32_t) + kMostText;
+constexpr std::size_t kMostBytes = sizeof(Head) + kMostNamed * sizeof(std::int32_t) + kMostText;
 
 std::string bytes_of(const Notice& notice) {
   Head head;
@@ -24,7 +24,7 @@ std::string bytes_of(const Notice& notice) {
   head.number = notice.number;
   head.working = notice.state.working ? 1 : 0;
   head.code = notice.code;
-  head.ranks = static_cast<std::uint32_t>(std::min(notice.state.awaited.size(), kMostRanks));
+  head.ranks = static_cast<std::uint32_t>(std::min(notice.state.awaited.size(), kMostNamed));
   head.text = static_cast<std::uint32_t>(std::min(notice.state.text.size(), kMostText));
   std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
   bytes.append(reinterpret_cast<const char*>(notice.state.awaited.data()), head.ranks * sizeof(std::int32_t));
@@ -36,7 +36,7 @@ Notice notice_in(const char* bytes, std::size_t count, int from) {
   Head head;
   require<CommError>(count >= sizeof head, "a notice of rank {} has {} bytes", from, count);
   std::memcpy(&head, bytes, sizeof head);
-  require<CommError>(head.ranks <= kMostRanks && head.text <= kMostText &&
+  require<CommError>(head.ranks <= kMostNamed && head.text <= kMostText &&
                          count == sizeof head + head.ranks * sizeof(std::int32_t) + head.text,
                      "a notice of rank {} has {} bytes", from, count);
   Notice notice{static_cast<Notice::Kind>(head.kind), from, head.code, head.number};
