@@ -83,6 +83,7 @@ ModelConfig spelled_out(ModelConfig c) {
   else
     c.window_first_layer.reset();
   if (!c.window_size || c.window_attn_skip_freq.value_or(0) > c.num_layers) c.window_attn_skip_freq.reset();
+  std::sort(c.no_rope_layers.begin(), c.no_rope_layers.end());
   if (!c.latent.multi_latent_attention) c.latent = {};
   if (c.bert.labelled()) c.bert.lm_head = c.bert.binary_head = false;
   if (c.kind == ModelKind::kT5)

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/huggingface/common_keys.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/quantization.h"
@@ -77,6 +78,10 @@ constexpr std::array kIgnored{"architectures",
 
 }  // namespace
 
+void ignore_common_keys(JsonKeys& keys) {
+  for (const char* key : kIgnored) keys.ignore(key);
+}
+
 ModelDescription read_config(std::string_view text) {
   // Deep nesting has no meaning here and would cost stack.
   const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
@@ -96,7 +101,7 @@ ModelDescription read_config(std::string_view text) {
                          (*quantization)["quant_method"] != std::string(out.family->quantised)))
       fail<ConfigError>("config.json: {}: weights quantised by {} are not read; {}", key,
                         quantisation_text(*quantization), kMakeFloats);
-  for (const char* key : kIgnored) keys.ignore(key);
+  ignore_common_keys(keys);
   if (const auto old = keys.text("torch_dtype")) out.dtype = old;
   if (const auto now = keys.text("dtype")) out.dtype = now;
   out.family->read(keys, out.config);
