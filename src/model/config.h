@@ -91,31 +91,45 @@ struct ModelConfig {
   std::optional<std::int64_t> kv_channels;       // see head_size()
   std::int64_t encoder_seq_length = 1024;  // tokens per training sample; data.seq_length is the same value
   std::optional<std::int64_t> max_position_embeddings;  // see max_positions()
+  std::int64_t first_position =
+      0;  // row of position 0 in the table of learned positions; kind bert: bert.first_position
 
   PositionEmbedding position_embedding_type = PositionEmbedding::kLearnedAbsolute;
   double rotary_percentage = 1.0;  // share of a head that rotates
   double rotary_base = 10000.0;
+  std::vector<std::int64_t> no_rope_layers;  // layers whose q and k do not rotate
   RopeScalingConfig rope_scaling;
   std::optional<double> rope_local_base_freq;  // rotary base of layers with a window, never scaled
 
   Normalization normalization = Normalization::kLayerNorm;
   double layernorm_epsilon = 1e-5;
   NormPlacement norm_placement = NormPlacement::kBefore;
-  bool use_parallel_residual = false;  // attention and MLP read the same stream
+  bool norm_weight = true, norm_bias = true;  // of norms; a bias of LayerNorms alone
+  bool use_parallel_residual = false;         // attention and MLP read the same stream
+  std::int64_t num_ln_in_parallel_attn = 2;   // by norms of their own, or (1) by one
   Activation activation = Activation::kGeluTanh;
   BiasKind bias = BiasKind::kAll;
+  // Exceptions from `bias`; null: as it says.
+  std::optional<bool> qkv_bias, attention_output_bias, mlp_bias;
   bool share_embeddings_and_output_weights = true;
-  bool qk_layernorm = false;                // norm of q and k, before rope: per head, or
+  bool lm_head_bias = false;                // a number per id, added to its logits
+  bool qk_layernorm = false;                // norm of q and k: per head, or
   bool qk_layernorm_all_heads = false;      // over all heads of a token together
+  bool qk_layernorm_after_rope = false;     // of what rope made of them
   std::optional<std::int64_t> window_size;  // keys seen by a query, itself included; null: all before it
   std::optional<std::int64_t>
       window_first_layer;  // layers below it see all (qwen2: max_window_layers); null: 0
   std::optional<std::int64_t> window_attn_skip_freq;  // every n-th layer sees all; null: none does
-  std::optional<double> query_pre_attn_scalar;        // scores are divided by its root; null: head_size()
-  std::optional<double> attn_logit_softcapping;       // scores within (-cap, cap); null: no cap
-  std::optional<double> final_logit_softcapping;      // logits likewise
-  bool apply_embedding_scaling = false;               // token embeddings x sqrt(hidden_size)
-  bool embedding_layernorm = false;                   // norm of the embeddings
+  std::vector<std::int64_t>
+      window_layers;  // those with the window, in place of the two above; empty: no list
+  std::optional<double> query_pre_attn_scalar;    // scores are divided by its root; null: head_size()
+  std::optional<double> softmax_scale;            // or are multiplied by this
+  std::optional<double> attn_logit_softcapping;   // scores within (-cap, cap); null: no cap
+  std::optional<double> final_logit_softcapping;  // logits likewise
+  bool apply_embedding_scaling = false;           // token embeddings x sqrt(hidden_size)
+  bool embedding_layernorm = false;               // norm of the embeddings
+  // Factors of token embeddings, of what a branch adds to the stream, of logits.
+  double embedding_multiplier = 1, residual_multiplier = 1, logit_scale = 1;
 
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;
@@ -147,7 +161,14 @@ struct ModelConfig {
   std::int64_t query_groups() const;   // K/V heads: num_attention_heads
   std::int64_t head_size() const;      // kv_channels: hidden_size / num_attention_heads; latent: both parts
   std::int64_t max_positions() const;  // encoder_seq_length
-  std::int64_t rotary_size() const;    // int(head_size * rotary_percentage); latent: the rotated part
+  // int(head_size * rotary_percentage); latent: the rotated part.
+  std::int64_t rotary_channels() const;
+  // Channels that rotate, in pairs: an odd number has one more, as in transformers, whose frequencies still
+  // divide by rotary_channels().
+  std::int64_t rotary_size() const { return (rotary_channels() + 1) / 2 * 2; }
+  bool has_qkv_bias() const;  // the projections of queries, keys and values
+  bool has_attention_output_bias() const;
+  bool has_mlp_bias() const;
   std::int64_t encoder_layers() const;  // of num_layers; 0 but in kind t5
   std::int64_t source_length() const;   // of a sample, tokens of the source; 0 but in kind t5
   // The head's matrix is the token embedding: classes have one of their own.

@@ -21,9 +21,14 @@ nn::RelativeBuckets buckets_of(const ModelConfig& c, bool encoder) {
 }
 
 // The biases of a stack, for the heads of this rank.
-nn::RelativeBiasOptions bias_options(const ModelConfig& c, bool encoder, const parallel::TensorPlace& place) {
+nn::RelativeBiasOptions bias_options(const ModelConfig& c, bool encoder, const parallel::TensorPlace& place,
+                                     const std::string& layer = {}) {
   nn::RelativeBiasOptions out;
   out.name = encoder ? "encoder.relative_bias" : "decoder.relative_bias";
+  if (c.t5.relative_bias_per_layer) {
+    out.name = layer + ".relative_bias";
+    out.own = true;
+  }
   out.buckets = buckets_of(c, encoder);
   out.heads = c.num_attention_heads;
   out.deviation = c.init_method_std;
@@ -48,7 +53,7 @@ std::vector<Constant> T5Architecture::constants() const {
 }
 
 void T5Architecture::declare_shared(nn::ParamList& params) const {
-  if (!is_relative(gpt_.config)) return;
+  if (!is_relative(gpt_.config) || gpt_.config.t5.relative_bias_per_layer) return;
   const nn::RelativeBiasOptions encoder = bias_options(gpt_.config, true, options_.place);
   if (nn::RelativeBias::find(params, encoder)) return;
   params.begin_unit(false);
@@ -74,7 +79,7 @@ std::unique_ptr<nn::Block> T5Architecture::block(std::int64_t layer) const {
   o.attention.name = name + ".attention";
   o.attention.causal = !encoder;
   if (!c.t5.scale_attention) o.attention.scale = 1;
-  if (is_relative(c)) o.attention.relative_bias = bias_options(c, encoder, options_.place);
+  if (is_relative(c)) o.attention.relative_bias = bias_options(c, encoder, options_.place, name);
   o.mlp = same.mlp;
   // Files name the one matrix of a plain layer unlike the two of a gated one.
   o.mlp.name = name + (o.mlp.gated ? ".mlp" : ".dense");

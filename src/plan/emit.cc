@@ -46,6 +46,14 @@ void shape(Arguments& a, const EmitModel& model) {
           !m.apply_embedding_scaling,
       "Megatron-LM has no arguments for alibi, embedding_layernorm, norm_placement, use_parallel_residual, "
       "qk_layernorm_all_heads, soft caps or scaled embeddings: the layout cannot be written for this model");
+  require<ConfigError>(
+      m.embedding_multiplier == 1 && m.residual_multiplier == 1 && m.logit_scale == 1 && !m.softmax_scale &&
+          m.no_rope_layers.empty() && m.norm_weight && m.norm_bias && !m.lm_head_bias &&
+          m.first_position == 0 && !m.qk_layernorm_after_rope && !m.moe.moe_shared_expert_gate,
+      "Megatron-LM has no arguments for embedding_multiplier, residual_multiplier, logit_scale, "
+      "softmax_scale, "
+      "no_rope_layers, norm_weight, norm_bias, lm_head_bias, first_position, qk_layernorm_after_rope or "
+      "moe_shared_expert_gate: the layout cannot be written for this model");
   latent_attention(a, m.latent);
   a.flag(true, "use-mcore-models");
   a.value("num-layers", m.num_layers);
@@ -69,8 +77,8 @@ void shape(Arguments& a, const EmitModel& model) {
   a.value("norm-epsilon", m.layernorm_epsilon);
   a.flag(m.activation == model::Activation::kSwiglu, "swiglu");
   a.flag(m.activation == model::Activation::kSquaredRelu, "squared-relu");
-  a.flag(m.bias != model::BiasKind::kAll, "disable-bias-linear");
-  a.flag(m.bias == model::BiasKind::kQkv, "add-qkv-bias");
+  a.flag(!m.has_mlp_bias(), "disable-bias-linear");
+  a.flag(m.has_qkv_bias() && !m.has_mlp_bias(), "add-qkv-bias");
   a.flag(!m.share_embeddings_and_output_weights, "untie-embeddings-and-output-weights");
   a.flag(m.qk_layernorm, "qk-layernorm");
   a.value("hidden-dropout", m.hidden_dropout);

@@ -27,6 +27,13 @@ TestRun learned_positions() {
   return run;
 }
 
+// umT5's: each layer has biases of its own.
+TestRun biases_of_layers() {
+  TestRun run = pairs();
+  run.config.t5.relative_bias_per_layer = true;
+  return run;
+}
+
 void expect_close(const TestRun& run, const std::vector<run::Layout>& layouts, double tolerance) {
   const RunResult one = run_layout(run, data_parallel(1));
   ASSERT_THAT(one.faults, IsEmpty());
@@ -52,7 +59,7 @@ run::Layout zero(int stage) {
 }
 
 TEST(EncoderDecoder, TensorAndDataParallel) {
-  for (const TestRun& run : {pairs(), learned_positions()})
+  for (const TestRun& run : {pairs(), learned_positions(), biases_of_layers()})
     expect_close(run,
                  {tensor(2, false), tensor(2, true), tensor(4, true), tensor(2, true, 2), zero(0), zero(1),
                   zero(2), zero(3)},

@@ -61,6 +61,48 @@ TEST(Encoders, TensorAndSequenceParallelism) {
   }
 }
 
+// ModernBERT's: norms before the branches, rotary positions, gated, windows to both sides.
+TestRun windowed() {
+  TestRun run = bert();
+  auto& c = run.config;
+  c.bert.binary_head = false;
+  c.bert.num_token_types = 0;
+  c.bert.pre_norm = true;
+  c.bert.classifier_bias = false;
+  c.position_embedding_type = model::PositionEmbedding::kRope;
+  c.activation = model::Activation::kGeglu;
+  c.norm_bias = false;
+  c.bias = model::BiasKind::kNone;
+  c.window_size = 3;
+  c.window_attn_skip_freq = 2;
+  c.rope_local_base_freq = 100;
+  return run;
+}
+
+// MPNet's: learned positions, and a bias by distance that all layers share.
+TestRun relative() {
+  TestRun run = roberta();
+  run.config.bert.num_token_types = 0;
+  run.config.bert.relative_attention_num_buckets = 8;
+  return run;
+}
+
+TEST(Encoders, WindowsToBothSidesAndBiasesByDistance) {
+  for (const TestRun& run : {windowed(), relative()}) {
+    const RunResult one = run_layout(run, data_parallel(1));
+    ASSERT_THAT(one.faults, IsEmpty());
+    for (const run::Layout& layout :
+         {tensor(2, false), tensor(4, true), tensor(2, true, 2), tensor(2, true, 1, 2), data_parallel(4),
+          pipeline(4), pipeline(2, "zb-v", 2)}) {
+      SCOPED_TRACE(run::rank_name(layout.grid, layout.grid.size() - 1) + " " + layout.schedule);
+      EXPECT_THAT(differences(one, run_layout(run, layout), kRounding), IsEmpty());
+    }
+    run::Layout sharded = data_parallel(2);
+    sharded.zero_stage = 3;
+    EXPECT_THAT(differences(one, run_layout(run, sharded), kRounding), IsEmpty());
+  }
+}
+
 TEST(Encoders, DataParallelismAndSharding) {
   const TestRun run = bert();
   const RunResult one = run_layout(run, data_parallel(1));

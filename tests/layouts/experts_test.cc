@@ -155,6 +155,18 @@ TEST(ExpertParallel, SigmoidScoresInGroupsBalancedByABias) {
                         {.tensor = 3, .data = 2, .experts = {3, 2}}});
 }
 
+TEST(ExpertParallel, SharedExpertsWithAGateOfTheToken) {
+  TestRun run = experts();
+  run.steps = 4;
+  run.config.moe.moe_shared_expert_gate = true;
+  run.config.residual_multiplier = 0.7;
+  expect_same_run(run, {{.data = 2, .experts = {1, 2}},
+                        {.tensor = 2},
+                        {.tensor = 2, .sequence = true, .experts = {1, 2}},
+                        {.tensor = 2, .sequence = true, .context = 2, .experts = {1, 2}},
+                        {.data = 2, .pipeline = 2, .schedule = "zb-v", .chunks = 2}});
+}
+
 // What an expert takes of a sequence is the same, wherever the sequence's tokens are.
 TEST(ExpertCapacity, DropsTheSameInEveryLayout) {
   TestRun run = experts();

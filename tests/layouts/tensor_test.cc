@@ -96,6 +96,16 @@ TEST(TensorParallel, PackedDocumentsWindowAllHeads) {
   expect_rows_close(run, tensor_rows());
 }
 
+TEST(TensorParallel, BiasesByPartAndWindowsByList) {
+  TestRun run = llama();
+  run.config.attention_output_bias = run.config.mlp_bias = true;
+  run.config.window_size = 3;
+  run.config.window_layers = {0};
+  run.steps = 3;
+  expect_rows_close(run,
+                    {{2, true}, {3, false}, {2, true, 1, parallel::ContextKind::kAllGather, 2, 2, "zb-h1"}});
+}
+
 TEST(TensorParallel, ParallelResidual) {
   TestRun run = short_run();
   run.config.use_parallel_residual = true;
@@ -157,6 +167,43 @@ TEST(TensorParallel, BiasesByDistanceAndNormedEmbeddings) {
   expect_rows_close(run, tensor_rows());
   const auto gather = parallel::ContextKind::kAllGather, exchange = parallel::ContextKind::kAllToAll;
   expect_rows_close(run, {{2, true, 1, gather, 2, 2}, {1, false, 2, gather}, {1, false, 2, exchange}});
+}
+
+// Tensor parallelism, beside data and pipeline, and context parallelism.
+void expect_options_close(const TestRun& run) {
+  const auto gather = parallel::ContextKind::kAllGather, ring = parallel::ContextKind::kRing;
+  expect_rows_close(run, {{2, false},
+                          {4, true},
+                          {2, true, 1, gather, 2, 2},
+                          {2, true, 1, gather, 1, 2, "zb-v", 2},
+                          {1, false, 1, gather, 2, 2, "zb-h1", 0, 1, 3},
+                          {1, false, 2, gather},
+                          {2, true, 2, ring}});
+}
+
+TEST(TensorParallel, FactorsOfGraniteAndLayersWithoutRotation) {
+  TestRun run = llama();
+  run.config.embedding_multiplier = 3;
+  run.config.residual_multiplier = 0.4;
+  run.config.softmax_scale = 0.7;
+  run.config.logit_scale = 0.6;
+  run.config.qk_layernorm_after_rope = true;
+  run.config.no_rope_layers = {1, 2};
+  run.steps = 3;
+  expect_options_close(run);
+}
+
+TEST(TensorParallel, OneNormForBothBranchesHeadBiasFirstPosition) {
+  TestRun run = short_run();
+  run.config.use_parallel_residual = true;
+  run.config.num_ln_in_parallel_attn = 1;
+  run.config.norm_bias = false;
+  run.config.lm_head_bias = true;
+  run.config.first_position = 2;
+  run.steps = 3;
+  expect_options_close(run);
+  run.config.share_embeddings_and_output_weights = false;
+  expect_options_close(run);
 }
 
 TEST(TensorParallel, BesideDataAndPipeline) {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 
+#include "model/huggingface/common_keys.h"
 #include "model/huggingface/config_json.h"
-#include "model/huggingface/json_keys.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -76,6 +76,10 @@ constexpr std::array kIgnored{"architectures",
 
 }  // namespace
 
+void ignore_common_keys(JsonKeys& keys) {
+  for (const char* key : kIgnored) keys.ignore(key);
+}
+
 ModelDescription read_config(std::string_view text) {
   // Deep nesting has no meaning here and would cost stack.
   const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
@@ -88,10 +92,10 @@ ModelDescription read_config(std::string_view text) {
   const auto type = keys.text("model_type");
   require<ConfigError>(type.has_value(), "config.json has no model_type, expected one such as 'llama'");
   ModelDescription out;
-  out.family = &family_from_model_type(*type);
+  out.family = &family_from_config(*type, json);
   require<ConfigError>(!keys.has("quantization_config"),
                        "config.json: quantization_config: quantised weights are not supported");
-  for (const char* key : kIgnored) keys.ignore(key);
+  ignore_common_keys(keys);
   if (const auto old = keys.text("torch_dtype")) out.dtype = old;
   if (const auto now = keys.text("dtype")) out.dtype = now;
   out.family->read(keys, out.config);

@@ -39,7 +39,10 @@ std::string filled(std::string_view pattern, const std::vector<std::string>& num
   return out += pattern;
 }
 
-std::string_view without_prefix(std::string_view name, std::string_view prefix) {
+std::string_view without_prefix(std::string_view name, const NameMap& names) {
+  for (const std::string_view other : names.other_prefixes)
+    if (name.starts_with(other)) return name.substr(other.size());
+  const std::string_view prefix = names.prefix;
   return !prefix.empty() && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
@@ -54,11 +57,15 @@ Tensor make_tensor(const ModelConfig& config, const NameRule& rule, const Patter
              .runs = {},
              .transposed = false,
              .also = rule.also.empty() ? "" : name(rule.also),
-             .zero_centered = rule.zero_centered};
+             .zero_centered = rule.zero_centered && suffix != ".bias"};
   std::int64_t rows = 0;
   for (const auto& part : out.parts) rows += part.shape[0];
   out.shape.set(0, rows);
   out.runs = rule.arrange(config, out.parts);
+  if (rule.all_experts) {
+    const std::int64_t experts = *config.moe.num_moe_experts;
+    out.shape = {experts, rows / experts, out.shape[1]};
+  }
   if (rule.transposed && out.shape.rank() == 2) {
     out.transposed = true;
     out.shape = {out.shape[1], rows};
@@ -77,8 +84,9 @@ std::string list(const std::vector<std::string>& names) {
 // Calls copy(part, file offset, part offset, count) for runs of elements that are neighbours in both.
 template <class Copy>
 void for_runs(const Tensor& tensor, const Copy& copy) {
-  const bool matrix = tensor.shape.rank() == 2;
-  const std::int64_t columns = !matrix ? 1 : tensor.transposed ? tensor.shape[0] : tensor.shape[1];
+  const std::int64_t columns = tensor.shape.rank() < 2 ? 1
+                               : tensor.transposed     ? tensor.shape[0]
+                                                       : tensor.shape.back();
   for (const RowRun& run : tensor.runs) {
     if (!tensor.transposed) {
       copy(run.part, run.file_row * columns, run.row * columns, run.rows * columns);
@@ -132,6 +140,36 @@ std::vector<RowRun> by_head(const ModelConfig& config, const std::vector<Canonic
   return out;
 }
 
+std::vector<RowRun> by_group(const ModelConfig& c, const std::vector<CanonicalTensor>&) {
+  const std::int64_t head = c.head_size(), queries = c.num_attention_heads / c.query_groups() * head;
+  std::vector<RowRun> out;
+  for (std::int64_t g = 0, row = 0; g < c.query_groups(); ++g, row += queries + 2 * head) {
+    out.push_back({0, row, g * queries, queries});
+    out.push_back({1, row + queries, g * head, head});
+    out.push_back({2, row + queries + head, g * head, head});
+  }
+  return out;
+}
+
+void add_rules(NameMap& names, const std::vector<NameRule>& rules) {
+  names.rules.insert(names.rules.begin(), rules.begin(), rules.end());
+}
+
+bool rotates_odd_part(const ModelConfig& config) { return config.rotary_channels() % 2 != 0; }
+
+std::vector<RowRun> paired_heads(const ModelConfig& config, const std::vector<CanonicalTensor>& parts) {
+  const std::int64_t head = config.head_size(), rotated = config.rotary_size();
+  std::vector<RowRun> out;
+  for (std::int64_t row = 0; row < parts.front().shape[0]; row += head) {
+    for (std::int64_t i = 0; i < rotated / 2; ++i) {
+      out.push_back({0, row + 2 * i, row + i, 1});
+      out.push_back({0, row + 2 * i + 1, row + rotated / 2 + i, 1});
+    }
+    if (rotated < head) out.push_back({0, row + rotated, row + rotated, head - rotated});
+  }
+  return out;
+}
+
 std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
   const NameMap names = family.names();
   std::map<std::string_view, const NameRule*> rule_of;  // by pattern of a part
@@ -159,11 +197,23 @@ std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
     const auto rule = rule_of.find(pattern.text);
     require<InternalError>(rule != rule_of.end(), "family {} has no name for '{}'", family.type, tensor.name);
     std::vector<CanonicalTensor> parts;
-    for (const std::string_view part : rule->second->parts) {
-      const auto found = left.find(filled(part, pattern.numbers) + suffix);
-      require<InternalError>(found != left.end(), "'{}' has but some of its parts", rule->second->file);
-      parts.push_back(*found->second);
-      left.erase(found);
+    const auto take = [&](const std::vector<std::string>& numbers) {
+      for (const std::string_view part : rule->second->parts) {
+        const auto found = left.find(filled(part, numbers) + suffix);
+        require<InternalError>(found != left.end(), "'{}' has but some of its parts", rule->second->file);
+        parts.push_back(*found->second);
+        left.erase(found);
+      }
+    };
+    if (rule->second->all_experts) {
+      pattern.numbers.pop_back();  // the file's name has none
+      for (std::int64_t e = 0; e < *gpt.config.moe.num_moe_experts; ++e) {
+        std::vector<std::string> numbers = pattern.numbers;
+        numbers.push_back(std::to_string(e));
+        take(numbers);
+      }
+    } else {
+      take(pattern.numbers);
     }
     out.push_back(make_tensor(gpt.config, *rule->second, pattern, suffix, std::move(parts)));
   }
@@ -195,8 +245,8 @@ Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, co
             const ModelConfig& config, bool head_optional) {
   const NameMap names = family.names();
   std::map<std::string_view, const FileTensor*> offered;
-  for (const auto& tensor : file) offered.emplace(without_prefix(tensor.name, names.prefix), &tensor);
-  const auto find = [&](std::string_view name) { return offered.find(without_prefix(name, names.prefix)); };
+  for (const auto& tensor : file) offered.emplace(without_prefix(tensor.name, names), &tensor);
+  const auto find = [&](std::string_view name) { return offered.find(without_prefix(name, names)); };
   // A tied model's head, under the names that an untied one's would have.
   std::vector<std::string> heads;
   if (config.ties_head())

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/huggingface/encoder_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
@@ -77,8 +78,9 @@ std::vector<std::string> read_labels(JsonKeys& keys) {
   return out;
 }
 
-// What the first name of `architectures` has beside the encoder.
-void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sentences) {
+}  // namespace
+
+void read_encoder_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sentences) {
   const std::vector<std::string> all = keys.texts("architectures").value_or(std::vector<std::string>());
   const std::string first = all.empty() ? fmt::format("{}ForMaskedLM", name) : all.front();
   c.bert.lm_head = first == fmt::format("{}ForMaskedLM", name);
@@ -95,12 +97,16 @@ void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sente
   c.bert.labels = read_labels(keys);
   c.bert.classifier_dropout = keys.number("classifier_dropout");
   if (c.bert.task == BertTask::kTokenClassification) return;
-  const std::string problem = keys.text("problem_type").value_or("single_label_classification");
-  require<ConfigError>(problem == "single_label_classification" && c.bert.labels.size() >= 2,
+  // transformers infers it from the number of labels.
+  const char* inferred = c.bert.regression() ? "regression" : "single_label_classification";
+  const std::string problem = keys.text("problem_type").value_or(inferred);
+  require<ConfigError>(problem == inferred,
                        "config.json: problem_type {} with {} labels is not supported, expected "
-                       "single_label_classification of 2 or more",
+                       "single_label_classification of 2 or more, or regression of 1",
                        problem, c.bert.labels.size());
 }
+
+namespace {
 
 void write_labels(const BertConfig& c, Json& json) {
   if (c.labels.empty()) return;
@@ -111,13 +117,28 @@ void write_labels(const BertConfig& c, Json& json) {
   }
   json["id2label"] = std::move(names);
   json["label2id"] = std::move(numbers);
-  if (c.task == BertTask::kSequenceClassification) json["problem_type"] = "single_label_classification";
+  if (c.task == BertTask::kSequenceClassification)
+    json["problem_type"] = c.regression() ? "regression" : "single_label_classification";
   json["classifier_dropout"] = c.classifier_dropout ? Json(*c.classifier_dropout) : Json();
 }
 
+}  // namespace
+
+void write_encoder_head(const BertConfig& c, Json& json, std::string_view name) {
+  json["architectures"] = {fmt::format("{}{}", name, head_name(c))};
+  write_labels(c, json);
+}
+
+bool is_of_other_head(std::string_view name, const BertConfig& c) {
+  return c.labelled() &&
+         name.starts_with(c.task == BertTask::kQuestionAnswering ? "classifier." : "qa_outputs.");
+}
+
+namespace {
+
 void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
   const ModelConfig& c = gpt.config;
-  json["architectures"] = {fmt::format("{}{}", name, head_name(c.bert))};
+  write_encoder_head(c.bert, json, name);
   json["vocab_size"] = gpt.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;
@@ -130,13 +151,6 @@ void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
   json["hidden_dropout_prob"] = c.hidden_dropout;
   json["attention_probs_dropout_prob"] = c.attention_dropout;
   json["position_embedding_type"] = "absolute";
-  write_labels(c.bert, json);
-}
-
-// Of another labelled task than the model's.
-bool is_of_other_head(std::string_view name, const BertConfig& c) {
-  return c.labelled() &&
-         name.starts_with(c.task == BertTask::kQuestionAnswering ? "classifier." : "qa_outputs.");
 }
 
 // Literals joined when the program is compiled: rules hold views.
@@ -177,7 +191,7 @@ std::vector<NameRule> encoder_rules() {
 
 void read_bert(JsonKeys& keys, ModelConfig& c) {
   read_encoder(keys, c, {30522, 512, 2, 1e-12});
-  read_head(keys, c, "Bert", true);
+  read_encoder_head(keys, c, "Bert", true);
 }
 void write_bert(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Bert"); }
 
@@ -204,16 +218,26 @@ NameMap bert_names() {
   return out;
 }
 
-void read_roberta(JsonKeys& keys, ModelConfig& c) {
-  read_encoder(keys, c, {50265, 514, 1, 1e-5});
-  read_head(keys, c, "Roberta", false);
+void read_roberta_as(JsonKeys& keys, ModelConfig& c, std::string_view name, const Defaults& defaults) {
+  read_encoder(keys, c, defaults);
+  read_encoder_head(keys, c, name, false);
   c.bert.first_position = keys.integer("pad_token_id", 0).value_or(1) + 1;
   *c.max_position_embeddings -= c.bert.first_position;
   require<ConfigError>(*c.max_position_embeddings >= 1,
                        "config.json: max_position_embeddings leaves no position beyond pad_token_id {}",
                        c.bert.first_position - 1);
 }
+void read_roberta(JsonKeys& keys, ModelConfig& c) {
+  read_roberta_as(keys, c, "Roberta", {50265, 514, 1, 1e-5});
+}
 void write_roberta(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Roberta"); }
+
+// XLM-RoBERTa (1911.02116) and CamemBERT (1911.03894): RoBERTa with another vocabulary.
+constexpr Defaults kRelatives{30522, 512, 2, 1e-12};
+void read_xlm_roberta(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "XLMRoberta", kRelatives); }
+void write_xlm_roberta(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "XLMRoberta"); }
+void read_camembert(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "Camembert", kRelatives); }
+void write_camembert(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Camembert"); }
 
 bool is_needless_in_roberta(std::string_view name, const ModelConfig& c) {
   return name == "embeddings.position_ids" || name.starts_with("lm_head.decoder.") ||
@@ -238,5 +262,8 @@ NameMap roberta_names() {
 
 const Family kBert{"bert", "BertForPreTraining", read_bert, write_bert, bert_names};
 const Family kRoberta{"roberta", "RobertaForMaskedLM", read_roberta, write_roberta, roberta_names};
+const Family kXlmRoberta{"xlm-roberta", "XLMRobertaForMaskedLM", read_xlm_roberta, write_xlm_roberta,
+                         roberta_names};
+const Family kCamembert{"camembert", "CamembertForMaskedLM", read_camembert, write_camembert, roberta_names};
 
 }  // namespace stoa::model::huggingface
