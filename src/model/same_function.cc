@@ -73,6 +73,16 @@ void spell_out(MoeConfig& m, const ModelConfig& c) {
   m.moe_router_group_topk = m.moe_router_group_topk.value_or(1);
 }
 
+// Layers of linear attention as a list, whichever way they were given; without any, no word about them.
+void spell_out(LinearAttentionConfig& l, std::int64_t layers) {
+  std::vector<std::int64_t> linear;
+  for (std::int64_t i = 0; i < layers; ++i)
+    if (l.is_linear(i)) linear.push_back(i);
+  if (linear.empty()) l = {};
+  l.linear_attention_freq.reset();
+  l.linear_attention_layers = std::move(linear);
+}
+
 // Values that follow from others written out, so that a default and the same value given are equal.
 ModelConfig spelled_out(ModelConfig c) {
   c.ffn_hidden_size = c.ffn_size();
@@ -84,6 +94,7 @@ ModelConfig spelled_out(ModelConfig c) {
     c.window_first_layer.reset();
   if (!c.window_size || c.window_attn_skip_freq.value_or(0) > c.num_layers) c.window_attn_skip_freq.reset();
   if (!c.latent.multi_latent_attention) c.latent = {};
+  spell_out(c.linear, c.num_layers);
   if (c.bert.labelled()) c.bert.lm_head = c.bert.binary_head = false;
   if (c.kind == ModelKind::kT5)
     c.t5.encoder_layers = c.encoder_layers();

@@ -1,11 +1,13 @@
 #include "nn/transformer_block.h"
 
+#include "nn/delta_attention.h"
 #include "nn/dropout.h"
 #include "nn/latent_attention.h"
 
 namespace stoa::nn {
 
 std::unique_ptr<Sublayer> make_attention(const SelfAttentionOptions& o) {
+  if (o.delta) return std::make_unique<DeltaAttention>(o);
   if (o.latent) return std::make_unique<LatentAttention>(o);
   return std::make_unique<SelfAttention>(o);
 }

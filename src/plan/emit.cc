@@ -44,10 +44,12 @@ void shape(Arguments& a, const EmitModel& model) {
           m.norm_placement == model::NormPlacement::kBefore && !m.use_parallel_residual &&
           !m.qk_layernorm_all_heads && !m.attn_logit_softcapping && !m.final_logit_softcapping &&
           !m.apply_embedding_scaling && !m.attention_sinks &&
-          m.activation != model::Activation::kClampedSwiglu,
+          m.activation != model::Activation::kClampedSwiglu && !m.linear.any() && !m.attention_output_gate &&
+          !m.moe.moe_shared_expert_gate,
       "Megatron-LM has no arguments that are written here for alibi, embedding_layernorm, norm_placement, "
-      "use_parallel_residual, qk_layernorm_all_heads, soft caps, scaled embeddings, attention_sinks or "
-      "swiglu_oai: the layout cannot be written for this model");
+      "use_parallel_residual, qk_layernorm_all_heads, soft caps, scaled embeddings, attention_sinks, "
+      "swiglu_oai, linear attention, attention_output_gate or moe_shared_expert_gate: the layout cannot be "
+      "written for this model");
   latent_attention(a, m.latent);
   a.flag(true, "use-mcore-models");
   a.value("num-layers", m.num_layers);

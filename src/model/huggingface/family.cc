@@ -14,9 +14,10 @@ namespace stoa::model::huggingface {
 namespace {
 
 // A configuration that several families can say is written as the first of them.
-constexpr std::array kFamilies{&kGpt2,       &kLlama,  &kMistral, &kQwen2, &kQwen3, &kMixtral, &kQwen3Moe,
-                               &kDeepseekV3, &kGptOss, &kGptNeox, &kPhi3,  &kOlmo2, &kGemma2,  &kGemma3Text,
-                               &kBloom,      &kBert,   &kRoberta, &kT5,    &kMt5,   &kStoaGpt};
+constexpr std::array kFamilies{
+    &kGpt2,       &kLlama,         &kMistral,    &kQwen2,   &kQwen3,   &kMixtral, &kQwen3Moe, &kQwen3Next,
+    &kQwen35Text, &kQwen35MoeText, &kDeepseekV3, &kGptOss,  &kGptNeox, &kPhi3,    &kOlmo2,    &kGemma2,
+    &kGemma3Text, &kBloom,         &kBert,       &kRoberta, &kT5,      &kMt5,     &kStoaGpt};
 
 // What the configuration loses on its way through the family's file; none: the file does not read back.
 std::optional<std::vector<config::Difference>> lost(const Family& family, const Gpt& gpt) {

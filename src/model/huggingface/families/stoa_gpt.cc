@@ -87,12 +87,23 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
     l.qk_pos_emb_head_dim = need("qk_pos_emb_head_dim");
     l.v_head_dim = need("v_head_dim");
   }
+  c.attention_output_gate = keys.boolean("attention_output_gate").value_or(false);
+  if (auto layers = keys.integers("linear_attention_layers"); !layers.empty()) {
+    LinearAttentionConfig& l = c.linear;
+    l.linear_attention_layers = std::move(layers);
+    l.linear_num_key_heads = need("linear_num_key_heads");
+    l.linear_num_value_heads = need("linear_num_value_heads");
+    l.linear_key_head_dim = need("linear_key_head_dim");
+    l.linear_value_head_dim = need("linear_value_head_dim");
+    l.linear_conv_kernel_dim = need("linear_conv_kernel_dim");
+  }
   if (const auto experts = keys.integer("num_moe_experts", 2)) {
     MoeConfig& m = c.moe;
     m.num_moe_experts = experts;
     m.moe_router_topk = keys.integer("moe_router_topk", 1).value_or(2);
     m.moe_ffn_hidden_size = keys.integer("moe_ffn_hidden_size", 1);
     m.moe_shared_expert_intermediate_size = keys.integer("moe_shared_expert_intermediate_size", 1);
+    m.moe_shared_expert_gate = keys.boolean("moe_shared_expert_gate").value_or(false);
     m.moe_dense_layers = keys.integers("moe_dense_layers");
     read_enum(keys, "moe_router_score_function", m.moe_router_score_function);
     m.moe_router_pre_softmax = keys.boolean("moe_router_pre_softmax").value_or(false);
@@ -179,12 +190,25 @@ void write_stoa_gpt(const Gpt& gpt, Json& json) {
     json["qk_pos_emb_head_dim"] = l.qk_pos_emb_head_dim;
     json["v_head_dim"] = l.v_head_dim;
   }
+  if (c.attention_output_gate) json["attention_output_gate"] = true;
+  if (const LinearAttentionConfig& l = c.linear; l.any()) {
+    std::vector<std::int64_t> layers;
+    for (std::int64_t i = 0; i < c.num_layers; ++i)
+      if (l.is_linear(i)) layers.push_back(i);
+    json["linear_attention_layers"] = layers;
+    json["linear_num_key_heads"] = l.linear_num_key_heads;
+    json["linear_num_value_heads"] = l.linear_num_value_heads;
+    json["linear_key_head_dim"] = l.linear_key_head_dim;
+    json["linear_value_head_dim"] = l.linear_value_head_dim;
+    json["linear_conv_kernel_dim"] = l.linear_conv_kernel_dim;
+  }
   if (const MoeConfig& m = c.moe; m.num_moe_experts) {
     json["num_moe_experts"] = *m.num_moe_experts;
     json["moe_router_topk"] = m.moe_router_topk;
     json["moe_ffn_hidden_size"] = c.moe_ffn_size();
     if (m.moe_shared_expert_intermediate_size)
       json["moe_shared_expert_intermediate_size"] = *m.moe_shared_expert_intermediate_size;
+    if (m.moe_shared_expert_gate) json["moe_shared_expert_gate"] = true;
     std::vector<std::int64_t> dense;
     for (std::int64_t l = 0; l < c.num_layers; ++l)
       if (!m.has_experts(l)) dense.push_back(l);
