@@ -16,6 +16,7 @@
 #include "ckpt/state_reader.h"
 #include "ckpt/tensor_directory.h"
 #include "cli/interrupt.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 
 namespace stoa::cli {
@@ -240,8 +241,8 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
   sub->add_option("--output", arguments->output, "Directory to write; new or empty")->required();
   sub->add_option("--max-shard-gb", arguments->max_shard_gigabytes, "Largest file, in 10^9 bytes")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1e-9, 1e6));
 }
 
 }  // namespace stoa::cli
