@@ -205,7 +205,6 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
                             "",
                             "",
                             {},
-                            {},
                             {}});
     trainer.run();
     EXPECT_EQ(observer.blocks.count, 0) << "largest: " << observer.blocks.largest << " bytes";
