@@ -96,38 +96,44 @@ void write_converted(const StoredTensor& tensor, DType dtype, ShardedWriter& wri
 ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& given,
                           std::uint64_t max_shard_bytes,
                           const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
-  const std::string torch_dtype = torch_name(dtype);
-  fs::path output = fs::absolute(given).lexically_normal();
-  if (!output.has_filename()) output = output.parent_path();
-  require<IoError>(!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output)),
-                   "'{}' exists and is not an empty directory: name a new one", given.string());
-  const std::string config = adjusted_config(from.model / "config.json", torch_dtype);
+  ExportContent content{adjusted_config(from.model / "config.json", torch_name(dtype)), {}, nullptr};
   const TensorDirectory source(from.model);
-
-  std::vector<TensorEntry> entries;
-  std::uint64_t total = 0, done = 0;
   for (const auto* tensor : source.tensors()) {
     TensorEntry entry = tensor->entry;
     if (const auto memory = memory_type(entry.type); memory && is_float(*memory))
       entry.type = storage_type(dtype);
-    total += entry.bytes();
-    entries.push_back(std::move(entry));
+    content.tensors.push_back(std::move(entry));
   }
+  content.write = [&](ShardedWriter& writer) {
+    std::uint64_t done = 0;
+    for (const auto* tensor : source.tensors()) {
+      write_converted(*tensor, dtype, writer);
+      done += tensor->entry.bytes();
+      if (progress) progress(done, source.bytes());
+    }
+  };
+  return export_content(from, content, given, max_shard_bytes);
+}
+
+ExportResult export_content(const FoundCheckpoint& from, const ExportContent& content, const fs::path& given,
+                            std::uint64_t max_shard_bytes) {
+  fs::path output = fs::absolute(given).lexically_normal();
+  if (!output.has_filename()) output = output.parent_path();
+  require<IoError>(!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output)),
+                   "'{}' exists and is not an empty directory: name a new one", given.string());
+  std::uint64_t total = 0;
+  for (const TensorEntry& entry : content.tensors) total += entry.bytes();
   Staging staging(output);
-  ShardedWriter writer(staging.path(), kModelStem, std::move(entries), Placement::kInPlace, max_shard_bytes);
-  for (const auto* tensor : source.tensors()) {
-    write_converted(*tensor, dtype, writer);
-    done += tensor->entry.bytes();
-    if (progress) progress(done, source.bytes());
-  }
+  ShardedWriter writer(staging.path(), kModelStem, content.tensors, Placement::kInPlace, max_shard_bytes);
+  content.write(writer);
   writer.commit();
   write_model_checksums(staging.path());
-  write_text(staging.path() / "config.json", config);
+  write_text(staging.path() / "config.json", content.config);
   for (const auto& item : fs::directory_iterator(from.model))
     if (item.is_regular_file() && !is_made_anew(item.path()))
       write_text(staging.path() / item.path().filename(), read_text(item.path()));
   staging.publish();
-  return {static_cast<std::int64_t>(source.tensors().size()), total, writer.shards()};
+  return {static_cast<std::int64_t>(content.tensors.size()), total, writer.shards()};
 }
 
 }  // namespace stoa::ckpt

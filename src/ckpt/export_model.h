@@ -25,4 +25,14 @@ ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::pa
                           std::uint64_t max_shard_bytes = kDefaultShardBytes,
                           const std::function<void(std::uint64_t, std::uint64_t)>& progress = nullptr);
 
+// What stands in an exported directory beside the small files that are copied.
+struct ExportContent {
+  std::string config;  // config.json
+  std::vector<TensorEntry> tensors;
+  std::function<void(ShardedWriter&)> write;  // all of them
+};
+// The same with another content than the model's own tensors under their names.
+ExportResult export_content(const FoundCheckpoint& from, const ExportContent& content, const fs::path& output,
+                            std::uint64_t max_shard_bytes = kDefaultShardBytes);
+
 }  // namespace stoa::ckpt

@@ -17,6 +17,7 @@
 #include "ckpt/tensor_directory.h"
 #include "cli/interrupt.h"
 #include "cli/print.h"
+#include "run/export_as_family.h"
 
 namespace stoa::cli {
 namespace {
@@ -28,6 +29,7 @@ struct Arguments {
   std::string model;
   std::string dtype;
   std::string output;
+  std::string family;  // empty: as it is
   double max_shard_gigabytes = static_cast<double>(ckpt::kDefaultShardBytes) / 1e9;
   bool json = false;
 };
@@ -185,16 +187,43 @@ void verify(const Arguments& arguments, Context&) {
   print(out);
 }
 
+std::uint64_t shard_bytes(const Arguments& arguments) {
+  return static_cast<std::uint64_t>(arguments.max_shard_gigabytes * 1e9);
+}
+
+void tell(const Arguments& arguments, const ckpt::ExportResult& result, DType dtype,
+          const std::string& family) {
+  if (arguments.json) {
+    Json out{{"path", arguments.output},
+             {"tensors", result.tensors},
+             {"bytes", result.bytes},
+             {"files", result.shards}};
+    if (!family.empty()) out["family"] = family;
+    return print_json(out);
+  }
+  print(fmt::format("{}: {}{} tensors as {}, {} in {} files\n", arguments.output,
+                    family.empty() ? "" : family + ", ", result.tensors, stoa::name_of(dtype),
+                    format_bytes(static_cast<double>(result.bytes)), result.shards));
+}
+
+void export_family(const Arguments& arguments, const FoundCheckpoint& found, DType dtype, Context& context) {
+  const auto out =
+      run::export_as_family(found, arguments.family, dtype, arguments.output, shard_bytes(arguments));
+  if (!out.why_not.empty())
+    context.console.warn("no family of transformers can say this model: " + out.why_not);
+  tell(arguments, out.result, dtype, out.family);
+}
+
 void export_to(const Arguments& arguments, Context& context) {
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
+  if (!arguments.family.empty()) return export_family(arguments, found, dtype, context);
   std::unique_ptr<Progress> progress;
   context.interrupt.set({.grace = std::chrono::seconds(10),
                          .words = "ending, nothing is exported (again: at once)",
                          .last_words = {}});
   const auto result = ckpt::export_model(
-      found, dtype, arguments.output, static_cast<std::uint64_t>(arguments.max_shard_gigabytes * 1e9),
-      [&](std::uint64_t done, std::uint64_t total) {
+      found, dtype, arguments.output, shard_bytes(arguments), [&](std::uint64_t done, std::uint64_t total) {
         if (!progress)
           progress = std::make_unique<Progress>(context.console, "export", static_cast<double>(total), "B");
         progress->update(static_cast<double>(done));
@@ -202,13 +231,7 @@ void export_to(const Arguments& arguments, Context& context) {
                              "interrupted; nothing was exported");
       });
   if (progress) progress->finish();
-  if (arguments.json)
-    return print_json(Json{{"path", arguments.output},
-                           {"tensors", result.tensors},
-                           {"bytes", result.bytes},
-                           {"files", result.shards}});
-  print(fmt::format("{}: {} tensors as {}, {} in {} files\n", arguments.output, result.tensors,
-                    stoa::name_of(dtype), format_bytes(static_cast<double>(result.bytes)), result.shards));
+  tell(arguments, result, dtype, "");
 }
 
 }  // namespace
@@ -239,6 +262,10 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
       ->required()
       ->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
   sub->add_option("--output", arguments->output, "Directory to write; new or empty")->required();
+  sub->add_option(
+      "--family", arguments->family,
+      "Write it as a model of this model_type, where that can say it; auto: as Stoa writes its own "
+      "(default: names and keys as they are)");
   sub->add_option("--max-shard-gb", arguments->max_shard_gigabytes, "Largest file, in 10^9 bytes")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

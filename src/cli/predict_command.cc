@@ -154,6 +154,7 @@ class Predictor {
   }
 
   Json class_of(std::span<const float> logits) const {
+    if (bert_.regression()) return {{"label", bert_.labels[0]}, {"value", static_cast<double>(logits[0])}};
     const std::vector<double> p = probabilities(logits);
     Json scores = Json::object();
     for (std::size_t i = 0; i < p.size(); ++i) scores[bert_.labels[i]] = p[i];

@@ -56,11 +56,13 @@ std::unique_ptr<nn::Head> BertArchitecture::head() const {
   if (!gpt_.config.bert.lm_head) return nullptr;
   nn::LmHeadOptions o = head_options(gpt_, options_.precision, options_.place);
   o.output.bias = true;
-  return std::make_unique<nn::MaskedLmHead>(
-      nn::MaskedLmHeadOptions{.output = o.output,
-                              .norm = o.norm,
-                              .activation = activation_kind(gpt_.config.activation),
-                              .binary = gpt_.config.bert.sentence_question()});
+  // RoBERTa's head has the exact form whatever the layers have.
+  const bool roberta = gpt_.config.bert.first_position > 0;
+  return std::make_unique<nn::MaskedLmHead>(nn::MaskedLmHeadOptions{
+      .output = o.output,
+      .norm = o.norm,
+      .activation = roberta ? ops::ActivationKind::kGelu : activation_kind(gpt_.config.activation),
+      .binary = gpt_.config.bert.sentence_question()});
 }
 
 }  // namespace stoa::model

@@ -33,6 +33,8 @@ struct BertConfig {
   bool one_label_per_row() const {
     return task == BertTask::kSequenceClassification || task == BertTask::kQuestionAnswering;
   }
+  // One number per row instead of classes: it is predicted with, not trained.
+  bool regression() const { return task == BertTask::kSequenceClassification && labels.size() == 1; }
   bool sentence_question() const { return binary_head && !labelled(); }
   // Columns of the head's logits; 0 where they are words.
   std::int64_t classes() const;

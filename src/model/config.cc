@@ -127,6 +127,11 @@ std::int64_t ModelConfig::ffn_size() const {
   if (ffn_hidden_size) return *ffn_hidden_size;
   return is_gated(activation) ? hidden_size * 8 / 3 / 64 * 64 : 4 * hidden_size;
 }
+bool ModelConfig::has_qkv_bias() const { return qkv_bias.value_or(bias != BiasKind::kNone); }
+bool ModelConfig::has_attention_output_bias() const {
+  return attention_output_bias.value_or(bias == BiasKind::kAll);
+}
+bool ModelConfig::has_mlp_bias() const { return mlp_bias.value_or(bias == BiasKind::kAll); }
 std::int64_t ModelConfig::encoder_layers() const {
   return kind == ModelKind::kT5 ? t5.encoder_layers.value_or(num_layers / 2) : 0;
 }
@@ -143,7 +148,7 @@ std::int64_t ModelConfig::head_size() const {
 std::int64_t ModelConfig::max_positions() const {
   return max_position_embeddings.value_or(encoder_seq_length);
 }
-std::int64_t ModelConfig::rotary_size() const {
+std::int64_t ModelConfig::rotary_channels() const {
   if (latent.multi_latent_attention) return latent.qk_pos_emb_head_dim;
   return static_cast<std::int64_t>(static_cast<double>(head_size()) * rotary_percentage);
 }
@@ -321,8 +326,18 @@ void declare(Section<ModelConfig>& s) {
   s.field("bias", &C::bias)
       .help(
           "Which linear layers have a bias: all (experts and their routers among them), only q/k/v, none "
-          "(true "
-          "and false: all and none).");
+          "(true and false: all and none); the three keys below make exceptions.");
+  s.field("qkv_bias", &C::qkv_bias)
+      .derived("as bias says")
+      .help(
+          "Whether the projections of queries, keys and values have a bias (latent attention: those of the "
+          "stream to the latent vectors).");
+  s.field("attention_output_bias", &C::attention_output_bias)
+      .derived("as bias says")
+      .help("Whether the output projection of attention has a bias.");
+  s.field("mlp_bias", &C::mlp_bias)
+      .derived("as bias says")
+      .help("Whether the linear layers of the MLP have a bias.");
   s.field("share_embeddings_and_output_weights", &C::share_embeddings_and_output_weights)
       .help("Output head = token embedding (tied).");
   s.field("qk_layernorm", &C::qk_layernorm).help("Normalise q and k per head before positions are applied.");
@@ -338,6 +353,10 @@ void declare(Section<ModelConfig>& s) {
   s.field("window_attn_skip_freq", &C::window_attn_skip_freq)
       .range(1, kMaxLayers)
       .help("Every n-th layer sees everything, the others have the window. null: no such layer.");
+  s.field("window_layers", &C::window_layers)
+      .help(
+          "Layers with the window, by number from 0, where neither window_first_layer nor "
+          "window_attn_skip_freq can say it. Empty: no such list.");
   s.field("query_pre_attn_scalar", &C::query_pre_attn_scalar)
       .above(0)
       .derived("kv_channels")
@@ -424,7 +443,7 @@ namespace {
 void validate_task(const BertConfig& c) {
   const bool classes = c.classifies();
   const auto found = static_cast<std::int64_t>(c.labels.size());
-  require<ConfigError>(!classes || found >= 2,
+  require<ConfigError>(!classes || found >= (c.task == BertTask::kSequenceClassification ? 1 : 2),
                        "model.bert.labels names {} classes, expected 2 or more, as in [negative, positive]",
                        found);
   require<ConfigError>(classes || found == 0,
@@ -442,8 +461,9 @@ void validate_task(const BertConfig& c) {
 void validate_bert(const ModelConfig& c) {
   require<ConfigError>(c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
                        "kind bert has learned positions: leave out position_embedding_type");
-  require<ConfigError>(c.bias == BiasKind::kAll,
-                       "kind bert has biases in every linear layer: leave out bias");
+  require<ConfigError>(c.has_qkv_bias() && c.has_attention_output_bias() && c.has_mlp_bias(),
+                       "kind bert has biases in every linear layer: leave out bias, qkv_bias, "
+                       "attention_output_bias and mlp_bias");
   require<ConfigError>(c.share_embeddings_and_output_weights,
                        "the head of kind bert is tied to the token embedding: leave out "
                        "share_embeddings_and_output_weights");
@@ -467,10 +487,8 @@ void validate_bert(const ModelConfig& c) {
       "task question_answering has the plain loss: leave out label_smoothing and z_loss_coeff");
   require<ConfigError>(c.bert.lm_head || !c.bert.sentence_question(),
                        "model.bert.binary_head needs model.bert.lm_head");
-  require<ConfigError>(
-      c.bert.first_position == 0 || (!c.bert.sentence_question() && c.activation == Activation::kGelu),
-      "first_position {} is RoBERTa's, which has no binary_head and the activation gelu",
-      c.bert.first_position);
+  require<ConfigError>(c.bert.first_position == 0 || !c.bert.sentence_question(),
+                       "first_position {} is RoBERTa's, which has no binary_head", c.bert.first_position);
   require<ConfigError>(!c.moe.num_moe_experts, "kind bert has no experts: leave out num_moe_experts");
 }
 
@@ -484,9 +502,9 @@ void validate_latent(const ModelConfig& c) {
       "rope, and leave out rotary_percentage, window_size, qk_layernorm, attn_logit_softcapping and "
       "query_pre_attn_scalar");
   require<ConfigError>(
-      c.bias == BiasKind::kNone && c.normalization == Normalization::kRmsNorm,
-      "multi_latent_attention has no biases, and RMSNorm of its latent vectors: give bias none "
-      "and normalization rmsnorm");
+      !c.has_mlp_bias() && c.normalization == Normalization::kRmsNorm,
+      "multi_latent_attention goes with an MLP without bias, and RMSNorm of its latent vectors: give bias "
+      "none and normalization rmsnorm");
   require<ConfigError>(c.query_groups() == c.num_attention_heads,
                        "num_query_groups {} with multi_latent_attention: every head has keys of its own, "
                        "expected {} or nothing",
@@ -524,10 +542,12 @@ void validate_t5(const ModelConfig& c) {
   require<ConfigError>(!c.moe.num_moe_experts, "kind t5 has no experts: leave out num_moe_experts");
   require<ConfigError>(c.norm_placement == NormPlacement::kBefore && !c.use_parallel_residual &&
                            !c.embedding_layernorm && !c.query_pre_attn_scalar && !c.attn_logit_softcapping &&
-                           c.bias != BiasKind::kQkv,
+                           c.has_qkv_bias() == c.has_mlp_bias() &&
+                           c.has_attention_output_bias() == c.has_mlp_bias(),
                        "kind t5 has norms before its branches, one after the other, and biases everywhere or "
                        "nowhere: leave out norm_placement, use_parallel_residual, embedding_layernorm, "
-                       "query_pre_attn_scalar and attn_logit_softcapping, and give bias all or none");
+                       "query_pre_attn_scalar, attn_logit_softcapping, qkv_bias, attention_output_bias and "
+                       "mlp_bias, and give bias all or none");
 }
 
 }  // namespace
@@ -548,10 +568,14 @@ void validate(const ModelConfig& c) {
       "sequences of {} tokens do not fit max_position_embeddings {}; raise it or shorten the sequence",
       c.encoder_seq_length, c.max_positions());
   if (c.position_embedding_type == PositionEmbedding::kRope) {
-    require<ConfigError>(c.rotary_size() >= 2 && c.rotary_size() % 2 == 0,
-                         "rotary positions turn pairs: {} of {} channels (rotary_percentage {}) is not an "
-                         "even number of at least 2",
-                         c.rotary_size(), c.head_size(), c.rotary_percentage);
+    const bool latent = c.latent.multi_latent_attention;
+    require<ConfigError>(
+        latent ? c.rotary_channels() % 2 == 0 : c.rotary_channels() >= 1 && c.rotary_size() <= c.head_size(),
+        "rotary positions turn pairs: {} of {} channels (rotary_percentage {}) is {}", c.rotary_channels(),
+        c.head_size(), c.rotary_percentage,
+        c.rotary_channels() < 1 ? "none"
+        : latent                ? "not an even number"
+                                : "one more than there are");
     if (c.rope_scaling.type == RopeScaling::kLongrope) {
       const auto pairs = static_cast<std::size_t>(c.rotary_size() / 2);
       require<ConfigError>(
@@ -580,7 +604,7 @@ void validate(const ModelConfig& c) {
                          "query_pre_attn_scalar and apply_embedding_scaling");
   }
   require<ConfigError>(
-      !c.moe.moe_shared_expert_intermediate_size || c.bias != BiasKind::kAll,
+      !c.moe.moe_shared_expert_intermediate_size || !c.has_mlp_bias(),
       "shared experts have no biases: give bias none or qkv with moe_shared_expert_intermediate_size");
   const bool clamped = c.activation == Activation::kClampedSwiglu;
   require<ConfigError>(clamped || (c.activation_alpha == 1.702 && c.activation_limit == 7.0),
@@ -602,6 +626,17 @@ void validate(const ModelConfig& c) {
       "none");
   require<ConfigError>(c.window_size || !c.window_attn_skip_freq,
                        "window_attn_skip_freq counts only with window_size");
+  require<ConfigError>(c.window_size || c.window_layers.empty(),
+                       "window_layers counts only with window_size");
+  require<ConfigError>(c.window_layers.empty() || (!c.window_first_layer && !c.window_attn_skip_freq),
+                       "window_layers says which layers have the window: leave out window_first_layer and "
+                       "window_attn_skip_freq");
+  for (auto layer = c.window_layers.begin(); layer != c.window_layers.end(); ++layer) {
+    require<ConfigError>(*layer >= 0 && *layer < c.num_layers,
+                         "window_layers names layer {}, there are 0 to {}", *layer, c.num_layers - 1);
+    require<ConfigError>(std::find(c.window_layers.begin(), layer, *layer) == layer,
+                         "window_layers names layer {} twice", *layer);
+  }
   require<ConfigError>(
       !c.rope_local_base_freq || (c.window_size && c.position_embedding_type == PositionEmbedding::kRope),
       "rope_local_base_freq counts only with window_size and position_embedding_type rope");

@@ -106,6 +106,8 @@ struct ModelConfig {
   Activation activation = Activation::kGeluTanh;
   double activation_alpha = 1.702, activation_limit = 7.0;  // of swiglu_oai
   BiasKind bias = BiasKind::kAll;
+  // Exceptions from `bias`; null: as it says.
+  std::optional<bool> qkv_bias, attention_output_bias, mlp_bias;
   bool share_embeddings_and_output_weights = true;
   bool qk_layernorm = false;                // norm of q and k, before rope: per head, or
   bool qk_layernorm_all_heads = false;      // over all heads of a token together
@@ -113,12 +115,14 @@ struct ModelConfig {
   std::optional<std::int64_t>
       window_first_layer;  // layers below it see all (qwen2: max_window_layers); null: 0
   std::optional<std::int64_t> window_attn_skip_freq;  // every n-th layer sees all; null: none does
-  std::optional<double> query_pre_attn_scalar;        // scores are divided by its root; null: head_size()
-  std::optional<double> attn_logit_softcapping;       // scores within (-cap, cap); null: no cap
-  bool attention_sinks = false;                       // a trained logit per head in every softmax
-  std::optional<double> final_logit_softcapping;      // logits likewise
-  bool apply_embedding_scaling = false;               // token embeddings x sqrt(hidden_size)
-  bool embedding_layernorm = false;                   // norm of the embeddings
+  std::vector<std::int64_t>
+      window_layers;  // those with the window, in place of the two above; empty: no list
+  std::optional<double> query_pre_attn_scalar;    // scores are divided by its root; null: head_size()
+  std::optional<double> attn_logit_softcapping;   // scores within (-cap, cap); null: no cap
+  bool attention_sinks = false;                   // a trained logit per head in every softmax
+  std::optional<double> final_logit_softcapping;  // logits likewise
+  bool apply_embedding_scaling = false;           // token embeddings x sqrt(hidden_size)
+  bool embedding_layernorm = false;               // norm of the embeddings
 
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;
@@ -150,7 +154,14 @@ struct ModelConfig {
   std::int64_t query_groups() const;   // K/V heads: num_attention_heads
   std::int64_t head_size() const;      // kv_channels: hidden_size / num_attention_heads; latent: both parts
   std::int64_t max_positions() const;  // encoder_seq_length
-  std::int64_t rotary_size() const;    // int(head_size * rotary_percentage); latent: the rotated part
+  // int(head_size * rotary_percentage); latent: the rotated part.
+  std::int64_t rotary_channels() const;
+  // Channels that rotate, in pairs: an odd number has one more, as in transformers, whose frequencies still
+  // divide by rotary_channels().
+  std::int64_t rotary_size() const { return (rotary_channels() + 1) / 2 * 2; }
+  bool has_qkv_bias() const;  // the projections of queries, keys and values
+  bool has_attention_output_bias() const;
+  bool has_mlp_bias() const;
   std::int64_t encoder_layers() const;  // of num_layers; 0 but in kind t5
   std::int64_t source_length() const;   // of a sample, tokens of the source; 0 but in kind t5
   // The head's matrix is the token embedding: classes have one of their own.

@@ -25,6 +25,8 @@ enum Kind {
   kAlibi,
   kLatent,
   kGptOss,
+  kLatentBias,
+  kBiasParts,
   kKinds
 };
 
@@ -60,7 +62,14 @@ ModelConfig config_of(int kind) {
     c.qk_layernorm_all_heads = true;
     return c;
   }
-  if (kind == kLatent) {
+  if (kind == kBiasParts) {  // and windows in listed layers
+    c.attention_output_bias = true;
+    c.window_size = 3;
+    c.window_layers = {0, 1, 3};
+    return c;
+  }
+  if (kind == kLatent || kind == kLatentBias) {
+    if (kind == kLatentBias) c.qkv_bias = c.attention_output_bias = true;
     c.num_query_groups = 4;
     c.qk_layernorm = false;
     c.latent = {true, 6, 5, 4, 4, 3};
@@ -259,8 +268,8 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
 
 std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, int>>& test) {
   static constexpr const char* kKinds[] = {
-      "gpt2_",        "llama_",      "experts_", "bert_",  "bert_no_dropout_", "parallel_",
-      "norms_after_", "norms_both_", "gemma_",   "alibi_", "latent_",          "gpt_oss_"};
+      "gpt2_",       "llama_", "experts_", "bert_",   "bert_no_dropout_", "parallel_",    "norms_after_",
+      "norms_both_", "gemma_", "alibi_",   "latent_", "gpt_oss_",         "latent_bias_", "bias_parts_"};
   return std::string(kKinds[std::get<0>(test.param)]) + kSettings[std::get<1>(test.param)].name;
 }
 
@@ -456,6 +465,15 @@ TEST(Sizes, AreRefusedWithAReason) {
   EXPECT_THROW(resolve_gpt(c), ConfigError);
   c.bert.task = BertTask::kSequenceClassification;  // a task of another kind
   EXPECT_THROW(resolve_gpt(c), ConfigError);
+  c = config_of(kBiasParts);
+  resolve_gpt(c);
+  c.window_first_layer = 1;  // two ways to say it
+  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  c.window_first_layer.reset();
+  c.window_layers = {5};
+  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  c.window_layers = {1, 1};
+  EXPECT_THROW(resolve_gpt(c), ConfigError);
 }
 
 TEST(Sizes, OfLatentAttentionAreRefusedWithAReason) {
@@ -471,7 +489,7 @@ TEST(Sizes, OfLatentAttentionAreRefusedWithAReason) {
   refused([](ModelConfig& c) { c.latent.qk_pos_emb_head_dim = 3; });
   refused([](ModelConfig& c) { c.window_size = 4; });
   refused([](ModelConfig& c) { c.qk_layernorm = true; });
-  refused([](ModelConfig& c) { c.bias = BiasKind::kQkv; });
+  refused([](ModelConfig& c) { c.bias = BiasKind::kAll; });
   refused([](ModelConfig& c) { c.position_embedding_type = PositionEmbedding::kAlibi; });
 }
 

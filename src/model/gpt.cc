@@ -1,5 +1,6 @@
 #include "model/gpt.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -174,8 +175,11 @@ nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const pa
 }
 
 std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {
-  const bool full = layer < c.window_first_layer.value_or(0) ||
-                    (c.window_attn_skip_freq && (layer + 1) % *c.window_attn_skip_freq == 0);
+  const auto& listed = c.window_layers;
+  const bool full = listed.empty()
+                        ? layer < c.window_first_layer.value_or(0) ||
+                              (c.window_attn_skip_freq && (layer + 1) % *c.window_attn_skip_freq == 0)
+                        : std::find(listed.begin(), listed.end(), layer) == listed.end();
   return c.window_size && !full ? *c.window_size : 0;
 }
 
@@ -224,8 +228,8 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
                    .groups = c.query_groups(),
                    .head_size = c.head_size(),
                    .latent = latent_sizes(c),
-                   .bias = c.bias != BiasKind::kNone,
-                   .output_bias = c.bias == BiasKind::kAll,
+                   .bias = c.has_qkv_bias(),
+                   .output_bias = c.has_attention_output_bias(),
                    .qk_norm = c.qk_layernorm ? std::optional(norm_options(c)) : std::nullopt,
                    .qk_norm_whole = c.qk_layernorm_all_heads,
                    .rope_table = position_tables(c, layer).rope,
@@ -244,7 +248,7 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
              .activation = activation_kind(c.activation),
              .gated = is_gated(c.activation),
              .clamp = {c.activation_alpha, c.activation_limit},
-             .bias = c.bias == BiasKind::kAll,
+             .bias = c.has_mlp_bias(),
              .deviation = c.init_method_std,
              .output_deviation = output_deviation,
              .place = place};
@@ -263,6 +267,7 @@ std::vector<nn::RopeOptions> rope_tables(const ModelConfig& c) {
   const RopeScalingConfig& s = c.rope_scaling;
   std::vector<nn::RopeOptions> out{{.kind = rope_kind(s.type),
                                     .size = c.rotary_size(),
+                                    .exponent_size = c.rotary_channels(),
                                     .base = c.rotary_base,
                                     .max_positions = c.max_positions(),
                                     .factor = s.factor,
@@ -280,6 +285,7 @@ std::vector<nn::RopeOptions> rope_tables(const ModelConfig& c) {
   if (c.rope_local_base_freq) {
     nn::RopeOptions local;
     local.size = c.rotary_size();
+    local.exponent_size = c.rotary_channels();
     local.base = *c.rope_local_base_freq;
     local.max_positions = c.max_positions();
     out.push_back(local);

@@ -81,6 +81,16 @@ std::vector<Case> cases() {
   c.config.qk_layernorm = true;
   c.config.bias = BiasKind::kQkv;
   out.push_back(c);
+  c = {"biases_by_part_window_list", llama()};
+  c.config.attention_output_bias = c.config.mlp_bias = true;
+  c.config.window_size = 2;
+  c.config.num_layers = 3;
+  c.config.window_layers = {0, 2};
+  out.push_back(c);
+  c = {"odd_rotary_part", tiny()};
+  c.config.position_embedding_type = PositionEmbedding::kRope;
+  c.config.rotary_percentage = 0.75;  // 3 channels of 4: two pairs
+  out.push_back(c);
   c = {"partial_rotary_untied", tiny()};
   c.config.position_embedding_type = PositionEmbedding::kRope;
   c.config.rotary_percentage = 0.5;

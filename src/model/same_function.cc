@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "model/gpt.h"
+
 namespace stoa::model {
 namespace {
 
@@ -71,6 +73,23 @@ void spell_out(MoeConfig& m, const ModelConfig& c) {
   m.moe_router_topk_scaling_factor = m.moe_router_topk_scaling_factor.value_or(1);
   m.moe_router_num_groups = m.moe_router_num_groups.value_or(1);
   m.moe_router_group_topk = m.moe_router_group_topk.value_or(1);
+  if (m.moe_router_group_topk == m.moe_router_num_groups) {  // every group takes part
+    m.moe_router_num_groups = m.moe_router_group_topk = 1;
+  }
+}
+
+// Layers with a window as a list, whichever way they were given; where no layer has one, no word about them.
+void spell_out_windows(ModelConfig& c) {
+  std::vector<std::int64_t> layers;
+  for (std::int64_t l = 0; l < c.num_layers; ++l)
+    if (layer_window(c, l) > 0) layers.push_back(l);
+  c.window_first_layer.reset();
+  c.window_attn_skip_freq.reset();
+  if (layers.empty()) {
+    c.window_size.reset();
+    c.rope_local_base_freq.reset();
+  }
+  c.window_layers = std::move(layers);
 }
 
 // Values that follow from others written out, so that a default and the same value given are equal.
@@ -78,11 +97,11 @@ ModelConfig spelled_out(ModelConfig c) {
   c.ffn_hidden_size = c.ffn_size();
   c.num_query_groups = c.query_groups();
   c.kv_channels = c.head_size();
-  if (c.window_size)
-    c.window_first_layer = c.window_first_layer.value_or(0);
-  else
-    c.window_first_layer.reset();
-  if (!c.window_size || c.window_attn_skip_freq.value_or(0) > c.num_layers) c.window_attn_skip_freq.reset();
+  spell_out_windows(c);
+  c.qkv_bias = c.has_qkv_bias();
+  c.attention_output_bias = c.has_attention_output_bias();
+  c.mlp_bias = c.has_mlp_bias();
+  c.bias = BiasKind::kNone;
   if (!c.latent.multi_latent_attention) c.latent = {};
   if (c.bert.labelled()) c.bert.lm_head = c.bert.binary_head = false;
   if (c.kind == ModelKind::kT5)
@@ -93,6 +112,8 @@ ModelConfig spelled_out(ModelConfig c) {
   if (c.moe.num_moe_experts && c.moe.moe_dense_layers.empty()) c.ffn_hidden_size = c.moe_ffn_size();
   RopeScalingConfig& s = c.rope_scaling;
   if (s.type == RopeScaling::kDefault) s = {};
+  if (s.type == RopeScaling::kDefault && c.rope_local_base_freq == c.rotary_base)
+    c.rope_local_base_freq.reset();
   if (s.type == RopeScaling::kLlama3 || s.type == RopeScaling::kYarn || s.type == RopeScaling::kLongrope)
     s.original_max_position_embeddings = s.original_max_position_embeddings.value_or(c.max_positions());
   if (c.position_embedding_type != PositionEmbedding::kRope) {

@@ -67,6 +67,15 @@ std::vector<Case> cases() {
     c.config.attention_dropout = plain ? 0.2 : 0;
     out.push_back(c);
   }
+  c = {"latent_attention_bias", llama(4)};
+  c.config.latent = {true, 5, 3, 4, 2, 3};
+  c.config.qkv_bias = c.config.attention_output_bias = true;
+  out.push_back(c);
+  c = {"biases_by_part_window_list", llama(2)};
+  c.config.attention_output_bias = c.config.mlp_bias = true;
+  c.config.window_size = 2;
+  c.config.window_layers = {0};
+  out.push_back(c);
   for (const double dropout : {0.0, 0.2}) {
     c = {dropout > 0 ? "bert_dropout" : "bert", gpt2()};
     c.config.kind = ModelKind::kBert;

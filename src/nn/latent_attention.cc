@@ -23,7 +23,7 @@ Linear down_linear(const SelfAttentionOptions& o) {
   return Linear({.name = o.name + ".down",
                  .inputs = o.hidden,
                  .pieces = std::move(pieces),
-                 .bias = false,
+                 .bias = o.bias,
                  .deviation = o.deviation,
                  .split = LinearSplit::kWhole,
                  .place = o.place,
@@ -63,6 +63,7 @@ LatentAttention::LatentAttention(const SelfAttentionOptions& o)
                            .size = latent_.value,
                            .own = heads_,
                            .hidden = o.hidden,
+                           .bias = o.output_bias,
                            .deviation = o.output_deviation,
                            .place = o.place})) {
   if (latent_.query_rank > 0)

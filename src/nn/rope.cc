@@ -21,6 +21,10 @@ double factor_of(const RopeOptions& o) {
   fail<ConfigError>("rope scaling needs a factor");
 }
 
+double exponent_size(const RopeOptions& o) {
+  return static_cast<double>(o.exponent_size > 0 ? o.exponent_size : o.size);
+}
+
 // Wavelengths beyond the trained range are stretched, short ones kept, with a ramp between (Llama 3.1).
 double llama3(const RopeOptions& o, double frequency) {
   const double factor = factor_of(o), original = original_positions(o);
@@ -34,7 +38,7 @@ double llama3(const RopeOptions& o, double frequency) {
 // YaRN (Peng et al. 2023): interpolate dimensions that turn less than beta_slow times, keep those above
 // beta_fast.
 std::vector<double> yarn(const RopeOptions& o, std::vector<double> frequencies) {
-  const double size = static_cast<double>(o.size), factor = factor_of(o);
+  const double size = exponent_size(o), factor = factor_of(o);
   const auto dimension = [&](double turns) {
     return size * std::log(original_positions(o) / (2 * std::numbers::pi * turns)) / (2 * std::log(o.base));
   };
@@ -55,7 +59,7 @@ std::vector<double> yarn(const RopeOptions& o, std::vector<double> frequencies) 
 std::vector<double> rope_frequencies(const RopeOptions& o, std::int64_t sequence) {
   require<ConfigError>(o.size > 0 && o.size % 2 == 0, "rotary size must be even and positive, got {}",
                        o.size);
-  const double size = static_cast<double>(o.size);
+  const double size = exponent_size(o);
   double base = o.base;
   if (o.kind == RopeKind::kDynamic) {
     const double limit = static_cast<double>(o.max_positions);

@@ -12,7 +12,8 @@ enum class RopeKind : std::uint8_t { kDefault, kLinear, kDynamic, kLlama3, kYarn
 
 struct RopeOptions {
   RopeKind kind = RopeKind::kDefault;
-  std::int64_t size = 0;  // dimensions of a head that rotate, even
+  std::int64_t size = 0;           // dimensions of a head that rotate, even
+  std::int64_t exponent_size = 0;  // divisor of the exponents, base^(-2 i / exponent_size); 0: size
   double base = 10000;
   std::int64_t max_positions = 0;  // the model's max_position_embeddings
   std::optional<double> factor;

@@ -71,8 +71,8 @@ void shape(Arguments& a, const EmitModel& model) {
   a.value("norm-epsilon", m.layernorm_epsilon);
   a.flag(m.activation == model::Activation::kSwiglu, "swiglu");
   a.flag(m.activation == model::Activation::kSquaredRelu, "squared-relu");
-  a.flag(m.bias != model::BiasKind::kAll, "disable-bias-linear");
-  a.flag(m.bias == model::BiasKind::kQkv, "add-qkv-bias");
+  a.flag(!m.has_mlp_bias(), "disable-bias-linear");
+  a.flag(m.has_qkv_bias() && !m.has_mlp_bias(), "add-qkv-bias");
   a.flag(!m.share_embeddings_and_output_weights, "untie-embeddings-and-output-weights");
   a.flag(m.qk_layernorm, "qk-layernorm");
   a.value("hidden-dropout", m.hidden_dropout);

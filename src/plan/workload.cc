@@ -197,7 +197,7 @@ ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
   m.tied = c.share_embeddings_and_output_weights;
   m.positions = c.position_embedding_type == model::PositionEmbedding::kLearnedAbsolute;
   m.dropout = std::max(c.hidden_dropout, c.attention_dropout);
-  m.biases = c.bias == model::BiasKind::kAll;
+  m.biases = c.has_mlp_bias();
   m.window = c.window_size;
   if (c.moe.num_moe_experts) {
     m.experts = *c.moe.num_moe_experts;

@@ -207,6 +207,26 @@ void ModelFiles::require_same_tensors(const std::map<std::string, Shape>& expect
                      directory_.string(), problems);
 }
 
+std::vector<std::byte> ModelFiles::canonical(const std::string& name, DType type) const {
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const hf::Tensor& tensor = wanted_[i];
+    const auto wanted = [&](const model::CanonicalTensor& part) { return part.name == name; };
+    if (std::none_of(tensor.parts.begin(), tensor.parts.end(), wanted)) continue;
+    const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
+    const std::int64_t count = tensor.shape.elements();
+    std::vector<std::byte> file(static_cast<std::size_t>(count) * size_of(type)), others, out;
+    ckpt::convert_elements(stored.bytes.data(), stored.dtype(), file.data(), type, count);
+    hf::scatter(tensor, type, file.data(), [&](const model::CanonicalTensor& part) {
+      const auto bytes = static_cast<std::size_t>(part.shape.elements()) * size_of(type);
+      if (wanted(part)) return out.resize(bytes), out.data();
+      others.resize(file.size());  // the largest part fits; nobody reads it
+      return others.data();
+    });
+    return out;
+  }
+  fail<InternalError>("'{}' has no tensor '{}'", directory_.string(), name);
+}
+
 void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
                       const std::function<TensorView(nn::ParamId)>& target) const {
   const CanonicalIndex index(specs);
@@ -292,7 +312,8 @@ std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, const hf::Fa
 }
 
 void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const hf::Family& family, DType type,
-                 const std::function<TensorView(const std::string&)>& source) {
+                 const std::function<TensorView(const std::string&)>& source,
+                 const std::function<void()>& written) {
   std::vector<std::byte> file, wide;
   for (const auto& tensor : hf::tensors(gpt, family)) {
     // What is near 1 before the file's form is made of it keeps its digits until then.
@@ -318,6 +339,7 @@ void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const hf::F
       ckpt::convert_elements(wide.data(), through, file.data(), type, count);
     }
     writer.write_bytes(tensor.name, file);
+    if (written) written();
   }
 }
 

@@ -34,6 +34,8 @@ class ModelFiles {
   // Element type of most weights in the file.
   DType stored_type() const;
 
+  // One canonical tensor, dense, as `type`. The file's tensor that holds it is read whole.
+  std::vector<std::byte> canonical(const std::string& name, DType type) const;
   // Fills the memory of every canonical tensor. `target(id)`: host view of the parameter's whole local
   // tensor, any floating-point type; padding is set to zero. DataError, before anything is written, when the
   // model that `specs` describe has other tensors or shapes.
@@ -73,8 +75,10 @@ class ModelFiles {
 // Entries and bytes of a model directory to be written: all weights as `type`.
 std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, const model::huggingface::Family& family,
                                              DType type);
-// `source(canonical)`: host view of a canonical tensor, any floating-point type.
+// `source(canonical)`: host view of a canonical tensor, any floating-point type, alive until `written` is
+// called: after every tensor of the file.
 void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const model::huggingface::Family& family,
-                 DType type, const std::function<TensorView(const std::string& canonical)>& source);
+                 DType type, const std::function<TensorView(const std::string& canonical)>& source,
+                 const std::function<void()>& written = nullptr);
 
 }  // namespace stoa::run

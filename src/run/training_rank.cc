@@ -236,6 +236,10 @@ void TrainingRank::make_chunks() {
   require<ConfigError>(
       config.kind != model::ModelKind::kBert || config.bert.lm_head || config.bert.labelled(),
       "a bare encoder has no head to train: set model.bert.lm_head to true");
+  require<ConfigError>(
+      !config.bert.regression(),
+      "model.bert.labels names one class, which makes the head a regression: it is loaded and "
+      "predicted with, not trained; give two classes or more");
   require<ConfigError>(options_.sample_context == 0 || config.kind == model::ModelKind::kGpt,
                        "encoders do not continue text: leave out trainer.sample_prompts");
   require<ConfigError>(

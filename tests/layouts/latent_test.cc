@@ -90,6 +90,9 @@ TEST(LatentAttention, TensorAndSequenceParallel) {
   const std::vector<Row> rows{{2, false}, {2, true}, {3, false}, {3, true}, {4, false}, {4, true}};
   expect_rows_close(deepseek(), rows);
   expect_rows_close(plain(), rows);
+  TestRun biased = deepseek();
+  biased.config.qkv_bias = biased.config.attention_output_bias = true;
+  expect_rows_close(biased, {{2, true}, {3, false}});
 }
 
 TEST(LatentAttention, ContextParallelOfEveryKind) {

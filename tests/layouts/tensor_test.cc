@@ -96,6 +96,16 @@ TEST(TensorParallel, PackedDocumentsWindowAllHeads) {
   expect_rows_close(run, tensor_rows());
 }
 
+TEST(TensorParallel, BiasesByPartAndWindowsByList) {
+  TestRun run = llama();
+  run.config.attention_output_bias = run.config.mlp_bias = true;
+  run.config.window_size = 3;
+  run.config.window_layers = {0};
+  run.steps = 3;
+  expect_rows_close(run,
+                    {{2, true}, {3, false}, {2, true, 1, parallel::ContextKind::kAllGather, 2, 2, "zb-h1"}});
+}
+
 TEST(TensorParallel, ParallelResidual) {
   TestRun run = short_run();
   run.config.use_parallel_residual = true;

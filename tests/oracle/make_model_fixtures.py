@@ -28,6 +28,9 @@ DEEPSEEK = dict(BASE, num_key_value_heads=4, q_lora_rank=14, kv_lora_rank=10, qk
 GPT_OSS = dict(BASE, head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=5, rope_parameters=dict(
     rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0,
     truncate=False))
+FALCON = dict(vocab_size=41, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=64, bos_token_id=1,
+              eos_token_id=2)
+SLIDING_1_3_4 = ["full_attention", "sliding_attention", "full_attention", "sliding_attention", "sliding_attention"]
 THETA = dict(rope_type="default", rope_theta=1e6)
 CASES = {
     "gpt2": ("gpt2", GPT2),
@@ -79,6 +82,52 @@ CASES = {
     "gemma3": ("gemma3_text", dict(GEMMA, num_hidden_layers=4, sliding_window_pattern=2, rope_parameters=dict(
         full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1e6),
         sliding_attention=dict(rope_type="default", rope_theta=100.0)))),
+    "llama_attention_bias": ("llama", dict(BASE, attention_bias=True)),
+    "qwen3_layers_bias": ("qwen3", dict(BASE, head_dim=8, attention_bias=True, use_sliding_window=True, sliding_window=3,
+                                        num_hidden_layers=5, layer_types=SLIDING_1_3_4)),
+    "qwen3_moe_window": ("qwen3_moe", dict(BASE, head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+                                           attention_bias=True, use_sliding_window=True, sliding_window=4)),
+    "gemma2_full_bias": ("gemma2", dict(GEMMA, attention_bias=True, layer_types=["full_attention"] * 3)),
+    "gemma3_full": ("gemma3_text", dict(GEMMA, layer_types=["full_attention"] * 3)),
+    "gemma3_layers": ("gemma3_text", dict(GEMMA, num_hidden_layers=5, layer_types=SLIDING_1_3_4)),
+    "deepseek_v3_halves_bias": ("deepseek_v3", dict(DEEPSEEK, rope_interleave=False, attention_bias=True)),
+    "gpt_neox_odd_rotary": ("gpt_neox", dict(NEOX, attention_bias=False, rotary_pct=0.6)),  # 3 channels of 6
+    "olmo2_bias": ("olmo2", dict(BASE, attention_bias=True)),
+    "arcee": ("arcee", dict(BASE, mlp_bias=True)),
+    "deepseek_v2": ("deepseek_v2", dict(
+        BASE, num_key_value_heads=4, q_lora_rank=14, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5,
+        n_routed_experts=6, num_experts_per_tok=3, moe_intermediate_size=12, n_shared_experts=2, routed_scaling_factor=1.5,
+        first_k_dense_replace=1)),
+    "dots1": ("dots1", dict(BASE, n_routed_experts=6, num_experts_per_tok=3, moe_intermediate_size=12, n_shared_experts=2,
+                            first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5, sliding_window=5,
+                            max_window_layers=1)),
+    "ernie4_5": ("ernie4_5", dict(BASE, head_dim=10, use_bias=True)),
+    "falcon_grouped": ("falcon", dict(FALCON, new_decoder_architecture=True, num_kv_heads=2, bias=True)),
+    "gemma": ("gemma", dict(BASE, head_dim=8)),
+    "gemma3_images": ("gemma3", dict(
+        text_config=dict(GEMMA, num_hidden_layers=2, sliding_window_pattern=2), tie_word_embeddings=True, image_token_id=40, boi_token_id=39,
+        eoi_token_id=38, mm_tokens_per_image=4,
+        vision_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, image_size=8, patch_size=4))),
+    "glm": ("glm", dict(BASE, head_dim=12)),
+    "glm4": ("glm4", dict(BASE, head_dim=12, attention_bias=False)),
+    "glm4_moe": ("glm4_moe", dict(BASE, head_dim=12, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=12,
+                                  n_shared_experts=1, n_group=4, topk_group=2, routed_scaling_factor=2.5, use_qk_norm=True,
+                                  attention_bias=True)),
+    "gpt_bigcode": ("gpt_bigcode", GPT2),
+    "gpt_bigcode_heads": ("gpt_bigcode", dict(GPT2, multi_query=False)),
+    "helium": ("helium", dict(BASE, head_dim=6, mlp_bias=True)),
+    "minimax_m2": ("minimax_m2", dict(BASE, head_dim=12, num_local_experts=6, num_experts_per_tok=3, rope_parameters=dict(
+        rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5))),
+    "ministral": ("ministral", dict(BASE, head_dim=8, sliding_window=3, num_hidden_layers=5, layer_types=SLIDING_1_3_4)),
+    "nemotron": ("nemotron", dict(BASE, attention_bias=True)),
+    "olmo3": ("olmo3", dict(BASE, num_hidden_layers=4, sliding_window=3, rope_parameters=dict(
+        full_attention=dict(rope_type="yarn", rope_theta=5e5, factor=4.0, original_max_position_embeddings=16),
+        sliding_attention=dict(rope_type="default", rope_theta=5e5)))),
+    "olmoe": ("olmoe", dict(BASE, num_experts=6, num_experts_per_tok=3)),
+    "seed_oss": ("seed_oss", dict(BASE, head_dim=8, attention_out_bias=True, mlp_bias=False, attention_dropout=0.0,
+                                  residual_dropout=0.0)),
+    "stablelm": ("stablelm", dict(BASE, use_qkv_bias=True, partial_rotary_factor=0.67)),
+    "starcoder2": ("starcoder2", dict(BASE, sliding_window=5)),
     "bloom": ("bloom", dict(vocab_size=41, hidden_size=24, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2)),
     "bloom_6_heads": ("bloom", dict(vocab_size=41, hidden_size=24, n_layer=2, n_head=6, bos_token_id=1, eos_token_id=2)),
 }
@@ -106,16 +155,21 @@ def file_tensors(model, model_type):
     """Name in files -> function from a parameter-like tensor to its part. transformers 5
     packs experts in memory, not in files, and has names of its own for some others."""
     tensors = {name: (b, lambda x: x) for name, b in model.named_buffers() if name.endswith("e_score_correction_bias")}
+    sparse = model_type in ("mixtral", "minimax_m2")  # mixtral's names in files
+    if sparse: tensors = {name.replace(".mlp.", ".block_sparse_moe."): b for name, b in tensors.items()}
     for name, p in model.named_parameters():  # tied ones once, under the embedding's name
-        name = name.replace(".mlp.gate.", ".block_sparse_moe.gate.") if model_type == "mixtral" else name
+        if model_type == "gemma3":  # of the model that sees images, its text
+            if "language_model" not in name and "lm_head" not in name: continue
+            name = name.replace("model.language_model.", "model.")
+        name = name.replace(".mlp.gate.", ".block_sparse_moe.gate.") if sparse else name
         name = name.replace("lm_head", "embed_out") if model_type == "gpt_neox" else name
         if ".mlp.experts." not in name or model_type == "gpt_oss":  # whose files are packed, too
             tensors[name] = (p, lambda x: x)
             continue
         up = name.endswith("gate_up_proj")
         stem = name.rsplit(".", 1)[0]
-        stem = stem.replace(".mlp.", ".block_sparse_moe.") if model_type == "mixtral" else stem
-        gate, rise, down = ("w1", "w3", "w2") if model_type == "mixtral" else ("gate_proj", "up_proj", "down_proj")
+        stem = stem.replace(".mlp.", ".block_sparse_moe.") if sparse else stem
+        gate, rise, down = ("w1", "w3", "w2") if sparse else ("gate_proj", "up_proj", "down_proj")
         for e in range(p.shape[0]):
             if up:
                 half = p.shape[1] // 2
@@ -137,7 +191,7 @@ def make_case(model_type, options):
             part = named[name][1](named[name][0])
             v = weight(t, part.numel())
             if part.dim() == 1 and name.endswith("weight"):
-                v = v / 2 if model_type.startswith("gemma") else 1 + v / 2  # Gemma's files hold norms minus 1
+                v = v / 2 if model_type.startswith(("gemma", "nemotron")) else 1 + v / 2  # these files hold norms minus 1
             part.copy_(torch.from_numpy(v).reshape(part.shape))
     ids = ((weight(1000, ROWS * LENGTH) + 0.5) * 41).astype(np.int64).reshape(ROWS, LENGTH)
     tokens = torch.from_numpy(ids)

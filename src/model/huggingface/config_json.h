@@ -25,7 +25,7 @@ struct ModelDescription {
 };
 
 // Reads either form; where both spellings are present, that of 5.x counts. ConfigError: not JSON, an unknown
-// model_type (names the nearest), a key or value that this family does not have here (named).
+// model_type, a key or value that this family does not have here (named).
 ModelDescription read_config(std::string_view json);
 
 // What is written loads right in transformers 4.x and 5.x: both spellings stand side by side. `dtype`: of the

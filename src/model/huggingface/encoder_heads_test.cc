@@ -173,13 +173,31 @@ std::string refusal(const std::string& keys) {
 
 TEST(EncoderHead, LabelsThatContradictAreRefused) {
   EXPECT_THAT(refusal(R"("problem_type": "multi_label_classification")"), HasSubstr("single_label"));
-  EXPECT_THAT(refusal(R"("id2label": {"0": "x"})"), HasSubstr("1 labels"));
+  EXPECT_THAT(refusal(R"("id2label": {"0": "x"}, "problem_type": "single_label_classification")"),
+              HasSubstr("1 labels"));
+  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "y"}, "problem_type": "regression")"),
+              HasSubstr("2 labels"));
   EXPECT_THAT(refusal(R"("id2label": {"0": "x", "2": "y"})"), HasSubstr("no name for class 1"));
   EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "x"})"), HasSubstr("stands twice"));
   EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "y"}, "num_labels": 3)"), HasSubstr("num_labels is 3"));
   const auto plain = read_config(
       R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "num_labels": 3})");
   EXPECT_EQ(plain.config.bert.labels, (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2"}));
+}
+
+// One label: a number, as transformers infers.
+TEST(EncoderHead, OfOneLabelIsARegression) {
+  for (const char* keys : {"", R"(, "problem_type": "regression")", R"(, "problem_type": null)"}) {
+    const auto read =
+        read_config(std::string(R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"],
+                        "id2label": {"0": "stars"})") +
+                    keys + "}");
+    EXPECT_TRUE(read.config.bert.regression());
+    EXPECT_EQ(read.config.bert.classes(), 1);
+    const std::string text = write_config(resolve_gpt(read.config), *read.family, DType::kF32, {});
+    EXPECT_THAT(text, HasSubstr(R"("problem_type": "regression")"));
+    EXPECT_TRUE(read_config(text).config.bert.regression());
+  }
 }
 
 // A model that was trained to predict words, read for another task.

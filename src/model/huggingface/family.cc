@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "base/error.h"
-#include "base/nearest.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/families/families.h"
 #include "model/same_function.h"
@@ -14,9 +15,54 @@ namespace stoa::model::huggingface {
 namespace {
 
 // A configuration that several families can say is written as the first of them.
-constexpr std::array kFamilies{&kGpt2,       &kLlama,  &kMistral, &kQwen2, &kQwen3, &kMixtral, &kQwen3Moe,
-                               &kDeepseekV3, &kGptOss, &kGptNeox, &kPhi3,  &kOlmo2, &kGemma2,  &kGemma3Text,
-                               &kBloom,      &kBert,   &kRoberta, &kT5,    &kMt5,   &kStoaGpt};
+constexpr std::array kFamilies{&kGpt2,       &kLlama,      &kMistral,   &kQwen2,   &kQwen3,     &kMixtral,
+                               &kQwen3Moe,   &kDeepseekV3, &kGptOss,    &kGptNeox, &kPhi3,      &kOlmo2,
+                               &kGemma2,     &kGemma3Text, &kBloom,     &kBert,    &kRoberta,   &kT5,
+                               &kMt5,        &kMinistral,  &kOlmo3,     &kOlmoe,   &kGemma,     &kStarcoder2,
+                               &kStablelm,   &kNemotron,   &kArcee,     &kSeedOss, &kGlm,       &kGlm4,
+                               &kGlm4Moe,    &kDots1,      &kErnie45,   &kHelium,  &kMinimaxM2, &kDeepseekV2,
+                               &kGptBigcode, &kFalcon,     &kInternlm2, &kKimiK2,  &kGemma3,    &kXlmRoberta,
+                               &kCamembert,  &kStoaGpt};
+
+// " (did you mean 'x'?)" where `type` is a known one but for case, separators and
+// doubled letters. A family's neighbours by
+// spelling compute something else: 'opt' is no 'gpt2', 'qwen4' no 'qwen3', and an edit of the file would load
+// noise.
+std::string misspelling(std::string_view type, const std::vector<std::string>& known) {
+  const auto letters = [](std::string_view name) {
+    std::string out;
+    for (const char c : name)
+      if (std::isalnum(static_cast<unsigned char>(c)))
+        out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  };
+  for (const std::string& name : known)
+    if (letters(type) == letters(name)) return fmt::format(" (did you mean '{}'?)", name);
+  return "";
+}
+
+[[noreturn]] void unknown(std::string_view type, const char* what) {
+  std::vector<std::string> known;
+  for (const Family* family : kFamilies) known.emplace_back(family->type);
+  std::sort(known.begin(), known.end());
+  fail<ConfigError>("{} '{}' is not a family that Stoa can load{}; it can load: {} (docs/families.md)", what,
+                    type, misspelling(type, known), fmt::join(known, ", "));
+}
+
+Gpt vocabulary_filled_in(const ModelConfig& config) {
+  Gpt gpt{config, config.vocab_size.value_or(kVocabWithoutTokenizer), 0};
+  gpt.config.vocab_size = gpt.vocabulary;
+  return gpt;
+}
+
+// " num_layers (3, here 4); ..."
+std::string listed(const std::vector<config::Difference>& differences) {
+  std::string out;
+  for (const auto& d : differences) out += fmt::format(" {} ({}, here {});", d.path, d.from, d.to);
+  if (!out.empty()) out.pop_back();
+  return out;
+}
 
 // What the configuration loses on its way through the family's file; none: the file does not read back.
 std::optional<std::vector<config::Difference>> lost(const Family& family, const Gpt& gpt) {
@@ -33,34 +79,44 @@ std::optional<std::vector<config::Difference>> lost(const Family& family, const 
 std::span<const Family* const> families() { return kFamilies; }
 const Family& stoa_family() { return kStoaGpt; }
 
-const Family& family_from_model_type(std::string_view type) {
-  std::vector<std::string> known;
+const Family& family_from_config(std::string_view type, const nlohmann::json& config) {
   for (const Family* family : kFamilies) {
-    if (family->type == type) return *family;
-    known.emplace_back(family->type);
+    if (family->type != type) continue;
+    const Family* variant = family->variant ? family->variant(config) : nullptr;
+    return variant ? *variant : *family;
   }
-  fail<ConfigError>("config.json: model_type '{}' is not known{}; known: {}", type, did_you_mean(type, known),
-                    fmt::join(known, ", "));
+  unknown(type, "config.json: model_type");
+}
+
+const Family& family_for(std::string_view type, const ModelConfig& config) {
+  for (const Family* family : kFamilies) {
+    if (family->type != type) continue;
+    const Gpt gpt = vocabulary_filled_in(config);
+    const auto differences = lost(*family, gpt);
+    require<ConfigError>(differences && !(family->refused && family->refused(config)),
+                         "a model of this kind cannot be written as {}", type);
+    require<ConfigError>(differences->empty(), "written as {}, the model would have another{}", type,
+                         listed(*differences));
+    return *family;
+  }
+  unknown(type, "family");
 }
 
 const Family& choose_family(const ModelConfig& config, std::string* why_not) {
-  Gpt gpt{config, config.vocab_size.value_or(kVocabWithoutTokenizer), 0};
-  gpt.config.vocab_size = gpt.vocabulary;
+  const Gpt gpt = vocabulary_filled_in(config);
   std::vector<config::Difference> fewest;
   const Family* nearest = nullptr;
   for (const Family* family : kFamilies) {
     if (family == &kStoaGpt) continue;
+    if (family->refused && family->refused(config)) continue;
     auto differences = lost(*family, gpt);
     if (!differences || (nearest && differences->size() >= fewest.size())) continue;
     if (differences->empty()) return *family;
     nearest = family;
     fewest = *std::move(differences);
   }
-  if (why_not && nearest) {
-    *why_not = fmt::format("the nearest family, {}, has another", nearest->type);
-    for (const auto& d : fewest) *why_not += fmt::format(" {} ({}, here {});", d.path, d.from, d.to);
-    why_not->pop_back();
-  }
+  if (why_not && nearest)
+    *why_not = fmt::format("the nearest family, {}, has another{}", nearest->type, listed(fewest));
   return kStoaGpt;
 }
 

@@ -50,4 +50,7 @@ class JsonKeys {
   std::set<std::string, std::less<>> used_;
 };
 
+// Keys of every configuration of transformers that do not change what a causal language model computes.
+void ignore_common_keys(JsonKeys& keys);
+
 }  // namespace stoa::model::huggingface

@@ -53,6 +53,31 @@ const char* activation_name(Activation activation) {
   fail<InternalError>("unknown activation");
 }
 
+void set_biases(ModelConfig& c, bool qkv, bool attention_output, bool mlp) {
+  c.qkv_bias.reset();
+  c.attention_output_bias.reset();
+  c.mlp_bias.reset();
+  c.bias = qkv && attention_output && mlp ? BiasKind::kAll : qkv && !mlp ? BiasKind::kQkv : BiasKind::kNone;
+  if (c.has_qkv_bias() != qkv) c.qkv_bias = qkv;
+  if (c.has_attention_output_bias() != attention_output) c.attention_output_bias = attention_output;
+  if (c.has_mlp_bias() != mlp) c.mlp_bias = mlp;
+}
+
+void read_attention_bias(JsonKeys& keys, ModelConfig& c, bool fallback) {
+  const bool attention = keys.boolean("attention_bias").value_or(fallback);
+  set_biases(c, attention, attention, false);
+}
+
+void read_attention_and_mlp_bias(JsonKeys& keys, ModelConfig& c) {
+  const bool attention = keys.boolean("attention_bias").value_or(false);
+  set_biases(c, attention, attention, keys.boolean("mlp_bias").value_or(false));
+}
+
+void write_attention_and_mlp_bias(const ModelConfig& c, Json& json) {
+  json["attention_bias"] = c.has_qkv_bias();
+  json["mlp_bias"] = c.has_mlp_bias();
+}
+
 void read_llama_sizes(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defaults) {
   c.vocab_size = keys.integer("vocab_size", 1).value_or(defaults.vocabulary);
   c.hidden_size = keys.integer("hidden_size", 1).value_or(defaults.hidden);
@@ -98,6 +123,13 @@ void write_llama_keys(const Gpt& gpt, Json& json) {
   write_llama_sizes(gpt, json);
   json["hidden_act"] = activation_name(gpt.config.activation);
   write_rope(gpt.config, json);
+}
+
+bool heads_do_not_divide(const ModelConfig& c) { return c.hidden_size % c.num_attention_heads != 0; }
+
+void zero_center_norms(NameMap& names) {
+  for (NameRule& rule : names.rules)
+    rule.zero_centered = rule.parts.front().find("norm") != std::string_view::npos;
 }
 
 NameMap llama_names() {

@@ -25,6 +25,18 @@ void write_llama_sizes(const Gpt& gpt, Json& json);
 void read_llama_keys(JsonKeys& keys, ModelConfig& config, const LlamaDefaults& defaults);
 void write_llama_keys(const Gpt& gpt, Json& json);
 NameMap llama_names();
+// Norms of files that hold their weights minus 1.
+void zero_center_norms(NameMap& names);
+// transformers' check of llama and others, which give head_dim and do not need it.
+bool heads_do_not_divide(const ModelConfig& config);
+
+// What bias and its exceptions say of a model whose linear layers have these.
+void set_biases(ModelConfig& config, bool qkv, bool attention_output, bool mlp);
+// attention_bias: of q, k, v and the output projection; the MLP has none.
+void read_attention_bias(JsonKeys& keys, ModelConfig& config, bool fallback = false);
+// And mlp_bias.
+void read_attention_and_mlp_bias(JsonKeys& keys, ModelConfig& config);
+void write_attention_and_mlp_bias(const ModelConfig& config, Json& json);
 
 // hidden_act of a gated layer, activation_function of a plain one: ConfigError names the known ones.
 Activation gated_activation(const std::string& name);

@@ -23,6 +23,14 @@ std::vector<RowRun> by_head(const ModelConfig& config, const std::vector<Canonic
 
 // Row by row: row 0 of every part, then row 1.
 std::vector<RowRun> interleaved(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
+// For each head of keys: its queries, the key, the value. The parts are q, k and v.
+std::vector<RowRun> by_group(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
+// Heads whose rotated channels stand pair by pair in the file (GLM, Cohere): canonical ones have the first
+// members of all pairs before the second.
+std::vector<RowRun> paired_heads(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
+
+// Whose pairs nobody can tell from the channels beside them.
+bool rotates_odd_part(const ModelConfig& config);
 
 // Names stand without ".weight" or ".bias", which both sides share; {} stands for a number (layer, expert).
 struct NameRule {
@@ -31,7 +39,7 @@ struct NameRule {
   Arrangement arrange = stacked;
   bool transposed = false;     // the file holds the transpose of the rows (gpt2's Conv1D)
   std::string_view also = {};  // another name that files may use
-  bool zero_centered = false;  // the file holds the weights minus 1 (Gemma's norms)
+  bool zero_centered = false;  // the file holds the weights, not biases, minus 1 (Gemma's norms)
   bool suffix = true;          // false: the names are whole
   // The file's tensor holds those of all experts, [E, …]: the last {} of a part stands for each of them.
   bool packed = false;
@@ -40,11 +48,15 @@ struct NameRule {
 struct NameMap {
   std::string_view prefix;  // of names; files of a model without head lack it
   std::vector<NameRule> rules;
+  std::vector<std::string_view> other_prefixes = {};  // that files may have in its place
   // Tensors that files may hold and nobody needs: buffers of older versions, whose content follows from the
   // configuration. `name` is without prefix.
   bool (*needless)(std::string_view name, const ModelConfig& config) = nullptr;
   // Whether config.json calls a model tied that is not, where the files hold a head unlike the embedding.
   bool (*head_may_untie)(const ModelConfig& config) = nullptr;
 };
+
+// Before those that are there: the first that fits counts.
+void add_rules(NameMap& names, const std::vector<NameRule>& rules);
 
 }  // namespace stoa::model::huggingface

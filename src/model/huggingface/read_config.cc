@@ -77,6 +77,10 @@ constexpr std::array kIgnored{"architectures",
 
 }  // namespace
 
+void ignore_common_keys(JsonKeys& keys) {
+  for (const char* key : kIgnored) keys.ignore(key);
+}
+
 ModelDescription read_config(std::string_view text) {
   // Deep nesting has no meaning here and would cost stack.
   const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
@@ -89,14 +93,14 @@ ModelDescription read_config(std::string_view text) {
   const auto type = keys.text("model_type");
   require<ConfigError>(type.has_value(), "config.json has no model_type, expected one such as 'llama'");
   ModelDescription out;
-  out.family = &family_from_model_type(*type);
+  out.family = &family_from_config(*type, json);
   for (const char* key : {"quantization_config", "compression_config"})
     if (const auto* quantization = keys.object(key);
         quantization && (out.family->quantised.empty() || !quantization->contains("quant_method") ||
                          (*quantization)["quant_method"] != std::string(out.family->quantised)))
       fail<ConfigError>("config.json: {}: weights quantised by {} are not read; {}", key,
                         quantisation_text(*quantization), kMakeFloats);
-  for (const char* key : kIgnored) keys.ignore(key);
+  ignore_common_keys(keys);
   if (const auto old = keys.text("torch_dtype")) out.dtype = old;
   if (const auto now = keys.text("dtype")) out.dtype = now;
   out.family->read(keys, out.config);

@@ -77,8 +77,10 @@ void read_rope(JsonKeys& keys, ModelConfig& c, const RopeDefaults& defaults) {
   c.rotary_base = keys.number("rope_theta").value_or(defaults.base);
   c.rotary_percentage = defaults.share.value_or(1);
   read_share(keys, c, defaults);
+  // As in transformers, where `rope_scaling or rope_parameters` decides.
   const auto* scaling = keys.object("rope_scaling");
-  if (const auto* parameters = keys.object("rope_parameters")) scaling = parameters;
+  const auto* parameters = keys.object("rope_parameters");
+  if (!scaling || scaling->empty()) scaling = parameters;
   // Phi-3's, beside the dictionary, counts first.
   c.rope_scaling.original_max_position_embeddings = keys.integer("original_max_position_embeddings", 1);
   if (scaling)

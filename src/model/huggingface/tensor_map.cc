@@ -41,7 +41,10 @@ std::string filled(std::string_view pattern, const std::vector<std::string>& num
   return out += pattern;
 }
 
-std::string_view without_prefix(std::string_view name, std::string_view prefix) {
+std::string_view without_prefix(std::string_view name, const NameMap& names) {
+  for (const std::string_view other : names.other_prefixes)
+    if (name.starts_with(other)) return name.substr(other.size());
+  const std::string_view prefix = names.prefix;
   return !prefix.empty() && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
@@ -58,7 +61,7 @@ Tensor make_tensor(const ModelConfig& config, const NameRule& rule, const Patter
              .transposed = false,
              .experts = experts,
              .also = rule.also.empty() ? "" : name(rule.also),
-             .zero_centered = rule.zero_centered};
+             .zero_centered = rule.zero_centered && suffix != ".bias"};
   const std::vector<CanonicalTensor> own(
       out.parts.begin(),
       out.parts.begin() + static_cast<std::ptrdiff_t>(out.parts.size() / static_cast<std::size_t>(experts)));
@@ -160,6 +163,36 @@ std::vector<RowRun> interleaved(const ModelConfig&, const std::vector<CanonicalT
   return out;
 }
 
+std::vector<RowRun> by_group(const ModelConfig& c, const std::vector<CanonicalTensor>&) {
+  const std::int64_t head = c.head_size(), queries = c.num_attention_heads / c.query_groups() * head;
+  std::vector<RowRun> out;
+  for (std::int64_t g = 0, row = 0; g < c.query_groups(); ++g, row += queries + 2 * head) {
+    out.push_back({0, row, g * queries, queries});
+    out.push_back({1, row + queries, g * head, head});
+    out.push_back({2, row + queries + head, g * head, head});
+  }
+  return out;
+}
+
+void add_rules(NameMap& names, const std::vector<NameRule>& rules) {
+  names.rules.insert(names.rules.begin(), rules.begin(), rules.end());
+}
+
+bool rotates_odd_part(const ModelConfig& config) { return config.rotary_channels() % 2 != 0; }
+
+std::vector<RowRun> paired_heads(const ModelConfig& config, const std::vector<CanonicalTensor>& parts) {
+  const std::int64_t head = config.head_size(), rotated = config.rotary_size();
+  std::vector<RowRun> out;
+  for (std::int64_t row = 0; row < parts.front().shape[0]; row += head) {
+    for (std::int64_t i = 0; i < rotated / 2; ++i) {
+      out.push_back({0, row + 2 * i, row + i, 1});
+      out.push_back({0, row + 2 * i + 1, row + rotated / 2 + i, 1});
+    }
+    if (rotated < head) out.push_back({0, row + rotated, row + rotated, head - rotated});
+  }
+  return out;
+}
+
 std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
   const NameMap names = family.names();
   std::map<std::string_view, const NameRule*> rule_of;  // by pattern of a part
@@ -227,8 +260,8 @@ Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, co
             const ModelConfig& config, bool head_optional) {
   const NameMap names = family.names();
   std::map<std::string_view, const FileTensor*> offered;
-  for (const auto& tensor : file) offered.emplace(without_prefix(tensor.name, names.prefix), &tensor);
-  const auto find = [&](std::string_view name) { return offered.find(without_prefix(name, names.prefix)); };
+  for (const auto& tensor : file) offered.emplace(without_prefix(tensor.name, names), &tensor);
+  const auto find = [&](std::string_view name) { return offered.find(without_prefix(name, names)); };
   // A tied model's head, under the names that an untied one's would have.
   std::vector<std::string> heads;
   if (config.ties_head())

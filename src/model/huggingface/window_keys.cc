@@ -3,6 +3,27 @@
 #include "model/huggingface/json_keys.h"
 
 namespace stoa::model::huggingface {
+namespace {
+
+// Said by the simplest of the keys that can: the first layer, every n-th one, a list.
+void set_window_layers(ModelConfig& c, std::vector<std::int64_t> windowed) {
+  const std::int64_t first = windowed.front(), count = static_cast<std::int64_t>(windowed.size());
+  if (count == c.num_layers - first) {
+    if (first > 0) c.window_first_layer = first;
+    return;
+  }
+  std::int64_t period = 1;  // the first layer without a window is the last of so many
+  while (period <= count && windowed[static_cast<std::size_t>(period - 1)] == period - 1) ++period;
+  c.window_attn_skip_freq = period;
+  std::vector<std::int64_t> said;
+  for (std::int64_t l = 0; l < c.num_layers; ++l)
+    if (layer_window(c, l) > 0) said.push_back(l);
+  if (said == windowed) return;
+  c.window_attn_skip_freq.reset();
+  c.window_layers = std::move(windowed);
+}
+
+}  // namespace
 
 void read_window(JsonKeys& keys, ModelConfig& c, std::optional<std::int64_t> window, std::int64_t first) {
   if (const auto pattern = keys.texts("layer_types")) {
@@ -17,21 +38,16 @@ void read_window(JsonKeys& keys, ModelConfig& c, std::optional<std::int64_t> win
                            l, kind);
       return kind == "full_attention";
     };
-    first = 0;
     c.window_attn_skip_freq.reset();
-    while (first < c.num_layers && full(first)) ++first;
-    std::int64_t period = 0;  // full layers stand at every so many
-    for (std::int64_t l = first; l < c.num_layers; ++l) {
-      if (full(l) && period == 0 && first == 0) period = l + 1;
-      require<ConfigError>(
-          full(l) == (period > 0 && (l + 1) % period == 0),
-          "config.json: layer_types[{}] is '{}': supported are full_attention layers followed "
-          "by sliding_attention layers, and every n-th layer with full_attention",
-          l, (*pattern)[static_cast<std::size_t>(l)]);
-    }
-    if (period > 0) c.window_attn_skip_freq = period;
-    require<ConfigError>(first == c.num_layers || window.has_value(),
+    std::vector<std::int64_t> windowed;
+    for (std::int64_t l = 0; l < c.num_layers; ++l)
+      if (!full(l)) windowed.push_back(l);
+    require<ConfigError>(windowed.empty() || window.has_value(),
                          "config.json: layer_types has sliding layers, but there is no sliding_window");
+    if (windowed.empty()) return;
+    c.window_size = window;
+    set_window_layers(c, std::move(windowed));
+    return;
   }
   if (!window || first >= c.num_layers) {
     c.window_attn_skip_freq.reset();

@@ -95,10 +95,12 @@ void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sente
   c.bert.labels = read_labels(keys);
   c.bert.classifier_dropout = keys.number("classifier_dropout");
   if (c.bert.task == BertTask::kTokenClassification) return;
-  const std::string problem = keys.text("problem_type").value_or("single_label_classification");
-  require<ConfigError>(problem == "single_label_classification" && c.bert.labels.size() >= 2,
+  // transformers infers it from the number of labels.
+  const char* inferred = c.bert.regression() ? "regression" : "single_label_classification";
+  const std::string problem = keys.text("problem_type").value_or(inferred);
+  require<ConfigError>(problem == inferred,
                        "config.json: problem_type {} with {} labels is not supported, expected "
-                       "single_label_classification of 2 or more",
+                       "single_label_classification of 2 or more, or regression of 1",
                        problem, c.bert.labels.size());
 }
 
@@ -111,7 +113,8 @@ void write_labels(const BertConfig& c, Json& json) {
   }
   json["id2label"] = std::move(names);
   json["label2id"] = std::move(numbers);
-  if (c.task == BertTask::kSequenceClassification) json["problem_type"] = "single_label_classification";
+  if (c.task == BertTask::kSequenceClassification)
+    json["problem_type"] = c.regression() ? "regression" : "single_label_classification";
   json["classifier_dropout"] = c.classifier_dropout ? Json(*c.classifier_dropout) : Json();
 }
 
@@ -204,16 +207,26 @@ NameMap bert_names() {
   return out;
 }
 
-void read_roberta(JsonKeys& keys, ModelConfig& c) {
-  read_encoder(keys, c, {50265, 514, 1, 1e-5});
-  read_head(keys, c, "Roberta", false);
+void read_roberta_as(JsonKeys& keys, ModelConfig& c, std::string_view name, const Defaults& defaults) {
+  read_encoder(keys, c, defaults);
+  read_head(keys, c, name, false);
   c.bert.first_position = keys.integer("pad_token_id", 0).value_or(1) + 1;
   *c.max_position_embeddings -= c.bert.first_position;
   require<ConfigError>(*c.max_position_embeddings >= 1,
                        "config.json: max_position_embeddings leaves no position beyond pad_token_id {}",
                        c.bert.first_position - 1);
 }
+void read_roberta(JsonKeys& keys, ModelConfig& c) {
+  read_roberta_as(keys, c, "Roberta", {50265, 514, 1, 1e-5});
+}
 void write_roberta(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Roberta"); }
+
+// XLM-RoBERTa (1911.02116) and CamemBERT (1911.03894): RoBERTa with another vocabulary.
+constexpr Defaults kRelatives{30522, 512, 2, 1e-12};
+void read_xlm_roberta(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "XLMRoberta", kRelatives); }
+void write_xlm_roberta(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "XLMRoberta"); }
+void read_camembert(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "Camembert", kRelatives); }
+void write_camembert(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Camembert"); }
 
 bool is_needless_in_roberta(std::string_view name, const ModelConfig& c) {
   return name == "embeddings.position_ids" || name.starts_with("lm_head.decoder.") ||
@@ -238,5 +251,8 @@ NameMap roberta_names() {
 
 const Family kBert{"bert", "BertForPreTraining", read_bert, write_bert, bert_names};
 const Family kRoberta{"roberta", "RobertaForMaskedLM", read_roberta, write_roberta, roberta_names};
+const Family kXlmRoberta{"xlm-roberta", "XLMRobertaForMaskedLM", read_xlm_roberta, write_xlm_roberta,
+                         roberta_names};
+const Family kCamembert{"camembert", "CamembertForMaskedLM", read_camembert, write_camembert, roberta_names};
 
 }  // namespace stoa::model::huggingface

@@ -39,6 +39,7 @@ void write_gemma2(const Gpt& gpt, Json& json) {
 
 }  // namespace
 
-const Family kGemma2{"gemma2", "Gemma2ForCausalLM", read_gemma2, write_gemma2, gemma_names};
+const Family kGemma2{"gemma2", "Gemma2ForCausalLM", read_gemma2, write_gemma2, gemma_names,
+                     nullptr,  heads_do_not_divide};
 
 }  // namespace stoa::model::huggingface

@@ -17,8 +17,8 @@ void read_gpt_neox(JsonKeys& keys, ModelConfig& c) {
   c.normalization = Normalization::kLayerNorm;
   c.layernorm_epsilon = keys.number("layer_norm_eps").value_or(1e-5);
   c.activation = plain_activation(keys.text("hidden_act").value_or("gelu"));
-  c.bias = BiasKind::kAll;
-  keys.only("attention_bias", true);
+  const bool attention_bias = keys.boolean("attention_bias").value_or(true);
+  set_biases(c, attention_bias, attention_bias, true);
   c.use_parallel_residual = keys.boolean("use_parallel_residual").value_or(true);
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
   c.hidden_dropout = keys.number("hidden_dropout").value_or(0);
@@ -40,7 +40,7 @@ void write_gpt_neox(const Gpt& gpt, Json& json) {
   json["max_position_embeddings"] = c.max_positions();
   json["layer_norm_eps"] = c.layernorm_epsilon;
   json["hidden_act"] = activation_name(c.activation);
-  json["attention_bias"] = true;
+  json["attention_bias"] = c.has_qkv_bias();
   json["use_parallel_residual"] = c.use_parallel_residual;
   json["hidden_dropout"] = c.hidden_dropout;
   json["attention_dropout"] = c.attention_dropout;

@@ -100,6 +100,7 @@ NameMap gpt_oss_names() {
 
 }  // namespace
 
-const Family kGptOss{"gpt_oss", "GptOssForCausalLM", read_gpt_oss, write_gpt_oss, gpt_oss_names, "mxfp4"};
+const Family kGptOss{
+    "gpt_oss", "GptOssForCausalLM", read_gpt_oss, write_gpt_oss, gpt_oss_names, nullptr, nullptr, "mxfp4"};
 
 }  // namespace stoa::model::huggingface

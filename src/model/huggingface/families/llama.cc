@@ -8,22 +8,17 @@ namespace {
 
 void read_llama(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {});
-  const bool attention = keys.boolean("attention_bias").value_or(false),
-             mlp = keys.boolean("mlp_bias").value_or(false);
-  require<ConfigError>(attention == mlp,
-                       "config.json: attention_bias {} with mlp_bias {} is not supported, only both alike",
-                       attention, mlp);
-  if (attention) c.bias = BiasKind::kAll;
+  read_attention_and_mlp_bias(keys, c);
 }
 
 void write_llama(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
-  json["attention_bias"] = gpt.config.bias == BiasKind::kAll;
-  json["mlp_bias"] = gpt.config.bias == BiasKind::kAll;
+  write_attention_and_mlp_bias(gpt.config, json);
 }
 
 }  // namespace
 
-const Family kLlama{"llama", "LlamaForCausalLM", read_llama, write_llama, llama_names};
+const Family kLlama{"llama", "LlamaForCausalLM", read_llama, write_llama, llama_names,
+                    nullptr, heads_do_not_divide};
 
 }  // namespace stoa::model::huggingface

@@ -9,7 +9,8 @@ namespace stoa::model::huggingface {
 namespace {
 
 void read_mixtral(JsonKeys& keys, ModelConfig& c) {
-  read_llama_keys(keys, c, {.ffn = 14336, .groups = 8, .positions = 131072, .rope = {.base = 1e6}});
+  read_llama_keys(keys, c,
+                  {.ffn = 14336, .groups = 8, .positions = 131072, .epsilon = 1e-5, .rope = {.base = 1e6}});
   keys.only("attention_bias", false);
   read_window(keys, c, keys.integer("sliding_window", 1), 0);
   read_experts(keys, c, 8, 2);
@@ -31,12 +32,7 @@ void write_mixtral(const Gpt& gpt, Json& json) {
 // written.
 NameMap mixtral_names() {
   NameMap out = llama_names();
-  const std::vector<NameRule> experts{
-      {"model.layers.{}.block_sparse_moe.gate", {"layers.{}.moe.router"}},
-      {"model.layers.{}.block_sparse_moe.experts.{}.w1", {"layers.{}.moe.experts.{}.gate"}},
-      {"model.layers.{}.block_sparse_moe.experts.{}.w3", {"layers.{}.moe.experts.{}.up"}},
-      {"model.layers.{}.block_sparse_moe.experts.{}.w2", {"layers.{}.moe.experts.{}.down"}}};
-  out.rules.insert(out.rules.end(), experts.begin(), experts.end());
+  add_rules(out, block_sparse_names());
   return out;
 }
 

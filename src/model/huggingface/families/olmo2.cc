@@ -8,14 +8,14 @@ namespace {
 
 void read_olmo2(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {.vocabulary = 50304, .epsilon = 1e-5});
-  keys.only("attention_bias", false);
+  read_attention_bias(keys, c);
   c.norm_placement = NormPlacement::kAfter;
   c.qk_layernorm = c.qk_layernorm_all_heads = true;
 }
 
 void write_olmo2(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
-  json["attention_bias"] = false;
+  json["attention_bias"] = gpt.config.has_qkv_bias();
 }
 
 NameMap olmo2_names() {

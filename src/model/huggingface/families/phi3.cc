@@ -37,8 +37,13 @@ NameMap phi3_names() {
   return out;
 }
 
+// Of the scalings it has but longrope.
+bool is_other_scaling(const ModelConfig& c) {
+  return c.rope_scaling.type != RopeScaling::kDefault && c.rope_scaling.type != RopeScaling::kLongrope;
+}
+
 }  // namespace
 
-const Family kPhi3{"phi3", "Phi3ForCausalLM", read_phi3, write_phi3, phi3_names};
+const Family kPhi3{"phi3", "Phi3ForCausalLM", read_phi3, write_phi3, phi3_names, nullptr, is_other_scaling};
 
 }  // namespace stoa::model::huggingface

@@ -11,13 +11,13 @@ void read_qwen3(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c,
                   {.vocabulary = 151936, .ffn = 22016, .groups = 32, .head_size = 128, .positions = 32768});
   c.qk_layernorm = true;
-  keys.only("attention_bias", false);
+  read_attention_bias(keys, c);
   read_qwen_window(keys, c);
 }
 
 void write_qwen3(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
-  json["attention_bias"] = false;
+  json["attention_bias"] = gpt.config.has_qkv_bias();
   write_qwen_window(gpt.config, json);
 }
 

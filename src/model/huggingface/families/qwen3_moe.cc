@@ -5,7 +5,6 @@
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
-#include "model/huggingface/window_keys.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -13,8 +12,11 @@ namespace {
 void read_qwen3_moe(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {.vocabulary = 151936, .ffn = 6144, .groups = 4, .positions = 32768});
   c.qk_layernorm = true;
-  keys.only("attention_bias", false);
-  read_qwen_window(keys, c);
+  read_attention_bias(keys, c);
+  // transformers gives the window to every layer.
+  for (const char* key : {"max_window_layers", "layer_types"}) keys.ignore(key);
+  const std::int64_t window = keys.integer("sliding_window", 1).value_or(4096);
+  if (keys.boolean("use_sliding_window").value_or(false)) c.window_size = window;
   read_experts(keys, c, 128, 8);
   c.moe.moe_ffn_hidden_size = keys.integer("moe_intermediate_size", 1).value_or(768);
   c.moe.moe_router_pre_softmax = !keys.boolean("norm_topk_prob").value_or(false);
@@ -28,8 +30,9 @@ void read_qwen3_moe(JsonKeys& keys, ModelConfig& c) {
 void write_qwen3_moe(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_llama_keys(gpt, json);
-  json["attention_bias"] = false;
-  write_qwen_window(c, json);
+  json["attention_bias"] = c.has_qkv_bias();
+  json["use_sliding_window"] = c.window_size.has_value();
+  json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();
   write_experts(c, json);
   json["num_experts"] = c.moe.num_moe_experts.value_or(0);  // 4.x reads this one
   json["moe_intermediate_size"] = c.moe_ffn_size();
@@ -40,12 +43,7 @@ void write_qwen3_moe(const Gpt& gpt, Json& json) {
 
 NameMap qwen3_moe_names() {
   NameMap out = llama_names();
-  const std::vector<NameRule> experts{
-      {"model.layers.{}.mlp.gate", {"layers.{}.moe.router"}},
-      {"model.layers.{}.mlp.experts.{}.gate_proj", {"layers.{}.moe.experts.{}.gate"}},
-      {"model.layers.{}.mlp.experts.{}.up_proj", {"layers.{}.moe.experts.{}.up"}},
-      {"model.layers.{}.mlp.experts.{}.down_proj", {"layers.{}.moe.experts.{}.down"}}};
-  out.rules.insert(out.rules.end(), experts.begin(), experts.end());
+  add_rules(out, expert_names());
   return out;
 }
 

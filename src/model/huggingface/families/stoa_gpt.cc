@@ -48,6 +48,9 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
   c.use_parallel_residual = keys.boolean("use_parallel_residual").value_or(false);
   read_enum(keys, "activation", c.activation);
   read_enum(keys, "bias", c.bias);
+  c.qkv_bias = keys.boolean("qkv_bias");
+  c.attention_output_bias = keys.boolean("attention_output_bias");
+  c.mlp_bias = keys.boolean("mlp_bias");
   c.rotary_percentage = keys.number("rotary_percentage").value_or(1);
   c.rotary_base = keys.number("rotary_base").value_or(10000);
   c.layernorm_epsilon = keys.number("layernorm_epsilon").value_or(1e-5);
@@ -57,6 +60,7 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
   c.window_size = keys.integer("window_size", 1);
   c.window_first_layer = keys.integer("window_first_layer");
   c.window_attn_skip_freq = keys.integer("window_attn_skip_freq", 1);
+  c.window_layers = keys.integers("window_layers");
   c.rope_local_base_freq = keys.number("rope_local_base_freq");
   c.query_pre_attn_scalar = keys.number("query_pre_attn_scalar");
   c.attn_logit_softcapping = keys.number("attn_logit_softcapping");
@@ -149,6 +153,10 @@ void write_stoa_gpt(const Gpt& gpt, Json& json) {
   };
   set("window_first_layer", c.window_first_layer);
   set("window_attn_skip_freq", c.window_attn_skip_freq);
+  if (!c.window_layers.empty()) json["window_layers"] = c.window_layers;
+  set("qkv_bias", c.qkv_bias);
+  set("attention_output_bias", c.attention_output_bias);
+  set("mlp_bias", c.mlp_bias);
   set("rope_local_base_freq", c.rope_local_base_freq);
   set("query_pre_attn_scalar", c.query_pre_attn_scalar);
   set("attn_logit_softcapping", c.attn_logit_softcapping);

@@ -2,34 +2,21 @@
 // position.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
+#include "model/huggingface/llama_keys.h"
 
 namespace stoa::model::huggingface {
 namespace {
 
 // "gated-gelu" is the tanh form in these models, whatever its name says.
 Activation activation_of(const std::string& name) {
-  if (name == "relu") return Activation::kRelu;
-  if (name == "gated-gelu" || name == "gated-gelu_new") return Activation::kGegluTanh;
-  if (name == "gated-relu") return Activation::kReglu;
-  if (name == "gated-silu") return Activation::kSwiglu;
-  if (name == "gelu_new") return Activation::kGeluTanh;
-  fail<ConfigError>(
-      "feed_forward_proj '{}' is not known; expected relu, gelu_new, gated-gelu, gated-relu or gated-silu",
-      name);
+  constexpr std::string_view kGated = "gated-";
+  if (!name.starts_with(kGated)) return plain_activation(name);
+  const std::string gate = name.substr(kGated.size());
+  return gate == "gelu" ? Activation::kGegluTanh : gated_activation(gate);
 }
-const char* projection_of(Activation activation) {
-  switch (activation) {
-    case Activation::kGegluTanh:
-      return "gated-gelu";
-    case Activation::kReglu:
-      return "gated-relu";
-    case Activation::kSwiglu:
-      return "gated-silu";
-    case Activation::kGeluTanh:
-      return "gelu_new";
-    default:
-      return "relu";
-  }
+std::string projection_of(Activation activation) {
+  if (activation == Activation::kGegluTanh) return "gated-gelu";
+  return std::string(is_gated(activation) ? "gated-" : "") + activation_name(activation);
 }
 
 void read_encoder_decoder(JsonKeys& keys, ModelConfig& c, bool first_version) {
@@ -51,10 +38,10 @@ void read_encoder_decoder(JsonKeys& keys, ModelConfig& c, bool first_version) {
       activation_of(keys.text("feed_forward_proj").value_or(first_version ? "relu" : "gated-gelu"));
   c.bias = BiasKind::kNone;
   c.hidden_dropout = c.attention_dropout = c.embedding_dropout = keys.number("dropout_rate").value_or(0.1);
-  // T5 1.0 is tied and its outputs are scaled; 1.1 and mT5 are neither. transformers 5 writes that every
-  // model is tied, as those are that it begins afresh, and tells T5's versions apart by whether outputs are
-  // scaled.
-  const bool tied = keys.boolean("tie_word_embeddings").value_or(first_version);
+  // T5 1.0 is tied and its outputs are scaled; 1.1 and mT5 are neither, and say so. transformers 5 writes
+  // that every model is tied, as those are that it begins afresh, and tells T5's versions apart by whether
+  // outputs are scaled.
+  const bool tied = keys.boolean("tie_word_embeddings").value_or(true);
   const bool scaled = keys.boolean("scale_decoder_outputs").value_or(tied);
   c.share_embeddings_and_output_weights = tied;
   c.t5.scale_decoder_outputs = first_version && tied && scaled;

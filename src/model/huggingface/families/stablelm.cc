@@ -1,0 +1,40 @@
+// StableLM 2 (2402.17834): llama with LayerNorm, of whose heads a quarter rotates.
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/json_keys.h"
+#include "model/huggingface/llama_keys.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+void read_stablelm(JsonKeys& keys, ModelConfig& c) {
+  read_llama_sizes(keys, c,
+                   {.vocabulary = 50304, .hidden = 2560, .ffn = 6912, .groups = 32, .positions = 4096});
+  c.normalization = Normalization::kLayerNorm;
+  c.layernorm_epsilon = keys.number("layer_norm_eps").value_or(1e-5);
+  c.activation = gated_activation(keys.text("hidden_act").value_or("silu"));
+  set_biases(c, keys.boolean("use_qkv_bias").value_or(false), false, false);
+  keys.only("qk_layernorm", false);
+  keys.only("use_parallel_residual", false);
+  c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
+  c.hidden_dropout = keys.number("hidden_dropout").value_or(0);
+  read_rope(keys, c, {.share = 0.25});
+}
+
+void write_stablelm(const Gpt& gpt, Json& json) {
+  const ModelConfig& c = gpt.config;
+  write_llama_keys(gpt, json);
+  json.erase("rms_norm_eps");
+  json["layer_norm_eps"] = c.layernorm_epsilon;
+  json["use_qkv_bias"] = c.has_qkv_bias();
+  json["qk_layernorm"] = false;
+  json["use_parallel_residual"] = false;
+  json["hidden_dropout"] = c.hidden_dropout;
+  json["partial_rotary_factor"] = c.rotary_percentage;
+  json["rope_parameters"]["partial_rotary_factor"] = c.rotary_percentage;
+}
+
+}  // namespace
+
+const Family kStablelm{"stablelm", "StableLmForCausalLM", read_stablelm, write_stablelm, llama_names};
+
+}  // namespace stoa::model::huggingface

@@ -1,0 +1,34 @@
+#include "run/export_as_family.h"
+
+#include <list>
+
+#include "run/model_files.h"
+
+namespace stoa::run {
+
+namespace hf = model::huggingface;
+
+FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::string& family, DType dtype,
+                              const std::filesystem::path& output, std::uint64_t max_shard_bytes) {
+  const ModelFiles files(from.model);
+  const model::Gpt& gpt = files.model();
+  FamilyExport out;
+  const hf::Family& target =
+      family == "auto" ? hf::choose_family(gpt.config, &out.why_not) : hf::family_for(family, gpt.config);
+  out.family = target.type;
+  std::list<std::vector<std::byte>> alive;
+  const auto source = [&](const std::string& name) {
+    // fp32 in between: norms that a file holds minus 1 keep their digits.
+    const DType type = files.stored_type() == DType::kF64 ? DType::kF64 : DType::kF32;
+    auto& bytes = alive.emplace_back(files.canonical(name, type));
+    return TensorView(bytes.data(), type, {static_cast<std::int64_t>(bytes.size() / size_of(type))});
+  };
+  const ckpt::ExportContent content{hf::write_config(gpt, target, dtype, files.description().special),
+                                    model_entries(gpt, target, dtype), [&](ckpt::ShardedWriter& writer) {
+                                      write_model(writer, gpt, target, dtype, source, [&] { alive.clear(); });
+                                    }};
+  out.result = ckpt::export_content(from, content, output, max_shard_bytes);
+  return out;
+}
+
+}  // namespace stoa::run

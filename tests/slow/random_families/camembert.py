@@ -1,0 +1,17 @@
+import json
+
+import random_encoders as e
+
+LOADER, logprobs = e.LOADER, e.logprobs
+
+
+def options(r):
+    return dict(e.sizes(r, 2), pad_token_id=1)
+
+
+def finish(directory, r):
+    e.write_words(directory, e.ROBERTA, json.loads((directory / "config.json").read_text())["vocab_size"])
+
+
+def lines(r, config):
+    return e.lines(r, config["vocab_size"])
