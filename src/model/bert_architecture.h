@@ -1,4 +1,5 @@
-// Encoders of the BERT family: post-norm blocks, attention to both sides, a masked language model head.
+// Encoders of the BERT family: blocks with norms after or before their branches, attention to both sides, a
+// masked language model head.
 #pragma once
 
 #include "model/architecture.h"
@@ -9,12 +10,16 @@ class BertArchitecture final : public Architecture {
  public:
   BertArchitecture(const Gpt& gpt, const ChunkOptions& options) : gpt_(gpt), options_(options) {}
 
+  std::vector<Constant> constants() const override;
+  void declare_shared(nn::ParamList& params) const override;
   std::unique_ptr<nn::Embedding> embedding() const override;
   std::unique_ptr<nn::Block> block(std::int64_t layer) const override;
   std::unique_ptr<nn::Head> head() const override;
 
  private:
+  std::unique_ptr<nn::Block> pre_norm_block(nn::TransformerBlockOptions options, std::int64_t layer) const;
   std::unique_ptr<nn::Head> class_head() const;
+  nn::RelativeBiasOptions relative_bias(std::int64_t layer = -1) const;
 
   const Gpt& gpt_;
   const ChunkOptions& options_;

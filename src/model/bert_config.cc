@@ -14,6 +14,15 @@ std::span<const config::EnumName<BertTask>> enum_names(BertTask) {
   return kNames;
 }
 
+std::span<const config::EnumName<PoolerActivation>> enum_names(PoolerActivation) {
+  static constexpr std::array<config::EnumName<PoolerActivation>, 3> kNames{{
+      {"tanh", PoolerActivation::kTanh},
+      {"relu", PoolerActivation::kRelu},
+      {"gelu", PoolerActivation::kGelu},
+  }};
+  return kNames;
+}
+
 std::int64_t BertConfig::classes() const {
   if (task == BertTask::kMaskedLm) return 0;
   // The logit of a token to begin the answer, and that to end it.
@@ -23,8 +32,8 @@ std::int64_t BertConfig::classes() const {
 void declare_bert(config::Section<BertConfig>& s) {
   using C = BertConfig;
   s.field("num_token_types", &C::num_token_types)
-      .range(1, 65536)
-      .help("Types of tokens, which tell the segments of a pair apart.");
+      .range(0, 65536)
+      .help("Types of tokens, which tell the segments of a pair apart; 0: the model knows none.");
   s.field("lm_head", &C::lm_head)
       .help("Task masked_lm: the head that predicts masked tokens; without it the model can but embed.");
   s.field("binary_head", &C::binary_head)
@@ -32,6 +41,18 @@ void declare_bert(config::Section<BertConfig>& s) {
   s.field("first_position", &C::first_position)
       .range(0, 65536)
       .help("Row of the position table that the first token has: 2 in RoBERTa.");
+  s.field("pre_norm", &C::pre_norm)
+      .help(
+          "Norms stand before attention and MLP, none before the first attention, and one after the last "
+          "layer "
+          "(ModernBERT); false: after each residual addition (BERT).");
+  s.field("relative_attention_num_buckets", &C::relative_attention_num_buckets)
+      .range(4, 65536)
+      .help(
+          "Buckets of distance of a trained bias of attention scores, beside other positions (MPNet: 32). "
+          "null: none.");
+  s.field("classifier_bias", &C::classifier_bias)
+      .help("Task masked_lm: the dense layer of the head has a bias (ModernBERT's has none).");
   s.field("task", &C::task)
       .help(
           "What the head answers: masked tokens of prepared text, or from labelled text the class of a text "
@@ -42,6 +63,10 @@ void declare_bert(config::Section<BertConfig>& s) {
       .range(0, 1)
       .derived("hidden_dropout")
       .help("Dropout before the classes of a classification.");
+  s.field("pooler_activation", &C::pooler_activation)
+      .help(
+          "Task sequence_classification: what the first token passes before the classes (BERT: tanh, "
+          "DistilBERT: relu).");
 }
 
 }  // namespace stoa::model

@@ -15,15 +15,23 @@ namespace stoa::model {
 // (docs/encoders.md, "Fine-tuning").
 enum class BertTask { kMaskedLm, kSequenceClassification, kTokenClassification, kQuestionAnswering };
 std::span<const config::EnumName<BertTask>> enum_names(BertTask);
+// Of the pooled first token, in the head of sequence_classification.
+enum class PoolerActivation { kTanh, kRelu, kGelu };
+std::span<const config::EnumName<PoolerActivation>> enum_names(PoolerActivation);
 
 struct BertConfig {
-  std::int64_t num_token_types = 2;  // rows of the table of token types
+  std::int64_t num_token_types = 2;  // rows of the table of token types; 0: there is none
   bool lm_head = true;               // false: a bare encoder, which can but embed
   bool binary_head = true;           // the sentence question beside the masked tokens
   std::int64_t first_position = 0;   // row of position 0 in the table: 2 in RoBERTa
+  bool pre_norm = false;  // norms before the branches, none before the first attention, one at the end
+  // Beside other positions, a trained bias of scores by distance, the same in all layers; null: none.
+  std::optional<std::int64_t> relative_attention_num_buckets;
+  bool classifier_bias = true;  // of the dense layer of the head
   BertTask task = BertTask::kMaskedLm;
   std::vector<std::string> labels;           // names of the classes of a classification, in order
   std::optional<double> classifier_dropout;  // null: hidden_dropout
+  PoolerActivation pooler_activation = PoolerActivation::kTanh;
 
   bool labelled() const { return task != BertTask::kMaskedLm; }
   bool classifies() const {  // labels name what the head tells apart

@@ -286,6 +286,9 @@ void declare(Section<ModelConfig>& s) {
       .unit("tokens")
       .derived("encoder_seq_length")
       .help("Longest sequence that the model takes; at least encoder_seq_length.");
+  s.field("first_position", &C::first_position)
+      .range(0, 65536)
+      .help("Row of the table of learned positions that the first token has: 2 in OPT. Of kind gpt.");
   s.field("position_embedding_type", &C::position_embedding_type)
       .help(
           "How positions enter: a learned table, rotation of q and k, a bias of scores that falls with the "
@@ -295,6 +298,8 @@ void declare(Section<ModelConfig>& s) {
       .range(0, 1)
       .help("Share of each head that rotates.");
   s.field("rotary_base", &C::rotary_base).above(1).help("Base of the rotary frequencies (theta).");
+  s.field("no_rope_layers", &C::no_rope_layers)
+      .help("Layers whose queries and keys do not rotate, by number from 0 (SmolLM 3, Cohere 2).");
   s.field("rope_local_base_freq", &C::rope_local_base_freq)
       .above(1)
       .derived("rotary_base, scaled as rope_scaling says")
@@ -308,8 +313,15 @@ void declare(Section<ModelConfig>& s) {
       .help(
           "Where attention and MLP are normalised: what they read (before), what they add to the residual "
           "stream (after: OLMo 2), or both (Gemma 2).");
+  s.field("norm_weight", &C::norm_weight).help("Norms have weights; false: they have no parameters (OLMo).");
+  s.field("norm_bias", &C::norm_bias).help("LayerNorms have a bias; RMSNorms have none.");
   s.field("use_parallel_residual", &C::use_parallel_residual)
       .help("Attention and MLP of a layer read the same stream (GPT-NeoX); with norm_placement before.");
+  s.field("num_ln_in_parallel_attn", &C::num_ln_in_parallel_attn)
+      .range(1, 2)
+      .help(
+          "With use_parallel_residual: attention and MLP have norms of their own (2), or share one (1: "
+          "GPT-J, Phi, Cohere).");
   s.field("activation", &C::activation)
       .nemo_default("gelu")
       .help(
@@ -340,13 +352,19 @@ void declare(Section<ModelConfig>& s) {
       .help("Whether the linear layers of the MLP have a bias.");
   s.field("share_embeddings_and_output_weights", &C::share_embeddings_and_output_weights)
       .help("Output head = token embedding (tied).");
+  s.field("lm_head_bias", &C::lm_head_bias)
+      .help("The output head has a bias: a number per id, added to its logits (GPT-J, Phi).");
   s.field("qk_layernorm", &C::qk_layernorm).help("Normalise q and k per head before positions are applied.");
+  s.field("qk_layernorm_after_rope", &C::qk_layernorm_after_rope)
+      .help("Normalise them after the rotation instead (Hunyuan).");
   s.field("qk_layernorm_all_heads", &C::qk_layernorm_all_heads)
       .help("That norm goes over all heads of a token together (OLMo 2).");
   s.field("window_size", &C::window_size)
       .range(1, kMaxSequence)
       .unit("tokens")
-      .help("Sliding window: keys that a query sees, itself included. null: all before it.");
+      .help(
+          "Sliding window: keys that a query sees, itself included; of an encoder so many to either side. "
+          "null: all.");
   s.field("window_first_layer", &C::window_first_layer)
       .range(0, kMaxLayers)
       .help("Layers below this one see everything. null: every layer has the window.");
@@ -365,6 +383,10 @@ void declare(Section<ModelConfig>& s) {
       .help(
           "A trained logit per head takes part in every softmax of attention and adds nothing to its output "
           "(gpt-oss).");
+  s.field("softmax_scale", &C::softmax_scale)
+      .above(0)
+      .derived("1 / sqrt(kv_channels)")
+      .help("Factor of attention scores (Granite's attention_multiplier).");
   s.field("attn_logit_softcapping", &C::attn_logit_softcapping)
       .above(0)
       .help("Attention scores become cap x tanh(score / cap) (Gemma 2). null: they do not.");
@@ -374,6 +396,17 @@ void declare(Section<ModelConfig>& s) {
   s.field("apply_embedding_scaling", &C::apply_embedding_scaling)
       .help("Token embeddings are multiplied by the root of hidden_size (Gemma).");
   s.field("embedding_layernorm", &C::embedding_layernorm).help("Normalise the embeddings (BLOOM).");
+  s.field("embedding_multiplier", &C::embedding_multiplier)
+      .above(0)
+      .help("Factor of token embeddings (Granite; MiniCPM's scale_emb).");
+  s.field("residual_multiplier", &C::residual_multiplier)
+      .above(0)
+      .help(
+          "Factor of what attention and MLP add to the residual stream (Granite; MiniCPM's scale_depth / "
+          "sqrt(num_layers)).");
+  s.field("logit_scale", &C::logit_scale)
+      .above(0)
+      .help("Factor of logits (Cohere; 1 / logits_scaling of Granite).");
   s.field("hidden_dropout", &C::hidden_dropout)
       .range(0, 1)
       .below(1)
@@ -457,17 +490,79 @@ void validate_task(const BertConfig& c) {
                          "model.bert.labels: '{}' is empty or stands twice", *label);
 }
 
+// What models of kind gpt alone have.
+void validate_decoder_options(const ModelConfig& c) {
+  const std::string kind = c.kind == ModelKind::kBert ? "bert" : "t5";
+  require<ConfigError>(
+      c.kind == ModelKind::kGpt ||
+          (c.embedding_multiplier == 1 && c.residual_multiplier == 1 && c.logit_scale == 1 &&
+           !c.softmax_scale && !c.lm_head_bias && c.first_position == 0),
+      "kind {} has none of embedding_multiplier, residual_multiplier, logit_scale, softmax_scale, "
+      "lm_head_bias and first_position: leave them out",
+      kind);
+  require<ConfigError>(!c.softmax_scale || !c.query_pre_attn_scalar,
+                       "softmax_scale and query_pre_attn_scalar say the same thing: give one of them");
+  require<ConfigError>(!c.lm_head_bias || c.logit_scale == 1,
+                       "lm_head_bias with logit_scale {}: a head has one or the other", c.logit_scale);
+  require<ConfigError>(
+      c.first_position == 0 || c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
+      "first_position {} counts only with position_embedding_type learned_absolute", c.first_position);
+  require<ConfigError>(
+      c.embedding_multiplier == 1 || c.position_embedding_type != PositionEmbedding::kLearnedAbsolute,
+      "embedding_multiplier goes without learned positions: give position_embedding_type rope, alibi or "
+      "none");
+  require<ConfigError>(
+      c.residual_multiplier == 1 || c.norm_placement == NormPlacement::kBefore,
+      "residual_multiplier goes with norm_placement before: a norm of a branch undoes a factor of it");
+  require<ConfigError>(c.num_ln_in_parallel_attn == 2 || c.use_parallel_residual,
+                       "num_ln_in_parallel_attn 1 counts only with use_parallel_residual");
+  require<ConfigError>(c.norm_bias || c.normalization == Normalization::kLayerNorm,
+                       "norm_bias counts only with normalization layernorm: leave it out");
+  require<ConfigError>(c.norm_weight || !c.norm_bias || c.normalization == Normalization::kRmsNorm,
+                       "norm_weight false with norm_bias true: a norm without weights has no bias either, "
+                       "give norm_bias false");
+  require<ConfigError>(c.norm_weight || !c.mup.use_mup,
+                       "use_mup holds a factor in the last norm's weight: leave out norm_weight");
+  require<ConfigError>(
+      !c.qk_layernorm_after_rope || (c.qk_layernorm && c.position_embedding_type == PositionEmbedding::kRope),
+      "qk_layernorm_after_rope counts only with qk_layernorm and position_embedding_type rope");
+}
+
+void validate_no_rope_layers(const ModelConfig& c) {
+  const auto& layers = c.no_rope_layers;
+  require<ConfigError>(layers.empty() || c.position_embedding_type == PositionEmbedding::kRope,
+                       "no_rope_layers counts only with position_embedding_type rope");
+  for (auto layer = layers.begin(); layer != layers.end(); ++layer) {
+    require<ConfigError>(*layer >= 0 && *layer < c.num_layers,
+                         "no_rope_layers names layer {}, expected numbers from 0 to {}", *layer,
+                         c.num_layers - 1);
+    require<ConfigError>(
+        std::find(layers.begin(), layer, *layer) == layer,
+        "no_rope_layers names layer {} twice: it lists the numbers of the layers without rope, as "
+        "in [3, 7, 11]; for a list of zeros and ones give the numbers of its zeros",
+        *layer);
+  }
+}
+
 // Options of decoders that encoders do not have.
 void validate_bert(const ModelConfig& c) {
-  require<ConfigError>(c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
-                       "kind bert has learned positions: leave out position_embedding_type");
+  require<ConfigError>(
+      c.position_embedding_type == PositionEmbedding::kLearnedAbsolute ||
+          c.position_embedding_type == PositionEmbedding::kRope,
+      "kind bert has learned or rotary positions: give position_embedding_type learned_absolute or rope");
   require<ConfigError>(c.has_qkv_bias() && c.has_attention_output_bias() && c.has_mlp_bias(),
                        "kind bert has biases in every linear layer: leave out bias, qkv_bias, "
                        "attention_output_bias and mlp_bias");
+  require<ConfigError>(
+      c.bert.relative_attention_num_buckets.value_or(0) % 2 == 0,
+      "relative_attention_num_buckets is {}, expected an even number: half of them are for earlier tokens",
+      c.bert.relative_attention_num_buckets.value_or(0));
+  require<ConfigError>(
+      !c.window_size || !c.bert.relative_attention_num_buckets,
+      "window_size and relative_attention_num_buckets are of different encoders: give one of them");
   require<ConfigError>(c.share_embeddings_and_output_weights,
                        "the head of kind bert is tied to the token embedding: leave out "
                        "share_embeddings_and_output_weights");
-  require<ConfigError>(!c.window_size, "kind bert has no sliding window: leave out window_size");
   require<ConfigError>(!c.query_pre_attn_scalar && !c.attn_logit_softcapping && !c.final_logit_softcapping &&
                            !c.apply_embedding_scaling && !c.embedding_layernorm,
                        "kind bert has one form of layers: leave out query_pre_attn_scalar, "
@@ -475,9 +570,8 @@ void validate_bert(const ModelConfig& c) {
                        "embedding_layernorm");
   require<ConfigError>(c.normalization == Normalization::kLayerNorm && !c.qk_layernorm &&
                            c.norm_placement == NormPlacement::kBefore && !c.use_parallel_residual,
-                       "kind bert has a LayerNorm after each residual addition and none elsewhere: leave out "
+                       "kind bert has LayerNorms where bert.pre_norm says and none elsewhere: leave out "
                        "normalization, qk_layernorm, norm_placement and use_parallel_residual");
-  require<ConfigError>(!is_gated(c.activation), "kind bert has an MLP without gate: give activation gelu");
   require<ConfigError>(
       c.query_groups() == c.num_attention_heads && c.head_size() * c.num_attention_heads == c.hidden_size,
       "kind bert has as many key and value heads as queries, of hidden_size / "
@@ -489,6 +583,9 @@ void validate_bert(const ModelConfig& c) {
                        "model.bert.binary_head needs model.bert.lm_head");
   require<ConfigError>(c.bert.first_position == 0 || !c.bert.sentence_question(),
                        "first_position {} is RoBERTa's, which has no binary_head", c.bert.first_position);
+  require<ConfigError>(
+      c.bert.first_position == 0 || c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
+      "first_position {} counts only with position_embedding_type learned_absolute", c.bert.first_position);
   require<ConfigError>(!c.moe.num_moe_experts, "kind bert has no experts: leave out num_moe_experts");
 }
 
@@ -497,10 +594,11 @@ void validate_latent(const ModelConfig& c) {
   require<ConfigError>(c.kind == ModelKind::kGpt, "multi_latent_attention is of kind gpt: leave it out");
   require<ConfigError>(
       c.position_embedding_type == PositionEmbedding::kRope && c.rotary_percentage == 1 && !c.window_size &&
-          !c.qk_layernorm && !c.attn_logit_softcapping && !c.query_pre_attn_scalar,
+          !c.qk_layernorm && !c.attn_logit_softcapping && !c.query_pre_attn_scalar && !c.softmax_scale &&
+          c.no_rope_layers.empty(),
       "multi_latent_attention has rotary positions and no other form of scores: give position_embedding_type "
-      "rope, and leave out rotary_percentage, window_size, qk_layernorm, attn_logit_softcapping and "
-      "query_pre_attn_scalar");
+      "rope, and leave out rotary_percentage, no_rope_layers, window_size, qk_layernorm, "
+      "attn_logit_softcapping, query_pre_attn_scalar and softmax_scale");
   require<ConfigError>(
       !c.has_mlp_bias() && c.normalization == Normalization::kRmsNorm,
       "multi_latent_attention goes with an MLP without bias, and RMSNorm of its latent vectors: give bias "
@@ -535,6 +633,9 @@ void validate_t5(const ModelConfig& c) {
       "relative_attention_max_distance {} leaves no room for {} buckets; expected more than {}",
       c.t5.relative_attention_max_distance, c.t5.relative_attention_num_buckets,
       c.t5.relative_attention_num_buckets / 2);
+  require<ConfigError>(
+      !c.t5.relative_bias_per_layer || c.position_embedding_type == PositionEmbedding::kRelative,
+      "t5.relative_bias_per_layer counts only with position_embedding_type relative");
   require<ConfigError>(!c.window_size, "kind t5 has no sliding window: leave out window_size");
   require<ConfigError>(!c.qk_layernorm, "kind t5 has no norm of q and k: leave out qk_layernorm");
   require<ConfigError>(c.query_groups() == c.num_attention_heads,
@@ -587,6 +688,8 @@ void validate(const ModelConfig& c) {
     require<ConfigError>(c.rope_scaling.type == RopeScaling::kDefault,
                          "rope_scaling counts only with position_embedding_type rope");
   }
+  validate_decoder_options(c);
+  validate_no_rope_layers(c);
   validate_task(c.bert);
   require<ConfigError>(c.kind == ModelKind::kBert || !c.bert.labelled(),
                        "model.bert.task is of kind bert: leave it out, or give kind bert");
@@ -599,9 +702,12 @@ void validate(const ModelConfig& c) {
   validate(c.moe, c.num_layers);
   if (c.mup.use_mup) {
     require<ConfigError>(c.kind == ModelKind::kGpt, "use_mup is of kind gpt: leave it out");
-    require<ConfigError>(!c.query_pre_attn_scalar && !c.apply_embedding_scaling,
-                         "use_mup says how scores and embeddings go with the width: leave out "
-                         "query_pre_attn_scalar and apply_embedding_scaling");
+    require<ConfigError>(
+        !c.query_pre_attn_scalar && !c.softmax_scale && !c.apply_embedding_scaling &&
+            c.embedding_multiplier == 1 && c.logit_scale == 1,
+        "use_mup says how scores, embeddings and logits go with the width: leave out "
+        "query_pre_attn_scalar, softmax_scale, apply_embedding_scaling, embedding_multiplier "
+        "and logit_scale");
   }
   require<ConfigError>(
       !c.moe.moe_shared_expert_intermediate_size || !c.has_mlp_bias(),

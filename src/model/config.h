@@ -92,25 +92,32 @@ struct ModelConfig {
   std::optional<std::int64_t> kv_channels;       // see head_size()
   std::int64_t encoder_seq_length = 1024;  // tokens per training sample; data.seq_length is the same value
   std::optional<std::int64_t> max_position_embeddings;  // see max_positions()
+  std::int64_t first_position =
+      0;  // row of position 0 in the table of learned positions; kind bert: bert.first_position
 
   PositionEmbedding position_embedding_type = PositionEmbedding::kLearnedAbsolute;
   double rotary_percentage = 1.0;  // share of a head that rotates
   double rotary_base = 10000.0;
+  std::vector<std::int64_t> no_rope_layers;  // layers whose q and k do not rotate
   RopeScalingConfig rope_scaling;
   std::optional<double> rope_local_base_freq;  // rotary base of layers with a window, never scaled
 
   Normalization normalization = Normalization::kLayerNorm;
   double layernorm_epsilon = 1e-5;
   NormPlacement norm_placement = NormPlacement::kBefore;
-  bool use_parallel_residual = false;  // attention and MLP read the same stream
+  bool norm_weight = true, norm_bias = true;  // of norms; a bias of LayerNorms alone
+  bool use_parallel_residual = false;         // attention and MLP read the same stream
+  std::int64_t num_ln_in_parallel_attn = 2;   // by norms of their own, or (1) by one
   Activation activation = Activation::kGeluTanh;
   double activation_alpha = 1.702, activation_limit = 7.0;  // of swiglu_oai
   BiasKind bias = BiasKind::kAll;
   // Exceptions from `bias`; null: as it says.
   std::optional<bool> qkv_bias, attention_output_bias, mlp_bias;
   bool share_embeddings_and_output_weights = true;
-  bool qk_layernorm = false;                // norm of q and k, before rope: per head, or
+  bool lm_head_bias = false;                // a number per id, added to its logits
+  bool qk_layernorm = false;                // norm of q and k: per head, or
   bool qk_layernorm_all_heads = false;      // over all heads of a token together
+  bool qk_layernorm_after_rope = false;     // of what rope made of them
   std::optional<std::int64_t> window_size;  // keys seen by a query, itself included; null: all before it
   std::optional<std::int64_t>
       window_first_layer;  // layers below it see all (qwen2: max_window_layers); null: 0
@@ -118,11 +125,14 @@ struct ModelConfig {
   std::vector<std::int64_t>
       window_layers;  // those with the window, in place of the two above; empty: no list
   std::optional<double> query_pre_attn_scalar;    // scores are divided by its root; null: head_size()
+  std::optional<double> softmax_scale;            // or are multiplied by this
   std::optional<double> attn_logit_softcapping;   // scores within (-cap, cap); null: no cap
   bool attention_sinks = false;                   // a trained logit per head in every softmax
   std::optional<double> final_logit_softcapping;  // logits likewise
   bool apply_embedding_scaling = false;           // token embeddings x sqrt(hidden_size)
   bool embedding_layernorm = false;               // norm of the embeddings
+  // Factors of token embeddings, of what a branch adds to the stream, of logits.
+  double embedding_multiplier = 1, residual_multiplier = 1, logit_scale = 1;
 
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;

@@ -27,6 +27,11 @@ enum Kind {
   kGptOss,
   kLatentBias,
   kBiasParts,
+  kMultipliers,
+  kOneNorm,
+  kGatedExperts,
+  kWindowedEncoder,
+  kRelativeEncoder,
   kKinds
 };
 
@@ -42,14 +47,41 @@ ModelConfig config_of(int kind) {
   c.hidden_dropout = 0.1;
   c.attention_dropout = 0.1;
   c.embedding_dropout = 0.1;
-  c.use_parallel_residual = kind == kParallel;
-  if (kind == kBert || kind == kBertNoDropout) c.kind = ModelKind::kBert;
+  c.use_parallel_residual = kind == kParallel || kind == kOneNorm;
+  if (kind == kOneNorm) {
+    c.num_ln_in_parallel_attn = 1;
+    c.norm_bias = false;
+    c.lm_head_bias = true;
+    c.first_position = 2;
+  }
+  if (kind == kBert || kind == kBertNoDropout || kind == kWindowedEncoder || kind == kRelativeEncoder)
+    c.kind = ModelKind::kBert;
+  if (kind == kRelativeEncoder) {
+    c.bert.num_token_types = 0;
+    c.bert.relative_attention_num_buckets = 8;
+    return c;
+  }
+  if (kind == kWindowedEncoder) {
+    c.bert.num_token_types = 0;
+    c.bert.binary_head = false;
+    c.bert.pre_norm = true;
+    c.bert.classifier_bias = false;
+    c.position_embedding_type = PositionEmbedding::kRope;
+    c.activation = Activation::kGeglu;
+    c.bias = BiasKind::kNone;
+    c.norm_bias = false;
+    c.window_size = 3;
+    c.window_attn_skip_freq = 2;
+    c.rope_local_base_freq = 100;
+    return c;
+  }
   if (kind == kBertNoDropout) c.hidden_dropout = c.embedding_dropout = 0;
   if (kind == kAlibi) {
     c.position_embedding_type = PositionEmbedding::kAlibi;
     c.embedding_layernorm = true;
   }
-  if (kind == kGpt2 || kind == kBert || kind == kBertNoDropout || kind == kParallel || kind == kAlibi)
+  if (kind == kGpt2 || kind == kBert || kind == kBertNoDropout || kind == kParallel || kind == kAlibi ||
+      kind == kOneNorm)
     return c;
   c.position_embedding_type = PositionEmbedding::kRope;
   c.normalization = Normalization::kRmsNorm;
@@ -73,6 +105,15 @@ ModelConfig config_of(int kind) {
     c.num_query_groups = 4;
     c.qk_layernorm = false;
     c.latent = {true, 6, 5, 4, 4, 3};
+    return c;
+  }
+  if (kind == kMultipliers) {
+    c.qk_layernorm_after_rope = true;
+    c.no_rope_layers = {1, 3};
+    c.embedding_multiplier = 3;
+    c.residual_multiplier = 0.4;
+    c.softmax_scale = 0.7;
+    c.logit_scale = 0.6;
     return c;
   }
   c.hidden_dropout = 0;  // the other path through the block
@@ -107,6 +148,10 @@ ModelConfig config_of(int kind) {
   c.moe.moe_aux_loss_coeff = 0.01;
   c.moe.moe_z_loss_coeff = 0.001;
   c.moe.moe_dense_layers = {2};
+  if (kind == kGatedExperts) {
+    c.moe.moe_shared_expert_gate = true;
+    c.residual_multiplier = 0.7;
+  }
   return c;
 }
 
@@ -204,8 +249,9 @@ TEST_P(Equality, VocabularyPaddingChangesNothing) {
   const Outcome a = run(padded, setting(), {}), b = run(bare, setting(), {});
   EXPECT_EQ(a.loss, b.loss);
   // The embedding's gradient: same bits in the rows of the vocabulary, zeros beyond.
-  const auto& wide = a.gradients[0];
-  const auto& narrow = b.gradients[0];
+  const std::size_t first = config().bert.relative_attention_num_buckets ? 1 : 0;  // what stands before it
+  const auto& wide = a.gradients[first];
+  const auto& narrow = b.gradients[first];
   ASSERT_LT(narrow.size(), wide.size());
   EXPECT_TRUE(std::equal(narrow.begin(), narrow.end(), wide.begin()));
   EXPECT_TRUE(std::all_of(wide.begin() + static_cast<std::ptrdiff_t>(narrow.size()), wide.end(),
@@ -267,9 +313,25 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
 }
 
 std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, int>>& test) {
-  static constexpr const char* kKinds[] = {
-      "gpt2_",       "llama_", "experts_", "bert_",   "bert_no_dropout_", "parallel_",    "norms_after_",
-      "norms_both_", "gemma_", "alibi_",   "latent_", "gpt_oss_",         "latent_bias_", "bias_parts_"};
+  static constexpr const char* kKinds[] = {"gpt2_",
+                                           "llama_",
+                                           "experts_",
+                                           "bert_",
+                                           "bert_no_dropout_",
+                                           "parallel_",
+                                           "norms_after_",
+                                           "norms_both_",
+                                           "gemma_",
+                                           "alibi_",
+                                           "latent_",
+                                           "gpt_oss_",
+                                           "latent_bias_",
+                                           "bias_parts_",
+                                           "multipliers_",
+                                           "one_norm_",
+                                           "gated_experts_",
+                                           "windowed_encoder_",
+                                           "relative_encoder_"};
   return std::string(kKinds[std::get<0>(test.param)]) + kSettings[std::get<1>(test.param)].name;
 }
 
@@ -374,8 +436,8 @@ TEST(Pipeline, TwoChunksAreOneModel) {
 
 // Token by token through a cache whose rows lie in any order = all at once.
 TEST(Generation, CacheGivesTheSameLogits) {
-  for (const Kind kind :
-       {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth, kGemma, kAlibi, kLatent, kGptOss}) {
+  for (const Kind kind : {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth, kGemma, kAlibi, kLatent, kGptOss,
+                          kMultipliers, kOneNorm, kGatedExperts}) {
     SCOPED_TRACE(kind);
     const ModelConfig config = config_of(kind);
     ChunkOptions o;

@@ -10,7 +10,7 @@ namespace stoa::model {
 
 nn::NormOptions norm_options(const ModelConfig& c) {
   return {c.normalization == Normalization::kRmsNorm ? ops::NormKind::kRmsNorm : ops::NormKind::kLayerNorm,
-          c.layernorm_epsilon};
+          c.layernorm_epsilon, c.norm_bias, c.norm_weight};
 }
 
 ops::ActivationKind activation_kind(Activation activation) {
@@ -100,6 +100,7 @@ nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, co
           .balance = balance ? m.moe_aux_loss_coeff : 0,
           .z = m.moe_z_loss_coeff,
           .shared_ffn = m.moe_shared_expert_intermediate_size.value_or(0),
+          .shared_gate = m.moe_shared_expert_gate,
           .activation = dense.activation,
           .gated = dense.gated,
           .clamp = dense.clamp,
@@ -130,13 +131,13 @@ namespace {
 
 // As transformers has it, rounded to the type of the weights.
 double embedding_scale(const ModelConfig& c, DType compute) {
-  if (!c.apply_embedding_scaling) return 1;
+  if (!c.apply_embedding_scaling) return c.embedding_multiplier;
   double scale = std::sqrt(static_cast<double>(c.hidden_size));
   dispatch_float(compute, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>)
       scale = static_cast<double>(static_cast<float>(T(static_cast<float>(scale))));
   });
-  return scale;
+  return scale * c.embedding_multiplier;
 }
 
 }  // namespace
@@ -144,19 +145,20 @@ double embedding_scale(const ModelConfig& c, DType compute) {
 nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
                                        const parallel::TensorPlace& place) {
   const ModelConfig& c = gpt.config;
-  return {
-      .vocabulary = gpt.vocabulary,
-      .padded_vocabulary = gpt.padded_vocabulary,
-      .hidden = c.hidden_size,
-      .positions = c.position_embedding_type == PositionEmbedding::kLearnedAbsolute ? c.max_positions() : 0,
-      .first_position = 0,
-      .token_types = 0,
-      .scale = embedding_scale(c, precision.compute),
-      .norm = c.embedding_layernorm ? std::optional(norm_options(c)) : std::nullopt,
-      .dropout = static_cast<float>(c.embedding_dropout),
-      .deviation = c.init_method_std,
-      .precision = precision,
-      .place = place};
+  return {.vocabulary = gpt.vocabulary,
+          .padded_vocabulary = gpt.padded_vocabulary,
+          .hidden = c.hidden_size,
+          .positions = c.position_embedding_type == PositionEmbedding::kLearnedAbsolute
+                           ? c.max_positions() + c.first_position
+                           : 0,
+          .first_position = c.first_position,
+          .token_types = 0,
+          .scale = embedding_scale(c, precision.compute),
+          .norm = c.embedding_layernorm ? std::optional(norm_options(c)) : std::nullopt,
+          .dropout = static_cast<float>(c.embedding_dropout),
+          .deviation = c.init_method_std,
+          .precision = precision,
+          .place = place};
 }
 
 nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const parallel::TensorPlace& place) {
@@ -164,14 +166,15 @@ nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const pa
   return {.output = {.vocabulary = gpt.vocabulary,
                      .padded_vocabulary = gpt.padded_vocabulary,
                      .hidden = c.hidden_size,
-                     .bias = false,
+                     .bias = c.lm_head_bias,
                      .softcap = c.final_logit_softcapping.value_or(0),
                      .deviation = c.init_method_std,
                      .precision = precision,
                      .place = place,
                      .smoothing = c.label_smoothing,
                      .z_weight = c.z_loss_coeff},
-          .norm = norm_options(c)};
+          .norm = norm_options(c),
+          .scale = c.logit_scale};
 }
 
 std::int64_t layer_window(const ModelConfig& c, std::int64_t layer) {
@@ -198,6 +201,7 @@ std::optional<nn::LatentSizes> latent_sizes(const ModelConfig& c) {
 // None: 1 / sqrt(head size). With yarn, DeepSeek's latent attention scales all of a score as cosine and sine
 // scale the rotated part of others (2412.19437, section 4.3; transformers' DeepseekV3Attention).
 std::optional<double> score_scale(const ModelConfig& c) {
+  if (c.softmax_scale) return c.softmax_scale;
   if (c.query_pre_attn_scalar) return 1 / std::sqrt(*c.query_pre_attn_scalar);
   const RopeScalingConfig& s = c.rope_scaling;
   if (!c.latent.multi_latent_attention || s.type != RopeScaling::kYarn || !s.mscale_all_dim)
@@ -220,6 +224,8 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
   out.name = name;
   out.norm_placement = norm_placement(c.norm_placement);
   out.parallel = c.use_parallel_residual;
+  out.one_norm = c.num_ln_in_parallel_attn == 1;
+  out.residual_multiplier = c.residual_multiplier;
   out.norm = norm_options(c);
   out.attention = {.name = name + ".attention",
                    .layer = layer,
@@ -232,8 +238,9 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
                    .output_bias = c.has_attention_output_bias(),
                    .qk_norm = c.qk_layernorm ? std::optional(norm_options(c)) : std::nullopt,
                    .qk_norm_whole = c.qk_layernorm_all_heads,
+                   .qk_norm_after_rope = c.qk_layernorm_after_rope,
                    .rope_table = position_tables(c, layer).rope,
-                   .alibi_table = position_tables(c, layer).alibi,
+                   .distance_table = position_tables(c, layer).distance,
                    .window = layer_window(c, layer),
                    .scale = score_scale(c),
                    .softcap = c.attn_logit_softcapping.value_or(0),
@@ -294,9 +301,17 @@ std::vector<nn::RopeOptions> rope_tables(const ModelConfig& c) {
 }
 
 PositionTables position_tables(const ModelConfig& c, std::int64_t layer) {
-  if (c.position_embedding_type == PositionEmbedding::kAlibi) return {.alibi = 0};
-  if (c.position_embedding_type != PositionEmbedding::kRope) return {};
-  return {.rope = c.rope_local_base_freq && layer_window(c, layer) > 0 ? 1 : 0};
+  if (c.position_embedding_type == PositionEmbedding::kAlibi) return {.distance = 0};
+  PositionTables out;
+  // An encoder's windows go to both sides (model/bert_architecture.cc).
+  if (c.kind == ModelKind::kBert && layer_window(c, layer) > 0)
+    out.distance = static_cast<int>(rope_tables(c).size());
+  const auto& without = c.no_rope_layers;
+  if (c.position_embedding_type != PositionEmbedding::kRope ||
+      std::find(without.begin(), without.end(), layer) != without.end())
+    return out;
+  out.rope = c.rope_local_base_freq && layer_window(c, layer) > 0 ? 1 : 0;
+  return out;
 }
 
 CacheSizes cache_sizes(const ModelConfig& c) {

@@ -37,7 +37,7 @@ ops::ActivationKind activation_kind(Activation activation);
 std::vector<nn::RopeOptions> rope_tables(const ModelConfig& config);
 // Indices among the chunk's constants of what a layer reads; -1: none.
 struct PositionTables {
-  int rope = -1, alibi = -1;
+  int rope = -1, distance = -1;
 };
 PositionTables position_tables(const ModelConfig& config, std::int64_t layer);
 // Keys visible to a query of this layer; 0: all before it.

@@ -1,5 +1,6 @@
 #include "model/gpt_architecture.h"
 
+#include "model/position_constants.h"
 #include "nn/alibi.h"
 #include "nn/blocks.h"
 #include "nn/lm_head.h"
@@ -9,19 +10,12 @@ namespace stoa::model {
 std::vector<Constant> GptArchitecture::constants() const {
   const ModelConfig& c = gpt_.config;
   if (options_.layers == 0) return {};
-  const std::int64_t positions = options_.positions > 0 ? options_.positions : c.max_positions();
-  const DType type = options_.precision.vectors();
-  if (c.position_embedding_type == PositionEmbedding::kAlibi)
-    return {{{"biases by distance", type, {positions, c.num_attention_heads}},
-             [heads = c.num_attention_heads, positions](std::int64_t) {
-               return nn::alibi_table(heads, positions);
-             }}};
-  std::vector<Constant> out;
-  for (const nn::RopeOptions& rope : rope_tables(c))
-    out.push_back(
-        {{out.empty() ? "rotary table" : "local rotary table", type, {positions, 2, rope.size / 2}},
-         [rope, positions](std::int64_t sequence) { return nn::rope_table(rope, positions, sequence); }});
-  return out;
+  if (c.position_embedding_type != PositionEmbedding::kAlibi) return rope_constants(c, options_);
+  const std::int64_t positions = table_positions(c, options_);
+  return {{{"biases by distance", options_.precision.vectors(), {positions, c.num_attention_heads}},
+           [heads = c.num_attention_heads, positions](std::int64_t) {
+             return nn::alibi_table(heads, positions);
+           }}};
 }
 
 std::unique_ptr<nn::Embedding> GptArchitecture::embedding() const {

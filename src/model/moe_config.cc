@@ -48,6 +48,10 @@ void declare_moe(Section<MoeConfig>& s) {
   s.field("moe_shared_expert_intermediate_size", &C::moe_shared_expert_intermediate_size)
       .range(1, 8 * kMost)
       .help("Inner width of the shared experts together, which see every token. null: none.");
+  s.field("moe_shared_expert_gate", &C::moe_shared_expert_gate)
+      .help(
+          "What the shared experts give is multiplied by the sigmoid of a product with the token (Qwen 2 "
+          "MoE).");
   s.field("moe_layer_freq", &C::moe_layer_freq)
       .range(1, 10000)
       .help("Every n-th layer has experts, layer 0 among them; the others are dense.");
@@ -105,7 +109,7 @@ void validate(const MoeConfig& c, std::int64_t layers) {
   if (!c.num_moe_experts) {
     require<ConfigError>(!c.moe_ffn_hidden_size && !c.moe_shared_expert_intermediate_size &&
                              c.moe_dense_layers.empty() && !c.moe_expert_capacity_factor &&
-                             !c.moe_pad_expert_input_to_capacity,
+                             !c.moe_shared_expert_gate && !c.moe_pad_expert_input_to_capacity,
                          "keys moe_* count only with num_moe_experts");
     return;
   }

@@ -23,6 +23,7 @@ struct MoeConfig {
   std::int64_t moe_router_topk = 2;
   std::optional<std::int64_t> moe_ffn_hidden_size;                  // of one expert; null: ffn_hidden_size
   std::optional<std::int64_t> moe_shared_expert_intermediate_size;  // of all shared experts together
+  bool moe_shared_expert_gate = false;                              // they are times a gate of the token
   std::int64_t moe_layer_freq = 1;             // every n-th layer has experts, the first among them
   std::vector<std::int64_t> moe_dense_layers;  // layers that have none
   RouterScoreFunction moe_router_score_function = RouterScoreFunction::kSoftmax;

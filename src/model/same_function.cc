@@ -102,6 +102,7 @@ ModelConfig spelled_out(ModelConfig c) {
   c.attention_output_bias = c.has_attention_output_bias();
   c.mlp_bias = c.has_mlp_bias();
   c.bias = BiasKind::kNone;
+  std::sort(c.no_rope_layers.begin(), c.no_rope_layers.end());
   if (!c.latent.multi_latent_attention) c.latent = {};
   if (c.bert.labelled()) c.bert.lm_head = c.bert.binary_head = false;
   if (c.kind == ModelKind::kT5)

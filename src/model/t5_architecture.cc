@@ -25,6 +25,10 @@ nn::RelativeBiasOptions bias_options(const ModelConfig& c, bool encoder, const p
                                      std::int64_t layer = -1) {
   nn::RelativeBiasOptions out;
   out.name = encoder ? "encoder.relative_bias" : "decoder.relative_bias";
+  if (c.t5.relative_bias_per_layer) {
+    out.name = fmt::format("{}.{}.relative_bias", encoder ? "encoder" : "decoder", layer);
+    out.own = true;
+  }
   out.buckets = buckets_of(c, encoder);
   out.heads = c.num_attention_heads;
   out.deviation = c.init_method_std;
@@ -51,7 +55,7 @@ std::vector<Constant> T5Architecture::constants() const {
 }
 
 void T5Architecture::declare_shared(nn::ParamList& params) const {
-  if (!is_relative(gpt_.config)) return;
+  if (!is_relative(gpt_.config) || gpt_.config.t5.relative_bias_per_layer) return;
   const nn::RelativeBiasOptions encoder = bias_options(gpt_.config, true, options_.place);
   if (nn::RelativeBias::find(params, encoder)) return;
   params.begin_unit(false);

@@ -128,8 +128,9 @@ Batch random_batch(const Gpt& gpt, std::int64_t rows) {
 
 // Every parameter's gradient at some places by central differences, with dropout.
 TEST(T5, GradientsMatchDifferences) {
-  for (const bool first_version : {true, false}) {
-    Gpt gpt = tiny(first_version);
+  for (const int version : {0, 1, 2}) {
+    Gpt gpt = tiny(version == 0);
+    gpt.config.t5.relative_bias_per_layer = version == 2;
     gpt.config.hidden_dropout = gpt.config.attention_dropout = gpt.config.embedding_dropout = 0.1;
     Model model(gpt, options_of(gpt, testing::fp64(), 2), testing::reference());
     model.initialize_all(5);

@@ -127,10 +127,22 @@ void SelfAttention::make_qk(Pass& pass, Saved& saved) const {
   }
   const TensorView q_out = qk.columns(0, q).reshape({tokens, heads_, o.head_size});
   const TensorView k_out = qk.columns(q, groups_ * o.head_size).reshape({tokens, groups_, o.head_size});
-  norm_forward(pass, q_norm(), raw.q, q_out, q_stats);
-  norm_forward(pass, k_norm(), raw.k, k_out, k_stats);
+  Scratch::Frame frame(pass.ops.scratch);
+  norm_forward(pass, q_norm(), norm_input(pass, raw.q), q_out, q_stats);
+  norm_forward(pass, k_norm(), norm_input(pass, raw.k), k_out, k_stats);
+  if (o.qk_norm_after_rope) return;
   rotate(pass, q_out, false);
   rotate(pass, k_out, false);
+}
+
+TensorView SelfAttention::norm_input(Pass& pass, TensorView projected) const {
+  if (!options_.qk_norm_after_rope || options_.rope_table < 0) return projected;
+  const Shape rows{projected.rows(), projected.shape[1] * projected.shape[2]};
+  const TensorView rotated = pass.ops.scratch.allocate(projected.dtype, rows);
+  copy_rows(pass, projected.reshape(rows), rotated);
+  const TensorView heads = rotated.reshape(projected.shape);
+  rotate(pass, heads, false);
+  return heads;
 }
 
 void SelfAttention::norm_forward(Pass& pass, const HeadNorm& n, TensorView x, TensorView y,
@@ -188,7 +200,8 @@ ops::AttentionOptions SelfAttention::core(const Pass& pass) const {
   out.window = options_.window;
   out.scale = options_.scale.value_or(1.0 / std::sqrt(static_cast<double>(options_.head_size)));
   out.softcap = options_.softcap;
-  if (const TensorView table = alibi(pass)) out.first_offset = 1 - table.rows();
+  if (const TensorView table = distance_bias(pass))
+    out.first_offset = options_.causal ? 1 - table.rows() : -(table.rows() / 2);
   if (relative_bias_) out.first_offset = relative_bias_->first_offset();
   return out;
 }
@@ -216,9 +229,9 @@ Sinks SelfAttention::sinks(Pass& pass, bool training) const {
   return out;
 }
 
-TensorView SelfAttention::alibi(const Pass& pass) const {
-  if (options_.alibi_table < 0) return {};
-  return pass.constants[static_cast<std::size_t>(options_.alibi_table)].columns(part_.heads.begin, heads_);
+TensorView SelfAttention::distance_bias(const Pass& pass) const {
+  if (options_.distance_table < 0) return {};
+  return pass.constants[static_cast<std::size_t>(options_.distance_table)].columns(part_.heads.begin, heads_);
 }
 
 void SelfAttention::make_context(Pass& pass, Saved& saved) const {
@@ -245,7 +258,7 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
       .v = in.v,
       .o = out.reshape({out.rows(), heads_, options_.head_size}),
       .lse = lse,
-      .relative_bias = relative_bias_ ? relative_bias_->table(pass) : alibi(pass)};
+      .relative_bias = relative_bias_ ? relative_bias_->table(pass) : distance_bias(pass)};
   core_attention(pass, attention, sinks(pass, false));
   pass.show(options_.name, ".context", out, shown(part_.heads, options_.heads));
 }
@@ -280,7 +293,7 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
       output_.backward(pass, which, context, dy, dcontext);
       pass.show_gradient(options_.name, ".context", dcontext, shown(part_.heads, o.heads));
       const Shape by_head{tokens, heads_, o.head_size};
-      TensorView bias = alibi(pass), dbias;
+      TensorView bias = distance_bias(pass), dbias;
       if (relative_bias_) bias = relative_bias_->table(pass), dbias = relative_bias_->zero_gradient(pass);
       const ops::AttentionBackward attention{.options = core(pass),
                                              .segments = pass.batch.segments,
@@ -304,12 +317,14 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
       pass.show_gradient(options_.name, ".k", dcore.k, shown(part_.groups, o.groups));
       pass.show_gradient(options_.name, ".v", dcore.v, shown(part_.groups, o.groups));
     }
-    rotate(pass, dcore.q, true);
-    rotate(pass, dcore.k, true);
+    if (!o.qk_norm_after_rope) rotate(pass, dcore.q, true), rotate(pass, dcore.k, true);
     if (q_norm_) {
       const Heads raw = split(qkv);
-      norm_backward(pass, q_norm(), raw.q, q_stats.reshape({tokens * norms(heads_), 2}), dcore.q, draw.q);
-      norm_backward(pass, k_norm(), raw.k, k_stats.reshape({tokens * norms(groups_), 2}), dcore.k, draw.k);
+      norm_backward(pass, q_norm(), norm_input(pass, raw.q), q_stats.reshape({tokens * norms(heads_), 2}),
+                    dcore.q, draw.q);
+      norm_backward(pass, k_norm(), norm_input(pass, raw.k), k_stats.reshape({tokens * norms(groups_), 2}),
+                    dcore.k, draw.k);
+      if (o.qk_norm_after_rope) rotate(pass, draw.q, true), rotate(pass, draw.k, true);
     }
   }
   qkv_linear_.backward(pass, which, input, dqkv, dx);

@@ -29,10 +29,13 @@ struct SelfAttentionOptions {
   std::optional<LatentSizes> latent;  // keys and values come of a latent vector
   bool bias = true, output_bias = true;
   std::optional<NormOptions> qk_norm;
-  bool causal = true;           // a query sees no later keys
-  bool qk_norm_whole = false;   // over all heads of a token together (OLMo 2); false: over each head
-  int rope_table = -1;          // index in Pass::constants; -1: no rotary embedding
-  int alibi_table = -1;         // index in Pass::constants of the slopes by distance (nn/alibi.h); -1: none
+  bool causal = true;          // a query sees no later keys
+  bool qk_norm_whole = false;  // over all heads of a token together (OLMo 2); false: over each head
+  bool qk_norm_after_rope = false;
+  int rope_table = -1;  // index in Pass::constants; -1: no rotary embedding
+  // Index in Pass::constants of a bias of scores by distance and head: nn/alibi.h, or of both sides, as many
+  // rows before as after distance 0 (nn/window_bias.h), where a query sees later keys; -1: none.
+  int distance_table = -1;
   std::int64_t window = 0;      // keys visible to a query, itself included; 0: all
   std::optional<double> scale;  // of scores; none: 1 / sqrt(head_size)
   double softcap = 0;           // of scores; 0: none
@@ -84,12 +87,14 @@ class SelfAttention final : public Sublayer {
                      TensorView dx) const;
   bool norms_over_ranks() const { return options_.qk_norm_whole && options_.place.split(); }
   void rotate(Pass& pass, TensorView x, bool inverse) const;
+  // What the norms of q and k read, of their projections: these, or in scratch the same rotated.
+  TensorView norm_input(Pass& pass, TensorView projected) const;
   ops::AttentionOptions core(const Pass& pass) const;
   // Of this rank's heads, or none; `training`: with their gradient.
   Sinks sinks(Pass& pass, bool training) const;
   void declare_sinks(ParamList& params);
-  // This rank's heads of the slopes, or none.
-  TensorView alibi(const Pass& pass) const;
+  // This rank's heads of that table, or none.
+  TensorView distance_bias(const Pass& pass) const;
   Columns shown(parallel::Part heads, std::int64_t total) const {
     return {heads.begin * options_.head_size, total * options_.head_size};
   }

@@ -22,7 +22,7 @@ NormedBranchOptions branch(const TransformerBlockOptions& o, const char* before,
 
 BranchNormBlock::BranchNormBlock(const TransformerBlockOptions& o)
     : options_(o),
-      attention_(branch(o, "norm1", "attention_norm", true, "attention"), make_attention(o.attention)),
+      attention_(branch(o, "norm1", "attention_norm", true, "attention"), make_attention(o)),
       mlp_(branch(o, "norm2", "mlp_norm", false, "mlp"), make_mlp(o)) {}
 
 void BranchNormBlock::declare(ParamList& params, ActivationTable& table, std::int64_t tokens) {

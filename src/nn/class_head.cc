@@ -2,15 +2,9 @@
 
 #include "nn/dropout.h"
 #include "nn/picked_tokens.h"
-#include "ops/activation.h"
 #include "ops/loss.h"
 
 namespace stoa::nn {
-namespace {
-
-constexpr auto kTanh = ops::ActivationKind::kTanh;
-
-}  // namespace
 
 ClassHead::ClassHead(const ClassHeadOptions& options)
     : options_(options),
@@ -78,14 +72,14 @@ void ClassHead::train(Pass& pass, TensorView x) const {
                        pooled = scratch.allocate(compute, picked.shape),
                        read = drops ? scratch.allocate(compute, picked.shape) : pooled;
       pooler_->forward(pass, picked, raw);
-      ops::run(pass.ops, ops::ActivationForward{.kind = kTanh, .x = raw, .y = pooled});
+      ops::run(pass.ops, ops::ActivationForward{.kind = options_.pooler, .x = raw, .y = pooled});
       if (drops) drop_pooled(pass, pooled, read);
       classes_.forward(pass, read, logits);
       loss(pass, logits, losses, true);
       classes_.backward(pass, Which::kBoth, read, logits, dpicked);
       if (drops) drop_pooled(pass, dpicked, read);
-      ops::run(pass.ops,
-               ops::ActivationBackward{.kind = kTanh, .x = raw, .dy = drops ? read : dpicked, .dx = raw});
+      ops::run(pass.ops, ops::ActivationBackward{
+                             .kind = options_.pooler, .x = raw, .dy = drops ? read : dpicked, .dx = raw});
       pooler_->backward(pass, Which::kBoth, picked, raw, dpicked);
     } else {
       classes_.forward(pass, picked, logits);
@@ -104,7 +98,7 @@ void ClassHead::project(Pass& pass, TensorView picked, TensorView logits) const 
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView pooled = pass.ops.scratch.allocate(picked.dtype, picked.shape);
   pooler_->forward(pass, picked, pooled);
-  ops::run(pass.ops, ops::ActivationForward{.kind = kTanh, .x = pooled, .y = pooled});
+  ops::run(pass.ops, ops::ActivationForward{.kind = options_.pooler, .x = pooled, .y = pooled});
   classes_.forward(pass, pooled, logits);
 }
 

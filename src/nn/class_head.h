@@ -1,12 +1,14 @@
 // Head of a classification (Devlin et al. 2018, section 4): tokens with a label (MaskedTargets) pass dropout
 // and a linear layer to the classes. A whole text is classified by its first token, which passes a pooler,
-// tanh(W x + b), before. Losses are added over labelled tokens: divided by their number, mean cross entropy.
+// f(W x + b) with f tanh or another activation, before. Losses are added over labelled tokens: divided by
+// their number, mean cross entropy.
 #pragma once
 
 #include <optional>
 
 #include "nn/head.h"
 #include "nn/linear.h"
+#include "ops/activation.h"
 
 namespace stoa::nn {
 
@@ -14,6 +16,7 @@ struct ClassHeadOptions {
   std::string name;  // of the linear layer: "head.classes"
   std::int64_t hidden = 0, classes = 0;
   bool pooled = false;  // one labelled token per row at most, the first, through the pooler
+  ops::ActivationKind pooler = ops::ActivationKind::kTanh;
   double deviation = 0.02;
   float dropout = 0;
   Precision precision;

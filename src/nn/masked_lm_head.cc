@@ -72,7 +72,7 @@ void SentenceHead::evaluate(Pass& pass, TensorView x) const {
 MaskedLmHead::MaskedLmHead(const MaskedLmHeadOptions& options)
     : options_(options),
       dense_(whole_linear("head.dense", options.output.hidden, options.output.hidden,
-                          options.output.deviation, options.output.place)),
+                          options.output.deviation, options.output.place, options.dense_bias)),
       norm_("head.norm", options.norm, options.output.hidden, options.output.place, false),
       output_(on_whole_rows(options.output)) {
   if (options.binary)

@@ -19,6 +19,7 @@ struct MaskedLmHeadOptions {
   OutputLayerOptions output;
   NormOptions norm;
   ops::ActivationKind activation = ops::ActivationKind::kGelu;
+  bool dense_bias = true;
   bool binary = false;  // the sentence head
 };
 

@@ -1,5 +1,6 @@
 #include "nn/moe.h"
 
+#include "nn/gated_sublayer.h"
 #include "ops/elementwise.h"
 
 namespace stoa::nn {
@@ -58,6 +59,11 @@ Moe::Moe(const MoeOptions& o)
                                              .deviation = o.deviation,
                                              .output_deviation = o.output_deviation,
                                              .place = o.place});
+  if (o.shared_gate)
+    shared_ = std::make_unique<GatedSublayer>(
+        GatedSublayerOptions{
+            .name = o.name + ".shared_gate", .hidden = o.hidden, .deviation = o.deviation, .place = o.place},
+        std::move(shared_));
 }
 
 ParamSpec Moe::router_spec(const char* suffix, Shape shape, InitKind init) const {

@@ -36,6 +36,7 @@ struct MoeOptions {
   std::int64_t length = 0;      // tokens of a sequence, where there is a capacity
   double balance = 0, z = 0;    // coefficients of the router's losses (ops::RouterBackward)
   std::int64_t shared_ffn = 0;  // width of the shared experts together; 0: none
+  bool shared_gate = false;     // what they give is times a gate of the token (nn/gated_sublayer.h)
   ops::ActivationKind activation = ops::ActivationKind::kSilu;
   bool gated = true;
   ops::ActivationClamp clamp = {};  // of the clamped swiglu
@@ -89,7 +90,7 @@ class Moe final : public Sublayer {
   ExpertExchange exchange_;
   Param router_, router_bias_, bias_;
   GroupedLinear up_, down_;
-  std::unique_ptr<Mlp> shared_;
+  std::unique_ptr<Sublayer> shared_;
   int input_ = -1, logits_ = -1, experts_ = -1, weights_ = -1, kept_ = -1, gathered_ = -1, raw_ = -1,
       scaled_ = -1;                                                      // activations
   int output_gradient_ = -1, raw_gradient_ = -1, logits_gradient_ = -1;  // stash

@@ -24,8 +24,10 @@ void Norm::declare(ParamList& params) {
     out.decay = false;
     return out;
   };
+  if (!options_.weights) return;
   gamma_ = params.add(spec(".weight", InitKind::kOnes));
-  if (options_.kind == ops::NormKind::kLayerNorm) beta_ = params.add(spec(".bias", InitKind::kZeros));
+  if (options_.kind == ops::NormKind::kLayerNorm && options_.bias)
+    beta_ = params.add(spec(".bias", InitKind::kZeros));
 }
 
 void Norm::forward(Pass& pass, TensorView x, TensorView y, TensorView stats) const {
@@ -44,7 +46,7 @@ void Norm::add_forward(Pass& pass, TensorView x, TensorView branch, const Dropou
                               .branch = rows(branch),
                               .dropout = run,
                               .sum = rows(sum),
-                              .gamma = pass.params.get(gamma_.value),
+                              .gamma = gamma_ ? pass.params.get(gamma_.value) : TensorView(),
                               .beta = beta_ ? pass.params.get(beta_.value) : TensorView(),
                               .y = rows(y),
                               .stats = stats ? stats.slice(begin * per_row, count * per_row) : stats});
@@ -52,7 +54,8 @@ void Norm::add_forward(Pass& pass, TensorView x, TensorView branch, const Dropou
 }
 
 void Norm::backward(Pass& pass, const Backward& t) const {
-  const GradTarget gamma = pass.grads->target(gamma_.grad);
+  GradTarget gamma{{}, false};
+  if (gamma_) gamma = pass.grads->target(gamma_.grad);
   GradTarget beta{{}, gamma.accumulate};
   if (beta_) beta = pass.grads->target(beta_.grad);
   require<InternalError>(beta.accumulate == gamma.accumulate, "gradients of '{}' are out of step", name_);
@@ -62,7 +65,7 @@ void Norm::backward(Pass& pass, const Backward& t) const {
     ops::run(pass.ops, ops::NormBackward{.kind = options_.kind,
                                          .x = rows(t.x),
                                          .stats = t.stats.slice(begin * per_row, count * per_row),
-                                         .gamma = pass.params.get(gamma_.value),
+                                         .gamma = gamma_ ? pass.params.get(gamma_.value) : TensorView(),
                                          .dy = rows(t.dy),
                                          .dresidual = rows(t.dresidual),
                                          .dx = rows(t.dx),
@@ -72,7 +75,7 @@ void Norm::backward(Pass& pass, const Backward& t) const {
                                          .dbeta = beta.tensor,
                                          .accumulate = gamma.accumulate || begin > 0});
   });
-  pass.grads->notify(gamma_.grad);
+  if (gamma_) pass.grads->notify(gamma_.grad);
   if (beta_) pass.grads->notify(beta_.grad);
 }
 

@@ -10,6 +10,8 @@ namespace stoa::nn {
 struct NormOptions {
   ops::NormKind kind = ops::NormKind::kLayerNorm;
   double epsilon = 1e-5;
+  bool bias = true;     // of a LayerNorm
+  bool weights = true;  // false: no parameters at all (OLMo)
 };
 
 class Norm {

@@ -15,8 +15,10 @@ Norm norm_of(const TransformerBlockOptions& o, const char* label) {
 
 ParallelBlock::ParallelBlock(const TransformerBlockOptions& o)
     : options_(o),
-      attention_{".attention", ".norm1", norm_of(o, ".norm1"), make_attention(o.attention)},
-      mlp_{".mlp", ".norm2", norm_of(o, ".norm2"), make_mlp(o)} {}
+      attention_{".attention", ".norm1", norm_of(o, ".norm1"), make_attention(o)},
+      mlp_{".mlp", o.one_norm ? ".norm1" : ".norm2", {}, make_mlp(o)} {
+  if (!o.one_norm) mlp_.norm.emplace(norm_of(o, ".norm2"));
+}
 
 DropoutRows ParallelBlock::dropout(const Pass& pass, const Branch& branch) const {
   return dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name + branch.label,
@@ -41,7 +43,12 @@ void ParallelBlock::declare(Branch& branch, ParamList& params, ActivationTable& 
          .make = [this, &branch](Pass& pass, Saved& saved) { make_normed(branch, pass, saved); },
          .weight_input = weight_input});
   };
-  branch.norm.declare(params);
+  if (!branch.norm) {
+    branch.normed = attention_.normed, branch.stats = attention_.stats;
+    branch.layer->declare(params, table, tokens, options_.precision, branch.normed);
+    return;
+  }
+  branch.norm->declare(params);
   branch.normed = activation(".output", options_.precision.compute, options_.attention.hidden, true);
   branch.stats = activation(".statistics", options_.precision.vectors(), 2, false);
   branch.layer->declare(params, table, tokens, options_.precision, branch.normed);
@@ -49,7 +56,7 @@ void ParallelBlock::declare(Branch& branch, ParamList& params, ActivationTable& 
 
 void ParallelBlock::make_normed(const Branch& branch, Pass& pass, Saved& saved) const {
   const TensorView x = saved.get(pass, input_), y = saved.put(pass, branch.normed);
-  branch.norm.forward(pass, x, y, pass.training ? saved.put(pass, branch.stats) : TensorView());
+  branch.norm->forward(pass, x, y, pass.training ? saved.put(pass, branch.stats) : TensorView());
   pass.show(options_.name + branch.norm_label, ".output", y);
 }
 
@@ -88,13 +95,13 @@ TensorView ParallelBlock::layer_backward(const Branch& branch, Pass& pass, Saved
 
 void ParallelBlock::norm_backward(const Branch& branch, Pass& pass, Saved& saved, TensorView dnormed,
                                   TensorView dresidual, TensorView din) const {
-  branch.norm.backward(pass, {.x = saved.get(pass, input_),
-                              .stats = saved.get(pass, branch.stats),
-                              .dy = dnormed,
-                              .dresidual = dresidual,
-                              .dx = din,
-                              .dropout = {},
-                              .dbranch = {}});
+  branch.norm->backward(pass, {.x = saved.get(pass, input_),
+                               .stats = saved.get(pass, branch.stats),
+                               .dy = dnormed,
+                               .dresidual = dresidual,
+                               .dx = din,
+                               .dropout = {},
+                               .dbranch = {}});
 }
 
 void ParallelBlock::backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) {
@@ -110,6 +117,11 @@ void ParallelBlock::backward(Pass& pass, Saved& saved, Which which, TensorView d
   // Both branches have read dout before din, which may lie in its place, is written.
   const TensorView dnormed2 = layer_backward(mlp_, pass, saved, which, dout);
   const TensorView dnormed1 = layer_backward(attention_, pass, saved, which, dout);
+  if (options_.one_norm) {
+    ops::run(pass.ops, ops::AddTo{.x = dnormed2, .y = dnormed1});
+    norm_backward(attention_, pass, saved, dnormed1, dout, din);
+    return;
+  }
   norm_backward(mlp_, pass, saved, dnormed2, dout, din);
   norm_backward(attention_, pass, saved, dnormed1, din, din);
 }

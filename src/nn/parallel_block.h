@@ -1,5 +1,6 @@
 // Transformer block whose branches read the same stream (GPT-NeoX, 2204.06745, section 2.1):
-// out = x + dropout(attention(norm1 x)) + dropout(mlp(norm2 x)).
+// out = x + dropout(attention(norm1 x)) + dropout(mlp(norm2 x)). With one norm, that of attention is norm2
+// too (GPT-J, Phi, Cohere).
 #pragma once
 
 #include "nn/transformer_block.h"
@@ -21,7 +22,7 @@ class ParallelBlock final : public Block {
   // A branch and the norm that it reads.
   struct Branch {
     const char *label, *norm_label;
-    Norm norm;
+    std::optional<Norm> norm;  // none: the other branch's
     std::unique_ptr<Sublayer> layer;
     int normed = -1, stats = -1;
   };

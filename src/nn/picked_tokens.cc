@@ -5,12 +5,12 @@
 namespace stoa::nn {
 
 Linear whole_linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, double deviation,
-                    parallel::TensorPlace place) {
+                    parallel::TensorPlace place, bool bias) {
   place.sequence = false;
   return Linear({.name = name,
                  .inputs = inputs,
                  .pieces = {{name, outputs, {}}},
-                 .bias = true,
+                 .bias = bias,
                  .deviation = deviation,
                  .split = LinearSplit::kWhole,
                  .place = place,

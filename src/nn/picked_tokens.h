@@ -8,7 +8,7 @@ namespace stoa::nn {
 
 // A layer that every rank of a tensor-parallel group holds, on rows that all of them have.
 Linear whole_linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, double deviation,
-                    parallel::TensorPlace place);
+                    parallel::TensorPlace place, bool bias = true);
 
 // Rows `index` [M] of the stream, of which x are this rank's, as `type`: [M, hidden] in scratch of the
 // current frame.

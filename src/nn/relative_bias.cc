@@ -28,7 +28,7 @@ std::vector<double> RelativeBuckets::buckets_of_offsets() const {
   return out;
 }
 
-void RelativeBias::declare_table(ParamList& params, const RelativeBiasOptions& o) {
+ParamSpec RelativeBias::spec(const RelativeBiasOptions& o) {
   ParamSpec spec;
   spec.name = o.name + ".weight";
   spec.shard = ShardSpec::whole(spec.name, {o.buckets.count, o.heads});
@@ -39,9 +39,14 @@ void RelativeBias::declare_table(ParamList& params, const RelativeBiasOptions& o
   }
   spec.init = {InitKind::kNormal, o.deviation};
   spec.full_precision = true;
-  spec.grad_partial_over.push_back(parallel::Group::kPipeline);
-  spec.uses = o.layers;
-  params.add(std::move(spec));
+  return spec;
+}
+
+void RelativeBias::declare_table(ParamList& params, const RelativeBiasOptions& o) {
+  ParamSpec table = spec(o);
+  table.grad_partial_over.push_back(parallel::Group::kPipeline);
+  table.uses = o.layers;
+  params.add(std::move(table));
 }
 
 ParamId RelativeBias::find(const ParamList& params, const RelativeBiasOptions& options) {
@@ -52,6 +57,10 @@ ParamId RelativeBias::find(const ParamList& params, const RelativeBiasOptions& o
 }
 
 void RelativeBias::declare(ParamList& params) {
+  if (options_.own) {
+    weight_ = params.add(spec(options_));
+    return;
+  }
   const ParamId table = find(params, options_);
   require<InternalError>(static_cast<bool>(table), "'{}' is used before it is declared", options_.name);
   weight_ = params.tie(table, options_.layer);

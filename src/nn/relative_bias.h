@@ -27,12 +27,13 @@ struct RelativeBiasOptions {
   double deviation = 0.02;
   int index = -1;        // of buckets_of_offsets() in Pass::constants
   parallel::Part local;  // heads of this rank
+  bool own = false;      // of one layer, which declares it; false: see declare_table()
   parallel::TensorPlace place;
   std::int64_t layers = 0, layer = -1;  // of the stack; which of them this is
 };
 
 // All layers of a stack read one table, which every stage of a pipeline holds; each layer has its own
-// accumulator for its gradient.
+// accumulator for its gradient. Or a layer has a table of its own (umT5, 2305.16958).
 class RelativeBias {
  public:
   explicit RelativeBias(RelativeBiasOptions options) : options_(std::move(options)) {}
@@ -40,7 +41,7 @@ class RelativeBias {
   // The table, before the layers; once for all of them.
   static void declare_table(ParamList& params, const RelativeBiasOptions& options);
   static ParamId find(const ParamList& params, const RelativeBiasOptions& options);
-  // A layer's use of it. InternalError without table.
+  // A layer's use of it. InternalError without table, unless it is the layer's own, which is declared here.
   void declare(ParamList& params);
 
   // [offsets, heads of this rank], in scratch.
@@ -51,6 +52,7 @@ class RelativeBias {
   std::int64_t first_offset() const { return -options_.buckets.max_distance; }
 
  private:
+  static ParamSpec spec(const RelativeBiasOptions& options);
   TensorView allocate(Pass& pass) const;
   TensorView index(const Pass& pass) const {
     return pass.constants[static_cast<std::size_t>(options_.index)];

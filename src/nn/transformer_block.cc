@@ -2,27 +2,39 @@
 
 #include "nn/dropout.h"
 #include "nn/latent_attention.h"
+#include "nn/scaled_sublayer.h"
+#include "ops/elementwise.h"
 
 namespace stoa::nn {
 
-std::unique_ptr<Sublayer> make_attention(const SelfAttentionOptions& o) {
-  if (o.latent) return std::make_unique<LatentAttention>(o);
-  return std::make_unique<SelfAttention>(o);
+std::unique_ptr<Sublayer> make_attention(const TransformerBlockOptions& o) {
+  std::unique_ptr<Sublayer> layer;
+  if (o.attention.latent)
+    layer = std::make_unique<LatentAttention>(o.attention);
+  else
+    layer = std::make_unique<SelfAttention>(o.attention);
+  return scaled(std::move(layer), o.residual_multiplier);
 }
 
 std::unique_ptr<Sublayer> make_mlp(const TransformerBlockOptions& o) {
-  if (o.moe) return std::make_unique<Moe>(*o.moe);
-  return std::make_unique<Mlp>(o.mlp);
+  std::unique_ptr<Sublayer> layer;
+  if (o.moe)
+    layer = std::make_unique<Moe>(*o.moe);
+  else
+    layer = std::make_unique<Mlp>(o.mlp);
+  return scaled(std::move(layer), o.residual_multiplier);
 }
 
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options)
     : options_(options),
-      norm1_(options.name + ".norm1", options.norm, options.attention.hidden, options.attention.place,
-             options.attention.place.splits_stream()),
       norm2_(options.name + ".norm2", options.norm, options.attention.hidden, options.attention.place,
              options.attention.place.splits_stream()),
-      attention_(make_attention(options.attention)),
-      mlp_(make_mlp(options)) {}
+      attention_(make_attention(options)),
+      mlp_(make_mlp(options)) {
+  if (options.attention_norm)
+    norm1_.emplace(options.name + ".norm1", options.norm, options.attention.hidden, options.attention.place,
+                   options.attention.place.splits_stream());
+}
 
 DropoutRows TransformerBlock::dropout(const Pass& pass, const char* branch) const {
   return dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name + branch,
@@ -45,11 +57,12 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
   input_ = table.declare({.tensor = {options_.name + ".input", precision.residual, stream},
                           .producer = Producer::kInput,
                           .make = {}});
-  norm1_.declare(params);
-  normed1_ =
-      activation("normed1", precision.compute, stream, Producer::kNorm, &TransformerBlock::make_norm1, true);
-  stats1_ = activation("statistics1", precision.vectors(), {rows, 2}, Producer::kNorm,
-                       &TransformerBlock::make_norm1);
+  if (norm1_) norm1_->declare(params);
+  normed1_ = activation("normed1", precision.compute, stream, norm1_ ? Producer::kNorm : Producer::kCast,
+                        &TransformerBlock::make_norm1, true);
+  if (norm1_)
+    stats1_ = activation("statistics1", precision.vectors(), {rows, 2}, Producer::kNorm,
+                         &TransformerBlock::make_norm1);
   attention_->declare(params, table, tokens, precision, normed1_);
   norm2_.declare(params);
   branch_ =
@@ -64,7 +77,11 @@ void TransformerBlock::declare(ParamList& params, ActivationTable& table, std::i
 
 void TransformerBlock::make_norm1(Pass& pass, Saved& saved) const {
   const TensorView x = saved.get(pass, input_), y = saved.put(pass, normed1_);
-  norm1_.forward(pass, x, y, pass.training ? saved.put(pass, stats1_) : TensorView());
+  if (!norm1_) {
+    ops::run(pass.ops, ops::Cast{.x = x, .y = y});
+    return;
+  }
+  norm1_->forward(pass, x, y, pass.training ? saved.put(pass, stats1_) : TensorView());
   pass.show(options_.name, ".norm1.output", y);
 }
 
@@ -117,7 +134,8 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   const TensorView input = saved.get(pass, input_);
   // Whatever is made again is made before the gradients' temporaries.
   const TensorView middle = saved.get(pass, middle_);
-  const TensorView stats1 = saved.get(pass, stats1_), stats2 = saved.get(pass, stats2_);
+  const TensorView stats1 = norm1_ ? saved.get(pass, stats1_) : TensorView(),
+                   stats2 = saved.get(pass, stats2_);
 
   TensorView dbranch = dout;
   if (!same) {
@@ -140,14 +158,18 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
                          .dbranch = dattention});
   pass.show_gradient(options_.name, ".middle", din);
   attention_->backward(pass, saved, which, same ? din : dattention, dnormed);
+  if (!norm1_) {
+    ops::run(pass.ops, ops::ResidualAdd{.x = din, .branch = dnormed, .dropout = {}, .y = din});
+    return;
+  }
   pass.show_gradient(options_.name, ".norm1.output", dnormed);
-  norm1_.backward(pass, {.x = input,
-                         .stats = stats1,
-                         .dy = dnormed,
-                         .dresidual = din,
-                         .dx = din,
-                         .dropout = {},
-                         .dbranch = {}});
+  norm1_->backward(pass, {.x = input,
+                          .stats = stats1,
+                          .dy = dnormed,
+                          .dresidual = din,
+                          .dx = din,
+                          .dropout = {},
+                          .dbranch = {}});
 }
 
 }  // namespace stoa::nn

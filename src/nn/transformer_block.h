@@ -20,16 +20,19 @@ struct TransformerBlockOptions {
   std::string name;  // "layers.0"
   NormPlacement norm_placement = NormPlacement::kBefore;
   bool parallel = false;  // both branches read the block's input (nn/parallel_block.h); norms before alone
+  bool one_norm = false;  // they read it by one norm; of parallel ones
   NormOptions norm;
+  bool attention_norm = true;  // false: attention reads the stream as it is (ModernBERT's first layer)
   SelfAttentionOptions attention;
   MlpOptions mlp;
-  std::optional<MoeOptions> moe;  // in place of mlp
-  float dropout = 0;              // of both branches
+  std::optional<MoeOptions> moe;   // in place of mlp
+  double residual_multiplier = 1;  // of what the branches add to the stream
+  float dropout = 0;               // of both branches
   Precision precision;
 };
 
 // The first branch of a block.
-std::unique_ptr<Sublayer> make_attention(const SelfAttentionOptions& options);
+std::unique_ptr<Sublayer> make_attention(const TransformerBlockOptions& options);
 // The second one.
 std::unique_ptr<Sublayer> make_mlp(const TransformerBlockOptions& options);
 
@@ -53,7 +56,8 @@ class TransformerBlock final : public Block {
   DropoutRows dropout(const Pass& pass, const char* branch) const;
 
   TransformerBlockOptions options_;
-  Norm norm1_, norm2_;
+  std::optional<Norm> norm1_;
+  Norm norm2_;
   std::unique_ptr<Sublayer> attention_, mlp_;
   int input_ = -1, normed1_ = -1, stats1_ = -1, branch_ = -1, middle_ = -1, normed2_ = -1, stats2_ = -1;
 };

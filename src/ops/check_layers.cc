@@ -25,15 +25,14 @@ void check_part(const Checker& c, const Op& op, const TensorView& table) {
 
 // [T, D] or [T, G, D]
 void check_norm_input(const Checker& c, const TensorView& x, const TensorView& gamma) {
-  c.tensor("gamma", gamma, TypeSet::any_float(), "[D]", {-1});
-  const std::int64_t d = gamma.shape[0];
+  const std::int64_t d = is_given(gamma) ? gamma.elements() : x.shape.back();
   c.that(d > 0, "gamma is {}, expected at least one element", gamma.text());
   if (x.shape.rank() == 3) {
     c.tensor("x", x, TypeSet::any_float(), "[T, G, D]", {-1, -1, d}, kRowsApart);
   } else {
     c.tensor("x", x, TypeSet::any_float(), "[T, D] or [T, G, D]", {-1, d}, kRowsApart);
   }
-  c.tensor("gamma", gamma, accumulation_type(x.dtype), "[D]", {d});
+  c.optional("gamma", gamma, accumulation_type(x.dtype), "[D]", {d});
 }
 
 }  // namespace
@@ -69,7 +68,7 @@ void check(const NormForward& op) {
   const Checker c(op);
   check_norm_input(c, op.x, op.gamma);
   const DType type = op.x.dtype, sum = accumulation_type(type);
-  const std::int64_t d = op.gamma.shape[0];
+  const std::int64_t d = op.x.shape.back();
   if (c.optional("branch", op.branch, TypeSet::floats_like(type), "[T, D]", {op.x.shape[0], d})) {
     c.that(op.x.shape.rank() == 2, "x is {}, expected [T, D] where a branch is added", op.x.text());
     c.tensor("sum", op.sum, type, "[T, D]", {op.x.shape[0], d});
@@ -88,7 +87,7 @@ void check(const NormBackward& op) {
   const Checker c(op);
   check_norm_input(c, op.x, op.gamma);
   const DType type = op.x.dtype, sum = accumulation_type(type);
-  const std::int64_t d = op.gamma.shape[0];
+  const std::int64_t d = op.x.shape.back();
   c.tensor("stats", op.stats, sum, "[rows, 2]", {op.x.elements() / d, 2});
   c.tensor("dy", op.dy, TypeSet::floats_like(type), "shape of x", op.x.shape, kRowsApart);
   c.optional("dresidual", op.dresidual, type, "shape of x", op.x.shape, kRowsApart);
@@ -97,7 +96,9 @@ void check(const NormBackward& op) {
     c.that(op.x.shape.rank() == 2, "x is {}, expected [T, D] where there is a branch", op.x.text());
     check_dropout(c, op.dropout);
   }
-  c.tensor("dgamma", op.dgamma, sum, "[D]", {d});
+  c.that(is_given(op.gamma) == is_given(op.dgamma), "gamma {} and dgamma {}: expected both or none",
+         op.gamma.text(), op.dgamma.text());
+  c.optional("dgamma", op.dgamma, sum, "[D]", {d});
   if (c.optional("dbeta", op.dbeta, sum, "[D]", {d}))
     c.that(op.kind == NormKind::kLayerNorm, "dbeta is {}, expected none for RMSNorm", op.dbeta.text());
 }

@@ -32,7 +32,7 @@ struct NormForward {
   TensorView branch;  // [T, D] to be added first, or none
   Dropout dropout;    // of the branch
   TensorView sum;     // [T, D] x + dropout(branch), where branch is given; may be x itself. Type of x
-  TensorView gamma;   // [D]
+  TensorView gamma;   // [D], or none: ones
   TensorView beta;    // [D] or none
   TensorView y;       // as x; its type may differ from x's (fp32 residual, bf16 layers)
   TensorView stats;   // [rows, 2] mean, 1/deviation in the accumulation type; none in inference. RMSNorm
@@ -57,13 +57,13 @@ struct NormBackward {
   NormKind kind = NormKind::kLayerNorm;
   TensorView x;
   TensorView stats;
-  TensorView gamma;
+  TensorView gamma;  // [D] or none, and dgamma with it
   TensorView dy;
   TensorView dresidual;  // gradient that reaches x past the norm, or none. Type of x; may be dx itself
   TensorView dx;
   Dropout dropout;
   TensorView dbranch;      // type of dy, or none
-  TensorView dgamma;       // [D] accumulation type
+  TensorView dgamma;       // [D] accumulation type; none without gamma
   TensorView dbeta;        // [D] or none
   bool accumulate = true;  // dgamma, dbeta: += or =
 

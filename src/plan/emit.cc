@@ -48,6 +48,14 @@ void shape(Arguments& a, const EmitModel& model) {
       "Megatron-LM has no arguments that are written here for alibi, embedding_layernorm, norm_placement, "
       "use_parallel_residual, qk_layernorm_all_heads, soft caps, scaled embeddings, attention_sinks or "
       "swiglu_oai: the layout cannot be written for this model");
+  require<ConfigError>(
+      m.embedding_multiplier == 1 && m.residual_multiplier == 1 && m.logit_scale == 1 && !m.softmax_scale &&
+          m.no_rope_layers.empty() && m.norm_weight && m.norm_bias && !m.lm_head_bias &&
+          m.first_position == 0 && !m.qk_layernorm_after_rope && !m.moe.moe_shared_expert_gate,
+      "Megatron-LM has no arguments for embedding_multiplier, residual_multiplier, logit_scale, "
+      "softmax_scale, "
+      "no_rope_layers, norm_weight, norm_bias, lm_head_bias, first_position, qk_layernorm_after_rope or "
+      "moe_shared_expert_gate: the layout cannot be written for this model");
   latent_attention(a, m.latent);
   a.flag(true, "use-mcore-models");
   a.value("num-layers", m.num_layers);

@@ -1,4 +1,4 @@
-"""Makes tests/fixtures/model/encoder_heads.json: what transformers computes for tiny BERT and RoBERTa models with the heads of
+"""Makes tests/fixtures/model/encoder_heads.json: what transformers computes for tiny encoders with the heads of
 sequence classification, token classification and question answering. Weights follow the integer formula of
 make_model_fixtures.py; rows are run one by one, so that nothing is padded.
 
@@ -11,11 +11,17 @@ import numpy as np
 import torch
 import transformers
 
+from make_encoder_fixtures import file_names, fill
 from make_model_fixtures import numbers, weight
 
 BASE = dict(vocab_size=32, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
             max_position_embeddings=40, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-FAMILIES = {"bert": BASE, "roberta": dict(BASE, layer_norm_eps=1e-5, type_vocab_size=1, pad_token_id=1)}
+FAMILIES = {"bert": BASE, "roberta": dict(BASE, layer_norm_eps=1e-5, type_vocab_size=1, pad_token_id=1),
+            "distilbert": dict(vocab_size=32, dim=16, hidden_dim=24, n_layers=2, n_heads=4, max_position_embeddings=40, dropout=0.0,
+                               attention_dropout=0.0, seq_classif_dropout=0.0, qa_dropout=0.0),
+            "electra": dict(BASE, embedding_size=16), "mpnet": BASE, "nomic_bert": BASE}
+CLASSES_OF = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "electra": "Electra", "mpnet": "MPNet",
+              "nomic_bert": "NomicBert"}
 HEADS = {"SequenceClassification": dict(id2label={0: "bad", 1: "good", 2: "mixed"}),
          "TokenClassification": dict(id2label={0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}), "QuestionAnswering": {}}
 ROWS = [[3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7], [3, 17, 5, 29, 11]]
@@ -33,15 +39,13 @@ def make_case(family, head, more):
     config = transformers.AutoConfig.for_model(family, **FAMILIES[family], **more)
     if "id2label" in more: config.label2id = {v: k for k, v in config.id2label.items()}
     model = getattr(transformers, f"AutoModelFor{head}").from_config(config, attn_implementation="eager").double().eval()
-    named = dict(model.named_parameters())
+    named = file_names(model)
     names = sorted(named)
-    for t, name in enumerate(names):
-        v = weight(t, named[name].numel())
-        norm = named[name].dim() == 1 and name.endswith("weight")
-        with torch.no_grad(): named[name].copy_(torch.from_numpy(1 + v / 2 if norm else v).reshape(named[name].shape))
+    fill(named)
     losses, shown = [], []
     for row, types, label, tags, (start, end) in zip(ROWS, TYPES, CLASSES, TAGS, SPANS):
-        out = model(torch.tensor([row]), token_type_ids=torch.tensor([types if family == "bert" else [0] * len(row)]))
+        typed = family in ("bert", "electra", "nomic_bert")
+        out = model(torch.tensor([row]), **(dict(token_type_ids=torch.tensor([types])) if typed else {}))
         if head == "QuestionAnswering":
             losses.append((cross_entropy(out.start_logits[0], start) + cross_entropy(out.end_logits[0], end)) / 2)
             shown.append(torch.stack([out.start_logits[0], out.end_logits[0]], 1))
@@ -55,7 +59,7 @@ def make_case(family, head, more):
     loss.backward()
     gradients = {}
     for t, name in enumerate(names):
-        g = named[name].grad.numpy().ravel()
+        g = np.concatenate([p.grad.numpy().ravel() for p in named[name]])
         gradients[name] = dict(norm=numbers([np.linalg.norm(g)])[0], projection=numbers([g @ weight(t + 500, g.size)])[0])
     written = {k: v for k, v in json.loads(config.to_json_string(use_diff=False)).items() if k != "_name_or_path"}
     written["architectures"] = [type(model).__name__]
@@ -63,7 +67,8 @@ def make_case(family, head, more):
 
 
 def main():
-    cases = {f"{family}_{head}": make_case(family, head, more) for family in FAMILIES for head, more in HEADS.items()}
+    cases = {f"{family}_{head}": make_case(family, head, more) for family in FAMILIES for head, more in HEADS.items()
+             if hasattr(transformers, f"{CLASSES_OF[family]}For{head}")}
     fixture = dict(transformers=transformers.__version__, torch=torch.__version__.split("+")[0], rows=ROWS, types=TYPES,
                    classes=CLASSES, tags=[[[i, t] for i, t in row.items()] for row in TAGS], spans=SPANS, cases=cases)
     path = pathlib.Path(__file__).parents[1] / "fixtures" / "model" / "encoder_heads.json"

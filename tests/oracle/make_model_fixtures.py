@@ -31,6 +31,7 @@ GPT_OSS = dict(BASE, head_dim=8, num_local_experts=4, num_experts_per_tok=2, sli
 FALCON = dict(vocab_size=41, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=64, bos_token_id=1,
               eos_token_id=2)
 SLIDING_1_3_4 = ["full_attention", "sliding_attention", "full_attention", "sliding_attention", "sliding_attention"]
+GRANITE = dict(BASE, embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.3, logits_scaling=2.5)
 THETA = dict(rope_type="default", rope_theta=1e6)
 CASES = {
     "gpt2": ("gpt2", GPT2),
@@ -128,8 +129,43 @@ CASES = {
                                   residual_dropout=0.0)),
     "stablelm": ("stablelm", dict(BASE, use_qkv_bias=True, partial_rotary_factor=0.67)),
     "starcoder2": ("starcoder2", dict(BASE, sliding_window=5)),
+    "granite": ("granite", GRANITE),
+    "granite_tied": ("granite", dict(GRANITE, tie_word_embeddings=True, logits_scaling=3.0, residual_multiplier=1.3)),
+    "granitemoe": ("granitemoe", dict(GRANITE, num_local_experts=4, num_experts_per_tok=2)),
+    "minicpm": ("granite", dict(BASE, tie_word_embeddings=True)),
+    "smollm3": ("smollm3", dict(BASE, no_rope_layer_interval=2, tie_word_embeddings=True)),
+    "smollm3_window": ("smollm3", dict(BASE, num_hidden_layers=4, no_rope_layers=[1, 0, 0, 1], use_sliding_window=True,
+                                       sliding_window=5, layer_types=["sliding_attention", "full_attention"] * 2,
+                                       tie_word_embeddings=False)),
+    "cohere": ("cohere", dict(BASE, logit_scale=0.3)),
+    "cohere2": ("cohere2", dict(BASE, num_hidden_layers=4, sliding_window=5, logit_scale=0.25)),
+    "phi": ("phi", dict(BASE, rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.67))),
+    "phi_qk_norm": ("phi", dict(BASE, qk_layernorm=True, num_attention_heads=3, num_key_value_heads=3)),
+    "opt": ("opt", dict(vocab_size=41, hidden_size=24, ffn_dim=40, num_hidden_layers=3, num_attention_heads=4,
+                        max_position_embeddings=30, pad_token_id=None, bos_token_id=1, eos_token_id=2, dropout=0.0)),
+    "opt_no_bias": ("opt", dict(vocab_size=41, hidden_size=24, ffn_dim=40, num_hidden_layers=2, num_attention_heads=3,
+                                max_position_embeddings=64, pad_token_id=None, bos_token_id=1, eos_token_id=2,
+                                enable_bias=False, activation_function="gelu", tie_word_embeddings=False, dropout=0.0)),
+    "olmo": ("olmo", dict(BASE, rope_parameters=THETA)),
+    "mpt": ("mpt", dict(vocab_size=41, d_model=24, n_heads=4, n_layers=3, max_seq_len=64, bos_token_id=1, eos_token_id=2)),
+    "mpt_6_heads": ("mpt", dict(vocab_size=41, d_model=24, n_heads=6, n_layers=2, max_seq_len=64, bos_token_id=1,
+                                eos_token_id=2, attn_config=dict(softmax_scale=0.7))),
+    "hunyuan_dense": ("hunyuan_v1_dense", dict(BASE, head_dim=8, rope_parameters=dict(
+        rope_type="dynamic", rope_theta=1e4, alpha=50.0, factor=1.0))),
+    "hunyuan_dense_default": ("hunyuan_v1_dense", dict(BASE, head_dim=6, tie_word_embeddings=True)),
+    "qwen2_moe": ("qwen2_moe", dict(BASE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+                                    shared_expert_intermediate_size=20, norm_topk_prob=True, mlp_only_layers=[1])),
+    "qwen2_moe_raw": ("qwen2_moe", dict(BASE, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=12,
+                                        shared_expert_intermediate_size=8, qkv_bias=False, tie_word_embeddings=True)),
     "bloom": ("bloom", dict(vocab_size=41, hidden_size=24, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2)),
     "bloom_6_heads": ("bloom", dict(vocab_size=41, hidden_size=24, n_layer=2, n_head=6, bos_token_id=1, eos_token_id=2)),
+}
+# No file of transformers has these: a family whose code it has computes the same, and the keys say so in the family's own
+# way (MiniCPM: modeling_minicpm.py beside the published weights; 2404.06395, table 1).
+SPELLED = {
+    "minicpm": (dict(embedding_multiplier=12, residual_multiplier=1.4 / 3**0.5, attention_multiplier=6**-0.5,
+                     logits_scaling=24 / 16),
+                dict(model_type="minicpm", scale_emb=12, scale_depth=1.4, dim_model_base=16)),
 }
 ROWS, LENGTH = 2, 20
 SHOWN = [4, 19, 26, 39]  # tokens whose logits are kept
@@ -163,6 +199,10 @@ def file_tensors(model, model_type):
             name = name.replace("model.language_model.", "model.")
         name = name.replace(".mlp.gate.", ".block_sparse_moe.gate.") if sparse else name
         name = name.replace("lm_head", "embed_out") if model_type == "gpt_neox" else name
+        if model_type == "granitemoe":  # all experts in one tensor, under names of its own
+            for own, other in ((".router", ".router.layer"), (".experts.gate_up_proj", ".input_linear.weight"),
+                               (".experts.down_proj", ".output_linear.weight")):
+                name = name.replace(own, other)
         if ".mlp.experts." not in name or model_type == "gpt_oss":  # whose files are packed, too
             tensors[name] = (p, lambda x: x)
             continue
@@ -180,7 +220,9 @@ def file_tensors(model, model_type):
     return tensors
 
 
-def make_case(model_type, options):
+def make_case(name, model_type, options):
+    computed, spelled = SPELLED.get(name, ({}, {}))
+    options = dict(options, **computed)
     config = transformers.AutoConfig.for_model(model_type, **options)
     config._experts_implementation = "eager"  # the grouped one knows no doubles
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").double().eval()
@@ -211,6 +253,7 @@ def make_case(model_type, options):
     written = json.loads(config.to_json_string(use_diff=False))
     written = {k: v for k, v in written.items() if k != "_name_or_path"}
     written["architectures"] = [type(model).__name__]
+    written = {k: v for k, v in written.items() if k not in computed} | spelled
     return dict(config=written, tokens=ids.ravel().tolist(), loss=numbers([loss.item()])[0],
                 logits=numbers(logits.detach().numpy().reshape(ROWS * LENGTH, -1)[SHOWN]),
                 logits_norm=numbers([logits.norm().item()])[0], gradients=gradients)
@@ -222,7 +265,7 @@ def main():
     target.mkdir(parents=True, exist_ok=True)
     shared = dict(made_with=dict(transformers=transformers.__version__, torch=torch.__version__), rows=ROWS, shown=SHOWN)
     for name in sys.argv[1:] or CASES:
-        case = make_case(*CASES[name])
+        case = make_case(name, *CASES[name])
         head, body = (json.dumps(part, separators=(",", ":")) for part in (shared, case))
         (target / f"{name}.json").write_text(f"{head[:-1]},\n{body[1:]}\n")
         print(name)

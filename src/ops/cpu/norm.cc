@@ -23,7 +23,7 @@ void CpuBackend::execute(const NormForward& op, Resources resources) {
   args.branch = rows_of(op.branch);
   args.sum = rows_of(op.sum);
   args.y = rows_of(op.y);
-  args.gamma = op.gamma.as<float>();
+  args.gamma = op.gamma ? op.gamma.as<float>() : nullptr;
   args.beta = op.beta ? op.beta.as<float>() : nullptr;
   args.stats = op.stats ? op.stats.as<float>() : nullptr;
   args.dropout = dropout_of(op.dropout, args.x.columns);
@@ -46,7 +46,7 @@ void CpuBackend::execute(const NormBackward& op, Resources resources) {
   args.dresidual = rows_of(op.dresidual);
   args.dx = rows_of(op.dx);
   args.dbranch = rows_of(op.dbranch);
-  args.gamma = op.gamma.as<float>();
+  args.gamma = op.gamma ? op.gamma.as<float>() : nullptr;
   args.stats = op.stats.as<float>();
   args.dropout = dropout_of(op.dropout, args.x.columns);
   const std::int64_t columns = args.x.columns, rows = row_count(op.x);

@@ -27,6 +27,11 @@ STOA_INLINE F centred_square(F x, F mean, First f) {
   return select(lane < f.count, (x - mean) * (x - mean), F{});
 }
 
+template <class Part>
+STOA_INLINE F weight_of(const NormArgs& a, std::int64_t i, Part part) {
+  return a.gamma ? F32::get(a.gamma + i, part) : splat(1.0f);
+}
+
 template <class X, class Y>
 void forward_rows(const NormArgs& a, std::int64_t begin, std::int64_t end) {
   const std::int64_t columns = a.x.columns;
@@ -62,7 +67,7 @@ void forward_rows(const NormArgs& a, std::int64_t begin, std::int64_t end) {
     for_vectors(columns, [&](std::int64_t i, auto part) {
       const F normal = (X::get(x + i, part) - mean) * deviation;
       const F shift = a.beta ? F32::get(a.beta + i, part) : F{};
-      Y::put(y + i, fma(normal, F32::get(a.gamma + i, part), shift), part);
+      Y::put(y + i, fma(normal, weight_of(a, i, part), shift), part);
     });
     if (a.stats) {
       a.stats[2 * r] = mean;
@@ -86,7 +91,7 @@ void backward_rows(const NormArgs& a, std::int64_t begin, std::int64_t end, floa
     for_vectors(columns, [&](std::int64_t i, auto part) {
       const F normal = (X::get(x + i, part) - mean) * deviation;
       const F g = Y::get(dy + i, part);
-      const F scaled = g * F32::get(a.gamma + i, part);
+      const F scaled = g * weight_of(a, i, part);
       along_one += scaled;
       along_normal = fma(scaled, normal, along_normal);
       F32::put(dgamma + i, fma(g, normal, F32::get(dgamma + i, part)), part);
@@ -101,7 +106,7 @@ void backward_rows(const NormArgs& a, std::int64_t begin, std::int64_t end, floa
                  void* branch = a.dbranch.data ? row_address(a.dbranch, r) : nullptr;
                  for_vectors(n, [&](std::int64_t i, auto part) {
                    const F normal = (X::get(x + c + i, part) - mean) * deviation;
-                   const F scaled = Y::get(dy + c + i, part) * F32::get(a.gamma + c + i, part);
+                   const F scaled = Y::get(dy + c + i, part) * weight_of(a, c + i, part);
                    F d = (scaled - mean_one - normal * mean_normal) * deviation;
                    if (past) d += X::get(past + i, part);
                    X::put(dx + c + i, d, part);

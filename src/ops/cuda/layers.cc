@@ -47,7 +47,7 @@ void CudaBackend::execute(const NormForward& op, Resources resources) {
   args.x = rows_of(op.x), args.branch = rows_of(op.branch), args.sum = rows_of(op.sum),
   args.y = rows_of(op.y);
   args.columns = args.x.columns;
-  args.gamma = op.gamma.as<float>();
+  args.gamma = op.gamma ? op.gamma.as<float>() : nullptr;
   args.beta = op.beta ? op.beta.as<float>() : nullptr;
   args.stats = op.stats ? op.stats.as<float>() : nullptr;
   args.dropout = dropout_of(op.dropout, args.columns);
@@ -70,7 +70,7 @@ void CudaBackend::execute(const NormBackward& op, Resources resources) {
   args.x = rows_of(op.x), args.dy = rows_of(op.dy), args.dresidual = rows_of(op.dresidual);
   args.dx = rows_of(op.dx), args.dbranch = rows_of(op.dbranch);
   args.columns = args.x.columns;
-  args.gamma = op.gamma.as<float>();
+  args.gamma = op.gamma ? op.gamma.as<float>() : nullptr;
   args.stats = op.stats.as<float>();
   args.dropout = dropout_of(op.dropout, args.columns);
   args.partial = static_cast<float*>(resources.workspace);
@@ -83,8 +83,10 @@ void CudaBackend::execute(const NormBackward& op, Resources resources) {
   sums.stride = 2 * args.columns;
   sums.columns = args.columns;
   sums.accumulate = op.accumulate;
-  sums.out = op.dgamma.as<float>();
-  launch_add_partials(sums, stream);
+  if (op.dgamma) {
+    sums.out = op.dgamma.as<float>();
+    launch_add_partials(sums, stream);
+  }
   if (!op.dbeta) return;
   sums.partial += args.columns;
   sums.out = op.dbeta.as<float>();

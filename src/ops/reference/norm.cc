@@ -5,9 +5,16 @@
 #include "ops/reference/values.h"
 
 namespace stoa::ops {
+namespace {
+
+Values weights_or_ones(const TensorView& gamma, std::int64_t columns) {
+  return gamma ? load(gamma) : Values(static_cast<std::size_t>(columns), 1.0);
+}
+
+}  // namespace
 
 void ReferenceBackend::execute(const NormForward& op, Resources) {
-  const std::int64_t d_count = op.gamma.shape[0], rows = op.x.elements() / d_count;
+  const std::int64_t d_count = op.x.shape.back(), rows = op.x.elements() / d_count;
   const double d = static_cast<double>(d_count);
   Values x = load(op.x);
   if (op.branch) {
@@ -17,7 +24,7 @@ void ReferenceBackend::execute(const NormForward& op, Resources) {
     store(x, op.sum);
     x = load(op.sum);  // what is normalised is what backward will read
   }
-  const Values gamma = load(op.gamma), beta = load(op.beta);
+  const Values gamma = weights_or_ones(op.gamma, d_count), beta = load(op.beta);
   Values stats(static_cast<std::size_t>(rows * 2));
   for (std::int64_t r = 0; r < rows; ++r) {
     double* row = x.data() + r * d_count;
@@ -38,10 +45,10 @@ void ReferenceBackend::execute(const NormForward& op, Resources) {
 }
 
 void ReferenceBackend::execute(const NormBackward& op, Resources) {
-  const std::int64_t d_count = op.gamma.shape[0], rows = op.x.elements() / d_count;
+  const std::int64_t d_count = op.x.shape.back(), rows = op.x.elements() / d_count;
   const double d = static_cast<double>(d_count);
-  const Values x = load(op.x), stats = load(op.stats), gamma = load(op.gamma), dy = load(op.dy),
-               dresidual = load(op.dresidual);
+  const Values x = load(op.x), stats = load(op.stats), gamma = weights_or_ones(op.gamma, d_count),
+               dy = load(op.dy), dresidual = load(op.dresidual);
   Values dx(x.size()), dgamma(static_cast<std::size_t>(d_count)), dbeta(static_cast<std::size_t>(d_count));
   for (std::int64_t r = 0; r < rows; ++r) {
     const double mean = stats[2 * r], rstd = stats[2 * r + 1];
@@ -66,7 +73,7 @@ void ReferenceBackend::execute(const NormBackward& op, Resources) {
   if (op.accumulate) {
     const Values dgamma_before = load(op.dgamma), dbeta_before = load(op.dbeta);
     for (std::int64_t i = 0; i < d_count; ++i) {
-      dgamma[i] += dgamma_before[i];
+      if (!dgamma_before.empty()) dgamma[i] += dgamma_before[i];
       if (!dbeta_before.empty()) dbeta[i] += dbeta_before[i];
     }
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/huggingface/encoder_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
@@ -77,8 +78,9 @@ std::vector<std::string> read_labels(JsonKeys& keys) {
   return out;
 }
 
-// What the first name of `architectures` has beside the encoder.
-void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sentences) {
+}  // namespace
+
+void read_encoder_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sentences) {
   const std::vector<std::string> all = keys.texts("architectures").value_or(std::vector<std::string>());
   const std::string first = all.empty() ? fmt::format("{}ForMaskedLM", name) : all.front();
   c.bert.lm_head = first == fmt::format("{}ForMaskedLM", name);
@@ -104,6 +106,8 @@ void read_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sente
                        problem, c.bert.labels.size());
 }
 
+namespace {
+
 void write_labels(const BertConfig& c, Json& json) {
   if (c.labels.empty()) return;
   Json names = Json::object(), numbers = Json::object();
@@ -118,9 +122,23 @@ void write_labels(const BertConfig& c, Json& json) {
   json["classifier_dropout"] = c.classifier_dropout ? Json(*c.classifier_dropout) : Json();
 }
 
+}  // namespace
+
+void write_encoder_head(const BertConfig& c, Json& json, std::string_view name) {
+  json["architectures"] = {fmt::format("{}{}", name, head_name(c))};
+  write_labels(c, json);
+}
+
+bool is_of_other_head(std::string_view name, const BertConfig& c) {
+  return c.labelled() &&
+         name.starts_with(c.task == BertTask::kQuestionAnswering ? "classifier." : "qa_outputs.");
+}
+
+namespace {
+
 void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
   const ModelConfig& c = gpt.config;
-  json["architectures"] = {fmt::format("{}{}", name, head_name(c.bert))};
+  write_encoder_head(c.bert, json, name);
   json["vocab_size"] = gpt.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;
@@ -133,13 +151,6 @@ void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
   json["hidden_dropout_prob"] = c.hidden_dropout;
   json["attention_probs_dropout_prob"] = c.attention_dropout;
   json["position_embedding_type"] = "absolute";
-  write_labels(c.bert, json);
-}
-
-// Of another labelled task than the model's.
-bool is_of_other_head(std::string_view name, const BertConfig& c) {
-  return c.labelled() &&
-         name.starts_with(c.task == BertTask::kQuestionAnswering ? "classifier." : "qa_outputs.");
 }
 
 // Literals joined when the program is compiled: rules hold views.
@@ -180,7 +191,7 @@ std::vector<NameRule> encoder_rules() {
 
 void read_bert(JsonKeys& keys, ModelConfig& c) {
   read_encoder(keys, c, {30522, 512, 2, 1e-12});
-  read_head(keys, c, "Bert", true);
+  read_encoder_head(keys, c, "Bert", true);
 }
 void write_bert(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Bert"); }
 
@@ -209,7 +220,7 @@ NameMap bert_names() {
 
 void read_roberta_as(JsonKeys& keys, ModelConfig& c, std::string_view name, const Defaults& defaults) {
   read_encoder(keys, c, defaults);
-  read_head(keys, c, name, false);
+  read_encoder_head(keys, c, name, false);
   c.bert.first_position = keys.integer("pad_token_id", 0).value_or(1) + 1;
   *c.max_position_embeddings -= c.bert.first_position;
   require<ConfigError>(*c.max_position_embeddings >= 1,

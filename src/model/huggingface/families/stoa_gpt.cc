@@ -54,9 +54,20 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
   c.rotary_percentage = keys.number("rotary_percentage").value_or(1);
   c.rotary_base = keys.number("rotary_base").value_or(10000);
   c.layernorm_epsilon = keys.number("layernorm_epsilon").value_or(1e-5);
+  c.norm_weight = keys.boolean("norm_weight").value_or(true);
+  c.norm_bias = keys.boolean("norm_bias").value_or(true);
+  c.num_ln_in_parallel_attn = keys.integer("num_ln_in_parallel_attn", 1, 2).value_or(2);
+  c.lm_head_bias = keys.boolean("lm_head_bias").value_or(false);
+  c.first_position = keys.integer("first_position").value_or(0);
+  c.no_rope_layers = keys.integers("no_rope_layers");
+  c.softmax_scale = keys.number("softmax_scale");
+  c.embedding_multiplier = keys.number("embedding_multiplier").value_or(1);
+  c.residual_multiplier = keys.number("residual_multiplier").value_or(1);
+  c.logit_scale = keys.number("logit_scale").value_or(1);
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(true);
   c.qk_layernorm = keys.boolean("qk_layernorm").value_or(false);
   c.qk_layernorm_all_heads = keys.boolean("qk_layernorm_all_heads").value_or(false);
+  c.qk_layernorm_after_rope = keys.boolean("qk_layernorm_after_rope").value_or(false);
   c.window_size = keys.integer("window_size", 1);
   c.window_first_layer = keys.integer("window_first_layer");
   c.window_attn_skip_freq = keys.integer("window_attn_skip_freq", 1);
@@ -79,6 +90,7 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
     t.encoder_layers = need("encoder_layers");
     t.relative_attention_num_buckets = need("relative_attention_num_buckets");
     t.relative_attention_max_distance = need("relative_attention_max_distance");
+    t.relative_bias_per_layer = keys.boolean("relative_bias_per_layer").value_or(false);
     t.scale_attention = keys.boolean("scale_attention").value_or(false);
     t.scale_decoder_outputs = keys.boolean("scale_decoder_outputs").value_or(false);
   }
@@ -97,6 +109,7 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
     m.moe_router_topk = keys.integer("moe_router_topk", 1).value_or(2);
     m.moe_ffn_hidden_size = keys.integer("moe_ffn_hidden_size", 1);
     m.moe_shared_expert_intermediate_size = keys.integer("moe_shared_expert_intermediate_size", 1);
+    m.moe_shared_expert_gate = keys.boolean("moe_shared_expert_gate").value_or(false);
     m.moe_dense_layers = keys.integers("moe_dense_layers");
     read_enum(keys, "moe_router_score_function", m.moe_router_score_function);
     m.moe_router_pre_softmax = keys.boolean("moe_router_pre_softmax").value_or(false);
@@ -147,6 +160,16 @@ void write_stoa_gpt(const Gpt& gpt, Json& json) {
   json["tie_word_embeddings"] = c.share_embeddings_and_output_weights;
   json["qk_layernorm"] = c.qk_layernorm;
   json["qk_layernorm_all_heads"] = c.qk_layernorm_all_heads;
+  json["qk_layernorm_after_rope"] = c.qk_layernorm_after_rope;
+  json["norm_weight"] = c.norm_weight;
+  json["norm_bias"] = c.norm_bias;
+  json["num_ln_in_parallel_attn"] = c.num_ln_in_parallel_attn;
+  json["lm_head_bias"] = c.lm_head_bias;
+  json["first_position"] = c.first_position;
+  if (!c.no_rope_layers.empty()) json["no_rope_layers"] = c.no_rope_layers;
+  json["embedding_multiplier"] = c.embedding_multiplier;
+  json["residual_multiplier"] = c.residual_multiplier;
+  json["logit_scale"] = c.logit_scale;
   if (c.window_size) json["window_size"] = *c.window_size;
   const auto set = [&](const char* key, const auto& optional) {
     if (optional) json[key] = *optional;
@@ -159,6 +182,7 @@ void write_stoa_gpt(const Gpt& gpt, Json& json) {
   set("mlp_bias", c.mlp_bias);
   set("rope_local_base_freq", c.rope_local_base_freq);
   set("query_pre_attn_scalar", c.query_pre_attn_scalar);
+  set("softmax_scale", c.softmax_scale);
   set("attn_logit_softcapping", c.attn_logit_softcapping);
   if (c.attention_sinks) json["attention_sinks"] = true;
   if (c.activation == Activation::kClampedSwiglu) {
@@ -177,6 +201,7 @@ void write_stoa_gpt(const Gpt& gpt, Json& json) {
     json["encoder_layers"] = c.encoder_layers();
     json["relative_attention_num_buckets"] = c.t5.relative_attention_num_buckets;
     json["relative_attention_max_distance"] = c.t5.relative_attention_max_distance;
+    json["relative_bias_per_layer"] = c.t5.relative_bias_per_layer;
     json["scale_attention"] = c.t5.scale_attention;
     json["scale_decoder_outputs"] = c.t5.scale_decoder_outputs;
   }
@@ -193,6 +218,7 @@ void write_stoa_gpt(const Gpt& gpt, Json& json) {
     json["moe_ffn_hidden_size"] = c.moe_ffn_size();
     if (m.moe_shared_expert_intermediate_size)
       json["moe_shared_expert_intermediate_size"] = *m.moe_shared_expert_intermediate_size;
+    json["moe_shared_expert_gate"] = m.moe_shared_expert_gate;
     std::vector<std::int64_t> dense;
     for (std::int64_t l = 0; l < c.num_layers; ++l)
       if (!m.has_experts(l)) dense.push_back(l);

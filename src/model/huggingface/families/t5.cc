@@ -1,5 +1,5 @@
-// T5 1.0 and 1.1 (1910.10683, 2002.05202), mT5 (2010.11934): encoder-decoders with biases by relative
-// position.
+// T5 1.0 and 1.1 (1910.10683, 2002.05202), mT5 (2010.11934), umT5 (2305.16958): encoder-decoders with biases
+// by relative position, in umT5 of each layer.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
@@ -53,6 +53,14 @@ void read_encoder_decoder(JsonKeys& keys, ModelConfig& c, bool first_version) {
 }
 void read_t5(JsonKeys& keys, ModelConfig& c) { read_encoder_decoder(keys, c, true); }
 void read_mt5(JsonKeys& keys, ModelConfig& c) { read_encoder_decoder(keys, c, false); }
+// Outputs are scaled where the head is tied, whatever else the file says.
+void read_umt5(JsonKeys& keys, ModelConfig& c) {
+  read_encoder_decoder(keys, c, false);
+  c.t5.relative_bias_per_layer = true;
+  c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(true);
+  c.t5.scale_decoder_outputs = c.share_embeddings_and_output_weights;
+  keys.ignore("scalable_attention");  // of the published files, without effect in transformers
+}
 
 void write_t5(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
@@ -122,9 +130,22 @@ NameMap t5_names() {
       .head_may_untie = unscaled};
 }
 
+NameMap umt5_names() {
+  NameMap out = t5_names();
+  for (const bool encoder : {true, false}) {
+    NameRule rule;
+    rule.file = encoder ? "encoder.block.{}.layer.0.SelfAttention.relative_attention_bias"
+                        : "decoder.block.{}.layer.0.SelfAttention.relative_attention_bias";
+    rule.parts = {encoder ? "encoder.{}.relative_bias" : "decoder.{}.relative_bias"};
+    out.rules.push_back(std::move(rule));
+  }
+  return out;
+}
+
 }  // namespace
 
 const Family kT5{"t5", "T5ForConditionalGeneration", read_t5, write_t5, t5_names};
 const Family kMt5{"mt5", "MT5ForConditionalGeneration", read_mt5, write_t5, t5_names};
+const Family kUmt5{"umt5", "UMT5ForConditionalGeneration", read_umt5, write_t5, umt5_names};
 
 }  // namespace stoa::model::huggingface

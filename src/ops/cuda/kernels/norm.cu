@@ -16,6 +16,13 @@ struct ForwardArgs {
   int width;
 };
 
+template <int V>
+STOA_DEVICE void load_gamma(const NormArgs& a, std::int64_t i, float (&gamma)[V]) {
+  if (a.gamma) return load_pack<V>(a.gamma + i, gamma);
+  STOA_UNROLL
+  for (int j = 0; j < V; ++j) gamma[j] = 1;
+}
+
 template <class X, class Y, int V>
 struct ForwardKernel {
   using Args = ForwardArgs;
@@ -92,7 +99,7 @@ struct ForwardKernel {
     const float scale = reciprocal_root(square / columns + a.epsilon);
     for_each(a, r, at, width, held, [&](std::int64_t i, const float(&x)[V]) {
       float gamma[V], y[V];
-      load_pack<V>(a.gamma + i, gamma);
+      load_gamma<V>(a, i, gamma);
       STOA_UNROLL
       for (int j = 0; j < V; ++j) y[j] = (x[j] - mean) * scale * gamma[j];
       if (a.beta) {
@@ -137,7 +144,7 @@ struct BackwardKernel {
   STOA_DEVICE static void write(const NormArgs& a, std::int64_t r, std::int64_t i, float scale, float mean_g,
                                 float mean_gh, const Pack& p) {
     float gamma[V], dx[V];
-    load_pack<V>(a.gamma + i, gamma);
+    load_gamma<V>(a, i, gamma);
     STOA_UNROLL
     for (int j = 0; j < V; ++j) dx[j] = scale * (p.dy[j] * gamma[j] - mean_g - p.x[j] * mean_gh);
     if (a.dresidual.data) {
@@ -175,7 +182,7 @@ struct BackwardKernel {
       float g = 0, gh = 0;
       const auto sums = [&](std::int64_t i, const Pack& p) {
         float gamma[V];
-        load_pack<V>(a.gamma + i, gamma);
+        load_gamma<V>(a, i, gamma);
         STOA_UNROLL
         for (int j = 0; j < V; ++j) {
           g += p.dy[j] * gamma[j];
@@ -239,7 +246,7 @@ struct BackwardOfOneKernel {
                    scale = static_cast<double>(a.stats[2 * r + 1]);
       const double h = (static_cast<double>(widen(*row_of<X>(a.x, r))) - mean) * scale;
       const double dy = static_cast<double>(widen(*row_of<Y>(a.dy, r))),
-                   g = dy * static_cast<double>(a.gamma[0]);
+                   g = a.gamma ? dy * static_cast<double>(a.gamma[0]) : dy;
       double dx = scale * (g - (a.centred ? g : 0) - h * (g * h));
       if (a.dresidual.data) dx += static_cast<double>(widen(*row_of<X>(a.dresidual, r)));
       dgamma += static_cast<float>(dy * h);

@@ -11,7 +11,7 @@ struct NormArgs {
   std::int64_t rows = 0, columns = 0;
   Rows x, branch, sum, y;           // forward; types: x and sum, branch and y
   Rows dy, dresidual, dx, dbranch;  // backward; types: x, dresidual and dx; dy and dbranch
-  const float* gamma = nullptr;
+  const float* gamma = nullptr;     // none: ones
   const float* beta = nullptr;
   float* stats = nullptr;
   DropoutArgs dropout;

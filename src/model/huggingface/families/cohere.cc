@@ -1,0 +1,88 @@
+// Command R (Cohere 2024) and Command R7B, A (2504.00698): both branches read one LayerNorm without bias,
+// rotary pairs stand side by side, logits have a factor. In the second, layers with a window have rope and
+// the others none.
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/interleaved_heads.h"
+#include "model/huggingface/json_keys.h"
+#include "model/huggingface/llama_keys.h"
+#include "model/huggingface/window_keys.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+void read_cohere_keys(JsonKeys& keys, ModelConfig& c, double base) {
+  read_llama_keys(keys, c,
+                  {.vocabulary = 256000,
+                   .hidden = 8192,
+                   .layers = 40,
+                   .heads = 64,
+                   .ffn = 22528,
+                   .positions = 8192,
+                   .rope = {.base = base}});
+  c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(true);
+  c.normalization = Normalization::kLayerNorm;
+  c.norm_bias = false;
+  c.layernorm_epsilon = keys.number("layer_norm_eps").value_or(1e-5);
+  keys.ignore("rms_norm_eps");
+  c.use_parallel_residual = true;
+  c.num_ln_in_parallel_attn = 1;
+  c.logit_scale = keys.number("logit_scale").value_or(0.0625);
+  keys.only("attention_bias", false);
+  keys.only("use_qk_norm", false);
+  keys.ignore("model_max_length");
+}
+
+void write_cohere_keys(const Gpt& gpt, Json& json) {
+  const ModelConfig& c = gpt.config;
+  write_llama_keys(gpt, json);
+  json.erase("rms_norm_eps");
+  json["layer_norm_eps"] = c.layernorm_epsilon;
+  json["logit_scale"] = c.logit_scale;
+  json["attention_bias"] = false;
+}
+
+void read_cohere(JsonKeys& keys, ModelConfig& c) { read_cohere_keys(keys, c, 5e5); }
+
+void write_cohere(const Gpt& gpt, Json& json) {
+  write_cohere_keys(gpt, json);
+  json["use_qk_norm"] = false;
+}
+
+void read_cohere2(JsonKeys& keys, ModelConfig& c) {
+  read_cohere_keys(keys, c, 1e4);
+  const auto window =
+      keys.contains("sliding_window") ? keys.integer("sliding_window", 1) : std::optional<std::int64_t>(4096);
+  c.window_attn_skip_freq = keys.integer("sliding_window_pattern", 1).value_or(4);
+  read_window(keys, c, window, 0);
+  for (std::int64_t l = 0; l < c.num_layers; ++l)
+    if (layer_window(c, l) == 0) c.no_rope_layers.push_back(l);
+  // Said once more by the first files.
+  for (const char* key :
+       {"use_embedding_sharing", "use_gated_activation", "use_parallel_block", "use_parallel_embedding"})
+    keys.only(key, true);
+  for (const char* key : {"layer_switch", "order_of_interleaved_layers", "position_embedding_type",
+                          "rotary_pct", "cache_implementation"})
+    keys.ignore(key);
+}
+
+void write_cohere2(const Gpt& gpt, Json& json) {
+  const ModelConfig& c = gpt.config;
+  write_cohere_keys(gpt, json);
+  json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();
+  write_layer_types(c, json);
+}
+
+NameMap cohere_names() {
+  NameMap out = llama_names();
+  for (NameRule& rule : out.rules)
+    if (rule.parts.front() == "layers.{}.attention.q" || rule.parts.front() == "layers.{}.attention.k")
+      rule.arrange = interleaved_heads;
+  return out;
+}
+
+}  // namespace
+
+const Family kCohere{"cohere", "CohereForCausalLM", read_cohere, write_cohere, cohere_names};
+const Family kCohere2{"cohere2", "Cohere2ForCausalLM", read_cohere2, write_cohere2, cohere_names};
+
+}  // namespace stoa::model::huggingface
