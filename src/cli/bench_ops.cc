@@ -46,6 +46,7 @@ class OpsBench {
         backend_(pool_, choose_instruction_set(options.instruction_set)) {}
 
   void attention();
+  void linear_attention();
   void streaming();
 
  private:
@@ -172,6 +173,71 @@ void OpsBench::attention() {
   }
 }
 
+// The heads of Qwen3-Next 80B, a quarter and all of them; the convolution before them goes with either pass.
+void OpsBench::linear_attention() {
+  const double peak = matrix_peak();
+  show({{"op", "matrix product"}, {"m", 2048}, {"n", 2048}, {"k", 2048}, {"tflops", rounded(peak * 1e-12)}});
+  struct Case {
+    std::int64_t texts, length, keys, values;
+  };
+  constexpr std::int64_t kWidth = 128, kTaps = 4;
+  for (const Case& c : {Case{4, 1024, 4, 8}, Case{1, 4096, 16, 32}}) {
+    const std::int64_t tokens = c.texts * c.length, columns = (2 * c.keys + c.values) * kWidth;
+    std::vector<std::int32_t> begin;
+    for (std::int64_t i = 0; i <= c.texts; ++i) begin.push_back(static_cast<std::int32_t>(i * c.length));
+    const ops::Sequences texts{integers(begin), c.texts, c.length};
+    const DType sum = accumulation_type(type_);
+    const auto heads = [&](TensorView mixed, std::int64_t first, std::int64_t count) {
+      return mixed.columns(first * kWidth, count * kWidth).reshape({tokens, count, kWidth});
+    };
+    const ops::ShortConvForward convolution{texts,
+                                            random(type_, {tokens, columns}),
+                                            random(sum, {columns, kTaps}),
+                                            {},
+                                            make(type_, {tokens, columns})};
+    const TensorView mixed = convolution.y, dmixed = make(type_, mixed.shape);
+    ops::GatedDeltaForward forward;
+    forward.texts = texts;
+    forward.q = heads(mixed, 0, c.keys), forward.k = heads(mixed, c.keys, c.keys);
+    forward.v = heads(mixed, 2 * c.keys, c.values);
+    forward.a = random(type_, {tokens, c.values}), forward.b = random(type_, {tokens, c.values});
+    forward.decay = random(sum, {c.values}), forward.bias = random(sum, {c.values});
+    forward.o = make(type_, {tokens, c.values, kWidth});
+    ops::GatedDeltaBackward backward;
+    backward.texts = texts;
+    backward.q = forward.q, backward.k = forward.k, backward.v = forward.v;
+    backward.a = forward.a, backward.b = forward.b, backward.decay = forward.decay,
+    backward.bias = forward.bias;
+    backward.dout = random(type_, forward.o.shape);
+    backward.dq = heads(dmixed, 0, c.keys), backward.dk = heads(dmixed, c.keys, c.keys);
+    backward.dv = heads(dmixed, 2 * c.keys, c.values);
+    backward.da = make(type_, forward.a.shape), backward.db = make(type_, forward.b.shape);
+    backward.ddecay = make(sum, {c.values}), backward.dbias = make(sum, {c.values});
+    const ops::ShortConvBackward convolution_backward{texts,
+                                                      convolution.x,
+                                                      convolution.weight,
+                                                      dmixed,
+                                                      make(type_, mixed.shape),
+                                                      make(sum, {columns, kTaps})};
+    const double once = ops::matrix_flops(forward);
+    const auto line = [&](const char* name, double t, double work) {
+      show({{"op", name},
+            {"b", c.texts},
+            {"s", c.length},
+            {"key_heads", c.keys},
+            {"value_heads", c.values},
+            {"d", kWidth},
+            {"ms", rounded(t * 1e3)},
+            {"tflops", rounded(work / t * 1e-12)},
+            {"share_of_matrix_product", rounded(work / t / peak)}});
+    };
+    line("linear attention forward", seconds(convolution, forward), once);
+    line("linear attention forward+backward", seconds(convolution, forward, backward, convolution_backward),
+         once + ops::matrix_flops(backward));
+    free_all();
+  }
+}
+
 // The shapes of GPT-2 124M with 4 x 1024 tokens; residual stream in fp32.
 void OpsBench::streaming() {
   const std::int64_t tokens = 4096, width = 768, inner = 3072, vocabulary = 50257, rows = 512;
@@ -266,8 +332,8 @@ void OpsBench::streaming() {
 void add_bench_ops(CLI::App& bench, Context&) {
   CLI::App* command = bench.add_subcommand("ops", "Speed of single operations");
   auto options = std::make_shared<Options>();
-  command->add_option("what", options->what, "attention, streaming (default: both)")
-      ->check(CLI::IsMember({"attention", "streaming"}));
+  command->add_option("what", options->what, "attention, streaming (default: both), linear_attention")
+      ->check(CLI::IsMember({"attention", "streaming", "linear_attention"}));
   command->add_option("--threads", options->threads, "Workers")->check(CLI::Range(1, 1024));
   command->add_option("--repeat", options->repeat, "Measured executions of each operation")
       ->check(CLI::Range(1, 1000));
@@ -281,6 +347,8 @@ void add_bench_ops(CLI::App& bench, Context&) {
     for (const std::string& what : options->what) {
       if (what == "attention")
         measure.attention();
+      else if (what == "linear_attention")
+        measure.linear_attention();
       else
         measure.streaming();
     }

@@ -407,6 +407,10 @@ void declare(Section<ModelConfig>& s) {
   s.field("logit_scale", &C::logit_scale)
       .above(0)
       .help("Factor of logits (Cohere; 1 / logits_scaling of Granite).");
+  s.field("attention_output_gate", &C::attention_output_gate)
+      .help(
+          "What the heads of softmax attention give is multiplied by the sigmoid of a projection of its own "
+          "(Qwen3-Next).");
   s.field("hidden_dropout", &C::hidden_dropout)
       .range(0, 1)
       .below(1)
@@ -452,6 +456,7 @@ void declare(Section<ModelConfig>& s) {
       .help("Seed of initial weights, data order and dropout.");
   s.section("bert", &C::bert, declare_bert, "Of models of kind bert.");
   s.section("", &C::latent, declare_latent);
+  s.section("", &C::linear, declare_linear_attention);
   s.section("t5", &C::t5, declare_t5, "Of models of kind t5: encoder and decoder.");
   s.section("", &C::moe, declare_moe);
   s.section("", &C::mup, declare_mup);
@@ -700,6 +705,14 @@ void validate(const ModelConfig& c) {
       c.kind == ModelKind::kT5 || c.position_embedding_type != PositionEmbedding::kRelative,
       "position_embedding_type relative is of kind t5; expected learned_absolute, rope or none");
   validate(c.moe, c.num_layers);
+  validate(c.linear, c.num_layers);
+  require<ConfigError>(
+      !c.linear.any() || (c.kind == ModelKind::kGpt && !c.mup.use_mup),
+      "linear attention (linear_attention_freq, linear_attention_layers) is of kind gpt without "
+      "use_mup: leave it out, or them");
+  require<ConfigError>(
+      !c.attention_output_gate || (c.kind == ModelKind::kGpt && !c.latent.multi_latent_attention),
+      "attention_output_gate is of kind gpt without multi_latent_attention: leave it out");
   if (c.mup.use_mup) {
     require<ConfigError>(c.kind == ModelKind::kGpt, "use_mup is of kind gpt: leave it out");
     require<ConfigError>(

@@ -11,6 +11,7 @@
 #include "model/bert_config.h"
 #include "model/fp8_config.h"
 #include "model/latent_config.h"
+#include "model/linear_attention_config.h"
 #include "model/moe_config.h"
 #include "model/mup_config.h"
 #include "model/offload_config.h"
@@ -134,6 +135,8 @@ struct ModelConfig {
   // Factors of token embeddings, of what a branch adds to the stream, of logits.
   double embedding_multiplier = 1, residual_multiplier = 1, logit_scale = 1;
 
+  bool attention_output_gate = false;  // what heads give, times the sigmoid of a projection
+
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;
   double embedding_dropout = 0.0;
@@ -153,6 +156,7 @@ struct ModelConfig {
   BertConfig bert;  // kind bert
   Fp8Config fp8;
   LatentConfig latent;
+  LinearAttentionConfig linear;
   T5Config t5;  // kind t5
   MoeConfig moe;
   MupConfig mup;

@@ -32,6 +32,7 @@ enum Kind {
   kGatedExperts,
   kWindowedEncoder,
   kRelativeEncoder,
+  kLinear,
   kKinds
 };
 
@@ -92,6 +93,11 @@ ModelConfig config_of(int kind) {
   if (kind == kNormsAfter) {
     c.norm_placement = NormPlacement::kAfter;
     c.qk_layernorm_all_heads = true;
+    return c;
+  }
+  if (kind == kLinear) {
+    c.linear = {3, {}, 2, 4, 3, 5, 4};
+    c.attention_output_gate = true;
     return c;
   }
   if (kind == kBiasParts) {  // and windows in listed layers
@@ -331,7 +337,8 @@ std::string name_of_case(const ::testing::TestParamInfo<std::tuple<int, int>>& t
                                            "one_norm_",
                                            "gated_experts_",
                                            "windowed_encoder_",
-                                           "relative_encoder_"};
+                                           "relative_encoder_",
+                                           "linear_"};
   return std::string(kKinds[std::get<0>(test.param)]) + kSettings[std::get<1>(test.param)].name;
 }
 
@@ -437,7 +444,7 @@ TEST(Pipeline, TwoChunksAreOneModel) {
 // Token by token through a cache whose rows lie in any order = all at once.
 TEST(Generation, CacheGivesTheSameLogits) {
   for (const Kind kind : {kGpt2, kLlama, kParallel, kNormsAfter, kNormsBoth, kGemma, kAlibi, kLatent, kGptOss,
-                          kMultipliers, kOneNorm, kGatedExperts}) {
+                          kMultipliers, kOneNorm, kGatedExperts, kLinear}) {
     SCOPED_TRACE(kind);
     const ModelConfig config = config_of(kind);
     ChunkOptions o;
@@ -452,10 +459,19 @@ TEST(Generation, CacheGivesTheSameLogits) {
 
     nn::KvCache cache;
     for (std::int64_t l = 0; l < config.num_layers; ++l) {
+      if (config.linear.is_linear(l)) {
+        const StateSizes states = state_sizes(config);
+        nn::KvLayer& layer = cache.layers.emplace_back();
+        layer.convolved = model.new_memory(DType::kF64, states.convolved);
+        layer.state = model.new_memory(DType::kF64, states.state);
+        for (const TensorView view : {layer.convolved, layer.state})
+          std::fill_n(view.as<double>(), view.elements(), 0.0);
+        continue;
+      }
       const CacheSizes sizes = cache_sizes(config);
       const Shape shape{12, sizes.heads, sizes.width};
       const TensorView keys = model.new_memory(DType::kF64, shape);
-      cache.layers.push_back({keys, sizes.shared ? keys : model.new_memory(DType::kF64, shape)});
+      cache.layers.push_back({keys, sizes.shared ? keys : model.new_memory(DType::kF64, shape), {}, {}});
       for (const TensorView view : {cache.layers.back().keys, cache.layers.back().values})
         std::fill_n(view.as<double>(), view.elements(), 0.0);
     }
@@ -553,6 +569,21 @@ TEST(Sizes, OfLatentAttentionAreRefusedWithAReason) {
   refused([](ModelConfig& c) { c.qk_layernorm = true; });
   refused([](ModelConfig& c) { c.bias = BiasKind::kAll; });
   refused([](ModelConfig& c) { c.position_embedding_type = PositionEmbedding::kAlibi; });
+}
+
+TEST(Sizes, OfLinearAttentionAreRefusedWithAReason) {
+  const auto refused = [](auto spoil) {
+    ModelConfig c = config_of(kLinear);
+    resolve_gpt(c);
+    spoil(c);
+    EXPECT_THROW(resolve_gpt(c), ConfigError);
+  };
+  refused([](ModelConfig& c) { c.linear.linear_num_value_heads = 3; });
+  refused([](ModelConfig& c) { c.linear.linear_attention_layers = {0}; });  // beside every third
+  refused(
+      [](ModelConfig& c) { c.linear.linear_attention_freq.reset(), c.linear.linear_attention_layers = {5}; });
+  refused([](ModelConfig& c) { c.kind = ModelKind::kT5; });
+  refused([](ModelConfig& c) { c.mup.use_mup = true; });
 }
 
 }  // namespace

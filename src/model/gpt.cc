@@ -198,6 +198,17 @@ std::optional<nn::LatentSizes> latent_sizes(const ModelConfig& c) {
                          .value = l.v_head_dim};
 }
 
+std::optional<nn::DeltaSizes> delta_sizes(const ModelConfig& c, std::int64_t layer) {
+  const LinearAttentionConfig& l = c.linear;
+  if (!l.is_linear(layer)) return std::nullopt;
+  return nn::DeltaSizes{.key_heads = l.linear_num_key_heads,
+                        .value_heads = l.linear_num_value_heads,
+                        .key_size = l.linear_key_head_dim,
+                        .value_size = l.linear_value_head_dim,
+                        .taps = l.linear_conv_kernel_dim,
+                        .epsilon = c.layernorm_epsilon};
+}
+
 // None: 1 / sqrt(head size). With yarn, DeepSeek's latent attention scales all of a score as cosine and sine
 // scale the rotated part of others (2412.19437, section 4.3; transformers' DeepseekV3Attention).
 std::optional<double> score_scale(const ModelConfig& c) {
@@ -259,6 +270,9 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
              .deviation = c.init_method_std,
              .output_deviation = output_deviation,
              .place = place};
+  out.attention.delta = delta_sizes(c, layer);
+  out.attention.output_gate = c.attention_output_gate;
+  if (out.attention.delta) out.attention.name = name + ".delta";
   if (c.moe.has_experts(layer)) out.moe = moe_options(c, out.mlp, name, experts);
   out.dropout = static_cast<float>(c.hidden_dropout);
   out.precision = precision;
@@ -317,6 +331,14 @@ PositionTables position_tables(const ModelConfig& c, std::int64_t layer) {
 CacheSizes cache_sizes(const ModelConfig& c) {
   if (c.latent.multi_latent_attention) return {1, c.latent.kv_lora_rank + c.latent.qk_pos_emb_head_dim, true};
   return {c.query_groups(), c.head_size()};
+}
+
+StateSizes state_sizes(const ModelConfig& c) {
+  const LinearAttentionConfig& l = c.linear;
+  const std::int64_t keys = l.linear_num_key_heads * l.linear_key_head_dim,
+                     values = l.linear_num_value_heads * l.linear_value_head_dim;
+  return {{1, l.linear_conv_kernel_dim - 1, 2 * keys + values},
+          {1, l.linear_num_value_heads, l.linear_key_head_dim, l.linear_value_head_dim}};
 }
 
 nn::RecomputeOptions recompute_options(const RecomputeConfig& c, std::int64_t layers) {

@@ -49,6 +49,12 @@ struct CacheSizes {
   bool shared = false;
 };
 CacheSizes cache_sizes(const ModelConfig& config);
+
+// What a layer of linear attention keeps of a text, in the accumulation type.
+struct StateSizes {
+  Shape convolved, state;  // nn::KvLayer, of one text
+};
+StateSizes state_sizes(const ModelConfig& config);
 nn::RecomputeOptions recompute_options(const RecomputeConfig& config, std::int64_t layers);
 
 // Name and shape of every tensor of the model as files hold it: unfused, unpadded, tied ones once, in order

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "base/philox.h"
@@ -15,6 +16,15 @@ T from_double(double value) {
     return value;
   else
     return T(static_cast<float>(value));
+}
+
+// Element `index` of the kinds that no normal distribution makes.
+double drawn(nn::InitKind kind, PhiloxKey key, std::int64_t index) {
+  const double share =
+      (static_cast<double>(philox_word(key, static_cast<std::uint64_t>(index))) + 0.5) / 4294967296.0;
+  if (kind == nn::InitKind::kDecayRate) return std::log(16 * share);
+  const double least = std::log(0.001), most = std::log(0.1), step = std::exp(least + share * (most - least));
+  return step + std::log(-std::expm1(-step));
 }
 
 }  // namespace
@@ -48,6 +58,11 @@ void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values
           if (spec.init.kind == nn::InitKind::kZeros) continue;
           if (spec.init.kind == nn::InitKind::kOnes) {
             std::fill_n(out, held, from_double<T>(factor));
+            continue;
+          }
+          if (spec.init.kind != nn::InitKind::kNormal) {
+            for (std::int64_t i = 0; i < held; ++i)
+              out[i] = from_double<T>(factor * drawn(spec.init.kind, key, index + i));
             continue;
           }
           std::array<double, 1024> normal;

@@ -92,6 +92,16 @@ void spell_out_windows(ModelConfig& c) {
   c.window_layers = std::move(layers);
 }
 
+// Layers of linear attention as a list, whichever way they were given; without any, no word about them.
+void spell_out(LinearAttentionConfig& l, std::int64_t layers) {
+  std::vector<std::int64_t> linear;
+  for (std::int64_t i = 0; i < layers; ++i)
+    if (l.is_linear(i)) linear.push_back(i);
+  if (linear.empty()) l = {};
+  l.linear_attention_freq.reset();
+  l.linear_attention_layers = std::move(linear);
+}
+
 // Values that follow from others written out, so that a default and the same value given are equal.
 ModelConfig spelled_out(ModelConfig c) {
   c.ffn_hidden_size = c.ffn_size();
@@ -104,6 +114,7 @@ ModelConfig spelled_out(ModelConfig c) {
   c.bias = BiasKind::kNone;
   std::sort(c.no_rope_layers.begin(), c.no_rope_layers.end());
   if (!c.latent.multi_latent_attention) c.latent = {};
+  spell_out(c.linear, c.num_layers);
   if (c.bert.labelled()) c.bert.lm_head = c.bert.binary_head = false;
   if (c.kind == ModelKind::kT5)
     c.t5.encoder_layers = c.encoder_layers();

@@ -6,6 +6,7 @@
 #include "nn/context_attention.h"
 #include "nn/kv_append.h"
 #include "nn/tensor_columns.h"
+#include "ops/activation.h"
 
 namespace stoa::nn {
 namespace {
@@ -17,9 +18,14 @@ Linear input_linear(const SelfAttentionOptions& o, const parallel::HeadPart& par
   k.first_copy = part.first_copy;
   LinearPiece v = k;
   v.name = o.name + ".v";
+  std::vector<LinearPiece> pieces{q, k, v};
+  if (o.output_gate) {
+    pieces.push_back(q);
+    pieces.back().name = o.name + ".gate";
+  }
   return Linear({.name = o.name + ".qkv",
                  .inputs = o.hidden,
-                 .pieces = {q, k, v},
+                 .pieces = std::move(pieces),
                  .bias = o.bias,
                  .deviation = o.deviation,
                  .split = LinearSplit::kOutputs,
@@ -79,9 +85,12 @@ void SelfAttention::declare(ParamList& params, ActivationTable& table, std::int6
                           &SelfAttention::make_qk);
   }
   context_ = activation("context", precision.compute, {tokens, heads_ * o.head_size}, Producer::kAttention,
-                        &SelfAttention::make_context, true);
+                        &SelfAttention::make_context, !o.output_gate);
   lse_ = activation("lse", precision.vectors(), {tokens, heads_}, Producer::kSmall,
                     &SelfAttention::make_context);
+  if (o.output_gate)
+    gated_ = activation("gated", precision.compute, {tokens, heads_ * o.head_size}, Producer::kActivation,
+                        &SelfAttention::make_gated, true);
   output_gradient_ = table.declare_stash(
       {o.name + ".output gradient", precision.compute, {o.place.stream_rows(tokens), o.hidden}});
   qkv_gradient_ = table.declare_stash({o.name + ".qkv gradient", precision.compute, qkv.shape});
@@ -263,14 +272,36 @@ void SelfAttention::make_context(Pass& pass, Saved& saved) const {
   pass.show(options_.name, ".context", out, shown(part_.heads, options_.heads));
 }
 
+TensorView SelfAttention::gate(TensorView qkv) const {
+  return qkv.columns((heads_ + 2 * groups_) * options_.head_size, heads_ * options_.head_size);
+}
+
+TensorView SelfAttention::gate_input(Pass& pass, TensorView qkv, TensorView context) const {
+  const std::int64_t width = context.shape[1];
+  const TensorView pair = pass.ops.scratch.allocate(context.dtype, {context.rows(), 2 * width});
+  copy_rows(pass, gate(qkv), pair.columns(0, width));
+  copy_rows(pass, context, pair.columns(width, width));
+  return pair;
+}
+
+void SelfAttention::make_gated(Pass& pass, Saved& saved) const {
+  const TensorView qkv = saved.get(pass, qkv_), context = saved.get(pass, context_),
+                   y = saved.put(pass, gated_);
+  Scratch::Frame frame(pass.ops.scratch);
+  ops::run(
+      pass.ops,
+      ops::ActivationForward{
+          .kind = ops::ActivationKind::kSigmoid, .gated = true, .x = gate_input(pass, qkv, context), .y = y});
+}
+
 void SelfAttention::forward(Pass& pass, Saved& saved, TensorView y) const {
-  output_.forward(pass, saved.get(pass, context_), y);
+  output_.forward(pass, saved.get(pass, last()), y);
 }
 
 void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
   const auto& o = options_;
   const TensorView context = saved.get(pass, context_), lse = saved.get(pass, lse_);
-  const TensorView qkv = saved.get(pass, qkv_);
+  const TensorView qkv = saved.get(pass, qkv_), given = saved.get(pass, last());
   const TensorView input = saved.get(pass, input_);
   const Heads in = core_inputs(pass, saved);
   TensorView q_stats, k_stats;
@@ -290,7 +321,17 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
     {
       Scratch::Frame inner(pass.ops.scratch);
       const TensorView dcontext = pass.ops.scratch.allocate(context.dtype, context.shape);
-      output_.backward(pass, which, context, dy, dcontext);
+      output_.backward(pass, which, given, dy, dcontext);
+      if (o.output_gate) {
+        Scratch::Frame pairs(pass.ops.scratch);
+        const TensorView pair = gate_input(pass, qkv, context);
+        ops::run(
+            pass.ops,
+            ops::ActivationBackward{
+                .kind = ops::ActivationKind::kSigmoid, .gated = true, .x = pair, .dy = dcontext, .dx = pair});
+        copy_rows(pass, pair.columns(0, q_width), gate(dqkv));
+        copy_rows(pass, pair.columns(q_width, q_width), dcontext);
+      }
       pass.show_gradient(options_.name, ".context", dcontext, shown(part_.heads, o.heads));
       const Shape by_head{tokens, heads_, o.head_size};
       TensorView bias = distance_bias(pass), dbias;
@@ -331,7 +372,7 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
 }
 
 void SelfAttention::backward_weight(Pass& pass, Saved& saved) const {
-  output_.backward_weight(pass, saved.get(pass, context_), saved.get_stash(output_gradient_));
+  output_.backward_weight(pass, saved.get(pass, last()), saved.get_stash(output_gradient_));
   qkv_linear_.backward_weight(pass, saved.get(pass, input_), saved.get_stash(qkv_gradient_));
 }
 

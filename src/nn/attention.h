@@ -1,6 +1,6 @@
 // Self-attention: fused q, k, v projection; norm of q and k (optional); rotary embedding (optional);
-// core attention; output projection. With a KV cache in the pass, new keys and values are appended and the
-// cache is attended.
+// core attention; gate of what it gives (optional); output projection. With a KV cache in the pass, new keys
+// and values are appended and the cache is attended.
 #pragma once
 
 #include <optional>
@@ -22,11 +22,22 @@ struct LatentSizes {
   std::int64_t rotated = 0, own = 0, value = 0;
 };
 
+// Of linear attention by the gated delta rule (nn/delta_attention.h).
+struct DeltaSizes {
+  std::int64_t key_heads = 0, value_heads = 0;  // the latter a multiple of the former
+  std::int64_t key_size = 0, value_size = 0;    // columns of a head
+  std::int64_t taps = 0;                        // of the convolution
+  double epsilon = 1e-6;                        // of the norm of what is read
+};
+
 struct SelfAttentionOptions {
   std::string name;        // "layers.0.attention"
   std::int64_t layer = 0;  // global number: index of the KV cache
   std::int64_t hidden = 0, heads = 0, groups = 0, head_size = 0;
-  std::optional<LatentSizes> latent;  // keys and values come of a latent vector
+  std::optional<LatentSizes> latent;     // keys and values come of a latent vector
+  std::optional<DeltaSizes> delta = {};  // linear attention
+  // What heads give is times the sigmoid of a projection of its own (Qwen3-Next; 2505.06708).
+  bool output_gate = false;
   bool bias = true, output_bias = true;
   std::optional<NormOptions> qk_norm;
   bool causal = true;          // a query sees no later keys
@@ -52,7 +63,7 @@ class SelfAttention final : public Sublayer {
 
   void declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
                int input) override;
-  int last() const override { return context_; }
+  int last() const override { return options_.output_gate ? gated_ : context_; }
   int output_gradient() const override { return output_gradient_; }
   void forward(Pass& pass, Saved& saved, TensorView y) const override;
   void backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const override;
@@ -69,6 +80,11 @@ class SelfAttention final : public Sublayer {
   void make_qkv(Pass& pass, Saved& saved) const;
   void make_qk(Pass& pass, Saved& saved) const;
   void make_context(Pass& pass, Saved& saved) const;
+  void make_gated(Pass& pass, Saved& saved) const;
+  // The gate's columns of a fused projection, or of its gradient.
+  TensorView gate(TensorView qkv) const;
+  // [gate | context], in scratch.
+  TensorView gate_input(Pass& pass, TensorView qkv, TensorView context) const;
   // [T, heads, d] as the rows that q/k norm takes apart, and their number per token.
   TensorView norm_rows(TensorView heads) const;
   std::int64_t norms(std::int64_t heads) const { return options_.qk_norm_whole ? 1 : heads; }
@@ -106,8 +122,8 @@ class SelfAttention final : public Sublayer {
   std::optional<Norm> q_norm_, k_norm_;
   std::optional<RelativeBias> relative_bias_;
   Param sinks_;
-  int input_ = -1, qkv_ = -1, qk_ = -1, q_stats_ = -1, k_stats_ = -1, context_ = -1,
-      lse_ = -1;                                  // activations
+  int input_ = -1, qkv_ = -1, qk_ = -1, q_stats_ = -1, k_stats_ = -1, context_ = -1, lse_ = -1,
+      gated_ = -1;                                // activations
   int output_gradient_ = -1, qkv_gradient_ = -1;  // stash
 };
 

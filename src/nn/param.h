@@ -12,7 +12,15 @@
 
 namespace stoa::nn {
 
-enum class InitKind : std::uint8_t { kNormal, kOnes, kZeros };
+enum class InitKind : std::uint8_t {
+  kNormal,
+  kOnes,
+  kZeros,
+  // Of linear attention (2312.00752, section 3.6): the logarithm of a uniform number below 16; the number
+  // whose softplus is a step between 0.001 and 0.1, logarithmically uniform.
+  kDecayRate,
+  kStepBias
+};
 
 // Initial value of every canonical element: standard deviation * philox_normal(key(seed, kInit, canonical
 // name), flat index in the canonical tensor), so that it does not depend on the layout.

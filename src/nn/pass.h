@@ -60,6 +60,9 @@ struct BatchView {
 // "head" of [latent | rotated key] for both, under either name.
 struct KvLayer {
   TensorView keys, values;
+  // Of linear attention, in place of them: what its convolution has seen, and the states of its heads
+  // (ops/short_conv.h, ops/gated_delta.h). They hold all of a text, and its tokens come in order.
+  TensorView convolved, state;
 };
 // Cache of all layers. New keys and values of token i of the batch go to row slots[i]; segments of the pass
 // speak of cache rows.

@@ -1,5 +1,6 @@
 #include "nn/transformer_block.h"
 
+#include "nn/delta_attention.h"
 #include "nn/dropout.h"
 #include "nn/latent_attention.h"
 #include "nn/scaled_sublayer.h"
@@ -9,7 +10,9 @@ namespace stoa::nn {
 
 std::unique_ptr<Sublayer> make_attention(const TransformerBlockOptions& o) {
   std::unique_ptr<Sublayer> layer;
-  if (o.attention.latent)
+  if (o.attention.delta)
+    layer = std::make_unique<DeltaAttention>(o.attention);
+  else if (o.attention.latent)
     layer = std::make_unique<LatentAttention>(o.attention);
   else
     layer = std::make_unique<SelfAttention>(o.attention);

@@ -44,10 +44,10 @@ void shape(Arguments& a, const EmitModel& model) {
           m.norm_placement == model::NormPlacement::kBefore && !m.use_parallel_residual &&
           !m.qk_layernorm_all_heads && !m.attn_logit_softcapping && !m.final_logit_softcapping &&
           !m.apply_embedding_scaling && !m.attention_sinks &&
-          m.activation != model::Activation::kClampedSwiglu,
+          m.activation != model::Activation::kClampedSwiglu && !m.linear.any() && !m.attention_output_gate,
       "Megatron-LM has no arguments that are written here for alibi, embedding_layernorm, norm_placement, "
-      "use_parallel_residual, qk_layernorm_all_heads, soft caps, scaled embeddings, attention_sinks or "
-      "swiglu_oai: the layout cannot be written for this model");
+      "use_parallel_residual, qk_layernorm_all_heads, soft caps, scaled embeddings, attention_sinks, "
+      "swiglu_oai, linear attention or attention_output_gate: the layout cannot be written for this model");
   require<ConfigError>(
       m.embedding_multiplier == 1 && m.residual_multiplier == 1 && m.logit_scale == 1 && !m.softmax_scale &&
           m.no_rope_layers.empty() && m.norm_weight && m.norm_bias && !m.lm_head_bias &&

@@ -57,21 +57,28 @@ class Layers {
     const double bytes = tokens * real(m_.hidden) * 2;
     return 2 * (hop_ * real(p_.tp - 1) + 2 * real(p_.tp - 1) / real(p_.tp) * bytes / link_);
   }
-  double cache_bytes(double tokens) const {  // of one layer
+  double cache_bytes(double tokens) const {  // of one layer, the mean one
+    return (1 - m_.linear_share()) * softmax_cache_bytes(tokens);
+  }
+  double state_bytes(double sequences) const {  // of linear attention in the mean layer, in fp32
+    return m_.linear_share() * sequences * real(m_.linear_values * m_.linear_key_size) * 4 / real(p_.tp);
+  }
+  double softmax_cache_bytes(double tokens) const {
     if (m_.latent_rank > 0) return tokens * real(m_.latent_rank + m_.rotated) * bytes_of(p_.cache);
     return 2 * tokens * real(m_.kv_heads * m_.head_size) / real(p_.tp) * bytes_of(p_.cache);
   }
   double prompt(double sequences, double length) const {
     const double tokens = sequences * length;
-    const double core =
-        2 * tokens * length * real(m_.heads * m_.head_size) / real(p_.tp) / (peak16_ * k_.attention);
+    const double core = (1 - m_.linear_share()) * 2 * tokens * length * real(m_.heads * m_.head_size) /
+                        real(p_.tp) / (peak16_ * k_.attention);
     const double elementwise = tokens * 30 * real(m_.hidden) / bandwidth_;
     return products(tokens, k_.prompt_gemm) + core + elementwise + reductions(tokens) + k_.layer_seconds;
   }
   double token(double sequences, double context) const {
     const double seen = m_.window ? std::min(context, real(*m_.window)) : context;
-    return products(sequences, k_.token_gemm) + cache_bytes(sequences * seen) / bandwidth_ +
-           reductions(sequences) + k_.layer_seconds;
+    return products(sequences, k_.token_gemm) +
+           (cache_bytes(sequences * seen) + 2 * state_bytes(sequences)) / bandwidth_ + reductions(sequences) +
+           k_.layer_seconds;
   }
   double head(double sequences) const {
     const double weights = real(m_.hidden * m_.vocabulary) / real(p_.tp);
@@ -156,7 +163,8 @@ InferenceAnswer predict_inference(const ModelShape& m, std::int64_t input, std::
   a.weight_bytes =
       (longest * mean_layer + real(m.hidden * m.vocabulary) * (point.pp == 1 && !m.tied ? 2 : 1)) /
       real(point.tp) * bytes_of(point.weights);
-  a.cache_bytes = longest * layers.cache_bytes(real(point.batch * (input + output)));
+  a.cache_bytes = longest * (layers.cache_bytes(real(point.batch * (input + output))) +
+                             layers.state_bytes(real(point.batch)));
   const double pass = sequences * real(input);
   a.work_bytes = 2 * pass * (4 * real(m.hidden) + real(m.gated ? 2 * m.ffn : m.ffn) / real(point.tp)) +
                  4 * real(point.batch * m.vocabulary);

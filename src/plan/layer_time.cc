@@ -79,8 +79,13 @@ LayerTime LayerModel::layer(bool experts) const {
     add(n, real(m.latent_rank), heads * real(m.head_size - m.rotated) + values, 1);
     add(n, values, h, 1);
   } else {
-    add(n, h, q + 2 * kv_all, 1);
-    add(n, q, h, 1);
+    const double linear = m.linear_share(), values = real(m.linear_values) / t;
+    add(n, h, (m.output_gate ? 2 : 1) * q + 2 * kv_all, 1 - linear);
+    add(n, q, h, 1 - linear);
+    if (linear > 0) {
+      add(n, h, real(m.linear_keys + 2 * m.linear_heads) / t + 2 * values, linear);
+      add(n, values, h, linear);
+    }
   }
   double width = real(m.ffn) / t, expert_tokens = 0;
   if (experts) {
@@ -130,6 +135,12 @@ LayerTime LayerModel::layer(bool experts) const {
     const double idle = w_.cp > 1 && !s.balanced_context ? 2 - 1 / real(w_.cp) : 1;
     core = flops / (peak16_ / k_[Constant::kGemm] * share) * idle;
     core_backward = 2.5 * 0.73 / 0.63 * core;
+  }
+  if (const double linear = m.linear_share(); linear > 0) {
+    // Three products of every token with the states of its heads, ten in the backward pass.
+    const double state = 2 * n * real(m.linear_values * m.linear_key_size) / t / peak16_;
+    core = (1 - linear) * core + linear * 3 * state;
+    core_backward = (1 - linear) * core_backward + linear * 10 * state;
   }
   out.forward.attention = core;
   out.backward_input.attention = core_backward;

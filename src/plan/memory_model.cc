@@ -70,6 +70,7 @@ MemoryModel::MemoryModel(run::Machine& meta, run::TrainingOptions base)
   const model::ModelConfig& config = base_.model.config;
   const auto like_first = [&](std::int64_t layer) {
     return config.moe.has_experts(layer) == config.moe.has_experts(0) &&
+           config.linear.is_linear(layer) == config.linear.is_linear(0) &&
            config.fp8.covers(layer, config.num_layers) == config.fp8.covers(0, config.num_layers);
   };
   for (std::int64_t layer = 1; layer < config.num_layers; ++layer) uniform_ = uniform_ && like_first(layer);

@@ -151,6 +151,18 @@ TEST(MemoryModel, EqualsWiredRanksOfExperts) {
   expect_equal(model, counting.machine, point_of({1, 1, 1, 1, 2}, "interleaved", 3, 4));
 }
 
+// Layers of linear and of softmax attention keep other activations.
+TEST(MemoryModel, EqualsWiredRanksOfLinearAttention) {
+  Counting counting;
+  run::TrainingOptions base = small_options();
+  model::ModelConfig config = base.model.config;
+  config.linear = {3, {}, 2, 4, 8, 8, 4};
+  base.model = model::resolve_gpt(config);
+  MemoryModel model(counting.machine, base);
+  expect_equal(model, counting.machine, point_of({1, 1, 1, 2, 3}, "1f1b", 0, 4));
+  expect_equal(model, counting.machine, point_of({2, 1, 1, 1, 2}, "interleaved", 3, 4));
+}
+
 // Layers in 8 bits have temporaries and histories of their own.
 TEST(MemoryModel, EqualsWiredRanksOfEightBits) {
   Counting counting;

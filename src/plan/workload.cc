@@ -10,7 +10,7 @@
 namespace stoa::plan {
 namespace {
 
-double attention_parameters(const ModelShape& m) {
+double softmax_parameters(const ModelShape& m) {
   if (m.latent_rank > 0) {
     const std::int64_t queries = m.heads * m.head_size, values = m.heads * m.value_size,
                        keys = m.heads * (m.head_size - m.rotated);
@@ -18,7 +18,15 @@ double attention_parameters(const ModelShape& m) {
                                m.hidden * (m.latent_rank + m.rotated) + m.latent_rank * (keys + values) +
                                values * m.hidden);
   }
-  return static_cast<double>(m.hidden * m.head_size * (2 * m.heads + 2 * m.kv_heads));
+  return static_cast<double>(m.hidden * m.head_size * ((m.output_gate ? 3 : 2) * m.heads + 2 * m.kv_heads));
+}
+
+double linear_attention_parameters(const ModelShape& m) {
+  return static_cast<double>(m.hidden * (m.linear_keys + 3 * m.linear_values + 2 * m.linear_heads));
+}
+
+double attention_parameters(const ModelShape& m) {
+  return (1 - m.linear_share()) * softmax_parameters(m) + m.linear_share() * linear_attention_parameters(m);
 }
 
 double ffn_parameters(const ModelShape& m, std::int64_t width) {
@@ -189,6 +197,14 @@ ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
     m.rotated = l.qk_pos_emb_head_dim;
     m.value_size = l.v_head_dim;
   }
+  if (const model::LinearAttentionConfig& l = c.linear; l.any()) {
+    for (std::int64_t layer = 0; layer < m.layers; ++layer) m.linear_layers += l.is_linear(layer);
+    m.linear_keys = 2 * l.linear_num_key_heads * l.linear_key_head_dim;
+    m.linear_values = l.linear_num_value_heads * l.linear_value_head_dim;
+    m.linear_heads = l.linear_num_value_heads;
+    m.linear_key_size = l.linear_key_head_dim;
+  }
+  m.output_gate = c.attention_output_gate;
   m.ffn = c.ffn_size();
   m.gated = model::is_gated(c.activation);
   const std::int64_t multiple = c.make_vocab_size_divisible_by;
@@ -256,7 +272,8 @@ double model_flops(const Workload& w) {
                         static_cast<double>(m.layers - m.expert_layers) * m.active_layer_parameters(false) -
                         static_cast<double>(m.layers) * small_parameters(m);
   const double head = static_cast<double>(m.vocabulary * m.hidden);
-  const double attention = static_cast<double>(m.layers * m.heads * m.head_size * m.sequence);
+  const double attention =
+      static_cast<double>((m.layers - m.linear_layers) * m.heads * m.head_size * m.sequence);
   return w.tokens() * 6 * (layers + head + attention);
 }
 

@@ -20,8 +20,12 @@ struct ModelShape {
   // Multi-head latent attention: widths of the latents, the rotated part of head_size, that of a value.
   // latent_rank 0: keys and values are projected from the stream; query_rank 0: queries are.
   std::int64_t query_rank = 0, latent_rank = 0, rotated = 0, value_size = 0;
-  std::int64_t ffn = 0;  // of a dense layer
-  bool gated = false;    // two input projections
+  // Layers of linear attention among them; columns of its queries and keys together, of its values; its
+  // heads; columns of a key.
+  std::int64_t linear_layers = 0, linear_keys = 0, linear_values = 0, linear_heads = 0, linear_key_size = 0;
+  std::int64_t ffn = 0;      // of a dense layer
+  bool gated = false;        // two input projections
+  bool output_gate = false;  // a projection for a gate of what heads give
   std::int64_t vocabulary = 0, sequence = 0;
   bool tied = true;       // embedding and head are one tensor
   bool positions = true;  // learned absolute positions
@@ -31,6 +35,10 @@ struct ModelShape {
   std::int64_t expert_layers = 0;  // layers that have experts
   std::optional<std::int64_t> window;
 
+  double linear_share() const {
+    return layers > 0 ? static_cast<double>(linear_layers) / static_cast<double>(layers) : 0;
+  }
+  // Of the mean layer, where there are layers of linear attention.
   double layer_parameters(bool with_experts) const;         // all experts
   double active_layer_parameters(bool with_experts) const;  // that a token meets
   double embedding_parameters() const;                      // without the head

@@ -97,9 +97,9 @@ ChatSession::Reply ChatSession::say(const std::string& message,
   // The last token is fed in any case: its logits begin the answer.
   const auto known =
       std::mismatch(cached_.begin(), cached_.end(), ids.begin(), ids.end()).first - cached_.begin();
-  const auto keep = std::min<std::ptrdiff_t>(known, static_cast<std::ptrdiff_t>(ids.size()) - 1);
+  const auto keep =
+      decoder_.rewind(std::min<std::ptrdiff_t>(known, static_cast<std::ptrdiff_t>(ids.size()) - 1));
   cached_.resize(static_cast<std::size_t>(keep));
-  decoder_.rewind(keep);
   reply.prompt_tokens = static_cast<std::int64_t>(ids.size());
   reply.reused_tokens = keep;
   reply.result = generate_ids(

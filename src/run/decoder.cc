@@ -30,13 +30,42 @@ Decoder::Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision,
         MemoryCategory::kKvCache,
         {fmt::format("{}.{}", name, l), precision.compute, {options.context, sizes.heads, sizes.width}});
   };
+  const model::StateSizes states = model::state_sizes(model.config);
+  const auto declare_state = [&](const char* name, std::int64_t l, const Shape& shape) {
+    return arena.declare(MemoryCategory::kKvCache,
+                         {fmt::format("{}.{}", name, l), precision.vectors(), shape});
+  };
   for (std::int64_t l = 0; l < model.config.num_layers; ++l) {
+    linear_.push_back(model.config.linear.is_linear(l));
+    if (linear_.back()) {
+      const Arena::Id convolved = declare_state("convolved", l, states.convolved);
+      cache_ids_.emplace_back(convolved, declare_state("state", l, states.state));
+      continue;
+    }
     const Arena::Id keys = declare_cache(sizes.shared ? "latents" : "keys", l);
     cache_ids_.emplace_back(keys, sizes.shared ? keys : declare_cache("values", l));
   }
 }
 
-void Decoder::rewind(std::int64_t keep) { fed_ = std::min(fed_, keep); }
+std::int64_t Decoder::rewind(std::int64_t keep) {
+  const bool states = std::find(linear_.begin(), linear_.end(), true) != linear_.end();
+  if (states && keep < fed_) keep = 0;
+  return fed_ = std::min(fed_, keep);
+}
+
+void Decoder::open_cache(const Parts& parts) {
+  if (cache_.layers.empty())
+    for (std::size_t l = 0; l < cache_ids_.size(); ++l) {
+      const TensorView first = arena_->view(cache_ids_[l].first), second = arena_->view(cache_ids_[l].second);
+      nn::KvLayer& layer = cache_.layers.emplace_back();
+      (linear_[l] ? layer.convolved : layer.keys) = first;
+      (linear_[l] ? layer.state : layer.values) = second;
+    }
+  if (fed_ > 0) return;
+  for (const nn::KvLayer& layer : cache_.layers)
+    for (const TensorView& state : {layer.convolved, layer.state})
+      if (state) ops::run(parts.ops, ops::FillZero{state});
+}
 
 nn::BatchView Decoder::stage(const Parts& parts, std::span<const std::int32_t> tokens,
                              std::span<const std::int32_t> positions) {
@@ -77,9 +106,7 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
   require<DataError>(fed_ + static_cast<std::int64_t>(tokens.size()) <= options_.context,
                      "{} tokens and {} more exceed the context of {}", fed_, tokens.size(), options_.context);
   require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
-  if (cache_.layers.empty())
-    for (const auto& [keys, values] : cache_ids_)
-      cache_.layers.push_back({arena_->view(keys), arena_->view(values)});
+  open_cache(parts);
   const TensorView logits = arena_->view(logits_);
   const bool follows = tables_.any() && parts.constants != nullptr;
   const std::int64_t length = fed_ + static_cast<std::int64_t>(tokens.size());

@@ -44,8 +44,9 @@ class Decoder {
   std::int64_t fed() const { return fed_; }
   // Whether rotary tables depend on the length of a sequence.
   bool follows_length() const { return tables_.any(); }
-  // Forgets all but the first `keep` tokens.
-  void rewind(std::int64_t keep = 0);
+  // Forgets all but the first `keep` tokens; returns how many are still known. The states of linear attention
+  // hold all of a text or nothing of it: with them fewer than were fed are none.
+  std::int64_t rewind(std::int64_t keep = 0);
 
   // Appends tokens; the logits of the position after the last one, over the vocabulary. Where rotary tables
   // follow the length, those of all tokens so far are read by the one of the length reached; what is cached
@@ -66,6 +67,7 @@ class Decoder {
   bool losses_by_length(const Parts& parts, std::span<const std::int32_t> tokens,
                         std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
                         std::span<float> losses);
+  void open_cache(const Parts& parts);
   nn::BatchView stage(const Parts& parts, std::span<const std::int32_t> tokens,
                       std::span<const std::int32_t> positions);
   void stage_segments(const Parts& parts, nn::BatchView& view, std::span<const std::int32_t> q_begin,
@@ -76,7 +78,8 @@ class Decoder {
   const std::int64_t vocabulary_;
   const LengthTables tables_;
   Arena::Id tokens_, positions_, labels_, mask_, q_begin_, k_begin_, k_count_, logits_, losses_;
-  std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;
+  std::vector<bool> linear_;                                // layers of linear attention
+  std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or what linear attention keeps
   nn::KvCache cache_;
   std::int64_t fed_ = 0;
   std::vector<std::int32_t> history_;  // the tokens fed, kept where tables follow the length

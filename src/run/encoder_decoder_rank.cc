@@ -59,7 +59,7 @@ EncoderDecoderRank::EncoderDecoderRank(Machine& machine, const EncoderDecoderOpt
   cache_.layers.resize(static_cast<std::size_t>(config.num_layers));
   cache_.sources.resize(cache_.layers.size());
   for (std::size_t i = 0, l = static_cast<std::size_t>(config.encoder_layers()); i < cache_ids_.size(); ++i) {
-    cache_.layers[l + i] = {arena.view(cache_ids_[i].keys), arena.view(cache_ids_[i].values)};
+    cache_.layers[l + i] = {arena.view(cache_ids_[i].keys), arena.view(cache_ids_[i].values), {}, {}};
     cache_.sources[l + i] = arena.view(cache_ids_[i].source);
   }
 }

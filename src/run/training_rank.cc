@@ -215,6 +215,11 @@ void TrainingRank::make_chunks() {
       "ranks "
       "evenly; give 1",
       options_.layout.grid.degree(parallel::Axis::kContext));
+  require<ConfigError>(
+      !config.linear.any() || options_.layout.grid.degree(parallel::Axis::kContext) == 1,
+      "context_parallel_size {} with linear attention: its state goes along a text, which is not cut "
+      "among ranks; give 1",
+      options_.layout.grid.degree(parallel::Axis::kContext));
   parallel::check_context(options_.layout.context_place(parallel_.rank()), options_.length, heads.heads.count,
                           heads.groups.count);
   schedule::Schedule step = step_schedule(options_.layout, options_.microbatches);

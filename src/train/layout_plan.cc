@@ -105,6 +105,21 @@ void check_pairs(const RunConfig& config, Problems& problems) {
       source, target, tp, nearest_divisors(std::gcd(source, target), tp));
 }
 
+void check_linear_attention(const RunConfig& config, Problems& problems) {
+  const model::LinearAttentionConfig& linear = config.model.linear;
+  const LayoutConfig& l = config.layout;
+  if (!linear.any()) return;
+  problems.unless(
+      l.context_parallel_size == 1,
+      "context_parallel_size {} with linear attention: its state goes along a text, which is not cut among "
+      "ranks; use 1",
+      l.context_parallel_size);
+  problems.unless(
+      l.tensor_model_parallel_size <= linear.linear_num_key_heads,
+      "tensor_model_parallel_size {} is more than linear_num_key_heads {}: a rank would have none",
+      l.tensor_model_parallel_size, linear.linear_num_key_heads);
+}
+
 // Layers of every stage where the first `split` hold the encoder.
 std::vector<std::int64_t> stages_of_stacks(const RunConfig& config, std::int64_t split) {
   const auto& m = config.model;
@@ -209,6 +224,7 @@ run::Layout plan_layout(const RunConfig& config) {
       expert_degrees(config, tp * cp * dp, problems));
   check_context(config, layout, problems);
   check_pairs(config, problems);
+  check_linear_attention(config, problems);
   layout.sequence_parallel = l.sequence_parallel && tp > 1;
   layout.chunks = static_cast<int>(l.virtual_pipeline_model_parallel_size.value_or(0));
   layout.schedule = l.pipeline_schedule.value_or(layout.chunks > 1 ? "interleaved" : "1f1b");

@@ -7,6 +7,7 @@ projection on the weight formula, and its first elements.
     python tests/oracle/make_model_fixtures.py                # every case; needs torch and transformers
     python tests/oracle/make_model_fixtures.py llama qwen3    # only these cases
 """
+import contextlib
 import json
 import pathlib
 import sys
@@ -32,6 +33,9 @@ FALCON = dict(vocab_size=41, hidden_size=24, num_hidden_layers=3, num_attention_
               eos_token_id=2)
 SLIDING_1_3_4 = ["full_attention", "sliding_attention", "full_attention", "sliding_attention", "sliding_attention"]
 GRANITE = dict(BASE, embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.3, logits_scaling=2.5)
+HYBRID = dict(BASE, num_hidden_layers=4, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6,
+              linear_value_head_dim=7)
+QWEN3_NEXT = dict(HYBRID, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=12)
 THETA = dict(rope_type="default", rope_theta=1e6)
 CASES = {
     "gpt2": ("gpt2", GPT2),
@@ -57,6 +61,13 @@ CASES = {
                                     norm_topk_prob=True, mlp_only_layers=[1])),
     "qwen3_moe_raw": ("qwen3_moe", dict(BASE, head_dim=8, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=12,
                                         norm_topk_prob=False, decoder_sparse_step=2)),
+    "qwen3_next": ("qwen3_next", QWEN3_NEXT),
+    "qwen3_next_dense": ("qwen3_next", dict(QWEN3_NEXT, layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention"],
+                                            mlp_only_layers=[0, 2], linear_num_key_heads=3, linear_num_value_heads=3,
+                                            linear_conv_kernel_dim=3, head_dim=16, norm_topk_prob=False,
+                                            tie_word_embeddings=True)),
+    "qwen3_5": ("qwen3_5_text", dict(HYBRID, linear_num_key_heads=3, linear_num_value_heads=3, tie_word_embeddings=True)),
+    "qwen3_5_moe": ("qwen3_5_moe_text", {k: v for k, v in QWEN3_NEXT.items() if k != "intermediate_size"}),
     "deepseek_v3": ("deepseek_v3", DEEPSEEK),
     "deepseek_v3_yarn": ("deepseek_v3", dict(
         DEEPSEEK, q_lora_rank=None, n_group=1, topk_group=1, norm_topk_prob=False, n_shared_experts=1,
@@ -167,6 +178,7 @@ SPELLED = {
                      logits_scaling=24 / 16),
                 dict(model_type="minicpm", scale_emb=12, scale_depth=1.4, dim_model_base=16)),
 }
+HYBRIDS = ("qwen3_next", "qwen3_5")
 ROWS, LENGTH = 2, 20
 SHOWN = [4, 19, 26, 39]  # tokens whose logits are kept
 
@@ -220,6 +232,18 @@ def file_tensors(model, model_type):
     return tensors
 
 
+@contextlib.contextmanager
+def no_single_precision(model_type):
+    """Linear attention of transformers computes in fp32, whatever the model's type: here in fp64 as all else."""
+    single, cast = torch.float32, torch.Tensor.float
+    if model_type.startswith(HYBRIDS):
+        torch.float32, torch.Tensor.float = torch.float64, torch.Tensor.double
+    try:
+        yield
+    finally:
+        torch.float32, torch.Tensor.float = single, cast
+
+
 def make_case(name, model_type, options):
     computed, spelled = SPELLED.get(name, ({}, {}))
     options = dict(options, **computed)
@@ -233,12 +257,13 @@ def make_case(name, model_type, options):
             part = named[name][1](named[name][0])
             v = weight(t, part.numel())
             if part.dim() == 1 and name.endswith("weight"):
-                v = v / 2 if model_type.startswith(("gemma", "nemotron")) else 1 + v / 2  # these files hold norms minus 1
+                centred = model_type.startswith(("gemma", "nemotron")) or (model_type.startswith(HYBRIDS) and "linear_attn" not in name)
+                v = v / 2 if centred else 1 + v / 2  # these files hold norms minus 1
             part.copy_(torch.from_numpy(v).reshape(part.shape))
     ids = ((weight(1000, ROWS * LENGTH) + 0.5) * 41).astype(np.int64).reshape(ROWS, LENGTH)
     tokens = torch.from_numpy(ids)
-    out = model(tokens)
-    logits = out.logits
+    with no_single_precision(model_type):
+        logits = model(tokens).logits
     loss = torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1))
     loss.backward()
     gradients = {}

@@ -18,7 +18,9 @@ using Arrangement = std::vector<RowRun> (*)(const ModelConfig& config,
                                             const std::vector<CanonicalTensor>& parts);
 // One part below the other.
 std::vector<RowRun> stacked(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
-// Head by head: the rows of head 0 of every part, then those of head 1.
+// Head by head, of so many heads: the rows of head 0 of every part, then those of head 1.
+std::vector<RowRun> in_heads(std::int64_t heads, const std::vector<CanonicalTensor>& parts);
+// Of the heads of attention.
 std::vector<RowRun> by_head(const ModelConfig& config, const std::vector<CanonicalTensor>& parts);
 
 // Row by row: row 0 of every part, then row 1.
@@ -43,6 +45,7 @@ struct NameRule {
   bool suffix = true;          // false: the names are whole
   // The file's tensor holds those of all experts, [E, …]: the last {} of a part stands for each of them.
   bool packed = false;
+  bool depthwise = false;  // the file has a dimension of 1 after the rows (torch's depthwise Conv1d)
 };
 
 struct NameMap {

@@ -64,6 +64,8 @@ void read_rope_parameters(const nlohmann::json& object, ModelConfig& c, const Ro
   s.truncate = rope.boolean("truncate").value_or(true);
   s.short_factor = rope.numbers("short_factor").value_or(std::vector<double>());
   s.long_factor = rope.numbers("long_factor").value_or(std::vector<double>());
+  if (defaults.grids)
+    for (const char* key : {"mrope_section", "mrope_interleaved"}) rope.ignore(key);
   rope.finish("rope scaling");
   if (s.type == RopeScaling::kYarn && !s.short_factor.empty())
     s.type = RopeScaling::kLongrope;  // what early Phi-3 files called it

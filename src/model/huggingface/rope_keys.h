@@ -9,6 +9,7 @@ namespace stoa::model::huggingface {
 struct RopeDefaults {
   double base = 10000;
   std::optional<double> share = {};  // of a head that rotates; none: the family knows but whole heads
+  bool grids = false;  // keys of the positions of pictures (mrope_*) are there, which text is without
 };
 void read_rope(JsonKeys& keys, ModelConfig& config, const RopeDefaults& defaults);
 void write_rope(const ModelConfig& config, Json& json);

@@ -69,6 +69,7 @@ Tensor make_tensor(const ModelConfig& config, const NameRule& rule, const Patter
   for (const auto& part : own) rows += part.shape[0];
   out.shape.set(0, rows);
   out.runs = rule.arrange(config, own);
+  if (rule.depthwise) out.shape = {rows, 1, out.shape[1]};
   if (rule.transposed && out.shape.rank() == 2) {
     out.transposed = true;
     out.shape = {out.shape[1], rows};
@@ -91,7 +92,10 @@ template <class Copy>
 void for_runs(const Tensor& tensor, const Copy& copy) {
   const int leading = tensor.experts > 1 ? 1 : 0;
   const bool matrix = tensor.shape.rank() - leading == 2;
-  const std::int64_t height = tensor.shape[leading], width = matrix ? tensor.shape[leading + 1] : 1,
+  const std::int64_t height = tensor.shape[leading],
+                     width = matrix               ? tensor.shape[leading + 1]
+                             : tensor.experts > 1 ? 1
+                                                  : tensor.shape.inner(),
                      columns = tensor.transposed ? height : width;
   const std::size_t parts = tensor.parts.size() / static_cast<std::size_t>(tensor.experts);
   for (std::int64_t expert = 0; expert < tensor.experts; ++expert)
@@ -143,12 +147,12 @@ std::vector<RowRun> stacked(const ModelConfig&, const std::vector<CanonicalTenso
   return out;
 }
 
-std::vector<RowRun> by_head(const ModelConfig& config, const std::vector<CanonicalTensor>& parts) {
+std::vector<RowRun> in_heads(std::int64_t heads, const std::vector<CanonicalTensor>& parts) {
   std::vector<RowRun> out;
   std::int64_t row = 0;
-  for (std::int64_t head = 0; head < config.num_attention_heads; ++head)
+  for (std::int64_t head = 0; head < heads; ++head)
     for (std::size_t p = 0; p < parts.size(); ++p) {
-      const std::int64_t rows = parts[p].shape[0] / config.num_attention_heads;
+      const std::int64_t rows = parts[p].shape[0] / heads;
       out.push_back({p, row, head * rows, rows});
       row += rows;
     }
@@ -191,6 +195,10 @@ std::vector<RowRun> paired_heads(const ModelConfig& config, const std::vector<Ca
     if (rotated < head) out.push_back({0, row + rotated, row + rotated, head - rotated});
   }
   return out;
+}
+
+std::vector<RowRun> by_head(const ModelConfig& config, const std::vector<CanonicalTensor>& parts) {
+  return in_heads(config.num_attention_heads, parts);
 }
 
 std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {

@@ -103,6 +103,16 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
     l.qk_pos_emb_head_dim = need("qk_pos_emb_head_dim");
     l.v_head_dim = need("v_head_dim");
   }
+  c.attention_output_gate = keys.boolean("attention_output_gate").value_or(false);
+  if (auto layers = keys.integers("linear_attention_layers"); !layers.empty()) {
+    LinearAttentionConfig& l = c.linear;
+    l.linear_attention_layers = std::move(layers);
+    l.linear_num_key_heads = need("linear_num_key_heads");
+    l.linear_num_value_heads = need("linear_num_value_heads");
+    l.linear_key_head_dim = need("linear_key_head_dim");
+    l.linear_value_head_dim = need("linear_value_head_dim");
+    l.linear_conv_kernel_dim = need("linear_conv_kernel_dim");
+  }
   if (const auto experts = keys.integer("num_moe_experts", 2)) {
     MoeConfig& m = c.moe;
     m.num_moe_experts = experts;
@@ -211,6 +221,18 @@ void write_stoa_gpt(const Gpt& gpt, Json& json) {
     json["qk_head_dim"] = l.qk_head_dim;
     json["qk_pos_emb_head_dim"] = l.qk_pos_emb_head_dim;
     json["v_head_dim"] = l.v_head_dim;
+  }
+  if (c.attention_output_gate) json["attention_output_gate"] = true;
+  if (const LinearAttentionConfig& l = c.linear; l.any()) {
+    std::vector<std::int64_t> layers;
+    for (std::int64_t i = 0; i < c.num_layers; ++i)
+      if (l.is_linear(i)) layers.push_back(i);
+    json["linear_attention_layers"] = layers;
+    json["linear_num_key_heads"] = l.linear_num_key_heads;
+    json["linear_num_value_heads"] = l.linear_num_value_heads;
+    json["linear_key_head_dim"] = l.linear_key_head_dim;
+    json["linear_value_head_dim"] = l.linear_value_head_dim;
+    json["linear_conv_kernel_dim"] = l.linear_conv_kernel_dim;
   }
   if (const MoeConfig& m = c.moe; m.num_moe_experts) {
     json["num_moe_experts"] = *m.num_moe_experts;

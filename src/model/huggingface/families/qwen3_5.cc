@@ -1,0 +1,61 @@
+// The text models of Qwen3.5: layers as in Qwen3-Next, with a matrix per projection; without experts, or with
+// experts in every layer. Their rotary positions tell rows and columns of pictures apart, which for text are
+// one.
+#include "model/huggingface/families/families.h"
+#include "model/huggingface/hybrid_keys.h"
+#include "model/huggingface/json_keys.h"
+
+namespace stoa::model::huggingface {
+namespace {
+
+constexpr RopeDefaults kRope{.share = 0.25, .grids = true};
+
+void read_qwen3_5_text(JsonKeys& keys, ModelConfig& c) {
+  read_hybrid_keys(keys, c,
+                   {.vocabulary = 248320,
+                    .hidden = 4096,
+                    .layers = 32,
+                    .heads = 16,
+                    .ffn = 12288,
+                    .groups = 4,
+                    .head_size = 256,
+                    .positions = 32768,
+                    .rope = kRope});
+}
+
+void read_qwen3_5_moe_text(JsonKeys& keys, ModelConfig& c) {
+  read_hybrid_keys(keys, c,
+                   {.vocabulary = 248320,
+                    .hidden = 2048,
+                    .layers = 40,
+                    .heads = 16,
+                    .ffn = 512,
+                    .groups = 2,
+                    .head_size = 256,
+                    .positions = 32768,
+                    .rope = kRope});
+  read_hybrid_experts(keys, c, 256, 8);
+}
+
+void write_qwen3_5_moe_text(const Gpt& gpt, Json& json) {
+  write_hybrid_keys(gpt, json);
+  json.erase("intermediate_size");
+  write_hybrid_experts(gpt.config, json);
+}
+
+NameMap qwen3_5_names() {
+  return hybrid_names({{"model.layers.{}.linear_attn.in_proj_qkv",
+                        {"layers.{}.delta.q", "layers.{}.delta.k", "layers.{}.delta.v"}},
+                       {"model.layers.{}.linear_attn.in_proj_z", {"layers.{}.delta.z"}},
+                       {"model.layers.{}.linear_attn.in_proj_b", {"layers.{}.delta.b"}},
+                       {"model.layers.{}.linear_attn.in_proj_a", {"layers.{}.delta.a"}}});
+}
+
+}  // namespace
+
+const Family kQwen35Text{"qwen3_5_text", "Qwen3_5ForCausalLM", read_qwen3_5_text, write_hybrid_keys,
+                         qwen3_5_names};
+const Family kQwen35MoeText{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", read_qwen3_5_moe_text,
+                            write_qwen3_5_moe_text, qwen3_5_names};
+
+}  // namespace stoa::model::huggingface
