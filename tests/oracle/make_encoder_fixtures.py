@@ -2,7 +2,7 @@
 encoder-decoders. Weights follow the integer formula of make_model_fixtures.py; rows are run one by one, so that nothing is padded.
 
     python tests/oracle/make_encoder_fixtures.py                # every case; needs torch and transformers
-    python tests/oracle/make_encoder_fixtures.py mpnet          # only these cases
+    python tests/oracle/make_encoder_fixtures.py modernbert     # only these cases
 """
 import json
 import pathlib
@@ -20,12 +20,18 @@ from make_model_fixtures import numbers, weight
 BASE = dict(vocab_size=41, hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4,
             max_position_embeddings=48)
 NO_DROPOUT = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+MODERN = dict(BASE, num_hidden_layers=4, local_attention=6, pad_token_id=None, bos_token_id=None, eos_token_id=None,
+              cls_token_id=None, sep_token_id=None)
 CASES = {
     "distilbert": ("distilbert", dict(vocab_size=41, dim=24, hidden_dim=40, n_layers=3, n_heads=4, max_position_embeddings=48,
                                       dropout=0.0, attention_dropout=0.0)),
     "electra": ("electra", dict(BASE, **NO_DROPOUT, embedding_size=24)),
     "mpnet": ("mpnet", dict(BASE, **NO_DROPOUT)),
     "nomic_bert": ("nomic_bert", dict(BASE, **NO_DROPOUT)),
+    "modernbert": ("modernbert", MODERN),
+    "modernbert_biases": ("modernbert", dict(MODERN, attention_bias=True, mlp_bias=True, norm_bias=True, classifier_bias=True,
+                                             local_attention=9, num_hidden_layers=3,
+                                             layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
     "umt5": ("umt5", dict(vocab_size=41, d_model=24, d_kv=6, d_ff=40, num_layers=2, num_decoder_layers=3, num_heads=4,
                           relative_attention_num_buckets=8, relative_attention_max_distance=16, dropout_rate=0.0)),
 }

@@ -32,6 +32,7 @@ GPT_OSS = dict(BASE, head_dim=8, num_local_experts=4, num_experts_per_tok=2, sli
 FALCON = dict(vocab_size=41, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=64, bos_token_id=1,
               eos_token_id=2)
 SLIDING_1_3_4 = ["full_attention", "sliding_attention", "full_attention", "sliding_attention", "sliding_attention"]
+NEO = dict(vocab_size=41, hidden_size=24, num_heads=4, max_position_embeddings=64, window_size=5, bos_token_id=1, eos_token_id=2)
 GRANITE = dict(BASE, embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.3, logits_scaling=2.5)
 HYBRID = dict(BASE, num_hidden_layers=4, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6,
               linear_value_head_dim=7)
@@ -158,6 +159,11 @@ CASES = {
                                 max_position_embeddings=64, pad_token_id=None, bos_token_id=1, eos_token_id=2,
                                 enable_bias=False, activation_function="gelu", tie_word_embeddings=False, dropout=0.0)),
     "olmo": ("olmo", dict(BASE, rope_parameters=THETA)),
+    "gptj": ("gptj", dict(GPT2, rotary_dim=4)),
+    "gptj_whole": ("gptj", dict(GPT2, rotary_dim=6, n_inner=30, activation_function="relu")),
+    "gpt_neo": ("gpt_neo", dict(NEO, num_layers=4, attention_types=[[["global", "local"], 2]])),
+    "gpt_neo_layers": ("gpt_neo", dict(NEO, num_layers=3, attention_types=[[["local", "global", "local"], 1]],
+                                       intermediate_size=30, tie_word_embeddings=False)),
     "mpt": ("mpt", dict(vocab_size=41, d_model=24, n_heads=4, n_layers=3, max_seq_len=64, bos_token_id=1, eos_token_id=2)),
     "mpt_6_heads": ("mpt", dict(vocab_size=41, d_model=24, n_heads=6, n_layers=2, max_seq_len=64, bos_token_id=1,
                                 eos_token_id=2, attn_config=dict(softmax_scale=0.7))),

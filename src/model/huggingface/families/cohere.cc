@@ -2,7 +2,6 @@
 // rotary pairs stand side by side, logits have a factor. In the second, layers with a window have rope and
 // the others none.
 #include "model/huggingface/families/families.h"
-#include "model/huggingface/interleaved_heads.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
 #include "model/huggingface/window_keys.h"
@@ -27,7 +26,7 @@ void read_cohere_keys(JsonKeys& keys, ModelConfig& c, double base) {
   c.use_parallel_residual = true;
   c.num_ln_in_parallel_attn = 1;
   c.logit_scale = keys.number("logit_scale").value_or(0.0625);
-  keys.only("attention_bias", false);
+  read_attention_bias(keys, c);
   keys.only("use_qk_norm", false);
   keys.ignore("model_max_length");
 }
@@ -38,7 +37,7 @@ void write_cohere_keys(const Gpt& gpt, Json& json) {
   json.erase("rms_norm_eps");
   json["layer_norm_eps"] = c.layernorm_epsilon;
   json["logit_scale"] = c.logit_scale;
-  json["attention_bias"] = false;
+  json["attention_bias"] = c.has_qkv_bias();
 }
 
 void read_cohere(JsonKeys& keys, ModelConfig& c) { read_cohere_keys(keys, c, 5e5); }
@@ -76,7 +75,7 @@ NameMap cohere_names() {
   NameMap out = llama_names();
   for (NameRule& rule : out.rules)
     if (rule.parts.front() == "layers.{}.attention.q" || rule.parts.front() == "layers.{}.attention.k")
-      rule.arrange = interleaved_heads;
+      rule.arrange = paired_heads;
   return out;
 }
 

@@ -31,25 +31,24 @@ void write_granite_keys(const Gpt& gpt, Json& json) {
 
 void read_granite(JsonKeys& keys, ModelConfig& c) {
   read_granite_keys(keys, c);
-  keys.only("attention_bias", false);
-  keys.only("mlp_bias", false);
+  read_attention_and_mlp_bias(keys, c);
 }
 
 void write_granite(const Gpt& gpt, Json& json) {
   write_granite_keys(gpt, json);
-  json["attention_bias"] = json["mlp_bias"] = false;
+  write_attention_and_mlp_bias(gpt.config, json);
 }
 
 void read_granitemoe(JsonKeys& keys, ModelConfig& c) {
   read_granite_keys(keys, c);
-  keys.only("attention_bias", false);
+  read_attention_bias(keys, c);
   read_experts(keys, c, 8, 2);
 }
 
 void write_granitemoe(const Gpt& gpt, Json& json) {
   write_granite_keys(gpt, json);
   json["intermediate_size"] = gpt.config.moe_ffn_size();
-  json["attention_bias"] = false;
+  json["attention_bias"] = gpt.config.has_qkv_bias();
   write_experts(gpt.config, json);
 }
 

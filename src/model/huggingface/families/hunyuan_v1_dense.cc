@@ -43,7 +43,7 @@ void read_hunyuan(JsonKeys& keys, ModelConfig& c) {
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
   c.qk_layernorm = c.qk_layernorm_after_rope = true;
   keys.only("use_qk_norm", true);
-  keys.only("attention_bias", false);
+  read_attention_bias(keys, c);
   keys.only("mlp_bias", false);
   keys.only("use_cla", false);
   c.rotary_base = keys.number("rope_theta").value_or(10000);
@@ -56,7 +56,7 @@ void read_hunyuan(JsonKeys& keys, ModelConfig& c) {
 void write_hunyuan(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
   json["use_qk_norm"] = true;
-  json["attention_bias"] = false;
+  json["attention_bias"] = gpt.config.has_qkv_bias();
 }
 
 NameMap hunyuan_names() {

@@ -21,7 +21,7 @@ double depth(const ModelConfig& c) { return std::sqrt(static_cast<double>(c.num_
 
 void read_minicpm(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {});
-  keys.only("attention_bias", false);
+  read_attention_bias(keys, c);
   keys.only("mlp_bias", false);
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(true);
   c.embedding_multiplier = keys.number("scale_emb").value_or(1);
@@ -32,7 +32,7 @@ void read_minicpm(JsonKeys& keys, ModelConfig& c) {
 void write_minicpm(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_llama_keys(gpt, json);
-  json["attention_bias"] = false;
+  json["attention_bias"] = c.has_qkv_bias();
   json["scale_emb"] = c.embedding_multiplier;
   json["scale_depth"] = factor_of(c.residual_multiplier, depth(c));
   json["dim_model_base"] = factor_of(c.logit_scale, static_cast<double>(c.hidden_size));

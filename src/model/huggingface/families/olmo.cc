@@ -14,7 +14,7 @@ void read_olmo(JsonKeys& keys, ModelConfig& c) {
   c.normalization = Normalization::kLayerNorm;
   c.norm_weight = c.norm_bias = false;
   c.layernorm_epsilon = kOlmoEpsilon;
-  keys.only("attention_bias", false);
+  read_attention_bias(keys, c);
   require<ConfigError>(
       !keys.has("clip_qkv"),
       "config.json: clip_qkv is not supported: queries, keys and values are not clipped here; only null");
@@ -24,7 +24,7 @@ void read_olmo(JsonKeys& keys, ModelConfig& c) {
 void write_olmo(const Gpt& gpt, Json& json) {
   write_llama_keys(gpt, json);
   json.erase("rms_norm_eps");
-  json["attention_bias"] = false;
+  json["attention_bias"] = gpt.config.has_qkv_bias();
   json["clip_qkv"] = Json();
 }
 

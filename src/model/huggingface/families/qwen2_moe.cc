@@ -22,11 +22,14 @@ void read_qwen2_moe(JsonKeys& keys, ModelConfig& c) {
                    .positions = 32768});
   c.bias = keys.boolean("qkv_bias").value_or(true) ? BiasKind::kQkv : BiasKind::kNone;
   const bool use = keys.boolean("use_sliding_window").value_or(false);
-  require<ConfigError>(!use || keys.has("layer_types"),
-                       "config.json: use_sliding_window without layer_types is not supported");
   const std::int64_t window = keys.integer("sliding_window").value_or(4096);
-  keys.ignore("max_window_layers");  // layer_types say it
-  read_window(keys, c, use ? std::optional(window) : std::nullopt, c.num_layers);
+  const std::int64_t below = keys.integer("max_window_layers").value_or(28);
+  if (keys.has("layer_types")) {
+    read_window(keys, c, use ? std::optional(window) : std::nullopt, 0);
+  } else if (use) {  // every other layer, the first among them
+    for (std::int64_t l = 0; l < std::min(below, c.num_layers); l += 2) c.window_layers.push_back(l);
+    if (!c.window_layers.empty()) c.window_size = window;
+  }
   read_experts(keys, c, 60, 4);
   c.moe.moe_ffn_hidden_size = keys.integer("moe_intermediate_size", 1).value_or(1408);
   c.moe.moe_shared_expert_intermediate_size =
@@ -43,7 +46,7 @@ void read_qwen2_moe(JsonKeys& keys, ModelConfig& c) {
 void write_qwen2_moe(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_llama_keys(gpt, json);
-  json["qkv_bias"] = c.bias == BiasKind::kQkv;
+  json["qkv_bias"] = c.has_qkv_bias();
   write_qwen_window(c, json);
   write_experts(c, json);
   json["num_experts"] = c.moe.num_moe_experts.value_or(0);

@@ -19,8 +19,7 @@ void read_smollm3(JsonKeys& keys, ModelConfig& c) {
                    .positions = 32768,
                    .rope = {.base = 2e6}});
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(true);
-  keys.only("attention_bias", false);
-  keys.only("mlp_bias", false);
+  read_attention_and_mlp_bias(keys, c);
   // 1: the layer has rope.
   const std::int64_t interval = keys.integer("no_rope_layer_interval", 1).value_or(4);
   std::vector<std::int64_t> rope = keys.integers("no_rope_layers");
@@ -33,15 +32,17 @@ void read_smollm3(JsonKeys& keys, ModelConfig& c) {
   keys.ignore("max_window_layers");  // layer_types say it
   const bool use = keys.boolean("use_sliding_window").value_or(false);
   const auto window = keys.integer("sliding_window", 1);
-  require<ConfigError>(!use || !window || keys.has("layer_types"),
-                       "config.json: use_sliding_window without layer_types is not supported");
-  read_window(keys, c, use ? window : std::nullopt, c.num_layers);
+  if (keys.has("layer_types")) return read_window(keys, c, use ? window : std::nullopt, 0);
+  // Without a word about them, the layers without rope have the window.
+  if (!use || !window || c.no_rope_layers.empty()) return;
+  c.window_size = window;
+  c.window_layers = c.no_rope_layers;
 }
 
 void write_smollm3(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_llama_keys(gpt, json);
-  json["attention_bias"] = json["mlp_bias"] = false;
+  write_attention_and_mlp_bias(c, json);
   Json rope = Json::array();
   for (std::int64_t l = 0; l < c.num_layers; ++l) rope.push_back(position_tables(c, l).rope >= 0 ? 1 : 0);
   json["no_rope_layers"] = rope;

@@ -1,0 +1,1 @@
+from random_families.t5 import *  # noqa: F401,F403
