@@ -12,6 +12,7 @@
 #include "base/console.h"
 #include "base/cores.h"
 #include "cli/machine_factory.h"
+#include "cli/number_checks.h"
 #include "cli/plan_predict_command.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
@@ -181,8 +182,6 @@ std::string write_cluster(const plan::Cluster& cluster) {
 }
 
 void calibrate_machine(const MachineArguments& arguments, Context& context) {
-  require<UsageError>(arguments.passes >= 1 && arguments.steps >= 1,
-                      "--passes {} and --steps {}: at least 1 each", arguments.passes, arguments.steps);
   train::Launch launch;
   require<UsageError>(launch.kind() == "threads",
                       "bench calibrate runs its ranks as threads: start it without a launcher");
@@ -268,15 +267,18 @@ void add_bench_calibrate(CLI::App& bench, Context& context) {
   command->add_option("--name", arguments->name, "Of the machine, in its cluster file")
       ->capture_default_str();
   command->add_option("--passes", arguments->passes, "How often all trainings are timed")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1000));
   command
       ->add_option("--steps", arguments->steps,
                    "Steps per pass; the median of all counts, at the machine's middle speed")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 100000));
   command
       ->add_option("--largest", arguments->largest,
                    "Hidden size of the largest trainings; 256 is a quick look, and says less")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 65536));
   command->add_option("--instruction-set", arguments->instruction_set, "Force an instruction set");
   command->add_flag("--json", arguments->json, "One JSON object instead of the table");
   command->callback([arguments, &context] { calibrate_machine(*arguments, context); });

@@ -8,6 +8,7 @@
 
 #include "base/console.h"
 #include "cli/machine_factory.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/timing.h"
 #include "cli/version.h"
@@ -112,13 +113,18 @@ void add_bench_collectives(CLI::App& bench, Context&) {
   CLI::App* command = bench.add_subcommand("collectives",
                                            "Collectives between ranks: threads, or processes of a launcher. "
                                            "Example: stoa bench collectives --ranks 2");
-  command->add_option("--ranks", arguments->ranks, "Ranks (default 2)");
+  command->add_option("--ranks,--gpus", arguments->ranks, "Ranks (default 2)")->check(between(1, 1024));
   command
       ->add_option("--smallest", arguments->smallest,
                    "Bytes of the first tensor; each is four times the last")
-      ->capture_default_str();
-  command->add_option("--largest", arguments->largest, "Bytes of the last")->capture_default_str();
-  command->add_option("--seconds", arguments->seconds, "Time per figure")->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1e12));
+  command->add_option("--largest", arguments->largest, "Bytes of the last")
+      ->capture_default_str()
+      ->check(between(1, 1e12));
+  command->add_option("--seconds", arguments->seconds, "Time per figure")
+      ->capture_default_str()
+      ->check(between(1e-6, 3600));
   command->add_flag("--json", arguments->json, "One JSON object per figure");
   command->callback([arguments] { bench_collectives(*arguments); });
 }

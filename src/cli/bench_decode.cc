@@ -9,6 +9,7 @@
 #include "cli/config_command.h"
 #include "cli/load_rank.h"
 #include "cli/machine_factory.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
@@ -126,11 +127,17 @@ void add_bench_decode(CLI::App& bench, Context& context) {
                                            "which bounds it, is measured after each answer. Example: stoa "
                                            "bench decode gpt2-124m --tokens 64 --json");
   arguments->config.add_to(*command);
-  command->add_option("--prompt", arguments->prompt, "Tokens before the answer")->capture_default_str();
-  command->add_option("--tokens", arguments->tokens, "Tokens of the answer")->capture_default_str();
+  command->add_option("--prompt", arguments->prompt, "Tokens before the answer")
+      ->capture_default_str()
+      ->check(between(1, 1 << 24));
+  command->add_option("--tokens", arguments->tokens, "Tokens of the answer")
+      ->capture_default_str()
+      ->check(between(1, 1 << 24));
   command->add_option("--rounds", arguments->rounds, "Answers, of which the median counts")
-      ->capture_default_str();
-  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
+      ->capture_default_str()
+      ->check(between(1, 1e6));
+  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")
+      ->check(thread_count());
   command->add_option("--backend", arguments->machine.backend, "cpu, cuda, reference or check");
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");

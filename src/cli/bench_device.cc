@@ -11,6 +11,7 @@
 #include "base/console.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/timing.h"
 #include "ops/meta/meta_backend.h"
@@ -354,7 +355,8 @@ void add_bench_device(CLI::App& bench, Context&) {
       ->check(CLI::IsMember({"copy", "gemm", "attention", "streaming", "fp8"}));
   command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
-  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
+  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")
+      ->check(thread_count());
   command->add_option("--dtype", arguments->dtype, "bf16, fp16 or fp32")
       ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
   command->add_option("--tokens", arguments->tokens, "Rows")

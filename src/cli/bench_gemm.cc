@@ -9,6 +9,7 @@
 #include "base/console.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/timing.h"
 #include "cli/turns.h"
@@ -208,12 +209,15 @@ void add_bench_gemm(CLI::App& bench, Context& context) {
                                            "Matrix products beside the machine's own peak. Example: stoa "
                                            "bench gemm --dtype bf16 --threads 2 --json");
   command->add_option("--dtype", arguments->dtype, "bf16, fp16 or fp32")->capture_default_str();
-  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)");
+  command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")
+      ->check(thread_count());
   command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");
   command->add_option("--repeat", arguments->repeats, "Measurements, of which the best counts")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1e6));
   command->add_option("--memory", arguments->gibibytes, "GiB read to find the bandwidth")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(0, 1024));
   command->add_flag(
       "--stepwise", arguments->stepwise,
       "Instead, steps of --repeat forward products of 4096 x 4096 x 4096. A step waits for a line "

@@ -8,6 +8,7 @@
 #include "base/console.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
@@ -189,11 +190,16 @@ void add_bench_pipeline(CLI::App& bench, Context& context) {
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--stages", arguments->stages, "Pipeline ranks, one thread each")
-      ->capture_default_str();
-  command->add_option("--microbatches", arguments->microbatches, "Of a step")->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 64));
+  command->add_option("--microbatches", arguments->microbatches, "Of a step")
+      ->capture_default_str()
+      ->check(between(1, 4096));
   command->add_option("--rounds", arguments->rounds, "Steps of every schedule, in turn")
-      ->capture_default_str();
-  command->add_option("--threads", arguments->machine.threads, "Worker threads of a rank (default: 1)");
+      ->capture_default_str()
+      ->check(between(1, 1e6));
+  command->add_option("--threads", arguments->machine.threads, "Worker threads of a rank (default: 1)")
+      ->check(thread_count());
   command->add_flag("--json", arguments->json, "One JSON object");
   command->callback([arguments, &context] { bench_pipeline(*arguments, context); });
 }

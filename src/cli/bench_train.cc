@@ -11,6 +11,7 @@
 #include "base/console.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/rank_machine.h"
@@ -165,13 +166,19 @@ void add_bench_train(CLI::App& bench, Context& context) {
                                            "Training speed on random tokens. Example: stoa bench train "
                                            "gpt2-124m model.micro_batch_size=4 --steps 6 --json");
   arguments->config.add_to(*command);
-  command->add_option("--steps", arguments->steps, "Steps that count")->capture_default_str();
+  command->add_option("--steps", arguments->steps, "Steps that count")
+      ->capture_default_str()
+      ->check(between(1, 1e9));
   command->add_flag("--natural-lengths", arguments->natural,
                     "Encoders: rows end early, after an eighth to all of the sequence");
-  command->add_option("--warmup", arguments->warmup, "Steps before them")->capture_default_str();
+  command->add_option("--warmup", arguments->warmup, "Steps before them")
+      ->capture_default_str()
+      ->check(between(0, 1e9));
   arguments->ranks.add_to(*command);
-  command->add_option("--threads", arguments->machine.threads,
-                      "Worker threads of a rank (default: the cores, divided among the ranks)");
+  command
+      ->add_option("--threads", arguments->machine.threads,
+                   "Worker threads of a rank (default: the cores, divided among the ranks)")
+      ->check(thread_count());
   command->add_option("--backend", arguments->machine.backend, "cpu, cuda, reference or check");
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");

@@ -6,7 +6,9 @@
 #include <memory>
 
 #include "cli/interrupt.h"
+#include "cli/line_editor.h"
 #include "cli/model_argument.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/sampling_arguments.h"
 #include "cli/terminal_input.h"
@@ -91,9 +93,12 @@ void chat(const ChatArguments& a, Context& context) {
             "/reset begins a new text, /exit ends; Ctrl-C stops it");
   LineInput input(interrupts);
   const bool person = ::isatty(STDIN_FILENO) != 0;
+  std::optional<LineEditor> editor;
+  if (person && ::isatty(STDOUT_FILENO) != 0)
+    editor.emplace(stdin, stdout, history_file(), [&] { return interrupts.requested(); });
   for (std::string line;;) {
-    if (person) print("> ");
-    const auto outcome = input.next(line);
+    if (person && !editor) print("> ");
+    const auto outcome = editor ? editor->next(line) : input.next(line);
     if (outcome == LineInput::Outcome::kInterrupted) {
       context.console.line("\n(Ctrl-C again ends)");
       // A second one within a second ends the process; later it counts as the first.
@@ -141,13 +146,16 @@ void add_chat_command(CLI::App& app, Context& context) {
   a->sampling.options.max_tokens = 512;
   CLI::App* c = app.add_subcommand(
       "chat",
-      "Talk to a model in the terminal; lines of a pipe are turns. Example: stoa chat runs/shakespeare");
+      "Talk to a model in the terminal, where lines are edited and those before come back with the key up "
+      "(kept in "
+      "~/.local/state/stoa/chat_history); lines of a pipe are turns. Example: stoa chat runs/shakespeare");
   a->model.add_to(*c);
   c->add_option("--system", a->options.system, "System message that begins every conversation");
   c->add_option("--chat-template", a->template_file, "Jinja file (default: the model's own)");
   c->add_option("--variable", a->variables,
                 "KEY=VALUE for the template, for example enable_thinking=false (may be given several times)");
-  c->add_option("--context", a->context, "Tokens that are remembered (default: the model's positions)");
+  c->add_option("--context", a->context, "Tokens that are remembered (default: the model's positions)")
+      ->check(between(1, 1 << 24));
   a->sampling.add_to(*c, SamplingArguments::Use::kChat);
   c->add_flag("--json", a->json, "One JSON line per answer");
   c->callback([a, &context] { chat(*a, context); });

@@ -16,6 +16,7 @@
 #include "ckpt/state_reader.h"
 #include "ckpt/tensor_directory.h"
 #include "cli/interrupt.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "run/export_as_family.h"
 
@@ -267,8 +268,8 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
       "Write it as a model of this model_type, where that can say it; auto: as Stoa writes its own "
       "(default: names and keys as they are)");
   sub->add_option("--max-shard-gb", arguments->max_shard_gigabytes, "Largest file, in 10^9 bytes")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1e-9, 1e6));
 }
 
 }  // namespace stoa::cli

@@ -14,6 +14,7 @@
 #include "cli/data_show.h"
 #include "cli/document_encoder.h"
 #include "cli/interrupt.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/text_files.h"
 #include "data/prepare.h"
@@ -157,7 +158,8 @@ void add_prepare(CLI::App& data, Context& context) {
       ->capture_default_str();
   c->add_option("--text-min-bytes", a->options.read.text_min_bytes,
                 "with --text-split paragraph or line: join them up to so many bytes per document")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(0, 1e12));
   c->add_option(
        "--encoding", a->encoding,
        "of the inputs, as iconv names it; auto: told from the bytes, said where it is not UTF-8; bytes: "
@@ -167,6 +169,8 @@ void add_prepare(CLI::App& data, Context& context) {
               "only time the encoder, one thread, on the documents in memory; writes nothing");
   c->add_flag("--json", a->json, "print the result as JSON");
   c->callback([a, c, &context] {
+    require<UsageError>(c->count("--text-min-bytes") == 0 || a->text_split != "file",
+                        "--text-min-bytes counts only with --text-split paragraph or line");
     if (a->options.split_sentences && c->count("--append-eod") == 0) a->options.append_eod = false;
     run_prepare(*a, context);
   });
@@ -193,7 +197,7 @@ void add_inspect(CLI::App& data, Context& context) {
   c->add_option("--documents", a->options.documents, "how many are shown")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  c->add_option("--tokens", a->options.tokens, "of each")->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_option("--tokens", a->options.tokens, "of each")->capture_default_str()->check(between(1, 1e9));
   c->add_flag("--verify", a->options.verify, "read everything: checksums, ids within the vocabulary");
   c->add_flag("--json", a->json, "print the answer as JSON");
   c->callback([a, &context] { run_inspect(*a, context); });

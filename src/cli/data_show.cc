@@ -5,6 +5,7 @@
 
 #include "base/console.h"
 #include "cli/config_command.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/schema.h"
 #include "token/stream_decoder.h"
@@ -114,10 +115,11 @@ void add_data_show(CLI::App& data, Context& context) {
   c->footer("Example: stoa data show tiny model.data=data/corpus model.tokenizer=tok --step 3");
   a->config.add_to(*c);
   c->add_option("--step", a->step, "Which step, counted from 1 as in the progress line")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1e12));
   c->add_option("--tokens", a->tokens, "How many tokens of each sample are shown (--json: all)")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1e9));
   c->add_flag("--json", a->json, "Print the answer as JSON");
   c->callback([a, &context] { show(*a, context); });
 }

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/encoder_argument.h"
 #include "cli/input_lines.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 
 namespace stoa::cli {
@@ -154,7 +155,7 @@ void add_embed_command(CLI::App& app, Context& context) {
   command
       ->add_option("--max-length", arguments->max_length,
                    "Longer texts are cut to so many tokens (default: what the model says)")
-      ->check(CLI::PositiveNumber);
+      ->check(between(1, 1 << 24));
   command->add_flag("--raw", arguments->raw, "Do not scale vectors to length 1");
   command->add_flag("--json", arguments->json, "{\"embedding\":[…]} per line");
   command->callback([arguments, &context] { embed(*arguments, context); });

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/encoder_argument.h"
+#include "cli/number_checks.h"
 #include "cli/pair_argument.h"
 #include "cli/print.h"
 #include "cli/text_files.h"
@@ -246,12 +247,15 @@ void add_eval_perplexity(CLI::App& eval, Context& context) {
   a->model.add_to(*c);
   c->add_option("--text", a->text, ".txt or .jsonl, also .gz or .zst")->required();
   c->add_option("--window", a->window,
-                "Tokens that the model reads at once (default: its positions); not of encoder-decoders");
+                "Tokens that the model reads at once (default: its positions); not of encoder-decoders")
+      ->check(between(1, 1 << 24));
   c->add_option("--stride", a->stride,
                 "Tokens that the window moves by; as many as the window: disjoint, twice as fast (default: "
-                "half the window)");
+                "half the window)")
+      ->check(between(1, 1 << 24));
   c->add_option("--pass-tokens", a->pass_tokens, "Windows are packed into passes of so many tokens")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1 << 24));
   a->form.add_to(*c);
   c->add_flag("--plain", a->plain, "Special tokens written in the text are text");
   c->add_flag("--json", a->json, "Print the answer as JSON");

@@ -6,6 +6,7 @@
 #include "cli/answer_sources.h"
 #include "cli/fill_mask.h"
 #include "cli/input_lines.h"
+#include "cli/number_checks.h"
 #include "cli/sampling_arguments.h"
 
 namespace stoa::cli {
@@ -73,18 +74,21 @@ void add_generate_command(CLI::App& app, Context& context) {
           ->excludes("--prompt");
   command
       ->add_option("--beams", arguments->beams, "Encoder-decoders: follow so many likeliest answers at once")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1024));
   command
       ->add_option("--length-penalty", arguments->length_penalty,
                    "With --beams: log-probabilities are divided by length^this")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(-100, 100));
   arguments->sampling.add_to(*command, SamplingArguments::Use::kText);
   command->add_option("--best", arguments->best, "Encoders with --json: so many tokens for every mask")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1e6));
   command->add_flag("--echo", arguments->echo, "Print the prompt before the answer");
   command->add_flag("--json", arguments->json, "One JSON object with text, ids and rates");
+  counts_only_with(*command, {"--length-penalty"}, "--beams");
+  counts_only_with(*command, {"--best"}, "--json");
   command->callback([arguments, prompt, prompts, &context] {
     if (prompt->empty() && prompts->empty()) throw CLI::RequiredError("--prompt");
     generate(*arguments, context);

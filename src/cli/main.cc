@@ -16,24 +16,9 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "base/nearest.h"
-#include "cli/bench_command.h"
-#include "cli/chat_command.h"
-#include "cli/checkpoint_command.h"
-#include "cli/command.h"
-#include "cli/compare_command.h"
-#include "cli/config_command.h"
-#include "cli/data_command.h"
-#include "cli/embed_command.h"
-#include "cli/eval_command.h"
-#include "cli/generate_command.h"
+#include "cli/app.h"
 #include "cli/interrupt.h"
-#include "cli/plan_command.h"
-#include "cli/predict_command.h"
 #include "cli/print.h"
-#include "cli/schedule_command.h"
-#include "cli/score_command.h"
-#include "cli/train_command.h"
-#include "cli/version.h"
 
 namespace {
 
@@ -90,26 +75,9 @@ int main(int argc, char** argv) {
   stoa::Console console;
   stoa::cli::InterruptScope interrupt(console);
   stoa::cli::Context context{console, interrupt};
-  CLI::App app("Stoa prepares text, trains, evaluates, plans and serves large language models.", "stoa");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", std::string(stoa::cli::version()));
-  stoa::cli::add_tokenizer_command(app, context);
-  stoa::cli::add_data_command(app, context);
-  stoa::cli::add_train_command(app, context);
-  stoa::cli::add_chat_command(app, context);
-  stoa::cli::add_generate_command(app, context);
-  stoa::cli::add_score_command(app, context);
-  stoa::cli::add_embed_command(app, context);
-  stoa::cli::add_predict_command(app, context);
-  stoa::cli::add_eval_command(app, context);
-  stoa::cli::add_checkpoint_command(app, context);
-  stoa::cli::add_plan_command(app, context);
-  stoa::cli::add_schedule_command(app, context);
-  stoa::cli::add_bench_command(app, context);
-  stoa::cli::add_compare_command(app, context);
-  stoa::cli::add_config_command(app, context);
+  const std::unique_ptr<CLI::App> app = stoa::cli::make_app(context);
   try {
-    return run(app, argc, argv);
+    return run(*app, argc, argv);
   } catch (const stoa::Error& e) {
     console.finish_live();
     return report(e, e.exit_code());

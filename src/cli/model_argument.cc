@@ -4,6 +4,7 @@
 
 #include "ckpt/find_checkpoint.h"
 #include "cli/load_rank.h"
+#include "cli/number_checks.h"
 
 namespace stoa::cli {
 
@@ -14,7 +15,8 @@ void ModelArguments::add_to(CLI::App& command) {
   command.add_option("--backend", machine.backend,
                      "cpu, cuda, reference, check (cpu beside reference) or check-cuda (cuda beside cpu)");
   command.add_option("--cuda", machine.cuda, kCudaHelp);
-  command.add_option("--threads", machine.threads, "Worker threads (default: one per core)");
+  command.add_option("--threads", machine.threads, "Worker threads (default: one per core)")
+      ->check(thread_count());
   command.add_option("--instruction-set", machine.instruction_set, "Force an instruction set");
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/number_checks.h"
 #include "cli/plan_predict_command.h"
 #include "cli/plan_subject.h"
 #include "cli/print.h"
@@ -264,7 +265,6 @@ class Advice {
 };
 
 void advise(const AdviseArguments& a, Context& context) {
-  for (const double k : a.times) require<UsageError>(k > 0, "--times {}: expected factors above 0", k);
   const auto subject = load_plan_subject(a.subject, context.console, a.gpus);
   amend(subject->cluster.economy, a);
   if (!subject->config.trainer.max_steps && subject->config.trainer.max_tokens)
@@ -287,14 +287,19 @@ void add_plan_advise_command(CLI::App& plan, Context& context) {
                                           "devices give? Example: stoa plan advise gpt-5b "
                                           "--cluster dgx-a100-80gb --gpus 128 --price 2");
   a->subject.add_to(*command);
-  command->add_option("--gpus", a->gpus,
-                      "Devices that train together (default: trainer.devices x num_nodes)");
+  command
+      ->add_option("--gpus,--ranks", a->gpus,
+                   "Devices that train together (default: trainer.devices x num_nodes)")
+      ->check(rank_count());
   command->add_option("--beside", a->beside, "Another cluster, for the same training");
-  command->add_option("--times", a->times, "Factors on the number of devices")->delimiter(',');
-  command->add_option("--price", a->price, "Of a device-hour")->check(CLI::NonNegativeNumber);
-  command->add_option("--checkpoint-minutes", a->checkpoint_minutes,
-                      "Between checkpoints (default: the best)");
-  command->add_option("--failures", a->failures, "Per device and year")->check(CLI::NonNegativeNumber);
+  command->add_option("--times", a->times, "Factors on the number of devices")
+      ->delimiter(',')
+      ->check(between(1e-6, 1e6));
+  command->add_option("--price", a->price, "Of a device-hour")->check(between(0, 1e9));
+  command
+      ->add_option("--checkpoint-minutes", a->checkpoint_minutes, "Between checkpoints (default: the best)")
+      ->check(between(1e-3, 1e6));
+  command->add_option("--failures", a->failures, "Per device and year")->check(between(0, 1e6));
   command->add_flag("--json", a->json, "One JSON object");
   command->callback([a, &context] { advise(*a, context); });
 }

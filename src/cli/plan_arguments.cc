@@ -4,14 +4,25 @@
 
 namespace stoa::cli {
 
+fs::path shipped_file(const char* name) {
+  const fs::path presets = presets_directory();
+  std::error_code error;
+  require<ConfigError>(!presets.empty(),
+                       "configs/{} ships with the program and is missing: it is looked for in configs or "
+                       "share/stoa/configs in the folders above '{}'",
+                       name, fs::read_symlink("/proc/self/exe", error).string());
+  require<ConfigError>(fs::exists(presets / name, error), "'{}' ships with the program and is missing",
+                       (presets / name).string());
+  return presets / name;
+}
+
 plan::Cluster find_cluster(const std::string& name) {
-  return plan::load_cluster(name, presets_directory() / "clusters");
+  return plan::load_cluster(name, shipped_file("clusters"));
 }
 
 plan::Calibration find_calibration(const std::string& file) {
   if (file == "none") return {};
-  return plan::load_calibration(file.empty() ? presets_directory() / "planner" / "calibration.yaml"
-                                             : fs::path(file));
+  return plan::load_calibration(file.empty() ? shipped_file("planner/calibration.yaml") : fs::path(file));
 }
 
 }  // namespace stoa::cli

@@ -25,6 +25,10 @@ E choice(const std::string& text, const char* option) {
   fail<UsageError>("{} '{}': expected one of {}{}", option, text, all, did_you_mean(text, names));
 }
 
+// A file or folder that ships with the program, below its presets ("clusters"). ConfigError says where it was
+// looked for.
+fs::path shipped_file(const char* name);
+
 // The cluster of this name (configs/clusters) or file.
 plan::Cluster find_cluster(const std::string& name);
 

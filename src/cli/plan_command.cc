@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/machine_factory.h"
+#include "cli/number_checks.h"
 #include "cli/plan_advise_command.h"
 #include "cli/plan_calibrate_command.h"
 #include "cli/plan_config.h"
@@ -49,9 +50,11 @@ void add_plan_command(CLI::App& app, Context& context) {
       "memory",
       "Bytes of every category, exact: the program run without memory. Example: stoa plan memory gpt-175b");
   arguments->config.add_to(*memory);
-  memory->add_option("--ranks", arguments->ranks, "Ranks that train together");
-  memory->add_option("--threads", arguments->machine.threads,
-                     "Worker threads of a rank (workspaces depend on them)");
+  memory->add_option("--ranks,--gpus", arguments->ranks, "Ranks that train together")->check(rank_count());
+  memory
+      ->add_option("--threads", arguments->machine.threads,
+                   "Worker threads of a rank (workspaces depend on them)")
+      ->check(thread_count());
   memory->add_option("--instruction-set", arguments->machine.instruction_set,
                      "Plan for another instruction set");
   memory->add_flag("--json", arguments->json, "One JSON object");

@@ -6,6 +6,7 @@
 
 #include "base/console.h"
 #include "base/file.h"
+#include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_config.h"
 #include "cli/print.h"
@@ -34,11 +35,7 @@ void inference(InferenceArguments a, Context& context) {
   r.model = plan::shape_of(gpt.config, gpt.vocabulary);
   r.types.clear();
   for (const auto& type : a.types) r.types.push_back(choice<plan::InferenceType>(type, "--dtype"));
-  if (a.most_latency_ms) {
-    require<UsageError>(*a.most_latency_ms > 0, "--max-latency {}: expected milliseconds above 0",
-                        *a.most_latency_ms);
-    r.most_latency = *a.most_latency_ms / 1e3;
-  }
+  if (a.most_latency_ms) r.most_latency = *a.most_latency_ms / 1e3;
   const double memory = a.memory_gb.value_or(cluster.device.memory_gb);
   require<UsageError>(memory > a.reserve_gb, "{} GB of a device, of which {} are reserved: nothing is left",
                       memory, a.reserve_gb);
@@ -76,9 +73,13 @@ void add_plan_inference_command(CLI::App& plan, Context& context) {
   command->add_option("--pp", r.pipeline, "Pipeline sizes")->delimiter(',')->check(CLI::Range(1, 1024));
   command->add_option("--dtype", a->types, "Of weights and cache: bf16, fp16, fp32, fp8, int8 (weights)")
       ->delimiter(',');
-  command->add_option("--max-latency", a->most_latency_ms, "Milliseconds of an answer");
-  command->add_option("--memory-gb", a->memory_gb, "GB of a device (default: the cluster's)");
-  command->add_option("--reserve-gb", a->reserve_gb, "GB that are not for the model")->capture_default_str();
+  command->add_option("--max-latency", a->most_latency_ms, "Milliseconds of an answer")
+      ->check(between(1e-6, 1e12));
+  command->add_option("--memory-gb", a->memory_gb, "GB of a device (default: the cluster's)")
+      ->check(between(1e-3, 1e6));
+  command->add_option("--reserve-gb", a->reserve_gb, "GB that are not for the model")
+      ->capture_default_str()
+      ->check(between(0, 1e6));
   command->add_option("--csv", a->csv, "File for the grid, with the columns of NVIDIA's inference search");
   command->add_flag("--json", a->json, "One JSON object");
   command->callback([a, &context] { inference(*a, context); });

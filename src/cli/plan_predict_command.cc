@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/config_command.h"
+#include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_subject.h"
 #include "cli/print.h"
@@ -106,21 +107,14 @@ void predict_rows(const PlanPredictArguments& arguments) {
   print(said + "\n");
 }
 
-fs::path planner_file(const char* name) {
-  const fs::path file = presets_directory() / name;
-  require<ConfigError>(fs::exists(file), "{} does not exist: the program's presets were expected in {}", name,
-                       presets_directory().string());
-  return file;
-}
-
 }  // namespace
 
-fs::path clusters_directory() { return planner_file("clusters"); }
-fs::path software_profiles() { return planner_file("planner/software_profiles.yaml"); }
+fs::path clusters_directory() { return shipped_file("clusters"); }
+fs::path software_profiles() { return shipped_file("planner/software_profiles.yaml"); }
 
 std::vector<std::string> nearest_published(const plan::Workload& w, const plan::Cluster& c,
                                            const plan::Calibration& calibration) {
-  const auto rows = plan::read_rows(plan::read_csv(planner_file("planner/published_rows.csv")),
+  const auto rows = plan::read_rows(plan::read_csv(shipped_file("planner/published_rows.csv")),
                                     plan::load_clusters(clusters_directory()),
                                     plan::SoftwareProfiles::load(software_profiles()));
   return plan::nearest_rows(rows, w, c, calibration);
@@ -142,7 +136,7 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
   command->add_option("CONFIG", arguments->config.config, "configuration file, or the name of a preset");
   command->add_option("OVERRIDES", arguments->config.overrides, "key=value changes, ~key removals");
   command->add_option("--cluster", arguments->cluster, "Cluster file, or the name of one that ships");
-  command->add_option("--ranks", arguments->ranks, "Ranks that train together");
+  command->add_option("--ranks,--gpus", arguments->ranks, "Ranks that train together")->check(rank_count());
   command
       ->add_option("--precision", arguments->precision,
                    "fp32, bf16, fp16 or fp8 instead of trainer.precision and model.fp8")
@@ -158,6 +152,9 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
   command->add_option("--rows", arguments->rows, "Predict the rows of a CSV file of measurements instead");
   command->add_option("--output", arguments->output, "With --rows: the CSV file with predictions");
   command->add_flag("--json", arguments->json, "One JSON object");
+  counts_only_with(*command, {"--output"}, "--rows");
+  counts_only_without(
+      *command, {"--cluster", "--ranks", "--precision", "--accounting", "--timeline", "--json"}, "--rows");
   command->callback([arguments, &context] {
     require<UsageError>(arguments->rows.empty() != arguments->config.config.empty(),
                         "give either CONFIG or --rows ROWS.csv");

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "cli/interrupt.h"
+#include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_subject.h"
 #include "cli/plan_trials.h"
@@ -201,8 +202,6 @@ void search(const SearchArguments& a, Context& context) {
   const auto target =
       choice<plan::SearchTarget>(a.emit.empty() ? a.target : a.emit, a.emit.empty() ? "--target" : "--emit");
   const auto objective = choice<plan::SearchReport::Objective>(a.objective, "--objective");
-  require<UsageError>(a.batch_tolerance >= 0 && a.batch_tolerance <= 0.5,
-                      "--batch-tolerance {}: expected 0 to 0.5", a.batch_tolerance);
   const auto subject = load_plan_subject(a.subject, context.console);
   PlanSubject& s = *subject;
   plan::SearchRequest request;
@@ -295,7 +294,9 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
                                           "sharding and recomputation. Example: stoa plan "
                                           "search gpt-175b --cluster dgx-a100-80gb --gpus 1024");
   a->subject.add_to(*command);
-  command->add_option("--gpus", a->gpus, "Devices, or a list of numbers of them")->delimiter(',');
+  command->add_option("--gpus,--ranks", a->gpus, "Devices, or a list of numbers of them")
+      ->delimiter(',')
+      ->check(rank_count());
   command
       ->add_option("--objective", a->objective,
                    "step-time, cost or tokens-per-joule: which of several --gpus is best")
@@ -307,30 +308,38 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
   command->add_option("--output", a->output,
                       "Directory for plan.yaml, plan.sbatch, final_summary_*.csv, report.html");
   command->add_option("--beside", a->beside, "key=value …: a layout to hold against the best");
-  command->add_option("--trials", a->trials,
-                      "Run the best so many for a few steps: here as threads, or as files for Slurm");
+  command
+      ->add_option("--trials", a->trials,
+                   "Run the best so many for a few steps: here as threads, or as files for Slurm")
+      ->check(between(0, 1000));
   command->add_option("--trial-steps", a->trial_steps, "Steps of a trial")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   command->add_option("--trial-minutes", a->trial_minutes, "Most minutes of a trial")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1e-3, 1e6));
   command->add_option("--top", a->top, "Layouts to show")->check(CLI::Range(1, 1000))->capture_default_str();
   command
       ->add_option("--front-within", a->front_within,
                    "Layouts within this factor of the best time are looked at: a wider front takes longer")
-      ->check(CLI::Range(1.0, 100.0))
-      ->capture_default_str();
-  command->add_option("--batch-tolerance", a->batch_tolerance, "Share by which the global batch may differ");
+      ->capture_default_str()
+      ->check(between(1, 100));
+  command->add_option("--batch-tolerance", a->batch_tolerance, "Share by which the global batch may differ")
+      ->check(between(0, 0.5));
   plan::SearchSpace& space = a->space;
   command->add_option("--tp", space.tensor, "Tensor-parallel sizes (default: all that divide)")
-      ->delimiter(',');
-  command->add_option("--pp", space.pipeline, "Pipeline sizes")->delimiter(',');
-  command->add_option("--cp", space.context, "Context-parallel sizes")->delimiter(',');
-  command->add_option("--ep", space.expert, "Expert-parallel sizes")->delimiter(',');
-  command->add_option("--vpp", space.virtual_stages, "Chunks per pipeline rank")->delimiter(',');
-  command->add_option("--micro-batch", space.micro_batches, "Microbatch sizes")->delimiter(',');
-  command->add_option("--zero", space.zero_stages, "ZeRO stages")->delimiter(',');
+      ->delimiter(',')
+      ->check(rank_count());
+  command->add_option("--pp", space.pipeline, "Pipeline sizes")->delimiter(',')->check(rank_count());
+  command->add_option("--cp", space.context, "Context-parallel sizes")->delimiter(',')->check(rank_count());
+  command->add_option("--ep", space.expert, "Expert-parallel sizes")->delimiter(',')->check(rank_count());
+  command->add_option("--vpp", space.virtual_stages, "Chunks per pipeline rank")
+      ->delimiter(',')
+      ->check(between(1, 1024));
+  command->add_option("--micro-batch", space.micro_batches, "Microbatch sizes")
+      ->delimiter(',')
+      ->check(between(1, 1 << 20));
+  command->add_option("--zero", space.zero_stages, "ZeRO stages")->delimiter(',')->check(between(0, 3));
   command
       ->add_option(
           "--schedule", space.schedules,
@@ -340,6 +349,7 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
   command->add_option("--recompute", space.recompute, "none, selective, block, full, offload")
       ->delimiter(',');
   command->add_flag("--json", a->json, "One JSON object");
+  counts_only_with(*command, {"--trial-steps", "--trial-minutes"}, "--trials");
   command->callback([a, &context] { search(*a, context); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/console.h"
 #include "base/file.h"
+#include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
 #include "cli/print.h"
 #include "plan/base_config.h"
@@ -33,15 +34,12 @@ std::pair<double, std::string> sustained(const SizeArguments& a) {
   require<UsageError>(!(a.tflops && !a.cluster.empty()), "--tflops and --cluster are both given: give one");
   if (a.cluster.empty()) {
     const double tflops = a.tflops.value_or(140);
-    require<UsageError>(tflops > 0, "--tflops {}: expected more than 0", tflops);
     return {tflops * 1e12, a.tflops
                                ? fmt::format("{:g} TFLOP/s per GPU, as given", tflops)
                                : fmt::format("{:g} TFLOP/s per GPU (A100 with GPT; --tflops or --cluster say "
                                              "otherwise)",
                                              tflops)};
   }
-  require<UsageError>(a.utilization > 0 && a.utilization <= 1,
-                      "--utilization {}: expected above 0, at most 1", a.utilization);
   const plan::Cluster cluster = find_cluster(a.cluster);
   const double peak = cluster.peak(choice<plan::Format>(a.precision, "--precision"));
   return {peak * a.utilization,
@@ -153,20 +151,23 @@ void add_plan_size_command(CLI::App& plan, Context&) {
                                                "--tokens 300B");
   size_command->add_option("--params", a->params, "Parameters of the model (175B)");
   size_command->add_option("--tokens", a->tokens, "Tokens to train on (300B)");
-  size_command->add_option("--gpus", a->gpus, "Devices");
+  size_command->add_option("--gpus,--ranks", a->gpus, "Devices");
   size_command->add_option("--days", a->days, "Days of training");
   add_shape_options(*size_command, *a);
   size_command
       ->add_option("--recompute", a->recompute, "none, selective (attention again) or full (layers again)")
       ->capture_default_str();
-  size_command->add_option("--tflops", a->tflops, "Executed TFLOP/s that a GPU sustains");
+  size_command->add_option("--tflops", a->tflops, "Executed TFLOP/s that a GPU sustains")
+      ->check(between(1e-6, 1e6));
   size_command->add_option("--cluster", a->cluster, "Cluster file or name, for the peak of its devices");
   size_command->add_option("--precision", a->precision, "Whose peak: fp32, bf16, fp16, fp8")
       ->capture_default_str();
   size_command->add_option("--utilization", a->utilization, "Share of the peak that is sustained")
-      ->capture_default_str();
-  size_command->add_option("--price", a->price, "Of a GPU-hour")->check(CLI::NonNegativeNumber);
+      ->capture_default_str()
+      ->check(between(1e-6, 1));
+  size_command->add_option("--price", a->price, "Of a GPU-hour")->check(between(0, 1e9));
   size_command->add_flag("--json", a->json, "One JSON object");
+  counts_only_with(*size_command, {"--utilization", "--precision"}, "--cluster");
   size_command->callback([a] { size(*a); });
 }
 
@@ -178,7 +179,9 @@ void add_plan_base_config_command(CLI::App& plan, Context& context) {
   base->add_option("--params", a->params, "Parameters of the model (5B)")->required();
   base->add_option("--tokens", a->tokens, "Tokens to train on")->capture_default_str();
   add_shape_options(*base, *a);
-  base->add_option("--gpu-memory", a->gpu_memory, "GB of a device")->capture_default_str();
+  base->add_option("--gpu-memory", a->gpu_memory, "GB of a device")
+      ->capture_default_str()
+      ->check(between(1, 1e6));
   base->add_option("--output", a->output, "File to write (default: standard output)");
   base->callback([a, &context] { base_config(*a, context); });
 }

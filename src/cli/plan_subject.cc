@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
 #include "cli/schema.h"
 
@@ -34,10 +35,13 @@ void PlanSubjectArguments::add_to(CLI::App& command) {
                      "Calibration file; 'none': datasheet only (default: the one that ships)");
   command.add_option("--precision", precision,
                      "Of the linear layers: fp32, bf16, fp16, fp8 (default: the configuration's)");
-  command.add_option("--memory-gb", memory_gb, "GB of a device (default: the cluster's)");
-  command.add_option(
-      "--reserve-gb", reserve_gb,
-      "GB of a device that are not for the plan: context, libraries, communication (default: 4 on GPUs)");
+  command.add_option("--memory-gb", memory_gb, "GB of a device (default: the cluster's)")
+      ->check(between(1e-3, 1e6));
+  command
+      .add_option(
+          "--reserve-gb", reserve_gb,
+          "GB of a device that are not for the plan: context, libraries, communication (default: 4 on GPUs)")
+      ->check(between(0, 1e6));
 }
 
 std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Console& console,

@@ -9,6 +9,7 @@
 
 #include "cli/encoder_argument.h"
 #include "cli/input_lines.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/probabilities.h"
 #include "run/question_windows.h"
@@ -274,12 +275,12 @@ void add_predict_command(CLI::App& app, Context&) {
   command
       ->add_option("--max-length", arguments->max_length,
                    "Longer texts are cut to so many tokens (default: what the model reads)")
-      ->check(CLI::PositiveNumber);
+      ->check(between(1, 1 << 24));
   command
       ->add_option("--doc-stride", arguments->doc_stride,
                    "Questions: tokens between the windows of a long context")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1 << 24));
   command->add_flag(
       "--allow-no-answer", arguments->allow_no_answer,
       "Questions: an empty answer where that is likelier (models trained with unanswered questions)");

@@ -1,15 +1,17 @@
 #include "cli/rank_options.h"
 
-#include <CLI/CLI.hpp>
+#include "cli/number_checks.h"
 
 namespace stoa::cli {
 
 void RankOptions::add_to(CLI::App& command) {
-  command.add_option(
-      "--ranks", count,
-      "Ranks that train together, as threads of this process, on a GPU each where there are as many; "
-      "without it trainer.devices x num_nodes. Under mpirun, srun or a launcher that sets RANK and "
-      "WORLD_SIZE the ranks are the processes");
+  command
+      .add_option(
+          "--ranks,--gpus", count,
+          "Ranks that train together, as threads of this process, on a GPU each where there are as many; "
+          "without it trainer.devices x num_nodes. Under mpirun, srun or a launcher that sets RANK and "
+          "WORLD_SIZE the ranks are the processes")
+      ->check(rank_count());
   command.add_flag(
       "--check-communication,!--no-check-communication", check,
       "Ranks compare what they ask for before any data moves: the first difference is named (on in "

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/file.h"
+#include "cli/number_checks.h"
 
 namespace stoa::cli {
 
@@ -14,25 +15,32 @@ void SamplingArguments::add_to(CLI::App& command, Use use) {
   auto& s = options.sampling;
   if (use == Use::kChat) s.temperature = 0.8, s.top_p = 0.95;
   max_tokens_ = command.add_option("--max-tokens", options.max_tokens, "Longest answer in tokens")
-                    ->capture_default_str();
+                    ->capture_default_str()
+                    ->check(between(0, 1e9));
   temperature_ =
       command.add_option("--temperature", s.temperature, "Divides the logits; 0 takes the most likely token")
-          ->capture_default_str();
+          ->capture_default_str()
+          ->check(between(0, 1000));
   top_k_ = command.add_option("--top-k", s.top_k, "Draw from the k likeliest tokens; 0: from all")
-               ->capture_default_str();
+               ->capture_default_str()
+               ->check(between(0, 1e9));
   top_p_ = command.add_option("--top-p", s.top_p, "Draw from the smallest set that holds this probability")
-               ->capture_default_str();
+               ->capture_default_str()
+               ->check(between(0, 1));
   min_p_ =
       command
           .add_option("--min-p", s.min_p, "Leave out tokens less than min-p times as likely as the likeliest")
-          ->capture_default_str();
+          ->capture_default_str()
+          ->check(between(0, 1));
   repetition_penalty_ = command
                             .add_option("--repetition-penalty", s.repetition_penalty,
                                         "Above 1: tokens seen before become less likely")
-                            ->capture_default_str();
+                            ->capture_default_str()
+                            ->check(between(1e-3, 1000));
   command.add_option("--stop", options.stop, "Text that ends the answer (may be given several times)");
-  command.add_option("--seed", s.seed, "Of the draws")->capture_default_str();
+  command.add_option("--seed", s.seed, "Of the draws")->capture_default_str()->check(between(0, 9.2e18));
   greedy_ = command.add_flag("--greedy", s.greedy, "The most likely token every time");
+  counts_only_without(command, {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"}, "--greedy");
   command.add_flag("--no-generation-config", ignore_file_,
                    "Pass over the model's generation_config.json, which otherwise counts where no flag is "
                    "given");

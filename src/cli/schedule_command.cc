@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "schedule/draw.h"
 #include "schedule/generators.h"
@@ -54,26 +55,40 @@ void add_schedule_command(CLI::App& app, Context&) {
       ->add_option("NAME", request.name,
                    fmt::format("One of {}", fmt::join(schedule::schedule_names(), ", ")))
       ->required();
-  command->add_option("--stages", request.stages, "Pipeline ranks")->required();
-  command->add_option("--chunks", request.chunks,
-                      "Chunks of layers per rank; default: what the schedule needs, else 2");
-  command->add_option("--microbatches", request.microbatches, "Microbatches per step")->required();
-  command->add_option("--group", request.group,
-                      "Interleaved: microbatches per group; default: as many as stages");
+  command->add_option("--stages", request.stages, "Pipeline ranks")->required()->check(between(1, 4096));
+  command
+      ->add_option("--chunks", request.chunks,
+                   "Chunks of layers per rank; default: what the schedule needs, else 2")
+      ->check(between(1, 1024));
+  command->add_option("--microbatches", request.microbatches, "Microbatches per step")
+      ->required()
+      ->check(between(1, 65536));
+  command
+      ->add_option("--group", request.group,
+                   "Interleaved: microbatches per group; default: as many as stages")
+      ->check(between(1, 65536));
   command->add_option("--format", arguments->format, "Form of the answer")
       ->check(CLI::IsMember({"text", "json", "svg", "html"}))
       ->capture_default_str();
-  command->add_option("--forward-time", durations.forward, "Of one chunk, any unit")->capture_default_str();
-  command->add_option("--backward-time", arguments->backward,
-                      "Of both gradients together; where they are split, each is half of it unless given");
-  command->add_option("--input-gradient-time", arguments->input, "Of one chunk; default 1");
-  command->add_option("--weight-gradient-time", arguments->weight, "Of one chunk; default 1");
+  command->add_option("--forward-time", durations.forward, "Of one chunk, any unit")
+      ->capture_default_str()
+      ->check(between(1e-9, 1e9));
+  command
+      ->add_option("--backward-time", arguments->backward,
+                   "Of both gradients together; where they are split, each is half of it unless given")
+      ->check(between(1e-9, 1e9));
+  command->add_option("--input-gradient-time", arguments->input, "Of one chunk; default 1")
+      ->check(between(1e-9, 1e9));
+  command->add_option("--weight-gradient-time", arguments->weight, "Of one chunk; default 1")
+      ->check(between(1e-9, 1e9));
   command
       ->add_option("--chunk-times", durations.chunk_weight,
                    "Factors on the times of every chunk in model order, where stages are uneven: 1.2,1,1,1.5")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(between(1e-9, 1e9));
   command->add_option("--communication-time", durations.communication, "Of one transfer")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(0, 1e9));
   command->callback([arguments] { show(*arguments); });
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cli/key_conditions.h"
 #include "cli/nemo_keys.h"
 #include "config/reference.h"
 #include "config/yaml.h"
@@ -71,7 +72,7 @@ RunConfig load_run_config(const std::string& config, std::span<const std::string
                           config::Report* report, std::optional<std::int64_t> ranks) {
   config::Report found;
   const RunConfig run = config::load<RunConfig>(run_schema(ranks), config, overrides,
-                                                {presets_directory(), nemo_keys()}, &found);
+                                                {presets_directory(), nemo_keys(), key_conditions()}, &found);
   if (report) {
     *report = std::move(found);
     return run;
@@ -98,7 +99,7 @@ RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> o
       config::merge_layers(section.schema(), std::move(layers), config::parse_overrides(overrides, 1));
   RunConfig run;
   config::Report found =
-      config::read_object(section.schema(), root, &run, {presets_directory(), nemo_keys()});
+      config::read_object(section.schema(), root, &run, {presets_directory(), nemo_keys(), key_conditions()});
   if (report) *report = std::move(found);
   return run;
 }

@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include "base/console.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
+#include "cli/key_conditions.h"
 #include "cli/nemo_keys.h"
 #include "cli/preset_changes.h"
 #include "model/gpt.h"
@@ -15,7 +18,10 @@ namespace stoa::cli {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string error_of(const std::string& yaml, std::vector<std::string> overrides = {}) {
   try {
@@ -475,11 +481,112 @@ TEST(RunConfigLayout, WhatDoesNotFitIsSaidOnce) {
   EXPECT_THAT(error_of(kSixLayers, {"model.tensor_model_parallel_size=4", "model.sequence_parallel=true"}),
               AllOf(HasSubstr("30 tokens"), HasSubstr("nearest are 3 or 5")));
   EXPECT_THAT(error_of(kSixLayers, {"model.pipeline_schedule=1f1g"}), HasSubstr("1f1b"));
+  EXPECT_THAT(error_of(kSixLayers, {"model.tensor_model_parallel_size=2", "model.sequence_parallel=true",
+                                    "model.encoder_seq_length=1", "model.max_position_embeddings=1"}),
+              AllOf(HasSubstr("1 tokens"), HasSubstr("the nearest is 1")));
+  // What a step would find only later.
+  EXPECT_THAT(error_of(kSixLayers, {"model.fp8=hybrid", "model.hidden_size=40"}),
+              HasSubstr("fp8: hidden_size 40 is not a multiple of 16"));
+  EXPECT_THAT(error_of(kSixLayers, {"model.fp8=hybrid", "model.ffn_hidden_size=72"}),
+              HasSubstr("fp8: ffn_hidden_size 72 gives a rank 72 columns"));
+  EXPECT_THAT(error_of(kSixLayers, {"model.fp8=hybrid", "model.tensor_model_parallel_size=2",
+                                    "model.num_attention_heads=6"}),
+              HasSubstr("fp8: the 3 heads of a rank have 24 channels"));
+  EXPECT_EQ(error_of(kSixLayers, {"model.fp8=hybrid"}), "(no error)");
+  const std::vector<std::string> ramp{"model.pipeline_model_parallel_size=2",
+                                      "model.virtual_pipeline_model_parallel_size=3",
+                                      "model.rampup_batch_size=[1,1,6]"};
+  EXPECT_THAT(error_of(kSixLayers, ramp), HasSubstr("rampup_batch_size: with a batch of 1: "));
   // Several at once.
   EXPECT_THAT(
       error_of(kSixLayers, {"trainer.devices=4", "model.pipeline_model_parallel_size=4",
                             "model.tensor_model_parallel_size=8"}),
       AllOf(HasSubstr("must divide the 4 ranks"), HasSubstr("num_attention_heads 4"), HasSubstr("4 chunks")));
+}
+
+// The places before a message are those of the keys that it names.
+TEST(RunConfigMessages, NameThePlacesThatMatter) {
+  const std::string error = error_of("model:\n  hidden_size: 100\n  num_attention_heads: 7\n");
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("model.hidden_size (text:2)"), HasSubstr("model.num_attention_heads (text:3)"),
+                    HasSubstr("hidden_size 100 is not divisible")));
+  EXPECT_THAT(error, Not(AnyOf(HasSubstr("num_query_groups"), HasSubstr("ffn_hidden_size"),
+                               HasSubstr("encoder_seq_length"))));
+  EXPECT_THAT(
+      error_of("model: {bias: none, num_moe_experts: 4, moe_router_topk: 3, moe_router_num_groups: 2, "
+               "moe_router_group_topk: 1, moe_router_score_function: sigmoid}"),
+      HasSubstr("moe_router_topk 3 is more than the 2 experts of one group (moe_router_group_topk)"));
+}
+
+// A key that would do nothing is refused; where a later layer made it so, or in NeMo's files, it is told.
+TEST(KeyConditions, WhatChangesNothingIsRefused) {
+  EXPECT_THAT(error_of("model: {rotary_base: 500}"),
+              AllOf(HasSubstr("text:1: model.rotary_base: 500 changes nothing"),
+                    HasSubstr("counts only with position_embedding_type rope"), HasSubstr("leave it out")));
+  EXPECT_EQ(error_of("model: {rotary_base: 500, position_embedding_type: rope}"), "(no error)");
+  EXPECT_EQ(error_of("model: {rotary_base: 10000}"), "(no error)");  // the default
+  EXPECT_THAT(error_of("model: {optim: {muon_momentum: 0.5}}"),
+              HasSubstr("counts only with optim.name muon"));
+  EXPECT_THAT(error_of("model: {t5: {seq_length_dec: 5}}"), HasSubstr("counts only with kind t5"));
+  EXPECT_THAT(error_of("trainer: {sample_max_tokens: 5}"), HasSubstr("counts only with sample_prompts"));
+
+  config::Report report;
+  const std::string file = "model: {rotary_base: 500, position_embedding_type: rope}";
+  const RunConfig later =
+      parse_run_config(file, std::vector<std::string>{"model.position_embedding_type=alibi"}, &report);
+  ASSERT_EQ(report.notes.size(), 1u);
+  EXPECT_THAT(report.notes[0], AllOf(HasSubstr("model.rotary_base (text:1)"), HasSubstr("changes nothing")));
+  EXPECT_EQ(later.model.rotary_base, RunConfig().model.rotary_base);
+  EXPECT_EQ(show_run_config(parse_run_config(show_run_config(later))), show_run_config(later));
+
+  report = {};
+  parse_run_config("run: {}\nmodel: {rotary_base: 500}", {}, &report);
+  EXPECT_THAT(report.ignored, Contains(HasSubstr("model.rotary_base (text:2): counts only with")));
+}
+
+TEST(KeyConditions, NameKeysThatExist) {
+  const auto section = run_schema();
+  const config::Schema& schema = section.schema();
+  const RunConfig defaults;
+  for (const auto& condition : key_conditions()) {
+    for (const auto& key : condition.keys)
+      EXPECT_TRUE(key.ends_with(".*") ? schema.is_section(key.substr(0, key.size() - 2))
+                                      : schema.find(key) != nullptr)
+          << key;
+    for (const auto& key : condition.on) EXPECT_NE(schema.find(key), nullptr) << key;
+  }
+}
+
+// What people have in the names of their files.
+TEST(ConfigFiles, NamesWithLineBreaksAndBracesAreNames) {
+  const auto type = [](const std::string& name) {
+    return parse_run_config("", std::vector<std::string>{"model.tokenizer.type=" + name})
+        .tokenizer.type.value_or("");
+  };
+  EXPECT_EQ(type("a\nb"), "a\nb");
+  EXPECT_EQ(type("a{b}c"), "a{b}c");
+  EXPECT_EQ(type("'{x}/tok'"), "{x}/tok");
+  EXPECT_THAT(error_of("", {"model.tokenizer.type={x}/tok"}), HasSubstr("text that begins with a brace"));
+}
+
+TEST(ConfigFiles, PipesAndDirectoriesAreNamed) {
+  Console console(Console::Level::kQuiet);
+  const fs::path folder = fs::path(::testing::TempDir()) / "config_files";
+  fs::remove_all(folder);
+  fs::create_directories(folder / "run");
+  write_text(folder / "run/config.yaml", "name: x\n");
+  const auto error = [&](const fs::path& file) {
+    try {
+      load_run_config(file.string(), {}, console);
+    } catch (const ConfigError& refused) {
+      return std::string(refused.what());
+    }
+    return std::string("(no error)");
+  };
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(error(folder / "pipe"), HasSubstr("is a pipe or a device, expected a file"));
+  EXPECT_THAT(error(folder / "run"), AllOf(HasSubstr("is a directory"), HasSubstr("run/config.yaml'")));
+  EXPECT_THAT(error("/dev/null"), HasSubstr("is a pipe or a device"));
 }
 
 }  // namespace

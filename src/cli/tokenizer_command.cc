@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/input_lines.h"
+#include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/timing.h"
 #include "data/text_reader.h"
@@ -138,10 +139,21 @@ Texts texts_of(const TrainTokenizerArguments& a, Context& context) {
                                         }}};
 }
 
+// Options of some kinds of tokenizers, given with another kind.
+void require_options_of_kind(const CLI::App& command, const std::string& kind) {
+  const auto only = [&](std::initializer_list<const char*> options, bool counts, const char* kinds) {
+    for (const char* option : options)
+      require<UsageError>(counts || command.count(option) == 0,
+                          "{} counts only with --kind {}, and the kind is {}", option, kinds, kind);
+  };
+  const bool pieces = kind == "unigram" || kind == "sentencepiece-bpe";
+  only({"--sentinels", "--character-coverage", "--byte-fallback"}, pieces, "unigram or sentencepiece-bpe");
+  only({"--special", "--min-frequency"}, !pieces, "bpe or wordpiece");
+  only({"--cased"}, kind == "wordpiece", "wordpiece");
+  only({"--split"}, kind == "bpe", "bpe");
+}
+
 void train_pieces(const TrainTokenizerArguments& a, Context& context) {
-  require<ConfigError>(
-      a.special.empty() && !a.cased,
-      "--special and --cased do not count with --kind {}: its special tokens are <pad>, </s>, <unk>", a.kind);
   token::SentencePieceTraining options = a.pieces;
   options.kind = a.kind == "unigram" ? token::SentencePieceKind::kUnigram : token::SentencePieceKind::kBpe;
   options.vocab_size = a.options.vocab_size;
@@ -174,7 +186,6 @@ void train_tokenizer(const TrainTokenizerArguments& a, Context& context) {
     options.special_tokens = wordpiece
                                  ? std::vector<std::string>{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
                                  : std::vector<std::string>{"<|endoftext|>"};
-  require<ConfigError>(wordpiece || !a.cased, "--cased counts only with --kind wordpiece");
   options.wordpiece.lowercase = !a.cased;
   options.split = token::split_pattern_named(a.split).value();
   Texts texts = texts_of(a, context);
@@ -386,7 +397,8 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
        "read as they lie")
       ->capture_default_str();
   c->add_option("--vocab-size", t->options.vocab_size, "tokens, special ones and the 256 bytes included")
-      ->required();
+      ->required()
+      ->check(between(1, 1 << 28));
   c->add_option("--output,-o", t->output,
                 "directory for tokenizer.json, vocab.json, merges.txt, or for spiece.model")
       ->required();
@@ -425,9 +437,12 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"lines", "line", "file"}))
       ->capture_default_str();
   c->add_option("--json-key", t->json_key, "the field of .jsonl that holds the text")->capture_default_str();
-  c->add_option("--workers", t->workers, "threads")->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_option("--workers", t->workers, "threads")->capture_default_str()->check(between(1, 1024));
   c->add_flag("--json", t->json, "print a JSON summary");
-  c->callback([t, &context] { train_tokenizer(*t, context); });
+  c->callback([t, c, &context] {
+    require_options_of_kind(*c, t->kind);
+    train_tokenizer(*t, context);
+  });
 
   auto e = std::make_shared<CodeArguments>();
   c = tokenizer->add_subcommand("encode", "Text lines to token ids");
@@ -460,8 +475,8 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   add_tokenizer_option(c, *b);
   c->add_option("FILE", b->file, "text; each non-empty line is one text")->required();
   c->add_option("--repeat", b->repeat, "passes; the best counts")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(between(1, 1e6));
   c->callback([b] { bench(*b); });
 }
 

@@ -11,6 +11,7 @@
 #include "cli/interrupt.h"
 #include "cli/launch_patience.h"
 #include "cli/machine_factory.h"
+#include "cli/number_checks.h"
 #include "cli/preset_changes.h"
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
@@ -201,8 +202,10 @@ void add_train_command(CLI::App& app, Context& context) {
   command->add_option("--backend", arguments->machine.backend,
                       "cpu, cuda, reference, check (cpu beside reference) or check-cuda (cuda beside cpu)");
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
-  command->add_option("--threads", arguments->machine.threads,
-                      "Worker threads of a rank (default: the cores of the host, divided among its ranks)");
+  command
+      ->add_option("--threads", arguments->machine.threads,
+                   "Worker threads of a rank (default: the cores of the host, divided among its ranks)")
+      ->check(thread_count());
   command->add_option(
       "--instruction-set", arguments->machine.instruction_set,
       "portable, avx2, avx512, avx512-bf16 or amx-bf16 (default: the best of this processor)");
@@ -221,8 +224,8 @@ void add_train_command(CLI::App& app, Context& context) {
   command
       ->add_option("--stop-after", arguments->stop_after,
                    "End after this step and save, as a signal would: schedules stay those of the whole run")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("STEP");
+      ->check(between(0, 1e15));
+  counts_only_with(*command, {"--dump-output", "--dump-only"}, "--dump-tensors");
   command->callback([arguments, &context] { train(*arguments, context); });
 }
 

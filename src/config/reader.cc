@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "base/error.h"
@@ -42,9 +43,23 @@ fs::path find_file(const std::string& name, const fs::path& directory, const Sou
     if (name.find('/') == std::string::npos && fs::is_regular_file(preset, ignored)) return preset;
     names = preset_names(sources.presets);
   }
+  require<ConfigError>(!fs::is_directory(path, ignored), "{}'{}' is a directory, expected a YAML file{}",
+                       where, path.string(),
+                       fs::is_regular_file(path / "config.yaml", ignored)
+                           ? fmt::format(": give '{}'", (path / "config.yaml").string())
+                           : std::string());
+  require<ConfigError>(
+      !fs::exists(path, ignored),
+      "{}'{}' is a pipe or a device, expected a file: a configuration is read more than once; "
+      "write it to a file first",
+      where, path.string());
   fail<ConfigError>(
       "{}no configuration file '{}'{}{}", where, path.string(),
-      names.empty() ? "" : fmt::format(" and no preset '{}'; presets: {}", name, fmt::join(names, ", ")),
+      names.empty()
+          ? (sources.presets.empty() ? std::string(", and no presets: the program looks for configs or "
+                                                   "share/stoa/configs in the folders above it")
+                                     : std::string())
+          : fmt::format(" and no preset '{}'; presets: {}", name, fmt::join(names, ", ")),
       did_you_mean(name, names));
 }
 
@@ -139,6 +154,8 @@ class Reader {
     finish();
     for (const auto& resolve : schema_.resolves) resolve(object_);
     for (const auto& check : schema_.checks) run_check(check);
+    finish();
+    for (const auto& condition : sources_.conditions) run_condition(condition);
     finish();
     return std::move(report_);
   }
@@ -325,16 +342,81 @@ class Reader {
     try {
       check.run(object_);
     } catch (const ConfigError& error) {
-      std::vector<std::string> places;
-      for (const auto& path : check.paths) {
-        const auto it = values_.find(path);
-        if (it != values_.end()) {
-          places.push_back(fmt::format("{} ({})", it->second.name, it->second.value.origin.text()));
-        } else {
-          places.push_back(path + " (default)");
-        }
+      problems_.push_back(
+          fmt::format("{}: {}", fmt::join(places_of(check, error.what()), ", "), error.what()));
+    }
+  }
+
+  // Where the keys stand that a message names; where it names none, all of the check.
+  std::vector<std::string> places_of(const CrossCheck& check, std::string_view message) const {
+    std::vector<std::string> places, all;
+    for (const auto& path : check.paths) all.push_back(place_of(path));
+    for (const auto& field : schema_.fields) {
+      // Names stand for the keys of the check's own sections, and of others that were given.
+      const bool own = std::any_of(check.paths.begin(), check.paths.end(), [&](const std::string& path) {
+        return section_of(path) == section_of(field.path);
+      });
+      if (names_key(message, split_path(field.path).back()) && (own || values_.contains(field.path)))
+        places.push_back(place_of(field.path));
+    }
+    return places.empty() ? all : places;
+  }
+
+  static std::string_view section_of(std::string_view path) {
+    const auto dot = path.rfind('.');
+    return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+  }
+
+  // `key` stands in the text as a word of its own. Words of the language that are keys too are not meant.
+  static bool names_key(std::string_view text, std::string_view key) {
+    if (key.find('_') == std::string_view::npos) return false;
+    const auto inside = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+    for (auto at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
+      const bool begins = at == 0 || !inside(text[at - 1]), end = at + key.size() == text.size();
+      if (begins && (end || !inside(text[at + key.size()]))) return true;
+    }
+    return false;
+  }
+
+  std::string place_of(const std::string& path) const {
+    const auto it = values_.find(path);
+    if (it == values_.end()) return path + " (default)";
+    return fmt::format("{} ({})", it->second.name, it->second.value.origin.text());
+  }
+
+  bool of_preset(const Origin& origin) const {
+    return !sources_.presets.empty() && origin.source &&
+           fs::path(*origin.source).parent_path() == sources_.presets;
+  }
+
+  // Keys given where they do nothing are refused. Where a later layer than theirs made them do nothing, and
+  // in files written for NeMo, they are told of and put back to their defaults.
+  void run_condition(const Condition& condition) {
+    if (condition.holds(object_)) return;
+    int decided = -1;
+    for (const auto& path : condition.on)
+      if (const auto it = values_.find(path); it != values_.end())
+        decided = std::max(decided, it->second.value.origin.layer);
+    for (const auto& field : schema_.fields) {
+      const bool covered = std::any_of(condition.keys.begin(), condition.keys.end(),
+                                       [&](const auto& key) { return pattern_covers(key, field.path); });
+      const auto it = values_.find(field.path);
+      const Node* usual = defaults_.find_path(field.path);
+      if (!covered || it == values_.end() || !usual || field.print(object_).same_value(*usual)) continue;
+      const Given& given = it->second;
+      const std::string text =
+          fmt::format("{} changes nothing: it counts only with {}", given.value.summary(), condition.words);
+      if (from_nemo_) {
+        report_.ignored.push_back(fmt::format("{} ({}): counts only with {}", given.name,
+                                              given.value.origin.text(), condition.words));
+      } else if (given.value.origin.layer < decided) {
+        if (!of_preset(given.value.origin))  // nobody who runs it wrote it
+          report_.notes.push_back(fmt::format("{} ({}): {}", given.name, given.value.origin.text(), text));
+      } else {
+        problem(given.value.origin, given.name, text + "; leave it out");
+        continue;
       }
-      problems_.push_back(fmt::format("{}: {}", fmt::join(places, ", "), error.what()));
+      field.read(object_, *usual, field);
     }
   }
 
@@ -383,7 +465,13 @@ Overrides parse_overrides(std::span<const std::string> arguments, int layer) {
         std::none_of(parts.begin(), parts.end(), [](const auto& p) { return p.empty(); });
     require<UsageError>(whole_words && key.back() != '.', "'{}': '{}' is no key", whole, key);
     require<UsageError>(parts.size() <= 16, "'{}': a key of more than 16 parts", whole);
-    Node value = parse_yaml(argument.substr(equals + 1), fmt::format("command line, {}", whole));
+    const std::string_view text = argument.substr(equals + 1);
+    // YAML would make a space of a line break that stands in a name.
+    const bool lines = text.find('\n') != std::string_view::npos,
+               collection =
+                   !text.empty() && std::string_view("[{\"'|>").find(text.front()) != std::string_view::npos;
+    Node value = lines && !collection ? Node::text(std::string(text))
+                                      : parse_yaml(text, fmt::format("command line, {}", whole));
     Node& place = overrides.values.emplace_back(Node::map()).make_path(key);
     place = std::move(value);
     // Lines mean nothing here.

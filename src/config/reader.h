@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "config/condition.h"
 #include "config/node.h"
 #include "config/schema.h"
 
@@ -26,6 +27,7 @@ struct ForeignKey {
 struct Sources {
   fs::path presets;  // directory for `base: gpt2-124m`; may be empty
   std::span<const ForeignKey> foreign = {};
+  std::vector<Condition> conditions = {};
 };
 
 // What reading found beside the values.

@@ -51,7 +51,13 @@ std::string reference_markdown(const Schema& schema, const Node& defaults,
       "`subtract`, `divide`, `divide_floor`, `divide_ceil`) for a product of numbers.\n\n"
       "Numbers are decimal: `1_000`, `1e6` and `6.0e-4` are read, octal and hexadecimal are not. Truth "
       "values are `true`\n"
-      "and `false`. `null` means \"not given\" where the type says so.\n";
+      "and `false`. `null` means \"not given\" where the type says so.\n\n"
+      "A key that counts only beside others (`muon_momentum` with `optim.name: muon`) is refused where it "
+      "would "
+      "change nothing.\n"
+      "Where the command line or a later file made it so, and in files written for NeMo, that is said and "
+      "the "
+      "default taken.\n";
   std::vector<std::string> sections;
   for (const auto& field : schema.fields) {
     const std::string section = section_of(field.path);

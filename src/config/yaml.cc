@@ -186,7 +186,10 @@ Node parse_yaml(std::string_view text, const std::string& source, int layer) {
     Node root = builder.take();
     Builder rest(source, layer);
     if (parser.HandleNextDocument(rest)) {
-      fail<ConfigError>("{}: a second YAML document ('---') begins; one per file is read", source);
+      fail<ConfigError>(
+          "{}: something follows where the value has ended (text that begins with a brace or a "
+          "bracket wants quotes), or a second YAML document begins; one per file is read",
+          source);
     }
     return root;
   } catch (const YAML::Exception& error) {

@@ -137,8 +137,10 @@ void validate(const MoeConfig& c, std::int64_t layers) {
   require<ConfigError>(chosen <= groups, "moe_router_group_topk {} is more than moe_router_num_groups {}",
                        chosen, groups);
   require<ConfigError>(c.moe_router_topk <= experts / groups * chosen,
-                       "moe_router_topk {} is more than the {} experts of {} groups", c.moe_router_topk,
-                       experts / groups * chosen, chosen);
+                       "moe_router_topk {} is more than the {} expert{} of {}", c.moe_router_topk,
+                       experts / groups * chosen, experts / groups * chosen == 1 ? "" : "s",
+                       chosen == 1 ? std::string("one group (moe_router_group_topk)")
+                                   : fmt::format("{} groups (moe_router_group_topk)", chosen));
 }
 
 }  // namespace stoa::model

@@ -36,7 +36,7 @@ class GroupedLinear {
 
   void declare(ParamList& params);
 
-  // `sorted`: int32, whose expert a row is. Nobody's rows are neither read nor written.
+  // `sorted`: int32, whose expert a row is; -1, in the last rows: no expert's, neither read nor written.
   void forward(Pass& pass, TensorView x, TensorView sorted, TensorView y,
                const RowWeights& weights = {}) const;  // [R, K] -> [R, N]
   void backward_input(Pass& pass, TensorView dy, TensorView sorted, TensorView dx) const;

@@ -271,7 +271,7 @@ TEST(OpTimer, AddsUpPerOperation) {
   EXPECT_EQ(timer.totals().at("fill zero").matrix_flops, 0);
   EXPECT_GE(timer.seconds(), total.seconds);
   EXPECT_THAT(timer.table(1.0), HasSubstr("linear forward"));
-  EXPECT_THAT(timer.json(), HasSubstr(R"("linear forward": {"calls": 3, "seconds": )"));
+  EXPECT_THAT(timer.json(), HasSubstr(R"("linear forward":{"calls":3,"seconds":)"));
 }
 
 }  // namespace stoa::ops::testing

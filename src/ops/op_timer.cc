@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace stoa::ops {
@@ -67,18 +68,13 @@ std::string OpTimer::table(double peak_tflops) const {
 }
 
 std::string OpTimer::json() const {
-  fmt::memory_buffer out;
-  auto to = std::back_inserter(out);
-  const char* separator = "{";
-  // Names of operations are constants of letters and spaces: nothing to escape.
-  for (const auto& [name, total] : slowest_first(totals_)) {
-    fmt::format_to(to, R"({}"{}": {{"calls": {}, "seconds": {}, "matrix_flops": {}, "tflops": {}}})",
-                   separator, name, total.calls, total.seconds, total.matrix_flops, tflops(total));
-    separator = ", ";
-  }
-  if (totals_.empty()) fmt::format_to(to, "{{");
-  fmt::format_to(to, "}}");
-  return fmt::to_string(out);
+  auto out = nlohmann::ordered_json::object();
+  for (const auto& [name, total] : slowest_first(totals_))
+    out[std::string(name)] = {{"calls", total.calls},
+                              {"seconds", total.seconds},
+                              {"matrix_flops", total.matrix_flops},
+                              {"tflops", tflops(total)}};
+  return out.dump();
 }
 
 }  // namespace stoa::ops

@@ -12,8 +12,9 @@ void require_multiple(std::int64_t size, std::int64_t granule, const char* what)
   const std::int64_t below = std::max<std::int64_t>(granule, size / granule * granule);
   require<ConfigError>(
       size >= granule && size % granule == 0,
-      "{} {} is not a multiple of micro_batch_size x data-parallel ranks = {}: the nearest are {} and {}",
-      what, size, granule, below, below + granule);
+      "{} {} is not a multiple of micro_batch_size x data-parallel ranks = {}: the nearest {}", what, size,
+      granule,
+      size < granule ? fmt::format("is {}", granule) : fmt::format("are {} and {}", below, below + granule));
 }
 
 }  // namespace

@@ -47,9 +47,15 @@ ops::RateSchedule rate_schedule(const OptimConfig& config, const BatchPlan& plan
   const std::int64_t warmup_steps = s.warmup_ratio
                                         ? std::llround(*s.warmup_ratio * static_cast<double>(decay_steps))
                                         : s.warmup_steps.value_or(0);
-  require<ConfigError>(warmup_steps <= decay_steps,
-                       "warm-up takes {} steps but the schedule ends after {} (optim.sched)", warmup_steps,
-                       decay_steps);
+  const bool cut = !s.decay_steps && s.constant_steps > 0;
+  require<ConfigError>(
+      warmup_steps <= decay_steps,
+      "the warm-up takes {} steps, but the schedule ends after {}{}: add "
+      "model.optim.sched.warmup_steps={}{}, or "
+      "train longer",
+      warmup_steps, decay_steps,
+      cut ? fmt::format(" ({} steps without constant_steps {})", max_steps, s.constant_steps) : "",
+      (cut ? max_steps : decay_steps) / 10, cut ? " model.optim.sched.constant_steps=0" : "");
   const auto samples = [&](std::int64_t steps) { return static_cast<double>(plan.samples_after(steps)); };
   ops::RateSchedule rate;
   rate.decay = kind_of(s.name);

@@ -12,9 +12,10 @@ void check_experts(const ExpertPlace& place, std::int64_t experts, std::int64_t 
     std::int64_t below = place.size, above = place.size;
     while (experts % below != 0) --below;
     while (above < experts && experts % above != 0) ++above;
+    above = std::min<std::int64_t>(above, experts);
     fail<ConfigError>(
-        "expert_model_parallel_size {} must divide num_moe_experts {}: the nearest are {} and {}", place.size,
-        experts, below, above <= experts ? above : experts);
+        "expert_model_parallel_size {} must divide num_moe_experts {}: the nearest {}", place.size, experts,
+        below == above ? fmt::format("is {}", below) : fmt::format("are {} and {}", below, above));
   }
   require<ConfigError>(place.tensor_size <= width,
                        "expert_tensor_parallel_size {} is more than moe_ffn_hidden_size {}: at most {}",

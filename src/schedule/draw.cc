@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "schedule/generators.h"
 
@@ -68,27 +69,30 @@ std::string to_report(const Schedule& schedule, const Durations& durations) {
 }
 
 std::string to_json(const Schedule& schedule, const Durations& durations) {
+  using Json = nlohmann::ordered_json;
   const Timeline timeline = simulate(schedule, durations);
   const Schedule lowered = lower(schedule, durations);
-  std::string out;
-  add(out, "{{\"name\":\"{}\",\"microbatches\":{},\"rank_of_chunk\":[{}],", schedule.name,
-      schedule.microbatches, fmt::join(schedule.placement.rank_of_chunk, ","));
-  add(out, "\"makespan\":{},\"span\":{},\"computation\":{},\"bubble\":{},\"span_bubble\":{},\"ranks\":[",
-      timeline.makespan, timeline.span, timeline.busy, timeline.bubble(), timeline.span_bubble());
+  Json ranks = Json::array();
   for (int r = 0; r < schedule.placement.ranks(); ++r) {
-    add(out, "{}{{\"in_flight\":{},\"computations\":[", r ? "," : "", activations_in_flight(schedule, r));
-    bool first = true;
-    for (const auto& t : timeline.ranks[r]) {
-      add(out, "{}{{\"action\":\"{}\",\"start\":{},\"end\":{}}}", first ? "" : ",", to_text(t.action),
-          t.start, t.end);
-      first = false;
-    }
-    out += "],\"actions\":[";
-    for (std::size_t i = 0; i < lowered.ranks[r].size(); ++i)
-      add(out, "{}\"{}\"", i ? "," : "", to_text(lowered.ranks[r][i]));
-    out += "]}";
+    Json computations = Json::array(), actions = Json::array();
+    for (const auto& t : timeline.ranks[r])
+      computations.push_back({{"action", to_text(t.action)}, {"start", t.start}, {"end", t.end}});
+    for (const auto& action : lowered.ranks[r]) actions.push_back(to_text(action));
+    ranks.push_back({{"in_flight", activations_in_flight(schedule, r)},
+                     {"computations", std::move(computations)},
+                     {"actions", std::move(actions)}});
   }
-  return out + "]}\n";
+  return Json{{"name", schedule.name},
+              {"microbatches", schedule.microbatches},
+              {"rank_of_chunk", schedule.placement.rank_of_chunk},
+              {"makespan", timeline.makespan},
+              {"span", timeline.span},
+              {"computation", timeline.busy},
+              {"bubble", timeline.bubble()},
+              {"span_bubble", timeline.span_bubble()},
+              {"ranks", std::move(ranks)}}
+             .dump() +
+         "\n";
 }
 
 std::string to_svg(const Schedule& schedule, const Durations& durations) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/fp8.h"
 #include "parallel/tensor_place.h"
 #include "run/offload.h"
 
@@ -27,6 +28,11 @@ std::string nearest_divisors(std::int64_t of, std::int64_t near) {
 std::string nearest_multiples(std::int64_t of, std::int64_t near) {
   const std::int64_t below = near / of * of;
   return below == 0 ? fmt::format("{}", of) : fmt::format("{} or {}", below, below + of);
+}
+
+// "the nearest is 4", "the nearest are 2 or 4".
+std::string nearest(const std::string& numbers) {
+  return (numbers.find(" or ") == std::string::npos ? "the nearest is " : "the nearest are ") + numbers;
 }
 
 class Problems {
@@ -70,8 +76,8 @@ void check_tensor(const RunConfig& config, Problems& problems) {
       !config.layout.sequence_parallel || tokens % tp == 0,
       "sequence_parallel splits the {} tokens of a microbatch (micro_batch_size x encoder_seq_length / "
       "context_parallel_size) "
-      "among {} ranks: tensor_model_parallel_size must divide them, the nearest are {}",
-      tokens, tp, nearest_divisors(tokens, tp));
+      "among {} ranks: tensor_model_parallel_size must divide them, {}",
+      tokens, tp, nearest(nearest_divisors(tokens, tp)));
 }
 
 parallel::ContextKind context_kind(const LayoutConfig& l) {
@@ -101,8 +107,8 @@ void check_pairs(const RunConfig& config, Problems& problems) {
   problems.unless(
       !l.sequence_parallel || (source % tp == 0 && target % tp == 0),
       "sequence_parallel splits the {} source tokens and the {} target tokens of a microbatch among {} "
-      "ranks: tensor_model_parallel_size must divide both, the nearest are {}",
-      source, target, tp, nearest_divisors(std::gcd(source, target), tp));
+      "ranks: tensor_model_parallel_size must divide both, {}",
+      source, target, tp, nearest(nearest_divisors(std::gcd(source, target), tp)));
 }
 
 void check_linear_attention(const RunConfig& config, Problems& problems) {
@@ -181,9 +187,71 @@ grid::ExpertDegrees expert_degrees(const RunConfig& config, std::int64_t stage_r
   problems.unless(
       false,
       "expert_tensor_parallel_size {} x expert_model_parallel_size {} = {} must divide the {} ranks of a "
-      "pipeline stage (tensor x context x data): the nearest are {}",
-      etp, ep, etp * ep, stage_ranks, nearest_divisors(stage_ranks, etp * ep));
+      "pipeline stage (tensor x context x data): {}",
+      etp, ep, etp * ep, stage_ranks, nearest(nearest_divisors(stage_ranks, etp * ep)));
   return {};
+}
+
+// Every size that the batch has on its way up is a step of its own schedule. Of many sizes the smallest: what
+// schedules ask for, so many microbatches or multiples of so many, shows in them.
+void check_ramp_up(const RunConfig& config, const run::Layout& layout, std::int64_t granule,
+                   Problems& problems) {
+  if (!config.batch.rampup_batch_size) return;
+  constexpr int kMostSizes = 64;
+  const std::int64_t increment = (*config.batch.rampup_batch_size)[1];
+  std::int64_t size = config.batch.rampup_batch_size->front();
+  for (int i = 0; i < kMostSizes && size < config.batch.global(); ++i, size += increment) {
+    problems.of([&] {
+      require<ConfigError>(size % granule == 0,
+                           "rampup_batch_size: a batch of {} is not a multiple of micro_batch_size x "
+                           "data-parallel ranks = {}",
+                           size, granule);
+      try {
+        run::step_schedule(layout, size / granule);
+      } catch (const ConfigError& error) {
+        fail<ConfigError>("rampup_batch_size: with a batch of {}: {}", size, error.what());
+      }
+    });
+    if (!problems.none()) return;
+  }
+}
+
+// Sizes that products of 8 bits do not have, on any rank of a tensor-parallel group.
+void check_fp8(const RunConfig& config, Problems& problems) {
+  const auto& m = config.model;
+  bool covered = false;
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+    covered = covered || m.fp8.covers(layer, m.num_layers);
+  if (!covered) return;
+  constexpr std::int64_t kMultiple = ops::ScaledProduct::kMultiple;
+  problems.unless(m.hidden_size % kMultiple == 0,
+                  "fp8: hidden_size {} is not a multiple of {}: choose another, or leave out model.fp8",
+                  m.hidden_size, kMultiple);
+  const auto tp = static_cast<int>(config.layout.tensor_model_parallel_size);
+  bool dense = false;
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+    dense = dense || (m.fp8.covers(layer, m.num_layers) && !m.moe.has_experts(layer));
+  for (int rank = 0; dense && rank < tp; ++rank) {
+    const std::int64_t columns = parallel::part_of(m.ffn_size(), tp, rank).count;
+    problems.unless(
+        columns % kMultiple == 0,
+        "fp8: ffn_hidden_size {} gives a rank {} columns, expected a multiple of {}: choose another "
+        "size, fewer tensor-parallel ranks, or leave out model.fp8",
+        m.ffn_size(), columns, kMultiple);
+    if (columns % kMultiple != 0) break;
+  }
+  if (m.num_attention_heads < tp || m.latent.multi_latent_attention) return;
+  for (int rank = 0; rank < tp; ++rank) {
+    const std::int64_t heads = parallel::head_part(m.num_attention_heads, m.query_groups(), {rank, tp})
+                                   .heads.count,
+                       channels = heads * m.head_size();
+    problems.unless(
+        channels % kMultiple == 0,
+        "fp8: the {} heads of a rank have {} channels together, expected a multiple of {}: choose "
+        "other sizes, fewer tensor-parallel ranks, or leave out model.fp8",
+        heads, channels, kMultiple);
+    if (channels % kMultiple != 0) return;
+  }
 }
 
 }  // namespace
@@ -213,6 +281,7 @@ run::Layout plan_layout(const RunConfig& config) {
       "or sizes whose product is {}",
       tp, pp, cp, model, ranks, nearest_multiples(model, ranks), nearest_divisors(ranks, model));
   check_tensor(config, problems);
+  check_fp8(config, problems);
 
   run::Layout layout;
   layout.context_kind = context_kind(l);
@@ -243,13 +312,13 @@ run::Layout plan_layout(const RunConfig& config) {
   const std::int64_t granule = config.batch.micro_batch_size * dp, batch = config.batch.global();
   problems.unless(
       batch % granule == 0,
-      "global_batch_size {} must be a multiple of micro_batch_size {} x {} data-parallel ranks = {}: the "
-      "nearest are {}",
-      batch, config.batch.micro_batch_size, dp, granule, nearest_multiples(granule, batch));
+      "global_batch_size {} must be a multiple of micro_batch_size {} x {} data-parallel ranks = {}: {}",
+      batch, config.batch.micro_batch_size, dp, granule, nearest(nearest_multiples(granule, batch)));
   problems.of([&] {
     run::offloaded_layers(run::place_chunks(layout, config.model.num_layers), config.model.recompute.offload);
   });
   if (problems.none()) problems.of([&] { run::step_schedule(layout, batch / granule); });
+  if (problems.none()) check_ramp_up(config, layout, granule, problems);
   problems.fail_if_any(ranks);
   return layout;
 }

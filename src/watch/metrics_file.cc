@@ -18,12 +18,6 @@
 namespace stoa::watch {
 namespace {
 
-std::string number(double value) {
-  if (!std::isfinite(value)) return "null";
-  if (value == 0 && std::signbit(value)) return "-0.0";  // "-0" would be read as an integer, without its sign
-  return fmt::format("{}", value);
-}
-
 double float_field(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return 0;
@@ -73,21 +67,28 @@ void for_each_line(std::string_view text, std::int64_t last_step, Each&& each) {
 
 }  // namespace
 
+// What is not finite becomes null.
 std::string metrics_line(const StepReport& s) {
-  return fmt::format(
-      R"({{"step":{},"samples":{},"tokens":{},"loss":{},"lr":{},"grad_norm":{},"loss_scale":{},"step_seconds":{},)"
-      R"("tokens_per_second":{},"model_tflops":{},"mfu":{},"peak_memory_bytes":{}}})",
-      s.step, s.samples, s.tokens, number(s.loss), number(s.learning_rate), number(s.gradient_norm),
-      number(s.loss_scale), number(s.step_seconds), number(s.tokens_per_second), number(s.model_tflops),
-      number(s.mfu), s.peak_memory_bytes);
+  return nlohmann::ordered_json{{"step", s.step},
+                                {"samples", s.samples},
+                                {"tokens", s.tokens},
+                                {"loss", s.loss},
+                                {"lr", s.learning_rate},
+                                {"grad_norm", s.gradient_norm},
+                                {"loss_scale", s.loss_scale},
+                                {"step_seconds", s.step_seconds},
+                                {"tokens_per_second", s.tokens_per_second},
+                                {"model_tflops", s.model_tflops},
+                                {"mfu", s.mfu},
+                                {"peak_memory_bytes", s.peak_memory_bytes}}
+      .dump();
 }
 
 std::string metrics_line(const ValidationReport& v) {
-  std::string scores;
-  for (const auto& [name, value] : v.scores) scores += fmt::format(R"(,"val_{}":{})", name, number(value));
-  std::string bits;
-  if (v.bits_per_byte > 0) bits = fmt::format(R"(,"val_bits_per_byte":{})", number(v.bits_per_byte));
-  return fmt::format(R"({{"step":{},"val_loss":{}{}{}}})", v.step, number(v.loss), bits, scores);
+  nlohmann::ordered_json line{{"step", v.step}, {"val_loss", v.loss}};
+  if (v.bits_per_byte > 0) line["val_bits_per_byte"] = v.bits_per_byte;
+  for (const auto& [name, value] : v.scores) line["val_" + name] = value;
+  return line.dump();
 }
 
 void parse_metrics(std::string_view text, std::int64_t last_step,

@@ -1,0 +1,46 @@
+#include "cli/app.h"
+
+#include "cli/bench_command.h"
+#include "cli/chat_command.h"
+#include "cli/checkpoint_command.h"
+#include "cli/compare_command.h"
+#include "cli/config_command.h"
+#include "cli/data_command.h"
+#include "cli/embed_command.h"
+#include "cli/eval_command.h"
+#include "cli/generate_command.h"
+#include "cli/number_checks.h"
+#include "cli/plan_command.h"
+#include "cli/predict_command.h"
+#include "cli/schedule_command.h"
+#include "cli/score_command.h"
+#include "cli/train_command.h"
+#include "cli/version.h"
+
+namespace stoa::cli {
+
+std::unique_ptr<CLI::App> make_app(Context& context) {
+  auto app = std::make_unique<CLI::App>(
+      "Stoa prepares text, trains, evaluates, plans and runs large language models.", "stoa");
+  app->require_subcommand(1);
+  app->set_version_flag("--version", std::string(version()));
+  add_tokenizer_command(*app, context);
+  add_data_command(*app, context);
+  add_train_command(*app, context);
+  add_chat_command(*app, context);
+  add_generate_command(*app, context);
+  add_score_command(*app, context);
+  add_embed_command(*app, context);
+  add_predict_command(*app, context);
+  add_eval_command(*app, context);
+  add_checkpoint_command(*app, context);
+  add_plan_command(*app, context);
+  add_schedule_command(*app, context);
+  add_bench_command(*app, context);
+  add_compare_command(*app, context);
+  add_config_command(*app, context);
+  complete_options(*app);
+  return app;
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,104 @@
+// Lines edited on a pseudo-terminal, key by key.
+#include "cli/line_editor.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+namespace stoa::cli {
+namespace {
+
+using Outcome = LineInput::Outcome;
+
+class Terminal {
+ public:
+  Terminal() : master_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    ::setenv("TERM", "xterm", 1);
+    EXPECT_EQ(::grantpt(master_), 0);
+    EXPECT_EQ(::unlockpt(master_), 0);
+    slave_ = std::fopen(::ptsname(master_), "r+");
+    EXPECT_NE(slave_, nullptr);
+    // What the editor draws is read, so that it never waits.
+    reader_ = std::jthread([this] {
+      char buffer[4096];
+      while (::read(master_, buffer, sizeof buffer) > 0) {
+      }
+    });
+  }
+  ~Terminal() {
+    std::fclose(slave_);  // ends the reader
+    reader_.join();
+    ::close(master_);
+  }
+  void type(std::string_view keys) const {
+    EXPECT_EQ(::write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
+  std::FILE* file() const { return slave_; }
+
+ private:
+  int master_ = -1;
+  std::FILE* slave_ = nullptr;
+  std::jthread reader_;
+};
+
+std::string next(LineEditor& editor) {
+  std::string line;
+  EXPECT_EQ(editor.next(line), Outcome::kLine);
+  return line;
+}
+
+TEST(LineEditor, EditsLinesAndKeepsThemBetweenSessions) {
+  const fs::path file = fs::path(::testing::TempDir()) / "state/history";
+  fs::remove_all(file.parent_path());
+  Terminal terminal;
+  {
+    LineEditor editor(terminal.file(), terminal.file(), file, [] { return false; });
+    terminal.type("heloo\x7f\x7flo\r");  // backspace
+    EXPECT_EQ(next(editor), "hello");
+    terminal.type("orld\x01w\r");  // Ctrl-A: to the begin
+    EXPECT_EQ(next(editor), "world");
+    terminal.type(
+        "gr\xc3\xbc\xc3\x9f\x7f\xc3\x9f"
+        "e\r");  // characters of several bytes
+    EXPECT_EQ(next(editor),
+              "gr\xc3\xbc\xc3\x9f"
+              "e");
+    terminal.type("\x10\x10\r");  // Ctrl-P twice: the line before the last
+    EXPECT_EQ(next(editor), "world");
+    terminal.type("\r");
+    EXPECT_EQ(next(editor), "");
+  }
+  EXPECT_EQ(fs::status(file).permissions() & fs::perms::all, fs::perms::owner_read | fs::perms::owner_write);
+  LineEditor again(terminal.file(), terminal.file(), file, [] { return false; });
+  terminal.type("\x1b[A\r");  // the key up
+  EXPECT_EQ(next(again), "world");
+  terminal.type("\x04");  // Ctrl-D
+  std::string line;
+  EXPECT_EQ(again.next(line), Outcome::kEnd);
+}
+
+TEST(LineEditor, IsInterrupted) {
+  Terminal terminal;
+  bool asked = false;
+  LineEditor editor(terminal.file(), terminal.file(), {}, [&] { return std::exchange(asked, true); });
+  terminal.type("half a line");
+  std::string line;
+  EXPECT_EQ(editor.next(line), Outcome::kInterrupted);
+}
+
+TEST(LineEditor, HistoryLiesInTheHomeOfItsOwner) {
+  ::setenv("XDG_STATE_HOME", "/state", 1);
+  EXPECT_EQ(history_file(), "/state/stoa/chat_history");
+  ::unsetenv("XDG_STATE_HOME");
+  ::setenv("HOME", "/home/someone", 1);
+  EXPECT_EQ(history_file(), "/home/someone/.local/state/stoa/chat_history");
+  ::unsetenv("HOME");
+  EXPECT_EQ(history_file(), "");
+}
+
+}  // namespace
+}  // namespace stoa::cli
