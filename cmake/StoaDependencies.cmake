@@ -14,6 +14,7 @@ pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(lzma REQUIRED IMPORTED_TARGET liblzma)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(oniguruma REQUIRED IMPORTED_TARGET oniguruma)
 
 # Not by pkg-config: Debian 13's entry requires protobuf-lite's, which the package does not bring.
 find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h REQUIRED)

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,10 @@
 #include "cli/timing.h"
 #include "data/text_reader.h"
 #include "token/encoder.h"
+#include "token/offset_encoder.h"
+#include "token/pipeline/pipeline.h"
 #include "token/sentencepiece.h"
+#include "token/stream_decoder.h"
 #include "token/tokenizer.h"
 #include "token/trainer.h"
 
@@ -233,7 +237,7 @@ void train_tokenizer(const TrainTokenizerArguments& a, Context& context) {
 
 struct CodeArguments {
   std::string tokenizer, file;
-  bool json = false, skip_special = false;
+  bool json = false, skip_special = false, offsets = false, json_strings = false;
   token::EncodeOptions options;
   int repeat = 5;
 };
@@ -265,14 +269,38 @@ void answer_lines(const std::string& path,
   print(out);
 }
 
+// The text of a line that is a JSON string.
+std::string json_string(const std::string& line, std::int64_t number) {
+  const Json parsed = Json::parse(line, nullptr, false);
+  require<DataError>(parsed.is_string(), "line {} is not a JSON string", number);
+  return parsed.get<std::string>();
+}
+
 void encode(const CodeArguments& a) {
-  token::Encoder encoder(token::Tokenizer::load(a.tokenizer));
-  std::vector<token::TokenId> ids;
+  require<ConfigError>(!a.offsets || a.json, "--offsets counts only with --json");
+  const auto tokenizer = token::Tokenizer::load(a.tokenizer);
+  token::Encoder encoder(tokenizer);
+  std::optional<token::OffsetEncoder> with_offsets;
+  if (a.offsets) with_offsets.emplace(tokenizer);
+  token::Encoding encoding;
+  std::vector<token::TokenId>& ids = encoding.ids;
+  std::int64_t number = 0;
   answer_lines(a.file, [&](const std::string& line, std::string& out) {
+    ++number;
+    const std::string text = a.json_strings ? json_string(line, number) : line;
     ids.clear();
-    encoder.encode(line, a.options, ids);
+    if (with_offsets)
+      with_offsets->encode(text, a.options, encoding);
+    else
+      encoder.encode(text, a.options, ids);
     if (a.json) out += "{\"ids\":[";
     append_ids(ids, a.json ? ',' : ' ', out);
+    if (with_offsets) {
+      out += "],\"offsets\":[";
+      for (std::size_t i = 0; i < ids.size(); ++i)
+        out +=
+            fmt::format("{}[{},{}]", i == 0 ? "" : ",", encoding.offsets[i].begin, encoding.offsets[i].end);
+    }
     out += a.json ? "]}\n" : "\n";
   });
 }
@@ -309,9 +337,23 @@ void decode(const CodeArguments& a) {
   std::int64_t number = 0;
   answer_lines(a.file, [&](const std::string& line, std::string& out) {
     std::string text = tokenizer.decode(read_ids(line, ++number), {.skip_special = a.skip_special});
-    if (a.json) text = Json({{"text", text}}).dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (a.json) text = Json({{"text", token::replace_invalid_utf8(text)}}).dump();
     out += text + "\n";
   });
+}
+
+// What a tokenizer.json asks for and encoding leaves out, with its values.
+Json not_applied(const token::TokenizerSpec& spec) {
+  Json out = Json::object();
+  if (spec.original.name != "tokenizer.json") return out;
+  const Json file = Json::parse(spec.original.text, nullptr, false);
+  for (const char* key : {"truncation", "padding"})
+    if (file.is_object() && file.contains(key) && !file[key].is_null()) out[key] = file[key];
+  const Json model = file.is_object() ? file.value("model", Json::object()) : Json::object();
+  if (model.contains("dropout") && model["dropout"].is_number() && model["dropout"] > 0 &&
+      model["dropout"] < 1)
+    out["dropout"] = model["dropout"];
+  return out;
 }
 
 void info(const CodeArguments& a) {
@@ -321,13 +363,19 @@ void info(const CodeArguments& a) {
     special.push_back({{"id", added.id}, {"content", added.content}, {"special", added.special}});
   }
   const auto id = [](std::optional<token::TokenId> value) { return value ? Json(*value) : Json(nullptr); };
+  const token::TokenizerSpec& spec = t.spec();
+  const bool components = spec.form == token::SymbolForm::kComponents;
+  const char* normalizer = spec.form == token::SymbolForm::kWordPiece                   ? "BERT"
+                           : spec.model                                                 ? "SentencePiece"
+                           : spec.nfc                                                   ? "NFC"
+                           : components && spec.pipeline->parts().normalizer != nullptr ? "components"
+                                                                                        : "none";
   print_json(Json{{"vocab_size", t.vocab_size()},
-                  {"merges", t.spec().merges.size()},
-                  {"split", token::name(t.spec().split)},
-                  {"normalizer", t.spec().form == token::SymbolForm::kWordPiece ? "BERT"
-                                 : t.spec().model                               ? "SentencePiece"
-                                 : t.spec().nfc                                 ? "NFC"
-                                                                                : "none"},
+                  {"merges", spec.merges.size()},
+                  {"split", components ? "components" : std::string(token::name(spec.split))},
+                  {"normalizer", normalizer},
+                  {"file", spec.original.name.empty() ? Json(nullptr) : Json(spec.original.name)},
+                  {"not_applied", not_applied(spec)},
                   {"fingerprint", t.fingerprint()},
                   {"bos_id", id(t.bos_id())},
                   {"eos_id", id(t.eos_id())},
@@ -374,8 +422,9 @@ void bench(const CodeArguments& a) {
 
 void add_tokenizer_option(CLI::App* command, CodeArguments& a) {
   command
-      ->add_option("--tokenizer,-t", a.tokenizer,
-                   "directory, tokenizer.json, spiece.model, or vocab.json beside merges.txt")
+      ->add_option(
+          "--tokenizer,-t", a.tokenizer,
+          "directory, tokenizer.json, tekken.json, spiece.model, .tiktoken, or vocab.json beside merges.txt")
       ->required();
 }
 
@@ -450,6 +499,10 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   add_tokenizer_option(c, *e);
   c->add_option("FILE", e->file, "default: standard input");
   c->add_flag("--json", e->json, "{\"ids\":[…]} per line");
+  c->add_flag(
+      "--offsets", e->offsets,
+      "with --json: \"offsets\":[[begin,end],…] too, the characters of the text that each token stands for");
+  c->add_flag("--json-strings", e->json_strings, "every line is a JSON string: texts may hold newlines");
   c->add_flag("--plain", e->options.plain, "special tokens written in the text are text");
   c->add_flag("--add-special", e->options.add_special, "add what the tokenizer puts around a text");
   c->callback([e] { encode(*e); });

@@ -79,6 +79,8 @@ void AddedTokenFinder::cut(std::string_view text, bool plain, const UnicodeClass
         stop += c.length;
       }
     }
+    // Another token has swallowed the white space that this one is.
+    if (start >= stop) continue;
     if (done < start) out.push_back({{done, static_cast<std::size_t>(start - done)}, -1});
     out.push_back({{start, static_cast<std::size_t>(stop - start)}, token.id});
     done = stop;

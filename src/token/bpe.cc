@@ -14,12 +14,10 @@ constexpr std::uint32_t kEnd = std::numeric_limits<std::uint32_t>::max();
 constexpr TokenId kDead = -1;
 }  // namespace
 
-Bpe::Bpe(std::span<const TokenId> byte_ids, std::span<const Merge> merges)
-    : byte_ids_(byte_ids.begin(), byte_ids.end()),
-      byte_pairs_(65536, kNone),
-      merges_(merges.begin(), merges.end()) {
-  require<InternalError>(byte_ids.size() == 256, "byte-level BPE needs 256 byte tokens, got {}",
-                         byte_ids.size());
+Bpe::Bpe(std::span<const TokenId> byte_ids, std::span<const Merge> merges, Rank order)
+    : byte_ids_(byte_ids.begin(), byte_ids.end()), merges_(merges.begin(), merges.end()) {
+  require<InternalError>(byte_ids.empty() || byte_ids.size() == 256,
+                         "byte-level BPE needs 256 byte tokens, got {}", byte_ids.size());
   require<DataError>(merges.size() < kEnd, "{} merges are too many", merges.size());
   const std::size_t capacity =
       std::bit_ceil(std::max<std::size_t>(16, merges.size() * 2 + merges.size() / 2));
@@ -31,10 +29,17 @@ Bpe::Bpe(std::span<const TokenId> byte_ids, std::span<const Merge> merges)
     const std::uint64_t pair = key(m.left, m.right);
     std::size_t i = home(pair);
     while (slots_[i].pair != kNone && slots_[i].pair != pair) i = (i + 1) & mask_;
-    slots_[i] = {pair, static_cast<std::uint64_t>(rank) << 32 | static_cast<std::uint32_t>(m.result)};
+    const auto result = static_cast<std::uint32_t>(m.result);
+    slots_[i] = {pair, (order == Rank::kResult ? std::uint64_t{result} : std::uint64_t{rank}) << 32 | result};
   }
-  for (std::size_t a = 0; a < 256; ++a) {
-    for (std::size_t b = 0; b < 256; ++b) byte_pairs_[a << 8 | b] = find(byte_ids_[a], byte_ids_[b]);
+  if (!byte_ids_.empty()) byte_pairs_.assign(65536, kNone);
+  for (std::size_t pair = 0; pair < byte_pairs_.size(); ++pair) {
+    const TokenId a = byte_ids_[pair >> 8], b = byte_ids_[pair & 255];
+    if (a >= 0 && b >= 0) byte_pairs_[pair] = find(a, b);
+  }
+  if (order == Rank::kResult) {  // buckets are by place in the list
+    ascending_ = false;
+    return;
   }
   std::unordered_map<TokenId, std::size_t> made_last;
   for (std::size_t rank = 0; rank < merges.size(); ++rank) made_last[merges[rank].result] = rank;
@@ -104,21 +109,42 @@ void Bpe::link_neighbours(MergeScratch& s) const {
 void Bpe::encode_symbols(std::span<const TokenId> symbols, MergeScratch& s, std::vector<TokenId>& out) const {
   s.ids.assign(symbols.begin(), symbols.end());
   link_neighbours(s);
-  if (ascending_) {
-    run_buckets(s, out);
+  run(s);
+  collect(s, out);
+}
+
+const std::vector<TokenId>& Bpe::merge(std::span<const TokenId> symbols, MergeScratch& s,
+                                       std::vector<std::uint32_t>& places) const {
+  s.merged.clear();
+  s.ids.assign(symbols.begin(), symbols.end());
+  link_neighbours(s);
+  run(s);
+  for (std::uint32_t i = 0; i != kEnd && !s.ids.empty(); i = s.next[i]) {
+    s.merged.push_back(s.ids[i]);
+    places.push_back(i);
+  }
+  return s.merged;
+}
+
+void Bpe::run(MergeScratch& s) const {
+  constexpr std::size_t kFew = 32;  // a heap of so few is quicker than tables
+  if (ascending_ && s.ids.size() > kFew) {
+    run_buckets(s);
   } else {
-    run_heap(s, out);
+    run_heap(s);
   }
 }
 
 void Bpe::encode_buckets(std::string_view word, MergeScratch& s, std::vector<TokenId>& out) const {
   link(word, s);
-  run_buckets(s, out);
+  run_buckets(s);
+  collect(s, out);
 }
 
 void Bpe::encode_heap(std::string_view word, MergeScratch& s, std::vector<TokenId>& out) const {
   link(word, s);
-  run_heap(s, out);
+  run_heap(s);
+  collect(s, out);
 }
 
 void Bpe::collect(MergeScratch& s, std::vector<TokenId>& out) const {
@@ -127,7 +153,7 @@ void Bpe::collect(MergeScratch& s, std::vector<TokenId>& out) const {
 
 // One bucket of positions per rank; ranks leave a heap in ascending order. A merge only creates pairs of
 // higher rank (ascending()), so a bucket is complete when its turn comes, and is worked from left to right.
-void Bpe::run_buckets(MergeScratch& s, std::vector<TokenId>& out) const {
+void Bpe::run_buckets(MergeScratch& s) const {
   s.bucket_of_rank.resize(merges_.size(), -1);
   std::size_t used = 0;
   const auto push = [&](std::uint64_t ranked, std::uint32_t position) {
@@ -181,10 +207,9 @@ void Bpe::run_buckets(MergeScratch& s, std::vector<TokenId>& out) const {
     spent.sorted = true;
     s.bucket_of_rank[rank] = -1;
   }
-  collect(s, out);
 }
 
-void Bpe::run_heap(MergeScratch& s, std::vector<TokenId>& out) const {
+void Bpe::run_heap(MergeScratch& s) const {
   struct Item {
     std::uint64_t ranked;
     std::uint32_t position;
@@ -218,7 +243,6 @@ void Bpe::run_heap(MergeScratch& s, std::vector<TokenId>& out) const {
     push(p);
     if (s.previous[p] != kEnd) push(s.previous[p]);
   }
-  collect(s, out);
 }
 
 }  // namespace stoa::token

@@ -22,7 +22,7 @@ struct MergeScratch {
     std::vector<std::uint32_t> positions;
     bool sorted = true;
   };
-  std::vector<TokenId> ids;
+  std::vector<TokenId> ids, merged;
   std::vector<std::uint32_t> previous, next;
   std::vector<std::int32_t> bucket_of_rank;  // -1: none; sized on first use
   std::vector<Bucket> buckets;
@@ -32,9 +32,13 @@ struct MergeScratch {
 
 class Bpe {
  public:
-  // `byte_ids`: the token of each byte; `merges` in rank order. The same pair twice: the later rank counts,
-  // as in Hugging Face tokenizers.
-  Bpe(std::span<const TokenId> byte_ids, std::span<const Merge> merges);
+  enum class Rank : std::uint8_t {
+    kOrder,   // the place in the list
+    kResult,  // the id of what a merge makes, as in tiktoken
+  };
+  // `byte_ids`: the token of each byte (-1: none), or empty where words are given as tokens alone; `merges`
+  // in rank order. The same pair twice: the later rank counts, as in Hugging Face tokenizers.
+  Bpe(std::span<const TokenId> byte_ids, std::span<const Merge> merges, Rank rank = Rank::kOrder);
 
   TokenId byte_id(std::uint8_t byte) const { return byte_ids_[byte]; }
 
@@ -48,6 +52,9 @@ class Bpe {
   // The same for a word given as tokens, of any kind.
   void encode_symbols(std::span<const TokenId> symbols, MergeScratch& scratch,
                       std::vector<TokenId>& out) const;
+  // The same; the result lives in `scratch`. Appends to `places` at which symbol each token begins.
+  const std::vector<TokenId>& merge(std::span<const TokenId> symbols, MergeScratch& scratch,
+                                    std::vector<std::uint32_t>& places) const;
 
   // Both ways for long words; `encode` chooses. Public for tests, which compare them.
   void encode_buckets(std::string_view word, MergeScratch& scratch, std::vector<TokenId>& out) const;
@@ -80,8 +87,9 @@ class Bpe {
   }
   void link(std::string_view word, MergeScratch& scratch) const;
   void link_neighbours(MergeScratch& scratch) const;
-  void run_buckets(MergeScratch& scratch, std::vector<TokenId>& out) const;
-  void run_heap(MergeScratch& scratch, std::vector<TokenId>& out) const;
+  void run(MergeScratch& scratch) const;
+  void run_buckets(MergeScratch& scratch) const;
+  void run_heap(MergeScratch& scratch) const;
   void collect(MergeScratch& scratch, std::vector<TokenId>& out) const;
 
   std::vector<TokenId> byte_ids_;

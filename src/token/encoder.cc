@@ -2,12 +2,14 @@
 
 #include <bit>
 #include <cstring>
+#include <optional>
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
 #include "base/checksum.h"
 #include "token/sentencepiece.h"
+#include "token/stream_decoder.h"
 #include "token/tokenizer_data.h"
 
 namespace stoa::token {
@@ -105,8 +107,20 @@ struct Encoder::WordCache {
   }
 };
 
+struct Encoder::Components {
+  Pieces pieces;
+  PieceScratch scratch;
+  std::optional<PipelineText> text;  // of form kComponents
+  ModelScratch model;
+  std::vector<ModelToken> tokens;
+};
+
 Encoder::Encoder(Tokenizer tokenizer, Cache cache) : tokenizer_(std::move(tokenizer)) {
   if (cache == Cache::kWords) cache_ = std::make_unique<WordCache>();
+  const Tokenizer::Data& data = *tokenizer_.data_;
+  if (data.spec.pipeline || data.spec.cutter) components_ = std::make_unique<Components>();
+  if (data.spec.pipeline)
+    components_->text.emplace(*data.spec.pipeline, data.raw_finder, data.normalized_finder);
 }
 Encoder::~Encoder() = default;
 Encoder::Encoder(Encoder&&) noexcept = default;
@@ -114,6 +128,34 @@ Encoder::Encoder(Encoder&&) noexcept = default;
 void Encoder::encode(std::string_view text, EncodeOptions options, std::vector<TokenId>& out) {
   const Tokenizer::Data& data = *tokenizer_.data_;
   if (options.add_special) out.insert(out.end(), data.spec.before.begin(), data.spec.before.end());
+  if (data.spec.pipeline) {
+    encode_components(valid_utf8(text, valid_), options, out);
+  } else {
+    encode_ordinary(data.lacks_bytes ? valid_utf8(text, valid_) : text, options, out);
+  }
+  if (options.add_special) out.insert(out.end(), data.spec.after.begin(), data.spec.after.end());
+}
+
+void Encoder::encode_components(std::string_view text, EncodeOptions options, std::vector<TokenId>& out) {
+  const Pieces& pieces = components_->text->cut(text, options.plain);
+  for (const Piece& piece : pieces.list) {
+    if (piece.token >= 0)
+      out.push_back(piece.token);
+    else
+      encode_word(pieces.of(piece), out);
+  }
+}
+
+void Encoder::encode_cut(std::string_view text, std::vector<TokenId>& out) {
+  Pieces& pieces = components_->pieces;
+  pieces.text.assign(text);
+  pieces.list.assign(1, {0, static_cast<std::uint32_t>(text.size()), 0, -1});
+  tokenizer_.data_->spec.cutter->apply(pieces, components_->scratch);
+  for (const Piece& piece : pieces.list) encode_word(text.substr(piece.begin, piece.end - piece.begin), out);
+}
+
+void Encoder::encode_ordinary(std::string_view text, EncodeOptions options, std::vector<TokenId>& out) {
+  const Tokenizer::Data& data = *tokenizer_.data_;
   pieces_.clear();
   if (data.raw_finder.empty()) {
     if (!text.empty()) pieces_.push_back({text, -1});
@@ -141,7 +183,6 @@ void Encoder::encode(std::string_view text, EncodeOptions options, std::vector<T
       }
     }
   }
-  if (options.add_special) out.insert(out.end(), data.spec.after.begin(), data.spec.after.end());
 }
 
 void Encoder::encode_piece(std::string_view text, std::vector<TokenId>& out) {
@@ -163,8 +204,12 @@ void Encoder::encode_piece(std::string_view text, std::vector<TokenId>& out) {
       return encode_words<SplitPattern::kQwen2>(p, end, out);
     case SplitPattern::kBloom:
       return encode_words<SplitPattern::kBloom>(p, end, out);
+    case SplitPattern::kCl100k:
+      return encode_words<SplitPattern::kCl100k>(p, end, out);
     case SplitPattern::kNone:
       return encode_words<SplitPattern::kNone>(p, end, out);
+    case SplitPattern::kOther:
+      return encode_cut(text, out);
   }
 }
 
@@ -287,9 +332,13 @@ void Encoder::encode_word(std::string_view word, std::vector<TokenId>& out) {
     }
   }
   const std::size_t before = out.size();
-  const auto whole = data.spec.ignore_merges ? data.whole_words.find(word) : data.whole_words.end();
+  const auto whole = !data.whole_words.empty() ? data.whole_words.find(word) : data.whole_words.end();
   if (whole != data.whole_words.end()) {
     out.push_back(whole->second);
+  } else if (data.spec.pipeline) {
+    components_->tokens.clear();
+    data.spec.pipeline->model().encode(word, components_->model, components_->tokens);
+    for (const ModelToken& token : components_->tokens) out.push_back(token.id);
   } else if (data.wordpiece) {
     data.wordpiece->encode_word(word, out);
   } else {

@@ -26,6 +26,10 @@ class Encoder {
 
  private:
   struct WordCache;
+  struct Components;
+  void encode_ordinary(std::string_view text, EncodeOptions options, std::vector<TokenId>& out);
+  void encode_components(std::string_view text, EncodeOptions options, std::vector<TokenId>& out);
+  void encode_cut(std::string_view text, std::vector<TokenId>& out);     // words of split kOther
   void encode_piece(std::string_view text, std::vector<TokenId>& out);   // ordinary text between added tokens
   void encode_pieces(std::string_view text, std::vector<TokenId>& out);  // of WordPiece form
   void encode_characters(std::string_view text, std::vector<TokenId>& out);  // of sentencepiece form
@@ -35,9 +39,10 @@ class Encoder {
 
   const Tokenizer tokenizer_;
   std::unique_ptr<WordCache> cache_;
+  std::unique_ptr<Components> components_;  // of form kComponents and of split kOther
   MergeScratch scratch_;
   std::vector<TokenId> symbols_;
-  std::string normalized_, prefixed_;
+  std::string valid_, normalized_, prefixed_;
   std::vector<AddedTokenFinder::Piece> pieces_, inner_;
 };
 

@@ -9,10 +9,13 @@ constexpr std::string_view kLlama3Regex =
     R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re";
 constexpr std::string_view kQwen2Regex =
     R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re";
+// Possessive repetitions change nothing here; `$` is the end of the text.
+constexpr std::string_view kCl100kRegex =
+    R"re('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s)re";
 // A class within a class: white space, ( | ) and the inner list are all left out.
 constexpr std::string_view kBloomRegex = R"re( ?[^(\s|[.,!?…。，、।۔،])]+)re";
-constexpr SplitPattern kPatterns[] = {SplitPattern::kNone, SplitPattern::kGpt2, SplitPattern::kLlama3,
-                                      SplitPattern::kQwen2, SplitPattern::kBloom};
+constexpr SplitPattern kPatterns[] = {SplitPattern::kNone,  SplitPattern::kGpt2,  SplitPattern::kLlama3,
+                                      SplitPattern::kQwen2, SplitPattern::kBloom, SplitPattern::kCl100k};
 
 constexpr std::u32string_view kBloomPunctuation = U"(|).,!?…。，、।۔،";
 
@@ -58,6 +61,10 @@ std::string_view name(SplitPattern pattern) {
       return "qwen2";
     case SplitPattern::kBloom:
       return "bloom";
+    case SplitPattern::kCl100k:
+      return "cl100k";
+    case SplitPattern::kOther:
+      return "other";
   }
   return "";
 }
@@ -65,6 +72,7 @@ std::string_view name(SplitPattern pattern) {
 std::string_view regex(SplitPattern pattern) {
   switch (pattern) {
     case SplitPattern::kNone:
+    case SplitPattern::kOther:
       return "";
     case SplitPattern::kGpt2:
       return kGpt2Regex;
@@ -74,6 +82,8 @@ std::string_view regex(SplitPattern pattern) {
       return kQwen2Regex;
     case SplitPattern::kBloom:
       return kBloomRegex;
+    case SplitPattern::kCl100k:
+      return kCl100kRegex;
   }
   return "";
 }
@@ -97,8 +107,9 @@ Splitter::Splitter(SplitPattern pattern) : pattern_(pattern) {
 }
 
 // \s+(?!\S)|\s+ at a space: the whole run at the end of the text or when it is one character, else all but
-// its last character. With `cut_at_newlines`, \s*[\r\n]+ comes first: the run up to its last newline.
-std::size_t Splitter::spaces(const char* p, const char* end, bool cut_at_newlines) const {
+// its last character. With `cut_at_newlines`, \s*[\r\n]+ comes first: the run up to its last newline. With
+// `whole_end`, \s+ at the end of the text comes before that.
+std::size_t Splitter::spaces(const char* p, const char* end, bool cut_at_newlines, bool whole_end) const {
   const char *q = p, *last = p, *newline = nullptr;
   while (q < end) {
     const Step s = step(q, end);
@@ -107,6 +118,7 @@ std::size_t Splitter::spaces(const char* p, const char* end, bool cut_at_newline
     q += s.length;
     if (s.kind == CharClass::kNewline) newline = q;
   }
+  if (whole_end && q == end) return static_cast<std::size_t>(q - p);
   if (cut_at_newlines && newline != nullptr) return static_cast<std::size_t>(newline - p);
   return static_cast<std::size_t>((q == end || last == p ? q : last) - p);
 }
@@ -124,11 +136,11 @@ std::size_t Splitter::next_gpt2(const char* p, const char* end) const {
       s = after;
     }
   }
-  if (is_space(s.kind)) return spaces(p, end, false);
+  if (is_space(s.kind)) return spaces(p, end, false, false);
   return static_cast<std::size_t>(run(q + s.length, end, s.kind) - p);
 }
 
-std::size_t Splitter::next_llama(const char* p, const char* end, int digits) const {
+std::size_t Splitter::next_llama(const char* p, const char* end, int digits, bool whole_end) const {
   if (*p == '\'') {
     if (const std::size_t n = contraction(p, end, true)) return n;
   }
@@ -152,7 +164,7 @@ std::size_t Splitter::next_llama(const char* p, const char* end, int digits) con
     while (q < end && (*q == '\r' || *q == '\n')) ++q;
     return static_cast<std::size_t>(q - p);
   }
-  return spaces(p, end, true);
+  return spaces(p, end, true, whole_end);
 }
 
 // A space before a word belongs to it; else words and what parts them take turns.

@@ -18,10 +18,13 @@ enum class SplitPattern : std::uint8_t {
             // ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
   kQwen2,   // as Llama-3 with \p{N}
   kBloom,   //  ?[^(\s|[.,!?…。，、।۔،])]+, and what lies between two matches is a word too
+  kCl100k,  // as Llama-3, but white space up to the end of the text is one word (tiktoken)
+  kOther,   // something else, which a Splitter does not know
 };
 
-std::string_view name(SplitPattern pattern);   // "none", "gpt2", "llama3", "qwen2", "bloom"
-std::string_view regex(SplitPattern pattern);  // as written in a tokenizer.json; "" for none
+// "none", "gpt2", "llama3", "qwen2", "bloom", "cl100k", "other"
+std::string_view name(SplitPattern pattern);
+std::string_view regex(SplitPattern pattern);  // as written in a tokenizer.json; "" for none and other
 std::optional<SplitPattern> split_pattern_named(std::string_view name);
 std::optional<SplitPattern> split_pattern_of_regex(std::string_view regex);
 
@@ -39,12 +42,15 @@ class Splitter {
       case SplitPattern::kGpt2:
         return next_gpt2(p, end);
       case SplitPattern::kLlama3:
-        return next_llama(p, end, 3);
+        return next_llama(p, end, 3, false);
       case SplitPattern::kQwen2:
-        return next_llama(p, end, 1);
+        return next_llama(p, end, 1, false);
+      case SplitPattern::kCl100k:
+        return next_llama(p, end, 3, true);
       case SplitPattern::kBloom:
         return next_bloom(p, end);
       case SplitPattern::kNone:
+      case SplitPattern::kOther:
         break;
     }
     return static_cast<std::size_t>(end - p);
@@ -70,9 +76,9 @@ class Splitter {
     return p;
   }
   std::size_t next_gpt2(const char* p, const char* end) const;
-  std::size_t next_llama(const char* p, const char* end, int digits) const;
+  std::size_t next_llama(const char* p, const char* end, int digits, bool whole_end) const;
   std::size_t next_bloom(const char* p, const char* end) const;
-  std::size_t spaces(const char* p, const char* end, bool cut_at_newlines) const;
+  std::size_t spaces(const char* p, const char* end, bool cut_at_newlines, bool whole_end) const;
 
   const SplitPattern pattern_;
   const UnicodeClasses classes_;

@@ -1,5 +1,7 @@
 #include "token/stream_decoder.h"
 
+#include <simdjson.h>
+
 #include "token/unicode.h"
 
 namespace stoa::token {
@@ -31,13 +33,31 @@ StreamDecoder::StreamDecoder(Tokenizer tokenizer, DecodeOptions options)
     : tokenizer_(std::move(tokenizer)), options_(options) {}
 
 std::string StreamDecoder::push(TokenId id) {
+  if (tokenizer_.spec().form == SymbolForm::kComponents) {
+    recent_.push_back(id);
+    return grow(false);
+  }
   const std::string_view bytes = tokenizer_.token_bytes(id);
   if (options_.skip_special && tokenizer_.is_special(id)) return {};
   pending_.append(bytes);
   return drain(false);
 }
 
-std::string StreamDecoder::finish() { return drain(true); }
+std::string StreamDecoder::finish() {
+  return tokenizer_.spec().form == SymbolForm::kComponents ? grow(true) : drain(true);
+}
+
+// What a token is in the text depends on its neighbours: the tokens given last are decoded again with the new
+// ones, and what was given is left out. A text that ends within a character waits for the next token.
+std::string StreamDecoder::grow(bool last) {
+  std::string text = replace_invalid_utf8(tokenizer_.decode(recent_, options_));
+  if ((text.ends_with(kReplacement) && !last) || text.size() <= given_.size()) return {};
+  std::string out = text.substr(given_.size());
+  recent_.erase(recent_.begin(), recent_.begin() + static_cast<std::ptrdiff_t>(given_ids_));
+  given_ = replace_invalid_utf8(tokenizer_.decode(recent_, options_));
+  given_ids_ = recent_.size();
+  return out;
+}
 
 std::string StreamDecoder::drain(bool last) {
   std::string out;
@@ -57,6 +77,11 @@ std::string StreamDecoder::drain(bool last) {
   }
   pending_.erase(0, static_cast<std::size_t>(p - pending_.data()));
   return out;
+}
+
+std::string_view valid_utf8(std::string_view text, std::string& storage) {
+  if (simdjson::validate_utf8(text.data(), text.size())) return text;
+  return storage = replace_invalid_utf8(text);
 }
 
 std::string replace_invalid_utf8(std::string_view bytes) {

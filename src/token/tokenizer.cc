@@ -45,6 +45,9 @@ std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> ad
       c.add(flag ? 1 : 0);
   }
   if (spec.form == SymbolForm::kModel) c.add(spec.model->model());
+  if (spec.form == SymbolForm::kComponents) c.add(spec.pipeline->identity());
+  if (spec.split == SplitPattern::kOther) c.add(spec.cutter_identity);
+  if (spec.rank_by_result) c.add("ranks");
   c.add(name(spec.split));
   for (const bool flag : {spec.add_prefix_space, spec.ignore_merges, spec.nfc}) c.add(flag ? 1 : 0);
   std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
@@ -52,7 +55,8 @@ std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> ad
     c.add(t.id), c.add(t.content);
     // Without a normalizer `normalized` changes no id, and files written by different programs differ in it.
     for (const bool flag : {t.special, t.single_word, t.lstrip, t.rstrip,
-                            t.normalized && (spec.nfc || spec.form == SymbolForm::kWordPiece)})
+                            t.normalized && (spec.nfc || spec.form == SymbolForm::kWordPiece ||
+                                             spec.form == SymbolForm::kComponents)})
       c.add(flag ? 1 : 0);
   }
   return c.digest();
@@ -63,6 +67,7 @@ std::string fingerprint_of(const TokenizerSpec& spec, std::vector<AddedToken> ad
 // As Hugging Face decodes: through the byte alphabet where every character belongs to it.
 std::string Tokenizer::Data::decoded(std::string_view token) const {
   if (spec.form == SymbolForm::kByteLevel) return alphabet.to_bytes(token).value_or(std::string(token));
+  if (spec.form == SymbolForm::kComponents) return std::string(token);
   if (wordpiece) return wordpiece->decoded(token, false);
   if (token.size() == 6 && token.starts_with("<0x") && token[5] == '>') {
     unsigned byte = 0;
@@ -80,9 +85,25 @@ std::string Tokenizer::Data::decoded(std::string_view token) const {
 
 std::string_view Tokenizer::Data::normalized(std::string_view text, std::string& storage) const {
   if (spec.nfc) return normalize_nfc(text, splitter.classes(), storage);
+  if (spec.pipeline) return storage = spec.pipeline->normalized(text);
   if (!wordpiece) return text;
   wordpiece->normalize(text, storage);
   return storage;
+}
+
+std::string_view Tokenizer::Data::component_bytes(std::size_t id) const {
+  std::call_once(component_bytes_made_, [&] {
+    // Behind another token: decoders treat the first of a text in a way of its own.
+    static constexpr std::string_view kBefore = "a";
+    component_bytes_.resize(bytes.size());
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (bytes[i].empty()) continue;
+      std::string text = spec.pipeline->decoded({std::string(kBefore), bytes[i]});
+      if (text.starts_with(kBefore)) text.erase(0, kBefore.size());
+      component_bytes_[i] = std::move(text);
+    }
+  });
+  return component_bytes_[id];
 }
 
 Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(spec.split) {
@@ -93,14 +114,15 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
   for (std::size_t id = 0; id < vocabulary.size(); ++id) {
     const std::string& token = vocabulary[id];
     if (token.empty()) continue;
-    const bool fresh = ids.emplace(token, static_cast<TokenId>(id)).second;
-    require<DataError>(fresh, "token '{}' stands twice in the vocabulary", token);
+    const bool fresh = ids.insert_or_assign(token, static_cast<TokenId>(id)).second;
+    require<DataError>(fresh || spec.form == SymbolForm::kComponents,
+                       "token '{}' stands twice in the vocabulary", token);
   }
   if (spec.form == SymbolForm::kWordPiece) {
     const auto unknown = ids.find(spec.unk);
     require<DataError>(unknown != ids.end(), "the vocabulary has no unknown token '{}'", spec.unk);
     wordpiece = std::make_unique<const WordPiece>(spec.wordpiece, ids, unknown->second);
-  } else if (spec.form != SymbolForm::kModel) {
+  } else if (spec.form != SymbolForm::kModel && spec.form != SymbolForm::kComponents) {
     byte_ids.resize(256);
   }
   for (std::size_t id = 0; id < vocabulary.size(); ++id)
@@ -113,9 +135,11 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
       symbol = fmt::format("<0x{:02X}>", b);
     }
     const auto found = ids.find(symbol);
-    require<DataError>(found != ids.end(),
+    const bool never = spec.form == SymbolForm::kByteLevel && (b == 0xC0 || b == 0xC1 || b >= 0xF5);
+    require<DataError>(found != ids.end() || never,
                        "the vocabulary has no token for byte {} ('{}'): some text would be lost", b, symbol);
-    byte_ids[static_cast<std::size_t>(b)] = found->second;
+    byte_ids[static_cast<std::size_t>(b)] = found == ids.end() ? -1 : found->second;
+    lacks_bytes = lacks_bytes || found == ids.end();
   }
   const auto size = static_cast<TokenId>(vocabulary.size());
   for (const Merge& m : spec.merges) {
@@ -124,8 +148,10 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
                          "a merge names token id {}, which the vocabulary does not have", id);
     }
   }
-  if (!byte_ids.empty()) bpe = std::make_unique<const Bpe>(byte_ids, spec.merges);
-  if (spec.ignore_merges) {
+  if (!byte_ids.empty())
+    bpe = std::make_unique<const Bpe>(byte_ids, spec.merges,
+                                      spec.rank_by_result ? Bpe::Rank::kResult : Bpe::Rank::kOrder);
+  if (spec.ignore_merges && spec.form == SymbolForm::kByteLevel) {
     for (std::size_t id = 0; id < bytes.size(); ++id) {
       if (!vocabulary[id].empty() && alphabet.to_bytes(vocabulary[id])) {
         whole_words.emplace(bytes[id], static_cast<TokenId>(id));
@@ -197,10 +223,21 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
 std::string_view Tokenizer::token_bytes(TokenId id) const {
   require<DataError>(id >= 0 && id < vocab_size(), "token id {} is outside the vocabulary of {}", id,
                      vocab_size());
-  return data_->bytes[static_cast<std::size_t>(id)];
+  const auto index = static_cast<std::size_t>(id);
+  return data_->spec.pipeline ? data_->component_bytes(index) : std::string_view(data_->bytes[index]);
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions options) const {
+  if (data_->spec.pipeline) {
+    std::vector<std::string> tokens;
+    for (const TokenId id : ids) {
+      require<DataError>(id >= 0 && id < vocab_size(), "token id {} is outside the vocabulary of {}", id,
+                         vocab_size());
+      const std::string& token = data_->bytes[static_cast<std::size_t>(id)];
+      if (!token.empty() && !(options.skip_special && is_special(id))) tokens.push_back(token);
+    }
+    return data_->spec.pipeline->decoded(std::move(tokens));
+  }
   std::string out;
   for (const TokenId id : ids) {
     const std::string_view bytes = token_bytes(id);
@@ -211,7 +248,8 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions option
       out.append(bytes);
   }
   // The space that encoding put in front.
-  const bool spaces = data_->spec.form == SymbolForm::kSentencePiece || data_->spec.form == SymbolForm::kModel;
+  const bool spaces =
+      data_->spec.form == SymbolForm::kSentencePiece || data_->spec.form == SymbolForm::kModel;
   if (spaces && out.starts_with(' ')) out.erase(0, 1);
   return out;
 }

@@ -27,28 +27,32 @@ struct DecodeOptions {
 
 // Immutable; copies share. Encoding any bytes: text that is not UTF-8 is encoded byte for byte (an invalid
 // byte counts as punctuation when words are cut), and decoding gives exactly the bytes back, unless the
-// tokenizer normalizes.
+// tokenizer normalizes, lacks tokens for such bytes, or is of form kComponents: then what is not UTF-8 is
+// U+FFFD.
 class Tokenizer {
  public:
-  // A directory with spiece.model, tokenizer.json, tokenizer.model, vocab.json + merges.txt, or encoder.json
-  // + vocab.bpe (the first that is there counts); a .model; a tokenizer.json; or one of vocab.json /
-  // encoder.json beside its merges. tokenizer_config.json, special_tokens_map.json and chat_template.jinja
-  // beside them are read. IoError when missing; DataError names what is wrong or unsupported.
+  // A directory with spiece.model, tokenizer.json, tekken.json, tokenizer.model, vocab.txt, vocab.json +
+  // merges.txt, encoder.json + vocab.bpe, or a .tiktoken (the first that is there counts); a .model; a
+  // tokenizer.json; a tekken.json; a .tiktoken; or one of vocab.json / encoder.json beside its merges.
+  // tokenizer_config.json, special_tokens_map.json and chat_template.jinja beside them are read. IoError when
+  // missing; DataError names what is wrong or unsupported.
   static Tokenizer load(const fs::path& path);
   // A .model alone, with so many sentinels after its pieces (token/sentencepiece.h).
   static Tokenizer load_sentencepiece(const fs::path& model, std::int64_t sentinels);
   static Tokenizer from_json(std::string_view tokenizer_json);
   explicit Tokenizer(TokenizerSpec spec);  // DataError when the parts contradict each other
 
-  // Writes tokenizer.json, vocab.json, merges.txt (or spiece.model), tokenizer_config.json,
-  // special_tokens_map.json, each atomically.
+  // Writes the file that it was read from as it was, or tokenizer.json, vocab.json, merges.txt (or
+  // spiece.model), with tokenizer_config.json and special_tokens_map.json, each atomically.
   void save(const fs::path& directory) const;
 
   // One text, without a word cache: for a prompt. Encoder is for much text.
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
   // The bytes of the tokens. DataError for an id outside the vocabulary.
   std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
-  std::string_view token_bytes(TokenId id) const;  // of one token; "" for an id without a token
+  // Of one token behind another; "" for an id without a token. What stands around it may change it (form
+  // kComponents: StreamDecoder gives the text as it grows).
+  std::string_view token_bytes(TokenId id) const;
 
   std::int64_t vocab_size() const;                                   // largest id + 1
   std::optional<TokenId> token_to_id(std::string_view token) const;  // as written in files ("Ġthe")
@@ -74,6 +78,7 @@ class Tokenizer {
 
  private:
   friend class Encoder;
+  friend class OffsetEncoder;
   struct Data;
   std::shared_ptr<const Data> data_;
 };

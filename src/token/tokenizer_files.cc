@@ -18,10 +18,30 @@ struct Pair {
 };
 constexpr Pair kPairs[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
 
+TokenizerClass class_beside(const fs::path& file) {
+  const fs::path config = file.parent_path() / "tokenizer_config.json";
+  return fs::exists(config) ? read_tokenizer_class(read_text(config)) : TokenizerClass{};
+}
+
 TokenizerSpec read_pair(const fs::path& vocab, const fs::path& merges) {
   require<IoError>(fs::exists(merges), "{} needs its merges beside it: {} does not exist", vocab.string(),
                    merges.string());
-  return parse_vocab_merges(read_text(vocab), read_text(merges));
+  return parse_vocab_merges(read_text(vocab), read_text(merges), class_beside(vocab));
+}
+
+TokenizerSpec read_tiktoken(const fs::path& path) {
+  return parse_tiktoken(read_text(path), path.filename().string(), class_beside(path).pattern);
+}
+
+// The only .tiktoken of a folder; "" where there is none or more than one.
+fs::path tiktoken_in(const fs::path& folder) {
+  fs::path found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".tiktoken") continue;
+    if (!found.empty()) return {};
+    found = entry.path();
+  }
+  return found;
 }
 
 // The merges that belong to a vocabulary file, "" when its name is not that of one. Prefixes as in
@@ -53,7 +73,7 @@ void read_beside(const fs::path& directory, TokenizerSpec& spec) {
   }
 }
 
-TokenizerSpec read_model(const fs::path& path) {
+TokenizerSpec read_sentencepiece_file(const fs::path& path) {
   return sentencepiece_spec(std::make_shared<const SentencePiece>(read_text(path)));
 }
 
@@ -62,19 +82,25 @@ TokenizerSpec read_spec(const fs::path& path) {
   if (fs::is_directory(path)) {
     // T5's tokenizer.json says less than the model beside it; Llama-2's says all that its tokenizer.model
     // does.
-    if (fs::exists(path / "spiece.model")) return read_model(path / "spiece.model");
+    if (fs::exists(path / "spiece.model")) return read_sentencepiece_file(path / "spiece.model");
     if (fs::exists(path / "tokenizer.json")) return parse_tokenizer_json(read_text(path / "tokenizer.json"));
-    if (fs::exists(path / "tokenizer.model")) return read_model(path / "tokenizer.model");
+    if (fs::exists(path / "tekken.json")) return parse_tekken(read_text(path / "tekken.json"));
+    if (fs::exists(path / "tokenizer.model")) return read_sentencepiece_file(path / "tokenizer.model");
     if (fs::exists(path / "vocab.txt")) return parse_vocab_txt(read_text(path / "vocab.txt"));
     for (const Pair& pair : kPairs) {
       if (fs::exists(path / pair.vocab)) return read_pair(path / pair.vocab, path / pair.merges);
     }
+    if (const fs::path ranks = tiktoken_in(path); !ranks.empty()) return read_tiktoken(ranks);
     fail<IoError>(
-        "no tokenizer in {}: expected tokenizer.json, spiece.model, vocab.txt, or vocab.json and merges.txt",
+        "no tokenizer in {}: expected tokenizer.json, spiece.model, tekken.json, vocab.txt, a .tiktoken, or "
+        "vocab.json "
+        "and merges.txt",
         path.string());
   }
+  if (path.extension() == ".tiktoken") return read_tiktoken(path);
+  if (path.filename().string().starts_with("tekken")) return parse_tekken(read_text(path));
   if (path.filename().string().ends_with("vocab.txt")) return parse_vocab_txt(read_text(path));
-  if (path.extension() == ".model") return read_model(path);
+  if (path.extension() == ".model") return read_sentencepiece_file(path);
   if (const fs::path merges = merges_beside(path); !merges.empty()) return read_pair(path, merges);
   return parse_tokenizer_json(read_text(path));
 }
@@ -108,7 +134,7 @@ Tokenizer Tokenizer::load(const fs::path& path) {
 Tokenizer Tokenizer::load_sentencepiece(const fs::path& model, std::int64_t sentinels) {
   require<IoError>(fs::is_regular_file(model), "no SentencePiece model at {}: no such file", model.string());
   try {
-    TokenizerSpec spec = read_model(model);
+    TokenizerSpec spec = read_sentencepiece_file(model);
     require<DataError>(sentinels == 0 || !has_sentinels(spec),
                        "the model has sentinels of its own: num_sentinel_tokens is {}, expected 0",
                        sentinels);
@@ -122,6 +148,14 @@ Tokenizer Tokenizer::load_sentencepiece(const fs::path& model, std::int64_t sent
 std::vector<TokenizerText> tokenizer_texts(const Tokenizer& tokenizer) {
   const TokenizerSpec& spec = tokenizer.spec();
   std::vector<TokenizerText> out;
+  const bool ranks = spec.rank_by_result;
+  if (ranks || spec.form == SymbolForm::kComponents) {
+    out.push_back({"special_tokens_map.json", special_tokens_map_json(spec)});
+    out.push_back({"tokenizer_config.json", tokenizer_config_json(spec)});
+    require<InternalError>(!spec.original.name.empty(), "a tokenizer of components without its file");
+    out.push_back({spec.original.name, spec.original.text});
+    return out;
+  }
   if (spec.form == SymbolForm::kWordPiece) out.push_back({"vocab.txt", vocab_txt(spec)});
   if (spec.form == SymbolForm::kModel) {
     out.push_back({"spiece.model", spec.model->model()});
@@ -129,13 +163,15 @@ std::vector<TokenizerText> tokenizer_texts(const Tokenizer& tokenizer) {
     out.push_back({"tokenizer_config.json", tokenizer_config_json(spec)});
     return out;
   }
-  if (spec.form == SymbolForm::kByteLevel) {  // the pair of files cannot say that it is of the other form
+  // The pair of files says no more than this; read alone, others would be taken for GPT-2's.
+  if (spec.form == SymbolForm::kByteLevel && spec.split == SplitPattern::kGpt2 && !spec.nfc &&
+      !spec.ignore_merges) {
     out.push_back({"vocab.json", vocab_json(spec)});
     out.push_back({"merges.txt", merges_txt(spec)});
   }
   out.push_back({"special_tokens_map.json", special_tokens_map_json(spec)});
   out.push_back({"tokenizer_config.json", tokenizer_config_json(spec)});
-  out.push_back({"tokenizer.json", tokenizer_json(spec)});
+  out.push_back({"tokenizer.json", spec.original.name.empty() ? tokenizer_json(spec) : spec.original.text});
   return out;
 }
 

@@ -48,6 +48,14 @@ TEST(FuzzTokenizerJson, SeedsAndMutations) {
         nlohmann::ordered_json::parse(read_text(test::fixture(std::string(name) + "/tokenizer.json")))
             .dump());
   }
+  const auto components = nlohmann::ordered_json::parse(read_text(test::fixture("components.json")));
+  for (const auto& entry : components["tokenizers"]) {
+    nlohmann::ordered_json file = {{"version", "1.0"}};
+    for (const char* key : {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"})
+      file[key] = entry[key];
+    file["model"] = components["models"][entry["model"].get<std::string>()];
+    seeds.push_back(file.dump());
+  }
   for (const auto& entry : fs::directory_iterator(test::fixture("fuzz")))
     seeds.push_back(read_text(entry.path()));
   for (const auto& seed : seeds) run(seed);

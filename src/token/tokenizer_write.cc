@@ -151,6 +151,13 @@ std::string vocabulary_object(const TokenizerSpec& spec, std::string_view indent
 }  // namespace
 
 std::string tokenizer_json(const TokenizerSpec& spec) {
+  // Components have no other form than their file; a cutter neither.
+  const bool file_alone = spec.form == SymbolForm::kComponents || spec.split == SplitPattern::kOther;
+  if (file_alone) {
+    require<DataError>(spec.original.name == "tokenizer.json",
+                       "this tokenizer cannot be written as tokenizer.json: it is a {}", spec.original.name);
+    return spec.original.text;
+  }
   Json added = Json::array();
   for (const AddedToken& t : by_id(spec)) {
     Json entry = {{"id", t.id}};
@@ -230,6 +237,7 @@ std::string tokenizer_config_json(const TokenizerSpec& spec) {
   }
   if (spec.sentinels) out["extra_ids"] = *spec.sentinels;
   if (spec.add_bos) out["add_bos_token"] = *spec.add_bos;
+  if (!spec.pattern.empty()) out["pat_str"] = spec.pattern;
   if (spec.model_max_length) out["model_max_length"] = *spec.model_max_length;
   if (!spec.chat_template.empty()) out["chat_template"] = spec.chat_template;
   Json added = Json::object();

@@ -1,4 +1,5 @@
 // Tokenizers of the SentencePiece library through the commands.
+#include <cstdlib>
 #include <fstream>
 
 #include "workplace.h"
@@ -30,6 +31,38 @@ TEST_F(SentencePiece, TrainsEncodesDecodesAndFeedsTraining) {
                         "model.tokenizer.library=sentencepiece", "model.tokenizer.model=pieces/spiece.model",
                         "model.tokenizer.num_sentinel_tokens=5", "model.tokenizer.type=null"}));
   EXPECT_TRUE(fs::exists(path("run/checkpoints/latest/model/spiece.model")));
+}
+
+class TrainTokenizer : public Workplace {};
+
+TEST_F(TrainTokenizer, CompressedFilesGiveTheVocabularyOfTheirTexts) {
+  for (const char* kind : {"bpe", "unigram"}) {
+    std::string fingerprint;
+    for (const char* command : {"cat text.jsonl > x.jsonl", "gzip -c text.jsonl > x.jsonl.gz"}) {
+      ASSERT_EQ(std::system(("cd '" + path("text.jsonl").parent_path().string() + "' && " + command).c_str()),
+                0);
+      const std::string file =
+          std::string(command).find("gzip") == std::string::npos ? "x.jsonl" : "x.jsonl.gz";
+      const auto trained =
+          json_of({"tokenizer", "train", file, "--kind", kind, "--vocab-size",
+                   std::string(kind) == "bpe" ? "300" : "60", "--output", "packed", "--json"});
+      if (fingerprint.empty()) fingerprint = trained["fingerprint"].get<std::string>();
+      EXPECT_EQ(trained["fingerprint"], fingerprint) << kind << ' ' << file;
+    }
+  }
+  std::ofstream(path("broken.txt.gz")) << "no gzip data";
+  EXPECT_NE(stoa({"tokenizer", "train", "broken.txt.gz", "--vocab-size", "300", "--output", "x"}).exit_code,
+            0);
+}
+
+TEST_F(TrainTokenizer, EncodeGivesOffsetsOfTextsThatHoldNewlines) {
+  stoa_ok({"tokenizer", "train", "text.jsonl", "--vocab-size", "300", "--output", "tok"});
+  std::ofstream(path("line.txt")) << "\"a\\n\u00e9\"\n";
+  const auto encoded = json_of(
+      {"tokenizer", "encode", "--tokenizer", "tok", "--json", "--offsets", "--json-strings", "line.txt"});
+  ASSERT_EQ(encoded["ids"].size(), encoded["offsets"].size());
+  EXPECT_EQ(encoded["offsets"].back()[1], 3);
+  EXPECT_NE(stoa({"tokenizer", "encode", "--tokenizer", "tok", "--offsets", "line.txt"}).exit_code, 0);
 }
 
 TEST_F(SentencePiece, RefusesAVocabularyThatTheTextCannotFill) {

@@ -64,13 +64,23 @@ for path in tokenizers:
                 if all(p in vocabulary for p in (m if isinstance(m, list) else m.split(" ")))
                 and "".join(m if isinstance(m, list) else m.split(" ")) in vocabulary]
         small.append(json.dumps(cut, ensure_ascii=False, separators=(",", ":")))
-write("tokenizer_json", small + [p.read_bytes() for p in sorted(fixtures.glob("token/fuzz/*"))],
-      ['"added_tokens"', '"id":', '"content"', '"special"', '"normalized"', '"lstrip"', '"model"', '"vocab"', '"merges"',
+tokenizer_words = ['"added_tokens"', '"id":', '"content"', '"special"', '"normalized"', '"lstrip"', '"model"', '"vocab"', '"merges"',
        '"byte_fallback"', '"ignore_merges"', '"unk_token"', '"pre_tokenizer"', '"Split"', '"ByteLevel"', '"Regex"',
        '"Sequence"', '"normalizer"', '"NFC"', '"Prepend"', '"Replace"', '"decoder"', '"Strip"', '"post_processor"',
        '"TemplateProcessing"', '"SpecialToken"', '"chat_template"', '"eos_token"', '"added_tokens_decoder"', "2147483647",
        '"WordPiece"', '"continuing_subword_prefix"', '"max_input_chars_per_word"', '"BertNormalizer"', '"strip_accents"',
-       '"BertPreTokenizer"', '"cleanup"', "-1", "null", "true", "\\ud83d", "<0x0A>"])
+       '"BertPreTokenizer"', '"cleanup"', "-1", "null", "true", "\\ud83d", "<0x0A>",
+    '"Unigram"', '"unk_id"', '"WordLevel"', '"Metaspace"', '"prepend_scheme"', '"Digits"', '"Punctuation"', '"behavior"', '"Isolated"', '"UnicodeScripts"', '"Precompiled"',
+    '"precompiled_charsmap"', '"NFKC"', '"Lowercase"', '"CTC"', '"dropout"', '"end_of_word_suffix"', '"FixedLength"', '"CharDelimiterSplit"']
+
+components = json.loads((fixtures / "token" / "components.json").read_text())
+parts = ("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+write("tokenizer_json", small + [p.read_bytes() for p in sorted(fixtures.glob("token/fuzz/*"))] + [
+    json.dumps({"version": "1.0", **{k: t[k] for k in parts}, "model": components["models"][t["model"]]}, ensure_ascii=False, separators=(",", ":"))
+    for t in components["tokenizers"]], tokenizer_words)
+
+write("ranked_tokens", [p.read_bytes() for p in sorted(fixtures.glob("token/fuzz-ranks/*"))],
+      ["YQ==", " 256\n", '"rank":', '"token_bytes":', '"pattern":', '"default_vocab_size":', '"default_num_special_tokens":', '"special_tokens"', '"token_str"', "\\p{L}"])
 
 vocabularies = [json.loads(path.read_text())["model"]["vocab"] for path in tokenizers if "bert" in path.parent.name]
 write("vocab_txt", ["".join(token + "\n" for token in sorted(v, key=v.get)[:keep]) for v in vocabularies for keep in (30, 800)]

@@ -1,0 +1,105 @@
+#include "token/json_reader.h"
+
+#include <algorithm>
+
+#include "token/unicode.h"
+
+namespace stoa::token {
+
+json::element parse_json(json::parser& parser, std::string_view text, std::string_view what) {
+  json::element root;
+  const auto error = parser.parse(text.data(), text.size()).get(root);
+  require<DataError>(!error, "{} is not valid JSON: {}", what, simdjson::error_message(error));
+  return root;
+}
+
+json::object object_of(json::element e, std::string_view where) {
+  json::object o;
+  require<DataError>(!e.get(o), "{} must be an object", where);
+  return o;
+}
+
+json::array array_of(json::element e, std::string_view where) {
+  json::array list;
+  require<DataError>(!e.get(list), "{} must be a list", where);
+  return list;
+}
+
+std::optional<json::element> member(json::object o, std::string_view key) {
+  json::element e;
+  if (o.at_key(key).get(e) || e.is_null()) return std::nullopt;
+  return e;
+}
+
+json::element required(json::object o, std::string_view key, std::string_view where) {
+  const auto e = member(o, key);
+  require<DataError>(e.has_value(), "{} has no '{}'", where, key);
+  return *e;
+}
+
+std::string text_of(json::element e, std::string_view where) {
+  std::string_view s;
+  require<DataError>(!e.get(s), "{} must be a string", where);
+  return std::string(s);
+}
+
+std::string text_member(json::object o, std::string_view key, std::string_view where) {
+  return text_of(required(o, key, where), fmt::format("{}.{}", where, key));
+}
+
+std::string text_member(json::object o, std::string_view key, std::string otherwise, std::string_view where) {
+  const auto e = member(o, key);
+  return e ? text_of(*e, fmt::format("{}.{}", where, key)) : otherwise;
+}
+
+bool flag(json::object o, std::string_view key, bool otherwise, std::string_view where) {
+  const auto e = member(o, key);
+  if (!e) return otherwise;
+  bool value = false;
+  require<DataError>(!e->get(value), "{}.{} must be true or false", where, key);
+  return value;
+}
+
+std::uint64_t count_member(json::object o, std::string_view key, std::optional<std::uint64_t> otherwise,
+                           std::uint64_t most, std::string_view where) {
+  const auto e = member(o, key);
+  if (!e && otherwise) return *otherwise;
+  std::uint64_t value = 0;
+  require<DataError>(e && !e->get(value) && value <= most, "{}.{} must be a whole number from 0 to {}", where,
+                     key, most);
+  return value;
+}
+
+char32_t character_member(json::object o, std::string_view key, char32_t otherwise, std::string_view where) {
+  const auto e = member(o, key);
+  if (!e) return otherwise;
+  const std::string text = text_of(*e, fmt::format("{}.{}", where, key));
+  const CodePoint c =
+      text.empty() ? CodePoint{0, 0, false} : read_utf8(text.data(), text.data() + text.size());
+  require<DataError>(c.valid && c.length == text.size(), "{}.{} must be one character, got '{}'", where, key,
+                     text);
+  return c.value;
+}
+
+std::string type_of(json::object o, std::string_view where) {
+  const auto type = member(o, "type");
+  require<DataError>(type.has_value(), "{} has no type", where);
+  return text_of(*type, where);
+}
+
+void only_keys(json::object o, std::initializer_list<std::string_view> known, std::string_view where) {
+  for (const auto field : o) {
+    require<DataError>(std::find(known.begin(), known.end(), field.key) != known.end(),
+                       "{} has '{}', which Stoa does not support", where, field.key);
+  }
+}
+
+TokenId token_id(json::element e, std::size_t entries, std::string_view where) {
+  std::uint64_t id = 0;
+  require<DataError>(!e.get(id), "{}: a token id must be a whole number from 0", where);
+  require<DataError>(id < 4 * entries + 65536, "{}: token id {} is far beyond the {} entries", where, id,
+                     entries);
+  return static_cast<TokenId>(id);
+}
+
+}  // namespace stoa::token
