@@ -102,6 +102,12 @@ const nlohmann::json* JsonKeys::object(std::string_view key) {
   return value;
 }
 
+const nlohmann::json* JsonKeys::array(std::string_view key) {
+  const auto* value = find(key);
+  if (value && !value->is_array()) wrong(key, "a list");
+  return value;
+}
+
 std::vector<std::int64_t> JsonKeys::integers(std::string_view key) {
   const auto* value = find(key);
   if (!value) return {};

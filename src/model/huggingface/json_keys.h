@@ -31,6 +31,7 @@ class JsonKeys {
   std::optional<std::vector<double>> numbers(std::string_view key);
   std::optional<std::vector<std::string>> texts(std::string_view key);
   const nlohmann::json* object(std::string_view key);
+  const nlohmann::json* array(std::string_view key);
   // One id or a list of ids.
   std::vector<std::int64_t> integers(std::string_view key);
 
