@@ -555,9 +555,6 @@ void validate_bert(const ModelConfig& c) {
       c.position_embedding_type == PositionEmbedding::kLearnedAbsolute ||
           c.position_embedding_type == PositionEmbedding::kRope,
       "kind bert has learned or rotary positions: give position_embedding_type learned_absolute or rope");
-  require<ConfigError>(c.has_qkv_bias() && c.has_attention_output_bias() && c.has_mlp_bias(),
-                       "kind bert has biases in every linear layer: leave out bias, qkv_bias, "
-                       "attention_output_bias and mlp_bias");
   require<ConfigError>(
       c.bert.relative_attention_num_buckets.value_or(0) % 2 == 0,
       "relative_attention_num_buckets is {}, expected an even number: half of them are for earlier tokens",
