@@ -55,6 +55,7 @@ struct Case {
   ModelConfig config;
   std::vector<std::int64_t> documents = {};
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 std::vector<Case> cases() {
   std::vector<Case> out;
