@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <thread>
@@ -34,8 +35,14 @@ class Terminal {
     reader_.join();
     ::close(master_);
   }
-  void type(std::string_view keys) const {
-    EXPECT_EQ(::write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  // From another thread, once the editor reads key by key: before, the terminal would act on the keys.
+  std::jthread type(std::string_view keys) const {
+    return std::jthread([this, keys](const std::stop_token& stop) {
+      termios modes{};
+      while (!stop.stop_requested() && ::tcgetattr(master_, &modes) == 0 && (modes.c_lflag & ICANON))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      EXPECT_EQ(::write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+    });
   }
   std::FILE* file() const { return slave_; }
 
@@ -45,7 +52,8 @@ class Terminal {
   std::jthread reader_;
 };
 
-std::string next(LineEditor& editor) {
+std::string next(LineEditor& editor, const Terminal& terminal, std::string_view keys) {
+  const std::jthread typed = terminal.type(keys);
   std::string line;
   EXPECT_EQ(editor.next(line), Outcome::kLine);
   return line;
@@ -57,26 +65,16 @@ TEST(LineEditor, EditsLinesAndKeepsThemBetweenSessions) {
   Terminal terminal;
   {
     LineEditor editor(terminal.file(), terminal.file(), file, [] { return false; });
-    terminal.type("heloo\x7f\x7flo\r");  // backspace
-    EXPECT_EQ(next(editor), "hello");
-    terminal.type("orld\x01w\r");  // Ctrl-A: to the begin
-    EXPECT_EQ(next(editor), "world");
-    terminal.type(
-        "gr\xc3\xbc\xc3\x9f\x7f\xc3\x9f"
-        "e\r");  // characters of several bytes
-    EXPECT_EQ(next(editor),
-              "gr\xc3\xbc\xc3\x9f"
-              "e");
-    terminal.type("\x10\x10\r");  // Ctrl-P twice: the line before the last
-    EXPECT_EQ(next(editor), "world");
-    terminal.type("\r");
-    EXPECT_EQ(next(editor), "");
+    EXPECT_EQ(next(editor, terminal, "heloo\x7f\x7flo\r"), "hello");  // backspace
+    EXPECT_EQ(next(editor, terminal, "orld\x01w\r"), "world");        // Ctrl-A: to the begin
+    EXPECT_EQ(next(editor, terminal, "gr\u00fc\u00df\x7f\u00dfe\r"), "gr\u00fc\u00dfe");
+    EXPECT_EQ(next(editor, terminal, "\x10\x10\r"), "world");  // Ctrl-P twice: the line before the last
+    EXPECT_EQ(next(editor, terminal, "\r"), "");
   }
   EXPECT_EQ(fs::status(file).permissions() & fs::perms::all, fs::perms::owner_read | fs::perms::owner_write);
   LineEditor again(terminal.file(), terminal.file(), file, [] { return false; });
-  terminal.type("\x1b[A\r");  // the key up
-  EXPECT_EQ(next(again), "world");
-  terminal.type("\x04");  // Ctrl-D
+  EXPECT_EQ(next(again, terminal, "\x1b[A\r"), "world");  // the key up
+  const std::jthread typed = terminal.type("\x04");       // Ctrl-D
   std::string line;
   EXPECT_EQ(again.next(line), Outcome::kEnd);
 }
@@ -85,7 +83,7 @@ TEST(LineEditor, IsInterrupted) {
   Terminal terminal;
   bool asked = false;
   LineEditor editor(terminal.file(), terminal.file(), {}, [&] { return std::exchange(asked, true); });
-  terminal.type("half a line");
+  const std::jthread typed = terminal.type("half a line");
   std::string line;
   EXPECT_EQ(editor.next(line), Outcome::kInterrupted);
 }
