@@ -2,7 +2,7 @@
 """Makes docs/families.md: the families that load and train, what was compared with transformers, what is refused and why.
 
 Read from the sources: the table of src/model/huggingface/family.cc, the comment that begins each family's file, the cases of
-tests/fixtures/model/families/, and tests/slow/random_families/ with the refusals that random_models.py accepts.
+tests/fixtures/model/, and tests/slow/random_families/ with the refusals that random_models.py accepts.
 
   python3 scripts/families_page.py            # writes the page
   python3 scripts/families_page.py --check    # exit status 1 where it is not current
@@ -29,7 +29,9 @@ their own. What a family's file says that is not known is refused by name, never
 - **fixtures**: tiny models whose logits, loss and gradient of every tensor are those of transformers within 1e-4, and whose
   configuration survives being written and read, in every run of the tests.
 - **random**: `tests/slow/random_models.py` draws models of odd sizes with every option and both spellings: log-probabilities within 1e-3
-  of transformers', read and written.
+  of transformers', read and written. What transformers does not have is computed by the family named there, from the same weights.
+
+Of every family a share of a head in which no channel rotates is refused, and yarn of an odd number of channels.
 
 An architecture that stands in no row is refused with the list of those that do. A combination of options that no family has (trained
 with Stoa) is written as `stoa_gpt`, which transformers cannot load; `stoa checkpoint export --family NAME` writes a model as any family
@@ -55,18 +57,22 @@ def comment(path):
     return " ".join(lines)
 
 
-def refusals(kind):
+def constants(kind):
+    """The constants of a family's file of tests/slow/random_families/; None: there is no such file."""
     path = ROOT / "tests" / "slow" / "random_families" / f"{kind}.py"
     if not path.exists(): return None
+    found = {}
     for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "REFUSALS": return ast.literal_eval(node.value)
-    return {}
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in ("REFUSALS", "AS"):
+            found[node.targets[0].id] = ast.literal_eval(node.value)
+    return found
 
 
 def cases():
     out = {}
-    for path in sorted((ROOT / "tests" / "fixtures" / "model" / "families").glob("*.json")):
-        out.setdefault(json.loads(path.read_text())["config"]["model_type"], []).append(path.stem)
+    for folder in ("encoders", "families"):
+        for path in sorted((ROOT / "tests" / "fixtures" / "model" / folder).glob("*.json")):
+            out.setdefault(json.loads(path.read_text())["config"]["model_type"], []).append(path.stem)
     return out
 
 
@@ -76,20 +82,13 @@ def kind_of(path):
 
 
 def row(kind, architecture, path, compared):
-    refused = refusals(kind)
+    drawn = constants(kind)
     proofs = []
     if compared.get(kind): proofs.append("fixtures: " + ", ".join(compared[kind]))
-    if refused is not None: proofs.append("random")
-    if not proofs: proofs.append(UNCOMPARED.get(kind, "files of the tests"))
+    if drawn is not None: proofs.append(f"random, computed by {drawn['AS']}" if "AS" in drawn else "random")
     about = comment(path).replace("|", "\\|")
-    return f"| `{kind}` | {architecture} | {kind_of(path)} | {about} | {'; '.join(proofs)} | {'; '.join((refused or {}).values()) or '-'} |"
-
-
-# What transformers does not have.
-UNCOMPARED = {
-    "internlm2": "the published definition, against llama in a test",
-    "kimi_k2": "deepseek_v3 under another model_type",
-}
+    refused = "; ".join((drawn or {}).get("REFUSALS", {}).values()) or "-"
+    return f"| `{kind}` | {architecture} | {kind_of(path)} | {about} | {'; '.join(proofs) or 'files of the tests'} | {refused} |"
 
 
 def page():

@@ -679,6 +679,9 @@ void validate(const ModelConfig& c) {
         c.rotary_channels() < 1 ? "none"
         : latent                ? "not an even number"
                                 : "one more than there are");
+    require<ConfigError>(c.rope_scaling.type != RopeScaling::kYarn || c.rotary_channels() % 2 == 0,
+                         "yarn needs pairs of channels: {} of {} rotate (rotary_percentage {})",
+                         c.rotary_channels(), c.head_size(), c.rotary_percentage);
     if (c.rope_scaling.type == RopeScaling::kLongrope) {
       const auto pairs = static_cast<std::size_t>(c.rotary_size() / 2);
       require<ConfigError>(

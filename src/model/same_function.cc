@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include "model/gpt.h"
@@ -107,6 +108,8 @@ ModelConfig spelled_out(ModelConfig c) {
   c.ffn_hidden_size = c.ffn_size();
   c.num_query_groups = c.query_groups();
   c.kv_channels = c.head_size();
+  if (!c.query_pre_attn_scalar && c.softmax_scale == 1 / std::sqrt(static_cast<double>(c.head_size())))
+    c.softmax_scale.reset();
   spell_out_windows(c);
   c.qkv_bias = c.has_qkv_bias();
   c.attention_output_bias = c.has_attention_output_bias();

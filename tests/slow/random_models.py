@@ -9,7 +9,8 @@ by transformers, spelled as version 4 or 5 or with both spellings, whole or with
   written   `stoa checkpoint export --family auto` writes it anew; transformers loads that without a missing or unexpected tensor and
             gives the same, within 1e-3 (where a family is written at all: a model that no family can say is counted)
 
-What transformers does not make or cannot run is drawn again. A refusal of Stoa is a failure unless the family's REFUSALS names it.
+A family that transformers does not have is computed as another one (`AS`), whose directory then gets the family's own keys and names
+(`disguise`). What transformers does not make or cannot run is drawn again. A refusal of Stoa is a failure unless the family's REFUSALS names it.
 
   python tests/slow/random_models.py [--count 2000] [--family llama,qwen2] [--seed 0] [--stoa build/release/src/stoa] [--json FILE]
                                      [--keep DIR]
@@ -44,6 +45,12 @@ transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
 TOLERANCE = 1e-3
+REFUSALS = {"rotary positions turn pairs": "a share of a head in which no channel rotates",  # of every family
+            "yarn needs pairs": "yarn of an odd number of channels"}
+# Of version 4, where they are not those of every family.
+OLD_ROPE_NAMES = {"gpt_neox": ("rotary_emb_base", "rotary_pct", None),
+                  "modernbert": ("global_rope_theta", None, "local_rope_theta"),
+                  "olmo3": ("rope_theta", None, None)}
 # The grouped products of version 5 want sizes that odd models do not have.
 EXPERTS = {"experts_implementation": "eager"} if int(transformers.__version__.split(".")[0]) >= 5 else {}
 
@@ -83,13 +90,14 @@ def spelled(config, form, r):
     if form == "5" or not isinstance(rope, dict): return out
     nested = any(isinstance(v, dict) for v in rope.values())
     flat = rope.get("full_attention", {}) if nested else rope
-    neox = out["model_type"] == "gpt_neox"  # has names of its own
-    if "rope_theta" in flat: out["rotary_emb_base" if neox else "rope_theta"] = flat["rope_theta"]
-    if "partial_rotary_factor" in flat: out["rotary_pct" if neox else "partial_rotary_factor"] = flat["partial_rotary_factor"]
-    if nested and rope.get("sliding_attention"): out["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+    base, share, local = OLD_ROPE_NAMES.get(out["model_type"], ("rope_theta", "partial_rotary_factor", "rope_local_base_freq"))
+    if "rope_theta" in flat: out[base] = flat["rope_theta"]
+    if "partial_rotary_factor" in flat: out[share] = flat["partial_rotary_factor"]
+    if nested and local and rope.get("sliding_attention"): out[local] = rope["sliding_attention"]["rope_theta"]
     scaling = {k: v for k, v in flat.items() if k not in ("rope_theta", "partial_rotary_factor")}
     if scaling.get("rope_type", "default") != "default":
-        if r.random() < 0.3: scaling["type"] = scaling.pop("rope_type")
+        # What version 4 called it before there were layers of two kinds.
+        if r.random() < 0.3 and not nested: scaling["type"] = scaling.pop("rope_type")
         out["rope_scaling"] = scaling
     elif r.random() < 0.5:
         out["rope_scaling"] = None
@@ -118,7 +126,7 @@ def logprobs(model, family, lines):
     out = []
     with torch.no_grad():
         for ids in lines:
-            logits = model(torch.tensor([ids])).logits[0, :-1].double()
+            logits = model(torch.tensor([ids]), use_cache=False).logits[0, :-1].double()
             out.append(torch.log_softmax(logits, -1).gather(1, torch.tensor(ids[1:])[:, None])[:, 0].tolist())
     return out
 
@@ -154,7 +162,7 @@ class Drawn:
         r = random.Random(f"{name} {seed}")
         self.saved = folder / "saved"
         options = family.options(r)
-        kind = options.pop("model_type", name)
+        kind = getattr(family, "AS", name)
         torch.manual_seed(seed)
         config = transformers.AutoConfig.for_model(kind, **options)
         loader = getattr(transformers, getattr(family, "LOADER", "AutoModelForCausalLM"))
@@ -183,6 +191,9 @@ class Drawn:
         else: self.lines = [[r.randrange(vocabulary) for _ in range(max(2, n))] for n in lengths]
         self.expected = logprobs(self.model, family, self.lines)
         if not all(np.all(np.isfinite(x)) for x in self.expected): raise ValueError("not finite")
+        if hasattr(family, "disguise"):
+            family.disguise(self.saved, r)
+            self.config = json.loads(path.read_text())
 
 
 class Tally:
@@ -200,7 +211,8 @@ class Tally:
 
 
 def refused(family, message):
-    return next((reason for part, reason in getattr(family, "REFUSALS", {}).items() if part in message), None)
+    reasons = {**REFUSALS, **getattr(family, "REFUSALS", {})}
+    return next((reason for part, reason in reasons.items() if part in message), None)
 
 
 def check(stoa, family, name, seed, folder, tally, keep):

@@ -50,6 +50,7 @@ def rope(r, options, kinds=("default", "linear", "dynamic", "llama3", "yarn", "l
         elif r.random() < 0.3: out["attention_factor"] = 1.3
         if r.random() < 0.3: out["truncate"] = False
     if kind == "longrope":
+        if not size: options.setdefault("head_dim", width)  # which some classes take for another number than the quotient
         for key in ("short_factor", "long_factor"): out[key] = [r.choice([1.0, 1.1, 1.7, 3.0]) for _ in range((turned + 1) // 2)]
         if r.random() < 0.3: out["attention_factor"] = 1.2
     return out
@@ -73,3 +74,28 @@ def grouped_experts(r, options):
     options.update(n_routed_experts=groups * size, n_group=groups, topk_group=chosen, num_experts_per_tok=r.randint(1, chosen * size),
                    n_shared_experts=r.randint(1, 3), moe_intermediate_size=r.randint(2, 20), norm_topk_prob=maybe(r, True, False),
                    routed_scaling_factor=r.choice([1.0, 2.5, 0.7]), first_k_dense_replace=r.randint(0, options["num_hidden_layers"]))
+
+
+def hybrid(r, options):
+    """Layers of linear attention beside those of softmax attention (Qwen3-Next and Qwen3.5)."""
+    options.setdefault("head_dim", head_size(options))
+    keys = r.randint(1, 4)
+    options.update(hidden_act=activation(r), rms_norm_eps=epsilon(r), attention_bias=maybe(r, True, False, 0.1),
+                   linear_conv_kernel_dim=r.randint(2, 5), linear_key_head_dim=r.randint(2, 12), linear_value_head_dim=r.randint(2, 12),
+                   linear_num_key_heads=keys, linear_num_value_heads=keys * r.randint(1, 3))
+    layers = options["num_hidden_layers"]
+    if r.random() < 0.5: options["layer_types"] = [r.choice(["linear_attention", "full_attention"]) for _ in range(layers)]
+    elif r.random() < 0.5: options["full_attention_interval"] = r.randint(1, 5)
+    options["rope_parameters"] = rope(r, options, kinds=("default", "default", "linear", "yarn"), share=r.choice([0.25, 0.5, 1.0, 0.67]))
+
+
+def hybrid_experts(r, options):
+    experts = r.randint(2, 9)
+    options.update(num_experts=experts, num_experts_per_tok=r.randint(1, experts), moe_intermediate_size=r.randint(2, 30),
+                   shared_expert_intermediate_size=r.randint(2, 30))
+
+
+def long_lines(r, config):
+    """Longer than a chunk of transformers' linear attention, which has 64 tokens."""
+    positions = config["max_position_embeddings"]
+    return [[r.randrange(config["vocab_size"]) for _ in range(n)] for n in (r.randint(2, 40), positions)]

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/formula_weights.h"
@@ -137,6 +138,26 @@ TEST(Encoder, WhatIsNotThereIsRefused) {
                ConfigError);
   EXPECT_THROW(read_config(R"({"model_type": "bert", "some_new_maths": 3})"), ConfigError);
   EXPECT_THROW(read_config(R"({"model_type": "brt"})"), ConfigError);
+}
+
+// Its positions begin after it.
+TEST(Encoder, RobertaNamesThePaddingThatAFileLeavesToTheDefault) {
+  const auto roberta =
+      read_config(R"({"model_type": "roberta", "architectures": ["RobertaForMaskedLM"], "hidden_size": 12})");
+  const Gpt gpt = resolve_gpt(roberta.config);
+  const auto json = nlohmann::json::parse(write_config(gpt, *roberta.family, DType::kF32, {}));
+  EXPECT_EQ(json["pad_token_id"], 1);
+}
+
+TEST(Encoder, NomicBertNamesSomePaddingAsTransformersWantsANumber) {
+  const auto nomic =
+      read_config(R"({"model_type": "nomic_bert", "architectures": ["NomicBertForMaskedLM"]})");
+  const Gpt gpt = resolve_gpt(nomic.config);
+  const auto padding = [&](const SpecialTokens& special) {
+    return nlohmann::json::parse(write_config(gpt, *nomic.family, DType::kF32, special))["pad_token_id"];
+  };
+  EXPECT_EQ(padding({}), 0);
+  EXPECT_EQ(padding({.bos = {}, .pad = 3, .eos = {}}), 3);
 }
 
 TEST(Encoder, ABareEncoderHasNoHead) {

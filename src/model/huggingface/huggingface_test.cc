@@ -142,6 +142,23 @@ TEST(ChooseFamily, WritesNothingThatTransformersRefuses) {
   EXPECT_TRUE(written["sliding_window"].is_number());
 }
 
+TEST(ReadConfig, RotatedChannelsArePairs) {
+  const std::string rope = R"(,"hidden_size":16,"num_attention_heads":4,"partial_rotary_factor":)";
+  EXPECT_THAT(refusal(R"({"model_type":"stablelm")" + rope + "0.25}"), HasSubstr("0.25 of 4 channels"));
+  EXPECT_THAT(refusal(R"({"model_type":"phi")" + rope + "0.1}"), HasSubstr("0.1 of 4 channels"));
+  EXPECT_EQ(refusal(R"({"model_type":"phi")" + rope + "0.5}"), "");
+  const std::string yarn = R"(,"rope_scaling":{"rope_type":"yarn","factor":4}})";
+  EXPECT_THAT(refusal(R"({"model_type":"glm")" + rope + "0.9,\"head_dim\":4" + yarn),
+              HasSubstr("yarn needs pairs"));
+}
+
+TEST(ReadConfig, ConvolutionsOfLinearAttentionHaveSilu) {
+  const std::string text =
+      R"({"model_type":"qwen3_next","hidden_act":"relu","num_hidden_layers":2,"layer_types":)";
+  EXPECT_THAT(refusal(text + R"(["linear_attention","full_attention"]})"), HasSubstr("hidden_act"));
+  EXPECT_EQ(refusal(text + R"(["full_attention","full_attention"]})"), "");
+}
+
 TEST(ReadConfig, FillsDefaultsOfTheFamily) {
   EXPECT_EQ(config_of(R"({"model_type":"mixtral"})").layernorm_epsilon, 1e-5);
   const auto gpt2 = read_config(R"({"model_type":"gpt2"})").config;
@@ -157,6 +174,32 @@ TEST(ReadConfig, FillsDefaultsOfTheFamily) {
   EXPECT_EQ(read_config(R"({"model_type":"llama","eos_token_id":[5,6]})").special.eos,
             (std::vector<std::int64_t>{5, 6}));
   EXPECT_EQ(parameter_count(resolve_gpt(read_config(R"({"model_type":"llama"})").config)), 6738415616);
+}
+
+// transformers makes a mask of it, whichever layers have one.
+TEST(WriteConfig, Cohere2HasAWindowInAnyCase) {
+  const auto full = read_config(R"({"model_type":"cohere2","hidden_size":16,"num_attention_heads":4,
+                                   "num_key_value_heads":4,"num_hidden_layers":1,"sliding_window":5,
+                                   "layer_types":["full_attention"]})");
+  const std::string text = write_config(resolve_gpt(full.config), *full.family, DType::kF32, {});
+  EXPECT_TRUE(nlohmann::json::parse(text)["sliding_window"].is_number());
+  EXPECT_FALSE(read_config(text).config.window_size);
+}
+
+// MiniCPM and Granite say the same; transformers has the second alone.
+TEST(ChooseFamily, PrefersWhatTransformersHas) {
+  const auto minicpm =
+      read_config(R"({"model_type":"minicpm","scale_emb":12,"scale_depth":1.4,"hidden_size":64,
+                                      "num_attention_heads":4,"num_hidden_layers":2,"dim_model_base":16})");
+  EXPECT_EQ(choose_family(minicpm.config).type, "granite");
+}
+
+// transformers' MPT takes no 0.0 there.
+TEST(WriteConfig, MptHasWholeDropout) {
+  const auto mpt = read_config(R"({"model_type":"mpt","d_model":16,"n_heads":4,"n_layers":1})");
+  const auto json =
+      nlohmann::json::parse(write_config(resolve_gpt(mpt.config), *mpt.family, DType::kF32, {}));
+  EXPECT_TRUE(json["attn_config"]["attn_pdrop"].is_number_integer());
 }
 
 TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {

@@ -38,6 +38,11 @@ void read_hybrid_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defau
   keys.only("attention_bias", false);
   read_layer_kinds(keys, c);
   LinearAttentionConfig& l = c.linear;
+  bool linear = false;
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer) linear = linear || l.is_linear(layer);
+  require<ConfigError>(!linear || c.activation == Activation::kSwiglu,
+                       "config.json: hidden_act other than 'silu' is not supported for layers with linear "
+                       "attention, whose convolutions have it too");
   l.linear_conv_kernel_dim = keys.integer("linear_conv_kernel_dim", 1).value_or(4);
   l.linear_key_head_dim = keys.integer("linear_key_head_dim", 1).value_or(128);
   l.linear_value_head_dim = keys.integer("linear_value_head_dim", 1).value_or(128);

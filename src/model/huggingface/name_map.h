@@ -46,6 +46,8 @@ struct NameRule {
   // The file's tensor holds those of all experts, [E, …]: the last {} of a part stands for each of them.
   bool packed = false;
   bool depthwise = false;  // the file has a dimension of 1 after the rows (torch's depthwise Conv1d)
+  // Of these configurations alone; null: of all.
+  bool (*when)(const ModelConfig& config) = nullptr;
 };
 
 struct NameMap {

@@ -91,6 +91,14 @@ void read_rope(JsonKeys& keys, ModelConfig& c, const RopeDefaults& defaults) {
     c.rope_scaling = {};
 }
 
+void check_rotated_pairs(const ModelConfig& c) {
+  require<ConfigError>(
+      c.rotary_channels() > 0 && c.rotary_channels() % 2 == 0,
+      "config.json: partial_rotary_factor {} of {} channels per head is {}, expected an even "
+      "number above 0, as channels rotate in pairs",
+      c.rotary_percentage, c.head_size(), c.rotary_channels());
+}
+
 Json rope_parameters(const ModelConfig& c) {
   const RopeScalingConfig& s = c.rope_scaling;
   Json rope;

@@ -13,6 +13,8 @@ struct RopeDefaults {
 };
 void read_rope(JsonKeys& keys, ModelConfig& config, const RopeDefaults& defaults);
 void write_rope(const ModelConfig& config, Json& json);
+// ConfigError: the channels that rotate are not pairs. Of classes that cut so many off a head.
+void check_rotated_pairs(const ModelConfig& config);
 
 // The dictionary alone, with rope_theta in it. What it leaves out stays as it is in `config`.
 void read_rope_parameters(const nlohmann::json& object, ModelConfig& config, const RopeDefaults& defaults);

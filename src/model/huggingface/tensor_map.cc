@@ -205,7 +205,8 @@ std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
   const NameMap names = family.names();
   std::map<std::string_view, const NameRule*> rule_of;  // by pattern of a part
   for (const NameRule& rule : names.rules)
-    for (const std::string_view part : rule.parts) rule_of.emplace(part, &rule);
+    if (!rule.when || rule.when(gpt.config))
+      for (const std::string_view part : rule.parts) rule_of.emplace(part, &rule);
 
   const std::vector<CanonicalTensor> all = canonical_tensors(gpt);
   std::map<std::string_view, const CanonicalTensor*> left;

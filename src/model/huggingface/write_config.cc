@@ -33,7 +33,12 @@ std::string write_config(const Gpt& gpt, const Family& family, DType dtype, cons
   json["eos_token_id"] = special.eos.empty()       ? Json()
                          : special.eos.size() == 1 ? Json(special.eos[0])
                                                    : Json(special.eos);
-  json["pad_token_id"] = special.pad ? Json(*special.pad) : Json();
+  // Positions that begin after it say which it is; else the family's word counts where there is no token.
+  const bool said = json.contains("pad_token_id"), fixed = said && gpt.config.bert.first_position > 0;
+  if (special.pad && !fixed)
+    json["pad_token_id"] = *special.pad;
+  else if (!said)
+    json["pad_token_id"] = Json();
   if (special.decoder_start) json["decoder_start_token_id"] = *special.decoder_start;
   json["torch_dtype"] = torch_name(dtype);
   json["dtype"] = torch_name(dtype);

@@ -8,7 +8,8 @@ def options(r):
     o.update(ffn_hidden_size=o.pop("intermediate_size"), activation=r.choice(["gelu", "relu"]), layer_norm_epsilon=s.epsilon(r),
              bias=s.maybe(r, True, False), new_decoder_architecture=grouped, num_kv_heads=groups if grouped else None,
              multi_query=s.maybe(r, True, False), parallel_attn=grouped or s.maybe(r, True, False), alibi=s.maybe(r, True, False, 0.1))
+    if grouped: o["num_ln_in_parallel_attn"] = r.choice([None, 1, 2])
     return dict(o, rope_parameters=s.rope(r, o, kinds=("default", "default", "linear", "dynamic")))
 
 
-REFUSALS = {"alibi true": "biases by distance rounded to bf16", "falcon with new_decoder": "one norm for both branches"}
+REFUSALS = {"alibi true": "biases by distance rounded to bf16"}

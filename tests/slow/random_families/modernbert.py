@@ -20,7 +20,7 @@ def options(r):
 
 
 def respell(config, r):
-    if r.random() < 0.5: config.update(position_embedding_type="absolute", layer_norm_eps=config["norm_eps"])  # of the first files
+    if r.random() < 0.5: config.update(position_embedding_type="absolute", layer_norm_eps=config.get("norm_eps", 1e-5))  # of the first files
     return config
 
 

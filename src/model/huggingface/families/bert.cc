@@ -230,14 +230,18 @@ void read_roberta_as(JsonKeys& keys, ModelConfig& c, std::string_view name, cons
 void read_roberta(JsonKeys& keys, ModelConfig& c) {
   read_roberta_as(keys, c, "Roberta", {50265, 514, 1, 1e-5});
 }
-void write_roberta(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Roberta"); }
+void write_roberta_as(const Gpt& gpt, Json& json, std::string_view name) {
+  write_encoder(gpt, json, name);
+  json["pad_token_id"] = gpt.config.bert.first_position - 1;
+}
+void write_roberta(const Gpt& gpt, Json& json) { write_roberta_as(gpt, json, "Roberta"); }
 
 // XLM-RoBERTa (1911.02116) and CamemBERT (1911.03894): RoBERTa with another vocabulary.
 constexpr Defaults kRelatives{30522, 512, 2, 1e-12};
 void read_xlm_roberta(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "XLMRoberta", kRelatives); }
-void write_xlm_roberta(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "XLMRoberta"); }
+void write_xlm_roberta(const Gpt& gpt, Json& json) { write_roberta_as(gpt, json, "XLMRoberta"); }
 void read_camembert(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "Camembert", kRelatives); }
-void write_camembert(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Camembert"); }
+void write_camembert(const Gpt& gpt, Json& json) { write_roberta_as(gpt, json, "Camembert"); }
 
 bool is_needless_in_roberta(std::string_view name, const ModelConfig& c) {
   return name == "embeddings.position_ids" || name.starts_with("lm_head.decoder.") ||

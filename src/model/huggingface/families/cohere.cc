@@ -67,7 +67,8 @@ void read_cohere2(JsonKeys& keys, ModelConfig& c) {
 void write_cohere2(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_cohere_keys(gpt, json);
-  json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();
+  // layer_types say which layers have it; transformers makes masks of it in any case.
+  json["sliding_window"] = c.window_size.value_or(c.max_positions());
   write_layer_types(c, json);
 }
 

@@ -1,5 +1,5 @@
-// Falcon (2311.16867): both branches read the stream at once; q, k and v fused group by group (40B and 180B),
-// or with one key and value for all heads (7B).
+// Falcon (2311.16867): both branches read the stream at once, by one norm (7B, 2-11B) or by two (40B, 180B);
+// q, k and v fused group by group.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
@@ -35,15 +35,24 @@ void read_falcon(JsonKeys& keys, ModelConfig& c) {
              one = keys.boolean("multi_query").value_or(true);
   c.num_query_groups = grouped ? groups : one ? 1 : c.num_attention_heads;
   c.use_parallel_residual = keys.boolean("parallel_attn").value_or(true);
-  const std::int64_t norms = keys.integer("num_ln_in_parallel_attn", 1, 2).value_or(grouped ? 2 : 1);
-  require<ConfigError>(grouped ? c.use_parallel_residual && norms == 2 : !c.use_parallel_residual,
-                       "config.json: falcon with new_decoder_architecture {}, parallel_attn {} and {} norms "
-                       "is not supported",
-                       grouped, c.use_parallel_residual, norms);
+  c.num_ln_in_parallel_attn = keys.integer("num_ln_in_parallel_attn", 1, 2).value_or(grouped ? 2 : 1);
+  require<ConfigError>(
+      grouped ? c.use_parallel_residual : !c.use_parallel_residual || c.num_ln_in_parallel_attn == 1,
+      "config.json: falcon with new_decoder_architecture {}, parallel_attn {} and {} norms has no definition",
+      grouped, c.use_parallel_residual, c.num_ln_in_parallel_attn);
+  if (!c.use_parallel_residual) c.num_ln_in_parallel_attn = 2;
   read_rope(keys, c, {});
 }
 
-bool is_grouped(const ModelConfig& c) { return c.use_parallel_residual; }
+bool has_two_norms_at_once(const ModelConfig& c) {
+  return c.use_parallel_residual && c.num_ln_in_parallel_attn == 2;
+}
+
+// new_decoder_architecture: two norms, or any number of keys and values.
+bool is_grouped(const ModelConfig& c) {
+  const bool some = c.query_groups() != 1 && c.query_groups() != c.num_attention_heads;
+  return has_two_norms_at_once(c) || (c.use_parallel_residual && some);
+}
 
 void write_falcon(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
@@ -61,40 +70,36 @@ void write_falcon(const Gpt& gpt, Json& json) {
   json["hidden_dropout"] = c.hidden_dropout;
   json["attention_dropout"] = c.attention_dropout;
   json["new_decoder_architecture"] = is_grouped(c);
-  json["multi_query"] = c.query_groups() == 1 && c.num_attention_heads > 1;
+  json["multi_query"] = c.query_groups() == 1;
   json["parallel_attn"] = c.use_parallel_residual;
-  if (is_grouped(c)) json["num_ln_in_parallel_attn"] = 2;
+  json["num_ln_in_parallel_attn"] = has_two_norms_at_once(c) ? 2 : 1;
   write_rope(c, json);
 }
 
 NameMap falcon_names() {
-  return {.prefix = "transformer.",
-          .rules = {{"transformer.word_embeddings", {"embedding.tokens"}},
-                    {"transformer.ln_f", {"final_norm"}},
-                    {"lm_head", {"head"}},
-                    {.file = "transformer.h.{}.ln_attn",
-                     .parts = {"layers.{}.norm1"},
-                     .also = "transformer.h.{}.input_layernorm"},
-                    {.file = "transformer.h.{}.ln_mlp",
-                     .parts = {"layers.{}.norm2"},
-                     .also = "transformer.h.{}.post_attention_layernorm"},
-                    {"transformer.h.{}.self_attention.query_key_value",
-                     {"layers.{}.attention.q", "layers.{}.attention.k", "layers.{}.attention.v"},
-                     by_group},
-                    {"transformer.h.{}.self_attention.dense", {"layers.{}.attention.out"}},
-                    {"transformer.h.{}.mlp.dense_h_to_4h", {"layers.{}.mlp.up"}},
-                    {"transformer.h.{}.mlp.dense_4h_to_h", {"layers.{}.mlp.down"}}},
-          .needless = [](std::string_view name, const ModelConfig&) {
-            return name.ends_with("rotary_emb.inv_freq") || name.ends_with("maybe_rotary.inv_freq");
-          }};
+  return {
+      .prefix = "transformer.",
+      .rules =
+          {{"transformer.word_embeddings", {"embedding.tokens"}},
+           {"transformer.ln_f", {"final_norm"}},
+           {"lm_head", {"head"}},
+           {.file = "transformer.h.{}.ln_attn", .parts = {"layers.{}.norm1"}, .when = has_two_norms_at_once},
+           {.file = "transformer.h.{}.ln_mlp", .parts = {"layers.{}.norm2"}, .when = has_two_norms_at_once},
+           {"transformer.h.{}.input_layernorm", {"layers.{}.norm1"}},
+           {"transformer.h.{}.post_attention_layernorm", {"layers.{}.norm2"}},
+           {"transformer.h.{}.self_attention.query_key_value",
+            {"layers.{}.attention.q", "layers.{}.attention.k", "layers.{}.attention.v"},
+            by_group},
+           {"transformer.h.{}.self_attention.dense", {"layers.{}.attention.out"}},
+           {"transformer.h.{}.mlp.dense_h_to_4h", {"layers.{}.mlp.up"}},
+           {"transformer.h.{}.mlp.dense_4h_to_h", {"layers.{}.mlp.down"}}},
+      .needless = [](std::string_view name, const ModelConfig&) {
+        return name.ends_with("rotary_emb.inv_freq") || name.ends_with("maybe_rotary.inv_freq");
+      }};
 }
-
-// Its norms would have other names.
-bool has_serial_branches(const ModelConfig& c) { return !c.use_parallel_residual; }
 
 }  // namespace
 
-const Family kFalcon{"falcon", "FalconForCausalLM", read_falcon, write_falcon, falcon_names,
-                     nullptr,  has_serial_branches};
+const Family kFalcon{"falcon", "FalconForCausalLM", read_falcon, write_falcon, falcon_names};
 
 }  // namespace stoa::model::huggingface

@@ -64,6 +64,12 @@ void read_mpt(JsonKeys& keys, ModelConfig& c) {
   for (const char* key : kNeedlessInMpt) keys.ignore(key);
 }
 
+// transformers wants a whole number: no or all.
+Json whole_if_so(double value) {
+  const auto whole = static_cast<std::int64_t>(value);
+  return static_cast<double>(whole) == value ? Json(whole) : Json(value);
+}
+
 void write_mpt(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   json["vocab_size"] = gpt.vocabulary;
@@ -76,7 +82,7 @@ void write_mpt(const Gpt& gpt, Json& json) {
   json["no_bias"] = true;
   Json& attention = json["attn_config"];
   attention["attn_type"] = "multihead_attention";
-  attention["attn_pdrop"] = c.attention_dropout;
+  attention["attn_pdrop"] = whole_if_so(c.attention_dropout);
   attention["softmax_scale"] = c.softmax_scale ? Json(*c.softmax_scale) : Json();
   attention["clip_qkv"] = Json();
   attention["alibi"] = true;

@@ -77,6 +77,7 @@ void read_nomic_bert(JsonKeys& keys, ModelConfig& c) {
 void write_nomic_bert(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_encoder_head(c.bert, json, "NomicBert");
+  json["pad_token_id"] = 0;  // where there is none: transformers wants a number, and makes nothing of it
   json["vocab_size"] = gpt.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;

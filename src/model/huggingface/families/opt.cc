@@ -28,7 +28,7 @@ void read_opt(JsonKeys& keys, ModelConfig& c) {
   c.init_method_std = keys.number("init_std").value_or(0.02);
   keys.only("do_layer_norm_before", true);
   keys.only("_remove_final_layer_norm", false);
-  keys.only("layer_norm_elementwise_affine", true);
+  c.norm_weight = c.norm_bias = keys.boolean("layer_norm_elementwise_affine").value_or(true);
   const std::int64_t width = keys.integer("word_embed_proj_dim", 1).value_or(c.hidden_size);
   require<ConfigError>(
       width == c.hidden_size,
@@ -54,7 +54,8 @@ void write_opt(const Gpt& gpt, Json& json) {
   json["attention_dropout"] = c.attention_dropout;
   json["init_std"] = c.init_method_std;
   json["layerdrop"] = 0.0;
-  json["do_layer_norm_before"] = json["layer_norm_elementwise_affine"] = true;
+  json["do_layer_norm_before"] = true;
+  json["layer_norm_elementwise_affine"] = c.norm_weight;
   json["_remove_final_layer_norm"] = false;
 }
 

@@ -24,6 +24,7 @@ void read_phi(JsonKeys& keys, ModelConfig& c) {
   c.hidden_dropout = keys.number("resid_pdrop").value_or(0);
   c.embedding_dropout = keys.number("embd_pdrop").value_or(0);
   read_rope(keys, c, {.share = 0.5});
+  check_rotated_pairs(c);
 }
 
 void write_phi(const Gpt& gpt, Json& json) {

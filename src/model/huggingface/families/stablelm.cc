@@ -1,4 +1,5 @@
-// StableLM 2 (2402.17834): llama with LayerNorm, of whose heads a quarter rotates.
+// StableLM 2 (2402.17834): llama with LayerNorm, of whose heads a quarter rotates; the 12B's branches read
+// one norm.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
@@ -14,10 +15,12 @@ void read_stablelm(JsonKeys& keys, ModelConfig& c) {
   c.activation = gated_activation(keys.text("hidden_act").value_or("silu"));
   set_biases(c, keys.boolean("use_qkv_bias").value_or(false), false, false);
   keys.only("qk_layernorm", false);
-  keys.only("use_parallel_residual", false);
+  c.use_parallel_residual = keys.boolean("use_parallel_residual").value_or(false);
+  if (c.use_parallel_residual) c.num_ln_in_parallel_attn = 1;
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
   c.hidden_dropout = keys.number("hidden_dropout").value_or(0);
   read_rope(keys, c, {.share = 0.25});
+  check_rotated_pairs(c);
 }
 
 void write_stablelm(const Gpt& gpt, Json& json) {
@@ -27,7 +30,7 @@ void write_stablelm(const Gpt& gpt, Json& json) {
   json["layer_norm_eps"] = c.layernorm_epsilon;
   json["use_qkv_bias"] = c.has_qkv_bias();
   json["qk_layernorm"] = false;
-  json["use_parallel_residual"] = false;
+  json["use_parallel_residual"] = c.use_parallel_residual;
   json["hidden_dropout"] = c.hidden_dropout;
   json["partial_rotary_factor"] = c.rotary_percentage;
   json["rope_parameters"]["partial_rotary_factor"] = c.rotary_percentage;

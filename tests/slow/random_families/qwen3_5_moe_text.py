@@ -1,0 +1,15 @@
+import random_sizes as s
+
+lines = s.long_lines
+
+
+def options(r):
+    o = s.sizes(r, divisible=False)
+    del o["intermediate_size"]
+    s.hybrid(r, o)
+    s.hybrid_experts(r, o)
+    return o
+
+
+REFUSALS = {"hidden_act other than": "convolutions with another activation than SiLU",
+            "attention_bias true": "biases of attention whose output is gated"}

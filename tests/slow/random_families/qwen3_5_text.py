@@ -1,0 +1,13 @@
+import random_sizes as s
+
+lines = s.long_lines
+
+
+def options(r):
+    o = s.sizes(r, divisible=False)
+    s.hybrid(r, o)
+    return o
+
+
+REFUSALS = {"hidden_act other than": "convolutions with another activation than SiLU",
+            "attention_bias true": "biases of attention whose output is gated"}
