@@ -32,6 +32,7 @@ void AddedTokenFinder::add(const AddedToken& token, std::string_view pattern) {
 void AddedTokenFinder::cut(std::string_view text, bool plain, const UnicodeClasses& classes,
                            std::vector<Piece>& out) const {
   const char *begin = text.data(), *end = begin + text.size(), *done = begin, *p = begin;
+  const char* blanks_end = begin;  // from the end of a match before up to here is white space
   while (p < end) {
     if (distinct_first_ == 1) {
       p = static_cast<const char*>(std::memchr(p, only_first_, static_cast<std::size_t>(end - p)));
@@ -73,11 +74,13 @@ void AddedTokenFinder::cut(std::string_view text, bool plain, const UnicodeClass
       start = std::max(start, done);
     }
     if (token.rstrip) {
+      stop = std::max(stop, blanks_end);
       while (stop < end) {
         const CodePoint c = read_utf8(stop, end);
         if (!classes.is_space(c)) break;
         stop += c.length;
       }
+      blanks_end = stop;
     }
     // Another token has swallowed the white space that this one is.
     if (start >= stop) continue;
