@@ -193,7 +193,7 @@ class Predictor {
   // The likeliest answer of all windows of a question, by the sum of its logits.
   struct Best {
     bool found = false;
-    std::size_t first = 0, last = 0;  // pieces of the context
+    run::EncodedQuestion::Bytes answer{0, 0};
     double score = 0, probability = 0, no_answer = 0;
   };
 
@@ -202,19 +202,12 @@ class Predictor {
     const double none = static_cast<double>(logits[0]) + static_cast<double>(logits[1]);
     best_.no_answer = p.window == 0 ? none : std::min(best_.no_answer, none);
     const run::QuestionWindow& window = p.question->encoded.windows[p.window];
-    if (window.piece.empty()) return;
-    const run::SpanChoice choice =
-        run::best_span(logits, window.first, static_cast<std::int64_t>(window.piece.size()));
+    if (window.count == 0) return;
+    const run::SpanChoice choice = run::best_span(logits, window.first, window.count);
     if (best_.found && choice.score <= best_.score) return;
     std::array<std::vector<float>, 2> sides;
     for (std::size_t i = 0; i < logits.size(); ++i) sides[i % 2].push_back(logits[i]);
-    const auto piece = [&](std::int64_t token) {
-      return static_cast<std::size_t>(window.piece[static_cast<std::size_t>(token - window.first)]);
-    };
-    best_ = {true,
-             piece(choice.first),
-             piece(choice.last),
-             choice.score,
+    best_ = {true, p.question->encoded.answer(window, choice.first, choice.last), choice.score,
              probabilities(sides[0])[static_cast<std::size_t>(choice.first)] *
                  probabilities(sides[1])[static_cast<std::size_t>(choice.last)],
              best_.no_answer};
@@ -228,8 +221,7 @@ class Predictor {
       return out;
     }
     const std::string& context = question.text.context;
-    const std::size_t begin = question.encoded.pieces[best_.first].begin,
-                      end = question.encoded.pieces[best_.last].end;
+    const auto [begin, end] = best_.answer;
     // Characters, as in the training data.
     const auto characters =
         std::count_if(context.begin(), context.begin() + static_cast<std::ptrdiff_t>(begin),

@@ -36,12 +36,25 @@ RowEncoder::RowEncoder(const token::Tokenizer& tokenizer, const model::BertConfi
       longest_(longest),
       cls_(needed(tokenizer.cls_id(), "[CLS]")),
       sep_(needed(tokenizer.sep_id(), "[SEP]")),
-      roberta_(tokenizer.spec().form == token::SymbolForm::kByteLevel) {
+      blank_before_words_(tokenizer.spec().form == token::SymbolForm::kByteLevel) {
   require<ConfigError>(longest >= 8, "rows of {} tokens; expected 8 or more", longest);
+  const std::vector<token::TokenId> cls{cls_}, sep{sep_};
+  // Files that put nothing around texts, or do not begin with [CLS], belong to no encoder's checkpoint.
+  if (const auto& said = tokenizer.spec().pair; said && said->before == cls && !said->between.empty())
+    around_ = *said;
+  else
+    around_ = {cls, blank_before_words_ ? std::vector{sep_, sep_} : sep, sep};
 }
 
 std::vector<token::TokenId> RowEncoder::ids_of(const std::string& text) const {
   return tokenizer_.encode(text, {.plain = false, .add_special = false});
+}
+
+token::Encoding RowEncoder::with_offsets(const std::string& text) {
+  if (offsets_ == nullptr) offsets_ = std::make_unique<token::OffsetEncoder>(tokenizer_);
+  token::Encoding out;
+  offsets_->encode(text, {.plain = false, .add_special = false}, out);
+  return out;
 }
 
 void RowEncoder::add(LabelledRow& row, std::span<const token::TokenId> ids, std::int32_t type) const {
@@ -51,12 +64,11 @@ void RowEncoder::add(LabelledRow& row, std::span<const token::TokenId> ids, std:
 
 LabelledRow RowEncoder::pair(std::span<const token::TokenId> a, std::span<const token::TokenId> b) const {
   LabelledRow row;
-  add(row, {&cls_, 1}, 0);
+  add(row, around_.before, 0);
   add(row, a, 0);
-  add(row, {&sep_, 1}, 0);
-  if (roberta_) add(row, {&sep_, 1}, 0);
+  add(row, around_.between, 0);
   add(row, b, 1);
-  add(row, {&sep_, 1}, 1);
+  add(row, around_.after, 1);
   return row;
 }
 
@@ -86,7 +98,7 @@ RowEncoder::Words RowEncoder::words(const data::LabelledWords& words, const Labe
   out.first.assign(words.words.size(), -1);
   add(out.row, {&cls_, 1}, 0);
   for (std::size_t w = 0; w < words.words.size(); ++w) {
-    const auto ids = ids_of(roberta_ ? " " + words.words[w] : words.words[w]);
+    const auto ids = ids_of(blank_before_words_ ? " " + words.words[w] : words.words[w]);
     const auto begin = static_cast<std::int32_t>(out.row.tokens.size());
     const auto room = static_cast<std::size_t>(longest_ - 1 - begin);
     if (room == 0) break;

@@ -1,14 +1,19 @@
-// Labelled text as rows of tokens, as an encoder reads them: [CLS] A [SEP], or [CLS] A [SEP] B [SEP] with
-// types 0 and 1 (RoBERTa: <s> A </s></s> B </s>, without types).
+// Labelled text as rows of tokens, as an encoder reads them: [CLS] A [SEP], and two texts as the tokenizer's
+// files say: [CLS] A [SEP] B [SEP] with types 0 and 1 (BERT), <s> A </s></s> B </s> without types (RoBERTa,
+// XLM-R).
 #pragma once
+
+#include <memory>
 
 #include "data/labelled_dataset.h"
 #include "data/labelled_text.h"
 #include "model/bert_config.h"
+#include "token/offset_encoder.h"
 #include "token/tokenizer.h"
 
 namespace stoa::run {
 
+// Used by one thread.
 class RowEncoder {
  public:
   // `longest`: tokens of a row. ConfigError: the tokenizer lacks [CLS] or [SEP], or rows are too short for
@@ -27,10 +32,15 @@ class RowEncoder {
   Words words(const data::LabelledWords& words, const data::LabelledSource& source) const;
 
   std::int64_t longest() const { return longest_; }
-  bool roberta() const { return roberta_; }
-  std::int64_t tokens_around_pair() const { return roberta_ ? 4 : 3; }
+  std::int64_t tokens_around_pair() const {
+    return static_cast<std::int64_t>(around_.before.size() + around_.between.size() + around_.after.size());
+  }
+  std::int64_t tokens_after_pair() const { return static_cast<std::int64_t>(around_.after.size()); }
   std::vector<token::TokenId> ids_of(const std::string& text) const;
-  // [CLS] a [SEP] b [SEP] as they are.
+  // Tokens of the text and the characters that each came from. DataError for a SentencePiece model, which
+  // does not say.
+  token::Encoding with_offsets(const std::string& text);
+  // Two texts as they are and what stands around them.
   data::LabelledRow pair(std::span<const token::TokenId> a, std::span<const token::TokenId> b) const;
 
  private:
@@ -41,7 +51,9 @@ class RowEncoder {
   const model::BertConfig& bert_;
   std::int64_t longest_;
   token::TokenId cls_, sep_;
-  bool roberta_;  // pairs have two separators, words of a list a space before them
+  token::PairSurroundings around_;
+  bool blank_before_words_;  // a word of a list is one within a text only with a blank before it
+  std::unique_ptr<token::OffsetEncoder> offsets_;  // made when first asked for
 };
 
 }  // namespace stoa::run

@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "run/question_windows.h"
@@ -75,10 +76,71 @@ TEST(LabelledRows, LabelsBeyondTheClassesAreRefused) {
   EXPECT_THROW(data::parse_labelled_text(R"({"text": "a", "label": 0.5})", kSource), DataError);
 }
 
-TEST(QuestionWindows, OverlapAndKnowTheirPieces) {
+std::string text_of(const data::LabelledQuestion& question, EncodedQuestion::Bytes bytes) {
+  return question.context.substr(bytes.begin, bytes.end - bytes.begin);
+}
+
+// XLM-R: SentencePiece's pieces, <s> A </s></s> B </s>.
+token::Tokenizer xlm_roberta() {
+  token::TokenizerSpec spec = token::parse_tokenizer_json(R"({"version": "1.0", "added_tokens": [
+      {"id": 0, "content": "<s>", "special": true}, {"id": 2, "content": "</s>", "special": true}],
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"},
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+                 {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+      "pair": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+               {"SpecialToken": {"id": "</s>", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}},
+               {"Sequence": {"id": "B", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+      "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]},
+                         "</s>": {"id": "</s>", "ids": [2], "tokens": ["</s>"]}}},
+    "model": {"type": "Unigram", "unk_id": 3, "vocab": [["<s>", 0.0], ["<pad>", 0.0], ["</s>", 0.0],
+      ["<unk>", 0.0], ["\u2581", -5.5], ["\u2581the", -3.0], ["\u2581tree", -4.0], ["s", -4.5], [",", -3.5],
+      [".", -3.6], ["\u2581seven", -5.0], ["\u6771", -6.0], ["\u4eac", -6.1], ["\u306b", -6.2], ["'", -6.3]]}})");
+  spec.cls = "<s>", spec.sep = "</s>";
+  return token::Tokenizer(std::move(spec));
+}
+
+TEST(LabelledRows, PairsOfXlmRobertaHaveTwoSeparators) {
+  const token::Tokenizer tokenizer = xlm_roberta();
+  const model::BertConfig config;
+  const RowEncoder encoder(tokenizer, config, 10);
+  const auto row = encoder.text({"the trees", "seven.", {}}, kSource);
+  EXPECT_THAT(row.tokens, ElementsAre(0, 5, 6, 7, 2, 2, 10, 9, 2));
+  EXPECT_LE(encoder.text({"the trees trees trees", "the seven.", {}}, kSource).tokens.size(), 10u);
+}
+
+// The context is encoded as one text: a mark has no blank before it.
+TEST(QuestionWindows, OfXlmRobertaAreWhatItsTokenizerMakesOfTheText) {
+  const token::Tokenizer tokenizer = xlm_roberta();
+  const model::BertConfig config;
+  RowEncoder encoder(tokenizer, config, 20);
+  const auto check = [&](const std::string& context, std::size_t start, const std::string& answer,
+                         const std::string& words, const std::vector<token::TokenId>& tokens) {
+    const nlohmann::json line = {{"question", "the"},
+                                 {"context", context},
+                                 {"answers", {{"text", {answer}}, {"answer_start", {start}}}}};
+    const auto question = data::parse_labelled_question(line.dump(), kSource);
+    const EncodedQuestion encoded = encode_question(encoder, 8, question, kSource);
+    ASSERT_EQ(encoded.windows.size(), 1u);
+    const QuestionWindow& w = encoded.windows[0];
+    std::vector<token::TokenId> expected{0, 5, 2, 2};
+    expected.insert(expected.end(), tokens.begin(), tokens.end());
+    expected.push_back(2);
+    EXPECT_EQ(w.row.tokens, expected) << context;
+    EXPECT_EQ(text_of(question, encoded.answer(w, w.row.labels[0].label, w.row.second_label)), words);
+  };
+  check("the trees, the seven.", 4, "trees", "trees", {5, 6, 7, 8, 5, 10, 9});
+  check("the trees, the seven.", 15, "seven", "seven", {5, 6, 7, 8, 5, 10, 9});
+  check("the tree's trees", 4, "tree's", "tree's", {5, 6, 14, 7, 6, 7});
+  check("the tree's trees", 11, "tree", "trees", {5, 6, 14, 7, 6, 7});  // whole words
+  // Without blanks between words a character is as good as a word.
+  check("\u6771\u4eac\u306b trees", 0, "\u6771\u4eac", "\u6771\u4eac", {4, 11, 12, 13, 6, 7});
+}
+
+TEST(QuestionWindows, OverlapAndKnowTheirBytes) {
   const token::Tokenizer tokenizer = bert();
   const model::BertConfig config;
-  const RowEncoder encoder(tokenizer, config, 14);
+  RowEncoder encoder(tokenizer, config, 14);
   // "trees," is a word and a mark; é counts as one character.
   data::LabelledQuestion question = data::parse_labelled_question(
       R"({"question": "the stone", "context": "é the river, and the seven trees.",
@@ -89,27 +151,23 @@ TEST(QuestionWindows, OverlapAndKnowTheirPieces) {
   const EncodedQuestion encoded = encode_question(encoder, 3, question, kSource);
   ASSERT_GE(encoded.windows.size(), 2u);
   std::size_t answered = 0;
-  std::vector<std::int32_t> seen;
+  std::set<std::size_t> seen;
   for (const QuestionWindow& w : encoded.windows) {
     EXPECT_LE(w.row.tokens.size(), 14u);
     EXPECT_EQ(w.row.tokens[static_cast<std::size_t>(w.first) - 1], 3);  // [SEP]
     EXPECT_EQ(w.row.token_types[static_cast<std::size_t>(w.first)], 1);
     ASSERT_EQ(w.row.labels.size(), 1u);
-    seen.insert(seen.end(), w.piece.begin(), w.piece.end());
+    for (std::int32_t t = 0; t < w.count; ++t) seen.insert(w.from + static_cast<std::size_t>(t));
     const std::int32_t from = w.row.labels[0].label, to = w.row.second_label;
     if (from == 0) {
       EXPECT_EQ(to, 0);
       continue;
     }
     ++answered;
-    const auto piece = [&](std::int32_t token) {
-      return encoded.pieces[static_cast<std::size_t>(w.piece[static_cast<std::size_t>(token - w.first)])];
-    };
-    EXPECT_EQ(question.context.substr(piece(from).begin, piece(to).end - piece(from).begin), "the seven");
+    EXPECT_EQ(text_of(question, encoded.answer(w, from, to)), "the seven");
   }
   EXPECT_GE(answered, 1u);
-  EXPECT_EQ(*std::max_element(seen.begin(), seen.end()),
-            static_cast<std::int32_t>(encoded.pieces.size()) - 1);
+  EXPECT_EQ(seen.size(), encoded.tokens.size());
 }
 
 TEST(QuestionWindows, AnswersThatAreNotThereAreRefused) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "token/encoder.h"
+#include "token/json_reader.h"
 #include "token/offset_encoder.h"
 #include "token/pipeline/pipeline.h"
 #include "token/stream_decoder.h"
@@ -174,6 +175,25 @@ TEST(Components, HostileTextsTakeLinearTimeOrAreRefused) {
   } catch (const DataError& e) {
     EXPECT_THAT(e.what(), HasSubstr("does not come to an end"));
   }
+}
+
+// Where two ways to cut a text are as probable, the last bit of a score decides: ids are those of tokenizers
+// 0.23.3, whose parser reads these numbers otherwise than to the nearest.
+TEST(Components, ScoresAreReadAsTheLibraryReadsThem) {
+  const auto ids = [](const char* one, const char* two, std::size_t length) {
+    return Tokenizer::from_json(fmt::format(R"({{"version": "1.0", "model": {{"type": "Unigram", "unk_id": 0,
+                           "vocab": [["<unk>", 0.0], ["a", {}], ["aa", {}]]}}}})",
+                                            one, two))
+        .encode(std::string(length, 'a'));
+  };
+  EXPECT_THAT(ids("-11.180774262262787", "-12.884900567554102", 5), testing::ElementsAre(2, 2, 1));
+  EXPECT_THAT(ids("-11.773426867993255", "-12.297949106273848", 11), testing::ElementsAre(2, 2, 2, 2, 2, 1));
+  EXPECT_THAT(ids("-11.062901806516567", "-11.319208424716077", 7), testing::ElementsAre(1, 2, 2, 2));
+  EXPECT_EQ(as_tokenizers_reads(-7.2147313217222795), -7.21473132172228);
+  EXPECT_EQ(as_tokenizers_reads(-10), -10);
+  EXPECT_EQ(as_tokenizers_reads(0), 0);
+  EXPECT_EQ(as_tokenizers_reads(2.5e-310), 2.5e-310);
+  EXPECT_EQ(as_tokenizers_reads(1e300), 1e300);
 }
 
 TEST(Components, WhatIsUnknownIsRefusedByName) {

@@ -1,6 +1,9 @@
 #include "token/json_reader.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
 
 #include "token/unicode.h"
 
@@ -100,6 +103,52 @@ TokenId token_id(json::element e, std::size_t entries, std::string_view where) {
   require<DataError>(id < 4 * entries + 65536, "{}: token id {} is far beyond the {} entries", where, id,
                      entries);
   return static_cast<TokenId>(id);
+}
+
+namespace {
+
+// 1e0 … 1e308, each to the nearest.
+const std::array<double, 309>& powers_of_ten() {
+  static const auto table = [] {
+    std::array<double, 309> out{};
+    for (std::size_t n = 0; n < out.size(); ++n) {
+      const std::string name = fmt::format("1e{}", n);
+      std::from_chars(name.data(), name.data() + name.size(), out[n]);
+    }
+    return out;
+  }();
+  return table;
+}
+
+}  // namespace
+
+double as_tokenizers_reads(double exact) {
+  if (exact == 0) return exact;
+  // The shortest digits that stand for the number, which is what files hold: -7.21e+00.
+  char text[40];
+  const char *begin = text,
+             *end = std::to_chars(text, text + sizeof text, exact, std::chars_format::scientific).ptr;
+  const char* exponent_sign = std::find(begin, end, 'e');
+  std::uint64_t digits = 0;
+  int exponent = 0;
+  bool fraction = false;
+  for (const char* p = begin; p < exponent_sign; ++p) {
+    if (*p == '.') fraction = true;
+    if (*p < '0' || *p > '9') continue;
+    digits = digits * 10 + static_cast<std::uint64_t>(*p - '0');
+    if (fraction) --exponent;
+  }
+  int written = 0;
+  const char* power = exponent_sign + (exponent_sign[1] == '+' ? 2 : 1);
+  std::from_chars(power, end, written);
+  exponent += written;
+  auto value = static_cast<double>(digits);
+  const auto powers = std::span(powers_of_ten());
+  const int largest = static_cast<int>(powers.size()) - 1;
+  if (exponent < -largest) value /= powers.back(), exponent += largest;
+  value = exponent >= 0 ? value * powers[static_cast<std::size_t>(exponent)]
+                        : value / powers[static_cast<std::size_t>(-exponent)];
+  return exact < 0 ? -value : value;
 }
 
 }  // namespace stoa::token

@@ -38,4 +38,8 @@ void only_keys(json::object o, std::initializer_list<std::string_view> known, st
 // Ids index tables, so a wild id must not size one.
 TokenId token_id(json::element e, std::size_t entries, std::string_view where);
 
+// The number that Hugging Face tokenizers has where a file holds `exact`: its parser takes the digits as a
+// 64-bit integer and divides by a power of ten, which is off by a unit in the last place now and then.
+double as_tokenizers_reads(double exact);
+
 }  // namespace stoa::token

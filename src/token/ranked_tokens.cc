@@ -59,8 +59,8 @@ class RankedTokens {
     require<DataError>(id < 4 * entries + 65536, "{}: rank {} is far beyond the {} tokens", where, id,
                        entries);
     if (bytes.empty()) return;  // OpenAI's Whisper has one: no text ever becomes it
-    require<DataError>(bytes.size() <= kLongestToken,
-                       "{}: a token of {} bytes, expected 1 to {}", where, bytes.size(), kLongestToken);
+    require<DataError>(bytes.size() <= kLongestToken, "{}: a token of {} bytes, expected 1 to {}", where,
+                       bytes.size(), kLongestToken);
     const auto index = static_cast<std::size_t>(id);
     if (index >= spec_.vocabulary.size()) spec_.vocabulary.resize(index + 1), bytes_.resize(index + 1);
     require<DataError>(spec_.vocabulary[index].empty(), "{}: rank {} stands twice", where, id);
@@ -117,6 +117,17 @@ void cut_by_pattern(std::string_view pattern, TokenizerSpec& spec) {
 
 }  // namespace
 
+bool holds_ranks(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const auto space = line.find(' ');
+  const auto all_of = [](std::string_view part, std::string_view characters) {
+    return !part.empty() && part.find_first_not_of(characters) == part.npos;
+  };
+  return space != line.npos &&
+         all_of(line.substr(0, space), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") &&
+         all_of(line.substr(space + 1), "0123456789\r");
+}
+
 TokenizerSpec parse_tiktoken(std::string_view text, std::string_view file_name, std::string_view pattern) {
   TokenizerSpec spec = ranked_spec();
   const std::vector<KnownRanks> all = known_ranks();
@@ -124,7 +135,7 @@ TokenizerSpec parse_tiktoken(std::string_view text, std::string_view file_name, 
       std::find_if(all.begin(), all.end(), [&](const KnownRanks& k) { return k.file == file_name; });
   require<DataError>(
       known != all.end() || !pattern.empty(),
-      "a .tiktoken file does not say how texts are cut, and '{}' is none of cl100k_base.tiktoken, "
+      "a file of ranks does not say how texts are cut, and '{}' is none of cl100k_base.tiktoken, "
       "o200k_base.tiktoken, p50k_base.tiktoken, r50k_base.tiktoken, qwen.tiktoken: give the pattern as "
       "\"pat_str\" in a tokenizer_config.json beside it",
       file_name);

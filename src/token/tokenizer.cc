@@ -200,7 +200,8 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
   for (const char* usual : {"<|endoftext|>", "</s>", "<|end_of_text|>"}) {
     if (!eod) eod = id_of(usual);
   }
-  for (const auto& around : {spec.before, spec.after}) {
+  const PairSurroundings pair = spec.pair.value_or(PairSurroundings{});
+  for (const auto& around : {spec.before, spec.after, pair.before, pair.between, pair.after}) {
     for (const TokenId id : around) {
       require<DataError>(id >= 0 && static_cast<std::size_t>(id) < bytes.size(),
                          "the post-processor names token id {}, the vocabulary ends at {}", id,

@@ -77,6 +77,12 @@ TokenizerSpec read_sentencepiece_file(const fs::path& path) {
   return sentencepiece_spec(std::make_shared<const SentencePiece>(read_text(path)));
 }
 
+// A .model, whoever wrote it.
+TokenizerSpec read_model_file(const fs::path& path) {
+  const std::string text = read_text(path);
+  return holds_ranks(text) ? read_tiktoken(path) : read_sentencepiece_file(path);
+}
+
 TokenizerSpec read_spec(const fs::path& path) {
   require<IoError>(fs::exists(path), "no tokenizer at {}: it does not exist", path.string());
   if (fs::is_directory(path)) {
@@ -85,7 +91,7 @@ TokenizerSpec read_spec(const fs::path& path) {
     if (fs::exists(path / "spiece.model")) return read_sentencepiece_file(path / "spiece.model");
     if (fs::exists(path / "tokenizer.json")) return parse_tokenizer_json(read_text(path / "tokenizer.json"));
     if (fs::exists(path / "tekken.json")) return parse_tekken(read_text(path / "tekken.json"));
-    if (fs::exists(path / "tokenizer.model")) return read_sentencepiece_file(path / "tokenizer.model");
+    if (fs::exists(path / "tokenizer.model")) return read_model_file(path / "tokenizer.model");
     if (fs::exists(path / "vocab.txt")) return parse_vocab_txt(read_text(path / "vocab.txt"));
     for (const Pair& pair : kPairs) {
       if (fs::exists(path / pair.vocab)) return read_pair(path / pair.vocab, path / pair.merges);
@@ -100,7 +106,7 @@ TokenizerSpec read_spec(const fs::path& path) {
   if (path.extension() == ".tiktoken") return read_tiktoken(path);
   if (path.filename().string().starts_with("tekken")) return parse_tekken(read_text(path));
   if (path.filename().string().ends_with("vocab.txt")) return parse_vocab_txt(read_text(path));
-  if (path.extension() == ".model") return read_sentencepiece_file(path);
+  if (path.extension() == ".model") return read_model_file(path);
   if (const fs::path merges = merges_beside(path); !merges.empty()) return read_pair(path, merges);
   return parse_tokenizer_json(read_text(path));
 }

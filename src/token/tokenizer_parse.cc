@@ -267,6 +267,7 @@ void take_surroundings(const PostProcessor& post_processor, TokenizerSpec& spec)
       (seen ? spec.after : spec.before).push_back(t.id);
   }
   require<DataError>(seen, "post_processor.single does not hold the text");
+  spec.pair = post_processor.pair();
 }
 
 }  // namespace

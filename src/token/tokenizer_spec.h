@@ -37,6 +37,11 @@ struct OriginalFile {
   std::string name, text;  // "tokenizer.json"; "" where there was none
 };
 
+// What stands around two texts that are encoded as one: BERT's [CLS] A [SEP] B [SEP].
+struct PairSurroundings {
+  std::vector<TokenId> before, between, after;
+};
+
 // For sentencepiece form, models and components the fields split, add_prefix_space, trim_offsets and nfc have
 // no meaning. Who changes a field that the original file says must clear `original`.
 struct TokenizerSpec {
@@ -55,11 +60,12 @@ struct TokenizerSpec {
   bool rank_by_result = false;  // merges rank by the id of what they make, not by their order (tiktoken)
   bool nfc = false;             // normalizer
   std::vector<AddedToken> added;
-  std::vector<TokenId> before, after;  // what add_special puts around a text
-  std::string bos, eos, pad, unk;      // contents; "" where there is none
-  std::string cls, sep, mask;          // of encoders
-  std::optional<bool> add_bos;         // tokenizer_config.json
-  std::string chat_template;           // Jinja text, "" where there is none
+  std::vector<TokenId> before, after;    // what add_special puts around a text
+  std::optional<PairSurroundings> pair;  // where the files say it
+  std::string bos, eos, pad, unk;        // contents; "" where there is none
+  std::string cls, sep, mask;            // of encoders
+  std::optional<bool> add_bos;           // tokenizer_config.json
+  std::string chat_template;             // Jinja text, "" where there is none
   std::optional<std::int64_t> model_max_length;
   std::optional<std::int64_t> sentinels;  // tokenizer_config.json of T5: extra_ids
   std::string pattern;                    // tokenizer_config.json: pat_str of a .tiktoken file
@@ -89,6 +95,9 @@ TokenizerSpec parse_vocab_merges(std::string_view vocab_json, std::string_view m
 // texts.
 void apply_tokenizer_config(std::string_view json, TokenizerSpec& spec);
 
+// Whether a file is of the form that parse_tiktoken reads: Llama-3's tokenizer.model is, which by its name is
+// SentencePiece's.
+bool holds_ranks(std::string_view text);
 // A .tiktoken file: lines of base64 bytes and a rank. `pattern` cuts texts, a regular expression of tiktoken;
 // where it is empty `file_name` must say which one does, and which special tokens there are:
 // cl100k_base.tiktoken. Else DataError.

@@ -93,11 +93,19 @@ Json post_processor(const TokenizerSpec& spec) {
     return list;
   };
   Json pair = around(0, "A");
-  for (const auto& part : around(1, "B")) {
-    // The second segment of BERT has no [CLS] of its own.
-    const bool begins = spec.form == SymbolForm::kWordPiece && part.contains("SpecialToken") &&
-                        part["SpecialToken"]["id"] == spec.cls;
-    if (!begins) pair.push_back(part);
+  if (spec.pair) {
+    pair = Json::array();
+    const auto add = [&](const std::vector<TokenId>& ids, int type_id) {
+      for (const TokenId id : ids)
+        pair.push_back({{"SpecialToken", {{"id", content_of(spec, id)}, {"type_id", type_id}}}});
+    };
+    add(spec.pair->before, 0);
+    pair.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+    add(spec.pair->between, 0);
+    pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
+    add(spec.pair->after, 1);
+  } else {
+    for (const auto& part : around(1, "B")) pair.push_back(part);
   }
   Json special = Json::object();
   for (const auto& side : {spec.before, spec.after}) {

@@ -201,6 +201,7 @@ TokenizerSpec train_wordpiece(const TextSource& source, const TrainOptions& opti
     *role = token;
   }
   spec.before = {*vocabulary.find(spec.cls)}, spec.after = {*vocabulary.find(spec.sep)};
+  spec.pair = {spec.before, spec.after, spec.after};
 
   TrainSummary counted;
   const WordPiece::Ids none;

@@ -175,6 +175,8 @@ TokenizerSpec parse_vocab_merges(std::string_view vocab_text, std::string_view m
                          how.name);
       side->push_back(vocabulary.find(*token));
     }
+    spec.pair = {spec.before, spec.after, spec.after};
+    if (form->cls == "<s>") spec.pair->between.push_back(spec.after.front());  // RoBERTa: </s></s>
   }
   spec.vocabulary = vocabulary.tokens;
   return spec;
@@ -207,7 +209,8 @@ TokenizerSpec parse_vocab_txt(std::string_view text) {
   }
   require<DataError>(!spec.unk.empty(), "vocab.txt has no [UNK]: some words would have no token");
   if (!spec.cls.empty() && !spec.sep.empty())
-    spec.before = {lookup.at("[CLS]")}, spec.after = {lookup.at("[SEP]")};
+    spec.before = {lookup.at("[CLS]")}, spec.after = {lookup.at("[SEP]")},
+    spec.pair = {spec.before, spec.after, spec.after};
   return spec;
 }
 

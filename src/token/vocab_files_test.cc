@@ -148,6 +148,14 @@ TEST(Tiktoken, ReadsRanksAndCutsByTheKnownOrGivenPattern) {
   EXPECT_EQ(mine.encode("hello"), (Ids{257, 258, 111}));  // he ll o: two letters at a time
   mine.save(copy.path() / "again");
   EXPECT_EQ(Tokenizer::load(copy.path() / "again").fingerprint(), mine.fingerprint());
+  // Llama-3's file of ranks has the name of a SentencePiece model.
+  const test::TemporaryDirectory llama;
+  write_text(llama.path() / "tokenizer.model", tiktoken_file());
+  EXPECT_THAT(refused_with([&] { Tokenizer::load(llama.path()); }), HasSubstr("pat_str"));
+  write_text(llama.path() / "tokenizer_config.json", R"({"pat_str": "\\p{L}{1,2}+|[^\\p{L}]"})");
+  EXPECT_EQ(Tokenizer::load(llama.path()).encode("hello"), (Ids{257, 258, 111}));
+  Tokenizer::load(llama.path() / "tokenizer.model").save(copy.path() / "llama");
+  EXPECT_EQ(Tokenizer::load(copy.path() / "llama").fingerprint(), mine.fingerprint());
   EXPECT_THAT(refused_with([] { parse_tiktoken("YQ==\n", "r50k_base.tiktoken", ""); }), HasSubstr("line 1"));
   EXPECT_THAT(refused_with([] { parse_tiktoken("YQ== 0\nYg== 0\n", "r50k_base.tiktoken", ""); }),
               HasSubstr("stands twice"));

@@ -51,7 +51,7 @@ class Reader {
   }
 
   std::shared_ptr<const data::Dataset> dataset(std::span<const Line> lines, const char* split,
-                                               std::optional<std::int64_t> samples, bool shuffled) const {
+                                               std::optional<std::int64_t> samples, bool shuffled) {
     std::vector<LabelledRow> rows;
     for (const Line& line : lines) add(line, rows);
     require<DataError>(!rows.empty(), "the {} data of the labelled task has no lines", split);
@@ -61,7 +61,7 @@ class Reader {
   }
 
  private:
-  void add(const Line& line, std::vector<LabelledRow>& rows) const {
+  void add(const Line& line, std::vector<LabelledRow>& rows) {
     if (bert_.task == model::BertTask::kQuestionAnswering) {
       const auto question = data::parse_labelled_question(line.text, line.source);
       require<DataError>(question.labelled, "{} line {}: no \"answers\"", line.source.file, line.source.line);
@@ -91,7 +91,7 @@ data::DatasetTriple build_labelled_data(const RunConfig& config, const TrainingP
                                         std::optional<std::int64_t> samples, const data::Notice& notice) {
   require<ConfigError>(tokenizer != nullptr, "labelled text is made of words: give model.tokenizer");
   const data::DataPrefix& prefix = config.data.data_prefix;
-  const Reader reader(config, plan, *tokenizer);
+  Reader reader(config, plan, *tokenizer);
   std::vector<Line> train, validation;
   if (prefix.blend.empty()) {
     train = read_lines(prefix.train);

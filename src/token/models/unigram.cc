@@ -73,7 +73,7 @@ std::unique_ptr<const Unigram> Unigram::read(json::object o) {
                        "model.vocab, entry {}: expected [\"token\", score]", scores.size());
     vocabulary.ids[std::string(token)] = static_cast<TokenId>(scores.size());
     vocabulary.tokens.emplace_back(token);
-    scores.push_back(score);
+    scores.push_back(as_tokenizers_reads(score));
   }
   require<DataError>(!scores.empty(), "model.vocab is empty");
   TokenId unknown = -1;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "token/bpe.h"
 #include "token/json_reader.h"
 #include "token/pipeline/aligned_text.h"
+#include "token/tokenizer_spec.h"
 
 namespace stoa::token {
 
@@ -26,6 +28,8 @@ class PostProcessor {
   PostProcessor& operator=(const PostProcessor&) = delete;
   // `add_special`: the tokens around the text too.
   virtual void apply(std::vector<EncodedToken>& tokens, bool add_special) const = 0;
+  // What it puts around two texts; none where it puts nothing, or in another order.
+  virtual std::optional<PairSurroundings> pair() const { return {}; }
 };
 
 // DataError names a component that does not exist, and a field that it does not have. `entries`: tokens of

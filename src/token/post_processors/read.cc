@@ -41,28 +41,36 @@ class TrimOffsets final : public PostProcessor {
   const bool add_prefix_space_;
 };
 
-// Tokens before and after the text. A template may hold the text more than once.
+// Tokens around texts, which stand as kFirst and kSecond. A template may hold a text more than once.
+using Template = std::vector<TokenId>;
+constexpr TokenId kFirst = -1, kSecond = -2;
+
 class Surround final : public PostProcessor {
  public:
-  struct Part {
-    TokenId token;  // -1: the text
-  };
-  explicit Surround(std::vector<Part> parts) : parts_(std::move(parts)) {}
+  Surround(Template single, Template pair) : single_(std::move(single)), pair_(std::move(pair)) {}
 
   void apply(std::vector<EncodedToken>& tokens, bool add_special) const override {
     std::vector<EncodedToken> out;
-    out.reserve(tokens.size() + parts_.size());
-    for (const Part& part : parts_) {
-      if (part.token < 0)
+    out.reserve(tokens.size() + single_.size());
+    for (const TokenId token : single_) {
+      if (token < 0)
         out.insert(out.end(), tokens.begin(), tokens.end());
       else if (add_special)
-        out.push_back({part.token, {0, 0}, {}});
+        out.push_back({token, {0, 0}, {}});
     }
     tokens.swap(out);
   }
 
+  std::optional<PairSurroundings> pair() const override {
+    const auto first = std::find(pair_.begin(), pair_.end(), kFirst), end = pair_.end();
+    const auto second = std::find(first, end, kSecond);
+    const auto is_text = [](TokenId token) { return token < 0; };
+    if (std::count_if(pair_.begin(), end, is_text) != 2 || second == end) return {};
+    return PairSurroundings{{pair_.begin(), first}, {first + 1, second}, {second + 1, end}};
+  }
+
  private:
-  const std::vector<Part> parts_;
+  const Template single_, pair_;
 };
 
 class PostProcessorSequence final : public PostProcessor {
@@ -72,24 +80,28 @@ class PostProcessorSequence final : public PostProcessor {
   void apply(std::vector<EncodedToken>& tokens, bool add_special) const override {
     for (const auto& part : parts_) part->apply(tokens, add_special);
   }
+  std::optional<PairSurroundings> pair() const override {
+    for (const auto& part : parts_)
+      if (auto found = part->pair()) return found;
+    return {};
+  }
 
  private:
   const std::vector<std::unique_ptr<const PostProcessor>> parts_;
 };
 
-std::unique_ptr<const PostProcessor> read_template_parts(json::object o, std::size_t entries) {
-  only_keys(o, {"type", "single", "pair", "special_tokens"}, "post_processor TemplateProcessing");
-  std::vector<Surround::Part> parts;
-  for (const json::element e : array_of(required(o, "single", "post_processor"), "post_processor.single")) {
-    const json::object part = object_of(e, "post_processor.single");
+Template read_template(json::object o, json::element list, const std::string& where, std::size_t entries) {
+  Template out;
+  for (const json::element e : array_of(list, where)) {
+    const json::object part = object_of(e, where);
     if (const auto sequence = member(part, "Sequence")) {
       const std::string id = text_member(object_of(*sequence, "Sequence"), "id", "A", "Sequence");
-      require<DataError>(id == "A", "post_processor.single holds the second text of a pair: '{}'", id);
-      parts.push_back({-1});
+      require<DataError>(id == "A" || id == "B", "{}: a Sequence is A or B, not '{}'", where, id);
+      out.push_back(id == "A" ? kFirst : kSecond);
       continue;
     }
     const auto special = member(part, "SpecialToken");
-    require<DataError>(special.has_value(), "post_processor.single holds neither Sequence nor SpecialToken");
+    require<DataError>(special.has_value(), "{} holds neither Sequence nor SpecialToken", where);
     const std::string token = text_member(object_of(*special, "SpecialToken"), "id", "SpecialToken");
     json::element entry;
     const auto table = member(o, "special_tokens");
@@ -97,9 +109,20 @@ std::unique_ptr<const PostProcessor> read_template_parts(json::object o, std::si
                        "post_processor.special_tokens has no ids for '{}'", token);
     const json::array ids =
         array_of(required(object_of(entry, "special_tokens"), "ids", "special_tokens"), "special_tokens.ids");
-    for (const json::element id : ids) parts.push_back({token_id(id, entries, "post_processor")});
+    for (const json::element id : ids) out.push_back(token_id(id, entries, "post_processor"));
   }
-  return std::make_unique<Surround>(std::move(parts));
+  return out;
+}
+
+std::unique_ptr<const PostProcessor> read_template_processing(json::object o, std::size_t entries) {
+  only_keys(o, {"type", "single", "pair", "special_tokens"}, "post_processor TemplateProcessing");
+  Template single =
+      read_template(o, required(o, "single", "post_processor"), "post_processor.single", entries);
+  require<DataError>(std::find(single.begin(), single.end(), kSecond) == single.end(),
+                     "post_processor.single holds the second text of a pair: 'B'");
+  Template pair;
+  if (const auto e = member(o, "pair")) pair = read_template(o, *e, "post_processor.pair", entries);
+  return std::make_unique<Surround>(std::move(single), std::move(pair));
 }
 
 constexpr int kDeepestProcessors = 16;  // sequences within sequences
@@ -116,7 +139,7 @@ std::unique_ptr<const PostProcessor> read_one_post_processor(json::object o, std
       parts.push_back(read_one_post_processor(object_of(e, "post_processor.processors"), entries, depth + 1));
     return std::make_unique<PostProcessorSequence>(std::move(parts));
   }
-  if (type == "TemplateProcessing") return read_template_parts(o, entries);
+  if (type == "TemplateProcessing") return read_template_processing(o, entries);
   if (type == "ByteLevel") {
     only_keys(o, {"type", "add_prefix_space", "trim_offsets", "use_regex"}, where);
     if (flag(o, "trim_offsets", true, where))
@@ -132,7 +155,10 @@ std::unique_ptr<const PostProcessor> read_one_post_processor(json::object o, std
     };
     if (type == "RobertaProcessing" && flag(o, "trim_offsets", true, where))
       parts.push_back(std::make_unique<TrimOffsets>(flag(o, "add_prefix_space", true, where)));
-    parts.push_back(std::make_unique<Surround>(std::vector<Surround::Part>{{id("cls")}, {-1}, {id("sep")}}));
+    const TokenId cls = id("cls"), sep = id("sep");
+    Template pair{cls, kFirst, sep, kSecond, sep};
+    if (type == "RobertaProcessing") pair.insert(pair.begin() + 2, sep);
+    parts.push_back(std::make_unique<Surround>(Template{cls, kFirst, sep}, std::move(pair)));
     return std::make_unique<PostProcessorSequence>(std::move(parts));
   }
   fail<DataError>(
