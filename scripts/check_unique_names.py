@@ -2,8 +2,8 @@
 """Names in unnamed namespaces are unique in a module, for its files may be compiled together (cmake/StoaParseOnce.cmake).
 
 Reads text as clang-format lays it out: what an unnamed namespace declares begins in column 0. Functions of one name may
-stand in several files where their parameters differ. None has the name of a function that a header of the module declares in the
-namespace around it: it would hide that from the files after it. Exit code 1 where a name is wrong. scripts/check_unique_names.py"""
+stand in several files where their parameters differ. None has the name of a function or a type that a header of the module declares
+in the namespace around it: it would hide that from the files after it. Exit code 1 where a name is wrong. scripts/check_unique_names.py"""
 import collections
 import pathlib
 import re
@@ -62,14 +62,16 @@ def names(path):
                 yield namespace, match[1], ", ".join(types)
 
 
-def functions_of_headers(folder):
-    """{(namespace, name)} of the functions that headers declare in a namespace."""
+def names_of_headers(folder):
+    """{(namespace, name)} of the functions and types that headers declare in a namespace."""
     found = set()
     for path in folder.rglob("*.h"):
         namespace = ""
         for line in path.read_text().splitlines():
             if match := re.match(r"namespace ([\w:]+) \{", line):
                 namespace = match[1]
+            elif match := TYPE.match(line) or ALIAS.match(line):
+                found.add((namespace, match[1]))
             elif line and line[0] not in " #/}" and not line.startswith(("class ", "struct ", "using ")) and (match := FUNCTION.match(line)):
                 found.add((namespace, match[1]))
     return found
@@ -96,10 +98,10 @@ def main():
     twice = {key: files for key, files in places.items() if len(files) > 1}
     for (module, _, declared, types), files in sorted(twice.items()):
         print(f"{module}: {declared}{'(' + types + ')' if types else ''} in {', '.join(sorted(files))}: expected one name for one thing")
-    open_names = {module: functions_of_headers(ROOT / module) for module in folders}
+    open_names = {module: names_of_headers(ROOT / module) for module in folders}
     hiding = {key: files for key, files in places.items() if key[1:3] in open_names[key[0]]}
     for (module, namespace, declared, _), files in sorted(hiding.items()):
-        print(f"{module}: {declared}() in {', '.join(sorted(files))}: expected another name than that of {namespace}::{declared}() in a header")
+        print(f"{module}: {declared} in {', '.join(sorted(files))}: expected another name than that of {namespace}::{declared} in a header")
     print(f"names: {len(places)} in unnamed namespaces" + ("" if not twice else f", {len(twice)} twice"))
     return 1 if twice or hiding else 0
 

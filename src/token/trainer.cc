@@ -71,9 +71,9 @@ WordCounts count_words(const TextSource& source, const Cut& cut, WorkerPool& poo
 }
 
 // Ids of tokens as they are made.
-class Vocabulary {
+class TokenNumbers {
  public:
-  explicit Vocabulary(TokenizerSpec& spec) : spec_(&spec) {}
+  explicit TokenNumbers(TokenizerSpec& spec) : spec_(&spec) {}
 
   TokenId add(const std::string& token) {
     const auto [it, fresh] = ids_.emplace(token, static_cast<TokenId>(spec_->vocabulary.size()));
@@ -115,7 +115,7 @@ void require_words(const TrainSummary& counted) {
 // Merges until the vocabulary is full or no pair is left; `join` names the token that two make.
 template <class Join>
 std::vector<Merge> merge_all(Merger& merger, const TrainOptions& options, TokenizerSpec& spec,
-                             Vocabulary& vocabulary, const Join& join,
+                             TokenNumbers& vocabulary, const Join& join,
                              const std::function<void(const TrainProgress&)>& progress) {
   Merger::Pair pair;
   std::unordered_map<std::uint64_t, std::size_t> rank_of;  // a pair merged again takes its later place
@@ -148,7 +148,7 @@ TokenizerSpec train_bpe(const TextSource& source, const TrainOptions& options, W
                         const std::function<void(const TrainProgress&)>& progress, TrainSummary* summary) {
   TokenizerSpec spec;
   spec.split = options.split;
-  Vocabulary vocabulary(spec);
+  TokenNumbers vocabulary(spec);
   vocabulary.add_special(options.special_tokens);
   if (!options.special_tokens.empty()) spec.eos = options.special_tokens.front();
   const ByteAlphabet alphabet;
@@ -190,7 +190,7 @@ TokenizerSpec train_wordpiece(const TextSource& source, const TrainOptions& opti
   spec.form = SymbolForm::kWordPiece;
   spec.split = SplitPattern::kNone;
   spec.wordpiece = options.wordpiece;
-  Vocabulary vocabulary(spec);
+  TokenNumbers vocabulary(spec);
   vocabulary.add_special(options.special_tokens);
   for (const auto& [token, role] :
        {std::pair{"[UNK]", &spec.unk}, std::pair{"[PAD]", &spec.pad}, std::pair{"[CLS]", &spec.cls},
