@@ -28,6 +28,26 @@ def modules():
     return sorted(re.findall(r"^ *stoa_module\(([\w/]+)", text, re.M), key=len, reverse=True)
 
 
+def constants(declaration):
+    """All names that a declaration gives.
+
+    >>> constants('constexpr int kLeft = f(1, kOther), kRight{3}; // kNot')
+    ['kLeft', 'kRight']
+    >>> constants('const char* const kName = "a, kNot; b", *kSecond = "x";')
+    ['kName', 'kSecond']
+    >>> constants('constexpr std::array<std::pair<char, double>, 4> kUnits{{{1, 2}}};')
+    ['kUnits']
+    """
+    flat = re.sub(r'"(?:\\.|[^"\\])*"', "", declaration)
+    while flat != (flat := re.sub(r"\([^()]*\)|\{[^{}]*\}|\[[^\[\]]*\]|<[^<>]*>", "", flat)):
+        pass  # the innermost brackets first
+    found = []
+    for part in flat.split(";")[0].split(","):
+        if match := re.search(r"\b(k[A-Z]\w*)", part.split("=")[0]):
+            found.append(match[1])
+    return found
+
+
 def names(path):
     """(namespace, kind, name) of what the file's unnamed namespaces declare."""
     inside, namespace, previous = False, "", ""
@@ -49,8 +69,12 @@ def names(path):
                 yield namespace, match[1], ""
             elif match := ALIAS.match(whole):
                 yield namespace, match[1], "= " + match[2]
-            elif match := CONSTANT.match(whole):
-                yield namespace, match[1], ""
+            elif CONSTANT.match(whole):
+                while ";" not in whole and following < len(lines):
+                    whole += " " + lines[following].strip()
+                    following += 1
+                for name in constants(whole):
+                    yield namespace, name, ""
             elif match := FUNCTION.match(whole):
                 parameters = re.sub(r"\s*=[^,)]*", "", whole[match.start(2):])
                 depth, end = 1, 0

@@ -1,7 +1,9 @@
 // The commit protocol under kills, full disks, other writers and damage; what a path resolves to; export.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -412,6 +414,30 @@ TEST_F(Checkpoint, ExportConvertsWeightsAndConfig) {
       [&] { export_model(find_checkpoint(out), DType::kF16, directory_.path() / "half"); },
       ThrowsMessage<DataError>(HasSubstr("24 weights of tensor 'w.weight' are beyond the range of fp16")));
   EXPECT_FALSE(fs::exists(directory_.path() / "half"));
+}
+
+TEST_F(Checkpoint, ExportLeavesNothingHalfDone) {
+  save(3);
+  const fs::path out = directory_.path() / "exported", killed = directory_.path() / ".exported.tmp-4000000",
+                 living = directory_.path() / ".exported.tmp-4000001",
+                 other = directory_.path() / ".exported.tmp-mine";
+  for (const auto& path : {killed, living, other}) {
+    fs::create_directory(path);
+    write_text(path / "model.safetensors", "x");
+  }
+  const int lock = ::open(living.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(lock, LOCK_SH), 0);
+  const auto stop = [](std::uint64_t, std::uint64_t) { throw Interrupted("stopped"); };
+  EXPECT_THROW(export_model(find_checkpoint(run()), DType::kF32, out, kDefaultShardBytes, stop), Interrupted);
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_FALSE(fs::exists(killed)) << "what a killed export left goes with the next one";
+  EXPECT_TRUE(fs::exists(living));
+  EXPECT_TRUE(fs::exists(other)) << "a name of somebody else's";
+  int left = 0;
+  for (const auto& item : fs::directory_iterator(directory_.path()))
+    left += item.path().filename().string().starts_with(".exported.tmp-");
+  EXPECT_EQ(left, 2);
+  ::close(lock);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "ckpt/export_model.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -39,20 +41,32 @@ bool is_made_anew(const fs::path& path) {
   return name == "config.json" || name == kModelChecksums || name.ends_with(".index.json");
 }
 
-// The directory of the export until it is complete; removed if it never is.
+int lock_directory(const fs::path& path, int kind) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || ::flock(fd, kind | LOCK_NB) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+// The directory of the export until it is complete; removed if it never is: what a killed process leaves goes
+// with the next export of that name.
 class Staging {
  public:
   explicit Staging(const fs::path& output) : output_(output) {
-    path_ = output.parent_path() / fmt::format(".{}.tmp-{}", output.filename().string(), ::getpid());
+    const std::string prefix = fmt::format(".{}.tmp-", output.filename().string());
+    path_ = output.parent_path() / fmt::format("{}{}", prefix, ::getpid());
     std::error_code error;
     if (output.has_parent_path()) fs::create_directories(output.parent_path(), error);
+    if (!error) remove_abandoned_stagings(prefix);
     if (!error) fs::remove_all(path_, error);
     if (!error) fs::create_directory(path_, error);
     require<IoError>(!error, "cannot write '{}': {}", output.string(), error.message());
+    lock_ = lock_directory(path_, LOCK_SH);
   }
   ~Staging() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
+    if (lock_ >= 0) ::close(lock_);
   }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -65,8 +79,27 @@ class Staging {
   }
 
  private:
+  // Those whose process lives are locked and stay.
+  void remove_abandoned_stagings(const std::string& prefix) const {
+    std::error_code error;
+    const fs::path folder = output_.has_parent_path() ? output_.parent_path() : fs::path(".");
+    std::vector<fs::path> found;
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      if (name.starts_with(prefix) && name.find_first_not_of("0123456789", prefix.size()) == name.npos)
+        found.push_back(it->path());
+    }
+    for (const auto& path : found) {
+      const int lock = lock_directory(path, LOCK_EX);
+      if (lock < 0) continue;
+      fs::remove_all(path, error);
+      ::close(lock);
+    }
+  }
+
   const fs::path output_;
   fs::path path_;
+  int lock_ = -1;
 };
 
 void write_converted(const StoredTensor& tensor, DType dtype, ShardedWriter& writer) {
@@ -94,8 +127,7 @@ void write_converted(const StoredTensor& tensor, DType dtype, ShardedWriter& wri
 }  // namespace
 
 ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& given,
-                          std::uint64_t max_shard_bytes,
-                          const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+                          std::uint64_t max_shard_bytes, const ExportProgress& progress) {
   ExportContent content{adjusted_config(from.model / "config.json", torch_name(dtype)), {}, nullptr};
   const TensorDirectory source(from.model);
   for (const auto* tensor : source.tensors()) {

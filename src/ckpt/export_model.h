@@ -17,13 +17,15 @@ struct ExportResult {
   std::size_t shards = 0;
 };
 
+// Gets bytes done and bytes in all. What it throws ends the export, of which nothing stays.
+using ExportProgress = std::function<void(std::uint64_t, std::uint64_t)>;
+
 // Writes config.json (its dtype changed, both spellings), tokenizer and other small files as they are, and
 // all floating-point tensors as `dtype` (others unchanged). `output` must not exist or be empty; it appears
-// complete or not at all. DataError: a finite weight does not fit `dtype` (fp16), by name. `progress` gets
-// bytes done and bytes in all.
+// complete or not at all. DataError: a finite weight does not fit `dtype` (fp16), by name.
 ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& output,
                           std::uint64_t max_shard_bytes = kDefaultShardBytes,
-                          const std::function<void(std::uint64_t, std::uint64_t)>& progress = nullptr);
+                          const ExportProgress& progress = nullptr);
 
 // What stands in an exported directory beside the small files that are copied.
 struct ExportContent {

@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::int64_t kChunkElements = 1 << 20;  // converted at a time
 
-std::string json_text(const std::string& text) { return nlohmann::json(text).dump(); }
-
 fs::path temporary_name(const fs::path& path, Placement placement) {
   if (placement != Placement::kAtomic) return path;
   fs::path out = path;
@@ -34,25 +32,21 @@ SafetensorsLayout::SafetensorsLayout(std::vector<TensorEntry> tensors,
     return wide_a != wide_b ? wide_a > wide_b : a.name < b.name;
   });
   std::unordered_map<std::string, int> seen;
-  std::string json = "{";
-  if (!metadata.empty()) {
-    json += "\"__metadata__\":{";
-    for (const auto& [key, value] : metadata)
-      json += fmt::format("{}{}:{}", json.back() == '{' ? "" : ",", json_text(key), json_text(value));
-    json += "}";
-  }
+  using Entry = nlohmann::ordered_json::object_t::value_type;
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  // The list that the object is: the object itself would look through all of it for each name.
+  std::vector<Entry>& entries = header.get_ref<nlohmann::ordered_json::object_t&>();
   for (auto& tensor : tensors_) {
     require<InternalError>(++seen[tensor.name] == 1 && tensor.name != "__metadata__",
                            "tensor '{}' is to be written twice", tensor.name);
     tensor.begin = data_bytes_;
     tensor.end = data_bytes_ += tensor.bytes();
-    std::string shape = tensor.shape_text();
-    shape.erase(std::remove(shape.begin(), shape.end(), ' '), shape.end());
-    json += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
-                        json.size() > 1 ? "," : "", json_text(tensor.name), name_of(tensor.type), shape,
-                        tensor.begin, tensor.end);
+    entries.emplace_back(tensor.name, nlohmann::ordered_json{{"dtype", name_of(tensor.type)},
+                                                             {"shape", tensor.shape},
+                                                             {"data_offsets", {tensor.begin, tensor.end}}});
   }
-  json += "}";
+  std::string json = header.dump();
   json.append((8 - json.size() % 8) % 8, ' ');
   require<InternalError>(json.size() <= SafetensorsHeader::kMaxHeaderBytes,
                          "a header of {} bytes is more than readers accept; write more shards", json.size());

@@ -11,6 +11,7 @@
 
 #include "base/console.h"
 #include "base/cores.h"
+#include "cli/interrupt.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/plan_predict_command.h"
@@ -181,13 +182,26 @@ std::string write_cluster(const plan::Cluster& cluster) {
   return config::write_yaml(section.schema().print(&cluster));
 }
 
+// Known before minutes of measuring, though the directory is made only when there is something to put there.
+void require_place_for(const fs::path& directory) {
+  fs::path nearest = fs::absolute(directory).lexically_normal();
+  std::error_code error;
+  while (!fs::exists(nearest, error) && nearest.has_relative_path()) nearest = nearest.parent_path();
+  require<IoError>(fs::is_directory(nearest, error), "--output '{}': '{}' is no directory",
+                   directory.string(), nearest.string());
+  require<IoError>(::access(nearest.c_str(), W_OK | X_OK) == 0, "--output '{}': '{}' cannot be written",
+                   directory.string(), nearest.string());
+}
+
 void calibrate_machine(const MachineArguments& arguments, Context& context) {
   train::Launch launch;
   require<UsageError>(launch.kind() == "threads",
                       "bench calibrate runs its ranks as threads: start it without a launcher");
   const std::vector<ShortTraining> trainings = short_trainings(available_cores(), arguments.largest);
   const fs::path directory = arguments.output;
-  fs::create_directories(directory);
+  require_place_for(directory);
+  context.console.line(
+      fmt::format("timing {} short trainings, {} times each", trainings.size(), arguments.passes));
   plan::Cluster cluster = measure_cluster(arguments);
   std::vector<plan::Row> rows;
   std::vector<train::TrainingPlan> plans;
@@ -226,6 +240,8 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
   plan::Calibration calibration = plan::calibrate(list);
   calibration.releases.clear();  // there is one program
   const plan::Constants& constants = calibration.families.begin()->second.constants;
+  context.interrupt.finish_files();
+  fs::create_directories(directory);
   write_text(directory / "cluster.yaml", write_cluster(cluster));
   write_text(directory / "calibration.yaml", plan::write_calibration(calibration));
   if (arguments.json) {

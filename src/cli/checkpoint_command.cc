@@ -207,32 +207,29 @@ void tell(const Arguments& arguments, const ckpt::ExportResult& result, DType dt
                     format_bytes(static_cast<double>(result.bytes)), result.shards));
 }
 
-void export_family(const Arguments& arguments, const FoundCheckpoint& found, DType dtype, Context& context) {
-  const auto out =
-      run::export_as_family(found, arguments.family, dtype, arguments.output, shard_bytes(arguments));
-  if (!out.why_not.empty())
-    context.console.warn("no family of transformers can say this model: " + out.why_not);
-  tell(arguments, out.result, dtype, out.family);
-}
-
 void export_to(const Arguments& arguments, Context& context) {
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
-  if (!arguments.family.empty()) return export_family(arguments, found, dtype, context);
-  std::unique_ptr<Progress> progress;
   context.interrupt.set({.grace = std::chrono::seconds(10),
                          .words = "ending, nothing is exported (again: at once)",
                          .last_words = {}});
-  const auto result = ckpt::export_model(
-      found, dtype, arguments.output, shard_bytes(arguments), [&](std::uint64_t done, std::uint64_t total) {
-        if (!progress)
-          progress = std::make_unique<Progress>(context.console, "export", static_cast<double>(total), "B");
-        progress->update(static_cast<double>(done));
-        require<Interrupted>(!context.interrupt.token().stop_requested(),
-                             "interrupted; nothing was exported");
-      });
+  std::unique_ptr<Progress> progress;
+  const auto advance = [&](std::uint64_t done, std::uint64_t total) {
+    if (!progress)
+      progress = std::make_unique<Progress>(context.console, "export", static_cast<double>(total), "B");
+    progress->update(static_cast<double>(done));
+    require<Interrupted>(!context.interrupt.token().stop_requested(), "interrupted; nothing was exported");
+  };
+  run::FamilyExport out;
+  if (arguments.family.empty())
+    out.result = ckpt::export_model(found, dtype, arguments.output, shard_bytes(arguments), advance);
+  else
+    out = run::export_as_family(found, arguments.family, dtype, arguments.output, shard_bytes(arguments),
+                                advance);
   if (progress) progress->finish();
-  tell(arguments, result, dtype, "");
+  if (!out.why_not.empty())
+    context.console.warn("no family of transformers can say this model: " + out.why_not);
+  tell(arguments, out.result, dtype, out.family);
 }
 
 }  // namespace

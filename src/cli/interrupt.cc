@@ -56,6 +56,12 @@ void InterruptScope::set(Manner manner) {
   manner_ = std::move(manner);
 }
 
+void InterruptScope::finish_files() {
+  set({.grace = std::chrono::seconds(10),
+       .words = "ending as soon as the files are written (again: at once)",
+       .last_words = {}});
+}
+
 void InterruptScope::watch(const std::stop_token& done) {
   const timespec moment{0, 50'000'000};
   while (!done.stop_requested()) {

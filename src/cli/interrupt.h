@@ -38,6 +38,8 @@ class InterruptScope {
 
   // From now on. The grace of a signal that has come already counts from when it came.
   void set(Manner manner);
+  // Of a command that begins to write files which belong together: the first signal lets it write them all.
+  void finish_files();
   std::stop_token token() const { return requested_.get_token(); }
   // Gives the signals back, for a command that receives them itself.
   void close();

@@ -86,6 +86,12 @@ void add_model(List& list) {
            {"model.multi_latent_attention"}, "multi_latent_attention true",
            [](const RunConfig& c) { return c.model.latent.multi_latent_attention; });
   list.add("model",
+           {"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
+            "linear_conv_kernel_dim"},
+           {"model.linear_attention_freq", "model.linear_attention_layers"},
+           "linear_attention_freq or linear_attention_layers",
+           [](const RunConfig& c) { return c.model.linear.any(); });
+  list.add("model",
            {"moe_router_topk", "moe_layer_freq", "moe_router_score_function", "moe_router_pre_softmax",
             "moe_router_topk_scaling_factor", "moe_router_num_groups", "moe_router_group_topk",
             "moe_router_enable_expert_bias", "moe_router_load_balancing_type", "moe_aux_loss_coeff",
@@ -118,6 +124,11 @@ void add_model(List& list) {
            [](const RunConfig& c) { return is_kind(c, ModelKind::kBert); });
   list.add("model.bert", {"lm_head", "binary_head"}, {"model.bert.task"}, "bert.task masked_lm",
            [](const RunConfig& c) { return !c.model.bert.labelled(); });
+  list.add("model.bert", {"classifier_bias"}, {"model.bert.task", "model.bert.lm_head"},
+           "bert.task masked_lm and bert.lm_head",
+           [](const RunConfig& c) { return !c.model.bert.labelled() && c.model.bert.lm_head; });
+  list.add("model.bert", {"pooler_activation"}, {"model.bert.task"}, "bert.task sequence_classification",
+           [](const RunConfig& c) { return c.model.bert.task == model::BertTask::kSequenceClassification; });
   list.add("model.t5", {"*"}, {kind}, "kind t5",
            [](const RunConfig& c) { return is_kind(c, ModelKind::kT5); });
   list.add("model.t5", {"relative_attention_num_buckets", "relative_attention_max_distance"}, {positions},

@@ -233,7 +233,10 @@ void search(const SearchArguments& a, Context& context) {
   const plan::SearchRun* chosen = report.chosen(objective);
   if (!chosen) nothing_fits(report);
   const plan::Found& best = chosen->result.best.front();
-  if (!a.output.empty()) write_files(a, s, report, *chosen, target, context.console);
+  if (!a.output.empty()) {
+    context.interrupt.finish_files();
+    write_files(a, s, report, *chosen, target, context.console);
+  }
   if (!a.emit.empty() && a.output.empty()) {
     const plan::EmitModel model{s.training.options.model, s.config.name, s.workload.format,
                                 s.config.trainer.max_steps.value_or(0)};

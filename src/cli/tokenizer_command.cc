@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/input_lines.h"
+#include "cli/interrupt.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/timing.h"
@@ -170,6 +171,7 @@ void train_pieces(const TrainTokenizerArguments& a, Context& context) {
       token::train_sentencepiece([&](std::string& text) { return texts.next(text); }, options)));
   token::add_sentinels(a.sentinels, spec);
   const token::Tokenizer tokenizer(spec);
+  context.interrupt.finish_files();
   tokenizer.save(a.output);
   if (a.json)
     print_json_line(Json{{"output", a.output},
@@ -215,6 +217,7 @@ void train_tokenizer(const TrainTokenizerArguments& a, Context& context) {
   bar->finish();
   const double seconds = seconds_since(start);
   const token::Tokenizer tokenizer(spec);
+  context.interrupt.finish_files();
   tokenizer.save(a.output);
   if (tokenizer.vocab_size() < options.vocab_size) {
     context.console.warn(fmt::format("the text has pairs for {} tokens only, {} were asked for",

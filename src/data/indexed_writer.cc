@@ -11,7 +11,7 @@
 namespace stoa::data {
 namespace {
 
-constexpr std::size_t kBufferBytes = 1 << 20;
+constexpr std::size_t kWriteBufferBytes = 1 << 20;
 
 fs::path with_extension(const fs::path& prefix, const char* extension) { return prefix.string() + extension; }
 
@@ -46,7 +46,7 @@ IndexedWriter::IndexedWriter(const fs::path& prefix, TokenDtype dtype)
   bin_ = std::make_unique<AtomicFile>(with_extension(prefix_, ".bin"));
   idx_ = std::make_unique<AtomicFile>(with_extension(prefix_, ".idx"));
   bin_hash_ = std::make_unique<Hash>();
-  buffer_.reserve(kBufferBytes);
+  buffer_.reserve(kWriteBufferBytes);
 }
 
 IndexedWriter::~IndexedWriter() = default;
@@ -55,7 +55,7 @@ void IndexedWriter::write_bin(std::span<const std::byte> stored) {
   bin_hash_->add(stored.data(), stored.size());
   tokens_ += static_cast<std::int64_t>(stored.size() / token_dtype_bytes(dtype_));
   constexpr std::size_t kLarge = 1 << 16;  // worth a system call of its own
-  if (buffer_.size() + stored.size() > kBufferBytes || stored.size() >= kLarge) {
+  if (buffer_.size() + stored.size() > kWriteBufferBytes || stored.size() >= kLarge) {
     if (!buffer_.empty()) bin_->write(buffer_.data(), buffer_.size());
     buffer_.clear();
   }
@@ -144,12 +144,12 @@ void IndexedWriter::commit(Provenance provenance) {
   put(&d, 8);
   put(lengths_.data(), lengths_.size() * 4);
   std::vector<std::int64_t> offsets;
-  offsets.reserve(std::min<std::size_t>(lengths_.size(), kBufferBytes / 8));
+  offsets.reserve(std::min<std::size_t>(lengths_.size(), kWriteBufferBytes / 8));
   std::int64_t at = 0;
   for (const std::int32_t n : lengths_) {
     offsets.push_back(at);
     at += static_cast<std::int64_t>(n) * static_cast<std::int64_t>(token_dtype_bytes(dtype_));
-    if (offsets.size() == kBufferBytes / 8) {
+    if (offsets.size() == kWriteBufferBytes / 8) {
       put(offsets.data(), offsets.size() * 8);
       offsets.clear();
     }

@@ -16,7 +16,7 @@
 namespace stoa::data {
 namespace {
 
-constexpr std::size_t kSampleBytes = 1 << 18, kBufferBytes = 1 << 17;
+constexpr std::size_t kSampleBytes = 1 << 18, kReadBufferBytes = 1 << 17;
 
 // Another source whose first bytes have been looked at.
 class SampledSource final : public ByteSource {
@@ -122,8 +122,8 @@ class ConvertedSource final : public ByteSource {
         encoding_(std::move(encoding)),
         offset_(offset),
         converter_(::iconv_open("UTF-8", encoding_.c_str())),
-        in_(kBufferBytes),
-        out_(4 * kBufferBytes) {
+        in_(kReadBufferBytes),
+        out_(4 * kReadBufferBytes) {
     require<ConfigError>(converter_ != reinterpret_cast<iconv_t>(-1),
                          "'{}' is read as {}, which iconv of this system does not know (iconv --list names "
                          "all): give another --encoding",
@@ -178,7 +178,7 @@ class ConvertedSource final : public ByteSource {
 class UnixLineEnds final : public ByteSource {
  public:
   explicit UnixLineEnds(std::unique_ptr<ByteSource> source)
-      : source_(std::move(source)), buffer_(kBufferBytes) {}
+      : source_(std::move(source)), buffer_(kReadBufferBytes) {}
 
   std::size_t read(char* to, std::size_t bytes) override {
     while (begin_ == end_)

@@ -1,5 +1,6 @@
 #include "run/export_as_family.h"
 
+#include <algorithm>
 #include <list>
 
 #include "run/model_files.h"
@@ -9,7 +10,8 @@ namespace stoa::run {
 namespace hf = model::huggingface;
 
 FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::string& family, DType dtype,
-                              const std::filesystem::path& output, std::uint64_t max_shard_bytes) {
+                              const std::filesystem::path& output, std::uint64_t max_shard_bytes,
+                              const ckpt::ExportProgress& progress) {
   const ModelFiles files(from.model);
   const model::Gpt& gpt = files.model();
   FamilyExport out;
@@ -17,16 +19,23 @@ FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::stri
       family == "auto" ? hf::choose_family(gpt.config, &out.why_not) : hf::family_for(family, gpt.config);
   out.family = target.type;
   std::list<std::vector<std::byte>> alive;
+  // fp32 in between: norms that a file holds minus 1 keep their digits.
+  const DType type = files.stored_type() == DType::kF64 ? DType::kF64 : DType::kF32;
   const auto source = [&](const std::string& name) {
-    // fp32 in between: norms that a file holds minus 1 keep their digits.
-    const DType type = files.stored_type() == DType::kF64 ? DType::kF64 : DType::kF32;
     auto& bytes = alive.emplace_back(files.canonical(name, type));
     return TensorView(bytes.data(), type, {static_cast<std::int64_t>(bytes.size() / size_of(type))});
   };
-  const ckpt::ExportContent content{hf::write_config(gpt, target, dtype, files.description().special),
-                                    model_entries(gpt, target, dtype), [&](ckpt::ShardedWriter& writer) {
-                                      write_model(writer, gpt, target, dtype, source, [&] { alive.clear(); });
-                                    }};
+  ckpt::ExportContent content{hf::write_config(gpt, target, dtype, files.description().special),
+                              model_entries(gpt, target, dtype), nullptr};
+  std::uint64_t done = 0, total = 0;
+  for (const auto& entry : content.tensors) total += entry.bytes();
+  content.write = [&](ckpt::ShardedWriter& writer) {
+    write_model(writer, gpt, target, dtype, source, [&] {
+      for (const auto& bytes : alive) done += bytes.size() / size_of(type) * size_of(dtype);
+      alive.clear();
+      if (progress) progress(std::min(done, total), total);
+    });
+  };
   out.result = ckpt::export_content(from, content, output, max_shard_bytes);
   return out;
 }

@@ -15,6 +15,7 @@ struct FamilyExport {
 // family cannot say the model. Otherwise as ckpt::export_model().
 FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::string& family, DType dtype,
                               const std::filesystem::path& output,
-                              std::uint64_t max_shard_bytes = ckpt::kDefaultShardBytes);
+                              std::uint64_t max_shard_bytes = ckpt::kDefaultShardBytes,
+                              const ckpt::ExportProgress& progress = nullptr);
 
 }  // namespace stoa::run

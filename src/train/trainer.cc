@@ -237,8 +237,8 @@ void Trainer::start_or_resume() {
       for (const auto& [key, value] : data_settings(config_, parts_.inputs->data))
         if (const auto old = state.settings.find(key); old != state.settings.end() && old->second != value)
           parts_.console.warn(
-              fmt::format("{} is {}, it was {} so far: what follows the {} samples seen is drawn with it",
-                          key, value, old->second, state.samples));
+              fmt::format("{} changed from {} to {}; it applies to what follows the {} samples already seen",
+                          key, old->second, value, state.samples));
     require<ConfigError>(step_ <= plan_->steps, "the run has done {} steps, the configuration ends at {}",
                          step_, plan_->steps);
     return;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "watch/html_text.h"
@@ -104,25 +106,26 @@ std::string path_of(const ChartSeries& series, const Frame& f) {
   return d;
 }
 
+// With so many digits: more would make the page longer, and nobody sees them.
+double rounded(double value, int digits) { return std::stod(fmt::format("{:.{}g}", value, digits)); }
+
 // What the page's script needs to find the nearest values: quoted for an attribute.
 std::string script_data(const Chart& chart, const Frame& f) {
-  std::string out = fmt::format(
-      R"({{"b":[{:.1f},{:.1f},{:.1f},{:.1f}],"x":[{:.6g},{:.6g}],"y":[{:.6g},{:.6g}],"log":{},"s":[)", f.left,
-      f.top, f.right, f.bottom, f.x.low, f.x.high, f.y.low, f.y.high, f.logarithmic ? 1 : 0);
-  bool first = true;
+  using Json = nlohmann::ordered_json;
+  Json series = Json::array();
   for (const ChartSeries& s : chart.series) {
     if (s.name.empty()) continue;
-    out += fmt::format(R"({}{{"n":"{}","c":"{}","p":[)", first ? "" : ",", s.name, s.style);
-    first = false;
-    bool first_point = true;
-    for (const ChartPoint& p : s.points) {
-      if (!std::isfinite(p.y)) continue;
-      out += fmt::format("{}[{:.9g},{:.5g}]", first_point ? "" : ",", p.x, p.y);
-      first_point = false;
-    }
-    out += "]}";
+    Json points = Json::array();
+    for (const ChartPoint& p : s.points)
+      if (std::isfinite(p.y)) points.push_back({rounded(p.x, 9), rounded(p.y, 5)});
+    series.push_back({{"n", s.name}, {"c", s.style}, {"p", std::move(points)}});
   }
-  return escape_html(out + "]}");
+  const Json data{{"b", {rounded(f.left, 4), rounded(f.top, 4), rounded(f.right, 4), rounded(f.bottom, 4)}},
+                  {"x", {rounded(f.x.low, 6), rounded(f.x.high, 6)}},
+                  {"y", {rounded(f.y.low, 6), rounded(f.y.high, 6)}},
+                  {"log", f.logarithmic ? 1 : 0},
+                  {"s", std::move(series)}};
+  return escape_html(data.dump());
 }
 
 std::string grid(const Chart& chart, const Frame& f) {

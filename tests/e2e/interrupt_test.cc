@@ -64,6 +64,18 @@ TEST_F(Interrupt, CommandsThatKeepNothingEndAtOnce) {
   }
 }
 
+TEST_F(Interrupt, AnInterruptedMeasurementLeavesNoFolder) {
+  Program program({"bench", "calibrate", "--output", "here", "--largest", "256", "--passes", "1000"},
+                  {directory(), {}});
+  ASSERT_TRUE(
+      program.wait_until([&] { return program.errors().find("short trainings") != std::string::npos; }));
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
+  EXPECT_THAT(outcome.err, HasSubstr("SIGINT: ended"));
+  expect_no_trace_of("here");
+}
+
 TEST_F(Interrupt, TheSecondSignalEndsAProcessThatHangs) {
   Fifo fifo(path("endless.txt"));
   Program program({"data", "prepare", "endless.txt", "--tokenizer", "tok", "--output", "other"},

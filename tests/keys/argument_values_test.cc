@@ -21,7 +21,9 @@ using e2e::operator+;
 using ::testing::HasSubstr;
 
 struct Commands {
-  Commands() : interrupt(console), context{console, interrupt}, app(cli::make_app(context)) { collect(*app, {}); }
+  Commands() : interrupt(console), context{console, interrupt}, app(cli::make_app(context)) {
+    collect(*app, {});
+  }
 
   Console console{Console::Level::kQuiet};
   cli::InterruptScope interrupt;

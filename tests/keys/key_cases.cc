@@ -64,6 +64,11 @@ void add_run(std::vector<KeyCase>& out) {
        saves,
        {"exp_manager.checkpoint_callback_params.save_top_k=-1"},
        kFiles});
+  add({"exp_manager.checkpoint_callback_params.train_time_interval",
+       "gpt",
+       {"exp_manager.checkpoint_callback_params.train_time_interval=0.000001s",
+        "exp_manager.checkpoint_callback_params.keep_last=5"},
+       kFiles});
 }
 
 void add_batch(std::vector<KeyCase>& out) {
@@ -94,10 +99,12 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.kv_channels", "8");
   set("model.encoder_seq_length", "16");
   set("model.max_position_embeddings", "64", "gpt", kWeights);
+  set("model.first_position", "3");
   set("model.position_embedding_type", "alibi");
   set("model.rotary_percentage", "0.5", "rope");
   set("model.rotary_base", "100", "rope");
   set("model.rope_local_base_freq", "100", "window");
+  set("model.no_rope_layers", "[1]", "rope");
   set("model.rope_scaling.type", "linear", "llama3");
   set("model.rope_scaling.factor", "2", "llama3");
   set("model.rope_scaling.original_max_position_embeddings", "16", "llama3");
@@ -114,15 +121,32 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.normalization", "rmsnorm");
   set("model.layernorm_epsilon", "1e-2");
   set("model.norm_placement", "both");
+  set("model.norm_bias", "false");
+  set("model.norm_weight", "false", "norms without bias");
   set("model.use_parallel_residual", "true");
+  set("model.num_ln_in_parallel_attn", "1", "parallel residual");
   set("model.activation", "relu");
+  set("model.activation_alpha", "1", "clamped gate");
+  set("model.activation_limit", "0.01", "clamped gate");
   set("model.bias", "none");
+  set("model.qkv_bias", "false");
+  set("model.attention_output_bias", "false");
+  set("model.mlp_bias", "false");
+  set("model.lm_head_bias", "true");
+  set("model.logit_scale", "0.5");
+  set("model.embedding_multiplier", "2", "rope");
+  set("model.residual_multiplier", "0.5");
+  set("model.softmax_scale", "0.1");
+  set("model.attention_sinks", "true");
+  set("model.attention_output_gate", "true");
   set("model.share_embeddings_and_output_weights", "false");
   set("model.qk_layernorm", "true");
   set("model.qk_layernorm_all_heads", "true", "norm of q and k");
+  set("model.qk_layernorm_after_rope", "true", "norm of q and k, rope");
   set("model.window_size", "4");
   set("model.window_first_layer", "1", "window");
   set("model.window_attn_skip_freq", "2", "window");
+  set("model.window_layers", "[1]", "window");
   set("model.query_pre_attn_scalar", "4");
   set("model.attn_logit_softcapping", "0.01");
   set("model.final_logit_softcapping", "0.1");
@@ -149,6 +173,14 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.qk_head_dim", "12", "latent");
   set("model.qk_pos_emb_head_dim", "8", "latent");
   set("model.v_head_dim", "4", "latent");
+  set("model.linear_attention_freq", "2", "linear attention in every layer");
+  out.back().change.emplace_back("model.linear_attention_layers=[]");
+  set("model.linear_attention_layers", "[0]", "linear attention in every layer");
+  set("model.linear_num_key_heads", "1", "linear attention in every layer");
+  set("model.linear_num_value_heads", "4", "linear attention in every layer");
+  set("model.linear_key_head_dim", "4", "linear attention in every layer");
+  set("model.linear_value_head_dim", "4", "linear attention in every layer");
+  set("model.linear_conv_kernel_dim", "2", "linear attention in every layer");
   set("model.fp8", "e4m3", "fp8");
   set("model.fp8_recipe", "delayed", "fp8");
   set("model.fp8_margin", "6", "fp8");
@@ -179,6 +211,7 @@ void add_experts(std::vector<KeyCase>& out) {
   set("model.moe_router_topk", "1");
   set("model.moe_ffn_hidden_size", "32");
   set("model.moe_shared_expert_intermediate_size", "8");
+  set("model.moe_shared_expert_gate", "true", "experts beside a shared one");
   set("model.moe_layer_freq", "2");
   set("model.moe_dense_layers", "[1]");
   set("model.moe_router_score_function", "sigmoid");
@@ -235,6 +268,10 @@ void add_other_kinds(std::vector<KeyCase>& out) {
   set("model.bert.lm_head", "false", "bert of tokens alone", kRefusal, "lm_head");
   set("model.bert.binary_head", "false", "bert");
   set("model.bert.first_position", "2", "bert of tokens alone", kAny);
+  set("model.bert.pre_norm", "true", "bert");
+  set("model.bert.relative_attention_num_buckets", "8", "bert");
+  set("model.bert.classifier_bias", "false", "bert");
+  set("model.bert.pooler_activation", "relu", "bert, classes");
   set("model.bert.task", "token_classification", "bert, classes", kRefusal, "words");
   set("model.bert.labels", "[hard, soft]", "bert, classes");
   set("model.bert.classifier_dropout", "0.5", "bert, classes");
@@ -242,6 +279,7 @@ void add_other_kinds(std::vector<KeyCase>& out) {
   set("model.t5.seq_length_dec", "12", "t5");
   set("model.t5.relative_attention_num_buckets", "8", "t5", kWeights);
   set("model.t5.relative_attention_max_distance", "20", "t5");
+  set("model.t5.relative_bias_per_layer", "true", "t5", kWeights);
   set("model.t5.scale_attention", "true", "t5");
   set("model.t5.scale_decoder_outputs", "true", "t5");
 }
@@ -341,6 +379,8 @@ std::vector<KeyWithoutEffect> keys_without_effect() {
   return {
       {"trainer.communication_timeout",
        "bounds a wait for a rank that does not come: tests of faults (mpi.timeout, tcp.timeout) see it"},
+      {"trainer.stop_grace",
+       "bounds the end of a run after SIGINT or SIGTERM: Interrupt.* of the end-to-end tests see it"},
       {"model.moe_pad_expert_input_to_capacity",
        "a wish about shapes for Megatron-LM's sake: results, memory and speed are the same here, as its help "
        "says; it is written into arguments for Megatron-LM"},

@@ -27,6 +27,12 @@ const Arguments kFp16{"trainer.precision=fp16"};
 const Arguments kStages{"--ranks", "2", "model.pipeline_model_parallel_size=2", "model.num_layers=4"};
 const Arguments kReplicas{"--ranks", "2"};
 const Arguments kWsd{"model.optim.sched.name=WSD", "model.optim.sched.wsd_decay_steps=2"};
+const Arguments kLinear{"model.bias=none",
+                        "model.linear_attention_layers=[0,1]",
+                        "model.linear_num_key_heads=2",
+                        "model.linear_num_value_heads=2",
+                        "model.linear_key_head_dim=8",
+                        "model.linear_value_head_dim=8"};
 
 Arguments scaled(const char* type, const Arguments& more = {}) {
   return kRope +
@@ -65,9 +71,16 @@ std::vector<Context> contexts() {
       {"longrope within its length", kText, kRope + Arguments{"model.rope_scaling.type=longrope"} + factors},
       {"window", kText, kRope + Arguments{"model.window_size=8"}},
       {"norm of q and k", kText, {"model.qk_layernorm=true", "model.num_query_groups=1"}},
+      {"norm of q and k, rope", kText, kRope + Arguments{"model.qk_layernorm=true"}},
+      {"norms without bias", kText, {"model.norm_bias=false"}},
+      {"parallel residual", kText, {"model.use_parallel_residual=true"}},
+      {"clamped gate", kText, {"model.activation=swiglu_oai"}},
+      {"linear attention in every layer", kText, kLinear},
       {"latent", kText, kLatent},
       {"experts", kText, kExperts},
       {"groups of experts", kText, kGroups},
+      {"experts beside a shared one", kText,
+       kExperts + Arguments{"model.moe_shared_expert_intermediate_size=16"}},
       {"experts with capacity", kText, kExperts + Arguments{"model.moe_expert_capacity_factor=0.6"}},
       {"experts with a bias", kText, kGroups + Arguments{"model.moe_router_enable_expert_bias=true"}},
       {"experts with a loss", kText, kExperts + Arguments{"model.moe_aux_loss_coeff=0.1"}},
