@@ -61,6 +61,22 @@ TEST(BertDataset, SamplesAreMegatrons) {
   }
 }
 
+TEST(BertDataset, AskedToStopItBuildsNothing) {
+  const TestFolder folder;
+  write_sentences(folder / "text", {{{5, 6}, {7, 9}}, {{8}, {9, 10}}});
+  const auto data = std::make_shared<const IndexedDataset>(folder / "text");
+  BertOptions options;
+  options.sequence_length = 16;
+  options.tokens = tokens();
+  std::stop_source stop;
+  const IndexCache cache(folder / "cache", {}, stop.get_token());
+  stop.request_stop();
+  EXPECT_THROW(BertDataset(data, 0, data->documents(), {}, options, "train", cache), Interrupted);
+  EXPECT_FALSE(fs::exists(folder / "cache"));
+  const IndexCache none(std::nullopt, {}, stop.get_token());
+  EXPECT_THROW(BertDataset(data, 0, data->documents(), {}, options, "train", none), Interrupted);
+}
+
 TEST(BertDataset, WhatCannotWorkIsRefused) {
   const TestFolder folder;
   write_sentences(folder / "single", {{{5, 6, 7, 8}}, {{9, 10}}});

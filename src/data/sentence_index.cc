@@ -10,6 +10,8 @@
 namespace stoa::data {
 namespace {
 
+constexpr std::int64_t kDocumentsPerLook = 1 << 14;  // between two looks at the stop token
+
 // Most tokens of the next sample: `longest`, or sometimes fewer.
 class Targets {
  public:
@@ -32,6 +34,8 @@ class Targets {
 template <class Row>
 void one_epoch(const SentenceIndexInput& in, Targets& targets, const Row& row) {
   for (std::int64_t d = in.first; d < in.last; ++d) {
+    if ((d - in.first) % kDocumentsPerLook == 0)
+      require<Interrupted>(!in.stop.stop_requested(), "interrupted while the data was indexed");
     const std::int64_t begin = in.data->document_start(d), end = in.data->document_start(d + 1);
     std::int64_t left = end - begin;
     if (left < std::max<std::int64_t>(1, in.least_sentences)) continue;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 
 #include "data/indexed_dataset.h"
 #include "data/npy_array.h"
@@ -19,6 +20,7 @@ struct SentenceIndexInput {
   double short_probability = 0.1;        // share of samples that are made shorter on purpose
   std::int64_t least_sentences = 1;      // documents with fewer give no sample
   std::uint32_t seed = 1234;
+  std::stop_token stop = {};  // Interrupted when it is requested
 };
 
 // Documents with a longer sentence (where they have more than one) are left out.

@@ -36,6 +36,7 @@ SentenceRows::SentenceRows(std::shared_ptr<const IndexedDataset> data, SentenceI
   require<DataError>(is_integer(data_->dtype()), "'{}' stores {}, which are no token ids", name(),
                      token_dtype_name(data_->dtype()));
   input.data = data_.get();
+  input.stop = cache.stop();
   const auto accept = [](const std::vector<NpyArray>& a) {
     return a[0].rows() > 0 && a[0].rows() % 3 == 0 && a[0].columns() == 1;
   };

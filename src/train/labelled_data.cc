@@ -15,7 +15,11 @@ struct Line {
   std::string text;
 };
 
-std::vector<Line> read_lines(const std::vector<data::WeightedPrefix>& files) {
+void go_on(const std::stop_token& stop) {
+  require<Interrupted>(!stop.stop_requested(), "interrupted while the data was read");
+}
+
+std::vector<Line> read_lines(const std::vector<data::WeightedPrefix>& files, const std::stop_token& stop) {
   std::vector<data::TextInput> inputs;
   data::ReadOptions options;
   options.form = data::TextForm::kJsonLines;
@@ -28,7 +32,8 @@ std::vector<Line> read_lines(const std::vector<data::WeightedPrefix>& files) {
   }
   data::BlockReader reader(inputs, options);
   std::vector<Line> lines;
-  for (data::Block block; reader.next(block);)
+  for (data::Block block; reader.next(block);) {
+    go_on(stop);
     for (std::size_t i = 0; i < block.documents.size(); ++i) {
       const auto [begin, end] = block.documents[i];
       const std::string_view line = block.text.view().substr(begin, end - begin);
@@ -36,6 +41,7 @@ std::vector<Line> read_lines(const std::vector<data::WeightedPrefix>& files) {
       const std::int64_t number = block.first_line + static_cast<std::int64_t>(i);
       lines.push_back({{block.input->path.string(), number}, std::string(line)});
     }
+  }
   return lines;
 }
 
@@ -51,9 +57,13 @@ class Reader {
   }
 
   std::shared_ptr<const data::Dataset> dataset(std::span<const Line> lines, const char* split,
-                                               std::optional<std::int64_t> samples, bool shuffled) {
+                                               std::optional<std::int64_t> samples, bool shuffled,
+                                               const std::stop_token& stop) {
     std::vector<LabelledRow> rows;
-    for (const Line& line : lines) add(line, rows);
+    for (const Line& line : lines) {
+      go_on(stop);
+      add(line, rows);
+    }
     require<DataError>(!rows.empty(), "the {} data of the labelled task has no lines", split);
     auto options = options_;
     options.shuffled = shuffled;
@@ -88,16 +98,17 @@ class Reader {
 
 data::DatasetTriple build_labelled_data(const RunConfig& config, const TrainingPlan& plan,
                                         const token::Tokenizer* tokenizer,
-                                        std::optional<std::int64_t> samples, const data::Notice& notice) {
+                                        std::optional<std::int64_t> samples, const data::Notice& notice,
+                                        const std::stop_token& stop) {
   require<ConfigError>(tokenizer != nullptr, "labelled text is made of words: give model.tokenizer");
   const data::DataPrefix& prefix = config.data.data_prefix;
   Reader reader(config, plan, *tokenizer);
   std::vector<Line> train, validation;
   if (prefix.blend.empty()) {
-    train = read_lines(prefix.train);
-    if (!prefix.validation.empty()) validation = read_lines(prefix.validation);
+    train = read_lines(prefix.train, stop);
+    if (!prefix.validation.empty()) validation = read_lines(prefix.validation, stop);
   } else {
-    train = read_lines(prefix.blend);
+    train = read_lines(prefix.blend, stop);
     const auto ranges = data::split_ranges(data::parse_splits(config.data.splits_string),
                                            static_cast<std::int64_t>(train.size()));
     const auto [begin, end] = ranges[1];
@@ -105,9 +116,9 @@ data::DatasetTriple build_labelled_data(const RunConfig& config, const TrainingP
     train.resize(static_cast<std::size_t>(ranges[0].second));
   }
   data::DatasetTriple out;
-  out.train = reader.dataset(train, "training", samples, true);
+  out.train = reader.dataset(train, "training", samples, true, stop);
   if (config.trainer.val_check_interval <= 0 || validation.empty()) return out;
-  out.validation = reader.dataset(validation, "validation", std::nullopt, false);
+  out.validation = reader.dataset(validation, "validation", std::nullopt, false, stop);
   const std::int64_t found = out.validation->size(),
                      together = config.batch.micro_batch_size * plan.options.layout.data_ranks();
   require<ConfigError>(

@@ -112,7 +112,8 @@ data::DatasetTriple build_training_data(const RunConfig& given, const TrainingPl
       !d.data_prefix.empty(),
       "no training data: give model.data (a prefix made by 'stoa data prepare'; of a labelled task "
       "files of JSON lines)");
-  if (config.model.bert.labelled()) return build_labelled_data(config, plan, tokenizer, part.samples, notice);
+  if (config.model.bert.labelled())
+    return build_labelled_data(config, plan, tokenizer, part.samples, notice, stop);
   data::BuildOptions options;
   options.data_prefix = list_form(d.data_prefix.blend);
   options.splits_string = d.splits_string;

@@ -1,0 +1,31 @@
+#include "train/labelled_data.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "watch/test_run.h"
+
+namespace stoa::train {
+namespace {
+
+TEST(LabelledData, AskedToStopItReadsNoMore) {
+  const watch::test::TemporaryDirectory folder;
+  const fs::path file = folder.path() / "lines.jsonl";
+  write_text(file, "{\"text\": \"the river\", \"label\": \"yes\"}\n");
+  const auto tokenizer = token::Tokenizer::load(STOA_SOURCE_DIR "/tests/fixtures/token/bert/tokenizer.json");
+  RunConfig config;
+  config.model.kind = model::ModelKind::kBert;
+  config.model.bert.task = model::BertTask::kSequenceClassification;
+  config.model.bert.labels = {"no", "yes"};
+  config.data.data_prefix.train = {{1, file.string()}};
+  TrainingPlan plan;
+  plan.options.length = 16;
+  EXPECT_EQ(build_labelled_data(config, plan, &tokenizer, 3, {}).train->size(), 3);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW(build_labelled_data(config, plan, &tokenizer, 3, {}, stop.get_token()), Interrupted);
+}
+
+}  // namespace
+}  // namespace stoa::train
