@@ -44,16 +44,21 @@ cat > "$work/bin/program" <<'STOA'
 #!/usr/bin/env bash
 if [ "$1 $2" = "data text" ]; then shift 2; exec cat -- "$@"; fi
 while [ $# -gt 0 ]; do
-  if [ "$1" = --output ] && [[ "$2" == */run ]]; then mkdir -p "$2"; echo "$RANDOM$RANDOM" > "$2/model"; fi
+  if [ "$1" = --output ] && [[ "$2" == */run ]]; then
+    mkdir -p "$2"
+    echo "$RANDOM$RANDOM" > "$2/model"
+    printf '{"val_bits_per_byte":%s}\n' 3.5 2.34567 > "$2/metrics.jsonl"
+  fi
   shift
 done
-echo '{"tokens_per_second":1000}'
+echo '{"tokens":9000,"tokens_per_second":1000}'
 STOA
 chmod +x "$work/bin/program"
 for i in $(seq 40); do printf 'document %d has some words\n\n' "$i"; done > text.txt
 export STOA=$work/bin/program OUTPUT=$work/quick MINUTES=0.01
 scripts/quickstart.sh text.txt > first 2>&1 || fail "$(cat first)"
 cp "$OUTPUT/run/model" kept
+grep -q "the model *2.346  bits per byte (as in the report)" first || fail "the figure of the report is not that of the console: $(cat first)"
 scripts/quickstart.sh text.txt > second 2>&1 || fail "$(cat second)"
 cmp -s kept "$OUTPUT/run/model" || fail "the first model is gone"
 [ -e "$OUTPUT-2/run/model" ] || fail "no second model"

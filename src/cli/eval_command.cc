@@ -55,11 +55,11 @@ void baselines(const BaselineArguments& a) {
     answer["xz_bits_per_byte"] = xz_bits;
     return print_json_line(answer);
   }
-  print(
-      fmt::format("byte {}-gram (Witten-Bell)  {:.4f} bits per byte\n"
-                  "xz -9                     {:.4f} bits per byte (size of training and held-out text, minus "
-                  "training text)\n",
-                  a.order, ngram_bits, xz_bits));
+  print(fmt::format(
+      "byte {}-gram (Witten-Bell)  {:.4f} bits per byte\n"
+      "xz -9                      {:.4f} bits per byte (size of training and held-out text, minus "
+      "training text)\n",
+      a.order, ngram_bits, xz_bits));
 }
 
 void add_baselines(CLI::App& eval) {

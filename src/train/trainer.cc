@@ -481,7 +481,7 @@ void Trainer::validate() {
     counts[0] += static_cast<double>(batch.valid_tokens);
     if (tokenizer_ && !bert.labelled())  // labels are tokens
       for (std::size_t i = 0; i < batch.labels.size(); ++i)
-        if (batch.loss_mask[i] > 0)
+        if (batch.loss_mask[i] > 0 && !tokenizer_->is_special(batch.labels[i]))  // those are no text
           counts[1] += static_cast<double>(tokenizer_->token_bytes(batch.labels[i]).size());
   }
   add_over_ranks(counts, parallel::Group::kData);

@@ -83,6 +83,19 @@ TEST_F(Train, LimitsOfTokensAndEpochs) {
   EXPECT_LE(std::abs(whole - 2 * half), 1);
 }
 
+// Of documents "a" every second token is text, of one byte, and every other one ends a document.
+TEST_F(Train, BitsPerByteAreThoseOfTheText) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "{\"text\": \"a\"}\n";
+  write_text(path("a.jsonl"), text);
+  stoa_ok({"data", "prepare", "a.jsonl", "--tokenizer", "tok", "--output", "a"});
+  stoa_ok(train("run", {"model.data=a", "trainer.max_steps=1", "trainer.val_check_interval=1",
+                        "trainer.limit_val_batches=1"}));
+  const auto line = validations("run").at(1);
+  EXPECT_NEAR(line["val_bits_per_byte"].get<double>(), 2 * line["val_loss"].get<double>() / std::log(2.0),
+              1e-5);
+}
+
 TEST_F(Train, TimeLimitSavesAndEnds) {
   const auto arguments =
       train("run", {"trainer.max_steps=1000000", "trainer.max_time=1s", "trainer.log_every_n_steps=1000"});
