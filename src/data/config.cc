@@ -187,7 +187,7 @@ void declare(Section<TokenizerConfig>& s) {
           "two files.");
   s.field("type", &C::type).help("huggingface: the directory; megatron: GPT2BPETokenizer.");
   s.field("vocab_file", &C::vocab_file).help("megatron: vocab.json.");
-  s.field("merge_file", &C::merge_file).help("megatron: merges.txt.");
+  s.field("merge_file", &C::merge_file).help("megatron: merges.txt; null: the one beside vocab_file.");
   s.field("model", &C::model).help("sentencepiece: the .model file.");
   s.field("num_sentinel_tokens", &C::num_sentinel_tokens)
       .range(0, 100'000)

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "token/sentencepiece.h"
 #include "token/tokenizer_texts.h"
+#include "token/vocab_merges.h"
 
 namespace stoa::token {
 namespace {
@@ -134,6 +135,18 @@ Tokenizer Tokenizer::load(const fs::path& path) {
     return Tokenizer(std::move(spec));
   } catch (const DataError& e) {
     fail<DataError>("{}: {}", path.string(), e.what());
+  }
+}
+
+Tokenizer load_vocab_merges(const fs::path& vocab, const fs::path& merges) {
+  for (const fs::path& file : {vocab, merges})
+    require<IoError>(fs::is_regular_file(file), "no tokenizer file at {}: no such file", file.string());
+  try {
+    TokenizerSpec spec = read_pair(vocab, merges);
+    read_beside(vocab.parent_path(), spec);
+    return Tokenizer(std::move(spec));
+  } catch (const DataError& e) {
+    fail<DataError>("{} and {}: {}", vocab.string(), merges.string(), e.what());
   }
 }
 

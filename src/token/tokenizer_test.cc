@@ -8,6 +8,7 @@
 #include "token/stream_decoder.h"
 #include "token/test_support.h"
 #include "token/tokenizer_texts.h"
+#include "token/vocab_merges.h"
 
 namespace stoa::token {
 namespace {
@@ -84,6 +85,15 @@ TEST(Tokenizer, BothFileFormsHaveOneFingerprint) {
   fs::copy(directory.path() / "vocab.json", bare.path() / "x-encoder.json");
   fs::copy(directory.path() / "merges.txt", bare.path() / "x-vocab.bpe");
   EXPECT_EQ(Tokenizer::load(bare.path() / "x-encoder.json").fingerprint(), tokenizer.fingerprint());
+
+  // Two files of any names in two folders.
+  fs::copy(directory.path() / "vocab.json", bare.path() / "words");
+  EXPECT_EQ(load_vocab_merges(bare.path() / "words", directory.path() / "merges.txt").fingerprint(),
+            tokenizer.fingerprint());
+  write_text(bare.path() / "fewer.txt", "#version: 0.2\n");
+  EXPECT_NE(load_vocab_merges(bare.path() / "words", bare.path() / "fewer.txt").fingerprint(),
+            tokenizer.fingerprint());
+  EXPECT_THROW(load_vocab_merges(bare.path() / "words", bare.path() / "none.txt"), IoError);
 }
 
 TEST(Tokenizer, FingerprintSeesEveryPart) {

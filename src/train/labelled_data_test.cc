@@ -19,7 +19,7 @@ TEST(LabelledData, AskedToStopItReadsNoMore) {
   config.model.bert.task = model::BertTask::kSequenceClassification;
   config.model.bert.labels = {"no", "yes"};
   config.data.data_prefix.train = {{1, file.string()}};
-  TrainingPlan plan;
+  TrainingPlan plan{.options = {}, .batch = optim::BatchPlan(1, 1, {})};
   plan.options.length = 16;
   EXPECT_EQ(build_labelled_data(config, plan, &tokenizer, 3, {}).train->size(), 3);
   std::stop_source stop;

@@ -1,6 +1,7 @@
 #include "train/tokenizer_choice.h"
 
 #include "token/tokenizer_texts.h"
+#include "token/vocab_merges.h"
 
 namespace stoa::train {
 
@@ -8,8 +9,9 @@ std::optional<token::Tokenizer> load_tokenizer(const data::TokenizerConfig& conf
   if (config.library == data::TokenizerLibrary::kMegatron) {
     require<ConfigError>(
         config.vocab_file.has_value(),
-        "model.tokenizer.library is megatron: give model.tokenizer.vocab_file (merges lie beside it)");
-    return token::Tokenizer::load(*config.vocab_file);
+        "model.tokenizer.library is megatron: give model.tokenizer.vocab_file and merge_file");
+    return config.merge_file ? token::load_vocab_merges(*config.vocab_file, *config.merge_file)
+                             : token::Tokenizer::load(*config.vocab_file);
   }
   if (config.library == data::TokenizerLibrary::kSentencepiece)
     return token::Tokenizer::load_sentencepiece(*config.model, config.num_sentinel_tokens);

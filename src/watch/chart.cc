@@ -107,7 +107,12 @@ std::string path_of(const ChartSeries& series, const Frame& f) {
 }
 
 // With so many digits: more would make the page longer, and nobody sees them.
-double rounded(double value, int digits) { return std::stod(fmt::format("{:.{}g}", value, digits)); }
+nlohmann::ordered_json rounded(double value, int digits) {
+  const double near = std::stod(fmt::format("{:.{}g}", value, digits));
+  constexpr double kWhole = 1e15;  // 10, not 10.0
+  if (std::abs(near) < kWhole && near == std::floor(near)) return static_cast<std::int64_t>(near);
+  return near;
+}
 
 // What the page's script needs to find the nearest values: quoted for an attribute.
 std::string script_data(const Chart& chart, const Frame& f) {

@@ -144,12 +144,13 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
     Workplace::SetUp();
     write_text(path("lines.txt"), "the stone walks\nbread\n");
     write_text(path("ids.txt"), "1 2 3\n");
-    stoa_ok(train("run", {"trainer.max_steps=1"}));
+    stoa_ok(train("run", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0"}));
   }
 
   // A command that works, or comes as far as a decoder gets with it.
   Arguments usual(const std::string& command) const {
-    const Arguments config = micro_model() + Arguments{"model.vocab_size=300", "trainer.max_steps=1"};
+    const Arguments config = micro_model() + Arguments{"model.vocab_size=300", "trainer.max_steps=1",
+                                                       "model.optim.sched.warmup_steps=0"};
     const std::map<std::string, Arguments> all{
         {"tokenizer train", {"text.txt", "--vocab-size", "300", "--output", "made"}},
         {"tokenizer encode", {"--tokenizer", "tok", "lines.txt"}},

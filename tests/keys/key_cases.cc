@@ -11,7 +11,7 @@ void add_run(std::vector<KeyCase>& out) {
   add({"restore_from_path", "gpt", {"restore_from_path=../first"}});
   add({"trainer.max_steps", "gpt", {"trainer.max_steps=3"}});
   add({"trainer.max_tokens", "gpt", {"trainer.max_tokens=300"}});
-  add({"trainer.max_epochs", "gpt", {"trainer.max_epochs=0.01"}});
+  add({"trainer.max_epochs", "gpt", {"trainer.max_steps=null", "trainer.max_epochs=0.02"}});
   add({"trainer.max_time", "gpt", {"trainer.max_time=0s"}});
   add({"trainer.precision", "gpt", {"trainer.precision=bf16"}});
   add({"trainer.log_every_n_steps", "gpt", {"trainer.log_every_n_steps=2"}});
@@ -19,10 +19,6 @@ void add_run(std::vector<KeyCase>& out) {
   add({"trainer.limit_val_batches", "gpt", {"trainer.limit_val_batches=2"}});
   add({"trainer.gradient_clip_val", "gpt", {"trainer.gradient_clip_val=0.01"}, kWeights});
   add({"trainer.trace_steps", "gpt", {"trainer.trace_steps=[]"}, kFiles});
-  add({"trainer.check_weight_hash_across_dp_replicas_interval",
-       "2 replicas",
-       {"trainer.check_weight_hash_across_dp_replicas_interval=1"},
-       kTrace});
   add({"trainer.devices", "gpt", {"trainer.devices=2"}, kText, "2 ranks"});
   add({"trainer.num_nodes", "gpt", {"trainer.num_nodes=2"}, kText, "2 ranks"});
   add({"trainer.memory_limit_gb", "gpt", {"trainer.memory_limit_gb=1e-6"}, kRefusal, "memory_limit_gb"});
@@ -81,7 +77,7 @@ void add_batch(std::vector<KeyCase>& out) {
        "fp16",
        {"model.native_amp_init_scale=1024", "model.native_amp_growth_interval=1"}});
   add({"model.hysteresis", "fp16 that overflows", {"model.hysteresis=1"}});
-  add({"model.min_loss_scale", "fp16 that overflows", {"model.min_loss_scale=1e30"}, kRefusal, "loss scale"});
+  add({"model.min_loss_scale", "fp16 that overflows", {"model.min_loss_scale=1e30"}});
 }
 
 void add_model(std::vector<KeyCase>& out) {
@@ -90,7 +86,7 @@ void add_model(std::vector<KeyCase>& out) {
                        const char* text = "") {
     out.push_back({key, context, {std::string(key) + "=" + value}, sees, text});
   };
-  set("model.kind", "bert", "gpt", kAny);
+  set("model.kind", "bert", "gpt", kRefusal, "[CLS]");
   set("model.num_layers", "3");
   set("model.hidden_size", "48");
   set("model.ffn_hidden_size", "64");
@@ -106,6 +102,7 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.rope_local_base_freq", "100", "window");
   set("model.no_rope_layers", "[1]", "rope");
   set("model.rope_scaling.type", "linear", "llama3");
+  out.back().change.emplace_back("model.rope_scaling.original_max_position_embeddings=null");
   set("model.rope_scaling.factor", "2", "llama3");
   set("model.rope_scaling.original_max_position_embeddings", "16", "llama3");
   set("model.rope_scaling.low_freq_factor", "0.5", "llama3");
@@ -217,14 +214,15 @@ void add_experts(std::vector<KeyCase>& out) {
   set("model.moe_router_score_function", "sigmoid");
   set("model.moe_router_pre_softmax", "true");
   set("model.moe_router_topk_scaling_factor", "2.5");
-  out.push_back({"model.moe_router_num_groups",
-                 "groups of experts",
-                 {"model.moe_router_num_groups=4", "model.moe_router_group_topk=2"},
-                 kAny});
+  set("model.moe_router_num_groups", "2", "groups of experts");
   set("model.moe_router_group_topk", "1", "groups of experts");
   set("model.moe_router_enable_expert_bias", "true", "groups of experts", kAny);
   set("model.moe_router_bias_update_rate", "0.5", "experts with a bias");
-  set("model.moe_router_load_balancing_type", "none", "experts with a loss", kAny);
+  out.push_back({"model.moe_router_load_balancing_type",
+                 "experts with a loss",
+                 {"model.moe_router_load_balancing_type=none"},
+                 kRefusal,
+                 "moe_router_load_balancing_type"});
   set("model.moe_aux_loss_coeff", "0.1", "experts", kAny);
   set("model.moe_z_loss_coeff", "0.1", "experts", kAny);
   set("model.moe_expert_capacity_factor", "0.6");
@@ -296,14 +294,19 @@ void add_tokenizer(std::vector<KeyCase>& out) {
       megatron + e2e::Arguments{"model.tokenizer.vocab_file=a.json", "model.tokenizer.merge_file=b.txt"},
       kRefusal, "a.json");
   set("model.tokenizer.merge_file",
-      megatron + e2e::Arguments{"model.tokenizer.vocab_file=../tok/tokenizer.json",
-                                "model.tokenizer.merge_file=b.txt"},
+      megatron +
+          e2e::Arguments{"model.tokenizer.vocab_file=../tok/vocab.json", "model.tokenizer.merge_file=b.txt"},
       kRefusal, "b.txt");
-  const e2e::Arguments pieces{"model.tokenizer.library=sentencepiece", "model.tokenizer.type=null",
-                              "model.tokenizer.model=../pieces/spiece.model"};
-  set("model.tokenizer.model", pieces, kAny);
-  set("model.tokenizer.num_sentinel_tokens", pieces + e2e::Arguments{"model.tokenizer.num_sentinel_tokens=7"},
-      kAny);
+  out.push_back({"model.tokenizer.model",
+                 "gpt of pieces",
+                 {"model.tokenizer.model=nowhere.model"},
+                 kRefusal,
+                 "nowhere.model"});
+  out.push_back({"model.tokenizer.num_sentinel_tokens",
+                 "gpt of pieces",
+                 {"model.tokenizer.num_sentinel_tokens=40"},
+                 kRefusal,
+                 "prepared with another tokenizer"});
 }
 
 void add_data(std::vector<KeyCase>& out) {
@@ -347,7 +350,7 @@ void add_optimizer(std::vector<KeyCase>& out) {
   set("model.optim.start_weight_decay", "0.4", "growing decay", kWeights);
   set("model.optim.end_weight_decay", "0.9", "growing decay", kWeights);
   set("model.optim.weight_decay_incr_style", "cosine", "growing decay", kWeights);
-  set("model.optim.sched.name", "WarmupAnnealing");
+  set("model.optim.sched.name", "InverseSquareRootAnnealing");
   set("model.optim.sched.warmup_steps", "1");
   set("model.optim.sched.warmup_ratio", "0.3", "gpt without a warm-up");
   out.back().change.emplace_back("model.optim.sched.warmup_steps=null");
@@ -379,6 +382,8 @@ std::vector<KeyWithoutEffect> keys_without_effect() {
   return {
       {"trainer.communication_timeout",
        "bounds a wait for a rank that does not come: tests of faults (mpi.timeout, tcp.timeout) see it"},
+      {"trainer.check_weight_hash_across_dp_replicas_interval",
+       "a check that passes without a trace: tests of compare_replicas() see it fail where weights differ"},
       {"trainer.stop_grace",
        "bounds the end of a run after SIGINT or SIGTERM: Interrupt.* of the end-to-end tests see it"},
       {"model.moe_pad_expert_input_to_capacity",
@@ -387,6 +392,23 @@ std::vector<KeyWithoutEffect> keys_without_effect() {
   };
 }
 
-std::vector<KeyOfOtherKind> keys_of_other_kinds() { return {}; }
+std::vector<KeyOfOtherKind> keys_of_other_kinds() {
+  const char* one_rank = "the contexts have one rank, and a configuration runs on one rank too";
+  return {
+      {"any", "model.multi_latent_attention", "the value of the case is the default"},
+      {"any", "model.fp32_residual_connection", "in fp32 the residual stream is fp32 either way"},
+      {"any", "model.sequence_parallel", one_rank},
+      {"any", "model.zero_stage", one_rank},
+      {"any", "model.optim.bucket_cap_mb", one_rank},
+      {"any", "model.optim.overlap_grad_sync", one_rank},
+      {"any", "model.optim.grad_reduce_type", one_rank},
+      {"gpt", "model.data.dataset_type", "the value of the case is the default"},
+      {"bert", "model.data.dataset_type", "the value of the case is the default"},
+      {"bert", "model.kind", "the value of the case is that of the context"},
+      {"t5", "model.max_position_embeddings",
+       "relative positions have no table: it bounds what the model reads"},
+      {"t5", "model.t5.encoder_layers", "the value of the case is half of the layers, the default"},
+  };
+}
 
 }  // namespace stoa::keys

@@ -9,8 +9,8 @@ using e2e::operator+;
 const Arguments kRope{"model.position_embedding_type=rope"};
 const Arguments kExperts{"model.bias=none", "model.num_moe_experts=4", "model.moe_ffn_hidden_size=16"};
 const Arguments kGroups =
-    kExperts + Arguments{"model.moe_router_score_function=sigmoid", "model.moe_router_num_groups=2",
-                         "model.moe_router_group_topk=2"};
+    kExperts + Arguments{"model.num_moe_experts=8", "model.moe_router_score_function=sigmoid",
+                         "model.moe_router_num_groups=4", "model.moe_router_group_topk=2"};
 const Arguments kLatent{"model.multi_latent_attention=true",
                         "model.position_embedding_type=rope",
                         "model.bias=none",
@@ -63,10 +63,12 @@ std::vector<Context> contexts() {
        {"exp_manager.explicit_log_dir=null", "exp_manager.exp_dir=parent"}},
       {"gpt without a warm-up", kText, {"model.optim.sched.warmup_steps=0"}},
       {"gpt that has run", kText, {}, true},
+      {"gpt of pieces", kPieces},
       {"rope", kText, kRope},
       {"llama3", kText, scaled("llama3")},
       {"yarn", kText,
-       scaled("yarn", {"model.rope_scaling.mscale=1", "model.rope_scaling.mscale_all_dim=0.5"})},
+       scaled("yarn", {"model.rope_scaling.mscale=1", "model.rope_scaling.mscale_all_dim=0.5",
+                       "model.rope_scaling.original_max_position_embeddings=64", "model.rotary_base=10"})},
       {"longrope", kText, scaled("longrope", factors)},
       {"longrope within its length", kText, kRope + Arguments{"model.rope_scaling.type=longrope"} + factors},
       {"window", kText, kRope + Arguments{"model.window_size=8"}},

@@ -71,9 +71,12 @@ class KeyWorkplace : public e2e::Workplace {
  protected:
   void SetUp() override {
     Workplace::SetUp();
-    write_text(path("other.txt"), e2e::pseudo_prose(5, 3000));
-    stoa_ok({"data", "prepare", "other.txt", "--tokenizer", "tok", "--output", "other"});
-    stoa_ok(train("first", {"trainer.max_steps=1", "model.seed=5"}));
+    std::string other;
+    for (std::uint64_t i = 0; i < 60; ++i)
+      other += json{{"text", e2e::pseudo_prose(1000 + i, 60)}}.dump() + "\n";
+    write_text(path("other.jsonl"), other);
+    stoa_ok({"data", "prepare", "other.jsonl", "--tokenizer", "tok", "--output", "other"});
+    stoa_ok(train("first", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0", "model.seed=5"}));
   }
 
   void make_pairs() {
@@ -115,6 +118,14 @@ class KeyWorkplace : public e2e::Workplace {
     switch (which) {
       case Material::kText:
         return {"model.data=../data", "model.tokenizer=../tok"};
+      case Material::kPieces:  // without sentinels, which the configuration adds
+        if (!fs::exists(path("plain"))) {
+          stoa_ok({"tokenizer", "train", "text.jsonl", "--kind", "unigram", "--vocab-size", "60",
+                   "--sentinels", "0", "--output", "plain"});
+          stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "plain", "--output", "spelt"});
+        }
+        return {"model.data=../spelt", "model.tokenizer.library=sentencepiece",
+                "model.tokenizer.model=../plain/spiece.model"};
       case Material::kPairs:
       case Material::kToldSentences: {
         make_pairs();

@@ -1,0 +1,12 @@
+// Byte-level BPE as two files, wherever each lies.
+#pragma once
+
+#include "token/tokenizer.h"
+
+namespace stoa::token {
+
+// GPT-2's vocab.json and merges.txt under any names; settings beside the vocabulary count as in
+// Tokenizer::load(). IoError, DataError.
+Tokenizer load_vocab_merges(const fs::path& vocab, const fs::path& merges);
+
+}  // namespace stoa::token
