@@ -19,6 +19,7 @@
 #include "cli/print.h"
 #include "cli/timing.h"
 #include "data/text_reader.h"
+#include "data/utf8_scan.h"
 #include "token/encoder.h"
 #include "token/offset_encoder.h"
 #include "token/pipeline/pipeline.h"
@@ -188,6 +189,9 @@ void train_tokenizer(const TrainTokenizerArguments& a, Context& context) {
   token::TrainOptions options = a.options;
   const bool wordpiece = a.kind == "wordpiece";
   options.special_tokens = a.special;
+  for (const auto& token : a.special)
+    require<UsageError>(!token.empty() && data::scan_utf8(token).valid == token.size(),
+                        "--special '{}': expected text in UTF-8", token);
   if (a.special.empty())
     options.special_tokens = wordpiece
                                  ? std::vector<std::string>{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}

@@ -53,6 +53,11 @@ fs::path find_file(const std::string& name, const fs::path& directory, const Sou
       "{}'{}' is a pipe or a device, expected a file: a configuration is read more than once; "
       "write it to a file first",
       where, path.string());
+  const std::string_view key = std::string_view(name).substr(0, name.find('='));
+  require<ConfigError>(key == name || key.find('/') != key.npos || !where.empty(),
+                       "'{}' stands where the configuration is expected: name a file or a preset first, then "
+                       "what it changes, as in: tiny {}",
+                       name, name);
   fail<ConfigError>(
       "{}no configuration file '{}'{}{}", where, path.string(),
       names.empty()

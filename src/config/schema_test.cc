@@ -289,6 +289,8 @@ TEST_F(BaseFiles, MissingAndCyclicBasesAreRefused) {
   put("d.yaml", "base: [a]\n");
   EXPECT_THAT(error((directory_ / "d.yaml").string()), HasSubstr("expected a file"));
   EXPECT_THAT(error((directory_ / "none.yaml").string()), HasSubstr("no configuration file"));
+  EXPECT_THAT(error((directory_ / "a=b.yaml").string()), HasSubstr("no configuration file"));
+  EXPECT_THAT(error("size=3"), HasSubstr("'size=3' stands where the configuration is expected"));
 }
 
 }  // namespace

@@ -44,10 +44,9 @@ int checked_group(std::string_view name, int stages, int chunks, int microbatche
     while (!valid(above)) ++above;
     const std::string choice = below > 0 ? fmt::format("{} or {}", below, above) : std::to_string(above);
     fail<ConfigError>(
-        "schedule '{}' cannot run {} microbatches over {} stages in groups of {} (a last group must be full "
-        "or have at least "
-        "{}): use {} microbatches",
-        name, microbatches, stages, group, stages, choice);
+        "schedule '{}' cannot run {} microbatch{} over {} stages in groups of {} (a last group must be full "
+        "or have at least {}): use {} microbatches",
+        name, microbatches, microbatches == 1 ? "" : "es", stages, group, stages, choice);
   }
   return group;
 }

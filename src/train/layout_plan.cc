@@ -53,7 +53,8 @@ class Problems {
   void fail_if_any(int ranks) const {
     if (problems_.empty()) return;
     if (problems_.size() == 1) fail<ConfigError>("{}", problems_.front());
-    fail<ConfigError>("the layout of {} ranks does not fit:\n  {}", ranks, fmt::join(problems_, "\n  "));
+    fail<ConfigError>("the layout of {} rank{} does not fit:\n  {}", ranks, ranks == 1 ? "" : "s",
+                      fmt::join(problems_, "\n  "));
   }
 
  private:

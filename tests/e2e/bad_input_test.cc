@@ -136,7 +136,6 @@ TEST_F(BadInput, Configuration) {
       {{"model.data.splits_string='90,-10,0'"}, {"splits_string"}},
       {{"--ranks", "3"}, {"global_batch_size 4", "3 data-parallel ranks"}},
       {{"--backend", "gpu"}, {"gpu", "cpu"}},
-      {{"--threads", "0"}, {"threads", "0"}},
   };
   for (const auto& c : cases) refuse_training(c.arguments, c.words);
   fs::remove_all(path("run"));

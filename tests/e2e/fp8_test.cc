@@ -89,8 +89,9 @@ TEST_F(Fp8, DelayedScalingResumesInEveryLayout) {
 // Experts are layers with scales and histories of their own, wherever they are.
 TEST_F(Fp8, ExpertsLearnAndResumeInEveryLayout) {
   const Arguments moe{"model.num_moe_experts=4", "model.moe_ffn_hidden_size=32", "model.bias=none",
-                      "model.activation=swiglu", "trainer.limit_val_batches=2"},
-      long_run = moe + Arguments{"trainer.max_steps=30", "trainer.val_check_interval=30"},
+                      "model.activation=swiglu"},
+      long_run = moe + Arguments{"trainer.max_steps=30", "trainer.val_check_interval=30",
+                                 "trainer.limit_val_batches=2"},
       recipe{"model.fp8_recipe=delayed", "model.fp8_amax_history_len=4"};
   stoa_ok(train("experts", Arguments{"trainer.precision=bf16", "model.optim.lr=3e-3"} + long_run));
   stoa_ok(eight_bits("tensorwise", long_run));
@@ -143,7 +144,8 @@ TEST_F(Fp8, RanksTrainTheSame) {
 TEST_F(Fp8, WhatCannotBeIsSaidBefore) {
   const Outcome sizes = stoa(eight_bits("sizes", {"model.ffn_hidden_size=72"}));
   EXPECT_EQ(sizes.exit_code, 1);
-  EXPECT_THAT(sizes.err, HasSubstr("fp8: ffn_hidden_size 72 gives a rank 72 columns, expected a multiple of 16"))
+  EXPECT_THAT(sizes.err,
+              HasSubstr("fp8: ffn_hidden_size 72 gives a rank 72 columns, expected a multiple of 16"))
       << sizes.text();
   const Outcome format = stoa(eight_bits("run", {"model.fp8=e5m2"}));
   EXPECT_EQ(format.exit_code, 1);

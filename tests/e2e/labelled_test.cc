@@ -227,7 +227,8 @@ TEST_F(Labelled, BadLabelsAreToldByLine) {
   EXPECT_THAT(refused(R"({"text": "x"})"), HasSubstr("bad.jsonl line 2: no \"label\""));
   EXPECT_THAT(refused(R"({"txt": "x", "label": 1})"), HasSubstr("no \"text\"; the object has: label, txt"));
   EXPECT_THAT(refused("river"), HasSubstr("not a JSON object"));
-  EXPECT_THAT(refused("", {"model.bert.labels=[soft]"}), HasSubstr("names 1 classes, expected 2"));
+  EXPECT_THAT(refused("", {"model.bert.labels=[soft]"}),
+              HasSubstr("label 'hard' is not among model.bert.labels (soft)"));
   EXPECT_THAT(refused("", {"model.bert.labels=[a, a]"}), HasSubstr("'a' is empty or stands twice"));
   EXPECT_THAT(refused("", {"model.bert.task=sequence_clasification"}), HasSubstr("sequence_classification"));
   EXPECT_THAT(stoa({"plan", "memory", "gpt2-124m", "model.bert.task=question_answering"}).err,
