@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -181,6 +182,20 @@ TEST(AtomicFile, AppearsOnlyOnCommit) {
   EXPECT_EQ(MappedFile(path).text(), "abc");
   fs::remove_all(dir);
   EXPECT_THROW(read_text(path), IoError);
+}
+
+TEST(AtomicFile, TakesNotThePlaceOfADeviceOrAPipe) {
+  const fs::path dir = fs::path(::testing::TempDir()) / "stoa_devices";
+  fs::remove_all(dir);
+  fs::create_directories(dir);
+  ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", dir / "device");
+  for (const char* name : {"pipe", "device"}) {
+    EXPECT_THROW(write_text(dir / name, "x"), IoError);
+    EXPECT_FALSE(fs::is_regular_file(dir / name));
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir), fs::directory_iterator()), 2);
+  fs::remove_all(dir);
 }
 
 TEST(AtomicFile, OfKilledWritersIsTakenAway) {

@@ -105,6 +105,11 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   temporary_ = path_;
   temporary_ += std::string(kTemporaryMark) + std::to_string(::getpid()) + "-" +
                 std::to_string(reinterpret_cast<std::uintptr_t>(this));
+  // A rename would put a file in the place of /dev/null.
+  struct stat present {};
+  require<IoError>(
+      ::stat(path_.c_str(), &present) != 0 || S_ISREG(present.st_mode) || S_ISDIR(present.st_mode),
+      "cannot write '{}': it is a pipe or a device, expected a file", path_.string());
   for (struct stat status{}; status.st_nlink == 0;) {
     fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd_ < 0) fail_io("write", path_);

@@ -144,6 +144,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
     Workplace::SetUp();
     write_text(path("lines.txt"), "the stone walks\nbread\n");
     write_text(path("ids.txt"), "1 2 3\n");
+    fs::create_symlink("/dev/null", path("device"));
     stoa_ok(train("run", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0"}));
   }
 
@@ -210,6 +211,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
     const std::string told = join(words);
     SCOPED_TRACE(told.size() < 1000 ? told : told.substr(0, 700) + " … " + told.substr(told.size() - 200));
     EXPECT_FALSE(outcome.timed_out);
+    EXPECT_TRUE(fs::is_character_file(path("device"))) << "a device was replaced";
     EXPECT_THAT(outcome.exit_code, ::testing::AnyOf(0, 1, 2)) << outcome.text().substr(0, 2000);
     if (outcome.exit_code != 0) {
       std::size_t errors = 0;
@@ -227,8 +229,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
 };
 
 TEST_P(ArgumentTexts, OddOnesAreTakenOrRefusedInOrder) {
-  const Arguments odd{"",          " ",  "nan",  "-",          "/nowhere/x",
-                      "/dev/null", "{}", "%s%n", "\xff\xfe\n", std::string(5000, 'x')};
+  const Arguments odd{"",       " ",  "nan",  "-",          "/nowhere/x",
+                      "device", "{}", "%s%n", "\xff\xfe\n", std::string(5000, 'x')};
   Commands commands;
   for (const auto& [path, command] : commands.leaves) {
     const std::string name = join(path);
