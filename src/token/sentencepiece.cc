@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "token/tokenizer_data.h"
 
 namespace stoa::token {
 namespace {
@@ -53,6 +54,15 @@ SentencePiece::SentencePiece(std::string model) : model_(std::move(model)) {
   require<DataError>(!model_.empty() && library->processor.LoadFromSerializedProto(model_).ok(),
                      "not a SentencePiece model ({} bytes)", model_.size());
   library_ = std::move(library);
+  // The library shows its settings only in what it does.
+  const auto& processor = library_->processor;
+  for (TokenId id = 0; id < size(); ++id) {
+    const bool ordinary = !is_control(id) && !processor.IsUnknown(id) && !processor.IsByte(id);
+    if (!ordinary || !piece(id).starts_with(kSpaceSymbol) || piece(id).size() == kSpaceSymbol.size())
+      continue;
+    drops_first_blank_ = !processor.DecodeIds(std::vector<int>{id}).starts_with(' ');
+    break;
+  }
 }
 SentencePiece::~SentencePiece() = default;
 

@@ -28,6 +28,10 @@ class SentencePiece {
   // -1 where the model has none.
   TokenId unk_id() const, bos_id() const, eos_id() const, pad_id() const;
 
+  // Decoding leaves out the blank with which the first piece begins: the model puts one in front of every
+  // text, or does away with it there.
+  bool drops_first_blank() const { return drops_first_blank_; }
+
   // Appends the ids of a text; may be called by several threads.
   void encode(std::string_view text, std::vector<TokenId>& out) const;
 
@@ -35,6 +39,7 @@ class SentencePiece {
   struct Library;
   std::string model_;
   std::unique_ptr<const Library> library_;
+  bool drops_first_blank_ = true;
 };
 
 enum class SentencePieceKind : std::uint8_t { kUnigram, kBpe };

@@ -49,6 +49,18 @@ TEST(SentencePiece, BpeWithBytes) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("🙂 \xEF\xBC\xA6 e\u0301")), "🙂 \xEF\xBC\xA6 e\u0301");
 }
 
+// AI21's j2: no blank is put in front of a text, so none is left out behind.
+TEST(SentencePiece, BlanksAtTheFrontStayWhereTheModelAddsNone) {
+  const std::string without = "\x1A\x04\x18" + std::string(1, '\0') + "\x20" + std::string(1, '\0');
+  const test::TemporaryDirectory directory;
+  write_text(directory.path() / "tokenizer.model",
+             read_text(fixture("llama-spm") / "tokenizer.model") + without);
+  const auto tokenizer = Tokenizer::load(directory.path());
+  for (const char* text : {" a", "a", "  a b"}) EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+  const auto usual = Tokenizer::load(fixture("llama-spm") / "tokenizer.model");
+  EXPECT_EQ(usual.decode(usual.encode("a")), "a");
+}
+
 TEST(SentencePiece, SavedFilesGiveTheSameTokenizer) {
   for (const char* name : {"t5", "llama-spm"}) {
     const auto tokenizer = Tokenizer::load(fixture(name));

@@ -249,8 +249,9 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions option
       out.append(bytes);
   }
   // The space that encoding put in front.
+  const TokenizerSpec& spec = data_->spec;
   const bool spaces =
-      data_->spec.form == SymbolForm::kSentencePiece || data_->spec.form == SymbolForm::kModel;
+      spec.form == SymbolForm::kSentencePiece || (spec.model && spec.model->drops_first_blank());
   if (spaces && out.starts_with(' ')) out.erase(0, 1);
   return out;
 }
