@@ -40,6 +40,7 @@ QWEN3_NEXT = dict(HYBRID, num_experts=4, num_experts_per_tok=2, moe_intermediate
 THETA = dict(rope_type="default", rope_theta=1e6)
 CASES = {
     "gpt2": ("gpt2", GPT2),
+    "gpt2_unscaled": ("gpt2", dict(GPT2, scale_attn_weights=False)),
     "gpt2_untied_relu": ("gpt2", dict(GPT2, tie_word_embeddings=False, n_inner=30, activation_function="relu")),
     "llama": ("llama", BASE),
     "llama_bias_tied": ("llama", dict(BASE, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, head_dim=10,
@@ -79,6 +80,7 @@ CASES = {
     "gpt_oss_clamped": ("gpt_oss", dict(GPT_OSS, swiglu_limit=0.25, swiglu_alpha=1.3, layer_types=["full_attention"] * 3,
                                         num_local_experts=6, num_experts_per_tok=3, tie_word_embeddings=True,
                                         rope_parameters=dict(rope_type="default", rope_theta=1e4))),
+    "gpt_oss_plain_attention": ("gpt_oss", dict(GPT_OSS, attention_bias=False)),
     "gpt_neox": ("gpt_neox", dict(NEOX, rotary_pct=0.67)),
     "gpt_neox_serial": ("gpt_neox", dict(NEOX, num_attention_heads=3, use_parallel_residual=False, hidden_act="relu",
                                          tie_word_embeddings=True)),
@@ -135,6 +137,7 @@ CASES = {
                                   attention_bias=True)),
     "gpt_bigcode": ("gpt_bigcode", GPT2),
     "gpt_bigcode_heads": ("gpt_bigcode", dict(GPT2, multi_query=False)),
+    "gpt_bigcode_unscaled": ("gpt_bigcode", dict(GPT2, scale_attn_weights=False)),
     "helium": ("helium", dict(BASE, head_dim=6, mlp_bias=True)),
     "minimax_m2": ("minimax_m2", dict(BASE, head_dim=12, num_local_experts=6, num_experts_per_tok=3, rope_parameters=dict(
         rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5))),

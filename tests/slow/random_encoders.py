@@ -12,7 +12,7 @@ def sizes(r, extra_positions=0):
     heads = r.randint(1, 5)
     return dict(vocab_size=r.randint(11, 150), hidden_size=heads * r.randint(1, 9), intermediate_size=r.randint(3, 90),
                 num_hidden_layers=r.randint(1, 5), num_attention_heads=heads, max_position_embeddings=r.choice([48, 64]) + extra_positions,
-                type_vocab_size=r.randint(1, 3), layer_norm_eps=s.epsilon(r), hidden_act=r.choice(["gelu", "gelu_new", "relu", "silu"]),
+                type_vocab_size=r.randint(1, 3), tie_word_embeddings=r.random() < 0.93, layer_norm_eps=s.epsilon(r), hidden_act=r.choice(["gelu", "gelu_new", "relu", "silu"]),
                 hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 
 

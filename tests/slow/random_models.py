@@ -7,7 +7,7 @@ by transformers, spelled as version 4 or 5 or with both spellings, whole or with
 
   read      `stoa score --ids --dtype fp32` gives the log-probabilities that transformers gives of the same directory, within 1e-3
   written   `stoa checkpoint export --family auto` writes it anew; transformers loads that without a missing or unexpected tensor and
-            gives the same, within 1e-3 (where a family is written at all: a model that no family can say is counted)
+            gives the same, within 1e-3
 
 A family that transformers does not have is computed as another one (`AS`), whose directory then gets the family's own keys and names
 (`disguise`). What transformers does not make or cannot run is drawn again. A refusal of Stoa is a failure unless the family's REFUSALS names it.
@@ -201,7 +201,6 @@ class Tally:
         self.counts = collections.defaultdict(collections.Counter)
         self.worst = collections.defaultdict(float)
         self.failures = []
-        self.unwritten = collections.Counter()
 
     def fail(self, name, seed, what, drawn, folder, keep):
         self.counts[name]["failed"] += 1
@@ -245,7 +244,7 @@ def check(stoa, family, name, seed, folder, tally, keep):
         return True
     config = json.loads((out / "config.json").read_text())
     if config["model_type"].startswith("stoa"):
-        tally.counts[name]["no family says it"] += 1
+        tally.fail(name, seed, "written as no family", drawn, folder, keep)
         return True
     try:
         again, info = load(out, family)

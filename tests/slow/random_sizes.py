@@ -80,7 +80,7 @@ def hybrid(r, options):
     """Layers of linear attention beside those of softmax attention (Qwen3-Next and Qwen3.5)."""
     options.setdefault("head_dim", head_size(options))
     keys = r.randint(1, 4)
-    options.update(hidden_act=activation(r), rms_norm_eps=epsilon(r), attention_bias=maybe(r, True, False, 0.1),
+    options.update(hidden_act=r.choice(["silu"] * 9 + ["relu"]), rms_norm_eps=epsilon(r), attention_bias=maybe(r, True, False, 0.1),
                    linear_conv_kernel_dim=r.randint(2, 5), linear_key_head_dim=r.randint(2, 12), linear_value_head_dim=r.randint(2, 12),
                    linear_num_key_heads=keys, linear_num_value_heads=keys * r.randint(1, 3))
     layers = options["num_hidden_layers"]

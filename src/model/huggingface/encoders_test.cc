@@ -149,6 +149,12 @@ TEST(Encoder, RobertaNamesThePaddingThatAFileLeavesToTheDefault) {
   EXPECT_EQ(json["pad_token_id"], 1);
 }
 
+TEST(Encoder, RobertaHasTheDefaultsOfItsClass) {
+  const auto roberta = read_config(R"({"model_type": "roberta", "architectures": ["RobertaForMaskedLM"]})");
+  EXPECT_EQ(roberta.config.bert.num_token_types, 2);
+  EXPECT_EQ(roberta.config.max_positions(), 510);
+}
+
 TEST(Encoder, NomicBertNamesSomePaddingAsTransformersWantsANumber) {
   const auto nomic =
       read_config(R"({"model_type": "nomic_bert", "architectures": ["NomicBertForMaskedLM"]})");

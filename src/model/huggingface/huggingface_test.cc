@@ -152,6 +152,17 @@ TEST(ReadConfig, RotatedChannelsArePairs) {
               HasSubstr("yarn needs pairs"));
 }
 
+// rope_scaling null is not the default type there, but transformers' word for nothing said.
+TEST(ReadConfig, GptOssIsStretchedUnlessAFileSaysOtherwise) {
+  const auto scaling = [](const std::string& rope) {
+    return read_config(R"({"model_type":"gpt_oss","num_hidden_layers":1)" + rope + "}")
+        .config.rope_scaling.type;
+  };
+  EXPECT_EQ(scaling(""), RopeScaling::kYarn);
+  EXPECT_EQ(scaling(R"(,"rope_theta":10000.0,"rope_scaling":null)"), RopeScaling::kYarn);
+  EXPECT_EQ(scaling(R"(,"rope_scaling":{"rope_type":"default"})"), RopeScaling::kDefault);
+}
+
 TEST(ReadConfig, ConvolutionsOfLinearAttentionHaveSilu) {
   const std::string text =
       R"({"model_type":"qwen3_next","hidden_act":"relu","num_hidden_layers":2,"layer_types":)";
@@ -184,6 +195,13 @@ TEST(WriteConfig, Cohere2HasAWindowInAnyCase) {
   const std::string text = write_config(resolve_gpt(full.config), *full.family, DType::kF32, {});
   EXPECT_TRUE(nlohmann::json::parse(text)["sliding_window"].is_number());
   EXPECT_FALSE(read_config(text).config.window_size);
+}
+
+// Their default is a quarter.
+TEST(WriteConfig, HybridsSayThatWholeHeadsRotate) {
+  const auto whole =
+      read_config(R"({"model_type":"qwen3_next","num_hidden_layers":1,"partial_rotary_factor":1.0})");
+  EXPECT_EQ(choose_family(whole.config).type, "qwen3_next");
 }
 
 // MiniCPM and Granite say the same; transformers has the second alone.

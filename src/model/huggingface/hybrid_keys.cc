@@ -53,6 +53,8 @@ void read_hybrid_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defau
 void write_hybrid_keys(const Gpt& gpt, Json& json) {
   const LinearAttentionConfig& l = gpt.config.linear;
   write_llama_keys(gpt, json);
+  json["partial_rotary_factor"] = gpt.config.rotary_percentage;  // 1 is not the default
+  json["rope_parameters"]["partial_rotary_factor"] = gpt.config.rotary_percentage;
   json["attention_bias"] = false;
   Json kinds = Json::array();
   for (std::int64_t layer = 0; layer < gpt.config.num_layers; ++layer)

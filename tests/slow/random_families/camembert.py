@@ -15,3 +15,6 @@ def finish(directory, r):
 
 def lines(r, config):
     return e.lines(r, config["vocab_size"])
+
+
+REFUSALS = {"tie_word_embeddings": "a head with a matrix of its own"}

@@ -15,7 +15,9 @@ def options(r):
              first_k_dense_replace=r.randint(0, o["num_hidden_layers"]), q_lora_rank=s.maybe(r, r.randint(2, 20)),
              kv_lora_rank=2 * r.randint(1, 10), qk_nope_head_dim=nope, qk_rope_head_dim=rotated, v_head_dim=r.randint(1, nope + rotated),
              norm_topk_prob=s.maybe(r, True, False))
+    if r.random() < 0.1: o["mlp_bias"] = True
     return dict(o, rope_parameters=s.rope(r, o, kinds=("default", "default", "linear"), size=rotated))
 
 
-REFUSALS = {"topk_method": "groups compared by their best expert alone"}
+REFUSALS = {"mlp_bias": "biases of dense layers beside experts without",
+            "topk_method": "groups compared by their best expert alone"}

@@ -9,7 +9,8 @@ def options(r):
     o = e.sizes(r)
     return dict(vocab_size=o["vocab_size"], dim=o["hidden_size"], hidden_dim=o["intermediate_size"], n_layers=o["num_hidden_layers"],
                 n_heads=o["num_attention_heads"], max_position_embeddings=o["max_position_embeddings"], activation=r.choice(["gelu", "relu"]),
-                dropout=0.0, attention_dropout=0.0, pad_token_id=0)
+                dropout=0.0, attention_dropout=0.0, sinusoidal_pos_embds=r.random() < 0.1,
+                tie_word_embeddings=o["tie_word_embeddings"], pad_token_id=0)
 
 
 def finish(directory, r):
@@ -18,3 +19,6 @@ def finish(directory, r):
 
 def lines(r, config):
     return e.lines(r, config["vocab_size"])
+
+
+REFUSALS = {"tie_word_embeddings": "a head with a matrix of its own"}

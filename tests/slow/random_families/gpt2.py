@@ -7,7 +7,7 @@ def options(r):
                 n_inner=s.maybe(r, r.randint(3, 70)), n_positions=r.choice([48, 64, 100]), layer_norm_epsilon=s.epsilon(r),
                 activation_function=r.choice(["gelu_new", "gelu", "relu", "silu", "quick_gelu"]), tie_word_embeddings=s.maybe(r, True, False),
                 bos_token_id=1, eos_token_id=2, scale_attn_by_inverse_layer_idx=s.maybe(r, True, False, 0.1),
-                scale_attn_weights=s.maybe(r, True, False, 0.9))
+                scale_attn_weights=s.maybe(r, True, False, 0.7))
 
 
-REFUSALS = {"scale_attn_by_inverse_layer_idx": "scores scaled by the layer's number", "scale_attn_weights": "scores that are not scaled"}
+REFUSALS = {"scale_attn_by_inverse_layer_idx": "scores scaled by the layer's number"}

@@ -15,7 +15,7 @@ def options(r):
                 attention_bias=s.maybe(r, True, False), mlp_bias=s.maybe(r, True, False), classifier_bias=s.maybe(r, True, False),
                 hidden_activation=act, classifier_activation=act, local_attention=r.randint(2, 30),
                 layer_types=s.layer_types(r, o["num_hidden_layers"]), decoder_bias=s.maybe(r, True, False, 0.9), pad_token_id=0, bos_token_id=2,
-                eos_token_id=3, cls_token_id=2, sep_token_id=3,
+                tie_word_embeddings=o["tie_word_embeddings"], eos_token_id=3, cls_token_id=2, sep_token_id=3,
                 rope_parameters={k: dict(rope_type="default", rope_theta=r.choice([1e4, 16e4])) for k in ("full_attention", "sliding_attention")})
 
 
@@ -32,4 +32,5 @@ def lines(r, config):
     return e.lines(r, config["vocab_size"])
 
 
-REFUSALS = {"decoder_bias": "a head without bias"}
+REFUSALS = {"tie_word_embeddings": "a head with a matrix of its own",
+            "decoder_bias": "a head without bias"}

@@ -8,7 +8,7 @@ LOADER, logprobs = e.LOADER, e.logprobs
 def options(r):
     o = e.sizes(r, 2)
     o.pop("type_vocab_size")
-    return dict(o, hidden_act="gelu", pad_token_id=1)
+    return dict(o, hidden_act="gelu", relative_attention_num_buckets=r.choice([32, 32, 8, 20]), pad_token_id=1)
 
 
 def finish(directory, r):
@@ -17,3 +17,6 @@ def finish(directory, r):
 
 def lines(r, config):
     return e.lines(r, config["vocab_size"])
+
+
+REFUSALS = {"tie_word_embeddings": "a head with a matrix of its own"}

@@ -228,7 +228,7 @@ void read_roberta_as(JsonKeys& keys, ModelConfig& c, std::string_view name, cons
                        c.bert.first_position - 1);
 }
 void read_roberta(JsonKeys& keys, ModelConfig& c) {
-  read_roberta_as(keys, c, "Roberta", {50265, 514, 1, 1e-5});
+  read_roberta_as(keys, c, "Roberta", {50265, 512, 2, 1e-12});
 }
 void write_roberta_as(const Gpt& gpt, Json& json, std::string_view name) {
   write_encoder(gpt, json, name);

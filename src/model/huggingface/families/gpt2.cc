@@ -22,7 +22,7 @@ void read_gpt2(JsonKeys& keys, ModelConfig& c) {
   c.hidden_dropout = keys.number("resid_pdrop").value_or(0.1);
   c.attention_dropout = keys.number("attn_pdrop").value_or(0.1);
   c.embedding_dropout = keys.number("embd_pdrop").value_or(0.1);
-  keys.only("scale_attn_weights", true);
+  if (!keys.boolean("scale_attn_weights").value_or(true)) c.softmax_scale = 1;
   keys.only("scale_attn_by_inverse_layer_idx", false);
   keys.only("add_cross_attention", false);
 }
@@ -40,7 +40,7 @@ void write_gpt2(const Gpt& gpt, Json& json) {
   json["resid_pdrop"] = c.hidden_dropout;
   json["embd_pdrop"] = c.embedding_dropout;
   json["attn_pdrop"] = c.attention_dropout;
-  json["scale_attn_weights"] = true;
+  json["scale_attn_weights"] = !c.softmax_scale;
   json["scale_attn_by_inverse_layer_idx"] = false;
   json["reorder_and_upcast_attn"] = false;
 }

@@ -23,7 +23,7 @@ void read_gpt_bigcode(JsonKeys& keys, ModelConfig& c) {
   c.hidden_dropout = keys.number("resid_pdrop").value_or(0.1);
   c.embedding_dropout = keys.number("embd_pdrop").value_or(0.1);
   c.attention_dropout = keys.number("attn_pdrop").value_or(0.1);
-  keys.only("scale_attn_weights", true);
+  if (!keys.boolean("scale_attn_weights").value_or(true)) c.softmax_scale = 1;
   keys.only("add_cross_attention", false);
   // Of rounding and of old inference code.
   for (const char* key : {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32",
@@ -46,7 +46,7 @@ void write_gpt_bigcode(const Gpt& gpt, Json& json) {
   json["resid_pdrop"] = c.hidden_dropout;
   json["embd_pdrop"] = c.embedding_dropout;
   json["attn_pdrop"] = c.attention_dropout;
-  json["scale_attn_weights"] = true;
+  json["scale_attn_weights"] = !c.softmax_scale;
 }
 
 // One head of keys: all queries, the key, the value; otherwise head by head.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kWindow = 128;
 
-// Of a file that says nothing of its rotary embedding.
+// Of a file that says nothing of its rotary embedding, or rope_scaling null: as transformers 5.x reads it.
 nlohmann::json gpt_oss_rope() {
   return {{"rope_type", "yarn"}, {"factor", 32.0},    {"beta_fast", 32.0},
           {"beta_slow", 1.0},    {"truncate", false}, {"original_max_position_embeddings", 4096}};
@@ -31,14 +31,14 @@ void read_gpt_oss(JsonKeys& keys, ModelConfig& c) {
                     .positions = 131072,
                     .epsilon = 1e-5});
   read_rope(keys, c, {.base = kTheta});
-  if (!keys.contains("rope_scaling") && !keys.has("rope_parameters"))
+  if (!keys.has("rope_scaling") && !keys.has("rope_parameters"))
     read_rope_parameters(gpt_oss_rope(), c, {.base = kTheta});
   keys.ignore("initial_context_length");  // original_max_position_embeddings of rope_scaling
   keys.ignore("experts_per_token");       // num_experts_per_tok
   keys.ignore("quantization_config");     // how the experts' matrices are read (MXFP4), not what they are
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
-  keys.only("attention_bias", true);
   c.bias = BiasKind::kAll;
+  c.qkv_bias = c.attention_output_bias = keys.boolean("attention_bias").value_or(true);
   c.attention_sinks = true;
   const std::string act = keys.text("hidden_act").value_or("silu");
   require<ConfigError>(act == "silu",
@@ -58,8 +58,9 @@ void write_gpt_oss(const Gpt& gpt, Json& json) {
   const ModelConfig& c = gpt.config;
   write_llama_sizes(gpt, json);
   write_rope(c, json);
+  json["rope_scaling"] = json["rope_parameters"];
   json["hidden_act"] = "silu";
-  json["attention_bias"] = true;
+  json["attention_bias"] = c.has_qkv_bias();
   json["swiglu_alpha"] = c.activation_alpha;
   json["swiglu_limit"] = c.activation_limit;
   // layer_types say which layers have it; transformers makes masks of it in any case.

@@ -20,7 +20,7 @@ void read_minimax_m2(JsonKeys& keys, ModelConfig& c) {
   c.activation = gated_activation(keys.text("hidden_act").value_or("silu"));
   c.share_embeddings_and_output_weights = keys.boolean("tie_word_embeddings").value_or(false);
   // Released files say rotary_dim in place of a share.
-  const auto rotated = keys.integer("rotary_dim", 2);
+  const auto rotated = keys.integer("rotary_dim", 1);
   const double share = rotated ? static_cast<double>(*rotated) / static_cast<double>(c.head_size()) : 1.0;
   read_rope(keys, c, {.share = share});
   for (const char* key :
