@@ -54,12 +54,13 @@ SentencePiece::SentencePiece(std::string model) : model_(std::move(model)) {
   require<DataError>(!model_.empty() && library->processor.LoadFromSerializedProto(model_).ok(),
                      "not a SentencePiece model ({} bytes)", model_.size());
   library_ = std::move(library);
-  // The library shows its settings only in what it does.
+  // The library shows its settings only in what it does: with a piece of one blank and what follows it.
   const auto& processor = library_->processor;
   for (TokenId id = 0; id < size(); ++id) {
-    const bool ordinary = !is_control(id) && !processor.IsUnknown(id) && !processor.IsByte(id);
-    if (!ordinary || !piece(id).starts_with(kSpaceSymbol) || piece(id).size() == kSpaceSymbol.size())
-      continue;
+    const std::string_view text = piece(id);
+    const bool one_blank = text.starts_with(kSpaceSymbol) && text.size() > kSpaceSymbol.size() &&
+                           !text.substr(kSpaceSymbol.size()).starts_with(kSpaceSymbol);
+    if (!one_blank || is_control(id) || processor.IsUnknown(id) || processor.IsByte(id)) continue;
     drops_first_blank_ = !processor.DecodeIds(std::vector<int>{id}).starts_with(' ');
     break;
   }

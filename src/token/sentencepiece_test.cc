@@ -59,6 +59,14 @@ TEST(SentencePiece, BlanksAtTheFrontStayWhereTheModelAddsNone) {
   for (const char* text : {" a", "a", "  a b"}) EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
   const auto usual = Tokenizer::load(fixture("llama-spm") / "tokenizer.model");
   EXPECT_EQ(usual.decode(usual.encode("a")), "a");
+  // Mistral's vocabulary begins with a piece of two blanks.
+  const std::string two_blanks =
+      std::string("\x0A\x0D\x0A\x06") + "\u2581\u2581" + "\x15" + std::string(4, '\0');
+  write_text(directory.path() / "tokenizer.model",
+             two_blanks + read_text(fixture("llama-spm") / "tokenizer.model"));
+  const auto blanks = Tokenizer::load(directory.path());
+  EXPECT_EQ(blanks.id_to_token(0), "\u2581\u2581");
+  EXPECT_EQ(blanks.decode(blanks.encode("a")), "a");
 }
 
 TEST(SentencePiece, SavedFilesGiveTheSameTokenizer) {
