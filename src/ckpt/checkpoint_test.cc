@@ -429,6 +429,12 @@ TEST_F(Checkpoint, ExportLeavesNothingHalfDone) {
   ASSERT_EQ(::flock(lock, LOCK_SH), 0);
   const auto stop = [](std::uint64_t, std::uint64_t) { throw Interrupted("stopped"); };
   EXPECT_THROW(export_model(find_checkpoint(run()), DType::kF32, out, kDefaultShardBytes, stop), Interrupted);
+  // Asked to stop after the last tensor, it has not begun to be there.
+  const auto stop_late = [calls = 0](std::uint64_t, std::uint64_t) mutable {
+    if (++calls == 2) throw Interrupted("stopped");
+  };
+  EXPECT_THROW(export_model(find_checkpoint(run()), DType::kF32, out, kDefaultShardBytes, stop_late),
+               Interrupted);
   EXPECT_FALSE(fs::exists(out));
   EXPECT_FALSE(fs::exists(killed)) << "what a killed export left goes with the next one";
   EXPECT_TRUE(fs::exists(living));

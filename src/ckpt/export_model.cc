@@ -72,8 +72,10 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
 
   const fs::path& path() const { return path_; }
-  void publish() {
+  // `last`: may still throw.
+  void publish(const std::function<void()>& last) {
     sync_directory(path_);
+    last();
     fs::rename(path_, output_);  // replaces an empty directory
     sync_directory(output_.parent_path());
   }
@@ -144,11 +146,11 @@ ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::pa
       if (progress) progress(done, source.bytes());
     }
   };
-  return export_content(from, content, given, max_shard_bytes);
+  return export_content(from, content, given, max_shard_bytes, progress);
 }
 
 ExportResult export_content(const FoundCheckpoint& from, const ExportContent& content, const fs::path& given,
-                            std::uint64_t max_shard_bytes) {
+                            std::uint64_t max_shard_bytes, const ExportProgress& progress) {
   fs::path output = fs::absolute(given).lexically_normal();
   if (!output.has_filename()) output = output.parent_path();
   require<IoError>(!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output)),
@@ -164,7 +166,9 @@ ExportResult export_content(const FoundCheckpoint& from, const ExportContent& co
   for (const auto& item : fs::directory_iterator(from.model))
     if (item.is_regular_file() && !is_made_anew(item.path()))
       write_text(staging.path() / item.path().filename(), read_text(item.path()));
-  staging.publish();
+  staging.publish([&] {
+    if (progress) progress(total, total);
+  });
   return {static_cast<std::int64_t>(content.tensors.size()), total, writer.shards()};
 }
 

@@ -33,8 +33,10 @@ struct ExportContent {
   std::vector<TensorEntry> tensors;
   std::function<void(ShardedWriter&)> write;  // all of them
 };
-// The same with another content than the model's own tensors under their names.
+// The same with another content than the model's own tensors under their names. `progress` is asked a last
+// time right before the directory appears; what is written before that tells its progress itself.
 ExportResult export_content(const FoundCheckpoint& from, const ExportContent& content, const fs::path& output,
-                            std::uint64_t max_shard_bytes = kDefaultShardBytes);
+                            std::uint64_t max_shard_bytes = kDefaultShardBytes,
+                            const ExportProgress& progress = nullptr);
 
 }  // namespace stoa::ckpt

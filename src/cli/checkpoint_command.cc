@@ -226,6 +226,7 @@ void export_to(const Arguments& arguments, Context& context) {
   else
     out = run::export_as_family(found, arguments.family, dtype, arguments.output, shard_bytes(arguments),
                                 advance);
+  context.interrupt.set({});  // it is there
   if (progress) progress->finish();
   if (!out.why_not.empty())
     context.console.warn("no family of transformers can say this model: " + out.why_not);
