@@ -204,6 +204,13 @@ TEST(WriteConfig, HybridsSayThatWholeHeadsRotate) {
   EXPECT_EQ(choose_family(whole.config).type, "qwen3_next");
 }
 
+// transformers rotates the channel beside it, too.
+TEST(WriteConfig, MinimaxMayRotateOneChannel) {
+  const auto one =
+      read_config(R"({"model_type":"minimax_m2","num_hidden_layers":1,"head_dim":2,"rotary_dim":1})");
+  EXPECT_EQ(choose_family(one.config).type, "minimax_m2");
+}
+
 // MiniCPM and Granite say the same; transformers has the second alone.
 TEST(ChooseFamily, PrefersWhatTransformersHas) {
   const auto minicpm =
