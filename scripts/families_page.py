@@ -2,7 +2,8 @@
 """Makes docs/families.md: the families that load and train, what was compared with transformers, what is refused and why.
 
 Read from the sources: the table of src/model/huggingface/family.cc, the comment that begins each family's file, the cases of
-tests/fixtures/model/, and tests/slow/random_families/ with the refusals that random_models.py accepts.
+tests/fixtures/model/, tests/slow/random_families/ with the refusals that random_models.py accepts, and the record of its last
+full run, tests/slow/random_models.json (`random_models.py --json tests/slow/random_models.json`).
 
   python3 scripts/families_page.py            # writes the page
   python3 scripts/families_page.py --check    # exit status 1 where it is not current
@@ -30,6 +31,7 @@ their own. What a family's file says that is not known is refused by name, never
   configuration survives being written and read, in every run of the tests.
 - **random**: `tests/slow/random_models.py` draws models of odd sizes with every option and both spellings: log-probabilities within 1e-3
   of transformers', read and written. What transformers does not have is computed by the family named there, from the same weights.
+  The table gives the number of models and the largest difference of the last full run: RUN.
 
 Of every family a share of a head in which no channel rotates is refused, and yarn of an odd number of channels.
 
@@ -81,11 +83,22 @@ def kind_of(path):
     return "encoder" if "ModelKind::kBert" in text else "encoder-decoder" if "ModelKind::kT5" in text else "decoder"
 
 
+def last_run():
+    return json.loads((ROOT / "tests" / "slow" / "random_models.json").read_text())
+
+
+def random_proof(kind, drawn):
+    out = "random"
+    found = last_run()["families"].get(kind)
+    if found: out += f" ({found['drawn']}, {found['worst']:.1g})"
+    return out + (f", computed by {drawn['AS']}" if "AS" in drawn else "")
+
+
 def row(kind, architecture, path, compared):
     drawn = constants(kind)
     proofs = []
     if compared.get(kind): proofs.append("fixtures: " + ", ".join(compared[kind]))
-    if drawn is not None: proofs.append(f"random, computed by {drawn['AS']}" if "AS" in drawn else "random")
+    if drawn is not None: proofs.append(random_proof(kind, drawn))
     about = comment(path).replace("|", "\\|")
     refused = "; ".join((drawn or {}).get("REFUSALS", {}).values()) or "-"
     return f"| `{kind}` | {architecture} | {kind_of(path)} | {about} | {'; '.join(proofs) or 'files of the tests'} | {refused} |"
@@ -95,7 +108,9 @@ def page():
     compared = cases()
     rows = [row(kind, architecture, path, compared) for kind, architecture, path in families() if kind != "stoa_gpt"]
     table = ["| model_type | architecture | kind | what it is | compared with transformers | refused |", "|---|---|---|---|---|---|"]
-    return HEAD + "\n" + "\n".join(table + sorted(rows)) + "\n"
+    run = last_run()
+    said = f"{run['models']:,} models, {len(run['failures'])} failures, transformers {run['transformers']}"
+    return HEAD.replace("RUN", said) + "\n" + "\n".join(table + sorted(rows)) + "\n"
 
 
 def main():
