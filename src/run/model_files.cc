@@ -26,7 +26,9 @@ model::Gpt resolve(const hf::ModelDescription& description, const fs::path& dire
 hf::ModelDescription describe(const fs::path& directory) {
   const fs::path path = directory / "config.json";
   try {
-    return hf::read_config(read_text(path));
+    hf::ModelDescription out = hf::read_config(read_text(path));
+    require<ConfigError>(!out.quantised, "{} are not read; {}", out.quantised.value_or(""), hf::kMakeFloats);
+    return out;
   } catch (const ConfigError& error) {
     fail<ConfigError>("{}: {}", path.string(), error.what());
   }

@@ -22,6 +22,8 @@ struct ModelDescription {
   ModelConfig config;              // vocab_size is set
   SpecialTokens special;
   std::optional<std::string> dtype;  // "bfloat16", where the file says
+  // Set where the weights are quantised in a way that is not read: the key and the method.
+  std::optional<std::string> quantised = {};
 };
 
 // Reads either form; where both spellings are present, that of 5.x counts. ConfigError: not JSON, an unknown

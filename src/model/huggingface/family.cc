@@ -25,7 +25,7 @@ constexpr std::array kFamilies{
     &kOlmo3,     &kExaone4,    &kOlmoe,         &kGemma,      &kStarcoder2, &kStablelm,     &kNemotron,
     &kArcee,     &kSeedOss,    &kGlm,           &kGlm4,       &kGlm4Moe,    &kDots1,        &kErnie45,
     &kHelium,    &kMinimaxM2,  &kDeepseekV2,    &kGptBigcode, &kFalcon,     &kInternlm2,    &kKimiK2,
-    &kGemma3,    &kXlmRoberta, &kCamembert,     &kMinicpm,    &kStoaGpt};
+    &kGemma3,    &kQwen35,     &kQwen35Moe,     &kXlmRoberta, &kCamembert,  &kMinicpm,      &kStoaGpt};
 
 // " (did you mean 'x'?)" where `type` is a known one but for case, separators and
 // doubled letters. A family's neighbours by

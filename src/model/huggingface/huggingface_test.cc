@@ -8,6 +8,7 @@
 
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/tensor_map.h"
+#include "model/same_function.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -30,7 +31,8 @@ std::string llama(const std::string& more) { return kLlamaText + more + "}"; }
 
 TEST(ReadConfig, RefusesByName) {
   EXPECT_THAT(refusal("[]"), HasSubstr("not a JSON object"));
-  EXPECT_THAT(refusal("{\"a\":"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal("{\"a\":"), HasSubstr("not valid JSON: parse error at line 1, column 6"));
+  EXPECT_THAT(refusal(llama(R"(,"x":Infinity)")), HasSubstr("not valid JSON"));
   EXPECT_THAT(refusal("{}"), HasSubstr("model_type"));
   EXPECT_THAT(refusal(R"({"model_type":"lama"})"), HasSubstr("did you mean 'llama'"));
   EXPECT_THAT(refusal(llama(R"(,"hidden_act":"tanh")")), HasSubstr("hidden_act 'tanh'"));
@@ -45,7 +47,6 @@ TEST(ReadConfig, RefusesByName) {
               HasSubstr("did you mean 'linear'"));
   EXPECT_THAT(refusal(llama(R"(,"rope_scaling":{"type":"linear","factor":2,"speed":3})")),
               HasSubstr("rope_parameters.speed"));
-  EXPECT_THAT(refusal(llama(R"(,"quantization_config":{"bits":4})")), HasSubstr("quantization_config"));
   EXPECT_THAT(refusal(llama(R"(,"num_key_value_heads":3)")), HasSubstr("num_query_groups 3"));
   EXPECT_THAT(refusal(R"({"model_type":"gpt2","scale_attn_by_inverse_layer_idx":true})"),
               HasSubstr("scale_attn_by_inverse_layer_idx"));
@@ -60,6 +61,33 @@ TEST(ReadConfig, RefusesByName) {
       refusal(llama(
           R"(,"logit_scale":null,"use_cache":true,"pretraining_tp":1,"_attn":"x","id2label":{"0":"a"})")),
       "");
+}
+
+// What published files carry beyond the keys of transformers.
+TEST(ReadConfig, PassesOverWhatChangesNothing) {
+  EXPECT_EQ(refusal(llama(R"(,"max_sequence_length":2048)")), "");
+  EXPECT_EQ(refusal(R"({"model_type":"qwen3_moe","use_qk_norm":true})"), "");
+  EXPECT_THAT(refusal(R"({"model_type":"qwen3_moe","use_qk_norm":false})"), HasSubstr("use_qk_norm"));
+}
+
+// Who plans needs no weights.
+TEST(ReadConfig, TellsOfQuantisedWeights) {
+  const auto read = read_config(R"({"model_type":"qwen3","quantization_config":{"quant_method":"fp8"}})");
+  EXPECT_EQ(read.quantised, "quantization_config: weights quantised by FP8 in blocks");
+  EXPECT_FALSE(read_config(R"({"model_type":"qwen3"})").quantised);
+}
+
+// Qwen3.5 and 3.6 are published with the parts that see.
+TEST(ReadConfig, TheTextOfAModelThatSeesImages) {
+  const auto text = read_config(R"({"model_type":"qwen3_5_text","num_hidden_layers":4,"hidden_size":64})");
+  const auto whole = read_config(R"({"model_type":"qwen3_5","vision_config":{"depth":2},"image_token_id":7,
+      "video_token_id":8,"vision_start_token_id":9,"vision_end_token_id":10,"tie_word_embeddings":false,
+      "text_config":{"model_type":"qwen3_5_text","num_hidden_layers":4,"hidden_size":64,"eos_token_id":5,
+                     "mtp_num_hidden_layers":1,"mamba_ssm_dtype":"float32"}})");
+  EXPECT_TRUE(function_differences(text.config, whole.config, Purpose::kResume).empty());
+  EXPECT_THAT(refusal(R"({"model_type":"qwen3_5"})"), HasSubstr("text_config is missing"));
+  EXPECT_THAT(refusal(R"({"model_type":"qwen3_5","text_config":{"speed":3}})"),
+              HasSubstr("text_config.speed"));
 }
 
 // A neighbour by spelling is another model: only what differs by case, separators or doubled letters is

@@ -74,7 +74,8 @@ constexpr std::array kIgnored{"architectures",
                               "reorder_and_upcast_attn",
                               "unsloth_version",
                               "unsloth_fixed",
-                              "use_mrope"};
+                              "use_mrope",
+                              "max_sequence_length"};
 
 }  // namespace
 
@@ -88,7 +89,13 @@ ModelDescription read_config(std::string_view text) {
     require<ConfigError>(depth < 32, "config.json is nested more than 32 deep");
     return true;
   };
-  const nlohmann::json json = nlohmann::json::parse(text, shallow, false);
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text, shallow);
+  } catch (const nlohmann::json::exception& error) {
+    const std::string_view what = error.what();  // "[json.exception...] parse error at ..."
+    fail<ConfigError>("config.json is not valid JSON: {}", what.substr(what.find("] ") + 2));
+  }
   require<ConfigError>(json.is_object(), "config.json is not a JSON object");
   JsonKeys keys(json, "");
   const auto type = keys.text("model_type");
@@ -99,8 +106,7 @@ ModelDescription read_config(std::string_view text) {
     if (const auto* quantization = keys.object(key);
         quantization && (out.family->quantised.empty() || !quantization->contains("quant_method") ||
                          (*quantization)["quant_method"] != std::string(out.family->quantised)))
-      fail<ConfigError>("config.json: {}: weights quantised by {} are not read; {}", key,
-                        quantisation_text(*quantization), kMakeFloats);
+      out.quantised = fmt::format("{}: weights quantised by {}", key, quantisation_text(*quantization));
   ignore_common_keys(keys);
   if (const auto old = keys.text("torch_dtype")) out.dtype = old;
   if (const auto now = keys.text("dtype")) out.dtype = now;

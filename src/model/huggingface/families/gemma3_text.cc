@@ -4,6 +4,7 @@
 #include "model/huggingface/gemma_keys.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/layered_rope_keys.h"
+#include "model/huggingface/text_part.h"
 #include "model/huggingface/window_keys.h"
 
 namespace stoa::model::huggingface {
@@ -40,22 +41,8 @@ void write_gemma3_text(const Gpt& gpt, Json& json) {
   write_layered_rope(c, json);
 }
 
-// Of a model that sees images: its language model, in a dictionary of its own.
-void read_gemma3(JsonKeys& keys, ModelConfig& c) {
-  const auto* text = keys.object("text_config");
-  require<ConfigError>(text != nullptr, "config.json: text_config is missing");
-  JsonKeys inner(*text, "text_config.");
-  ignore_common_keys(inner);
-  for (const char* key :
-       {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id", "cache_implementation"})
-    inner.ignore(key);
-  read_gemma3_text(inner, c);
-  if (const auto tied = keys.boolean("tie_word_embeddings")) c.share_embeddings_and_output_weights = *tied;
-  inner.finish("gemma3_text");
-  for (const char* key : {"vision_config", "mm_tokens_per_image", "image_token_index", "image_token_id",
-                          "boi_token_index", "boi_token_id", "eoi_token_index", "eoi_token_id"})
-    keys.ignore(key);
-}
+// Of a model that sees images.
+void read_gemma3(JsonKeys& keys, ModelConfig& c) { read_text_part(keys, c, "gemma3_text", read_gemma3_text); }
 
 void write_gemma3(const Gpt& gpt, Json& json) {
   Json text;
@@ -65,21 +52,7 @@ void write_gemma3(const Gpt& gpt, Json& json) {
   json["text_config"] = std::move(text);
 }
 
-bool is_of_images(std::string_view name, const ModelConfig&) {
-  for (const std::string_view part : {"vision_tower.", "vision_model.", "multi_modal_projector."})
-    if (name.starts_with(part)) return true;
-  return false;
-}
-
-NameMap gemma3_names() {
-  NameMap out = gemma_names();
-  out.other_prefixes = {"language_model.model.", "model.language_model.", "language_model."};
-  out.needless = is_of_images;
-  return out;
-}
-
-// What Stoa holds of it sees no images: it is written as gemma3_text.
-bool always_refused(const ModelConfig&) { return true; }
+NameMap gemma3_names() { return names_of_text_part(gemma_names()); }
 
 }  // namespace
 

@@ -1,9 +1,10 @@
-// The text models of Qwen3.5: layers as in Qwen3-Next, with a matrix per projection; without experts, or with
+// Qwen3.5, its text: layers as in Qwen3-Next, with a matrix per projection; without experts, or with
 // experts in every layer. Their rotary positions tell rows and columns of pictures apart, which for text are
-// one.
+// one. Published models see images, too (qwen3_5 and qwen3_5_moe).
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/hybrid_keys.h"
 #include "model/huggingface/json_keys.h"
+#include "model/huggingface/text_part.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -51,8 +52,42 @@ NameMap qwen3_5_names() {
                        {"model.layers.{}.linear_attn.in_proj_a", {"layers.{}.delta.a"}}});
 }
 
+void read_qwen3_5(JsonKeys& keys, ModelConfig& c) {
+  read_text_part(keys, c, "qwen3_5_text", read_qwen3_5_text);
+}
+
+void write_qwen3_5(const Gpt& gpt, Json& json) {
+  Json text;
+  text["model_type"] = "qwen3_5_text";
+  write_hybrid_keys(gpt, text);
+  json["text_config"] = std::move(text);
+  json["tie_word_embeddings"] = gpt.config.share_embeddings_and_output_weights;
+}
+
+void read_qwen3_5_moe(JsonKeys& keys, ModelConfig& c) {
+  read_text_part(keys, c, "qwen3_5_moe_text", read_qwen3_5_moe_text);
+}
+
+void write_qwen3_5_moe(const Gpt& gpt, Json& json) {
+  Json text;
+  text["model_type"] = "qwen3_5_moe_text";
+  write_qwen3_5_moe_text(gpt, text);
+  json["text_config"] = std::move(text);
+  json["tie_word_embeddings"] = gpt.config.share_embeddings_and_output_weights;
+}
+
+NameMap names_beside_images() { return names_of_text_part(qwen3_5_names()); }
+
 }  // namespace
 
+const Family kQwen35{"qwen3_5",           "Qwen3_5ForConditionalGeneration",
+                     read_qwen3_5,        write_qwen3_5,
+                     names_beside_images, nullptr,
+                     always_refused};
+const Family kQwen35Moe{"qwen3_5_moe",       "Qwen3_5MoeForConditionalGeneration",
+                        read_qwen3_5_moe,    write_qwen3_5_moe,
+                        names_beside_images, nullptr,
+                        always_refused};
 const Family kQwen35Text{"qwen3_5_text", "Qwen3_5ForCausalLM", read_qwen3_5_text, write_hybrid_keys,
                          qwen3_5_names};
 const Family kQwen35MoeText{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", read_qwen3_5_moe_text,

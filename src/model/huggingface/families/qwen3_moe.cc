@@ -12,6 +12,7 @@ namespace {
 void read_qwen3_moe(JsonKeys& keys, ModelConfig& c) {
   read_llama_keys(keys, c, {.vocabulary = 151936, .ffn = 6144, .groups = 4, .positions = 32768});
   c.qk_layernorm = true;
+  keys.only("use_qk_norm", true);
   read_attention_bias(keys, c);
   // transformers gives the window to every layer.
   for (const char* key : {"max_window_layers", "layer_types"}) keys.ignore(key);
