@@ -35,6 +35,10 @@ void read_hybrid_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defau
   read_llama_keys(keys, c, defaults);
   c.qk_layernorm = true;
   c.attention_output_gate = true;
+  keys.only("attn_output_gate", true);
+  // How other programs hold the state; layers that predict further tokens are not read.
+  for (const char* key : {"mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"})
+    keys.ignore(key);
   keys.only("attention_bias", false);
   read_layer_kinds(keys, c);
   LinearAttentionConfig& l = c.linear;
