@@ -84,8 +84,10 @@ TEST(ReadConfig, TheTextOfAModelThatSeesImages) {
       "video_token_id":8,"vision_start_token_id":9,"vision_end_token_id":10,"tie_word_embeddings":false,
       "text_config":{"model_type":"qwen3_5_text","num_hidden_layers":4,"hidden_size":64,"eos_token_id":5,
                      "attn_output_gate":true,"mtp_num_hidden_layers":1,"mtp_use_dedicated_embeddings":false,
-                     "mamba_ssm_dtype":"float32"}})");
+                     "mamba_ssm_dtype":"float32","output_gate_type":"swish"}})");
   EXPECT_TRUE(function_differences(text.config, whole.config, Purpose::kResume).empty());
+  EXPECT_THAT(refusal(R"({"model_type":"qwen3_5_text","output_gate_type":"tanh"})"),
+              HasSubstr("output_gate_type"));
   EXPECT_THAT(refusal(R"({"model_type":"qwen3_5"})"), HasSubstr("text_config is missing"));
   EXPECT_THAT(refusal(R"({"model_type":"qwen3_5","text_config":{"speed":3}})"),
               HasSubstr("text_config.speed"));

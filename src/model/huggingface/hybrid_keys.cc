@@ -36,6 +36,9 @@ void read_hybrid_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defau
   c.qk_layernorm = true;
   c.attention_output_gate = true;
   keys.only("attn_output_gate", true);
+  const std::string gate = keys.text("output_gate_type").value_or("swish");  // of linear attention
+  require<ConfigError>(gate == "swish" || gate == "silu",
+                       "config.json: output_gate_type '{}' is not supported, expected swish", gate);
   // How other programs hold the state; layers that predict further tokens are not read.
   for (const char* key : {"mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"})
     keys.ignore(key);
