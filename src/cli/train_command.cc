@@ -219,7 +219,8 @@ void add_train_command(CLI::App& app, Context& context) {
       ->type_name("DIR");
   command
       ->add_option("--dump-only", arguments->dump.only,
-                   "Only tensors of these names, with * and ?: 'layers.3.*'")
+                   "Only tensors of these names, with * and ?: 'layers.3.*,*.output'")
+      ->delimiter(',')
       ->type_name("NAME");
   command
       ->add_option("--stop-after", arguments->stop_after,
