@@ -463,7 +463,9 @@ Overrides parse_overrides(std::span<const std::string> arguments, int layer) {
     }
     while (argument.starts_with('+')) argument.remove_prefix(1);
     const auto equals = argument.find('=');
-    require<UsageError>(equals != std::string_view::npos && equals > 0, "'{}': expected key=value", whole);
+    require<UsageError>(equals != std::string_view::npos && equals > 0,
+                        "'{}': expected key=value (several values of an option are one word: --gpus 8,16)",
+                        whole);
     const std::string key(argument.substr(0, equals));
     const auto parts = split_path(key);
     const bool whole_words =
