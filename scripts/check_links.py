@@ -3,10 +3,10 @@
 every page of docs/."""
 import pathlib
 import re
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = (("", "*.md"), ("docs", "**/*.md"), ("bench", "**/*.md"), ("configs", "**/*.md"), ("tests", "**/*.md"))
 
 
 def anchors(page):
@@ -21,7 +21,7 @@ def anchors(page):
 
 
 def main():
-    pages = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    pages = [path.relative_to(ROOT).as_posix() for folder, pattern in PAGES for path in sorted((ROOT / folder).glob(pattern))]
     wrong = []
     for name in pages:
         page = ROOT / name
