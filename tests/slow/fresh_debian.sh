@@ -17,8 +17,8 @@ fi
 for file in /etc/resolv.conf /etc/hosts; do cp "$file" "$target$file"; done
 mountpoint -q "$target/proc" || mount -t proc proc "$target/proc"
 mountpoint -q "$target/sys" || mount -t sysfs sys "$target/sys"  # Open MPI 5 looks there for the cores
-mountpoint -q "$target/dev" || mount --bind /dev "$target/dev"
-trap 'umount "$target/dev" "$target/sys" "$target/proc"' EXIT
+mountpoint -q "$target/dev" || mount --rbind --make-rslave /dev "$target/dev"  # with the pseudo-terminals
+trap 'umount -R "$target/dev"; umount "$target/sys" "$target/proc"' EXIT
 rm -rf "$target/stoa"  # an earlier build may be newer than the times of the files that the archive gives
 mkdir "$target/stoa"
 git -C "$root" archive HEAD | tar -x -C "$target/stoa"
