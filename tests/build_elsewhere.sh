@@ -5,7 +5,7 @@ sources=$1
 program=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cmake -S "$sources" -B "$work/build" -D STOA_TESTS=OFF > "$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+cmake -G Ninja -S "$sources" -B "$work/build" -D STOA_TESTS=OFF > "$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 mkdir -p "$work/build/src"
 cp "$program" "$work/build/src/stoa"  # where the build would have put it
 cd "$work"
