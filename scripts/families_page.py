@@ -80,7 +80,7 @@ def cases():
 
 def kind_of(path):
     text = path.read_text()
-    return "encoder" if "ModelKind::kBert" in text else "encoder-decoder" if "ModelKind::kT5" in text else "decoder"
+    return "encoder" if "encoder_keys.h" in text else "encoder-decoder" if "ModelKind::kT5" in text else "decoder"
 
 
 def last_run():

@@ -1,10 +1,20 @@
-// Keys of the heads of encoders, which their families share.
+// Keys of encoders, which their families share.
 #pragma once
 
 #include "model/huggingface/family.h"
 
 namespace stoa::model::huggingface {
 
+struct EncoderDefaults {
+  std::int64_t vocabulary, positions, types;
+  double epsilon;
+  std::int64_t hidden = 768, heads = 12, ffn = 3072;
+};
+
+// BERT's keys, but its head's.
+void read_encoder_keys(JsonKeys& keys, ModelConfig& config, const EncoderDefaults& defaults);
+// BERT's keys, and those of the head of an encoder `name` ("Bert").
+void write_encoder_keys(const Gpt& gpt, Json& json, std::string_view name);
 // What the first name of `architectures` ("BertForMaskedLM") has beside the encoder `name` ("Bert"): the
 // head, names of classes, dropout before them. `sentences`: the family has a head of the sentence question.
 // `problem_type` but single_label_classification, and architectures that are not known, are ConfigErrors.

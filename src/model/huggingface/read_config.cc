@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 
-#include "model/huggingface/common_keys.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/quantization.h"

@@ -1,7 +1,6 @@
 #include "model/huggingface/text_part.h"
 
 #include "base/error.h"
-#include "model/huggingface/common_keys.h"
 #include "model/huggingface/json_keys.h"
 
 namespace stoa::model::huggingface {

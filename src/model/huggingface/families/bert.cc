@@ -12,38 +12,6 @@
 namespace stoa::model::huggingface {
 namespace {
 
-struct Defaults {
-  std::int64_t vocabulary, positions, types;
-  double epsilon;
-};
-
-void read_encoder(JsonKeys& keys, ModelConfig& c, const Defaults& defaults) {
-  c.kind = ModelKind::kBert;
-  c.vocab_size = keys.integer("vocab_size", 1).value_or(defaults.vocabulary);
-  c.hidden_size = keys.integer("hidden_size", 1).value_or(768);
-  c.num_layers = keys.integer("num_hidden_layers", 1).value_or(12);
-  c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(12);
-  c.ffn_hidden_size = keys.integer("intermediate_size", 1).value_or(3072);
-  c.max_position_embeddings = keys.integer("max_position_embeddings", 1).value_or(defaults.positions);
-  c.bert.num_token_types = keys.integer("type_vocab_size", 1).value_or(defaults.types);
-  c.position_embedding_type = PositionEmbedding::kLearnedAbsolute;
-  c.normalization = Normalization::kLayerNorm;
-  c.layernorm_epsilon = keys.number("layer_norm_eps").value_or(defaults.epsilon);
-  c.activation = plain_activation(keys.text("hidden_act").value_or("gelu"));
-  c.bias = BiasKind::kAll;
-  c.share_embeddings_and_output_weights = true;
-  c.hidden_dropout = c.embedding_dropout = keys.number("hidden_dropout_prob").value_or(0.1);
-  c.attention_dropout = keys.number("attention_probs_dropout_prob").value_or(0.1);
-  const std::string positions = keys.text("position_embedding_type").value_or("absolute");
-  require<ConfigError>(positions == "absolute",
-                       "config.json: position_embedding_type '{}' is not supported, expected absolute",
-                       positions);
-  keys.only("tie_word_embeddings", true);
-  keys.only("is_decoder", false);
-  keys.only("add_cross_attention", false);
-  keys.ignore("classifier_dropout");
-}
-
 // What follows the encoder's name in `architectures`.
 constexpr std::array<std::pair<BertTask, std::string_view>, 3> kLabelled{{
     {BertTask::kSequenceClassification, "ForSequenceClassification"},
@@ -79,6 +47,33 @@ std::vector<std::string> read_labels(JsonKeys& keys) {
 }
 
 }  // namespace
+
+void read_encoder_keys(JsonKeys& keys, ModelConfig& c, const EncoderDefaults& defaults) {
+  c.kind = ModelKind::kBert;
+  c.vocab_size = keys.integer("vocab_size", 1).value_or(defaults.vocabulary);
+  c.hidden_size = keys.integer("hidden_size", 1).value_or(defaults.hidden);
+  c.num_layers = keys.integer("num_hidden_layers", 1).value_or(12);
+  c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(defaults.heads);
+  c.ffn_hidden_size = keys.integer("intermediate_size", 1).value_or(defaults.ffn);
+  c.max_position_embeddings = keys.integer("max_position_embeddings", 1).value_or(defaults.positions);
+  c.bert.num_token_types = keys.integer("type_vocab_size", 1).value_or(defaults.types);
+  c.position_embedding_type = PositionEmbedding::kLearnedAbsolute;
+  c.normalization = Normalization::kLayerNorm;
+  c.layernorm_epsilon = keys.number("layer_norm_eps").value_or(defaults.epsilon);
+  c.activation = plain_activation(keys.text("hidden_act").value_or("gelu"));
+  c.bias = BiasKind::kAll;
+  c.share_embeddings_and_output_weights = true;
+  c.hidden_dropout = c.embedding_dropout = keys.number("hidden_dropout_prob").value_or(0.1);
+  c.attention_dropout = keys.number("attention_probs_dropout_prob").value_or(0.1);
+  const std::string positions = keys.text("position_embedding_type").value_or("absolute");
+  require<ConfigError>(positions == "absolute",
+                       "config.json: position_embedding_type '{}' is not supported, expected absolute",
+                       positions);
+  keys.only("tie_word_embeddings", true);
+  keys.only("is_decoder", false);
+  keys.only("add_cross_attention", false);
+  keys.ignore("classifier_dropout");
+}
 
 void read_encoder_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bool sentences) {
   const std::vector<std::string> all = keys.texts("architectures").value_or(std::vector<std::string>());
@@ -134,9 +129,7 @@ bool is_of_other_head(std::string_view name, const BertConfig& c) {
          name.starts_with(c.task == BertTask::kQuestionAnswering ? "classifier." : "qa_outputs.");
 }
 
-namespace {
-
-void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
+void write_encoder_keys(const Gpt& gpt, Json& json, std::string_view name) {
   const ModelConfig& c = gpt.config;
   write_encoder_head(c.bert, json, name);
   json["vocab_size"] = gpt.vocabulary;
@@ -152,6 +145,8 @@ void write_encoder(const Gpt& gpt, Json& json, std::string_view name) {
   json["attention_probs_dropout_prob"] = c.attention_dropout;
   json["position_embedding_type"] = "absolute";
 }
+
+namespace {
 
 // Literals joined when the program is compiled: rules hold views.
 template <std::size_t N>
@@ -190,10 +185,10 @@ std::vector<NameRule> encoder_rules() {
 }
 
 void read_bert(JsonKeys& keys, ModelConfig& c) {
-  read_encoder(keys, c, {30522, 512, 2, 1e-12});
+  read_encoder_keys(keys, c, {30522, 512, 2, 1e-12});
   read_encoder_head(keys, c, "Bert", true);
 }
-void write_bert(const Gpt& gpt, Json& json) { write_encoder(gpt, json, "Bert"); }
+void write_bert(const Gpt& gpt, Json& json) { write_encoder_keys(gpt, json, "Bert"); }
 
 // Buffers; the decoder, which is tied; the pooler and heads of a model that does not use them.
 bool is_needless_in_bert(std::string_view name, const ModelConfig& c) {
@@ -218,8 +213,8 @@ NameMap bert_names() {
   return out;
 }
 
-void read_roberta_as(JsonKeys& keys, ModelConfig& c, std::string_view name, const Defaults& defaults) {
-  read_encoder(keys, c, defaults);
+void read_roberta_as(JsonKeys& keys, ModelConfig& c, std::string_view name, const EncoderDefaults& defaults) {
+  read_encoder_keys(keys, c, defaults);
   read_encoder_head(keys, c, name, false);
   c.bert.first_position = keys.integer("pad_token_id", 0).value_or(1) + 1;
   *c.max_position_embeddings -= c.bert.first_position;
@@ -231,13 +226,13 @@ void read_roberta(JsonKeys& keys, ModelConfig& c) {
   read_roberta_as(keys, c, "Roberta", {50265, 512, 2, 1e-12});
 }
 void write_roberta_as(const Gpt& gpt, Json& json, std::string_view name) {
-  write_encoder(gpt, json, name);
+  write_encoder_keys(gpt, json, name);
   json["pad_token_id"] = gpt.config.bert.first_position - 1;
 }
 void write_roberta(const Gpt& gpt, Json& json) { write_roberta_as(gpt, json, "Roberta"); }
 
 // XLM-RoBERTa (1911.02116) and CamemBERT (1911.03894): RoBERTa with another vocabulary.
-constexpr Defaults kRelatives{30522, 512, 2, 1e-12};
+constexpr EncoderDefaults kRelatives{30522, 512, 2, 1e-12};
 void read_xlm_roberta(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "XLMRoberta", kRelatives); }
 void write_xlm_roberta(const Gpt& gpt, Json& json) { write_roberta_as(gpt, json, "XLMRoberta"); }
 void read_camembert(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "Camembert", kRelatives); }

@@ -9,36 +9,13 @@ namespace stoa::model::huggingface {
 namespace {
 
 void read_electra(JsonKeys& keys, ModelConfig& c) {
-  c.kind = ModelKind::kBert;
-  c.vocab_size = keys.integer("vocab_size", 1).value_or(30522);
-  c.hidden_size = keys.integer("hidden_size", 1).value_or(256);
+  read_encoder_keys(keys, c, {30522, 512, 2, 1e-12, 256, 4, 1024});
   const std::int64_t width = keys.integer("embedding_size", 1).value_or(128);
   require<ConfigError>(
       width == c.hidden_size,
       "config.json: embedding_size {} with hidden_size {} (electra-small, generators) is not supported, "
       "only embeddings as wide as the layers",
       width, c.hidden_size);
-  c.num_layers = keys.integer("num_hidden_layers", 1).value_or(12);
-  c.num_attention_heads = keys.integer("num_attention_heads", 1).value_or(4);
-  c.ffn_hidden_size = keys.integer("intermediate_size", 1).value_or(1024);
-  c.max_position_embeddings = keys.integer("max_position_embeddings", 1).value_or(512);
-  c.bert.num_token_types = keys.integer("type_vocab_size", 1).value_or(2);
-  c.position_embedding_type = PositionEmbedding::kLearnedAbsolute;
-  c.normalization = Normalization::kLayerNorm;
-  c.layernorm_epsilon = keys.number("layer_norm_eps").value_or(1e-12);
-  c.activation = plain_activation(keys.text("hidden_act").value_or("gelu"));
-  c.bias = BiasKind::kAll;
-  c.share_embeddings_and_output_weights = true;
-  c.hidden_dropout = c.embedding_dropout = keys.number("hidden_dropout_prob").value_or(0.1);
-  c.attention_dropout = keys.number("attention_probs_dropout_prob").value_or(0.1);
-  const std::string positions = keys.text("position_embedding_type").value_or("absolute");
-  require<ConfigError>(positions == "absolute",
-                       "config.json: position_embedding_type '{}' is not supported, expected absolute",
-                       positions);
-  keys.only("tie_word_embeddings", true);
-  keys.only("is_decoder", false);
-  keys.only("add_cross_attention", false);
-  keys.ignore("classifier_dropout");
   keys.ignore("summary_last_dropout");
   // The discriminator's question is asked in pre-training alone: what is left is the encoder.
   const auto all = keys.texts("architectures").value_or(std::vector<std::string>());
@@ -54,20 +31,8 @@ void read_electra(JsonKeys& keys, ModelConfig& c) {
 }
 
 void write_electra(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_encoder_head(c.bert, json, "Electra");
-  json["vocab_size"] = gpt.vocabulary;
-  json["hidden_size"] = json["embedding_size"] = c.hidden_size;
-  json["num_hidden_layers"] = c.num_layers;
-  json["num_attention_heads"] = c.num_attention_heads;
-  json["intermediate_size"] = c.ffn_size();
-  json["hidden_act"] = activation_name(c.activation);
-  json["layer_norm_eps"] = c.layernorm_epsilon;
-  json["max_position_embeddings"] = c.max_positions();
-  json["type_vocab_size"] = c.bert.num_token_types;
-  json["hidden_dropout_prob"] = c.hidden_dropout;
-  json["attention_probs_dropout_prob"] = c.attention_dropout;
-  json["position_embedding_type"] = "absolute";
+  write_encoder_keys(gpt, json, "Electra");
+  json["embedding_size"] = gpt.config.hidden_size;
 }
 
 // Buffers; heads that the model does not use.

@@ -1,6 +1,6 @@
 // MPT (MosaicML 2023): ALiBi, no biases, not even of norms.
-#include "model/huggingface/common_keys.h"
 #include "model/huggingface/families/families.h"
+#include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
 
 namespace stoa::model::huggingface {
