@@ -246,7 +246,16 @@ void ProcessWorld::progress() {
   throw_if_aborted();
   for (std::size_t i = 0; i < active_.size();) {
     const std::shared_ptr<ProcessOperation> operation = active_[i];
-    if (operation->advance())
+    bool done = false;
+    try {
+      done = operation->advance();
+    } catch (const CommError&) {
+      // The look that found the rank's end may have brought its notice too, which says why it ended.
+      hear();
+      throw_if_aborted();
+      throw;
+    }
+    if (done)
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
     else
       ++i;
