@@ -8,4 +8,4 @@ def options(r):
                 apply_residual_connection_post_layernorm=s.maybe(r, True, False, 0.1))
 
 
-REFUSALS = {"apply_residual_connection_post_layernorm": "a residual stream of normalised values"}
+REFUSALS = {"apply_residual_connection_post_layernorm": "residual taken after the norm"}

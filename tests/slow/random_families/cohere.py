@@ -14,4 +14,4 @@ def options(r):
     return dict(o, rope_parameters=s.rope(r, o))
 
 
-REFUSALS = {"use_qk_norm": "norms of q and k with weights of each head"}
+REFUSALS = {"use_qk_norm": "norms of q and k with separate weights per head"}

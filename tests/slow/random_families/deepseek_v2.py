@@ -19,5 +19,5 @@ def options(r):
     return dict(o, rope_parameters=s.rope(r, o, kinds=("default", "default", "linear"), size=rotated))
 
 
-REFUSALS = {"mlp_bias": "biases of dense layers beside experts without",
-            "topk_method": "groups compared by their best expert alone"}
+REFUSALS = {"mlp_bias": "biases in dense layers but not in experts",
+            "topk_method": "groups selected by their best expert only"}

@@ -21,4 +21,4 @@ def lines(r, config):
     return e.lines(r, config["vocab_size"])
 
 
-REFUSALS = {"tie_word_embeddings": "a head with a matrix of its own"}
+REFUSALS = {"tie_word_embeddings": "an output head that is not tied to the embedding"}

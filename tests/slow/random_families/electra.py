@@ -19,5 +19,5 @@ def lines(r, config):
     return e.lines(r, config["vocab_size"])
 
 
-REFUSALS = {"tie_word_embeddings": "a head with a matrix of its own",
-            "embedding_size": "embeddings narrower than the layers", "hidden_act": "a head with another activation than the layers"}
+REFUSALS = {"tie_word_embeddings": "an output head that is not tied to the embedding",
+            "embedding_size": "embeddings narrower than the layers", "hidden_act": "a head whose activation differs from the layers'"}

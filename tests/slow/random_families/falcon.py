@@ -12,4 +12,4 @@ def options(r):
     return dict(o, rope_parameters=s.rope(r, o, kinds=("default", "default", "linear", "dynamic")))
 
 
-REFUSALS = {"alibi true": "biases by distance rounded to bf16"}
+REFUSALS = {"alibi true": "ALiBi biases rounded to bf16"}

@@ -12,4 +12,4 @@ def options(r):
     return dict(o, rope_parameters=s.rope(r, o))
 
 
-REFUSALS = {"use_bidirectional_attention": "attention to both sides"}
+REFUSALS = {"use_bidirectional_attention": "bidirectional attention"}

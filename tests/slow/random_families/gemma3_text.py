@@ -14,4 +14,4 @@ def options(r):
                                         sliding_attention=dict(rope_type="default", rope_theta=r.choice([100.0, 1e4]))))
 
 
-REFUSALS = {"use_bidirectional_attention": "attention to both sides"}
+REFUSALS = {"use_bidirectional_attention": "bidirectional attention"}

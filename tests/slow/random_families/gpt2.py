@@ -10,4 +10,4 @@ def options(r):
                 scale_attn_weights=s.maybe(r, True, False, 0.7))
 
 
-REFUSALS = {"scale_attn_by_inverse_layer_idx": "scores scaled by the layer's number"}
+REFUSALS = {"scale_attn_by_inverse_layer_idx": "attention scores scaled by the layer index"}

@@ -10,4 +10,4 @@ def options(r):
     return dict(o, rope_parameters=s.rope(r, o, kinds=("default", "default", "linear", "dynamic"), share=share))
 
 
-REFUSALS = {"one more than there are": "a whole head of an odd number of channels that rotates"}
+REFUSALS = {"one more than there are": "fully rotating heads with an odd number of channels"}

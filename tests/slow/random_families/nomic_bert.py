@@ -22,5 +22,5 @@ def lines(r, config):
     return e.lines(r, config["vocab_size"])
 
 
-REFUSALS = {"leave out num_query_groups": "heads of another size than the quotient",
-            "tie_word_embeddings": "a head with a matrix of its own"}
+REFUSALS = {"leave out num_query_groups": "head sizes other than hidden size / heads",
+            "tie_word_embeddings": "an output head that is not tied to the embedding"}

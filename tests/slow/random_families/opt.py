@@ -12,6 +12,6 @@ def options(r):
     return {**o, "_remove_final_layer_norm": True} if r.random() < 0.05 else o
 
 
-REFUSALS = {"_remove_final_layer_norm": "no norm behind the last layer",
-            "do_layer_norm_before": "norms after the residual additions of a decoder",
+REFUSALS = {"_remove_final_layer_norm": "no norm after the last layer",
+            "do_layer_norm_before": "post-norm decoders",
             "word_embed_proj_dim": "embeddings narrower than the layers"}

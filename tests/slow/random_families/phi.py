@@ -7,4 +7,4 @@ def options(r):
     return dict(o, rope_parameters=s.rope(r, o, kinds=("default", "linear", "yarn"), share=r.choice([0.5, 0.25, 0.67, 1.0])))
 
 
-REFUSALS = {"rotate in pairs": "channels that rotate and are not pairs"}
+REFUSALS = {"rotate in pairs": "an odd number of rotating channels"}

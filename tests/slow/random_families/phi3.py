@@ -14,4 +14,4 @@ def options(r):
     return dict(o, rope_parameters=rope)
 
 
-REFUSALS = {"longrope needs": "longrope of an odd number of channels"}
+REFUSALS = {"longrope needs": "longrope with an odd number of channels"}

@@ -11,5 +11,5 @@ def options(r):
     return o
 
 
-REFUSALS = {"hidden_act other than": "convolutions with another activation than SiLU",
-            "attention_bias true": "biases of attention whose output is gated"}
+REFUSALS = {"hidden_act other than": "convolutions with an activation other than SiLU",
+            "attention_bias true": "biases in attention with a gated output"}

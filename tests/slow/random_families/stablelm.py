@@ -8,5 +8,5 @@ def options(r):
     return dict(o, rope_parameters=s.rope(r, o, kinds=("default", "default", "linear", "dynamic"), share=r.choice([0.25, 0.5, 1.0, 0.67])))
 
 
-REFUSALS = {"rotate in pairs": "channels that rotate and are not pairs",
-            "qk_layernorm true": "norms of q and k with weights of their own for every head"}
+REFUSALS = {"rotate in pairs": "an odd number of rotating channels",
+            "qk_layernorm true": "norms of q and k with separate weights per head"}

@@ -1,5 +1,5 @@
 // BERT (Devlin et al. 2018) and RoBERTa (Liu et al. 2019): post-norm encoders with a masked language model
-// head, or the head of a labelled task. RoBERTa counts positions from pad_token_id + 1 and has no sentence
+// head, or the head of a supervised task. RoBERTa counts positions from pad_token_id + 1 and has no sentence
 // head.
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// BLOOM (2211.05100): ALiBi, a norm of the embeddings; otherwise as GPT-2.
+// BLOOM (2211.05100): GPT-2 with ALiBi and a norm after the embeddings.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 

@@ -1,6 +1,6 @@
-// Command R (Cohere 2024) and Command R7B, A (2504.00698): both branches read one LayerNorm without bias,
-// rotary pairs stand side by side, logits have a factor. In the second, layers with a window have rope and
-// the others none.
+// Command R (Cohere 2024) and Command R7B, A (2504.00698): parallel branches with one shared LayerNorm
+// without bias, interleaved rotary pairs, scaled logits. In the second, layers with a window use rotary
+// positions and the others none.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

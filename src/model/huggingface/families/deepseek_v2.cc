@@ -1,4 +1,5 @@
-// DeepSeek-V2 (2405.04434): latent attention; softmax scores that are weights as they are, shared experts.
+// DeepSeek-V2 (2405.04434): latent attention; softmax router scores used as weights without renormalisation,
+// shared experts.
 #include "model/huggingface/expert_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"

@@ -1,5 +1,5 @@
-// DeepSeek-V3 (2412.19437) and Kimi K2: latent attention; sigmoid scores, groups of experts, a bias of the
-// choice, shared experts; the first layers are dense.
+// DeepSeek-V3 (2412.19437) and Kimi K2: latent attention; sigmoid router scores, groups of experts, a
+// selection bias, shared experts; the first layers are dense.
 #include "model/huggingface/expert_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"

@@ -1,5 +1,4 @@
-// DistilBERT (1910.01108): BERT without token types and sentence question; the head of a classification has a
-// ReLU.
+// DistilBERT (1910.01108): BERT without token types and sentence head; classification heads have a ReLU.
 #include "model/huggingface/encoder_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"

@@ -1,5 +1,5 @@
-// ELECTRA (2003.10555): BERT's encoder, trained to tell replaced tokens. Of its heads those of labelled tasks
-// are read; embeddings are as wide as the layers (base and large).
+// ELECTRA (2003.10555): BERT's encoder, trained to detect replaced tokens. The heads of supervised tasks are
+// read; embeddings must be as wide as the layers (base and large).
 #include "model/huggingface/encoder_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"

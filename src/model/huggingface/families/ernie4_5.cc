@@ -1,4 +1,4 @@
-// ERNIE 4.5, dense: llama whose heads rotate pair by pair.
+// ERNIE 4.5, dense: llama with interleaved rotary pairs.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

@@ -1,5 +1,5 @@
-// EXAONE 4 (2507.11407): llama with norms after the branches and of q and k per head; where some layers have
-// a window, the others have no rotary positions.
+// EXAONE 4 (2507.11407): llama with norms after the branches and of q and k per head; in models with windows,
+// the layers without a window have no rotary positions.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

@@ -1,5 +1,5 @@
-// Falcon (2311.16867): both branches read the stream at once, by one norm (7B, 2-11B) or by two (40B, 180B);
-// q, k and v fused group by group.
+// Falcon (2311.16867): parallel branches with one norm (7B, 2-11B) or two (40B, 180B); q, k and v fused group
+// by group.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

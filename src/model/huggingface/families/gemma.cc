@@ -1,4 +1,4 @@
-// Gemma (2403.08295): llama with a gated GELU, scaled embeddings, and norms whose weights files hold minus 1.
+// Gemma (2403.08295): llama with a gated GELU and scaled embeddings; files store the norms' weights minus 1.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

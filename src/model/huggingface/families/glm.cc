@@ -1,5 +1,5 @@
-// GLM 4 (2406.12793) in the form of transformers: llama whose heads rotate half, pair by pair; with
-// model_type glm4 (GLM-4-0414) norms after the branches too.
+// GLM 4 (2406.12793) in the form of transformers: llama where half of each head rotates, in interleaved
+// pairs; with model_type glm4 (GLM-4-0414) norms after the branches too.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

@@ -1,4 +1,4 @@
-// GLM-4.5 (2508.06471): DeepSeek-V3's experts with grouped queries, of which half rotates.
+// GLM-4.5 (2508.06471): DeepSeek-V3's experts with grouped-query attention, where half of each head rotates.
 #include "model/huggingface/expert_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"

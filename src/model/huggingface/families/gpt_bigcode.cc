@@ -1,4 +1,4 @@
-// StarCoder and SantaCoder (2305.06161, 2301.03988): GPT-2 whose heads share one key and value.
+// StarCoder and SantaCoder (2305.06161, 2301.03988): GPT-2 with multi-query attention.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

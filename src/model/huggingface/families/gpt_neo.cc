@@ -1,5 +1,5 @@
-// GPT-Neo (Black et al. 2021): GPT-2 with windows in some layers, scores that are not divided, no bias of q,
-// k, v.
+// GPT-Neo (Black et al. 2021): GPT-2 with windows in some layers, unscaled attention scores, no bias of q, k,
+// v.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

@@ -1,4 +1,4 @@
-// GPT-NeoX and Pythia (2204.06745, 2304.01373): both branches read one stream, a share of each head rotates.
+// GPT-NeoX and Pythia (2204.06745, 2304.01373): parallel branches, partial rotary positions.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

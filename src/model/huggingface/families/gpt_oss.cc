@@ -1,4 +1,4 @@
-// gpt-oss (2508.10925): experts with biases and a limited gate in every layer, sinks in attention, windows in
+// gpt-oss (2508.10925): experts with biases and a clamped gate in every layer, attention sinks, windows in
 // every second layer.
 #include "model/huggingface/expert_keys.h"
 #include "model/huggingface/families/families.h"

@@ -1,5 +1,5 @@
-// GPT-J (Wang, Komatsuzaki 2021): both branches read one LayerNorm, a share of each head rotates in
-// neighbouring pairs, the head has a bias, attention has none.
+// GPT-J (Wang, Komatsuzaki 2021): parallel branches with one shared LayerNorm, partial rotary positions in
+// interleaved pairs, a bias in the output head, none in attention.
 #include <cmath>
 
 #include "model/huggingface/families/families.h"

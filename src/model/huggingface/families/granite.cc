@@ -1,5 +1,5 @@
-// Granite 3 (IBM 2024) and its mixtures of experts: llama with factors of embeddings, branches, scores and
-// logits.
+// Granite 3 (IBM 2024) and its mixtures of experts: llama with multipliers of embeddings, branches, scores
+// and logits.
 #include <cmath>
 
 #include "model/huggingface/expert_keys.h"

@@ -1,4 +1,4 @@
-// Helium: llama whose heads rotate pair by pair.
+// Helium: llama with interleaved rotary pairs.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

@@ -1,5 +1,4 @@
-// Hunyuan dense (Tencent 2025): llama with norms of q and k after their rotation, and a stretched base of the
-// rotary frequencies.
+// Hunyuan dense (Tencent 2025): llama with norms of q and k after their rotation, and a scaled rotary base.
 #include <cmath>
 
 #include "model/huggingface/families/families.h"

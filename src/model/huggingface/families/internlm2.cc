@@ -1,5 +1,5 @@
-// InternLM 2 (2403.17297), whose definition is published with its weights: llama with names of its own, and
-// q, k and v fused group by group.
+// InternLM 2 (2403.17297), whose code is published with its weights: llama with its own tensor names, and q,
+// k and v fused group by group.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

@@ -1,4 +1,4 @@
-// MiniCPM (2404.06395): llama with factors of embeddings, branches and logits, which its keys give by width
+// MiniCPM (2404.06395): llama with multipliers of embeddings, branches and logits, given in terms of width
 // and depth.
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// MiniMax M2: experts of sigmoid scores in every layer, q and k normalised over all heads together.
+// MiniMax M2: experts with sigmoid router scores in every layer, q and k normalised over all heads together.
 #include "model/huggingface/expert_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"

@@ -1,5 +1,5 @@
-// ModernBERT (2412.13663): an encoder with norms before its branches, rotary positions, gated MLPs, and
-// windows to both sides in most layers, which have a rotary base of their own.
+// ModernBERT (2412.13663): a pre-norm encoder with rotary positions, gated MLPs, and two-sided windows in
+// most layers, which have a separate rotary base.
 #include "model/huggingface/encoder_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"

@@ -1,4 +1,4 @@
-// MPNet (2004.09297): RoBERTa's layers with T5's bias of scores by distance, the same in all of them.
+// MPNet (2004.09297): RoBERTa's layers with T5's relative-position bias, shared by all layers.
 #include "model/huggingface/encoder_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"

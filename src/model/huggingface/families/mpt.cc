@@ -1,4 +1,4 @@
-// MPT (MosaicML 2023): ALiBi, no biases, not even of norms.
+// MPT (MosaicML 2023): ALiBi, no biases, not even in norms.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

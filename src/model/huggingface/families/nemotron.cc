@@ -1,5 +1,5 @@
-// Nemotron (2402.16819, 2406.11704): LayerNorm whose weights files hold minus 1, a plain MLP of squared ReLU,
-// half of each head rotates.
+// Nemotron (2402.16819, 2406.11704): LayerNorm whose weights are stored minus 1, a plain MLP with squared
+// ReLU, half of each head rotates.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

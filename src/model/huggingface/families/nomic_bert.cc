@@ -1,5 +1,5 @@
-// NomicBERT (2402.01613): BERT's layers with rotary positions, a gated MLP and no biases of their linear
-// layers. The first files have GPT-2's keys.
+// NomicBERT (2402.01613): BERT's layers with rotary positions, a gated MLP and no biases in linear layers.
+// The first published files have GPT-2's keys.
 #include "model/huggingface/encoder_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"

@@ -1,4 +1,4 @@
-// OLMo (2402.00838): llama with LayerNorms that have no parameters.
+// OLMo (2402.00838): llama with LayerNorms without parameters.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

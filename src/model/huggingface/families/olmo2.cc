@@ -1,4 +1,4 @@
-// OLMo 2 (2501.00656): llama with norms after the branches, and one over all heads of q, of k.
+// OLMo 2 (2501.00656): llama with norms after the branches, and norms of q and k over all heads.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

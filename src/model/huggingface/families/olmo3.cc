@@ -1,4 +1,4 @@
-// OLMo 3: OLMo 2 with a window in three of four layers, which never stretch their rotary frequencies.
+// OLMo 3: OLMo 2 with a window in three of four layers; rotary scaling applies to the others only.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/layered_rope_keys.h"

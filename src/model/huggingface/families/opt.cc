@@ -1,4 +1,4 @@
-// OPT (2205.01068): as GPT-2, with ReLU and positions counted from 2.
+// OPT (2205.01068): GPT-2 with ReLU and positions counted from 2.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

@@ -1,5 +1,5 @@
-// Phi 1, 1.5, 2 (2306.11644, 2309.05463): both branches read one LayerNorm, a share of each head rotates, the
-// head has a bias.
+// Phi 1, 1.5, 2 (2306.11644, 2309.05463): parallel branches with one shared LayerNorm, partial rotary
+// positions, a bias in the output head.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

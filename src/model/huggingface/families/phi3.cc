@@ -1,4 +1,4 @@
-// Phi-3, 3.5, 4 (2404.14219): llama with fused projections, longrope, and a share of each head that rotates.
+// Phi-3, 3.5, 4 (2404.14219): llama with fused projections, longrope and partial rotary positions.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

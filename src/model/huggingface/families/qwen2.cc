@@ -1,4 +1,5 @@
-// Qwen 2 and 2.5 (2407.10671, 2412.15115): llama with biases of q, k and v, and a window from some layer on.
+// Qwen 2 and 2.5 (2407.10671, 2412.15115): llama with biases of q, k and v, and a window from a given layer
+// on.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

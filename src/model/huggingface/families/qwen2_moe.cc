@@ -1,5 +1,5 @@
-// Qwen 1.5 and 2 with experts (2407.10671, section 2.2.2): beside them a shared expert that every token sees,
-// times a gate of the token.
+// Qwen 1.5 and 2 with experts (2407.10671, section 2.2.2), and a shared expert for every token, scaled by a
+// gate.
 #include <algorithm>
 
 #include "model/huggingface/expert_keys.h"

@@ -1,4 +1,4 @@
-// Qwen 3 (2505.09388): llama with a norm of q and k per head, and a window from some layer on.
+// Qwen 3 (2505.09388): llama with a norm of q and k per head, and a window from a given layer on.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

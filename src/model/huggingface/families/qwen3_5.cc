@@ -1,6 +1,6 @@
-// Qwen3.5, its text: layers as in Qwen3-Next, with a matrix per projection; without experts, or with
-// experts in every layer. Their rotary positions tell rows and columns of pictures apart, which for text are
-// one. Published models see images, too (qwen3_5 and qwen3_5_moe).
+// Qwen3.5, text only: layers as in Qwen3-Next, with separate projection matrices; dense, or with experts in
+// every layer. Its rotary positions distinguish rows and columns of images, which coincide for text. The
+// published models (qwen3_5 and qwen3_5_moe) also accept images.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/hybrid_keys.h"
 #include "model/huggingface/json_keys.h"

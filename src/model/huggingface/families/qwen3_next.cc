@@ -1,5 +1,5 @@
 // Qwen3-Next: three layers of linear attention by the gated delta rule (2412.06464) to one of softmax
-// attention whose output is gated, and experts beside a gated shared one.
+// attention with a gated output; experts, and a gated shared expert.
 #include <algorithm>
 
 #include "model/huggingface/expert_keys.h"

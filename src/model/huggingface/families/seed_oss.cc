@@ -1,4 +1,4 @@
-// Seed-OSS: llama with biases of q, k and v, and of the output projection apart.
+// Seed-OSS: llama with biases of q, k and v, and a separate option for the bias of the output projection.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

@@ -1,4 +1,4 @@
-// SmolLM 3 (Hugging Face 2025): llama, some layers of which have no rotary positions.
+// SmolLM 3 (Hugging Face 2025): llama with no rotary positions in some layers.
 #include <algorithm>
 
 #include "model/huggingface/families/families.h"

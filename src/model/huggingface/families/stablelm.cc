@@ -1,5 +1,5 @@
-// StableLM 2 (2402.17834): llama with LayerNorm, of whose heads a quarter rotates; the 12B's branches read
-// one norm.
+// StableLM 2 (2402.17834): llama with LayerNorm and partial rotary positions; the 12B has parallel branches
+// with one shared norm.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"

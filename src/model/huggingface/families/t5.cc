@@ -1,5 +1,5 @@
-// T5 1.0 and 1.1 (1910.10683, 2002.05202), mT5 (2010.11934), umT5 (2305.16958): encoder-decoders with biases
-// by relative position, in umT5 of each layer.
+// T5 1.0 and 1.1 (1910.10683, 2002.05202), mT5 (2010.11934), umT5 (2305.16958): encoder-decoders with
+// relative-position biases, in umT5 separate for each layer.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
