@@ -3,12 +3,12 @@
 #             [SEPARATE <files and folders…>])
 #
 # One static library `stoa_<folder>` from the folder's *.cc files, and one test program `<folder>_test` from its
-# *_test.cc files (and TEST_SOURCES). DEPENDS names the folders of the levels below that this one may include
+# *_test.cc files (and those of the object library TEST_OBJECTS). DEPENDS names the folders of the levels below that this one may include
 # (docs/design.md). WITHOUT: files of another configuration, folders that are modules of their own. SEPARATE: files and
 # folders that are compiled file by file (StoaParseOnce.cmake). COLD: nobody waits for its loops (stoa_compile_quickly).
 # *_kernels.cc are left to stoa_kernels (StoaKernels.cmake).
 function(stoa_module folder)
-  cmake_parse_arguments(ARG "RECURSE;COLD" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_SOURCES;WITHOUT;SEPARATE" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE;COLD" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TEST_DEPENDS;TEST_OBJECTS;WITHOUT;SEPARATE" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${folder})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
@@ -20,7 +20,6 @@ function(stoa_module folder)
   endforeach()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
-  list(TRANSFORM ARG_TEST_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/src/)
   list(FILTER sources EXCLUDE REGEX "(_test|_kernels|/main)\\.cc$")
   string(REPLACE "/" "_" name ${folder})
   set(target stoa_${name})
@@ -56,7 +55,10 @@ function(stoa_module folder)
     endforeach()
   endif()
   if(STOA_TESTS AND tests)
-    add_executable(${name}_test ${tests} ${ARG_TEST_SOURCES})
+    add_executable(${name}_test ${tests})
+    foreach(objects ${ARG_TEST_OBJECTS})
+      target_sources(${name}_test PRIVATE $<TARGET_OBJECTS:${objects}>)
+    endforeach()
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_TEST_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
     target_compile_definitions(${name}_test PRIVATE STOA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     stoa_compile(${name}_test TESTS)

@@ -9,19 +9,21 @@ else()
 endif()
 option(STOA_PARSE_ONCE "Parse headers once for many files" ${parse_once_default})
 
-# stoa_precompile(<name> HEADERS <headers…> LIBRARIES <targets whose headers these are…> [QUICKLY])
+# stoa_precompile(<name> HEADERS <headers…> LIBRARIES <targets whose headers these are…> [QUICKLY | TESTS])
 function(stoa_precompile name)
-  cmake_parse_arguments(ARG "QUICKLY" "" "HEADERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "QUICKLY;TESTS" "" "HEADERS;LIBRARIES" ${ARGN})
   file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cc "")
   add_library(${name} STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
   target_link_libraries(${name} PRIVATE stoa_options fmt::fmt Threads::Threads ${ARG_LIBRARIES})
   if(ARG_QUICKLY)
     stoa_compile_quickly(${name})
+  elseif(ARG_TESTS)
+    stoa_compile_tests(${name})
   endif()
   target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
 endfunction()
 
-# Two of the program's: GCC 14 reads them only at the optimization at which they were made.
+# One per level of optimization: GCC 14 reads them only at the optimization at which they were made.
 if(STOA_PARSE_ONCE)
   set(headers <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <filesystem> <functional>
       <map> <memory> <mutex> <optional> <set> <span> <stop_token> <string> <string_view> <thread> <tuple> <unordered_map>
@@ -29,17 +31,19 @@ if(STOA_PARSE_ONCE)
   stoa_precompile(stoa_precompiled HEADERS ${headers})
   stoa_precompile(stoa_precompiled_quickly QUICKLY HEADERS ${headers})
   if(STOA_TESTS)
-    stoa_precompile(stoa_precompiled_tests QUICKLY LIBRARIES GTest::gtest GTest::gmock
+    stoa_precompile(stoa_precompiled_tests TESTS LIBRARIES GTest::gtest GTest::gmock
                     HEADERS <algorithm> <filesystem> <functional> <map> <memory> <string> <vector> <fmt/format.h> <gmock/gmock.h>
                     <gtest/gtest.h>)
   endif()
 endif()
 
-# stoa_compile(<target> [TESTS] [QUICKLY]): how the files of a module are compiled. QUICKLY as by stoa_compile_quickly;
-# tests are.
+# stoa_compile(<target> [TESTS | QUICKLY]): how the files of a target are compiled (stoa_compile_tests,
+# stoa_compile_quickly).
 function(stoa_compile target)
   cmake_parse_arguments(ARG "TESTS;QUICKLY" "" "" ${ARGN})
-  if(ARG_TESTS OR ARG_QUICKLY)
+  if(ARG_TESTS)
+    stoa_compile_tests(${target})
+  elseif(ARG_QUICKLY)
     stoa_compile_quickly(${target})
   endif()
   if(NOT STOA_PARSE_ONCE)

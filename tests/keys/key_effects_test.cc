@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "cli/schema.h"
 #include "key_cases.h"
+#include "sample.h"
 #include "workplace.h"
 
 namespace stoa::keys {
@@ -302,6 +303,7 @@ TEST_P(KeyOfKind, IsSeenOrRefused) {
   for (const KeyCase& c : key_cases()) {
     const std::string key = c.key;
     if (!key.starts_with("model.") || key.starts_with("model.tokenizer.") || named.contains(key)) continue;
+    if (!is_sampled(key + " " + GetParam())) continue;
     SCOPED_TRACE(std::string(GetParam()) + ": " + join(c.change));
     const Observation &before = usual(context), after = observe(context, c.change);
     if (after.exit_code != 0) {
