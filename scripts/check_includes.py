@@ -13,7 +13,7 @@ LEVELS = {
     "parallel": 4,
     "nn": 5,
     "model": 6, "optim": 6, "data": 6, "token": 6, "ckpt": 6, "chat": 6,
-    "run": 7, "watch": 7,
+    "run": 7, "watch": 7, "foreign": 7,
     "train": 8, "plan": 8, "serve": 8,
     "tune": 9, "eval": 9,
     "cli": 10,

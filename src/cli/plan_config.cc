@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "cli/megatron_arguments.h"
-#include "cli/nemo2_config.h"
-#include "cli/nemo_keys.h"
 #include "cli/schema.h"
 #include "config/yaml.h"
+#include "foreign/megatron_arguments.h"
+#include "foreign/nemo2_config.h"
+#include "foreign/nemo_keys.h"
 #include "model/huggingface/config_json.h"
 #include "train/tokenizer_choice.h"
 
@@ -33,7 +33,8 @@ PlanConfig from_overrides(std::vector<std::string> overrides, const std::vector<
   std::vector<config::Node> layers{config::parse_yaml(base, "plan")};
   const config::Node root =
       config::merge_layers(section.schema(), std::move(layers), config::parse_overrides(overrides, 1));
-  report = config::read_object(section.schema(), root, &plan.run, {presets_directory(), nemo_keys()});
+  report =
+      config::read_object(section.schema(), root, &plan.run, {presets_directory(), foreign::nemo_keys()});
   keep(plan, report);
   return plan;
 }
@@ -77,7 +78,7 @@ PlanConfig read_plan_config(const PlanConfigArguments& a, std::optional<std::int
                           "CONFIG '{}' and --from-megatron are both given: give one", a.config);
       own.insert(own.begin(), a.config);  // the first override
     }
-    MegatronArguments megatron = read_megatron_arguments(a.from_megatron);
+    foreign::MegatronArguments megatron = foreign::read_megatron_arguments(a.from_megatron);
     PlanConfig plan = from_overrides(megatron.overrides, own, "name: megatron\n", ranks);
     plan.ignored.insert(plan.ignored.begin(), megatron.ignored.begin(), megatron.ignored.end());
     plan.notes.insert(plan.notes.begin(), megatron.notes.begin(), megatron.notes.end());
@@ -94,8 +95,8 @@ PlanConfig read_plan_config(const PlanConfigArguments& a, std::optional<std::int
   if (path.extension() == ".json") return from_huggingface(path, a.overrides, ranks);
   if (fs::is_regular_file(path, error)) {
     const config::Node root = config::read_yaml(path);
-    if (is_nemo2(root)) {
-      Nemo2Config nemo = read_nemo2(root);
+    if (foreign::is_nemo2(root)) {
+      foreign::Nemo2Config nemo = foreign::read_nemo2(root);
       PlanConfig plan = from_overrides(nemo.overrides, a.overrides, "name: nemo\n", ranks);
       plan.ignored.insert(plan.ignored.begin(), nemo.ignored.begin(), nemo.ignored.end());
       plan.notes.insert(plan.notes.begin(), nemo.notes.begin(), nemo.notes.end());

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "cli/megatron_arguments.h"
+#include "foreign/megatron_arguments.h"
 
 namespace stoa::cli {
 namespace {
@@ -116,7 +116,7 @@ TEST(PlanConfig, OverridesComeAfterMegatronArguments) {
 TEST(PlanConfig, WrongMegatronArgumentsAreNamed) {
   const auto message = [](const char* text) {
     try {
-      read_megatron_arguments(text);
+      foreign::read_megatron_arguments(text);
       return std::string();
     } catch (const Error& error) {
       return std::string(error.what());

@@ -1,13 +1,13 @@
 #include "cli/preset_changes.h"
 
 #include "cli/key_conditions.h"
-#include "cli/nemo_keys.h"
+#include "foreign/nemo_keys.h"
 
 namespace stoa::cli {
 
 PresetChanges changes_against_preset(const std::string& config, const RunConfig& run) {
   const auto section = run_schema();
-  const config::Sources sources{presets_directory(), nemo_keys(), key_conditions()};
+  const config::Sources sources{presets_directory(), foreign::nemo_keys(), key_conditions()};
   PresetChanges found;
   RunConfig base;
   // The last preset in the chain of bases: the file itself, where it is one.

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "cli/key_conditions.h"
-#include "cli/nemo_keys.h"
 #include "config/reference.h"
 #include "config/yaml.h"
+#include "foreign/nemo_keys.h"
 #include "train/layout_plan.h"
 
 namespace stoa::cli {
@@ -71,8 +71,9 @@ fs::path presets_directory() {
 RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides, Console& console,
                           config::Report* report, std::optional<std::int64_t> ranks) {
   config::Report found;
-  const RunConfig run = config::load<RunConfig>(run_schema(ranks), config, overrides,
-                                                {presets_directory(), nemo_keys(), key_conditions()}, &found);
+  const RunConfig run =
+      config::load<RunConfig>(run_schema(ranks), config, overrides,
+                              {presets_directory(), foreign::nemo_keys(), key_conditions()}, &found);
   if (report) {
     *report = std::move(found);
     return run;
@@ -98,8 +99,8 @@ RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> o
   const config::Node root =
       config::merge_layers(section.schema(), std::move(layers), config::parse_overrides(overrides, 1));
   RunConfig run;
-  config::Report found =
-      config::read_object(section.schema(), root, &run, {presets_directory(), nemo_keys(), key_conditions()});
+  config::Report found = config::read_object(section.schema(), root, &run,
+                                             {presets_directory(), foreign::nemo_keys(), key_conditions()});
   if (report) *report = std::move(found);
   return run;
 }
@@ -111,7 +112,8 @@ std::string show_run_config(const RunConfig& run) {
 std::string reference_page() {
   const auto section = run_schema();
   const RunConfig defaults;
-  return config::reference_markdown(section.schema(), section.schema().print(&defaults), nemo_keys());
+  return config::reference_markdown(section.schema(), section.schema().print(&defaults),
+                                    foreign::nemo_keys());
 }
 
 }  // namespace stoa::cli

@@ -10,8 +10,8 @@
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
 #include "cli/key_conditions.h"
-#include "cli/nemo_keys.h"
 #include "cli/preset_changes.h"
+#include "foreign/nemo_keys.h"
 #include "model/gpt.h"
 
 namespace stoa::cli {
@@ -247,7 +247,8 @@ TEST(RunConfigNemo, EightBitsAreOffWhereAFileSaysFalse) {
 
 TEST(RunConfigNemo, TableAndSchemaDoNotOverlap) {
   const auto section = run_schema();
-  for (const auto& key : nemo_keys()) EXPECT_EQ(section.schema().find(key.pattern), nullptr) << key.pattern;
+  for (const auto& key : foreign::nemo_keys())
+    EXPECT_EQ(section.schema().find(key.pattern), nullptr) << key.pattern;
 }
 
 TEST(RunConfig, TheExampleOfUsers) {

@@ -1,8 +1,8 @@
-#include "cli/nemo_keys.h"
+#include "foreign/nemo_keys.h"
 
 #include <array>
 
-namespace stoa::cli {
+namespace stoa::foreign {
 namespace {
 
 // The launcher (jobs, containers, classes of PyTorch Lightning): nothing of it reaches the mathematics.
@@ -154,4 +154,4 @@ constexpr config::ForeignKey kKeys[] = {
 
 std::span<const config::ForeignKey> nemo_keys() { return kKeys; }
 
-}  // namespace stoa::cli
+}  // namespace stoa::foreign

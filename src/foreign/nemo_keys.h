@@ -5,8 +5,8 @@
 
 #include "config/reader.h"
 
-namespace stoa::cli {
+namespace stoa::foreign {
 
 std::span<const config::ForeignKey> nemo_keys();
 
-}  // namespace stoa::cli
+}  // namespace stoa::foreign

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stoa::cli {
+namespace stoa::foreign {
 
 struct MegatronArguments {
   std::vector<std::string> overrides;  // key=value of Stoa's configuration
@@ -18,4 +18,4 @@ struct MegatronArguments {
 // value, an argument that must be there, a value that cannot be honoured.
 MegatronArguments read_megatron_arguments(std::string_view text);
 
-}  // namespace stoa::cli
+}  // namespace stoa::foreign

@@ -1,4 +1,4 @@
-#include "cli/megatron_arguments.h"
+#include "foreign/megatron_arguments.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,7 @@
 #include "base/nearest.h"
 #include "config/value.h"
 
-namespace stoa::cli {
+namespace stoa::foreign {
 namespace {
 
 // Arguments whose value goes to one key as it is.
@@ -470,4 +470,4 @@ MegatronArguments read_megatron_arguments(std::string_view text) {
   return MegatronReading(arguments_of(text)).read();
 }
 
-}  // namespace stoa::cli
+}  // namespace stoa::foreign

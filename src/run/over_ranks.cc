@@ -1,4 +1,4 @@
-#include "run/gather_texts.h"
+#include "run/over_ranks.h"
 
 #include <cstdint>
 
@@ -28,6 +28,14 @@ std::vector<std::string> gather_texts(comm::Communicator& group, std::string own
     if (!texts.back().empty()) group.receive(bytes_of(texts.back()), rank, stream)->wait();
   }
   return texts;
+}
+
+void add_over_ranks(TrainingRank& rank, std::span<double> values, parallel::Group group) {
+  rank.parallel()
+      .along(group)
+      .all_reduce(TensorView(values.data(), DType::kF64, {static_cast<std::int64_t>(values.size())}),
+                  comm::ReduceOp::kSum, *rank.machine().stream)
+      ->wait();
 }
 
 }  // namespace stoa::run

@@ -1,4 +1,4 @@
-#include "cli/nemo2_config.h"
+#include "foreign/nemo2_config.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 
-namespace stoa::cli {
+namespace stoa::foreign {
 namespace {
 
 using config::Node;
@@ -241,4 +241,4 @@ bool is_nemo2(const Node& root) {
 
 Nemo2Config read_nemo2(const Node& root) { return Nemo2Reading(root).read(); }
 
-}  // namespace stoa::cli
+}  // namespace stoa::foreign

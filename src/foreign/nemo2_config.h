@@ -6,7 +6,7 @@
 
 #include "config/node.h"
 
-namespace stoa::cli {
+namespace stoa::foreign {
 
 bool is_nemo2(const config::Node& root);
 
@@ -18,4 +18,4 @@ struct Nemo2Config {
 // ConfigError: no shape, because the model's class is not known and its sizes are not given.
 Nemo2Config read_nemo2(const config::Node& root);
 
-}  // namespace stoa::cli
+}  // namespace stoa::foreign

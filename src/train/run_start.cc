@@ -1,0 +1,130 @@
+#include "train/run_start.h"
+
+#include <fmt/ranges.h>
+
+#include <chrono>
+
+#include "run/rank_checkpoint.h"
+#include "train/layout_plan.h"
+#include "train/run_checkpoints.h"
+#include "train/step_flops.h"
+
+namespace stoa::train {
+namespace {
+
+// "12" on one stage, "6+6" on two.
+std::string layer_counts(const run::TrainingOptions& options) {
+  std::string out;
+  for (const auto& chunk : run::place_chunks(options.layout, options.model.config.num_layers))
+    out += fmt::format("{}{}", out.empty() ? "" : "+", chunk.layers);
+  return out;
+}
+
+std::string join_prefixes(const std::vector<data::WeightedPrefix>& blend) {
+  std::string out;
+  for (const auto& part : blend)
+    out += fmt::format("{}{} x {}", out.empty() ? "" : ", ", part.weight, part.prefix);
+  return out;
+}
+
+RunBeginning resume(const TrainerParts& parts, run::TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
+  const bool first = parts.seat.first();
+  if (first)
+    for (const auto& skipped : found.skipped) parts.console.warn(skipped);
+  run::restore(rank, found);
+  const ckpt::TrainingState& state = found.manifest->training;
+  const token::Tokenizer* const tokenizer = parts.tokenizer();
+  require<ConfigError>(!tokenizer || state.tokenizer_fingerprint == tokenizer->fingerprint(),
+                       "the checkpoint was trained with tokenizer {}, the configuration names {}",
+                       state.tokenizer_fingerprint, tokenizer ? tokenizer->fingerprint() : "none");
+  const auto base = state.counters.find(kMupBase);
+  const std::int64_t was = base == state.counters.end() ? 0 : base->second,
+                     is = parts.config.model.mup.mup_base_hidden_size.value_or(0);
+  require<ConfigError>(
+      was == is,
+      "the checkpoint was trained {}, the configuration has mup_base_hidden_size {}: learning "
+      "rates follow from it; give the same, or start from the weights (restore_from_path)",
+      was == 0 ? std::string("without use_mup") : fmt::format("with mup_base_hidden_size {}", was),
+      is == 0 ? std::string("null") : std::to_string(is));
+  RunBeginning out;
+  out.done = {state.step, state.samples, state.tokens};
+  out.model = found.model;
+  out.resumed_from = found.root.filename().string();
+  if (const auto best = state.metrics.find("best_val_loss"); best != state.metrics.end())
+    out.best_loss = best->second;
+  out.skipped_steps = static_cast<std::int64_t>(rank.read_scalars()[ops::StepSlot::kSkipped]);
+  if (first)
+    for (const auto& [key, value] : data_settings(parts.config, parts.inputs->data))
+      if (const auto old = state.settings.find(key); old != state.settings.end() && old->second != value)
+        parts.console.warn(
+            fmt::format("{} changed from {} to {}; it applies to what follows the {} samples already seen",
+                        key, old->second, value, state.samples));
+  require<ConfigError>(state.step <= parts.plan().steps,
+                       "the run has done {} steps, the configuration ends at {}", state.step,
+                       parts.plan().steps);
+  return out;
+}
+
+}  // namespace
+
+RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank) {
+  if (parts.inputs->resume) return resume(parts, rank, *parts.inputs->resume);
+  rank.initialize();
+  RunBeginning out;
+  if (!parts.config.restore_from_path) return out;
+  const auto from = ckpt::find_checkpoint(*parts.config.restore_from_path);
+  out.model = from.model;
+  const model::BertConfig& task = parts.config.model.bert;
+  const run::ModelFiles files =
+      task.labelled() ? run::ModelFiles(from.model, task) : run::ModelFiles(from.model);
+  run::load_weights(rank, files);
+  if (!parts.seat.first()) return out;
+  if (!files.fresh().empty())
+    parts.console.line(fmt::format("fresh, not in the files: {}", fmt::join(files.fresh(), ", ")));
+  parts.console.line(fmt::format("weights from {}", from.root.string()));
+  return out;
+}
+
+watch::RunStart describe_start(const TrainerParts& parts, run::TrainingRank& rank,
+                               const RunBeginning& beginning, double gemm_tflops) {
+  const RunConfig& config = parts.config;
+  const TrainingPlan& plan = parts.plan();
+  const model::Gpt& m = plan.options.model;
+  const std::int64_t batch = plan.batch.batch_at(beginning.done.samples);
+  watch::RunStart start;
+  start.name = config.name;
+  start.layout = fmt::format("{} | layers {}", layout_text(plan.options.layout), layer_counts(plan.options));
+  start.machine = rank.machine().description;
+  start.parameters = model::parameter_count(m);
+  start.model =
+      fmt::format("{} parameters: {} layers x {}, {} heads, sequence {}, vocabulary {}",
+                  format_count(static_cast<double>(start.parameters)), m.config.num_layers,
+                  m.config.hidden_size, m.config.num_attention_heads, plan.options.length, m.vocabulary);
+  start.precision = std::string(name_of(plan.options.precision.compute));
+  start.tokens_per_sample = plan.options.length;
+  start.first_step = beginning.done.step;
+  start.resumed_from = beginning.resumed_from;
+  start.verified = !beginning.resumed_from.empty();
+  start.last_step = plan.steps;
+  start.planned_seconds = config.trainer.max_time ? config.trainer.max_time->seconds : 0;
+  start.gemm_tflops = gemm_tflops;
+  start.planned = rank.arena().declared();
+  if (gemm_tflops > 0)
+    start.planned_times.compute = static_cast<double>(batch * plan.options.length) *
+                                  executed_flops_per_token(m, plan.options.length) / (gemm_tflops * 1e12);
+  start.config_yaml = parts.config_yaml;
+  start.schedule = schedule::to_text(run::step_schedule(
+      plan.options.layout, batch / (plan.options.micro_batch * plan.options.layout.data_ranks())));
+  start.preset = parts.preset;
+  start.changes = parts.changes;
+  start.version = parts.version;
+  start.commit = parts.commit;
+  start.tokenizer_fingerprint = parts.tokenizer() ? parts.tokenizer()->fingerprint() : "";
+  const auto& prefix = config.data.data_prefix;
+  start.data.push_back(join_prefixes(prefix.blend.empty() ? prefix.train : prefix.blend));
+  start.command = parts.command;
+  start.began = std::chrono::duration<double>(parts.began.time_since_epoch()).count();
+  return start;
+}
+
+}  // namespace stoa::train

@@ -1,0 +1,44 @@
+// Validation during a run: the loss on held-out data, and texts that the model draws. Every rank calls the
+// same in the same order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "data/batch.h"
+#include "run/training_rank.h"
+#include "train/trainer_parts.h"
+
+namespace stoa::train {
+
+struct ValidationLosses {
+  std::optional<double> last, best;
+};
+
+class Validation {
+ public:
+  // `best`: of the run that this one goes on from.
+  Validation(const TrainerParts& parts, run::TrainingRank& rank, std::optional<double> best);
+
+  // Nothing where there is no validation data, or where `asked_to_stop`, which all ranks answer alike, ended
+  // it.
+  std::optional<watch::ValidationReport> run(const Progress& progress,
+                                             const std::function<bool()>& asked_to_stop);
+  const ValidationLosses& losses() const { return losses_; }
+  // A text per prompt of trainer.sample_prompts, on the ranks that draw: the first one, and those that share
+  // its model's positions.
+  void draw_samples(std::int64_t step);
+
+ private:
+  void fill(std::int64_t first_row, std::int64_t rows);
+
+  const TrainerParts& parts_;
+  run::TrainingRank& rank_;
+  const data::Dataset* data_;                // may be null
+  data::Batch batch_;                        // its memory is kept
+  std::optional<double> tokens_per_sample_;  // of masked batches; the same at every validation
+  ValidationLosses losses_;
+};
+
+}  // namespace stoa::train
