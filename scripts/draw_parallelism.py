@@ -80,7 +80,7 @@ BOX = 220
 
 
 def data():
-    d = Drawing(262, "Data parallel: whole weights on every rank, samples dealt out, gradients added once per step")
+    d = Drawing(262, "Data parallel: whole weights on every rank, samples distributed, gradients added once per step")
     d.ranks()
     d.row(34, "weights", "L0 L1 L2 L3", "L0 L1 L2 L3")
     d.down(68)
@@ -96,7 +96,7 @@ def data():
 
 
 def zero():
-    d = Drawing(328, "ZeRO: from stage to stage less is held twice")
+    d = Drawing(328, "ZeRO: each stage replicates less")
     stages = (("stage 0", (2, 2, 2), ("all-reduce:", "gradients")),
               ("stage 1", (1, 2, 2), ("reduce-scatter:", "gradients", "all-gather:", "new weights")),
               ("stage 2", (1, 1, 2), ("reduce-scatter:", "gradients", "all-gather:", "new weights")),
@@ -133,7 +133,7 @@ def tensor():
     d.between(201, "all-reduce")
     d.down(218)
     d.row(234, "residual stream", "x + sum: all tokens", "x + sum: all tokens")
-    d.text(350, 296, "The feed-forward part is cut in the same way: up by columns, down by rows, another all-reduce.", "small")
+    d.text(350, 296, "The MLP is split in the same way: up by columns, down by rows, another all-reduce.", "small")
     d.text(350, 316, "Backward sends as much: the gradient of x is a partial sum at the columns.", "small")
     return d
 
@@ -173,17 +173,17 @@ def pipeline():
         d.path([(left + slot * at[0][forward] + 44, rows[0] + 35), (left + slot * at[1][forward] + 12, rows[1] - 2)])
         d.path([(left + slot * at[1][backward] + 44, rows[1] - 1), (left + slot * at[0][backward] + 12, rows[0] + 36)])
     d.text(350, 208, "arrows: send and receive", "sent")
-    d.text(350, 228, "F: forward, B: backward of a microbatch. After an F go activations, after a B their gradients.", "small")
+    d.text(350, 228, "F: forward, B: backward of a microbatch. Activations are sent after an F, their gradients after a B.", "small")
     d.text(350, 248, "This is 1F1B with four microbatches; the idle slots are the bubble. Time goes to the right.", "small")
     return d
 
 
 def context():
-    d = Drawing(330, "Context parallel: every sequence in chunks; keys and values go around a ring")
+    d = Drawing(330, "Context parallel: every sequence in chunks; keys and values travel around a ring")
     d.text(350, 22, "one sequence, eight chunks", "title")
     for chunk, rank in enumerate((0, 1, 2, 3, 3, 2, 1, 0)):
         d.box(66 + 72 * chunk, 36, 66, 30, f"r{rank}", f"{chunk}")
-    d.text(350, 86, "each rank holds an early and a late chunk, so that all meet as many keys", "small")
+    d.text(350, 86, "each rank holds an early and a late chunk, which balances the number of keys", "small")
     boxes = [(20 + 175 * rank, 132) for rank in range(4)]
     for rank, (x, y) in enumerate(boxes):
         d.box(x, y, 135, 76, f"r{rank}", f"rank {rank}", f"queries {rank}, {7 - rank}: stay", f"keys, values {rank}, {7 - rank}")
@@ -191,20 +191,20 @@ def context():
             d.path([(x + 137, y + 52), (x + 173, y + 52)])
     d.path([(612, 210), (612, 240), (87, 240), (87, 210)])
     d.text(350, 232, "send and receive: keys and values", "sent")
-    d.text(350, 268, "After three such steps every query has met all keys; a rank computes with what it has while the next arrives.", "small")
+    d.text(350, 268, "After three such steps every query has seen all keys; a rank computes while the next keys arrive.", "small")
     d.text(350, 288, "Parts of the softmax are merged by their log-sum-exp.", "small")
-    d.text(350, 308, "Backward: the gradients of the keys and values travel with them, back home.", "small")
+    d.text(350, 308, "Backward: the gradients of the keys and values travel back with them.", "small")
     return d
 
 
 def expert():
-    d = Drawing(372, "Expert parallel: experts dealt out; rows of tokens go to them and back")
+    d = Drawing(372, "Expert parallel: experts distributed; rows of tokens are sent to them and back")
     d.ranks()
     d.row(34, "attention", "all weights, samples s0 s2", "all weights, samples s1 s3")
     d.down(68)
     d.row(84, "router", "its tokens choose", "its tokens choose")
     d.between(101, "all-to-all")
-    d.text(405, 119, "how many rows", "small")
+    d.text(405, 119, "row counts", "small")
     d.path([(320, 120), (490, 166)], both=False)
     d.path([(490, 120), (320, 166)], both=False)
     d.text(10, 147, "all-to-all: rows", "left sent")
@@ -213,8 +213,8 @@ def expert():
     d.path([(490, 204), (320, 250)], both=False)
     d.text(10, 231, "all-to-all: results", "left sent")
     d.row(252, "sum per token", "s0 s2, and the shared expert", "s1 s3, and the shared expert")
-    d.text(350, 314, "Rows whose expert is at home are not sent. The gradients of E0 and E1 are complete on rank 0:", "small")
-    d.text(350, 332, "all tokens that chose them were there. Those of the other weights are added over both ranks.", "small")
+    d.text(350, 314, "Rows for local experts are not sent. The gradients of E0 and E1 are complete on rank 0,", "small")
+    d.text(350, 332, "which received all their tokens. Gradients of all other weights are added over both ranks.", "small")
     return d
 
 

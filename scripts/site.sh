@@ -14,5 +14,7 @@ mkdir -p build/site/pages/bench
 cp -r README.md CHANGELOG.md CONTRIBUTING.md LICENSE docs build/site/pages
 cp -r bench/results build/site/pages/bench
 rm build/site/pages/docs/mkdocs.yml
+# The sources are not part of the site: links to them become plain text.
+sed -i -E 's#\[([^][]+)\]\(\.\./src/[^)]*\)#\1#g' build/site/pages/docs/*.md
 "$python" -m mkdocs build --quiet --strict --config-file docs/mkdocs.yml
 echo "build/site/html/index.html"

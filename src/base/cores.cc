@@ -22,9 +22,8 @@ int available_cores() {
 
 void stay_on_share(int part, int parts) {
   const int cores = available_cores();
-  require<ConfigError>(cores >= parts,
-                       "{} ranks, each on cores of its own, but this process may run on {} only", parts,
-                       cores);
+  require<ConfigError>(cores >= parts, "{} ranks, each on its own cores, but this process may run on {} only",
+                       parts, cores);
 #if defined(__linux__)
   cpu_set_t all, share;
   CPU_ZERO(&all);

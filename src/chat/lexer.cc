@@ -252,7 +252,8 @@ class Lexer {
                           : c >= 'a' && c <= 'f' ? c - 'a' + 10
                           : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                  : -1;
-        require<TemplateError>(digit >= 0, "line {} of the chat template: an escape that is no number", line);
+        require<TemplateError>(digit >= 0, "line {} of the chat template: an escape that is not a number",
+                               line);
         code = code << 4 | static_cast<std::uint32_t>(digit);
       }
       require<TemplateError>(code <= 0x10ffff, "line {} of the chat template: an escape beyond Unicode",

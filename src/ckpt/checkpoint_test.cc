@@ -408,7 +408,7 @@ TEST_F(Checkpoint, ExportConvertsWeightsAndConfig) {
   writer.write("w.weight", TensorView(large.data(), DType::kF32, {6, 4}));
   writer.commit();
   EXPECT_THAT([&] { find_checkpoint(out); },
-              ThrowsMessage<DataError>(HasSubstr("not as they were exported")));
+              ThrowsMessage<DataError>(HasSubstr("differ from what was exported")));
   fs::remove(out / kModelChecksums);
   EXPECT_THAT(
       [&] { export_model(find_checkpoint(out), DType::kF16, directory_.path() / "half"); },

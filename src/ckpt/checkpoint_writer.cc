@@ -65,8 +65,8 @@ CheckpointWriter::CheckpointWriter(fs::path checkpoints, WriterOptions options)
   std::error_code error;
   fs::create_directories(checkpoints_, error);
   require<IoError>(!error && fs::is_directory(checkpoints_),
-                   "cannot make the directory '{}' for checkpoints: {}", checkpoints_.string(),
-                   error ? error.message() : "a file is in its place");
+                   "cannot create the directory '{}' for checkpoints: {}", checkpoints_.string(),
+                   error ? error.message() : "a file of that name exists");
   try {
     lock();
     clean();
@@ -93,9 +93,9 @@ void CheckpointWriter::lock() {
     return;
   }
   require<IoError>(errno != EWOULDBLOCK,
-                   "another process writes checkpoints in '{}': give this run a directory of its own",
+                   "another process writes checkpoints in '{}': give this run its own directory",
                    checkpoints_.string());
-  // A file system without locks: go on, but leave alone what might be another writer's.
+  // A file system without locks: continue, but leave alone what might be another writer's.
 }
 
 void CheckpointWriter::clean() {
@@ -219,7 +219,7 @@ void CheckpointWriter::publish(const fs::path& temporary, const std::string& nam
   if (fs::exists(target)) {
     // The same step again, after a resume from before it: both change places at once, then the old one goes.
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0)
-      fail<IoError>("cannot put it in the place of the one that is there: {}", std::strerror(errno));
+      fail<IoError>("cannot replace the existing one: {}", std::strerror(errno));
     sync_directory(checkpoints_);
     discard(temporary);
   } else {

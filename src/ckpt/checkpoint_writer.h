@@ -20,7 +20,7 @@
 namespace stoa::ckpt {
 
 // Host copies of everything that a checkpoint holds, made by the caller at the step. Used from the writing
-// thread, while training goes on: it must not refer to memory that changes.
+// thread, during training: it must not refer to memory that changes.
 class Snapshot {
  public:
   struct TextFile {

@@ -27,7 +27,7 @@ ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::pa
                           std::uint64_t max_shard_bytes = kDefaultShardBytes,
                           const ExportProgress& progress = nullptr);
 
-// What stands in an exported directory beside the small files that are copied.
+// What stands in an exported directory in addition to the small files that are copied.
 struct ExportContent {
   std::string config;  // config.json
   std::vector<TensorEntry> tensors;

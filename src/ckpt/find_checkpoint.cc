@@ -72,7 +72,7 @@ FoundCheckpoint as_checkpoint(const fs::path& given, const fs::path& root, Kind 
       intact.push_back(listed.path.filename().string());
   fail<DataError>(
       "checkpoint '{}' is damaged:\n{}{}", path.string(), report.text(),
-      intact.empty() ? "" : fmt::format("\ncomplete ones beside it: {}", fmt::join(intact, ", ")));
+      intact.empty() ? "" : fmt::format("\nother complete checkpoints: {}", fmt::join(intact, ", ")));
 }
 
 FoundCheckpoint open_checkpoint(const fs::path& path, Verify verify) {
@@ -91,7 +91,7 @@ std::vector<ListedCheckpoint> candidates_of(const fs::path& checkpoints, std::ve
     const auto it = std::find_if(listed.begin(), listed.end(),
                                  [&](const auto& c) { return c.path.filename() == target; });
     if (it == listed.end())
-      skipped.push_back(fmt::format("latest: names '{}', which is not there", target));
+      skipped.push_back(fmt::format("latest: names '{}', which does not exist", target));
     else
       std::rotate(listed.begin(), it, it + 1);
   }

@@ -38,11 +38,10 @@ std::vector<FileRecord> join_sums(const std::vector<std::string>& parts) {
 JointPart::JointPart(std::filesystem::path directory, std::vector<TensorEntry> all,
                      std::vector<HeldTensor> held, bool first, std::uint64_t max_shard_bytes) {
   std::error_code error;
-  require<IoError>(
-      std::filesystem::is_directory(directory / "state", error),
-      "'{}' was made by rank 0, but this rank does not see it: the run directory must lie on a file "
-      "system that all ranks share",
-      directory.string());
+  require<IoError>(std::filesystem::is_directory(directory / "state", error),
+                   "'{}' was made by rank 0, but this rank does not see it: the run directory must be on a "
+                   "file system that all ranks share",
+                   directory.string());
   thread_ = std::jthread([this, directory = std::move(directory), all = std::move(all),
                           held = std::move(held), first, max_shard_bytes]() mutable {
     try {

@@ -21,7 +21,7 @@ bool check_model_checksums(const std::filesystem::path& directory) {
   std::error_code error;
   if (!fs::exists(path, error)) return false;
   const auto sums = nlohmann::json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
-  require<DataError>(sums.is_object(), "'{}' is damaged: it is no JSON object", path.string());
+  require<DataError>(sums.is_object(), "'{}' is damaged: it is not a JSON object", path.string());
   std::string problems;
   for (const auto& [name, written] : sums.items()) {
     require<DataError>(written.is_string() && fs::path(name).filename() == name,
@@ -35,7 +35,7 @@ bool check_model_checksums(const std::filesystem::path& directory) {
       problems += fmt::format("\n{}: checksum {} instead of {}", name, found, written.get<std::string>());
   }
   require<DataError>(problems.empty(),
-                     "the weights in '{}' are not as they were exported:{}\nif they were changed on purpose, "
+                     "the weights in '{}' differ from what was exported:{}\nif they were changed on purpose, "
                      "remove '{}'",
                      directory.string(), problems, path.string());
   return true;

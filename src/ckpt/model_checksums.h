@@ -1,4 +1,4 @@
-// Checksums of the weights of a bare model directory, in a file beside them: a checkpoint has its manifest.
+// Checksums of the weights of a bare model directory, in a file next to them: a checkpoint has its manifest.
 #pragma once
 
 #include <filesystem>

@@ -39,7 +39,7 @@ SafetensorsLayout::SafetensorsLayout(std::vector<TensorEntry> tensors,
   std::vector<Entry>& entries = header.get_ref<nlohmann::ordered_json::object_t&>();
   for (auto& tensor : tensors_) {
     require<InternalError>(++seen[tensor.name] == 1 && tensor.name != "__metadata__",
-                           "tensor '{}' is to be written twice", tensor.name);
+                           "tensor '{}' would be written twice", tensor.name);
     tensor.begin = data_bytes_;
     tensor.end = data_bytes_ += tensor.bytes();
     entries.emplace_back(tensor.name, nlohmann::ordered_json{{"dtype", name_of(tensor.type)},

@@ -67,13 +67,14 @@ void TensorDirectory::open_shards(std::string_view stem) {
   std::string missing;
   for (const auto& file : shards)
     if (!fs::exists(directory_ / file)) missing += "\n  " + file;
-  require<IoError>(missing.empty(), "'{}' names files that are not there:{}", path.string(), missing);
+  require<IoError>(missing.empty(), "'{}' names files that do not exist:{}", path.string(), missing);
 
   for (const auto& file : shards) add(directory_ / file);
   std::string lost;
   for (const auto& [name, file] : map)
     if (!find(name)) lost += fmt::format("\n  {} (in {})", name, file);
-  require<DataError>(lost.empty(), "'{}' names tensors that the files do not hold:{}", path.string(), lost);
+  require<DataError>(lost.empty(), "'{}' names tensors that the files do not contain:{}", path.string(),
+                     lost);
 }
 
 void TensorDirectory::add(const fs::path& path) {
@@ -151,7 +152,7 @@ ShardedWriter::ShardedWriter(fs::path directory, std::string_view stem, std::vec
     filled += tensor.bytes();
     total_bytes_ += tensor.bytes();
     require<InternalError>(shard_index_.emplace(tensor.name, shards.size() - 1).second,
-                           "tensor '{}' is to be written twice", tensor.name);
+                           "tensor '{}' would be written twice", tensor.name);
     shards.back().push_back(std::move(tensor));
   }
   for (std::size_t i = 0; i < shards.size(); ++i) {

@@ -249,7 +249,7 @@ DumpReader::DumpReader(fs::path directory) : directory_(std::move(directory)) {
   const int ranks = headers_.front().ranks;
   for (int rank = 0; rank < static_cast<int>(headers_.size()); ++rank)
     require<DataError>(headers_[rank].rank == rank && headers_[rank].ranks == ranks,
-                       "'{}': the indices are not those of one run: rank {} of {} beside rank {} of {}",
+                       "'{}': the indices are not those of one run: rank {} of {} and rank {} of {}",
                        directory_.string(), headers_[rank].rank, headers_[rank].ranks, 0, ranks);
   require<DataError>(static_cast<int>(headers_.size()) == ranks,
                      "'{}' is a dump of {} ranks, but '{}' is missing", directory_.string(), ranks,
@@ -262,7 +262,7 @@ DumpReader::DumpReader(fs::path directory) : directory_(std::move(directory)) {
       continue;
     }
     notes_.push_back(
-        fmt::format("'{}': {} of {} ranks finished step {} (stopped while it was written?): left out",
+        fmt::format("'{}': {} of {} ranks finished step {} (stopped while it was written?): skipped",
                     directory_.string(), done, headers_.size(), it->first));
     it = records_.erase(it);
   }

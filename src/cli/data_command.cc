@@ -170,7 +170,7 @@ void add_prepare(CLI::App& data, Context& context) {
   c->add_flag("--json", a->json, "print the result as JSON");
   c->callback([a, c, &context] {
     require<UsageError>(c->count("--text-min-bytes") == 0 || a->text_split != "file",
-                        "--text-min-bytes counts only with --text-split paragraph or line");
+                        "--text-min-bytes is used only with --text-split paragraph or line");
     if (a->options.split_sentences && c->count("--append-eod") == 0) a->options.append_eod = false;
     run_prepare(*a, context);
   });

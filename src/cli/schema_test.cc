@@ -522,27 +522,27 @@ TEST(RunConfigMessages, NameThePlacesThatMatter) {
 // A key that would do nothing is refused; where a later layer made it so, or in NeMo's files, it is told.
 TEST(KeyConditions, WhatChangesNothingIsRefused) {
   EXPECT_THAT(error_of("model: {rotary_base: 500}"),
-              AllOf(HasSubstr("text:1: model.rotary_base: 500 changes nothing"),
-                    HasSubstr("counts only with position_embedding_type rope"), HasSubstr("leave it out")));
+              AllOf(HasSubstr("text:1: model.rotary_base: 500 has no effect"),
+                    HasSubstr("is used only with position_embedding_type rope"), HasSubstr("leave it out")));
   EXPECT_EQ(error_of("model: {rotary_base: 500, position_embedding_type: rope}"), "(no error)");
   EXPECT_EQ(error_of("model: {rotary_base: 10000}"), "(no error)");  // the default
   EXPECT_THAT(error_of("model: {optim: {muon_momentum: 0.5}}"),
-              HasSubstr("counts only with optim.name muon"));
-  EXPECT_THAT(error_of("model: {t5: {seq_length_dec: 5}}"), HasSubstr("counts only with kind t5"));
-  EXPECT_THAT(error_of("trainer: {sample_max_tokens: 5}"), HasSubstr("counts only with sample_prompts"));
+              HasSubstr("is used only with optim.name muon"));
+  EXPECT_THAT(error_of("model: {t5: {seq_length_dec: 5}}"), HasSubstr("is used only with kind t5"));
+  EXPECT_THAT(error_of("trainer: {sample_max_tokens: 5}"), HasSubstr("is used only with sample_prompts"));
 
   config::Report report;
   const std::string file = "model: {rotary_base: 500, position_embedding_type: rope}";
   const RunConfig later =
       parse_run_config(file, std::vector<std::string>{"model.position_embedding_type=alibi"}, &report);
   ASSERT_EQ(report.notes.size(), 1u);
-  EXPECT_THAT(report.notes[0], AllOf(HasSubstr("model.rotary_base (text:1)"), HasSubstr("changes nothing")));
+  EXPECT_THAT(report.notes[0], AllOf(HasSubstr("model.rotary_base (text:1)"), HasSubstr("has no effect")));
   EXPECT_EQ(later.model.rotary_base, RunConfig().model.rotary_base);
   EXPECT_EQ(show_run_config(parse_run_config(show_run_config(later))), show_run_config(later));
 
   report = {};
   parse_run_config("run: {}\nmodel: {rotary_base: 500}", {}, &report);
-  EXPECT_THAT(report.ignored, Contains(HasSubstr("model.rotary_base (text:2): counts only with")));
+  EXPECT_THAT(report.ignored, Contains(HasSubstr("model.rotary_base (text:2): is used only with")));
 }
 
 TEST(KeyConditions, NameKeysThatExist) {

@@ -150,7 +150,7 @@ void require_options_of_kind(const CLI::App& command, const std::string& kind) {
   const auto only = [&](std::initializer_list<const char*> options, bool counts, const char* kinds) {
     for (const char* option : options)
       require<UsageError>(counts || command.count(option) == 0,
-                          "{} counts only with --kind {}, and the kind is {}", option, kinds, kind);
+                          "{} is used only with --kind {}, and the kind is {}", option, kinds, kind);
   };
   const bool pieces = kind == "unigram" || kind == "sentencepiece-bpe";
   only({"--sentinels", "--character-coverage", "--byte-fallback"}, pieces, "unigram or sentencepiece-bpe");
@@ -284,7 +284,7 @@ std::string json_string(const std::string& line, std::int64_t number) {
 }
 
 void encode(const CodeArguments& a) {
-  require<ConfigError>(!a.offsets || a.json, "--offsets counts only with --json");
+  require<ConfigError>(!a.offsets || a.json, "--offsets is used only with --json");
   const auto tokenizer = token::Tokenizer::load(a.tokenizer);
   token::Encoder encoder(tokenizer);
   std::optional<token::OffsetEncoder> with_offsets;

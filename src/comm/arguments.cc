@@ -45,7 +45,7 @@ void check_all_gather(const Caller& caller, const TensorView& in, const TensorVi
     fail<ShapeError>("{}: all_gather of {} from {} ranks does not fit {}", caller.label, in.text(),
                      caller.size, out.text());
   require<ShapeError>(!overlap(in, out) || in.data == out.byte_offset(in.elements() * caller.member),
-                      "{}: all_gather: the input may lie in the output only at this rank's place",
+                      "{}: all_gather: the input may be part of the output only at this rank's position",
                       caller.label);
 }
 
@@ -55,7 +55,7 @@ void check_reduce_scatter(const Caller& caller, const TensorView& in, const Tens
     fail<ShapeError>("{}: reduce_scatter of {} to {} ranks does not fit {}", caller.label, in.text(),
                      caller.size, out.text());
   require<ShapeError>(!overlap(in, out) || out.data == in.byte_offset(out.elements() * caller.member),
-                      "{}: reduce_scatter: the output may lie in the input only at this rank's place",
+                      "{}: reduce_scatter: the output may be part of the input only at this rank's position",
                       caller.label);
 }
 

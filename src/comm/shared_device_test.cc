@@ -48,7 +48,7 @@ TYPED_TEST(SharedDeviceOf, CollectivesEqualSerialComputation) {
   }
 }
 
-// The device is stopped before it makes the tensors; the hosts go on to the end of several steps.
+// The device is stopped before it makes the tensors; the hosts continue to the end of several steps.
 TEST(SharedDevice, TheHostWaitsForNoWorkOfTheDevice) {
   constexpr int kSize = 3, kSteps = 4;
   ThreadWorld world(kSize);

@@ -52,7 +52,7 @@ std::string WaitChain::verdict(const std::function<std::string(int)>& name) cons
       between.push_back(fmt::format("{}: {}", name(rank), state->text));
   }
   if (silent.empty())
-    return between.empty() ? "all are there, but it does not end"
+    return between.empty() ? "all ranks have arrived, but it does not end"
                            : fmt::format("the ranks wait for each other ({})", fmt::join(between, "; "));
   std::string text = fmt::format("{} never arrived", fmt::join(names, ", "));
   if (!between.empty()) text += fmt::format(" (others wait too: {})", fmt::join(between, "; "));

@@ -12,7 +12,7 @@ namespace stoa::config {
 struct Condition {
   std::vector<std::string> keys;  // full paths; "model.t5.*": all of a section
   std::vector<std::string> on;    // the keys that decide, by full path
-  std::string words;              // "optim.name muon": completes "counts only with"
+  std::string words;              // "optim.name muon": completes "is used only with"
   std::function<bool(const void* object)> holds;
 };
 

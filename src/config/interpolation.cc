@@ -182,10 +182,11 @@ Node Interpolator::call(std::string_view name, std::string_view arguments, const
 Node Interpolator::lookup(std::string_view key, const std::string& path, const Origin& origin) {
   std::string full;
   if (!key.empty() && key.front() == '.') {
-    // One dot: beside this key. Each more: one mapping up.
+    // One dot: next to this key. Each more: one mapping up.
     std::vector<std::string> base = split_path(path);
     while (!key.empty() && key.front() == '.') {
-      if (base.empty()) fail<ConfigError>("{}: {}: ${{{}}} climbs above the top", origin.text(), path, key);
+      if (base.empty())
+        fail<ConfigError>("{}: {}: ${{{}}} goes above the top level", origin.text(), path, key);
       base.pop_back();
       key.remove_prefix(1);
     }

@@ -55,14 +55,14 @@ fs::path find_file(const std::string& name, const fs::path& directory, const Sou
       where, path.string());
   const std::string_view key = std::string_view(name).substr(0, name.find('='));
   require<ConfigError>(key == name || key.find('/') != key.npos || !where.empty(),
-                       "'{}' stands where the configuration is expected: name a file or a preset first, then "
-                       "what it changes, as in: tiny {}",
+                       "'{}' is given where the configuration is expected: give a file or a preset first, "
+                       "then the changes, as in: tiny {}",
                        name, name);
   fail<ConfigError>(
       "{}no configuration file '{}'{}{}", where, path.string(),
       names.empty()
-          ? (sources.presets.empty() ? std::string(", and no presets: the program looks for configs or "
-                                                   "share/stoa/configs in the folders above it")
+          ? (sources.presets.empty() ? std::string(", and no presets: the program searches for configs or "
+                                                   "share/stoa/configs in the directories above it")
                                      : std::string())
           : fmt::format(" and no preset '{}'; presets: {}", name, fmt::join(names, ", ")),
       did_you_mean(name, names));
@@ -74,7 +74,7 @@ void read_chain(const fs::path& path, const Sources& sources, std::vector<fs::pa
   if (std::find(chain.begin(), chain.end(), canonical) != chain.end()) {
     std::vector<std::string> names;
     for (const auto& link : chain) names.push_back(link.string());
-    fail<ConfigError>("{}: 'base' goes in a circle: {} -> {}", path.string(), fmt::join(names, " -> "),
+    fail<ConfigError>("{}: 'base' is circular: {} -> {}", path.string(), fmt::join(names, " -> "),
                       path.string());
   }
   require<ConfigError>(chain.size() < 16, "{}: more than 16 files in a chain of 'base'", path.string());
@@ -395,7 +395,7 @@ class Reader {
   }
 
   // Keys given where they do nothing are refused. Where a later layer than theirs made them do nothing, and
-  // in files written for NeMo, they are told of and put back to their defaults.
+  // in files written for NeMo, they are reported and put back to their defaults.
   void run_condition(const Condition& condition) {
     if (condition.holds(object_)) return;
     int decided = -1;
@@ -410,9 +410,9 @@ class Reader {
       if (!covered || it == values_.end() || !usual || field.print(object_).same_value(*usual)) continue;
       const Given& given = it->second;
       const std::string text =
-          fmt::format("{} changes nothing: it counts only with {}", given.value.summary(), condition.words);
+          fmt::format("{} has no effect: it is used only with {}", given.value.summary(), condition.words);
       if (from_nemo_) {
-        report_.ignored.push_back(fmt::format("{} ({}): counts only with {}", given.name,
+        report_.ignored.push_back(fmt::format("{} ({}): used only with {}", given.name,
                                               given.value.origin.text(), condition.words));
       } else if (given.value.origin.layer < decided) {
         if (!of_preset(given.value.origin))  // nobody who runs it wrote it
@@ -470,7 +470,7 @@ Overrides parse_overrides(std::span<const std::string> arguments, int layer) {
     const auto parts = split_path(key);
     const bool whole_words =
         std::none_of(parts.begin(), parts.end(), [](const auto& p) { return p.empty(); });
-    require<UsageError>(whole_words && key.back() != '.', "'{}': '{}' is no key", whole, key);
+    require<UsageError>(whole_words && key.back() != '.', "'{}': '{}' is not a key", whole, key);
     require<UsageError>(parts.size() <= 16, "'{}': a key of more than 16 parts", whole);
     const std::string_view text = argument.substr(equals + 1);
     // YAML would make a space of a line break that stands in a name.

@@ -46,18 +46,16 @@ std::string reference_markdown(const Schema& schema, const Node& defaults,
       "(relative to\n"
       "this one) or a preset by its name, and changes what follows. `key=value` on the command line changes "
       "a value,\n"
-      "`~key` removes it. `${a.b}` stands for another value, `${.b}` for one beside it, `${multiply:a,b}` "
-      "(also `add`,\n"
-      "`subtract`, `divide`, `divide_floor`, `divide_ceil`) for a product of numbers.\n\n"
+      "`~key` removes it. `${a.b}` is replaced by another value, `${.b}` by one in the same section, "
+      "`${multiply:a,b}` (also `add`,\n"
+      "`subtract`, `divide`, `divide_floor`, `divide_ceil`) by a product of numbers.\n\n"
       "Numbers are decimal: `1_000`, `1e6` and `6.0e-4` are read, octal and hexadecimal are not. Truth "
       "values are `true`\n"
       "and `false`. `null` means \"not given\" where the type says so.\n\n"
-      "A key that counts only beside others (`muon_momentum` with `optim.name: muon`) is refused where it "
-      "would "
-      "change nothing.\n"
-      "Where the command line or a later file made it so, and in files written for NeMo, that is said and "
-      "the "
-      "default taken.\n";
+      "A key that is used only with others (`muon_momentum` with `optim.name: muon`) is an error where it "
+      "would have no effect.\n"
+      "If a later file or the command line is the reason, and in files written for NeMo, a message says so "
+      "and the default is used.\n";
   std::vector<std::string> sections;
   for (const auto& field : schema.fields) {
     const std::string section = section_of(field.path);
@@ -79,10 +77,9 @@ std::string reference_markdown(const Schema& schema, const Node& defaults,
   }
   if (!foreign.empty()) {
     out +=
-        "\n## Keys of NeMo that change nothing here\n\n"
-        "They are accepted, so that NeMo's files can be read, and reported once. With a value other than "
-        "those named the\n"
-        "file is refused, since it asks for something that would not be done.\n\n"
+        "\n## NeMo keys without effect in Stoa\n\n"
+        "They are accepted, so that NeMo's files can be read, and reported once. With any other value the\n"
+        "file is rejected, since it requests something that Stoa does not do.\n\n"
         "| key | accepted values | why |\n|---|---|---|\n";
     for (const auto& key : foreign) {
       out += fmt::format("| `{}` | {} | {} |\n", key.pattern, key.harmless == "*" ? "any" : key.harmless,

@@ -285,12 +285,12 @@ TEST_F(BaseFiles, MissingAndCyclicBasesAreRefused) {
   EXPECT_THAT(error((directory_ / "a.yaml").string()), AllOf(HasSubstr("a.yaml:1"), HasSubstr("'small'")));
   put("b.yaml", "base: c.yaml\n");
   put("c.yaml", "base: b.yaml\n");
-  EXPECT_THAT(error((directory_ / "b.yaml").string()), HasSubstr("circle"));
+  EXPECT_THAT(error((directory_ / "b.yaml").string()), HasSubstr("circular"));
   put("d.yaml", "base: [a]\n");
   EXPECT_THAT(error((directory_ / "d.yaml").string()), HasSubstr("expected a file"));
   EXPECT_THAT(error((directory_ / "none.yaml").string()), HasSubstr("no configuration file"));
   EXPECT_THAT(error((directory_ / "a=b.yaml").string()), HasSubstr("no configuration file"));
-  EXPECT_THAT(error("size=3"), HasSubstr("'size=3' stands where the configuration is expected"));
+  EXPECT_THAT(error("size=3"), HasSubstr("'size=3' is given where the configuration is expected"));
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ class Builder : public YAML::EventHandler {
   bool check_tag(const std::string& tag, const YAML::Mark& mark) const {
     if (tag.empty() || tag == "?") return false;
     if (tag == "!" || tag == "tag:yaml.org,2002:str") return true;
-    refuse(mark, fmt::format("tag '{}' has no meaning here; write the plain value", tag));
+    refuse(mark, fmt::format("tag '{}' is not supported; write the plain value", tag));
   }
   bool expects_key() const {
     return !stack_.empty() && stack_.back().node.is_map() && !stack_.back().has_key;
@@ -187,8 +187,8 @@ Node parse_yaml(std::string_view text, const std::string& source, int layer) {
     Builder rest(source, layer);
     if (parser.HandleNextDocument(rest)) {
       fail<ConfigError>(
-          "{}: something follows where the value has ended (text that begins with a brace or a "
-          "bracket wants quotes), or a second YAML document begins; one per file is read",
+          "{}: something follows where the value has ended (text that begins with a brace or a bracket needs "
+          "quotes), or a second YAML document begins; one per file is read",
           source);
     }
     return root;

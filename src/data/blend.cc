@@ -108,7 +108,7 @@ BlendedDataset::BlendedDataset(std::vector<std::shared_ptr<const Dataset>> parts
   for (std::int64_t k = 0; k < size(); ++k) {
     const std::int64_t d = index_.dataset.at(k);
     require<DataError>(d >= 0 && d < static_cast<std::int64_t>(used.size()),
-                       "the cached blend index is damaged; remove the cache folder");
+                       "the cached blend index is damaged; remove the cache directory");
     auto& most = used[static_cast<std::size_t>(d)];
     most = std::max(most, index_.sample.at(k) + 1);
   }
@@ -118,7 +118,7 @@ BlendedDataset::BlendedDataset(std::vector<std::shared_ptr<const Dataset>> parts
 }
 
 std::pair<const Dataset*, std::int64_t> BlendedDataset::locate(std::int64_t k) const {
-  require<DataError>(k >= 0 && k < size(), "the blend has {} samples; asked for number {}", size(), k);
+  require<DataError>(k >= 0 && k < size(), "the blend has {} samples; number {} was requested", size(), k);
   return {parts_[static_cast<std::size_t>(index_.dataset.at(k))].get(), index_.sample.at(k)};
 }
 

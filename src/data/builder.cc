@@ -136,9 +136,9 @@ Blend parse_data_prefix(const std::vector<std::string>& items) {
   const bool weighted = items.size() >= 2 && as_number(items[0]).has_value();
   if (!weighted) {
     for (const auto& item : items) {
-      require<ConfigError>(!as_number(item),
-                           "data_prefix: '{}' is a weight among prefixes; expected [WEIGHT, PREFIX, …]",
-                           item);
+      require<ConfigError>(
+          !as_number(item),
+          "data_prefix: '{}' is a weight in a list of prefixes; expected [WEIGHT, PREFIX, …]", item);
       blend.prefixes.emplace_back(item);
     }
     return blend;
@@ -159,7 +159,7 @@ DatasetTriple build_datasets(const BuildOptions& options, const Notice& notice) 
   const bool apart = std::any_of(options.split_prefix.begin(), options.split_prefix.end(),
                                  [](const auto& list) { return !list.empty(); });
   require<ConfigError>(apart != !options.data_prefix.empty(),
-                       "give either one data_prefix list, cut by splits_string, or a list per split{}",
+                       "give either one data_prefix list, divided by splits_string, or a list per split{}",
                        apart ? ", not both" : "; both are empty");
   std::array<std::shared_ptr<const Dataset>, 3> built;
   std::vector<std::string> sources;

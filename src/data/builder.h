@@ -32,7 +32,7 @@ struct BuildOptions {
   std::array<std::vector<std::string>, 3> split_prefix;  // … or one list per split, whole
   // Samples of train, validation, test: unset = one epoch, 0 = no such data set.
   std::array<std::optional<std::int64_t>, 3> samples;
-  std::optional<fs::path> cache_folder;  // unset: `cache` beside the first prefix
+  std::optional<fs::path> cache_folder;  // unset: `cache` next to the first prefix
   std::string tokenizer_fingerprint;     // "" = not known; else compared with the data's
   std::stop_token stop = {};             // looked at while indices are built
   GptOptions gpt;

@@ -68,7 +68,7 @@ class CompressedInput {
 class GzipSource final : public ByteSource {
  public:
   explicit GzipSource(const fs::path& path) : input_(path) {
-    require<InternalError>(::inflateInit2(&stream_, 15 + 16) == Z_OK, "zlib does not start");
+    require<InternalError>(::inflateInit2(&stream_, 15 + 16) == Z_OK, "zlib cannot be initialised");
   }
   ~GzipSource() override { ::inflateEnd(&stream_); }
   GzipSource(const GzipSource&) = delete;
@@ -115,7 +115,7 @@ class GzipSource final : public ByteSource {
 class ZstdSource final : public ByteSource {
  public:
   explicit ZstdSource(const fs::path& path) : input_(path), stream_(::ZSTD_createDStream()) {
-    require<InternalError>(stream_ != nullptr, "zstd does not start");
+    require<InternalError>(stream_ != nullptr, "zstd cannot be initialised");
   }
   ~ZstdSource() override { ::ZSTD_freeDStream(stream_); }
   ZstdSource(const ZstdSource&) = delete;

@@ -13,7 +13,7 @@ ChainedDataset::ChainedDataset(std::vector<std::shared_ptr<const Dataset>> parts
 }
 
 std::pair<const Dataset*, std::int64_t> ChainedDataset::locate(std::int64_t k) const {
-  require<DataError>(k >= 0 && k < size(), "the data has {} samples; asked for number {}", size(), k);
+  require<DataError>(k >= 0 && k < size(), "the data has {} samples; number {} was requested", size(), k);
   const auto part = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), k) - ends_.begin());
   return {parts_[part].get(), part == 0 ? k : k - ends_[part - 1]};
 }

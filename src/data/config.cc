@@ -130,43 +130,41 @@ void declare(Section<DataConfig>& s) {
       .unit("tokens")
       .help("Length of a training sample. One value with model.encoder_seq_length: give either.");
   s.field("eod_mask_loss", &C::eod_mask_loss).help("No loss on the token after an end of document.");
-  s.field("reset_position_ids", &C::reset_position_ids)
-      .help("Positions begin anew after an end of document.");
+  s.field("reset_position_ids", &C::reset_position_ids).help("Positions restart after an end of document.");
   s.field("reset_attention_mask", &C::reset_attention_mask).help("Tokens attend only within their document.");
   s.field("dataset_type", &C::dataset_type)
       .help(
-          "Kind t5, how spans are cut out: t5: of running text that fills the source, about one length "
-          "(Raffel et al. 2020); t5_sentences: whole words of consecutive sentences, samples as Megatron "
-          "makes them, from data prepared with --split-sentences.");
+          "Kind t5, how spans are removed: t5: from running text that fills the source, of similar length "
+          "(Raffel et al. 2020); t5_sentences: whole words of consecutive sentences, the samples of "
+          "Megatron-LM, from data prepared with --split-sentences.");
   s.field("masked_lm_prob", &C::masked_lm_prob)
       .above(0)
       .range(0, 1)
       .help(
-          "Kind bert: share of the tokens of a sample that are to be predicted; kind t5: of those that are "
-          "cut out of the source and become the target.");
+          "Kind bert: share of the tokens of a sample that are predicted; kind t5: share of the tokens that "
+          "are moved from the source to the target.");
   s.field("short_seq_prob", &C::short_seq_prob)
       .range(0, 1)
-      .help(
-          "Kind bert, dataset_type t5_sentences: share of samples that are made shorter than they could be.");
+      .help("Kind bert, dataset_type t5_sentences: share of samples that are shorter than possible.");
   s.field("mean_ngram_size", &C::mean_ngram_size)
       .range(1, 64)
       .derived("3 tokens; t5_sentences: 5 words")
       .help(
-          "Kind t5: size of a span that is cut out, on average. t5_sentences: of the geometric distribution, "
-          "before max_ngram_size cuts it off.");
+          "Kind t5: average size of a removed span. t5_sentences: mean of the geometric distribution, before "
+          "max_ngram_size truncates it.");
   s.field("max_ngram_size", &C::max_ngram_size)
       .range(1, 512)
       .unit("words")
       .derived("bert: 3; t5_sentences: 10")
-      .help("Kind bert, dataset_type t5_sentences: most words that are to be predicted together.");
+      .help("Kind bert, dataset_type t5_sentences: largest number of words that are masked together.");
   s.field("doc_stride", &C::doc_stride)
       .range(1, 1 << 20)
       .unit("tokens")
       .help(
-          "Kind bert, task question_answering: a context too long for a row is read in windows that begin so "
-          "many tokens apart.");
+          "Kind bert, task question_answering: a context too long for a row is read in windows that start "
+          "this many tokens apart.");
   s.field("index_mapping_dir", &C::index_mapping_dir)
-      .derived("beside the data")
+      .derived("next to the data")
       .help("Directory for the cached sample and shuffle indices.");
   s.validate({"data_prefix"}, [](const C& c) {
     const DataPrefix& p = c.data_prefix;
@@ -187,7 +185,7 @@ void declare(Section<TokenizerConfig>& s) {
           "two files.");
   s.field("type", &C::type).help("huggingface: the directory; megatron: GPT2BPETokenizer.");
   s.field("vocab_file", &C::vocab_file).help("megatron: vocab.json.");
-  s.field("merge_file", &C::merge_file).help("megatron: merges.txt; null: the one beside vocab_file.");
+  s.field("merge_file", &C::merge_file).help("megatron: merges.txt; null: the one next to vocab_file.");
   s.field("model", &C::model).help("sentencepiece: the .model file.");
   s.field("num_sentinel_tokens", &C::num_sentinel_tokens)
       .range(0, 100'000)
@@ -202,9 +200,10 @@ void declare(Section<TokenizerConfig>& s) {
     require<ConfigError>(!megatron || c.type.value_or("GPT2BPETokenizer") == "GPT2BPETokenizer",
                          "library megatron: type '{}' is not offered; expected GPT2BPETokenizer",
                          c.type.value_or(""));
-    require<ConfigError>(megatron || (!c.vocab_file && !c.merge_file),
-                         "vocab_file and merge_file count only with library megatron; with huggingface, type "
-                         "names their directory");
+    require<ConfigError>(
+        megatron || (!c.vocab_file && !c.merge_file),
+        "vocab_file and merge_file are used only with library megatron; with huggingface, type "
+        "names their directory");
   });
 }
 

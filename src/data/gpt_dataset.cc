@@ -37,7 +37,7 @@ GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> data, std::int64_t 
   require<DataError>(first >= 0 && first < last && last <= data_->sequences(),
                      "'{}' has {} documents; the {} split asks for {} to {}", name, data_->sequences(), split,
                      first, last);
-  require<DataError>(is_integer(data_->dtype()), "'{}' stores {}, which are no token ids", name,
+  require<DataError>(is_integer(data_->dtype()), "'{}' stores {}, which are not token ids", name,
                      token_dtype_name(data_->dtype()));
   require<ConfigError>(!options.eod_mask_loss || options.eod_id >= 0,
                        "eod_mask_loss needs a tokenizer with an end-of-document token; this one has none");
@@ -72,11 +72,11 @@ GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> data, std::int64_t 
 
 template <class Visit>
 void GptDataset::visit_pieces(std::int64_t k, Visit&& visit) const {
-  require<DataError>(k >= 0 && k < size(), "'{}' has {} samples; asked for number {}",
+  require<DataError>(k >= 0 && k < size(), "'{}' has {} samples; number {} was requested",
                      data_->prefix().string(), size(), k);
   const auto sound = [&](bool condition) {  // a cached index is a file: its values are not trusted
     require<DataError>(condition,
-                       "the cached indices of '{}' are damaged (sample {}); remove the cache folder",
+                       "the cached indices of '{}' are damaged (sample {}); remove the cache directory",
                        data_->prefix().string(), k);
   };
   const std::int64_t j = index_.shuffle_index.at(k);

@@ -343,7 +343,7 @@ TEST_F(GptDatasetTest, DamagedCacheIsBuiltAgainAndSaid) {
       EXPECT_EQ(all_of(GptDataset(data, 0, 4, 6, options_, "train", IndexCache(cache, notice()))).tokens,
                 expected);
       ASSERT_EQ(notices_.size(), 1u);
-      EXPECT_THAT(notices_[0], HasSubstr("built again"));
+      EXPECT_THAT(notices_[0], HasSubstr("rebuilt"));
       EXPECT_EQ(read_text(path), whole);
     }
     for (const int flipped : {1, 0x7e}) {  // right shape, other values

@@ -46,7 +46,7 @@ std::vector<NpyArray> IndexCache::get(std::string_view kind, std::string_view de
     try {
       if (read_text(path_of("description.txt")) == description) return load();
     } catch (const Error& e) {
-      notice_(fmt::format("cached indices in '{}' are not usable and are built again: {}", folder_->string(),
+      notice_(fmt::format("cached indices in '{}' are not usable and are rebuilt: {}", folder_->string(),
                           e.what()));
     }
   }
@@ -68,10 +68,10 @@ std::vector<NpyArray> IndexCache::get(std::string_view kind, std::string_view de
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& e) {
-    notice_(fmt::format(
-        "indices are kept in memory and built again by every start: cannot write the cache folder '{}' ({}); "
-        "name a writable one",
-        folder_->string(), e.what()));
+    notice_(
+        fmt::format("indices are kept in memory and rebuilt at every start: cannot write the cache directory "
+                    "'{}' ({}); give a writable one",
+                    folder_->string(), e.what()));
   }
   return arrays;
 }

@@ -42,7 +42,7 @@ class IndexCache {
   std::stop_token stop_;
 };
 
-// Where the indices of a data set are kept unless the user says otherwise: `cache` beside its files.
+// Where the indices of a data set are kept unless the user says otherwise: `cache` next to its files.
 fs::path default_cache_folder(const fs::path& prefix);
 
 }  // namespace stoa::data

@@ -56,8 +56,9 @@ IndexedDataset::IndexedDataset(const fs::path& prefix)
 }
 
 void IndexedDataset::read(std::int64_t sequence, std::int64_t offset, std::span<std::int32_t> to) const {
-  require<DataError>(sequence >= 0 && sequence < sequences(), "'{}' has {} sequences; asked for number {}",
-                     prefix_.string(), sequences(), sequence);
+  require<DataError>(sequence >= 0 && sequence < sequences(),
+                     "'{}' has {} sequences; number {} was requested", prefix_.string(), sequences(),
+                     sequence);
   const std::int64_t n = length(sequence), count = static_cast<std::int64_t>(to.size());
   require<DataError>(offset >= 0 && offset <= n && count <= n - offset,
                      "'{}': sequence {} has {} tokens; asked for {} from {}", prefix_.string(), sequence, n,
@@ -65,7 +66,7 @@ void IndexedDataset::read(std::int64_t sequence, std::int64_t offset, std::span<
   const auto width = static_cast<std::int64_t>(token_dtype_bytes(dtype()));
   const std::byte* from = bin_file_.bytes().data() + idx_.offset(sequence) + offset * width;
   require<DataError>(load_tokens(dtype(), from, to.data(), to.size()),
-                     "'{}': sequence {} is stored as {} and holds values that are no token ids",
+                     "'{}': sequence {} is stored as {} and holds values that are not token ids",
                      prefix_.string(), sequence, token_dtype_name(dtype()));
 }
 

@@ -130,7 +130,7 @@ TEST_F(IndexedDatasetTest, RefusesEveryTruncationOfTheIndex) {
     write_text(idx_, whole.substr(0, n));
     EXPECT_THROW(IndexedDataset dataset(prefix_), DataError) << n;
   }
-  write_text(idx_, whole + std::string(3, '\1'));  // modes of a multimodal file are passed over
+  write_text(idx_, whole + std::string(3, '\1'));  // modes of a multimodal file are ignored
   EXPECT_NO_THROW(IndexedDataset dataset(prefix_));
 }
 

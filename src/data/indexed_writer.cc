@@ -34,12 +34,13 @@ class IndexedWriter::Hash {
 IndexedWriter::IndexedWriter(const fs::path& prefix, TokenDtype dtype)
     : prefix_(dataset_prefix(prefix)), dtype_(dtype) {
   require<ConfigError>(is_integer(dtype), "tokens are stored as integers, not {}", token_dtype_name(dtype));
-  require<ConfigError>(prefix_.has_filename(), "the output '{}' is a folder; expected a prefix such as '{}'",
-                       prefix.string(), (prefix / "corpus").string());
+  require<ConfigError>(prefix_.has_filename(),
+                       "the output '{}' is a directory; expected a prefix such as '{}'", prefix.string(),
+                       (prefix / "corpus").string());
   if (prefix_.has_parent_path()) {
     std::error_code error;
     fs::create_directories(prefix_.parent_path(), error);
-    require<IoError>(!error, "cannot create the folder '{}': {}", prefix_.parent_path().string(),
+    require<IoError>(!error, "cannot create the directory '{}': {}", prefix_.parent_path().string(),
                      error.message());
   }
   remove_abandoned(prefix_.has_parent_path() ? prefix_.parent_path() : fs::path("."));
@@ -68,7 +69,7 @@ void IndexedWriter::write_bin(std::span<const std::byte> stored) {
 
 void IndexedWriter::add_document(std::span<const std::int32_t> ids) {
   require<DataError>(ids.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
-                     "a document of {} tokens is longer than the .idx format can say", ids.size());
+                     "a document of {} tokens is longer than the .idx format can represent", ids.size());
   const auto length = static_cast<std::int32_t>(ids.size());
   add_document(ids, std::span(&length, ids.empty() ? 0u : 1u));
 }

@@ -30,8 +30,8 @@ LabelledDataset::LabelledDataset(std::vector<LabelledRow> rows, std::optional<st
 }
 
 const LabelledRow& LabelledDataset::row(std::int64_t k) const {
-  require<DataError>(k >= 0 && k < size(), "the labelled data has {} samples; asked for number {}", size(),
-                     k);
+  require<DataError>(k >= 0 && k < size(), "the labelled data has {} samples; number {} was requested",
+                     size(), k);
   return rows_[order_[static_cast<std::size_t>(k)]];
 }
 

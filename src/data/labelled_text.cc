@@ -79,7 +79,8 @@ LabelledWords parse_labelled_words(std::string_view json, const LabelledSource& 
   const Object object(json, source);
   LabelledWords out;
   const Json& words = object.need({"words", "tokens"});
-  require<DataError>(words.is_array() && !words.empty(), "{}: \"words\" is no list of words", object.place());
+  require<DataError>(words.is_array() && !words.empty(), "{}: \"words\" is not a list of words",
+                     object.place());
   for (const Json& word : words) {
     require<DataError>(word.is_string() && !word.get_ref<const std::string&>().empty(),
                        "{}: \"words\" holds {}, expected a list of words", object.place(), word.dump());

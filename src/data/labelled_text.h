@@ -53,7 +53,7 @@ LabelledText parse_labelled_text(std::string_view json, const LabelledSource& so
 LabelledWords parse_labelled_words(std::string_view json, const LabelledSource& source);
 LabelledQuestion parse_labelled_question(std::string_view json, const LabelledSource& source);
 
-// Number of the class. DataError: no such class; the nearest name is told.
+// Number of the class. DataError: no such class; the nearest name is reported.
 std::int32_t label_number(const LabelValue& value, const std::vector<std::string>& labels,
                           const LabelledSource& source);
 

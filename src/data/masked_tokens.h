@@ -13,7 +13,7 @@ namespace stoa::data {
 struct MaskingTokens {
   std::int32_t cls = -1, sep = -1, mask = -1, pad = 0;
   std::int64_t vocabulary = 0;          // ids that may take the place of a token
-  std::vector<std::uint8_t> continues;  // by id: goes on with the word of the token before
+  std::vector<std::uint8_t> continues;  // by id: continues the word of the token before
 };
 
 // Replaces tokens of `sequence` ([CLS] … [SEP] …) in place and marks them in `chosen`: of those that are to

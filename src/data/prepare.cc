@@ -72,7 +72,7 @@ class Encode {
         ++out.lengths.back();
       }
       require<DataError>(ids_.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
-                         "'{}': a document of {} tokens is longer than the .idx format can say",
+                         "'{}': a document of {} tokens is longer than the .idx format can represent",
                          block.input->path.string(), ids_.size());
       store(out.stored);
       out.counts.push_back(static_cast<std::int32_t>(out.lengths.size() - before));

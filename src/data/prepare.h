@@ -63,7 +63,7 @@ struct EncoderRate {
   std::int64_t tokens = 0;
   double seconds = 0, cpu_seconds = 0;
 };
-// Reads all documents into memory, then encodes them in one thread with nothing else going on: what
+// Reads all documents into memory, then encodes them in one thread with nothing else running: what
 // preparation is measured against.
 EncoderRate measure_encoder(const PrepareOptions& options, const DocumentEncoder& encoder);
 

@@ -259,7 +259,7 @@ TEST_F(PrepareTest, BadLinesAreNamed) {
 
 TEST_F(PrepareTest, BadInputsAreNamed) {
   EXPECT_THAT(error_of<IoError>({folder_ / "none.jsonl"}), HasSubstr("no input file"));
-  EXPECT_THAT(error_of<IoError>({folder_.path()}), HasSubstr("is a folder"));
+  EXPECT_THAT(error_of<IoError>({folder_.path()}), HasSubstr("is a directory"));
   EXPECT_THAT(error_of<ConfigError>({put("a.bin", "x")}), HasSubstr("cannot tell the form"));
   EXPECT_THAT(error_of<ConfigError>({}), HasSubstr("no input files"));
   EXPECT_THAT(error_of<DataError>({put("e.jsonl", "")}), HasSubstr("corpus is empty"));

@@ -55,7 +55,7 @@ std::optional<Provenance> load_provenance(const fs::path& prefix) {
     return p;
   } catch (const json::exception& e) {
     fail<DataError>(
-        "'{}' is not what Stoa writes beside token files ({}); remove it to use the data without it",
+        "'{}' is not what Stoa writes next to token files ({}); remove it to use the data without it",
         path.string(), e.what());
   }
 }

@@ -86,7 +86,8 @@ NpyArray build(const SentenceIndexInput& in) {
 }  // namespace
 
 NpyArray build_sentence_index(const SentenceIndexInput& in) {
-  require<ConfigError>(in.longest >= 2, "samples of {} tokens beside the special ones; expected 2 or more",
+  require<ConfigError>(in.longest >= 2,
+                       "samples of {} tokens in addition to the special ones; expected 2 or more",
                        in.longest);
   return in.data->sequences() > std::numeric_limits<std::uint32_t>::max() ? build<std::int64_t>(in)
                                                                           : build<std::uint32_t>(in);

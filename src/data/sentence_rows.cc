@@ -33,7 +33,7 @@ SentenceRows::SentenceRows(std::shared_ptr<const IndexedDataset> data, SentenceI
   require<DataError>(input.first >= 0 && input.first < input.last && input.last <= data_->documents(),
                      "'{}' has {} documents; the {} split asks for {} to {}", name(), data_->documents(),
                      split, input.first, input.last);
-  require<DataError>(is_integer(data_->dtype()), "'{}' stores {}, which are no token ids", name(),
+  require<DataError>(is_integer(data_->dtype()), "'{}' stores {}, which are not token ids", name(),
                      token_dtype_name(data_->dtype()));
   input.data = data_.get();
   input.stop = cache.stop();
@@ -46,12 +46,12 @@ SentenceRows::SentenceRows(std::shared_ptr<const IndexedDataset> data, SentenceI
 }
 
 SentenceRows::Row SentenceRows::row(std::int64_t k) const {
-  require<DataError>(k >= 0 && k < size(), "'{}' has {} samples; asked for number {}", name(), size(), k);
+  require<DataError>(k >= 0 && k < size(), "'{}' has {} samples; number {} was requested", name(), size(), k);
   const Row r{rows_.at(3 * k), rows_.at(3 * k + 1), rows_.at(3 * k + 2)};
   // A cached index is a file: its values are not trusted.
   require<DataError>(r.begin >= 0 && r.end <= data_->sequences() && r.target >= 1 && r.target <= longest_ &&
                          r.end - r.begin >= std::max<std::int64_t>(1, least_sentences_),
-                     "the cached indices of '{}' are damaged (sample {}); remove the cache folder", name(),
+                     "the cached indices of '{}' are damaged (sample {}); remove the cache directory", name(),
                      k);
   return r;
 }

@@ -23,19 +23,18 @@ std::int64_t longest_target(std::int64_t hidden) { return 2 * hidden + 1; }
 const SentenceSpanOptions& checked(const SentenceSpanOptions& options) {
   require<ConfigError>(options.source_length >= 4, "sources of {} tokens; expected 4 or more",
                        options.source_length);
-  require<ConfigError>(
-      !options.sentinels.empty(),
-      "the tokenizer has no sentinels (<extra_id_0> ...), which stand for what is cut out of "
-      "a source; train it with --sentinels {}",
-      most_hidden(options));
+  require<ConfigError>(!options.sentinels.empty(),
+                       "the tokenizer has no sentinels (<extra_id_0> ...), which replace the spans removed "
+                       "from a source; train it with --sentinels {}",
+                       most_hidden(options));
   require<ConfigError>(options.eos_id >= 0,
                        "the tokenizer has no end-of-text token (</s>), which ends targets");
   const std::int64_t hidden = most_hidden(options);
-  require<ConfigError>(options.target_length >= hidden + 2,
-                       "targets of {} tokens are too short: sources of {} hide up to {}, each span after a "
-                       "sentinel; give t5.seq_length_dec of at least {}, of {} to have room for every draw",
-                       options.target_length, options.source_length, hidden, hidden + 2,
-                       longest_target(hidden));
+  require<ConfigError>(
+      options.target_length >= hidden + 2,
+      "targets of {} tokens are too short: of sources of {} tokens up to {} are removed, each span after a "
+      "sentinel; give t5.seq_length_dec of at least {}, or {} to fit every random sample",
+      options.target_length, options.source_length, hidden, hidden + 2, longest_target(hidden));
   return options;
 }
 

@@ -21,7 +21,7 @@ struct SentenceSpanOptions {
   std::vector<std::int32_t> sentinels;  // <extra_id_0>, <extra_id_1> ...
   std::int32_t eos_id = -1;
   std::int32_t start_id = 0;            // first input of the decoder, and padding
-  std::vector<std::uint8_t> continues;  // by id of the vocabulary: goes on with the word of the token before
+  std::vector<std::uint8_t> continues;  // by id of the vocabulary: continues the word of the token before
 };
 
 // Which n-grams are cut out is a function of (seed + sample) mod 2^32, numpy's RandomState.

@@ -117,7 +117,7 @@ TEST_F(SentenceSpansRefuse, WhatCannotWork) {
   o = options(), o.eos_id = -1;
   EXPECT_THAT(made(two, o), HasSubstr("no end-of-text token"));
   o = options(), o.target_length = 3;
-  EXPECT_THAT(made(two, o), HasSubstr("seq_length_dec of at least 4, of 5 to have room for every draw"));
+  EXPECT_THAT(made(two, o), HasSubstr("seq_length_dec of at least 4, or 5 to fit every random sample"));
   o = options(), o.source_length = 3;
   EXPECT_THAT(made(two, o), HasSubstr("expected 4 or more"));
   EXPECT_THAT(made({{{5, 6}, {7, 99}}}, options()), HasSubstr("id 99"));

@@ -21,11 +21,11 @@ SpanLengths span_lengths(std::int64_t tokens, double density, double mean_length
 
 SpanLengths fitting_spans(std::int64_t source_length, double density, double mean_length) {
   require<ConfigError>(source_length >= 4,
-                       "sources of {} tokens are too short to cut a span out; expected at least 4",
+                       "sources of {} tokens are too short to remove a span; expected at least 4",
                        source_length);
   constexpr double kMostDensity = 0.9;  // what is left must grow with the text
   require<ConfigError>(density <= kMostDensity,
-                       "masked_lm_prob {}: so much of a text leaves no source; expected at most {}", density,
+                       "masked_lm_prob {}: that leaves no source text; expected at most {}", density,
                        kMostDensity);
   SpanLengths best;
   for (std::int64_t tokens = 2;; ++tokens) {

@@ -35,7 +35,7 @@ bool is_json_lines(const fs::path& path) {
 TextInput describe_input(const fs::path& path, const ReadOptions& options) {
   std::error_code error;
   require<IoError>(fs::exists(path, error), "no input file '{}'", path.string());
-  require<IoError>(!fs::is_directory(path, error), "'{}' is a folder; name its files", path.string());
+  require<IoError>(!fs::is_directory(path, error), "'{}' is a directory; give its files", path.string());
   TextInput input{path, TextForm::kPlain, 0};
   if (fs::is_regular_file(path, error)) input.bytes = fs::file_size(path, error);
   if (options.form) {
@@ -46,10 +46,10 @@ TextInput describe_input(const fs::path& path, const ReadOptions& options) {
   if (is_json_lines(path)) {
     input.form = TextForm::kJsonLines;
   } else {
-    require<ConfigError>(
-        extension == ".txt" || extension == ".text" || extension == ".md",
-        "cannot tell the form of '{}'; expected .jsonl or .txt, also with .gz or .zst, or an explicit form",
-        path.string());
+    require<ConfigError>(extension == ".txt" || extension == ".text" || extension == ".md",
+                         "cannot tell the format of '{}'; expected .jsonl or .txt, also with .gz or .zst, or "
+                         "an explicit format",
+                         path.string());
   }
   return input;
 }

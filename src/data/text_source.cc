@@ -69,9 +69,8 @@ class CheckedSource final : public ByteSource {
  private:
   [[noreturn]] void fail_at(std::uint64_t offset, std::string_view rest) const {
     fail<DataError>(
-        "'{}' byte {}: 0x{:02x} is not UTF-8, as the text before it is; mend the file, or say what it is "
-        "with "
-        "--encoding (windows-1252, gb18030 and all that iconv knows; bytes: as it lies)",
+        "'{}' byte {}: 0x{:02x} is not UTF-8, unlike the text before it; correct the file, or give its "
+        "encoding with --encoding (windows-1252, gb18030 or anything that iconv supports; bytes: unchanged)",
         name_, offset, static_cast<unsigned char>(rest.front()));
   }
 
@@ -89,7 +88,7 @@ class CheckedSource final : public ByteSource {
       }
     }
     if (text.empty()) return;
-    // The last character may go on in the next piece.
+    // The last character may continue in the next piece.
     std::size_t whole = text.size();
     while (whole > 0 && text.size() - whole < 3 && (text[whole - 1] & 0xc0) == 0x80) --whole;
     if (whole > 0 && static_cast<unsigned char>(text[whole - 1]) >= 0xc0)
@@ -110,7 +109,7 @@ class CheckedSource final : public ByteSource {
   std::unique_ptr<ByteSource> source_;
   const std::string name_;
   std::uint64_t offset_;  // in the content, of the first byte of open_
-  std::string open_;      // of a character that goes on
+  std::string open_;      // of a character that continues
 };
 
 class ConvertedSource final : public ByteSource {
@@ -125,7 +124,7 @@ class ConvertedSource final : public ByteSource {
         in_(kReadBufferBytes),
         out_(4 * kReadBufferBytes) {
     require<ConfigError>(converter_ != reinterpret_cast<iconv_t>(-1),
-                         "'{}' is read as {}, which iconv of this system does not know (iconv --list names "
+                         "'{}' is read as {}, which this system's iconv does not support (iconv --list shows "
                          "all): give another --encoding",
                          name_, encoding_);
   }
@@ -163,7 +162,7 @@ class ConvertedSource final : public ByteSource {
     return true;
   }
   [[noreturn]] void fail_at(char byte) const {
-    fail<DataError>("'{}' byte {}: 0x{:02x} is not {}, as which the file is read; name another --encoding",
+    fail<DataError>("'{}' byte {}: 0x{:02x} is not {}, the encoding of the file; give another --encoding",
                     name_, offset_, static_cast<unsigned char>(byte), encoding_);
   }
 
@@ -232,8 +231,8 @@ std::unique_ptr<ByteSource> text_of(std::unique_ptr<ByteSource> bytes, const std
   }
   require<DataError>(
       !detected.name.empty(),
-      "'{}' byte {}: 0x{:02x} is not UTF-8, and what else it is cannot be told: name it with "
-      "--encoding (windows-1252, gb18030 and all that iconv knows; bytes: as it lies)",
+      "'{}' byte {}: 0x{:02x} is not UTF-8, and its encoding cannot be detected: give it with --encoding "
+      "(windows-1252, gb18030 or anything that iconv supports; bytes: unchanged)",
       file, scan_utf8(sample).valid,
       static_cast<unsigned char>(sample[std::min(scan_utf8(sample).valid, sample.size() - 1)]));
   const bool utf8 = is_utf8(detected.name);
@@ -252,8 +251,8 @@ std::unique_ptr<ByteSource> text_of(std::unique_ptr<ByteSource> bytes, const std
   windows = windows && encoding.line_ends;
   if (encoding.notice && (!utf8 || windows)) {
     std::string said = utf8 ? "" : fmt::format("is read as {}", detected.name);
-    if (!utf8 && encoding.name == "auto" && skip == 0) said += " (--encoding names another)";
-    if (windows) said += fmt::format("{}its Windows line ends as \"\\n\"", utf8 ? "is read with " : ", ");
+    if (!utf8 && encoding.name == "auto" && skip == 0) said += " (--encoding overrides)";
+    if (windows) said += fmt::format("{}Windows line endings as \"\\n\"", utf8 ? "is read with " : ", ");
     encoding.notice(fmt::format("'{}' {}", file, said));
   }
   if (windows) source = std::make_unique<UnixLineEnds>(std::move(source));

@@ -14,7 +14,7 @@ struct TextEncoding {
   // "auto" tells it from the first bytes; else a name that iconv knows. "bytes": as they lie, unchecked.
   std::string name = "auto";
   bool line_ends = true;  // "\r\n" becomes "\n" where nearly all lines end so
-  // Where it is said, once per file, that one was converted.
+  // Where it is reported, once per file, that one was converted.
   std::function<void(std::string_view)> notice = {};
 };
 

@@ -85,7 +85,7 @@ TEST_F(TextSource, OneByteEncodingsAreTold) {
   const std::string german =
       "Der Fluß war größer als früher, und die Bäume über ihm hießen Ärger – „so“ sagte er.\n";
   EXPECT_EQ(read(converted("Ein Café für 5 €\n", "WINDOWS-1252")), "Ein Café für 5 €\n");
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is read as WINDOWS-1252 (--encoding names another)")));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is read as WINDOWS-1252 (--encoding overrides)")));
   std::string long_german;
   for (int i = 0; i < 50; ++i) long_german += german;
   EXPECT_EQ(read(converted(long_german, "WINDOWS-1252")), long_german);
@@ -104,12 +104,12 @@ TEST_F(TextSource, OneByteEncodingsAreTold) {
 
 TEST_F(TextSource, WindowsLineEndsBecomeUnixOnes) {
   EXPECT_EQ(read("a\r\nb\r\n\r\nc\r\n"), "a\nb\n\nc\n");
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("its Windows line ends as \"\\n\"")));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("Windows line endings as \"\\n\"")));
   EXPECT_EQ(read(converted("\xef\xbb\xbf"
                            "ä\r\nb\r\n",
                            "UTF-16LE")),
             "ä\nb\n");
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is read as UTF-16LE, its Windows line ends")));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is read as UTF-16LE, Windows line endings")));
   EXPECT_EQ(read("a\nb\nc\r\n\rd\n"), "a\nb\nc\r\n\rd\n") << "a few are content";
   std::string windows = "x\r\n", plain = "x\n";
   for (int i = 0; i < 200'000; ++i) windows += "line\r\n\r\r\n", plain += "line\n\r\n";

@@ -37,8 +37,8 @@ DynamicLibrary::DynamicLibrary(const char* what, std::span<const char* const> na
     if (last.empty()) last = ::dlerror();
   }
   fail<DeviceError>(
-      "{} was not found ({}): looked for {} in {} and where the loader looks. Set STOA_CUDA_LIBRARIES to "
-      "its folder",
+      "{} was not found ({}): searched for {} in {} and in the loader's path. Set STOA_CUDA_LIBRARIES to its "
+      "directory",
       what, last, fmt::join(names, ", "),
       looked.empty() ? "no folder" : fmt::format("{}", fmt::join(looked, ", ")));
 }
@@ -47,7 +47,7 @@ DynamicLibrary::~DynamicLibrary() = default;  // handles of the driver stay vali
 
 void* DynamicLibrary::symbol(const char* name) const {
   void* found = ::dlsym(handle_, name);
-  require<DeviceError>(found != nullptr, "{} has no function {}: it is another version than expected", path_,
+  require<DeviceError>(found != nullptr, "{} has no function {}: its version is not the expected one", path_,
                        name);
   return found;
 }

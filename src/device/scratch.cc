@@ -18,10 +18,10 @@ Scratch::Scratch(TensorView memory)
 
 void* Scratch::allocate_bytes(std::size_t bytes) {
   const std::size_t size = aligned_bytes(bytes);
-  require<InternalError>(
-      size <= capacity_ - used_,
-      "scratch overflow: {} bytes used, {} more asked, {} planned: the dry run was another program", used_,
-      size, capacity_);
+  require<InternalError>(size <= capacity_ - used_,
+                         "scratch overflow: {} bytes used, {} more requested, {} planned: the dry run "
+                         "executed a different program",
+                         used_, size, capacity_);
   void* data = reinterpret_cast<void*>(base_ + used_);
   used_ += size;
   high_water_ = std::max(high_water_, used_);

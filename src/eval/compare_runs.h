@@ -16,7 +16,7 @@ struct CompareOptions {
   // 0: every value equal to the last bit. Otherwise |a - b| <= tolerance x scale, where the scale of a metric
   // is the larger of |a| and |b|, and that of an element the larger of these and the root mean square of A's
   // tensors of its kind (weights, masters, first moments …): what is nothing but rounding, as the gradient of
-  // a key's bias, is small beside that.
+  // a key's bias, is small compared with that.
   double tolerance = 0;
 };
 

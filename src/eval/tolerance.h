@@ -15,7 +15,7 @@
 namespace stoa::eval {
 
 // What may differ: of norms (relative to the tensor's) and of one element (relative to the larger of both
-// values and the tensor's root mean square); `absolute` of every element beside that.
+// values and the tensor's root mean square); `absolute` of every element in addition to that.
 struct Allowed {
   double norm = 0, element = 0, absolute = 0;
 };

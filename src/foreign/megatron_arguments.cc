@@ -199,7 +199,7 @@ std::vector<std::string> shell_words(std::string_view text) {
       quote = c;
       inside = true;
     } else if (c == '\\' && i + 1 < text.size()) {
-      if (text[i + 1] != '\n') word += text[i + 1], inside = true;  // a line that goes on
+      if (text[i + 1] != '\n') word += text[i + 1], inside = true;  // a line that continues
       ++i;
     } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
       if (inside) words.push_back(std::move(word));
@@ -428,7 +428,7 @@ class MegatronReading {
     }
   }
 
-  // Layers of the first and the last stage given: the rest is dealt out evenly.
+  // Layers of the first and the last stage given: the rest is distributed evenly.
   void uneven(std::int64_t layers, std::int64_t stages) {
     const auto of = [&](const char* name) -> std::optional<std::int64_t> {
       const auto it = later_.find(name);

@@ -33,39 +33,38 @@ void declare_bert(config::Section<BertConfig>& s) {
   using C = BertConfig;
   s.field("num_token_types", &C::num_token_types)
       .range(0, 65536)
-      .help("Types of tokens, which tell the segments of a pair apart; 0: the model knows none.");
+      .help("Number of token types, which distinguish the segments of a pair; 0: none.");
   s.field("lm_head", &C::lm_head)
-      .help("Task masked_lm: the head that predicts masked tokens; without it the model can but embed.");
+      .help("Task masked_lm: the head that predicts masked tokens; without it the model can only embed.");
   s.field("binary_head", &C::binary_head)
-      .help("Task masked_lm: train the question whether the second segment follows the first.");
+      .help("Task masked_lm: also train to predict whether the second segment follows the first.");
   s.field("first_position", &C::first_position)
       .range(0, 65536)
-      .help("Row of the position table that the first token has: 2 in RoBERTa.");
+      .help("Row of the position table for the first token: 2 in RoBERTa.");
   s.field("pre_norm", &C::pre_norm)
       .help(
-          "Norms stand before attention and MLP, none before the first attention, and one after the last "
-          "layer "
-          "(ModernBERT); false: after each residual addition (BERT).");
+          "Norms before attention and MLP (none before the first attention), and one after the last layer "
+          "(ModernBERT); false: norms after each residual addition (BERT).");
   s.field("relative_attention_num_buckets", &C::relative_attention_num_buckets)
       .range(4, 65536)
       .help(
-          "Buckets of distance of a trained bias of attention scores, beside other positions (MPNet: 32). "
-          "null: none.");
+          "Buckets of a trained relative-position bias of attention scores, in addition to other positions "
+          "(MPNet: 32). null: none.");
   s.field("classifier_bias", &C::classifier_bias)
       .help("Task masked_lm: the dense layer of the head has a bias (ModernBERT's has none).");
   s.field("task", &C::task)
       .help(
-          "What the head answers: masked tokens of prepared text, or from labelled text the class of a text "
-          "(or pair), of every word, or where in a context the answer of a question stands.");
+          "What the head predicts: masked tokens of prepared text; or, from labelled text, the class of a "
+          "text (or pair), the class of every word, or the position of an answer in a context.");
   s.field("labels", &C::labels)
       .help("Names of the classes of sequence_classification and token_classification, in order.");
   s.field("classifier_dropout", &C::classifier_dropout)
       .range(0, 1)
       .derived("hidden_dropout")
-      .help("Dropout before the classes of a classification.");
+      .help("Dropout before the classification layer.");
   s.field("pooler_activation", &C::pooler_activation)
       .help(
-          "Task sequence_classification: what the first token passes before the classes (BERT: tanh, "
+          "Task sequence_classification: activation of the pooler, before the classes (BERT: tanh, "
           "DistilBERT: relu).");
 }
 

@@ -251,7 +251,7 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
   const TensorView target = din ? din : gradient;  // in place where nobody waits for it
   FetchAhead ahead(slot.ring_, slot.offloaded_);
   for (std::size_t end = blocks_.size(); end > 0;) {
-    // Blocks [begin, end) share one kept input; the streams between them are made again.
+    // Blocks [begin, end) share one kept input; the streams between them are recomputed.
     std::size_t begin = end - 1;
     while (!decisions_[begin].keep_input) --begin;
     if (ahead.moves(begin)) slot.blocks_[begin].set_slot(ahead.await(begin, pass.ops.stream));

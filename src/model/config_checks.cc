@@ -17,11 +17,11 @@ void validate_task(const BertConfig& c) {
                        "model.bert.labels are the classes of task sequence_classification or "
                        "token_classification: give one of these, or leave them out");
   require<ConfigError>(classes || !c.classifier_dropout,
-                       "model.bert.classifier_dropout is of task sequence_classification or "
+                       "model.bert.classifier_dropout is for task sequence_classification or "
                        "token_classification: leave it out");
   for (auto label = c.labels.begin(); label != c.labels.end(); ++label)
     require<ConfigError>(!label->empty() && std::find(c.labels.begin(), label, *label) == label,
-                         "model.bert.labels: '{}' is empty or stands twice", *label);
+                         "model.bert.labels: '{}' is empty or appears twice", *label);
 }
 
 // What models of kind gpt alone have.
@@ -35,37 +35,38 @@ void validate_decoder_options(const ModelConfig& c) {
       "lm_head_bias and first_position: leave them out",
       kind);
   require<ConfigError>(!c.softmax_scale || !c.query_pre_attn_scalar,
-                       "softmax_scale and query_pre_attn_scalar say the same thing: give one of them");
+                       "softmax_scale and query_pre_attn_scalar have the same effect: give one of them");
   require<ConfigError>(!c.lm_head_bias || c.logit_scale == 1,
                        "lm_head_bias with logit_scale {}: a head has one or the other", c.logit_scale);
   require<ConfigError>(
       c.first_position == 0 || c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
-      "first_position {} counts only with position_embedding_type learned_absolute", c.first_position);
+      "first_position {} is used only with position_embedding_type learned_absolute", c.first_position);
   require<ConfigError>(
       c.embedding_multiplier == 1 || c.position_embedding_type != PositionEmbedding::kLearnedAbsolute,
-      "embedding_multiplier goes without learned positions: give position_embedding_type rope, alibi or "
+      "embedding_multiplier cannot be combined with learned positions: give position_embedding_type rope, "
+      "alibi or "
       "none");
   require<ConfigError>(
       c.residual_multiplier == 1 || c.norm_placement == NormPlacement::kBefore,
-      "residual_multiplier goes with norm_placement before: a norm of a branch undoes a factor of it");
+      "residual_multiplier needs norm_placement before: a norm after the branch would cancel the factor");
   require<ConfigError>(c.num_ln_in_parallel_attn == 2 || c.use_parallel_residual,
-                       "num_ln_in_parallel_attn 1 counts only with use_parallel_residual");
+                       "num_ln_in_parallel_attn 1 is used only with use_parallel_residual");
   require<ConfigError>(c.norm_bias || c.normalization == Normalization::kLayerNorm,
-                       "norm_bias counts only with normalization layernorm: leave it out");
+                       "norm_bias is used only with normalization layernorm: leave it out");
   require<ConfigError>(c.norm_weight || !c.norm_bias || c.normalization == Normalization::kRmsNorm,
                        "norm_weight false with norm_bias true: a norm without weights has no bias either, "
                        "give norm_bias false");
   require<ConfigError>(c.norm_weight || !c.mup.use_mup,
-                       "use_mup holds a factor in the last norm's weight: leave out norm_weight");
+                       "use_mup folds a factor into the last norm's weight: leave out norm_weight");
   require<ConfigError>(
       !c.qk_layernorm_after_rope || (c.qk_layernorm && c.position_embedding_type == PositionEmbedding::kRope),
-      "qk_layernorm_after_rope counts only with qk_layernorm and position_embedding_type rope");
+      "qk_layernorm_after_rope is used only with qk_layernorm and position_embedding_type rope");
 }
 
 void validate_no_rope_layers(const ModelConfig& c) {
   const auto& layers = c.no_rope_layers;
   require<ConfigError>(layers.empty() || c.position_embedding_type == PositionEmbedding::kRope,
-                       "no_rope_layers counts only with position_embedding_type rope");
+                       "no_rope_layers is used only with position_embedding_type rope");
   for (auto layer = layers.begin(); layer != layers.end(); ++layer) {
     require<ConfigError>(*layer >= 0 && *layer < c.num_layers,
                          "no_rope_layers names layer {}, expected numbers from 0 to {}", *layer,
@@ -90,13 +91,13 @@ void validate_bert(const ModelConfig& c) {
       c.bert.relative_attention_num_buckets.value_or(0));
   require<ConfigError>(
       !c.window_size || !c.bert.relative_attention_num_buckets,
-      "window_size and relative_attention_num_buckets are of different encoders: give one of them");
+      "window_size and relative_attention_num_buckets belong to different encoders: give one of them");
   require<ConfigError>(c.share_embeddings_and_output_weights,
                        "the head of kind bert is tied to the token embedding: leave out "
                        "share_embeddings_and_output_weights");
   require<ConfigError>(!c.query_pre_attn_scalar && !c.attn_logit_softcapping && !c.final_logit_softcapping &&
                            !c.apply_embedding_scaling && !c.embedding_layernorm,
-                       "kind bert has one form of layers: leave out query_pre_attn_scalar, "
+                       "kind bert has fixed layers: leave out query_pre_attn_scalar, "
                        "attn_logit_softcapping, final_logit_softcapping, apply_embedding_scaling and "
                        "embedding_layernorm");
   require<ConfigError>(c.normalization == Normalization::kLayerNorm && !c.qk_layernorm &&
@@ -116,28 +117,29 @@ void validate_bert(const ModelConfig& c) {
                        "first_position {} is RoBERTa's, which has no binary_head", c.bert.first_position);
   require<ConfigError>(
       c.bert.first_position == 0 || c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
-      "first_position {} counts only with position_embedding_type learned_absolute", c.bert.first_position);
+      "first_position {} is used only with position_embedding_type learned_absolute", c.bert.first_position);
   require<ConfigError>(!c.moe.num_moe_experts, "kind bert has no experts: leave out num_moe_experts");
 }
 
 void validate_latent(const ModelConfig& c) {
   const LatentConfig& l = c.latent;
-  require<ConfigError>(c.kind == ModelKind::kGpt, "multi_latent_attention is of kind gpt: leave it out");
-  require<ConfigError>(
-      c.position_embedding_type == PositionEmbedding::kRope && c.rotary_percentage == 1 && !c.window_size &&
-          !c.qk_layernorm && !c.attn_logit_softcapping && !c.query_pre_attn_scalar && !c.softmax_scale &&
-          c.no_rope_layers.empty(),
-      "multi_latent_attention has rotary positions and no other form of scores: give position_embedding_type "
-      "rope, and leave out rotary_percentage, no_rope_layers, window_size, qk_layernorm, "
-      "attn_logit_softcapping, query_pre_attn_scalar and softmax_scale");
+  require<ConfigError>(c.kind == ModelKind::kGpt,
+                       "multi_latent_attention is for kind gpt only: leave it out");
+  require<ConfigError>(c.position_embedding_type == PositionEmbedding::kRope && c.rotary_percentage == 1 &&
+                           !c.window_size && !c.qk_layernorm && !c.attn_logit_softcapping &&
+                           !c.query_pre_attn_scalar && !c.softmax_scale && c.no_rope_layers.empty(),
+                       "multi_latent_attention needs rotary positions and plain attention scores: give "
+                       "position_embedding_type "
+                       "rope, and leave out rotary_percentage, no_rope_layers, window_size, qk_layernorm, "
+                       "attn_logit_softcapping, query_pre_attn_scalar and softmax_scale");
   require<ConfigError>(
       !c.has_mlp_bias() && c.normalization == Normalization::kRmsNorm,
-      "multi_latent_attention goes with an MLP without bias, and RMSNorm of its latent vectors: give bias "
+      "multi_latent_attention needs an MLP without bias, and RMSNorm for its latent vectors: give bias "
       "none and normalization rmsnorm");
-  require<ConfigError>(c.query_groups() == c.num_attention_heads,
-                       "num_query_groups {} with multi_latent_attention: every head has keys of its own, "
-                       "expected {} or nothing",
-                       c.query_groups(), c.num_attention_heads);
+  require<ConfigError>(
+      c.query_groups() == c.num_attention_heads,
+      "num_query_groups {} with multi_latent_attention: every head has its own keys, expected {} or nothing",
+      c.query_groups(), c.num_attention_heads);
   require<ConfigError>(!c.kv_channels || *c.kv_channels == l.head_size(),
                        "kv_channels {} is not qk_head_dim {} + qk_pos_emb_head_dim {}; leave it out",
                        c.kv_channels.value_or(0), l.qk_head_dim, l.qk_pos_emb_head_dim);
@@ -166,7 +168,7 @@ void validate_t5(const ModelConfig& c) {
       c.t5.relative_attention_num_buckets / 2);
   require<ConfigError>(
       !c.t5.relative_bias_per_layer || c.position_embedding_type == PositionEmbedding::kRelative,
-      "t5.relative_bias_per_layer counts only with position_embedding_type relative");
+      "t5.relative_bias_per_layer is used only with position_embedding_type relative");
   require<ConfigError>(!c.window_size, "kind t5 has no sliding window: leave out window_size");
   require<ConfigError>(!c.qk_layernorm, "kind t5 has no norm of q and k: leave out qk_layernorm");
   require<ConfigError>(c.query_groups() == c.num_attention_heads,
@@ -176,7 +178,7 @@ void validate_t5(const ModelConfig& c) {
                            !c.embedding_layernorm && !c.query_pre_attn_scalar && !c.attn_logit_softcapping &&
                            c.has_qkv_bias() == c.has_mlp_bias() &&
                            c.has_attention_output_bias() == c.has_mlp_bias(),
-                       "kind t5 has norms before its branches, one after the other, and biases everywhere or "
+                       "kind t5 has norms before its branches, sequential branches, and biases everywhere or "
                        "nowhere: leave out norm_placement, use_parallel_residual, embedding_layernorm, "
                        "query_pre_attn_scalar, attn_logit_softcapping, qkv_bias, attention_output_bias and "
                        "mlp_bias, and give bias all or none");
@@ -203,7 +205,7 @@ void validate(const ModelConfig& c) {
     const bool latent = c.latent.multi_latent_attention;
     require<ConfigError>(
         latent ? c.rotary_channels() % 2 == 0 : c.rotary_channels() >= 1 && c.rotary_size() <= c.head_size(),
-        "rotary positions turn pairs: {} of {} channels (rotary_percentage {}) is {}", c.rotary_channels(),
+        "rotary positions rotate pairs: {} of {} channels (rotary_percentage {}) is {}", c.rotary_channels(),
         c.head_size(), c.rotary_percentage,
         c.rotary_channels() < 1 ? "none"
         : latent                ? "not an even number"
@@ -220,34 +222,33 @@ void validate(const ModelConfig& c) {
     }
   } else {
     require<ConfigError>(c.rope_scaling.type == RopeScaling::kDefault,
-                         "rope_scaling counts only with position_embedding_type rope");
+                         "rope_scaling is used only with position_embedding_type rope");
   }
   validate_decoder_options(c);
   validate_no_rope_layers(c);
   validate_task(c.bert);
   require<ConfigError>(c.kind == ModelKind::kBert || !c.bert.labelled(),
-                       "model.bert.task is of kind bert: leave it out, or give kind bert");
+                       "model.bert.task is for kind bert only: leave it out, or give kind bert");
   if (c.kind == ModelKind::kBert) validate_bert(c);
   if (c.latent.multi_latent_attention) validate_latent(c);
   if (c.kind == ModelKind::kT5) validate_t5(c);
   require<ConfigError>(
       c.kind == ModelKind::kT5 || c.position_embedding_type != PositionEmbedding::kRelative,
-      "position_embedding_type relative is of kind t5; expected learned_absolute, rope or none");
+      "position_embedding_type relative is for kind t5 only; expected learned_absolute, rope or none");
   validate(c.moe, c.num_layers);
   validate(c.linear, c.num_layers);
-  require<ConfigError>(
-      !c.linear.any() || (c.kind == ModelKind::kGpt && !c.mup.use_mup),
-      "linear attention (linear_attention_freq, linear_attention_layers) is of kind gpt without "
-      "use_mup: leave it out, or them");
+  require<ConfigError>(!c.linear.any() || (c.kind == ModelKind::kGpt && !c.mup.use_mup),
+                       "linear attention (linear_attention_freq, linear_attention_layers) is for kind gpt "
+                       "without use_mup: leave out one of them");
   require<ConfigError>(
       !c.attention_output_gate || (c.kind == ModelKind::kGpt && !c.latent.multi_latent_attention),
-      "attention_output_gate is of kind gpt without multi_latent_attention: leave it out");
+      "attention_output_gate is for kind gpt without multi_latent_attention: leave it out");
   if (c.mup.use_mup) {
-    require<ConfigError>(c.kind == ModelKind::kGpt, "use_mup is of kind gpt: leave it out");
+    require<ConfigError>(c.kind == ModelKind::kGpt, "use_mup is for kind gpt only: leave it out");
     require<ConfigError>(
         !c.query_pre_attn_scalar && !c.softmax_scale && !c.apply_embedding_scaling &&
             c.embedding_multiplier == 1 && c.logit_scale == 1,
-        "use_mup says how scores, embeddings and logits go with the width: leave out "
+        "use_mup determines how scores, embeddings and logits scale with the width: leave out "
         "query_pre_attn_scalar, softmax_scale, apply_embedding_scaling, embedding_multiplier "
         "and logit_scale");
   }
@@ -255,39 +256,41 @@ void validate(const ModelConfig& c) {
       !c.moe.moe_shared_expert_intermediate_size || !c.has_mlp_bias(),
       "shared experts have no biases: give bias none or qkv with moe_shared_expert_intermediate_size");
   const bool clamped = c.activation == Activation::kClampedSwiglu;
-  require<ConfigError>(clamped || (c.activation_alpha == 1.702 && c.activation_limit == 7.0),
-                       "activation_alpha and activation_limit are of activation swiglu_oai: leave them out");
+  require<ConfigError>(
+      clamped || (c.activation_alpha == 1.702 && c.activation_limit == 7.0),
+      "activation_alpha and activation_limit are for activation swiglu_oai only: leave them out");
   require<ConfigError>((!clamped && !c.attention_sinks) || c.kind == ModelKind::kGpt,
-                       "activation swiglu_oai and attention_sinks are of kind gpt: leave them out");
+                       "activation swiglu_oai and attention_sinks are for kind gpt only: leave them out");
   require<ConfigError>(!c.attention_sinks || !c.latent.multi_latent_attention,
                        "multi_latent_attention has no attention_sinks: leave them out");
   require<ConfigError>(!c.use_parallel_residual || c.norm_placement == NormPlacement::kBefore,
                        "use_parallel_residual with norm_placement {}: expected before",
                        c.norm_placement == NormPlacement::kAfter ? "after" : "both");
   require<ConfigError>(c.qk_layernorm || !c.qk_layernorm_all_heads,
-                       "qk_layernorm_all_heads counts only with qk_layernorm");
+                       "qk_layernorm_all_heads is used only with qk_layernorm");
   require<ConfigError>(c.window_size || !c.window_first_layer,
-                       "window_first_layer counts only with window_size");
+                       "window_first_layer is used only with window_size");
   require<ConfigError>(
       !c.apply_embedding_scaling || c.position_embedding_type != PositionEmbedding::kLearnedAbsolute,
-      "apply_embedding_scaling goes without learned positions: give position_embedding_type rope, alibi or "
+      "apply_embedding_scaling cannot be combined with learned positions: give position_embedding_type rope, "
+      "alibi or "
       "none");
   require<ConfigError>(c.window_size || !c.window_attn_skip_freq,
-                       "window_attn_skip_freq counts only with window_size");
+                       "window_attn_skip_freq is used only with window_size");
   require<ConfigError>(c.window_size || c.window_layers.empty(),
-                       "window_layers counts only with window_size");
+                       "window_layers is used only with window_size");
   require<ConfigError>(c.window_layers.empty() || (!c.window_first_layer && !c.window_attn_skip_freq),
-                       "window_layers says which layers have the window: leave out window_first_layer and "
+                       "window_layers lists the layers with the window: leave out window_first_layer and "
                        "window_attn_skip_freq");
   for (auto layer = c.window_layers.begin(); layer != c.window_layers.end(); ++layer) {
     require<ConfigError>(*layer >= 0 && *layer < c.num_layers,
                          "window_layers names layer {}, there are 0 to {}", *layer, c.num_layers - 1);
     require<ConfigError>(std::find(c.window_layers.begin(), layer, *layer) == layer,
-                         "window_layers names layer {} twice", *layer);
+                         "window_layers lists layer {} twice", *layer);
   }
   require<ConfigError>(
       !c.rope_local_base_freq || (c.window_size && c.position_embedding_type == PositionEmbedding::kRope),
-      "rope_local_base_freq counts only with window_size and position_embedding_type rope");
+      "rope_local_base_freq is used only with window_size and position_embedding_type rope");
   require<ConfigError>(c.recompute.num_layers.value_or(0) <= c.num_layers,
                        "activations_checkpoint_num_layers {} is more than num_layers {}",
                        c.recompute.num_layers.value_or(0), c.num_layers);

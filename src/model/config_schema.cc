@@ -14,37 +14,37 @@ constexpr double kMaxLayers = 10'000, kMaxSize = 1 << 20, kMaxSequence = 1 << 24
 void declare_rope_scaling(Section<RopeScalingConfig>& s) {
   s.field("type", &RopeScalingConfig::type)
       .alias("rope_type")
-      .help("How rotary frequencies stretch beyond the length of training.");
+      .help("How rotary frequencies are scaled beyond the training length.");
   s.field("factor", &RopeScalingConfig::factor)
       .at_least(1)
-      .help("Stretch; needed by linear, dynamic, llama3 and yarn.");
+      .help("Scaling factor; needed by linear, dynamic, llama3 and yarn.");
   s.field("original_max_position_embeddings", &RopeScalingConfig::original_max_position_embeddings)
       .range(1, kMaxSequence)
       .unit("tokens")
       .derived("max_position_embeddings")
-      .help("Length before stretching (llama3, yarn, longrope).");
+      .help("Length before scaling (llama3, yarn, longrope).");
   s.field("low_freq_factor", &RopeScalingConfig::low_freq_factor)
       .above(0)
-      .help("llama3: wavelengths above original/this are stretched.");
+      .help("llama3: wavelengths above original/this are scaled.");
   s.field("high_freq_factor", &RopeScalingConfig::high_freq_factor)
       .above(0)
       .help("llama3: wavelengths below original/this are kept.");
   s.field("beta_fast", &RopeScalingConfig::beta_fast)
       .above(0)
-      .help("yarn: turns within the original length from which on frequencies are kept.");
+      .help("yarn: rotations within the original length above which frequencies are kept (beta_fast).");
   s.field("beta_slow", &RopeScalingConfig::beta_slow)
       .above(0)
-      .help("yarn: turns below which frequencies are fully stretched.");
+      .help("yarn: rotations below which frequencies are fully scaled (beta_slow).");
   s.field("mscale", &RopeScalingConfig::mscale)
       .at_least(0)
       .help("yarn: scale of cosine and sine (with mscale_all_dim).");
   s.field("mscale_all_dim", &RopeScalingConfig::mscale_all_dim).at_least(0).help("yarn: divisor of mscale.");
   s.field("attention_factor", &RopeScalingConfig::attention_factor)
       .above(0)
-      .derived("by formula of the type")
+      .derived("by the formula of the type")
       .help("yarn, longrope: scale of cosine and sine.");
   s.field("truncate", &RopeScalingConfig::truncate)
-      .help("yarn: round the borders of the ramp to whole dimensions.");
+      .help("yarn: round the bounds of the ramp to whole dimensions.");
   s.field("short_factor", &RopeScalingConfig::short_factor)
       .above(0)
       .help("longrope: divisor per frequency up to the original length; rotary size / 2 values.");
@@ -67,38 +67,37 @@ void declare_rope_scaling(Section<RopeScalingConfig>& s) {
   });
   s.validate({"mscale", "mscale_all_dim"}, [](const RopeScalingConfig& c) {
     require<ConfigError>(c.mscale.has_value() == c.mscale_all_dim.has_value(),
-                         "mscale and mscale_all_dim count only together");
+                         "mscale and mscale_all_dim are used only together");
   });
 }
 
 void declare_recompute(Section<RecomputeConfig>& s) {
   s.field("activations_checkpoint_granularity", &RecomputeConfig::granularity)
       .help(
-          "What the backward pass computes again to save memory: nothing, norms and activation "
-          "functions (selective), or all of a layer but its input (full).");
+          "What the backward pass recomputes to save memory: nothing, norms and activation functions "
+          "(selective), or everything in a layer except its input (full).");
   s.field("activations_checkpoint_method", &RecomputeConfig::method)
       .help(
-          "With full. uniform: the input of every n-th layer is kept, the rest computed again; block: the "
-          "first n layers are computed again.");
+          "With full. uniform: the input of every n-th layer is kept, the rest recomputed; block: the first "
+          "n layers are recomputed.");
   s.field("activations_checkpoint_num_layers", &RecomputeConfig::num_layers)
       .range(0, kMaxLayers)
       .derived("1 with uniform; all layers with block")
       .help("n of the method.");
   s.section("", &RecomputeConfig::offload, declare_offload);
   s.validate({"activations_checkpoint_granularity", "cpu_offloading"}, [](const RecomputeConfig& c) {
-    require<ConfigError>(
-        !c.offload.cpu_offloading || c.granularity != RecomputeGranularity::kFull,
-        "cpu_offloading with activations_checkpoint_granularity full: layers that are made again "
-        "keep nothing to move; give granularity none or selective, or cpu_offloading false");
+    require<ConfigError>(!c.offload.cpu_offloading || c.granularity != RecomputeGranularity::kFull,
+                         "cpu_offloading with activations_checkpoint_granularity full: recomputed layers "
+                         "keep nothing to move; give granularity none or selective, or cpu_offloading false");
   });
   s.validate({"activations_checkpoint_granularity", "activations_checkpoint_method",
               "activations_checkpoint_num_layers"},
              [](const RecomputeConfig& c) {
                const bool full = c.granularity == RecomputeGranularity::kFull;
                require<ConfigError>(!full || c.method, "granularity full needs a method: uniform or block");
-               require<ConfigError>(full || !c.method, "a method counts only with granularity full");
+               require<ConfigError>(full || !c.method, "a method is used only with granularity full");
                require<ConfigError>(full || c.num_layers.value_or(0) == 0,
-                                    "activations_checkpoint_num_layers counts only with granularity full");
+                                    "activations_checkpoint_num_layers is used only with granularity full");
                require<ConfigError>(
                    !full || c.method != RecomputeMethod::kUniform || c.num_layers.value_or(1) >= 1,
                    "uniform needs activations_checkpoint_num_layers of at least 1");
@@ -138,24 +137,24 @@ void declare(Section<ModelConfig>& s) {
       .range(1, kMaxSequence)
       .unit("tokens")
       .derived("encoder_seq_length")
-      .help("Longest sequence that the model takes; at least encoder_seq_length.");
+      .help("Longest sequence that the model accepts; at least encoder_seq_length.");
   s.field("first_position", &C::first_position)
       .range(0, 65536)
-      .help("Row of the table of learned positions that the first token has: 2 in OPT. Of kind gpt.");
+      .help("Row of the table of learned positions for the first token: 2 in OPT. Kind gpt only.");
   s.field("position_embedding_type", &C::position_embedding_type)
       .help(
-          "How positions enter: a learned table, rotation of q and k, a bias of scores that falls with the "
-          "distance (alibi), a trained bias by distance (relative, of kind t5), or not at all.");
+          "Kind of positions: a learned table, rotary (rope), a linear bias of attention scores by distance "
+          "(alibi), a trained bias by distance (relative, kind t5 only), or none.");
   s.field("rotary_percentage", &C::rotary_percentage)
       .above(0)
       .range(0, 1)
       .help("Share of each head that rotates.");
   s.field("rotary_base", &C::rotary_base).above(1).help("Base of the rotary frequencies (theta).");
   s.field("no_rope_layers", &C::no_rope_layers)
-      .help("Layers whose queries and keys do not rotate, by number from 0 (SmolLM 3, Cohere 2).");
+      .help("Layers without rotary positions, numbered from 0 (SmolLM 3, Cohere 2).");
   s.field("rope_local_base_freq", &C::rope_local_base_freq)
       .above(1)
-      .derived("rotary_base, scaled as rope_scaling says")
+      .derived("rotary_base, with rope_scaling")
       .help("Rotary base of layers with a sliding window, never scaled (Gemma 3).");
   s.section("rope_scaling", &C::rope_scaling, declare_rope_scaling,
             "Scaling of the rotary frequencies (Hugging Face's rope_scaling).");
@@ -164,8 +163,8 @@ void declare(Section<ModelConfig>& s) {
   s.field("layernorm_epsilon", &C::layernorm_epsilon).above(0).range(0, 1).help("Added to the variance.");
   s.field("norm_placement", &C::norm_placement)
       .help(
-          "Where attention and MLP are normalised: what they read (before), what they add to the residual "
-          "stream (after: OLMo 2), or both (Gemma 2).");
+          "Placement of norms around attention and MLP: on the input (before), on the output (after: OLMo "
+          "2), or both (Gemma 2).");
   s.field("norm_weight", &C::norm_weight).help("Norms have weights; false: they have no parameters (OLMo).");
   s.field("norm_bias", &C::norm_bias).help("LayerNorms have a bias; RMSNorms have none.");
   s.field("use_parallel_residual", &C::use_parallel_residual)
@@ -173,81 +172,81 @@ void declare(Section<ModelConfig>& s) {
   s.field("num_ln_in_parallel_attn", &C::num_ln_in_parallel_attn)
       .range(1, 2)
       .help(
-          "With use_parallel_residual: attention and MLP have norms of their own (2), or share one (1: "
-          "GPT-J, Phi, Cohere).");
+          "With use_parallel_residual: attention and MLP have separate norms (2), or share one (1: GPT-J, "
+          "Phi, Cohere).");
   s.field("activation", &C::activation)
       .nemo_default("gelu")
       .help(
           "Nonlinearity of the MLP. gelu is the erf form, gelu_tanh GPT-2's approximation; swiglu, geglu, "
-          "geglu_tanh and reglu are gated; swiglu_oai is gpt-oss' gate, which limits what it reads.");
+          "geglu_tanh and reglu are gated; swiglu_oai is gpt-oss' gate, which clamps its input.");
   s.field("activation_alpha", &C::activation_alpha)
       .above(0)
       .range(0, 1000)
-      .help("Of swiglu_oai: y = (up + 1) gate sigmoid(alpha gate).");
+      .help("For swiglu_oai: y = (up + 1) gate sigmoid(alpha gate).");
   s.field("activation_limit", &C::activation_limit)
       .above(0)
       .range(0, 1e6)
-      .help("Of swiglu_oai: gate is at most this, up within plus and minus this.");
+      .help("For swiglu_oai: gate is clamped to at most this, up to plus and minus this.");
   s.field("bias", &C::bias)
       .help(
           "Which linear layers have a bias: all (experts and their routers among them), only q/k/v, none "
           "(true and false: all and none); the three keys below make exceptions.");
   s.field("qkv_bias", &C::qkv_bias)
-      .derived("as bias says")
+      .derived("as set by bias")
       .help(
-          "Whether the projections of queries, keys and values have a bias (latent attention: those of the "
-          "stream to the latent vectors).");
+          "Whether the projections of queries, keys and values have a bias (latent attention: the "
+          "projections of the residual stream to the latent vectors).");
   s.field("attention_output_bias", &C::attention_output_bias)
-      .derived("as bias says")
+      .derived("as set by bias")
       .help("Whether the output projection of attention has a bias.");
   s.field("mlp_bias", &C::mlp_bias)
-      .derived("as bias says")
+      .derived("as set by bias")
       .help("Whether the linear layers of the MLP have a bias.");
   s.field("share_embeddings_and_output_weights", &C::share_embeddings_and_output_weights)
       .help("Output head = token embedding (tied).");
   s.field("lm_head_bias", &C::lm_head_bias)
-      .help("The output head has a bias: a number per id, added to its logits (GPT-J, Phi).");
+      .help("The output head has a bias, added to the logits (GPT-J, Phi).");
   s.field("qk_layernorm", &C::qk_layernorm).help("Normalise q and k per head before positions are applied.");
   s.field("qk_layernorm_after_rope", &C::qk_layernorm_after_rope)
       .help("Normalise them after the rotation instead (Hunyuan).");
   s.field("qk_layernorm_all_heads", &C::qk_layernorm_all_heads)
-      .help("That norm goes over all heads of a token together (OLMo 2).");
+      .help("Apply that norm over all heads of a token together (OLMo 2).");
   s.field("window_size", &C::window_size)
       .range(1, kMaxSequence)
       .unit("tokens")
       .help(
-          "Sliding window: keys that a query sees, itself included; of an encoder so many to either side. "
-          "null: all.");
+          "Sliding window: number of keys that a query attends to, including itself; in an encoder, the "
+          "number on either side. null: all.");
   s.field("window_first_layer", &C::window_first_layer)
       .range(0, kMaxLayers)
-      .help("Layers below this one see everything. null: every layer has the window.");
+      .help("Layers below this one have full attention. null: every layer has the window.");
   s.field("window_attn_skip_freq", &C::window_attn_skip_freq)
       .range(1, kMaxLayers)
-      .help("Every n-th layer sees everything, the others have the window. null: no such layer.");
+      .help("Every n-th layer has full attention, the others have the window. null: no such layer.");
   s.field("window_layers", &C::window_layers)
       .help(
-          "Layers with the window, by number from 0, where neither window_first_layer nor "
-          "window_attn_skip_freq can say it. Empty: no such list.");
+          "Layers with the window, numbered from 0, for patterns that window_first_layer and "
+          "window_attn_skip_freq cannot express. Empty: no list.");
   s.field("query_pre_attn_scalar", &C::query_pre_attn_scalar)
       .above(0)
       .derived("kv_channels")
-      .help("Attention scores are divided by the root of it.");
+      .help("Attention scores are divided by the square root of this.");
   s.field("attention_sinks", &C::attention_sinks)
       .help(
-          "A trained logit per head takes part in every softmax of attention and adds nothing to its output "
-          "(gpt-oss).");
+          "A trained logit per head is included in every softmax of attention and contributes nothing to its "
+          "output (gpt-oss).");
   s.field("softmax_scale", &C::softmax_scale)
       .above(0)
       .derived("1 / sqrt(kv_channels)")
       .help("Factor of attention scores (Granite's attention_multiplier).");
   s.field("attn_logit_softcapping", &C::attn_logit_softcapping)
       .above(0)
-      .help("Attention scores become cap x tanh(score / cap) (Gemma 2). null: they do not.");
+      .help("Attention scores become cap x tanh(score / cap) (Gemma 2). null: no cap.");
   s.field("final_logit_softcapping", &C::final_logit_softcapping)
       .above(0)
-      .help("Logits become cap x tanh(logit / cap) (Gemma 2). null: they do not.");
+      .help("Logits become cap x tanh(logit / cap) (Gemma 2). null: no cap.");
   s.field("apply_embedding_scaling", &C::apply_embedding_scaling)
-      .help("Token embeddings are multiplied by the root of hidden_size (Gemma).");
+      .help("Token embeddings are multiplied by the square root of hidden_size (Gemma).");
   s.field("embedding_layernorm", &C::embedding_layernorm).help("Normalise the embeddings (BLOOM).");
   s.field("embedding_multiplier", &C::embedding_multiplier)
       .above(0)
@@ -262,7 +261,7 @@ void declare(Section<ModelConfig>& s) {
       .help("Factor of logits (Cohere; 1 / logits_scaling of Granite).");
   s.field("attention_output_gate", &C::attention_output_gate)
       .help(
-          "What the heads of softmax attention give is multiplied by the sigmoid of a projection of its own "
+          "The output of softmax attention is multiplied by the sigmoid of a separate projection "
           "(Qwen3-Next).");
   s.field("hidden_dropout", &C::hidden_dropout)
       .range(0, 1)
@@ -282,13 +281,13 @@ void declare(Section<ModelConfig>& s) {
       .range(0, 1)
       .below(1)
       .help(
-          "Share of every target that is spread evenly over the vocabulary, in the loss that is trained. "
-          "Validation reports the plain loss.");
+          "Share of every target that is spread evenly over the vocabulary in the training loss. Validation "
+          "reports the plain loss.");
   s.field("z_loss_coeff", &C::z_loss_coeff)
       .range(0, 1)
       .help(
-          "Weight of the squared logarithm of the softmax's denominator, added to the loss that is trained "
-          "(PaLM: 1e-4): keeps logits small.");
+          "Weight of the squared logarithm of the softmax denominator, added to the training loss (PaLM: "
+          "1e-4): keeps logits small.");
   s.field("fp32_residual_connection", &C::fp32_residual_connection)
       .nemo_default("false")
       .help(
@@ -307,10 +306,10 @@ void declare(Section<ModelConfig>& s) {
   s.field("seed", &C::seed)
       .range(0, 9007199254740992.0)
       .help("Seed of initial weights, data order and dropout.");
-  s.section("bert", &C::bert, declare_bert, "Of models of kind bert.");
+  s.section("bert", &C::bert, declare_bert, "Models of kind bert.");
   s.section("", &C::latent, declare_latent);
   s.section("", &C::linear, declare_linear_attention);
-  s.section("t5", &C::t5, declare_t5, "Of models of kind t5: encoder and decoder.");
+  s.section("t5", &C::t5, declare_t5, "Models of kind t5: encoder and decoder.");
   s.section("", &C::moe, declare_moe);
   s.section("", &C::mup, declare_mup);
   s.section("", &C::fp8, declare_fp8);

@@ -34,29 +34,28 @@ void declare_fp8(config::Section<Fp8Config>& s) {
   using C = Fp8Config;
   s.field("fp8", &C::fp8)
       .help(
-          "8-bit products of the linear layers of attention, MLP and experts in training; embedding, head, "
+          "FP8 GEMMs in the linear layers of attention, MLP and experts during training; embedding, head, "
           "norms, core attention and routers stay in compute precision. hybrid: E4M3 forward, E5M2 for "
           "gradients; e4m3: E4M3 for both.");
   s.field("fp8_recipe", &C::fp8_recipe)
       .help(
-          "tensorwise: the scale of a tensor is that of its present largest magnitude. delayed: of its "
-          "largest magnitudes in the steps before.");
+          "tensorwise: the scale of a tensor follows from its current largest magnitude (amax). delayed: "
+          "from the amax of previous steps.");
   s.field("fp8_margin", &C::fp8_margin).range(0, 16).help("Scales are 2^fp8_margin times smaller.");
   s.field("fp8_amax_history_len", &C::fp8_amax_history_len)
       .range(1, 65536)
-      .help("Steps that delayed scaling looks back.");
+      .help("Length in steps of the amax history of delayed scaling.");
   s.field("fp8_amax_compute_algo", &C::fp8_amax_compute_algo)
-      .help("Which magnitude of those steps makes the scale: the largest (max) or that of the last step.");
-  s.field("fp8_wgrad", &C::fp8_wgrad)
-      .help("Gradients of weights in 8 bits too; false: in compute precision.");
+      .help("Which amax of those steps gives the scale: the largest (max) or the latest (most_recent).");
+  s.field("fp8_wgrad", &C::fp8_wgrad).help("FP8 for weight gradients too; false: compute precision.");
   s.field("first_last_layers_bf16", &C::first_last_layers_bf16)
       .help("The first and last layers of the model stay in compute precision.");
   s.field("num_layers_at_start_in_bf16", &C::num_layers_at_start_in_bf16)
       .at_least(0)
-      .help("First layers that first_last_layers_bf16 speaks of.");
+      .help("Number of first layers for first_last_layers_bf16.");
   s.field("num_layers_at_end_in_bf16", &C::num_layers_at_end_in_bf16)
       .at_least(0)
-      .help("Last layers that first_last_layers_bf16 speaks of.");
+      .help("Number of last layers for first_last_layers_bf16.");
   s.resolve([](C& c) {
     if (c.fp8 == Fp8Format::kOff) c.fp8.reset();
   });

@@ -69,7 +69,7 @@ nn::RopeKind rope_kind(RopeScaling scaling) {
   fail<InternalError>("unknown rope scaling");
 }
 
-// Megatron's rule, for a sequence: its assignments, dealt out evenly, times the factor.
+// Megatron's rule, for a sequence: its assignments, distributed evenly, times the factor.
 std::int64_t moe_capacity(const ModelConfig& c) {
   const double even = static_cast<double>(c.encoder_seq_length * c.moe.moe_router_topk) /
                       static_cast<double>(*c.moe.num_moe_experts);
@@ -117,7 +117,7 @@ Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
   validate(config);
   Gpt gpt{config, config.vocab_size.value_or(tokenizer_vocabulary), 0};
   require<ConfigError>(gpt.vocabulary > 0,
-                       "the vocabulary's size is not known: give a tokenizer or model.vocab_size");
+                       "the vocabulary size is unknown: give a tokenizer or model.vocab_size");
   require<ConfigError>(
       gpt.vocabulary >= tokenizer_vocabulary,
       "vocab_size {} is smaller than the tokenizer's {} ids; give at least that, or leave it out",

@@ -7,8 +7,9 @@ void declare_latent(config::Section<LatentConfig>& s) {
   constexpr double kMost = 65536;
   s.field("multi_latent_attention", &C::multi_latent_attention)
       .help(
-          "Keys and values of all heads are made of one latent vector per token (DeepSeek-V2, V3). The five "
-          "keys that follow count only with it; kv_channels is the sum of both parts of a head.");
+          "Multi-head latent attention: keys and values of all heads are computed from one latent vector per "
+          "token (DeepSeek-V2, V3). The following five keys are used only with it; kv_channels is the sum of "
+          "both parts of a head.");
   s.field("q_lora_rank", &C::q_lora_rank)
       .range(1, kMost)
       .help("Width of the latent vector of queries. null: queries are projected from the stream.");

@@ -23,14 +23,15 @@ void declare_linear_attention(config::Section<LinearAttentionConfig>& s) {
           "4). null: all have softmax attention.");
   s.field("linear_attention_layers", &C::linear_attention_layers)
       .range(0, 10'000)
-      .help("Layers of linear attention, numbered from 0, in place of linear_attention_freq.");
+      .help("Layers of linear attention, numbered from 0, instead of linear_attention_freq.");
   s.field("linear_num_key_heads", &C::linear_num_key_heads)
       .range(1, kMost)
       .help(
-          "Heads of queries and keys in linear attention. This and the four that follow count only with it.");
+          "Heads of queries and keys in linear attention. This key and the following four are used only with "
+          "it.");
   s.field("linear_num_value_heads", &C::linear_num_value_heads)
       .range(1, kMost)
-      .help("Heads of values, each with a state of its own; a multiple of linear_num_key_heads.");
+      .help("Heads of values, each with its own state; a multiple of linear_num_key_heads.");
   s.field("linear_key_head_dim", &C::linear_key_head_dim).range(1, kMost).help("Width of a head of keys.");
   s.field("linear_value_head_dim", &C::linear_value_head_dim)
       .range(1, kMost)
@@ -38,14 +39,13 @@ void declare_linear_attention(config::Section<LinearAttentionConfig>& s) {
   s.field("linear_conv_kernel_dim", &C::linear_conv_kernel_dim)
       .range(1, 64)
       .unit("tokens")
-      .help("Tokens that the convolution before linear attention sees, the token itself included.");
+      .help("Width in tokens of the convolution before linear attention, including the token itself.");
 }
 
 void validate(const LinearAttentionConfig& c, std::int64_t layers) {
-  require<ConfigError>(
-      !c.linear_attention_freq || c.linear_attention_layers.empty(),
-      "linear_attention_freq and linear_attention_layers say both which layers have linear attention: "
-      "leave out one");
+  require<ConfigError>(!c.linear_attention_freq || c.linear_attention_layers.empty(),
+                       "linear_attention_freq and linear_attention_layers both select the layers with linear "
+                       "attention: leave out one");
   for (const std::int64_t layer : c.linear_attention_layers)
     require<ConfigError>(layer < layers, "linear_attention_layers names layer {} of {}: expected 0 to {}",
                          layer, layers, layers - 1);

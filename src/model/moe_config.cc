@@ -39,25 +39,23 @@ void declare_moe(Section<MoeConfig>& s) {
   s.field("num_moe_experts", &C::num_moe_experts)
       .alias("num_experts")
       .range(2, 65536)
-      .help("Experts of a layer. null: every layer has one feed-forward network.");
-  s.field("moe_router_topk", &C::moe_router_topk).range(1, 65536).help("Experts that see a token.");
+      .help("Experts per layer. null: every layer has one MLP.");
+  s.field("moe_router_topk", &C::moe_router_topk).range(1, 65536).help("Experts per token.");
   s.field("moe_ffn_hidden_size", &C::moe_ffn_hidden_size)
       .range(1, 8 * kMost)
       .derived("ffn_hidden_size")
       .help("Inner width of one expert.");
   s.field("moe_shared_expert_intermediate_size", &C::moe_shared_expert_intermediate_size)
       .range(1, 8 * kMost)
-      .help("Inner width of the shared experts together, which see every token. null: none.");
+      .help("Inner width of all shared experts together, which process every token. null: none.");
   s.field("moe_shared_expert_gate", &C::moe_shared_expert_gate)
-      .help(
-          "What the shared experts give is multiplied by the sigmoid of a product with the token (Qwen 2 "
-          "MoE).");
+      .help("The output of the shared experts is multiplied by a sigmoid gate of the token (Qwen 2 MoE).");
   s.field("moe_layer_freq", &C::moe_layer_freq)
       .range(1, 10000)
       .help("Every n-th layer has experts, layer 0 among them; the others are dense.");
-  s.field("moe_dense_layers", &C::moe_dense_layers).help("Layers without experts, by number from 0.");
+  s.field("moe_dense_layers", &C::moe_dense_layers).help("Layers without experts, numbered from 0.");
   s.field("moe_router_score_function", &C::moe_router_score_function)
-      .help("From a router's logits to scores.");
+      .help("How scores are computed from a router's logits.");
   s.field("moe_router_pre_softmax", &C::moe_router_pre_softmax)
       .help("Weights are the scores over all experts; false: divided by the sum of the chosen ones.");
   s.field("moe_router_topk_scaling_factor", &C::moe_router_topk_scaling_factor)
@@ -65,23 +63,22 @@ void declare_moe(Section<MoeConfig>& s) {
       .help("Factor of the weights. null: 1.");
   s.field("moe_router_num_groups", &C::moe_router_num_groups)
       .range(1, 65536)
-      .help("Group-limited choice: experts in so many groups. null: no groups.");
+      .help("Group-limited routing: number of groups of experts. null: no groups.");
   s.field("moe_router_group_topk", &C::moe_router_group_topk)
       .range(1, 65536)
-      .help("Groups from which a token's experts are chosen.");
+      .help("Number of groups from which a token's experts are chosen.");
   s.field("moe_router_enable_expert_bias", &C::moe_router_enable_expert_bias)
       .help(
-          "A bias of the choice alone, moved after every step against the experts' load in the global batch "
-          "(balancing without a loss). Sigmoid scores only.");
+          "A bias used for selecting experts only, adjusted after every step by the experts' load in the "
+          "global batch (auxiliary-loss-free balancing). Sigmoid scores only.");
   s.field("moe_router_bias_update_rate", &C::moe_router_bias_update_rate)
       .above(0)
       .range(0, 1)
-      .help("How far that bias moves per step.");
+      .help("Step size of that bias.");
   s.field("moe_router_load_balancing_type", &C::moe_router_load_balancing_type)
       .help(
-          "seq_aux_loss: a loss per sequence that evens out the experts' load. Losses that pool a "
-          "micro-batch "
-          "depend on the layout and are not offered.");
+          "seq_aux_loss: a loss per sequence that balances the experts' load. Losses over a micro-batch "
+          "depend on the layout and are not supported.");
   s.field("moe_aux_loss_coeff", &C::moe_aux_loss_coeff)
       .range(0, 100)
       .help("Coefficient of that loss; 0: off.");
@@ -91,17 +88,17 @@ void declare_moe(Section<MoeConfig>& s) {
   s.field("moe_expert_capacity_factor", &C::moe_expert_capacity_factor)
       .above(0)
       .help(
-          "An expert takes at most so many times its even share of a sequence's assignments (rounded up); "
-          "the "
-          "rest are dropped, in training and validation. null: nothing is dropped.");
+          "An expert accepts at most this multiple of its equal share of a sequence's assignments (rounded "
+          "up); the rest are dropped, in training and validation. null: nothing is dropped.");
   s.field("moe_token_drop_policy", &C::moe_token_drop_policy)
-      .help("Which of them stay: those with the largest weights (probs), or those of the first tokens.");
+      .help(
+          "Which assignments are kept: those with the largest weights (probs), or those of the first tokens "
+          "(position).");
   s.field("moe_pad_expert_input_to_capacity", &C::moe_pad_expert_input_to_capacity)
       .help(
-          "Megatron's wish for shapes that do not depend on the router. Here the experts' memory has the "
-          "size of "
-          "the capacity with or without it, and only rows that came are computed: results, memory and speed "
-          "stay the same. It needs moe_expert_capacity_factor and is written into arguments for "
+          "In Megatron-LM: pad to shapes that do not depend on the router. In Stoa the experts' memory has "
+          "the size of the capacity with or without it, and only rows that arrive are computed: results, "
+          "memory and speed are the same. Needs moe_expert_capacity_factor; it is passed on in arguments for "
           "Megatron-LM.");
 }
 
@@ -110,14 +107,14 @@ void validate(const MoeConfig& c, std::int64_t layers) {
     require<ConfigError>(!c.moe_ffn_hidden_size && !c.moe_shared_expert_intermediate_size &&
                              c.moe_dense_layers.empty() && !c.moe_expert_capacity_factor &&
                              !c.moe_shared_expert_gate && !c.moe_pad_expert_input_to_capacity,
-                         "keys moe_* count only with num_moe_experts");
+                         "keys moe_* are used only with num_moe_experts");
     return;
   }
   const std::int64_t experts = *c.num_moe_experts;
   require<ConfigError>(c.moe_router_topk <= experts, "moe_router_topk {} is more than num_moe_experts {}",
                        c.moe_router_topk, experts);
   require<ConfigError>(c.moe_expert_capacity_factor || c.moe_token_drop_policy == TokenDropPolicy::kProbs,
-                       "moe_token_drop_policy counts only with moe_expert_capacity_factor");
+                       "moe_token_drop_policy is used only with moe_expert_capacity_factor");
   require<ConfigError>(
       c.moe_expert_capacity_factor || !c.moe_pad_expert_input_to_capacity,
       "moe_pad_expert_input_to_capacity needs moe_expert_capacity_factor: without it an expert "
@@ -129,7 +126,7 @@ void validate(const MoeConfig& c, std::int64_t layers) {
       !c.moe_router_enable_expert_bias || c.moe_router_score_function == RouterScoreFunction::kSigmoid,
       "moe_router_enable_expert_bias needs moe_router_score_function sigmoid");
   require<ConfigError>(c.moe_router_num_groups.has_value() == c.moe_router_group_topk.has_value(),
-                       "moe_router_num_groups and moe_router_group_topk count only together");
+                       "moe_router_num_groups and moe_router_group_topk are used only together");
   if (!c.moe_router_num_groups) return;
   const std::int64_t groups = *c.moe_router_num_groups, chosen = *c.moe_router_group_topk;
   require<ConfigError>(experts % groups == 0,

@@ -15,24 +15,24 @@ void declare_offload(config::Section<OffloadConfig>& s) {
   using C = OffloadConfig;
   s.field("cpu_offloading", &C::cpu_offloading)
       .help(
-          "Saved activations of some layers wait in the host's memory (pinned, where the device is a GPU) "
-          "between "
-          "forward and backward, copied beside the computation. Same numbers, bit for bit.");
+          "Keep saved activations of some layers in host memory (pinned, if the device is a GPU) between "
+          "forward and backward, with copies overlapping computation. Bit-identical results.");
   s.field("cpu_offloading_num_layers", &C::cpu_offloading_num_layers)
       .range(0, 65536)
-      .derived("all layers of a pipeline stage but the last, which is wanted at once")
-      .help("With cpu_offloading: so many layers of each pipeline stage, its first ones.");
+      .derived("all layers of a pipeline stage but the last, which is needed at once")
+      .help(
+          "With cpu_offloading: number of layers offloaded in each pipeline stage, counted from its first.");
   s.field("cpu_offloading_activations", &C::cpu_offloading_activations)
-      .help("With cpu_offloading, true: it moves activations and nothing else.");
+      .help("With cpu_offloading, true: activations are all that can be offloaded.");
   s.field("cpu_offloading_weights", &C::cpu_offloading_weights)
-      .help("With cpu_offloading, false: weights stay on the device (zero_stage 3 spreads them over ranks).");
+      .help("With cpu_offloading, false: weights stay on the device (zero_stage 3 shards them over ranks).");
   s.validate({"cpu_offloading", "cpu_offloading_activations", "cpu_offloading_weights"}, [](const C& c) {
     require<ConfigError>(!c.cpu_offloading || c.cpu_offloading_activations,
                          "cpu_offloading without cpu_offloading_activations moves nothing: give "
                          "cpu_offloading_activations true, or cpu_offloading false");
     require<ConfigError>(!c.cpu_offloading || !c.cpu_offloading_weights,
                          "cpu_offloading_weights true: only activations are moved; give false (zero_stage 3 "
-                         "spreads weights over ranks)");
+                         "shards weights over ranks)");
   });
 }
 

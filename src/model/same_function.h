@@ -10,7 +10,7 @@
 namespace stoa::model {
 
 enum class Purpose {
-  kResume,  // the same run goes on: the function must be the same
+  kResume,  // the same run continues: the function must be the same
   kStart,   // a run starts from weights: positions may be stretched and windows changed on purpose
 };
 

@@ -18,10 +18,10 @@ void declare_t5(config::Section<T5Config>& s) {
       .help("With position_embedding_type relative: all distances from here on share a bucket.");
   s.field("relative_bias_per_layer", &C::relative_bias_per_layer)
       .help(
-          "With position_embedding_type relative: each layer has biases of its own (umT5); false: a stack "
+          "With position_embedding_type relative: each layer has its own biases (umT5); false: a stack "
           "shares them.");
   s.field("scale_attention", &C::scale_attention)
-      .help("Divide scores by the square root of the head size: NeMo's models, not T5.");
+      .help("Divide attention scores by the square root of the head size: NeMo's models, not T5.");
   s.field("scale_decoder_outputs", &C::scale_decoder_outputs)
       .help("Multiply the decoder's output by hidden_size^-0.5 before the head: T5 1.0 with its tied head.");
 }

@@ -199,7 +199,7 @@ TEST(T5, RefusesWhatIsNotOfItsKind) {
             std::string::npos);
   EXPECT_NE(refusal([](ModelConfig& c) { c.bias = BiasKind::kQkv; }).find("bias all or none"),
             std::string::npos);
-  EXPECT_NE(refusal([](ModelConfig& c) { c.kind = ModelKind::kGpt; }).find("is of kind t5"),
+  EXPECT_NE(refusal([](ModelConfig& c) { c.kind = ModelKind::kGpt; }).find("is for kind t5 only"),
             std::string::npos);
   EXPECT_NE(refusal([](ModelConfig& c) {
               c.position_embedding_type = PositionEmbedding::kRope;

@@ -79,7 +79,7 @@ struct Batch {
     q_begin.push_back(at);
   }
 
-  // Rows for a masked language model: of so many tokens each, padding removed; two of every five tokens are
+  // Rows for a masked language model: of this many tokens each, padding removed; two of every five tokens are
   // to be predicted, never the first of a row.
   static Batch masked(const std::vector<std::int64_t>& lengths, std::int64_t length, std::int64_t vocabulary,
                       std::uint64_t seed);

@@ -354,7 +354,7 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
       if (relative_bias_) relative_bias_->add_gradient(pass, dbias);
     }
     pass.show_gradient(options_.name, ".q", dcore.q, shown(part_.heads, o.heads));
-    if (!part_.shared) {  // otherwise each copy has but its part of the sum
+    if (!part_.shared) {  // otherwise each copy has only its part of the sum
       pass.show_gradient(options_.name, ".k", dcore.k, shown(part_.groups, o.groups));
       pass.show_gradient(options_.name, ".v", dcore.v, shown(part_.groups, o.groups));
     }

@@ -101,7 +101,7 @@ void ring_attention(Pass& pass, const ops::AttentionForward& op, const Sinks& si
   if (op.o.dtype != sums) ops::run(pass.ops, ops::Cast{.x = o, .y = op.o});
 }
 
-// Gradients of the keys that a rank holds at a step arrive while it computes its part of them, and go on
+// Gradients of the keys that a rank holds at a step arrive while it computes its part of them, and continue
 // with it to the rank that has the keys next; the last of them sends them home.
 void ring_attention(Pass& pass, const ops::AttentionBackward& op) {
   Scratch::Frame frame(pass.ops.scratch);

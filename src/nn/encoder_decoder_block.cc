@@ -166,7 +166,7 @@ void EncoderDecoderBlock::backward(Pass& whole, Saved& saved, Which which, Tenso
   }
   const DType compute = options_.precision.compute;
   const Rows from = split(whole, dout), to = split(whole, din);
-  // Whatever is made again is made before the gradients' temporaries.
+  // Recomputation comes before the gradients' temporaries.
   std::vector<TensorView> x, stats;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     x.push_back(before(pass, saved, i));

@@ -39,7 +39,7 @@ void FinalNormBlock::forward(Pass& pass, Saved& saved, TensorView out) {
 
 void FinalNormBlock::backward(Pass& pass, Saved& saved, Which which, TensorView dout, TensorView din) {
   if (which == Which::kWeight) return block_->backward(pass, saved, which, dout, din);
-  // Whatever is made again is made before the gradients' temporaries.
+  // Recomputation comes before the gradients' temporaries.
   const TensorView stream = saved.get(pass, stream_), stats = saved.get(pass, stats_);
   const TensorView dstream = pass.ops.scratch.allocate(dout.dtype, dout.shape);
   pass.show_gradient(options_.name, ".output", dout);

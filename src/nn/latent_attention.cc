@@ -259,7 +259,7 @@ void LatentAttention::forward(Pass& pass, Saved& saved, TensorView y) const {
 }
 
 void LatentAttention::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
-  // Whatever is made again is made before the gradients' temporaries.
+  // Recomputation comes before the gradients' temporaries.
   const TensorView input = saved.get(pass, input_), latent = saved.get(pass, kv_latent_.normed),
                    queries = saved.get(pass, query_input());
   for (const int activation : {context_, lse_, queries_.made, keys_values_.made, key_, projected_})

@@ -273,7 +273,7 @@ void Moe::forward(Pass& pass, Saved& saved, TensorView y) const {
 void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
   const auto& o = options_;
   exchange_.begin_backward();
-  // Whatever is made again is made before the gradients' temporaries.
+  // Recomputation comes before the gradients' temporaries.
   const TensorView scaled = saved.get(pass, scaled_), raw = saved.get(pass, raw_),
                    gathered = saved.get(pass, gathered_), input = saved.get(pass, input_),
                    logits = saved.get(pass, logits_), sorted = exchange_.sorted_experts(pass, saved);

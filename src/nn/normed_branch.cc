@@ -79,7 +79,7 @@ void NormedBranch::add(Pass& pass, Saved& saved, TensorView y) const {
 
 void NormedBranch::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx) const {
   const DType compute = options_.precision.compute;
-  // Whatever is made again is made before the gradients' temporaries.
+  // Recomputation comes before the gradients' temporaries.
   const TensorView branch = saved.get(pass, branch_), after_stats = saved.get(pass, after_stats_);
   TensorView x, before_stats;
   if (before_) x = saved.get(pass, input_), before_stats = saved.get(pass, before_stats_);

@@ -7,7 +7,7 @@ namespace stoa::nn {
 OffloadRing::OffloadRing(Arena& arena, std::int64_t blocks, std::size_t bytes) : arena_(&arena) {
   for (std::int64_t i = 0; i < std::min<std::int64_t>(blocks, kMostPlaces); ++i)
     places_.push_back(
-        {arena.declare(MemoryCategory::kActivations, {"place of offloaded activations", DType::kU8,
+        {arena.declare(MemoryCategory::kActivations, {"slot of offloaded activations", DType::kU8,
                                                       Shape{static_cast<std::int64_t>(bytes)}}),
          nullptr});
   if (places_.empty()) return;

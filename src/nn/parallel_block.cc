@@ -110,7 +110,7 @@ void ParallelBlock::backward(Pass& pass, Saved& saved, Which which, TensorView d
     attention_.layer->backward_weight(pass, saved);
     return;
   }
-  // Whatever is made again is made before the gradients' temporaries.
+  // Recomputation comes before the gradients' temporaries.
   saved.get(pass, attention_.stats);
   saved.get(pass, mlp_.stats);
   pass.show_gradient(options_.name, ".output", dout);

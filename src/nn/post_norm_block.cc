@@ -129,7 +129,7 @@ void PostNormBlock::backward(Pass& pass, Saved& saved, Which which, TensorView d
     return;
   }
   Scratch& scratch = pass.ops.scratch;
-  // Whatever is made again is made before the gradients' temporaries.
+  // Recomputation comes before the gradients' temporaries.
   const TensorView sum1 = saved.get(pass, sum1_), stats1 = saved.get(pass, stats1_),
                    sum2 = saved.get(pass, sum2_), stats2 = saved.get(pass, stats2_);
   const TensorView dmiddle = scratch.allocate(dout.dtype, dout.shape),

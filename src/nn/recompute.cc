@@ -7,7 +7,7 @@ namespace stoa::nn {
 std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std::int64_t blocks) {
   std::vector<BlockDecision> out(static_cast<std::size_t>(blocks), {options.level});
   require<InternalError>(options.offloaded == 0 || options.level != RecomputeLevel::kFull,
-                         "blocks that are made again have nothing to offload");
+                         "recomputed blocks have nothing to offload");
   for (std::int64_t i = 0; i < std::min(options.offloaded, blocks); ++i)
     out[static_cast<std::size_t>(i)].offload = true;
   if (options.level != RecomputeLevel::kFull) return out;

@@ -124,7 +124,7 @@ TensorView Saved::put(Pass& pass, int activation) {
 }
 
 TensorView Saved::input_slot(int activation) const {
-  require<InternalError>(in_place(activation), "the input of a block has no place in its slot");
+  require<InternalError>(in_place(activation), "the input of a block has no memory in its slot");
   return in_slot(activation);
 }
 

@@ -135,7 +135,7 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
   const bool same =
       which == Which::kBoth && dropout(pass, "").dropout.p == 0 && compute == options_.precision.residual;
   const TensorView input = saved.get(pass, input_);
-  // Whatever is made again is made before the gradients' temporaries.
+  // Recomputation comes before the gradients' temporaries.
   const TensorView middle = saved.get(pass, middle_);
   const TensorView stats1 = norm1_ ? saved.get(pass, stats1_) : TensorView(),
                    stats2 = saved.get(pass, stats2_);

@@ -1,4 +1,4 @@
-// 8-bit products: every backend that has them against the reference. Codes and scales are equal in every bit.
+// FP8 GEMMs: every backend that has them against the reference. Codes and scales are equal in every bit.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -468,7 +468,7 @@ TEST_P(BackendTest, EightBitShapesAreChecked) {
             "grouped linear forward: inverse_x is none, expected fp32 [E] = [2]");
   EXPECT_EQ(error_of(GroupedLinearForward{t.zeros(DType::kE4M3, {3, 24}), t.zeros(DType::kE4M3, {32, 24}),
                                           ids, t.zeros(DType::kBF16, {3, 16}), two, two}),
-            "grouped linear forward: matrices of 8-bit products are [16, 24], expected multiples of 16");
+            "grouped linear forward: matrices of FP8 GEMMs are [16, 24], expected multiples of 16");
   EXPECT_EQ(error_of(GroupedLinearForward{t.zeros(DType::kBF16, {3, 16}),
                                           t.zeros(DType::kBF16, {32, 16}),
                                           ids,

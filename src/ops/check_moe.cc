@@ -169,7 +169,7 @@ void check_grouped(const Checker& c, bool codes, const TensorView& matrices, std
   c.that(matrices.shape[0] % n == 0, "matrices are {}, expected a multiple of {} rows", matrices.text(), n);
   constexpr std::int64_t kMultiple = ScaledProduct::kMultiple;
   c.that(!codes || (n % kMultiple == 0 && k % kMultiple == 0),
-         "matrices of 8-bit products are [{}, {}], expected multiples of {}", n, k, kMultiple);
+         "matrices of FP8 GEMMs are [{}, {}], expected multiples of {}", n, k, kMultiple);
   for (const auto& [name, tensor] : scales)
     if (codes)
       c.tensor(name, tensor, sum, "[E]", {matrices.shape[0] / n});

@@ -118,7 +118,7 @@ void declare_sched(Section<SchedConfig>& s) {
   s.validate({"name", "wsd_decay_steps"}, [](const C& c) {
     require<ConfigError>(c.name != LrDecay::kWsd || c.wsd_decay_steps, "WSD needs wsd_decay_steps");
     require<ConfigError>(c.name == LrDecay::kWsd || !c.wsd_decay_steps,
-                         "wsd_decay_steps counts only with name WSD");
+                         "wsd_decay_steps is used only with name WSD");
   });
   s.validate({"warmup_steps", "decay_steps"}, [](const C& c) {
     const std::int64_t warmup = c.warmup_steps.value_or(0);
@@ -174,7 +174,7 @@ void declare(Section<OptimConfig>& s) {
       .derived("weight_decay")
       .help("Weight decay at the last step.");
   s.field("weight_decay_incr_style", &C::weight_decay_incr_style)
-      .help("How weight decay goes from start to end.");
+      .help("How weight decay changes from start to end.");
   s.section("sched", &C::sched, declare_sched, "Learning rate over steps.");
   s.validate({"lr", "sched.min_lr"}, [](const C& c) {
     require<ConfigError>(c.sched.min_lr <= c.lr, "min_lr {} is above lr {}", c.sched.min_lr, c.lr);
@@ -185,9 +185,9 @@ void declare(Section<OptimConfig>& s) {
     const bool constant = c.weight_decay_incr_style == WeightDecayStyle::kConstant;
     require<ConfigError>(constant || both,
                          "this weight_decay_incr_style needs start_weight_decay and end_weight_decay");
-    require<ConfigError>(
-        !constant || !any,
-        "start_weight_decay and end_weight_decay count only with weight_decay_incr_style linear or cosine");
+    require<ConfigError>(!constant || !any,
+                         "start_weight_decay and end_weight_decay are used only with weight_decay_incr_style "
+                         "linear or cosine");
   });
 }
 

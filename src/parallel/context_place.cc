@@ -121,11 +121,12 @@ void check_context(const ContextPlace& place, std::int64_t length, std::int64_t 
                        "cp_comm_type a2a+p2p: groups of {} ranks do not divide context_parallel_size {}; the "
                        "nearest size is {}",
                        ranks, place.size, nearest_divisor(place.size, std::max(1, ranks)));
-  require<ConfigError>(
-      heads % ranks == 0 && groups % ranks == 0,
-      "cp_comm_type {} deals {} heads and {} key/value heads of a tensor-parallel rank to {} ranks, which "
-      "does not divide both; the nearest number that does is {}, or use p2p",
-      name_of(place.kind), heads, groups, ranks, nearest_divisor(std::gcd(heads, groups), ranks));
+  require<ConfigError>(heads % ranks == 0 && groups % ranks == 0,
+                       "cp_comm_type {} distributes {} heads and {} key/value heads of a tensor-parallel "
+                       "rank to {} ranks, which "
+                       "does not divide both; the nearest number that does is {}, or use p2p",
+                       name_of(place.kind), heads, groups, ranks,
+                       nearest_divisor(std::gcd(heads, groups), ranks));
 }
 
 }  // namespace stoa::parallel

@@ -45,11 +45,11 @@ std::unique_ptr<Stream> share_device(comm::ThreadWorld& world, int rank, Device&
   auto* const shared = dynamic_cast<SharableDevice*>(&device);
   if (!shared) return nullptr;
   auto side = device.create_stream();
-  require<ConfigError>(!records(*side),
-                       "CUDA option graphs: ranks share the {}, where the host brings together what they "
-                       "exchange, step by step, and no recording of a rank holds that. A GPU for each rank, "
-                       "one rank, or no graphs",
-                       device.name());
+  require<ConfigError>(
+      !records(*side),
+      "CUDA option graphs: ranks share the {}, where the host coordinates their exchanges during the step, "
+      "which a graph cannot contain. Use a GPU for each rank, one rank, or no graphs",
+      device.name());
   world.share_device(rank, {device.kind(), &shared->transfer(), side.get()});
   return side;
 }

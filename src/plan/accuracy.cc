@@ -214,8 +214,8 @@ std::string to_markdown(const AccuracyReport& report) {
   ranking("source left out", report.ranking_left_out);
   if (report.memory.rows > 0)
     out += fmt::format(
-        "\n| memory | rows | mean % | underestimated by more than 5 % |\n|---|---|---|---|\n| figures of "
-        "their allocators | {} | {:.1f} | {:.0f} % of rows |\n",
+        "\n| memory | rows | mean % | underestimated by more than 5 % |\n|---|---|---|---|\n| figures of the "
+        "programs' allocators | {} | {:.1f} | {:.0f} % of rows |\n",
         report.memory.rows, report.memory.mean, 100.0 * report.memory_underestimates / report.memory.rows);
   out +=
       "\n| source, device | rows | median % | mean % | 90th percentile % | bar "

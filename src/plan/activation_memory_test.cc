@@ -33,7 +33,7 @@ run::TrainingOptions options_22b(std::int64_t layers, bool sequence_parallel,
   return o;
 }
 
-// Bytes per layer that are kept for backward on the first rank, as multiples of s b h.
+// Bytes per layer that are kept for backward on rank 0, as multiples of s b h.
 double kept(bool sequence_parallel, model::RecomputeGranularity granularity) {
   WorkerPool pool(1);
   ops::cpu::CpuBackend cpu(pool);

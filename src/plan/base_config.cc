@@ -404,7 +404,7 @@ std::string to_yaml(const BaseConfig& base) {
       "# {} parameters{}, {} tokens. Shape, batch, learning rate and degrees: {}.\n"
       "# A start: 'stoa plan search' finds the degrees for a machine.\n",
       format_count(base.parameters),
-      all_meet ? "" : fmt::format(", of which a token meets {}", format_count(base.active_parameters)),
+      all_meet ? "" : fmt::format(", of which {} are active per token", format_count(base.active_parameters)),
       format_count(base.tokens), base.source);
   out += fmt::format(
       "# Compute-optimal for this size: about {} tokens (20 per parameter, Hoffmann et al. 2022, "

@@ -52,7 +52,7 @@ struct BaseConfig {
   // Floating-point operations of one token, forward and backward, without recomputation: six per weight that
   // it meets, and attention (causal at half).
   double flops_per_token() const;
-  // The same with what is computed again.
+  // The same with what is recomputed.
   double flops_per_token(BaseRecompute recompute) const;
 };
 

@@ -48,8 +48,8 @@ double Cluster::peak(Format format) const {
 namespace {
 
 void declare_device(config::Section<DeviceSheet>& s) {
-  s.field("name", &DeviceSheet::name).not_empty().help("What measurements call the device.");
-  s.field("aliases", &DeviceSheet::aliases).help("Other beginnings of its name.");
+  s.field("name", &DeviceSheet::name).not_empty().help("Name of the device in measurements.");
+  s.field("aliases", &DeviceSheet::aliases).help("Other prefixes of its name.");
   s.field("family", &DeviceSheet::family).not_empty().help("Devices that share a calibration.");
   s.field("fp32_tflops", &DeviceSheet::fp32_tflops)
       .at_least(0)
@@ -67,7 +67,7 @@ void declare_device(config::Section<DeviceSheet>& s) {
   s.field("older_instructions", &DeviceSheet::older_instructions)
       .range(0.05, 1)
       .unit("share of the 16-bit peak")
-      .help("Open to kernels written for the generation before.");
+      .help("Share that kernels written for the previous generation can use.");
   s.field("memory_gb", &DeviceSheet::memory_gb).above(0).unit("10^9 bytes").help("Memory of one device.");
   s.field("memory_bandwidth_gbs", &DeviceSheet::memory_bandwidth_gbs)
       .above(0)
@@ -81,57 +81,57 @@ void declare_links(config::Section<Links>& s) {
   s.field("devices_per_node", &Links::devices_per_node).at_least(1).help("Devices of a node.");
   s.field("devices_per_island", &Links::devices_per_island)
       .at_least(1)
-      .help("Devices behind one fast switch; an NVL72 rack has 72.");
+      .help("Devices connected by one fast switch; an NVL72 rack has 72.");
   s.field("island_bandwidth_gbs", &Links::island_bandwidth_gbs)
       .above(0)
       .unit("10^9 bytes/s")
-      .help("One way, per device.");
+      .help("One direction, per device.");
   s.field("island_latency_us", &Links::island_latency_us)
       .at_least(0)
       .unit("microseconds")
-      .help("Of one step of a collective inside an island.");
+      .help("Latency of one step of a collective inside an island.");
   s.field("network_bandwidth_gbs", &Links::network_bandwidth_gbs)
       .above(0)
       .unit("10^9 bytes/s")
-      .help("One way, per device; null: nodes are not joined.");
+      .help("One direction, per device; null: nodes are not connected.");
   s.field("network_latency_us", &Links::network_latency_us)
       .at_least(0)
       .unit("microseconds")
-      .help("Of one step of a collective between nodes.");
+      .help("Latency of one step of a collective between nodes.");
   s.field("oversubscription", &Links::oversubscription)
       .at_least(1)
-      .help("Of the network above the leaf switches: 2 halves what collectives over many nodes get.");
+      .help(
+          "Oversubscription above the leaf switches: 2 halves the bandwidth of collectives over many nodes.");
   s.field("network_reduction", &Links::network_reduction).help("Switches add (SHARP).");
   s.field("host_bandwidth_gbs", &Links::host_bandwidth_gbs)
       .above(0)
       .unit("10^9 bytes/s")
       .help(
-          "Between a device and its host's memory, one way, per device while all of a node copy; null: "
-          "15.75, PCIe "
-          "gen 4 x16 shared by two.");
+          "Between a device and host memory, one direction, per device while all devices of a node copy; "
+          "null: 15.75, PCIe gen 4 x16 shared by two.");
   s.field("host_memory_gb", &Links::host_memory_gb)
       .above(0)
       .unit("10^9 bytes")
-      .help("Of a node's host, which offloaded activations may fill to nine tenths; null: without a bound.");
+      .help("Host memory of a node, of which offloaded activations may fill nine tenths; null: unlimited.");
   s.field("host_is_device", &Links::host_is_device)
-      .help("A CPU: there is no other memory to move activations to, and copies are its own work.");
+      .help("A CPU: there is no other memory to move activations to, and copies take its own time.");
   s.field("shared_device", &Links::shared_device)
-      .help("The ranks of a node are threads of one processor and divide its cores and bandwidth.");
+      .help("The ranks of a node are threads of one processor and share its cores and bandwidth.");
 }
 
 void declare_economy(config::Section<Economy>& s) {
   s.field("price_per_device_hour", &Economy::price_per_device_hour).at_least(0).help("In any currency.");
   s.field("capital_per_device", &Economy::capital_per_device)
       .at_least(0)
-      .help("With its share of node, network and room.");
-  s.field("lifetime_years", &Economy::lifetime_years).above(0).help("Over which capital is written off.");
+      .help("Including its share of node, network and building.");
+  s.field("lifetime_years", &Economy::lifetime_years).above(0).help("Depreciation period.");
   s.field("power_overhead", &Economy::power_overhead)
       .at_least(1)
-      .help("Facility over devices and hosts (PUE).");
+      .help("Power of the facility over power of devices and hosts (PUE).");
   s.field("host_watts_per_device", &Economy::host_watts_per_device)
       .at_least(0)
       .unit("W")
-      .help("The node without its devices, over the devices.");
+      .help("Power of the node without its devices, over power of the devices.");
   s.field("price_per_kwh", &Economy::price_per_kwh).at_least(0).help("In the same currency.");
   s.field("failures_per_device_year", &Economy::failures_per_device_year)
       .at_least(0)
@@ -139,11 +139,11 @@ void declare_economy(config::Section<Economy>& s) {
   s.field("restart_minutes", &Economy::restart_minutes)
       .at_least(0)
       .unit("minutes")
-      .help("From failure to training.");
+      .help("Time from a failure to resumed training.");
   s.field("storage_bandwidth_gbs", &Economy::storage_bandwidth_gbs)
       .above(0)
       .unit("10^9 bytes/s")
-      .help("Of the whole file system, for checkpoints.");
+      .help("Write bandwidth of the file system, for checkpoints.");
 }
 
 }  // namespace

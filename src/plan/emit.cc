@@ -45,7 +45,7 @@ void shape(Arguments& a, const EmitModel& model) {
           !m.qk_layernorm_all_heads && !m.attn_logit_softcapping && !m.final_logit_softcapping &&
           !m.apply_embedding_scaling && !m.attention_sinks &&
           m.activation != model::Activation::kClampedSwiglu && !m.linear.any() && !m.attention_output_gate,
-      "Megatron-LM has no arguments that are written here for alibi, embedding_layernorm, norm_placement, "
+      "Megatron-LM has no arguments known to Stoa for alibi, embedding_layernorm, norm_placement, "
       "use_parallel_residual, qk_layernorm_all_heads, soft caps, scaled embeddings, attention_sinks, "
       "swiglu_oai, linear attention or attention_output_gate: the layout cannot be written for this model");
   require<ConfigError>(
@@ -200,8 +200,8 @@ std::vector<std::string> torchtitan_arguments(const Found& found, const EmitMode
             "never");  // the nearest to sharded optimizer state alone
   if (w.zero_stage == 1)
     notes.push_back(
-        "torchtitan shards weights too (FSDP2 that does not reshard): less memory than planned, and gathers "
-        "once per step");
+        "torchtitan also shards weights (FSDP2 without resharding): less memory than planned, and one gather "
+        "per step");
   switch (found.point.recompute.granularity) {
     case RecomputeGranularity::kNone:
       a.value("activation_checkpoint.mode", "none");

@@ -219,7 +219,7 @@ std::string to_text(const InferenceResult& result, const InferenceRequest& r, co
   std::string out = fmt::format("{} tokens in, {} out, on {} ({:.0f} GB of each)\n{}", r.input, r.output,
                                 cluster.device.name, r.memory / 1e9, head);
   for (const auto& a : result.grid) out += row(a);
-  out += "\nfront (nothing is both quicker and of more throughput per device):\n" + head;
+  out += "\nPareto front (nothing has both lower latency and higher throughput per device):\n" + head;
   for (const auto& a : result.front) out += row(a);
   if (result.best) {
     out += r.most_latency ? fmt::format("\nmost throughput within {:.0f} ms:\n", *r.most_latency * 1e3)
@@ -231,7 +231,7 @@ std::string to_text(const InferenceResult& result, const InferenceRequest& r, co
     out += fmt::format("\nnothing fits: the smallest, TP{} PP{} batch {}, needs {:.1f} GB of each device\n",
                        least->point.tp, least->point.pp, least->point.batch, least->bytes() / 1e9);
   } else {
-    out += fmt::format("\nnothing answers within {:.0f} ms: the quickest takes {:.0f} ms\n",
+    out += fmt::format("\nnothing answers within {:.0f} ms: the fastest takes {:.0f} ms\n",
                        *r.most_latency * 1e3, result.front.front().latency * 1e3);
   }
   return out;

@@ -66,7 +66,7 @@ InferenceAnswer predict_inference(const ModelShape& model, std::int64_t input, s
 struct InferenceResult {
   std::vector<InferenceAnswer> grid;  // every point, those that do not fit too
   std::vector<InferenceAnswer>
-      front;  // nothing is both quicker and of more throughput per device; quickest first
+      front;  // nothing has both lower latency and more throughput per device; fastest first
   std::optional<InferenceAnswer>
       best;  // of most throughput per device within the latency; none: nothing fits
 };

@@ -200,7 +200,7 @@ LayerTime LayerModel::layer(bool experts) const {
   out.forward.tensor = visible(dense_comm, out.forward.linear, exposed) + token_comm;
   out.backward_input.tensor = visible(dense_comm, out.backward_input.linear, exposed) + token_comm;
 
-  // Context parallelism: keys and values travel around the ring beside attention; their gradients travel
+  // Context parallelism: keys and values travel around the ring during attention; their gradients travel
   // back.
   if (w_.cp > 1) {
     const CommGroup context{w_.cp, w_.tp};

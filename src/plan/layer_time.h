@@ -19,7 +19,7 @@ struct KindTime {
 
 struct LayerTime {
   KindTime forward;
-  KindTime backward_input;   // gradient of the input, without what is computed again
+  KindTime backward_input;   // gradient of the input, without what is recomputed
   KindTime backward_weight;  // gradient of the weights
   KindTime again;            // recomputation, within the backward pass
   double all() const { return forward.sum() + backward_input.sum() + backward_weight.sum() + again.sum(); }

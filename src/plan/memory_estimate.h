@@ -13,7 +13,7 @@ struct MemorySplit {
   double logits = 0;                                 // output layer and loss
   double working = 0;    // of the layer under way: what it computes again, gathered parameters, buffers
   double overhead = 0;   // context, communication buffers, allocator
-  double offloaded = 0;  // activations in the host's memory; not of the device
+  double offloaded = 0;  // activations in host memory; not of the device
   double sum() const { return weights + gradients + optimizer + activations + logits + working + overhead; }
 };
 

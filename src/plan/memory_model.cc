@@ -18,7 +18,7 @@ std::size_t& of(MemoryTable& table, MemoryCategory category) {
   return table[static_cast<std::size_t>(category)];
 }
 
-// All that a schedule makes a rank hold is held within so many microbatches, or grows for ever
+// All that a schedule makes a rank hold is held within this many microbatches, or grows forever
 // (schedule/holdings_test.cc).
 std::int64_t enough_microbatches(const run::Layout& layout, std::int64_t microbatches) {
   if (layout.schedule == "gpipe" || layout.schedule == "bfs") return microbatches;
@@ -66,7 +66,7 @@ std::size_t buffers(const schedule::Holdings& h, const std::vector<run::PlacedCh
 
 MemoryModel::MemoryModel(run::Machine& meta, run::TrainingOptions base)
     : meta_(meta), base_(std::move(base)) {
-  require<InternalError>(base_.sample_context == 0, "samples of text are not planned for here");
+  require<InternalError>(base_.sample_context == 0, "sampling of text is not planned here");
   const model::ModelConfig& config = base_.model.config;
   const auto like_first = [&](std::int64_t layer) {
     return config.moe.has_experts(layer) == config.moe.has_experts(0) &&
@@ -287,7 +287,7 @@ MemoryDetail MemoryModel::detail(const MemoryPoint& point, int number) {
         saved[module_of(spec.tensor.name)] += times * aligned_bytes(spec.tensor.bytes());
         of_table += aligned_bytes(spec.tensor.bytes());
       }
-      // Inputs that are made again are not in the slot.
+      // Inputs that are recomputed are not in the slot.
       if (of_table > table.saved_bytes()) saved["input"] -= times * (of_table - table.saved_bytes());
       of_blocks += table.saved_bytes();
     }

@@ -15,7 +15,7 @@ namespace {
 
 using grid::Axis;
 
-// Ranks that may need different memory: parts are dealt out as evenly as possible, the longer ones first.
+// Ranks that may need different memory: parts are distributed as evenly as possible, the longer ones first.
 std::vector<int> telling_ranks(const run::Layout& layout) {
   std::vector<int> ranks;
   const auto end = [&](int rank, Axis axis) {
@@ -65,7 +65,7 @@ std::string detail_lines(MemoryCategory category, const MemoryDetail& detail) {
                          detail.in_flight == 1 ? "" : "es");
       for (const auto& [module, bytes] : detail.saved)
         if (bytes > 0) out += detail_line(module, bytes);
-      if (detail.places) out += detail_line("places of offloaded layers", detail.places);
+      if (detail.places) out += detail_line("slots of offloaded layers", detail.places);
       return out;
     case MemoryCategory::kScratch:
       return fmt::format("    fullest in {}\n", detail.fullest);
@@ -96,7 +96,7 @@ std::string category_lines(const MemoryPlan& plan) {
                        format_bytes(std::abs(static_cast<double>(*plan.limit) - static_cast<double>(total))),
                        total <= *plan.limit ? "stay free" : "too much");
   if (const std::size_t host = host_bytes(categories))
-    out += fmt::format("  {:24}{:>12}{:>20}  besides, in the host's memory\n",
+    out += fmt::format("  {:24}{:>12}{:>20}  in addition, in host memory\n",
                        name_of(MemoryCategory::kOffloaded), format_bytes(static_cast<double>(host)), host);
   return out;
 }
@@ -121,7 +121,7 @@ MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options, 
   }
   plan.limit = options.memory_limit;
   run::TrainingOptions wired = options;
-  wired.memory_limit.reset();  // what is too much is told, not refused
+  wired.memory_limit.reset();  // what is too much is reported, not refused
   run::TrainingOptions base = wired;
   base.sample_context = 0;
   MemoryModel quick(meta, base);

@@ -1,4 +1,4 @@
-// Seconds of a pipelined step in closed form, held against schedule::simulate by tests.
+// Seconds of a pipelined step in closed form, compared with schedule::simulate by tests.
 #pragma once
 
 #include <cstdint>

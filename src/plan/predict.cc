@@ -326,10 +326,10 @@ Prediction predict(const Workload& w, const Cluster& c, const Calibration& calib
   out.tokens_per_second = w.tokens() / out.seconds;
   if (out.memory.offloaded > host_room)
     out.notes.push_back(
-        fmt::format("does not fit: a device's share of its host's memory holds {:.1f} GB", host_room / 1e9));
+        fmt::format("does not fit: a device's share of host memory is {:.1f} GB", host_room / 1e9));
   if (w.offload.cpu_offloading)
     out.notes.push_back(fmt::format(
-        "{:.1f} GB of activations wait in the host's memory, over a link of {:.1f} GB/s{}",
+        "{:.1f} GB of activations are kept in host memory, over a link of {:.1f} GB/s{}",
         out.memory.offloaded / 1e9, c.host_link() / 1e9,
         c.links.host_bandwidth_gbs || c.links.host_is_device ? ""
                                                              : ", a default: the cluster file says nothing"));

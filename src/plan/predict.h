@@ -18,7 +18,7 @@ struct TimeSplit {
   double linear = 0;       // products of the layers
   double attention = 0;    // the core: scores, softmax, values
   double elementwise = 0;  // norms, activations, dropout, residuals: bound by memory bandwidth
-  double head = 0;         // embedding, output layer, loss, with what is beside them
+  double head = 0;         // embedding, output layer, loss, with everything around them
   double recompute = 0;    // all that runs again in the backward pass
   double host = 0;         // launches that the device waits for, and the fixed part of a step
   double tensor = 0;       // exposed communication by axis

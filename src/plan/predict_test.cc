@@ -234,7 +234,7 @@ TEST(Pipeline, ManyMicrobatchesTakeWhatFewRepeat) {
   }
 }
 
-// The first rank of a V holds both ends of the model, and only one copy of a tied embedding.
+// Rank 0 of a V holds both ends of the model, and only one copy of a tied embedding.
 TEST(Predict, TheHeadOfAVIsOnTheFirstRank) {
   Workload w = workload_175b();
   w.vpp = 2;

@@ -31,7 +31,7 @@ std::string to_text(const Prediction& p, const Workload& w, const Cluster& c, co
       "memory  {:.1f} of {:.0f} GB on the fullest device: {}\n", p.memory.sum() / 1e9, c.device.memory_gb,
       p.fits ? "fits"
       : p.memory.sum() / 1e9 <= c.device.memory_gb
-          ? "but the host's memory does not hold what is offloaded"
+          ? "but host memory is too small for the offloaded activations"
           : fmt::format("does not fit by {:.1f} GB", p.memory.sum() / 1e9 - c.device.memory_gb));
   out += "where the time goes:\n";
   for (const auto& [name, seconds] : p.time.parts())

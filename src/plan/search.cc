@@ -67,7 +67,7 @@ bool takes_chunks(const std::string& schedule) {
   return schedule == "interleaved" || schedule == "interleaved-zb" || schedule == "bfs";
 }
 
-// Whether the generator takes so many microbatches.
+// Whether the generator takes this many microbatches.
 bool runs(const std::string& schedule, std::int64_t stages, std::int64_t microbatches) {
   if (schedule == "interleaved" || schedule == "interleaved-zb") return microbatches % stages == 0;
   if (schedule == "dualpipev") return microbatches >= 2 * stages;

@@ -66,7 +66,7 @@ struct SearchResult {
 std::vector<Workload> layouts(const SearchRequest& request, const Cluster& cluster);
 // What the program runs of a workload. `config` gives the recomputation for which the workload stands.
 MemoryPoint memory_point(const Workload& w, const model::RecomputeConfig& recompute);
-// With another recomputation. `blocks`: layers of every chunk that are computed again, for kBlock.
+// With another recomputation. `blocks`: layers of every chunk that are recomputed, for kBlock.
 Workload with_recompute(Workload w, const model::RecomputeConfig& recompute);
 
 SearchResult search(MemoryModel& memory, const SearchRequest& request, const Cluster& cluster,

@@ -303,7 +303,7 @@ TEST_F(SearchTest, SummaryHasTheColumnsOfTheAutoConfigurator) {
       << csv.substr(0, 120);
   const std::string html = to_html(report, report.runs.front());
   EXPECT_NE(html.find("<svg"), std::string::npos);
-  EXPECT_EQ(html.find("href"), std::string::npos) << "refers to nothing outside itself";
+  EXPECT_EQ(html.find("href"), std::string::npos) << "needs no other files";
 }
 
 }  // namespace

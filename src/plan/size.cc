@@ -27,9 +27,7 @@ BudgetAnswer solve(const Budget& budget, double device_flops, const FlopsPerToke
                     budget.days.has_value();
   require<ConfigError>(
       given == 3,
-      "{} of --params, --tokens, --gpus and --days are given: give three, the fourth is what is "
-      "computed",
-      given);
+      "{} of --params, --tokens, --gpus and --days are given: give three, and the fourth is computed", given);
   for (const auto& value : {budget.parameters, budget.tokens, budget.devices, budget.days})
     require<ConfigError>(!value || *value > 0, "a budget of {}: expected a number above 0",
                          value.value_or(0));

@@ -13,25 +13,24 @@ std::span<const config::EnumName<AttentionKernel>> enum_names(AttentionKernel) {
 }
 
 void declare(config::Section<Software>& s) {
-  s.field("release", &Software::release).not_empty().help("Name by which calibrations know it.");
+  s.field("release", &Software::release).not_empty().help("Name of the program in calibrations.");
   s.field("attention", &Software::attention).help("Kernel of the attention core.");
   s.field("overlap_gradients", &Software::overlap_gradients)
-      .help("Gradient reductions run beside the last backward pass.");
+      .help("Gradient reductions overlap the last backward pass.");
   s.field("overlap_parameters", &Software::overlap_parameters)
-      .help("Parameter gathers run beside the next forward pass.");
-  s.field("overlap_tensor", &Software::overlap_tensor)
-      .help("Tensor-parallel collectives run beside products.");
+      .help("Parameter gathers overlap the next forward pass.");
+  s.field("overlap_tensor", &Software::overlap_tensor).help("Tensor-parallel collectives overlap GEMMs.");
   s.field("overlap_pipeline", &Software::overlap_pipeline)
-      .help("Stage-to-stage transfers run beside computation.");
+      .help("Stage-to-stage transfers overlap computation.");
   s.field("sliced_sends", &Software::sliced_sends)
       .help("Tensor-parallel ranks send a slice each to the next stage, which gathers it.");
   s.field("gathers_fp8", &Software::gathers_fp8)
-      .help("Sequence parallelism gathers in 8 bits what fp8 products read.");
+      .help("Sequence parallelism gathers the inputs of FP8 GEMMs in 8 bits.");
   s.field("fused", &Software::fused).help("Chains of element-wise operations are one kernel.");
   s.field("compiled", &Software::compiled).help("Layers are compiled or captured whole: little host time.");
   s.field("gradient_bytes", &Software::gradient_bytes)
       .range(1, 8)
-      .help("Bytes per element in which gradients travel.");
+      .help("Bytes per element of gradients sent between ranks.");
   s.field("optimizer_bytes", &Software::optimizer_bytes)
       .range(0, 24)
       .help("Bytes of optimizer state per parameter.");
@@ -42,7 +41,7 @@ void declare(config::Section<Software>& s) {
   s.field("memory_fragmentation", &Software::memory_fragmentation)
       .range(0, 1)
       .unit("share of the activations")
-      .help("Blocks that a caching allocator keeps.");
+      .help("Blocks cached by the allocator.");
   s.field("balanced_context", &Software::balanced_context)
       .help("Every rank of a context-parallel group has as many visible keys.");
 }

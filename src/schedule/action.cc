@@ -20,14 +20,14 @@ Action parse_action(std::string_view text) {
   std::size_t letters = 0;
   while (letters < text.size() && text[letters] >= 'A' && text[letters] <= 'Z') ++letters;
   const auto name = std::find(kNames.begin(), kNames.end(), text.substr(0, letters));
-  require<ConfigError>(name != kNames.end(), "'{}' is no action: expected one of {}", text,
+  require<ConfigError>(name != kNames.end(), "'{}' is not an action: expected one of {}", text,
                        fmt::join(kNames, ", "));
   Action action{static_cast<ActionKind>(name - kNames.begin()), -1, -1};
   const char* p = text.data() + letters;
   const char* end = text.data() + text.size();
   if (p != end) p = std::from_chars(p, end, action.chunk).ptr;
   if (p != end && *p == '.') p = std::from_chars(p + 1, end, action.microbatch).ptr;
-  require<ConfigError>(p == end, "'{}' is no action: expected a form like F0.3 (chunk 0, microbatch 3)",
+  require<ConfigError>(p == end, "'{}' is not an action: expected a form like F0.3 (chunk 0, microbatch 3)",
                        text);
   return action;
 }
@@ -64,7 +64,7 @@ int peer_of(const Action& transfer, const Placement& placement) {
 Action matching_receive(const Action& send) {
   if (send.kind == ActionKind::kSendActivation)
     return {ActionKind::kReceiveActivation, send.chunk + 1, send.microbatch};
-  require<InternalError>(send.kind == ActionKind::kSendGradient, "{} is no send", to_text(send));
+  require<InternalError>(send.kind == ActionKind::kSendGradient, "{} is not a send", to_text(send));
   return {ActionKind::kReceiveGradient, send.chunk - 1, send.microbatch};
 }
 

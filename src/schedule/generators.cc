@@ -140,8 +140,8 @@ const NamedGenerator& entry_of(ScheduleRequest& request) {
   const auto names = schedule_names();
   const auto entry = std::find_if(kGenerators.begin(), kGenerators.end(),
                                   [&](const NamedGenerator& e) { return e.name == request.name; });
-  require<ConfigError>(entry != kGenerators.end(), "'{}' is no schedule{}: expected one of {}", request.name,
-                       did_you_mean(request.name, names), fmt::join(names, ", "));
+  require<ConfigError>(entry != kGenerators.end(), "'{}' is not a schedule{}: expected one of {}",
+                       request.name, did_you_mean(request.name, names), fmt::join(names, ", "));
   if (request.chunks == 0) request.chunks = entry->chunks ? entry->chunks : 2;
   if (entry->chunks) want_chunks(request, entry->chunks);
   return *entry;

@@ -23,7 +23,7 @@ std::vector<Element> linear_order(const Schedule& schedule, const Durations& dur
     for (const TimedAction& t : rank) {
       const Action& a = t.action;
       if (t.end <= t.start && a.kind != ActionKind::kBackwardWeight)
-        fail<InternalError>("{} takes no time", to_text(a));
+        fail<InternalError>("{} has no duration", to_text(a));
       order.push_back({t.start, true, t.order, a});
       if (a.kind == ActionKind::kForward && !schedule.placement.ends(a.chunk) &&
           rank_of[a.chunk] != rank_of[a.chunk + 1])

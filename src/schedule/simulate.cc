@@ -54,7 +54,7 @@ class Simulation {
     }
     for (std::size_t r = 0; r < lists.size(); ++r)
       require<ConfigError>(next[r] == lists[r].size(),
-                           "schedule '{}' deadlocks: rank {} waits for ever before {}", schedule_.name, r,
+                           "schedule '{}' deadlocks: rank {} waits forever before {}", schedule_.name, r,
                            next[r] < lists[r].size() ? to_text(lists[r][next[r]]) : "");
     for (const auto& rank : timeline_.ranks) {
       if (rank.empty()) continue;

@@ -1,4 +1,4 @@
-// Times a schedule by events: when every action starts and ends if each lasts as long as it is said to.
+// Times a schedule by events: when every action starts and ends if each lasts as long as it is reported to.
 #pragma once
 
 #include <vector>

@@ -61,7 +61,7 @@ class Walk {
     }
     for (int rank = 0; rank < static_cast<int>(next_.size()); ++rank)
       if (const Action* a = head(rank))
-        fail<ConfigError>("schedule '{}' deadlocks: rank {} waits for ever before {}", schedule_.name, rank,
+        fail<ConfigError>("schedule '{}' deadlocks: rank {} waits forever before {}", schedule_.name, rank,
                           to_text(*a));
     return std::move(done_);
   }

@@ -127,7 +127,7 @@ const std::vector<TokenId>& Bpe::merge(std::span<const TokenId> symbols, MergeSc
 }
 
 void Bpe::run(MergeScratch& s) const {
-  constexpr std::size_t kFew = 32;  // a heap of so few is quicker than tables
+  constexpr std::size_t kFew = 32;  // a heap of so few is faster than tables
   if (ascending_ && s.ids.size() > kFew) {
     run_buckets(s);
   } else {

@@ -277,7 +277,7 @@ void Encoder::encode_words(const char* p, const char* end, std::vector<TokenId>&
       const auto run = static_cast<std::size_t>(std::countr_one(letters >> lead));
       n = run + lead;
       if (run == 0 || n > kShortWord || static_cast<signed char>(p[n]) < 0) n = 0;
-      // BLOOM's words go on with digits, apostrophes and the like.
+      // BLOOM's words continue with digits, apostrophes and the like.
       if (pattern == SplitPattern::kBloom && n > 0 &&
           std::string_view(" ,.\n").find(p[n]) == std::string_view::npos)
         n = 0;

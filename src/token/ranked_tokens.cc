@@ -63,7 +63,7 @@ class RankedTokens {
                        bytes.size(), kLongestToken);
     const auto index = static_cast<std::size_t>(id);
     if (index >= spec_.vocabulary.size()) spec_.vocabulary.resize(index + 1), bytes_.resize(index + 1);
-    require<DataError>(spec_.vocabulary[index].empty(), "{}: rank {} stands twice", where, id);
+    require<DataError>(spec_.vocabulary[index].empty(), "{}: rank {} appears twice", where, id);
     spec_.vocabulary[index] = alphabet_.to_symbols(bytes);
     bytes_[index] = std::move(bytes);
   }
@@ -74,7 +74,7 @@ class RankedTokens {
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
       if (bytes_[i].empty()) continue;
       const bool fresh = ids.emplace(bytes_[i], static_cast<TokenId>(i)).second;
-      require<DataError>(fresh, "token '{}' stands twice", spec_.vocabulary[i]);
+      require<DataError>(fresh, "token '{}' appears twice", spec_.vocabulary[i]);
     }
     const auto find = [&](std::string_view token) {
       const auto found = ids.find(token);
@@ -135,9 +135,9 @@ TokenizerSpec parse_tiktoken(std::string_view text, std::string_view file_name, 
       std::find_if(all.begin(), all.end(), [&](const KnownRanks& k) { return k.file == file_name; });
   require<DataError>(
       known != all.end() || !pattern.empty(),
-      "a file of ranks does not say how texts are cut, and '{}' is none of cl100k_base.tiktoken, "
+      "a file of ranks does not define the pre-tokenization, and '{}' is none of cl100k_base.tiktoken, "
       "o200k_base.tiktoken, p50k_base.tiktoken, r50k_base.tiktoken, qwen.tiktoken: give the pattern as "
-      "\"pat_str\" in a tokenizer_config.json beside it",
+      "\"pat_str\" in a tokenizer_config.json in the same directory",
       file_name);
   RankedTokens tokens(spec);
   const auto entries = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
@@ -156,7 +156,7 @@ TokenizerSpec parse_tiktoken(std::string_view text, std::string_view file_name, 
     const auto [parsed, error] =
         std::from_chars(line.data() + std::min(space, line.size() - 1) + 1, stop, rank);
     require<DataError>(space != line.npos && error == std::errc() && parsed == stop,
-                       "{}: expected base64 bytes, a blank and a rank", where);
+                       "{}: expected base64 bytes, a space and a rank", where);
     tokens.add(decode_base64(line.substr(0, space), where), rank, entries, where);
   }
   require<DataError>(!spec.vocabulary.empty(), "{} holds no tokens", file_name);

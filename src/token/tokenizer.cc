@@ -116,7 +116,7 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
     if (token.empty()) continue;
     const bool fresh = ids.insert_or_assign(token, static_cast<TokenId>(id)).second;
     require<DataError>(fresh || spec.form == SymbolForm::kComponents,
-                       "token '{}' stands twice in the vocabulary", token);
+                       "token '{}' appears twice in the vocabulary", token);
   }
   if (spec.form == SymbolForm::kWordPiece) {
     const auto unknown = ids.find(spec.unk);
@@ -137,7 +137,8 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
     const auto found = ids.find(symbol);
     const bool never = spec.form == SymbolForm::kByteLevel && (b == 0xC0 || b == 0xC1 || b >= 0xF5);
     require<DataError>(found != ids.end() || never,
-                       "the vocabulary has no token for byte {} ('{}'): some text would be lost", b, symbol);
+                       "the vocabulary has no token for byte {} ('{}'): some text could not be encoded", b,
+                       symbol);
     byte_ids[static_cast<std::size_t>(b)] = found == ids.end() ? -1 : found->second;
     lacks_bytes = lacks_bytes || found == ids.end();
   }
@@ -173,7 +174,7 @@ Tokenizer::Data::Data(TokenizerSpec given) : spec(std::move(given)), splitter(sp
                        "added token '{}' has id {}, which the vocabulary gives to '{}'", t.content, t.id,
                        id < vocabulary.size() ? vocabulary[id] : "");
     const bool fresh = added_ids.emplace(t.content, t.id).second;
-    require<DataError>(fresh, "added token '{}' stands twice", t.content);
+    require<DataError>(fresh, "added token '{}' appears twice", t.content);
     std::string_view pattern = t.content;
     if (t.normalized) pattern = normalized(pattern, storage);
     bytes[id] = decoded(pattern);

@@ -25,8 +25,8 @@ TokenizerClass class_beside(const fs::path& file) {
 }
 
 TokenizerSpec read_pair(const fs::path& vocab, const fs::path& merges) {
-  require<IoError>(fs::exists(merges), "{} needs its merges beside it: {} does not exist", vocab.string(),
-                   merges.string());
+  require<IoError>(fs::exists(merges), "{} needs its merges in the same directory: {} does not exist",
+                   vocab.string(), merges.string());
   return parse_vocab_merges(read_text(vocab), read_text(merges), class_beside(vocab));
 }
 
@@ -87,7 +87,7 @@ TokenizerSpec read_model_file(const fs::path& path) {
 TokenizerSpec read_spec(const fs::path& path) {
   require<IoError>(fs::exists(path), "no tokenizer at {}: it does not exist", path.string());
   if (fs::is_directory(path)) {
-    // T5's tokenizer.json says less than the model beside it; Llama-2's says all that its tokenizer.model
+    // T5's tokenizer.json says less than the model next to it; Llama-2's says all that its tokenizer.model
     // does.
     if (fs::exists(path / "spiece.model")) return read_sentencepiece_file(path / "spiece.model");
     if (fs::exists(path / "tokenizer.json")) return parse_tokenizer_json(read_text(path / "tokenizer.json"));
@@ -155,8 +155,7 @@ Tokenizer Tokenizer::load_sentencepiece(const fs::path& model, std::int64_t sent
   try {
     TokenizerSpec spec = read_sentencepiece_file(model);
     require<DataError>(sentinels == 0 || !has_sentinels(spec),
-                       "the model has sentinels of its own: num_sentinel_tokens is {}, expected 0",
-                       sentinels);
+                       "the model already has sentinels: num_sentinel_tokens is {}, expected 0", sentinels);
     if (sentinels > 0) add_sentinels(sentinels, spec);
     return Tokenizer(std::move(spec));
   } catch (const DataError& e) {

@@ -218,7 +218,7 @@ TokenizerSpec train_wordpiece(const TextSource& source, const TrainOptions& opti
   };
   const WordCounts counts = count_words(source, cut, pool, progress, counted);
   require_words(counted);
-  // The alphabet: characters as they begin a word and as they go on with one, each by code point.
+  // The alphabet: characters as they begin a word and as they continue one, each by code point.
   const auto each_character = [](std::string_view word, const auto& f) {
     for (const char *p = word.data(), *end = p + word.size(); p < end;) {
       const CodePoint c = read_utf8(p, end);

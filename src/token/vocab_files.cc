@@ -141,8 +141,8 @@ TokenizerSpec parse_vocab_merges(std::string_view vocab_text, std::string_view m
                         [&](const ClassForm& f) { return f.name == name; });
     require<DataError>(
         form != std::end(kClassForms),
-        "tokenizer_class is {}: how it uses vocab.json and merges.txt is not known, and another way "
-        "would silently give other ids; a tokenizer.json beside them would be read",
+        "tokenizer_class is {}: how it uses vocab.json and merges.txt is unknown, and a wrong guess would "
+        "silently give wrong ids; a tokenizer.json in the same directory would be read",
         how.name);
   }
   TokenizerSpec spec;

@@ -60,7 +60,7 @@ TEST(VocabFiles, TheClassSaysHowTextsAreCut) {
   EXPECT_EQ(qwen.spec().split, SplitPattern::kQwen2);
   EXPECT_EQ(qwen.encode("e\u0301"), plain.encode("\u00e9"));  // NFC
   EXPECT_THAT(refused_with([&] { with_class("XLMTokenizer"); }), HasSubstr("XLMTokenizer"));
-  EXPECT_THAT(refused_with([&] { with_class("WhisperTokenizer"); }), HasSubstr("silently give other ids"));
+  EXPECT_THAT(refused_with([&] { with_class("WhisperTokenizer"); }), HasSubstr("silently give wrong ids"));
 }
 
 TEST(VocabFiles, NumbersBeyond64BitsAreNoError) {
@@ -158,7 +158,7 @@ TEST(Tiktoken, ReadsRanksAndCutsByTheKnownOrGivenPattern) {
   EXPECT_EQ(Tokenizer::load(copy.path() / "llama").fingerprint(), mine.fingerprint());
   EXPECT_THAT(refused_with([] { parse_tiktoken("YQ==\n", "r50k_base.tiktoken", ""); }), HasSubstr("line 1"));
   EXPECT_THAT(refused_with([] { parse_tiktoken("YQ== 0\nYg== 0\n", "r50k_base.tiktoken", ""); }),
-              HasSubstr("stands twice"));
+              HasSubstr("appears twice"));
   EXPECT_THAT(refused_with([] { parse_tiktoken("Y!== 0\n", "r50k_base.tiktoken", ""); }),
               HasSubstr("base64"));
 }

@@ -5,7 +5,7 @@
 
 namespace stoa::token {
 
-// GPT-2's vocab.json and merges.txt under any names; settings beside the vocabulary count as in
+// GPT-2's vocab.json and merges.txt under any names; settings in addition to the vocabulary count as in
 // Tokenizer::load(). IoError, DataError.
 Tokenizer load_vocab_merges(const fs::path& vocab, const fs::path& merges);
 

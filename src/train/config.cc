@@ -83,11 +83,14 @@ void declare_checkpoint(Section<CheckpointConfig>& s) {
       .help("Steps between checkpoints. The end of a run and SIGTERM always save.");
   s.field("train_time_interval", &C::train_time_interval)
       .derived("10m; 0s where every_n_train_steps is given")
-      .help("Time between checkpoints, beside those by steps: 90s, 10m or 1h; 0s: none by time.");
+      .help(
+          "Time between checkpoints, in addition to every_n_train_steps: 90s, 10m or 1h; 0s: none by time.");
   s.field("keep_last", &C::keep_last).range(1, 1e6).help("Newest checkpoints that are kept.");
   s.field("save_top_k", &C::save_top_k)
       .range(-1, 1e6)
-      .help("Best checkpoints by validation loss that are kept beside the newest; -1: nothing is deleted.");
+      .help(
+          "Best checkpoints by validation loss that are kept in addition to the newest; -1: nothing is "
+          "deleted.");
 }
 
 }  // namespace
@@ -108,8 +111,8 @@ void declare(Section<TrainerConfig>& s) {
       .help("Wall time of this start: 90s, 15m, 4h, 2d or DD:HH:MM:SS; then the run saves and ends.");
   s.field("precision", &C::precision)
       .help(
-          "Type of activations and products; weights, gradients and moments are kept in fp32. fp16 scales "
-          "the loss.");
+          "Type of activations and GEMMs; weights, gradients and moments are kept in fp32. fp16 scales the "
+          "loss.");
   s.field("log_every_n_steps", &C::log_every_n_steps)
       .range(1, kMaxCount)
       .unit("steps")
@@ -135,26 +138,25 @@ void declare(Section<TrainerConfig>& s) {
       .help("How often data-parallel ranks compare a hash of their weights; a rank that drifts is named.");
   s.field("devices", &C::devices)
       .range(1, kMaxRanks)
-      .derived("so many that each parameter is held once: tensor x pipeline x context sizes")
+      .derived("the number that holds each parameter once: tensor x pipeline x context sizes")
       .help("Ranks per node. Without a launcher devices x num_nodes ranks run as threads of one process.");
   s.field("num_nodes", &C::num_nodes)
       .range(1, kMaxRanks)
       .derived("1")
       .help("Nodes. Where a launcher starts the ranks devices x num_nodes must equal the ranks that run.");
   s.field("communication_timeout", &C::communication_timeout)
-      .help("How long a rank waits for another before the run fails and says which.");
+      .help("How long a rank waits for another before the run fails with a message that names it.");
   s.field("stop_grace", &C::stop_grace)
       .help(
-          "How long after SIGINT or SIGTERM the run may take to end its step and save. Then the process ends "
-          "and the newest complete checkpoint stands. Slurm kills after 30 s.");
+          "How long after SIGINT or SIGTERM the run may take to finish its step and save. Then the process "
+          "exits and the newest complete checkpoint remains. Slurm kills after 30 s.");
   s.field("memory_limit_gb", &C::memory_limit_gb)
       .range(1e-6, 1e6)
       .unit("GB of 1e9 bytes")
       .derived("what the device has")
       .help(
-          "A run that plans to take more on the device of one rank is refused before it takes any. What "
-          "drivers and libraries "
-          "take is not counted.");
+          "A run that plans more memory on the device of one rank is rejected before it allocates any. "
+          "Memory of drivers and libraries is not counted.");
   s.field("num_threads", &C::num_threads).range(1, 4096).derived("one per core").help("Worker threads.");
   s.field("sample_prompts", &C::sample_prompts)
       .help("Texts that the model continues at each validation; the report shows them over time.");
@@ -175,9 +177,9 @@ void declare(Section<ExpManagerConfig>& s) {
   s.field("resume_if_exists", &C::resume_if_exists)
       .help(
           "Continue from the newest complete checkpoint of the run directory. false: a directory that has "
-          "one is refused.");
+          "one is an error.");
   s.field("resume_ignore_no_checkpoint", &C::resume_ignore_no_checkpoint)
-      .help("Start anew where there is no checkpoint; false: that is an error.");
+      .help("Start from the beginning where there is no checkpoint; false: that is an error.");
   s.field("create_checkpoint_callback", &C::create_checkpoint_callback).help("Save checkpoints.");
   s.field("create_tensorboard_logger", &C::create_tensorboard_logger)
       .help("Write metrics for TensorBoard too.");
@@ -194,7 +196,7 @@ void declare(Section<BatchConfig>& s) {
   s.field("micro_batch_size", &C::micro_batch_size)
       .range(1, 1 << 20)
       .unit("samples")
-      .help("Samples that go through the model at once.");
+      .help("Samples that pass through the model together.");
   s.field("global_batch_size", &C::global_batch_size)
       .range(1, 1 << 30)
       .unit("samples")

@@ -10,7 +10,7 @@
 
 namespace stoa::train {
 
-// That of `start`, the model directory which the run goes on from, where it has one and its token ids are
+// That of `start`, the model directory which the run resumes from, where it has one and its token ids are
 // those of the run's tokenizer; otherwise what `special` says.
 std::string generation_file(const std::optional<std::filesystem::path>& start,
                             const token::Tokenizer* tokenizer,

@@ -25,8 +25,8 @@ std::vector<Line> read_lines(const std::vector<data::WeightedPrefix>& files, con
   options.form = data::TextForm::kJsonLines;
   for (const auto& file : files) {
     require<ConfigError>(file.weight == 1,
-                         "model.data: '{}' has weight {}; files of a labelled task are read whole: give them "
-                         "without weights",
+                         "model.data: '{}' has weight {}; files of a labelled task are read completely: give "
+                         "them without weights",
                          file.prefix, file.weight);
     inputs.push_back(data::describe_input(file.prefix, options));
   }
@@ -100,7 +100,7 @@ data::DatasetTriple build_labelled_data(const RunConfig& config, const TrainingP
                                         const token::Tokenizer* tokenizer,
                                         std::optional<std::int64_t> samples, const data::Notice& notice,
                                         const std::stop_token& stop) {
-  require<ConfigError>(tokenizer != nullptr, "labelled text is made of words: give model.tokenizer");
+  require<ConfigError>(tokenizer != nullptr, "labelled text needs a tokenizer: give model.tokenizer");
   const data::DataPrefix& prefix = config.data.data_prefix;
   Reader reader(config, plan, *tokenizer);
   std::vector<Line> train, validation;
@@ -127,8 +127,8 @@ data::DatasetTriple build_labelled_data(const RunConfig& config, const TrainingP
       "give more, or lower model.micro_batch_size",
       found, together);
   if (notice && found % together != 0)
-    notice(fmt::format("validation: {} of {} rows fill no microbatch and are left out", found % together,
-                       found));
+    notice(
+        fmt::format("validation: {} of {} rows fill no microbatch and are skipped", found % together, found));
   return out;
 }
 

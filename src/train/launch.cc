@@ -58,8 +58,8 @@ void require_own_device(comm::ProcessWorld& world, const std::string& identity) 
   for (int r = 0; r < world.rank(); ++r)
     require<ConfigError>(
         all[r] != identity || world.host(r) != world.host(world.rank()),
-        "the GPU at {} is that of {} too: a process per GPU (LOCAL_RANK says which it takes, --cuda device=N "
-        "otherwise). Ranks that share a GPU are threads: stoa train --ranks N without a launcher",
+        "the GPU at {} is that of {} too: each process needs its own GPU (LOCAL_RANK, or --cuda device=N, "
+        "selects it). Ranks that share a GPU must be threads: stoa train --ranks N without a launcher",
         identity, world.rank_name(r));
 }
 
@@ -107,7 +107,7 @@ std::optional<std::int64_t> Launch::agreed_ranks(std::optional<std::int64_t> ask
 
 void Launch::require_bindable() const {
   require<ConfigError>(!world_,
-                       "--bind-cores is for ranks that are threads; processes are bound by what starts them: "
+                       "--bind-cores is for ranks that are threads; processes are bound by their launcher: "
                        "mpirun with --bind-to core");
 }
 
@@ -131,7 +131,7 @@ void Launch::together(const std::function<void()>& body) {
 }
 
 void Launch::prepare(const std::function<void()>& body) {
-  prepare_all("prepares the run: configuration and data", body, Turns::kFirstBeforeOthers);
+  prepare_all("prepares the configuration and data", body, Turns::kFirstBeforeOthers);
 }
 
 void Launch::prepare_all(const char* text, const std::function<void()>& body, Turns turns) {
@@ -165,7 +165,7 @@ void Launch::agree(std::string_view what, const std::function<std::string()>& te
   if (!world_) return;
   std::string own;
   prepare_all(
-      "looks at what the ranks must see alike", [&] { own = text(); }, Turns::kAllAtOnce);
+      "compares what the ranks see", [&] { own = text(); }, Turns::kAllAtOnce);
   together([&] {
     const std::vector<std::string> seen = world_->gather(checksum_text(checksum(own)));
     // What most see, or the first.
@@ -206,12 +206,12 @@ void Launch::require_shared(const std::filesystem::path& directory) {
         Turns::kAllAtOnce);
     token = world_->text_of(0, token);
     prepare_all(
-        "looks for the run directory",
+        "waits for the run directory",
         [&] {
           require<ConfigError>(
               first_process() || proof.seen(token, bound),
-              "what {} writes into the run directory '{}' is not seen here within {:.0f} s: it must lie on a "
-              "file system that all ranks share",
+              "files that {} writes into the run directory '{}' are not visible here within {:.0f} s: "
+              "it must be on a file system that all ranks share",
               world_->rank_name(0), directory.string(), std::chrono::duration<double>(bound).count());
         },
         Turns::kAllAtOnce);

@@ -89,7 +89,7 @@ class Launch {
   int threads_on_host(int ranks) const;  // ranks of this host, of so many in all
 
   // What every process does before there are ranks, the first process first: reading the configuration,
-  // indexing the data. It may take any time. An error is told once, and its exit status is that of all.
+  // indexing the data. It may take any time. An error is reported once, and its exit status is that of all.
   // Callable several times.
   void prepare(const std::function<void()>& body);
 

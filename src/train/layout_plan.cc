@@ -100,7 +100,7 @@ void check_pairs(const RunConfig& config, Problems& problems) {
   const LayoutConfig& l = config.layout;
   if (m.kind != model::ModelKind::kT5) return;
   problems.unless(l.context_parallel_size == 1,
-                  "context_parallel_size {} with kind t5: pairs of source and target are not cut; use 1",
+                  "context_parallel_size {} with kind t5: pairs of source and target are not split; use 1",
                   l.context_parallel_size);
   const std::int64_t tp = l.tensor_model_parallel_size,
                      source = config.batch.micro_batch_size * m.source_length(),
@@ -116,11 +116,10 @@ void check_linear_attention(const RunConfig& config, Problems& problems) {
   const model::LinearAttentionConfig& linear = config.model.linear;
   const LayoutConfig& l = config.layout;
   if (!linear.any()) return;
-  problems.unless(
-      l.context_parallel_size == 1,
-      "context_parallel_size {} with linear attention: its state goes along a text, which is not cut among "
-      "ranks; use 1",
-      l.context_parallel_size);
+  problems.unless(l.context_parallel_size == 1,
+                  "context_parallel_size {} with linear attention: its state passes along a text, which is "
+                  "not split over ranks; use 1",
+                  l.context_parallel_size);
   problems.unless(
       l.tensor_model_parallel_size <= linear.linear_num_key_heads,
       "tensor_model_parallel_size {} is more than linear_num_key_heads {}: a rank would have none",
@@ -135,18 +134,20 @@ std::vector<std::int64_t> stages_of_stacks(const RunConfig& config, std::int64_t
                      encoder = m.encoder_layers(), decoder = m.num_layers - encoder;
   require<ConfigError>(
       m.kind == model::ModelKind::kT5,
-      "pipeline_model_parallel_split_rank {} parts an encoder from a decoder: it is of kind t5", split);
-  require<ConfigError>(!l.pipeline_layers && l.virtual_pipeline_model_parallel_size.value_or(1) == 1,
-                       "pipeline_model_parallel_split_rank says which layers a stage has: leave it out with "
-                       "pipeline_layers or several chunks per stage");
+      "pipeline_model_parallel_split_rank {} separates an encoder from a decoder: it is for kind t5 only",
+      split);
+  require<ConfigError>(
+      !l.pipeline_layers && l.virtual_pipeline_model_parallel_size.value_or(1) == 1,
+      "pipeline_model_parallel_split_rank determines the layers of a stage: leave it out with "
+      "pipeline_layers or several chunks per stage");
   require<ConfigError>(
       rest >= 1,
       "pipeline_model_parallel_split_rank {} of {} stages: expected fewer than the stages, or 0 for none",
       split, stages);
   require<ConfigError>(
       encoder % split == 0 && decoder % rest == 0,
-      "pipeline_model_parallel_split_rank {} deals {} layers of the encoder to {} stages and "
-      "{} of the decoder to {}: they must divide; or write pipeline_layers",
+      "pipeline_model_parallel_split_rank {} distributes {} layers of the encoder over {} stages and {} of "
+      "the decoder over {}: the numbers must be divisible; or give pipeline_layers",
       split, encoder, split, decoder, rest);
   std::vector<std::int64_t> out(static_cast<std::size_t>(split), encoder / split);
   out.insert(out.end(), static_cast<std::size_t>(rest), decoder / rest);
@@ -177,7 +178,7 @@ grid::ExpertDegrees expert_degrees(const RunConfig& config, std::int64_t stage_r
   if (!m.moe.num_moe_experts) {
     problems.unless(
         ep == 1 && !l.expert_tensor_parallel_size,
-        "expert_model_parallel_size and expert_tensor_parallel_size count only with num_moe_experts");
+        "expert_model_parallel_size and expert_tensor_parallel_size are used only with num_moe_experts");
     return {};
   }
   problems.of([&] {
@@ -194,7 +195,7 @@ grid::ExpertDegrees expert_degrees(const RunConfig& config, std::int64_t stage_r
 }
 
 // Every size that the batch has on its way up is a step of its own schedule. Of many sizes the smallest: what
-// schedules ask for, so many microbatches or multiples of so many, shows in them.
+// schedules ask for, this many microbatches or multiples of so many, shows in them.
 void check_ramp_up(const RunConfig& config, const run::Layout& layout, std::int64_t granule,
                    Problems& problems) {
   if (!config.batch.rampup_batch_size) return;
@@ -217,7 +218,7 @@ void check_ramp_up(const RunConfig& config, const run::Layout& layout, std::int6
   }
 }
 
-// Sizes that products of 8 bits do not have, on any rank of a tensor-parallel group.
+// Sizes that FP8 GEMMs do not have, on any rank of a tensor-parallel group.
 void check_fp8(const RunConfig& config, Problems& problems) {
   const auto& m = config.model;
   bool covered = false;

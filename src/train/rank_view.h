@@ -1,5 +1,5 @@
 // What every process of a job must see alike before it trains, as lines of text that are compared
-// (Launch::agree). Large files are told by their size and parts of their content: it takes well under a
+// (Launch::agree). Large files are reported by their size and parts of their content: it takes well under a
 // second.
 #pragma once
 

@@ -82,12 +82,12 @@ watch::CheckpointReport RunCheckpoints::save(const Progress& progress, const Val
 
 void RunCheckpoints::begin_part(const ckpt::TrainingState& state) {
   const std::vector<TensorSpec> all = run::state_tensors(rank_);
-  // The first rank makes the directory; its name travels as bytes.
+  // Rank 0 makes the directory; its name travels as bytes.
   std::array<std::uint8_t, 256> name{};
   if (parts_.seat.first()) {
     std::uint64_t bytes = 0;
     for (const TensorSpec& spec : all) bytes += spec.bytes();
-    // Beside the state the model: at most as wide as the masters.
+    // In addition to the state the model: at most as wide as the masters.
     bytes += bytes / static_cast<std::uint64_t>(1 + rank_.optimizer().moment_names().size());
     const std::string made = writer_->open_joint(state.step, bytes).filename().string();
     require<InternalError>(made.size() < name.size(), "'{}' is long", made);

@@ -1,4 +1,4 @@
-// The checkpoints of a run, one under way at a time while training goes on. Every rank calls the same in the
+// The checkpoints of a run, one under way at a time during training. Every rank calls the same in the
 // same order.
 #pragma once
 
@@ -41,8 +41,8 @@ class RunCheckpoints {
   run::TrainingRank& rank_;
   const std::filesystem::path directory_;
   model::huggingface::SpecialTokens special_;
-  run::ModelTextFiles model_files_;                 // tokenizer and generation_config.json, on the first rank
-  std::unique_ptr<ckpt::CheckpointWriter> writer_;  // of the first rank
+  run::ModelTextFiles model_files_;                 // tokenizer and generation_config.json, on rank 0
+  std::unique_ptr<ckpt::CheckpointWriter> writer_;  // of rank 0
   // A checkpoint of several ranks that is being written.
   std::unique_ptr<ckpt::JointPart> part_;
   ckpt::TrainingState part_state_;

@@ -42,8 +42,8 @@ RunBeginning resume(const TrainerParts& parts, run::TrainingRank& rank, const ck
                      is = parts.config.model.mup.mup_base_hidden_size.value_or(0);
   require<ConfigError>(
       was == is,
-      "the checkpoint was trained {}, the configuration has mup_base_hidden_size {}: learning "
-      "rates follow from it; give the same, or start from the weights (restore_from_path)",
+      "the checkpoint was trained {}, the configuration has mup_base_hidden_size {}: learning rates depend "
+      "on it; give the same, or start from the weights (restore_from_path)",
       was == 0 ? std::string("without use_mup") : fmt::format("with mup_base_hidden_size {}", was),
       is == 0 ? std::string("null") : std::to_string(is));
   RunBeginning out;
@@ -56,9 +56,8 @@ RunBeginning resume(const TrainerParts& parts, run::TrainingRank& rank, const ck
   if (first)
     for (const auto& [key, value] : data_settings(parts.config, parts.inputs->data))
       if (const auto old = state.settings.find(key); old != state.settings.end() && old->second != value)
-        parts.console.warn(
-            fmt::format("{} changed from {} to {}; it applies to what follows the {} samples already seen",
-                        key, old->second, value, state.samples));
+        parts.console.warn(fmt::format("{} changed from {} to {}; it applies from now on, after {} samples",
+                                       key, old->second, value, state.samples));
   require<ConfigError>(state.step <= parts.plan().steps,
                        "the run has done {} steps, the configuration ends at {}", state.step,
                        parts.plan().steps);
@@ -80,7 +79,7 @@ RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank) {
   run::load_weights(rank, files);
   if (!parts.seat.first()) return out;
   if (!files.fresh().empty())
-    parts.console.line(fmt::format("fresh, not in the files: {}", fmt::join(files.fresh(), ", ")));
+    parts.console.line(fmt::format("initialised, not in the files: {}", fmt::join(files.fresh(), ", ")));
   parts.console.line(fmt::format("weights from {}", from.root.string()));
   return out;
 }

@@ -7,7 +7,7 @@
 
 namespace stoa::train {
 
-// model_flops_per_token() and the forward passes of layers that are computed again in full.
+// model_flops_per_token() and the forward passes of layers that are recomputed in full.
 double executed_flops_per_token(const model::Gpt& model, std::int64_t sequence);
 
 }  // namespace stoa::train

@@ -52,7 +52,7 @@ void StepReports::report(const Progress& progress, const run::StepScalars& scala
   bad_losses_ = std::isfinite(report.loss) || scalars[StepSlot::kTokens] == 0 ? 0 : bad_losses_ + 1;
   require<NumericsError>(
       bad_losses_ < 10,
-      "the loss has not been finite for {} steps (since step {}): no update was made in them. Lower the "
+      "the loss has not been finite for {} steps (since step {}): they made no update. Lower the "
       "learning rate ({}), or resume from an earlier checkpoint",
       bad_losses_, progress.step - bad_losses_ + 1, report.learning_rate);
 }

@@ -1,4 +1,4 @@
-// What the observers of a run are told of its steps: times and rates since the last logged step.
+// What the observers of a run are reported its steps: times and rates since the last logged step.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace stoa::train {
 
 class StepReports {
  public:
-  // `gemm_tflops`: of this machine, measured; 0: not. `skipped_steps`: of the run that this one goes on from.
+  // `gemm_tflops`: of this machine, measured; 0: not. `skipped_steps`: of the run that this one resumes from.
   StepReports(const TrainerParts& parts, double gemm_tflops, std::int64_t skipped_steps);
 
   // Tells the observers of the step that was just done. `progress`: with it; `tokens`: of it; `seconds`: from

@@ -95,7 +95,7 @@ bool Trainer::set_up() {
   validation_.emplace(parts_, *rank_, beginning_.best_loss);
   reports_.emplace(parts_, gemm_tflops, beginning_.skipped_steps);
   start_prefetch();
-  next_batch_ = prefetch_->next();  // what is wrong with the data is said before the run is announced
+  next_batch_ = prefetch_->next();  // what is wrong with the data is reported before the run is announced
   if (asked_to_stop()) return false;
   parts_.on_training();
   if (!first()) return true;
@@ -103,7 +103,7 @@ bool Trainer::set_up() {
   const bool samples = config_.trainer.val_check_interval > 0 && !config_.trainer.sample_prompts.empty();
   if (samples && !rank_->decoder())
     parts_.console.warn(
-        "trainer.sample_prompts: no text is drawn, no rank of this layout holds the whole model");
+        "trainer.sample_prompts: no text is sampled, because no rank of this layout holds the whole model");
   announced_ = true;
   const watch::RunStart start = describe_start(parts_, *rank_, beginning_, gemm_tflops);
   for (auto* observer : parts_.observers) observer->on_start(start);
@@ -191,7 +191,7 @@ void Trainer::loop(RunFinish& finish) {
         config_.exp_manager.checkpoint.every_n_train_steps.value_or(config_.trainer.val_check_interval);
     if (config_.exp_manager.create_checkpoint_callback && due(every)) save(false);
     if (parts_.stop_after && done_.step >= *parts_.stop_after) {
-      finish.detail = fmt::format("stopped after step {}, as asked", done_.step);
+      finish.detail = fmt::format("stopped after step {}, as requested", done_.step);
       return;
     }
   }

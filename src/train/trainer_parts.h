@@ -30,7 +30,7 @@ struct TrainerParts {
   std::function<run::Machine()> make_machine;
   std::function<run::Machine(const run::Machine&)> make_meta_machine;
   Console& console;
-  std::vector<watch::RunObserver*> observers;  // of the first rank
+  std::vector<watch::RunObserver*> observers;  // of rank 0
   std::stop_token stop;                        // SIGINT or SIGTERM: save and end
   std::vector<std::string> command;
   std::string version, commit;

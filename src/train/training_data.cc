@@ -23,7 +23,7 @@ std::vector<std::string> list_form(const std::vector<data::WeightedPrefix>& blen
   return list;
 }
 
-// By id: goes on with the word of the token before.
+// By id: continues the word of the token before.
 std::vector<std::uint8_t> continuing_tokens(const token::Tokenizer& tokenizer) {
   std::vector<std::uint8_t> out;
   for (std::int64_t id = 0; id < tokenizer.vocab_size(); ++id)
@@ -34,7 +34,7 @@ std::vector<std::uint8_t> continuing_tokens(const token::Tokenizer& tokenizer) {
 data::BertOptions bert_options(const RunConfig& config, const TrainingPlan& plan,
                                const token::Tokenizer* tokenizer) {
   require<ConfigError>(tokenizer != nullptr,
-                       "samples of kind bert are made with the tokenizer's [CLS], [SEP] and [MASK]: give "
+                       "samples of kind bert need the tokenizer's [CLS], [SEP] and [MASK]: give "
                        "model.tokenizer");
   data::BertOptions out;
   out.sequence_length = plan.options.length;
@@ -88,10 +88,10 @@ void check_keys(const RunConfig& config) {
   const bool bert = config.model.kind == model::ModelKind::kBert,
              t5 = config.model.kind == model::ModelKind::kT5,
              sentences = d.dataset_type == data::DatasetType::kT5Sentences;
-  require<ConfigError>(t5 || !sentences, "dataset_type t5_sentences counts only with kind t5");
-  require<ConfigError>(t5 || !d.mean_ngram_size, "mean_ngram_size counts only with kind t5");
+  require<ConfigError>(t5 || !sentences, "dataset_type t5_sentences is used only with kind t5");
+  require<ConfigError>(t5 || !d.mean_ngram_size, "mean_ngram_size is used only with kind t5");
   require<ConfigError>(bert || sentences || !d.max_ngram_size,
-                       "max_ngram_size counts only with kind bert or dataset_type t5_sentences");
+                       "max_ngram_size is used only with kind bert or dataset_type t5_sentences");
 }
 
 // What is to be built of the training data.
@@ -108,10 +108,9 @@ data::DatasetTriple build_training_data(const RunConfig& given, const TrainingPl
   config.model.seed += static_cast<std::int64_t>(part.number);
   const data::DataConfig& d = config.data;
   check_keys(config);
-  require<ConfigError>(
-      !d.data_prefix.empty(),
-      "no training data: give model.data (a prefix made by 'stoa data prepare'; of a labelled task "
-      "files of JSON lines)");
+  require<ConfigError>(!d.data_prefix.empty(),
+                       "no training data: give model.data (a prefix made by 'stoa data prepare'; for a "
+                       "labelled task, files of JSON lines)");
   if (config.model.bert.labelled())
     return build_labelled_data(config, plan, tokenizer, part.samples, notice, stop);
   data::BuildOptions options;

@@ -26,12 +26,12 @@ struct PlannedData {
   // its own, with a seed of its own.
   std::vector<std::int64_t> parts;
 };
-// `done`: of the checkpoint that the run goes on from.
+// `done`: of the checkpoint that the run resumes from.
 PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer,
                            const data::Notice& notice = {}, const std::stop_token& stop = {},
                            const ckpt::TrainingState* done = nullptr);
 
-// The checkpoint that a run of this configuration goes on from; none: it begins. ConfigError where there is
+// The checkpoint that a run of this configuration resumes from; none: it begins. ConfigError where there is
 // one and the configuration does not want to resume, or the other way round.
 std::optional<ckpt::FoundCheckpoint> checkpoint_to_resume(const RunConfig& config,
                                                           ckpt::Verify verify = ckpt::Verify::kAll);
@@ -47,7 +47,7 @@ std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, const data
                                              const std::stop_token& stop = {},
                                              const std::optional<fs::path>& from = {});
 
-// What decides which samples a run sees, by key: kept with a checkpoint, so that a run that goes on with
+// What decides which samples a run sees, by key: kept with a checkpoint, so that a run that continues with
 // something else says so.
 std::map<std::string, std::string> data_settings(const RunConfig& config, const PlannedData& data);
 

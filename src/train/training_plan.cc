@@ -40,10 +40,9 @@ std::int64_t steps_of(const RunConfig& config, const optim::BatchPlan& batch, st
   if (t.max_epochs && epoch_samples > 0)
     limit(batch.steps_for(
         static_cast<std::int64_t>(std::ceil(*t.max_epochs * static_cast<double>(epoch_samples)))));
-  require<ConfigError>(
-      steps.has_value(),
-      "nothing says how long to train: give trainer.max_steps, max_tokens or max_epochs (max_time alone "
-      "does not say where the learning rate ends)");
+  require<ConfigError>(steps.has_value(),
+                       "the length of the training is not given: give trainer.max_steps, max_tokens or "
+                       "max_epochs (max_time alone does not determine the learning-rate schedule)");
   return *steps;
 }
 

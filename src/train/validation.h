@@ -18,7 +18,7 @@ struct ValidationLosses {
 
 class Validation {
  public:
-  // `best`: of the run that this one goes on from.
+  // `best`: of the run that this one resumes from.
   Validation(const TrainerParts& parts, run::TrainingRank& rank, std::optional<double> best);
 
   // Nothing where there is no validation data, or where `asked_to_stop`, which all ranks answer alike, ended

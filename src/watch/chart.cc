@@ -232,7 +232,8 @@ std::string draw_chart(const Chart& chart) {
   std::string out = fmt::format("<figure><figcaption><b>{}</b> <span class=\"unit\">{}</span>",
                                 escape_html(chart.title), escape_html(chart.unit));
   if (f.beyond)
-    out += fmt::format(" <span class=\"unit\">(values up to {} lie above)</span>", tick_text(*f.beyond));
+    out +=
+        fmt::format(" <span class=\"unit\">(values up to {} are off the scale)</span>", tick_text(*f.beyond));
   for (const ChartSeries& s : chart.series) {
     if (!s.name.empty() && chart.series.size() > 1 && !s.points.empty()) {
       out += fmt::format("<span class=\"key {}\"><i></i>{}</span>", s.style, escape_html(s.name));

@@ -9,7 +9,7 @@
 namespace stoa::watch {
 namespace {
 
-constexpr std::size_t kRecentSteps = 200;  // the rate is taken over at most so many steps
+constexpr std::size_t kRecentSteps = 200;  // the rate is taken over at most this many steps
 constexpr std::size_t kSampleWidth = 100;  // columns of a sample's lines
 
 std::string decimal(double value, int digits) {
@@ -171,7 +171,7 @@ void ConsoleProgress::on_sample(const SampleReport& sample) {
 }
 
 void ConsoleProgress::on_checkpoint(const CheckpointReport& checkpoint) {
-  console_.line(fmt::format("{}  checkpoint {} (stood still {:.2f} s)", step_of_total(checkpoint.step),
+  console_.line(fmt::format("{}  checkpoint {} (paused {:.2f} s)", step_of_total(checkpoint.step),
                             checkpoint.path, checkpoint.snapshot_seconds));
 }
 

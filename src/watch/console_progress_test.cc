@@ -142,7 +142,7 @@ TEST(ConsoleProgress, ValidationSampleCheckpointFinish) {
   EXPECT_EQ(f.text(), "step 100/5000  sample\n  | To be or\n  | not\\x1b[2J\n");
   f.progress.on_checkpoint(
       {.step = 100, .path = "runs/s/checkpoints/step-0000100", .snapshot_seconds = 0.123});
-  EXPECT_EQ(f.text(), "step 100/5000  checkpoint runs/s/checkpoints/step-0000100 (stood still 0.12 s)\n");
+  EXPECT_EQ(f.text(), "step 100/5000  checkpoint runs/s/checkpoints/step-0000100 (paused 0.12 s)\n");
   RunFinish finish;
   finish.reason = StopReason::kTime;
   finish.detail = "trainer.max_time reached after step 120";

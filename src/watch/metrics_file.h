@@ -19,7 +19,7 @@ class MetricsFile final : public RunObserver {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  // Opens the file. A fresh run begins it anew; a resumed one first drops, atomically, what lies beyond the
+  // Opens the file. A fresh run starts it over; a resumed one first drops, atomically, what lies beyond the
   // step that it resumes from, so that its curve equals that of a run that was never disturbed. IoError where
   // it cannot be written.
   void on_start(const RunStart& start) override;

@@ -44,7 +44,8 @@ void ReportFile::write() {
     write_text(path_, render_report(story_));
     failed_ = false;
   } catch (const IoError& error) {
-    if (!failed_) console_.warn(fmt::format("the report is not written: {}; the run goes on", error.what()));
+    if (!failed_)
+      console_.warn(fmt::format("the report is not written: {}; the run continues", error.what()));
     failed_ = true;
   }
 }
@@ -79,7 +80,7 @@ void ReportFile::on_checkpoint(const CheckpointReport& checkpoint) {
 
 void ReportFile::on_finish(const RunFinish& finish) {
   if (!started_)
-    return;  // the run failed before it began: there is nothing to tell, and the error is told elsewhere
+    return;  // the run failed before it began: there is nothing to tell, and the error is reported elsewhere
   story_.end(finish);
   write();
   if (!failed_) console_.line(fmt::format("report: {}", path_.string()));

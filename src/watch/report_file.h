@@ -12,10 +12,10 @@ namespace stoa::watch {
 class ReportFile final : public RunObserver {
  public:
   // Writes `run_directory`/report.html. On resume it reads that file and metrics.jsonl as the last process
-  // left them: it must hear of the start before MetricsFile, which drops from there what is done again.
+  // left them: it must hear of the start before MetricsFile, which drops from there what is repeated.
   ReportFile(std::filesystem::path run_directory, Console& console);
 
-  // A page that cannot be written is said once and ends no run.
+  // A page that cannot be written is reported once and ends no run.
   void on_start(const RunStart& start) override;
   void on_step(const StepReport& step) override;
   void on_validation(const ValidationReport& validation) override;

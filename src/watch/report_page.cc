@@ -123,8 +123,7 @@ std::string verdict_section(const RunStory& story) {
     out += tile("speed", format_count(last->tokens_per_second) + " tok/s",
                 last->mfu > 0 ? fmt::format("{:.0f} % of the machine's peak", 100 * last->mfu) : "");
   }
-  out += tile("goodput", fmt::format("{:.0f} %", 100 * story.goodput()),
-              "of all this time computed steps that count");
+  out += tile("goodput", fmt::format("{:.0f} %", 100 * story.goodput()), "of all time since the first start");
   out += tile("peak memory", format_bytes(static_cast<double>(story.peak_memory_bytes())), "resident");
   out += tile("resumes", fmt::format("{}", story.sessions().empty() ? 0 : story.sessions().size() - 1));
   out += tile("skipped steps", fmt::format("{}", story.skipped_steps()), "gradients not finite");
@@ -257,9 +256,8 @@ std::string render_report(const RunStory& story) {
     const std::string text = section(story);
     if (!text.empty()) out += text + "\n";
   }
-  out +=
-      fmt::format("<footer>Written by Stoa {}. This page refers to nothing outside itself.</footer></main>\n",
-                  escape_html(story.start().version));
+  out += fmt::format("<footer>Written by Stoa {}. This page needs no other files.</footer></main>\n",
+                     escape_html(story.start().version));
   out += fmt::format("{}{}{}\n<script>{}</script></body></html>\n", kFactsOpen, story.facts(), kFactsClose,
                      kReportScript);
   return out;

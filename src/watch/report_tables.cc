@@ -139,7 +139,7 @@ std::string moment_text(double seconds) {
                      parts.tm_hour, parts.tm_min);
 }
 
-// What a table of plan and measurement comes to, in words.
+// What a table of plan and measurement comes to, as text.
 std::string planned_and_used(const MemoryTable& planned, const MemoryTable& used) {
   if (planned == used) return "The run used exactly what was planned.";
   const double total = sum_of(planned);
@@ -154,7 +154,7 @@ std::string planned_and_used(const MemoryTable& planned, const MemoryTable& used
   }
   if (!more.empty()) return fmt::format("The run used more than was planned: {}.", more);
   // Memory of batches and scratch that no step happened to touch.
-  return fmt::format("The run used what was planned; {}{} of it {} never touched.",
+  return fmt::format("The run used what was planned; {}{} of it {} never used.",
                      off < 0.001 * total ? "only " : "", format_bytes(off), off == 1 ? "was" : "were");
 }
 
@@ -215,8 +215,8 @@ std::string time_section(const RunStory& story) {
                     rows + "</table>";
   if (planned)
     out +=
-        "<p class=\"quiet\">Planned: the products of a step at the machine's own matrix rate, which nothing "
-        "reaches.</p>";
+        "<p class=\"quiet\">Planned: the GEMMs of a step at the machine's measured GEMM rate, an upper "
+        "bound.</p>";
   if (plan.communication > 0 || plan.bubble > 0)
     out += fmt::format("<p class=\"quiet\">Planned exposed communication {}, bubble {} per step.</p>",
                        duration(plan.communication), duration(plan.bubble));
@@ -225,12 +225,9 @@ std::string time_section(const RunStory& story) {
   std::int64_t lost = 0;
   for (const Session& s : story.sessions()) lost += s.lost_steps;
   if (waiting > 0.5)
-    out += fmt::format(
-        "<p class=\"quiet\">Between its processes, in a queue or until somebody started the next one: "
-        "{}.</p>",
-        duration(waiting));
-  if (lost > 0)
-    out += fmt::format("<p class=\"quiet\">{} steps were done a second time after a resume.</p>", lost);
+    out += fmt::format("<p class=\"quiet\">Between its processes (in a queue, or not yet restarted): {}.</p>",
+                       duration(waiting));
+  if (lost > 0) out += fmt::format("<p class=\"quiet\">{} steps were repeated after a resume.</p>", lost);
   out += "</div></section>";
   return out;
 }
@@ -265,11 +262,11 @@ std::string memory_section(const RunStory& story) {
     out += line(name_of(static_cast<MemoryCategory>(i)), static_cast<double>(planned[i]),
                 static_cast<double>(used[i]), true);
   }
-  out += line("<b>all of the device</b>", total, sum_of(used), false) + "</table>";
+  out += line("<b>total on the device</b>", total, sum_of(used), false) + "</table>";
   if (measured) {
     out += fmt::format("<p class=\"quiet\">{}</p>", planned_and_used(planned, used));
   } else {
-    out += "<p class=\"quiet\">What the run used is added when it ends.</p>";
+    out += "<p class=\"quiet\">Measured values are added when the run ends.</p>";
   }
   if (story.peak_memory_bytes() > 0) {
     out += fmt::format(
@@ -307,7 +304,7 @@ std::string layout_section(const RunStory& story) {
       if (line.find_first_not_of(' ') != std::string_view::npos) out += actions_drawing(line);
     }
     out +=
-        "<p class=\"quiet\">In order of execution, chunk and microbatch behind the letter: F forward, B "
+        "<p class=\"quiet\">In order of execution, chunk and microbatch after the letter: F forward, B "
         "backward, I and W its two halves, "
         "RD reduction of gradients, STEP optimizer. Widths are not times.</p>";
   }
@@ -327,9 +324,8 @@ std::string repeat_section(const RunStory& story) {
                  (start.commit.empty() ? "" : ", commit <code>" + escape_html(start.commit) + "</code>"));
   out += row("machine", escape_html(start.machine));
   if (start.gemm_tflops > 0) {
-    out += row("its matrix product",
-               fmt::format("{:.2f} TFLOP/s in {} at the start: the 100 % of “share of peak”",
-                           start.gemm_tflops, escape_html(start.precision)));
+    out += row("its GEMM rate", fmt::format("{:.2f} TFLOP/s in {} at the start: 100 % of “peak”",
+                                            start.gemm_tflops, escape_html(start.precision)));
   }
   out += row("model", escape_html(start.model));
   out += row("precision", escape_html(start.precision));

@@ -157,7 +157,7 @@ TEST(Report, ResumedRunShowsTheWholeStory) {
   EXPECT_EQ(count_of(page, "class=\"sample\""), 10U)
       << "those before the resume are kept, those done again are there once";
   EXPECT_GE(count_of(page, "class=\"restart\""), 4U);
-  EXPECT_THAT(page, HasSubstr("70 steps were done a second time"));
+  EXPECT_THAT(page, HasSubstr("70 steps were repeated"));
   EXPECT_THAT(page, HasSubstr("<td>killed</td>"));
   EXPECT_THAT(page, HasSubstr("<span>resumes</span><b>1</b>"));
   EXPECT_THAT(page, HasSubstr("[10,"));  // the first logged step is still in the curve
@@ -259,7 +259,7 @@ TEST(Report, MemoryThatNoStepTouchedIsNoDeviation) {
   finish.used[static_cast<int>(MemoryCategory::kActivations)] -= 1600;
   story.end(finish);
   EXPECT_THAT(render_report(story),
-              HasSubstr("The run used what was planned; only 1.60 KB of it were never touched."));
+              HasSubstr("The run used what was planned; only 1.60 KB of it were never used."));
   finish.used[static_cast<int>(MemoryCategory::kWeights)] += 5'000'000;
   story.end(finish);
   EXPECT_THAT(render_report(story), HasSubstr("The run used more than was planned: 5.00 MB of weights."));
@@ -269,13 +269,13 @@ TEST(Chart, FirstValuesDoNotSqueezeTheCurve) {
   Chart chart{"Loss", "", {{"training", "c1", {}, false}}, {}};
   for (int i = 1; i <= 1000; ++i)
     chart.series[0].points.push_back({static_cast<double>(i), 3 + 8 * std::exp(-i / 10.0)});
-  EXPECT_THAT(draw_chart(chart), Not(HasSubstr("lie above")));
+  EXPECT_THAT(draw_chart(chart), Not(HasSubstr("off the scale")));
   chart.robust = true;
   const std::string drawn = draw_chart(chart);
-  EXPECT_THAT(drawn, HasSubstr("(values up to 10.24 lie above)"));
+  EXPECT_THAT(drawn, HasSubstr("(values up to 10.24 are off the scale)"));
   EXPECT_THAT(drawn, HasSubstr("clip-path=\"url(#inside-560-Loss)\""));
   chart.logarithmic = true;
-  EXPECT_THAT(draw_chart(chart), Not(HasSubstr("lie above")));
+  EXPECT_THAT(draw_chart(chart), Not(HasSubstr("off the scale")));
 }
 
 TEST(Report, WhatAModelWritesStaysText) {

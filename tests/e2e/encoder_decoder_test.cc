@@ -95,12 +95,12 @@ TEST_F(EncoderDecoder, SentencesThatCannotBeCut) {
   };
   const auto cut = [](const Arguments& more) { return pairs("no", kSentences + more); };
   refused(cut({}), "the tokenizer has 2 sentinels");
-  refused(cut({"model.t5.seq_length_dec=8"}), "t5.seq_length_dec of at least 16, of 29");
+  refused(cut({"model.t5.seq_length_dec=8"}), "t5.seq_length_dec of at least 16, or 29");
   refused(cut({"model.data.data_prefix=pairs"}), "'pairs' has no sentence boundaries");
-  refused(pairs("no", {"model.data.max_ngram_size=4"}), "max_ngram_size counts only with");
+  refused(pairs("no", {"model.data.max_ngram_size=4"}), "max_ngram_size is used only with");
   refused(cut({"model.data.dataset_type=t5_sentence"}), "t5_sentences");
-  refused(train("no", {"model.data.dataset_type=t5_sentences"}), "counts only with kind t5");
-  refused(train("no", {"model.data.mean_ngram_size=4"}), "counts only with kind t5");
+  refused(train("no", {"model.data.dataset_type=t5_sentences"}), "is used only with kind t5");
+  refused(train("no", {"model.data.mean_ngram_size=4"}), "is used only with kind t5");
 }
 
 std::vector<nlohmann::json> lines_of(const std::string& text) {
@@ -173,8 +173,8 @@ TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
   };
   refused({"model.encoder_seq_length=64"}, "sentinels");
   refused({"model.t5.seq_length_dec=4"}, "t5.seq_length_dec of at least");
-  refused({"--ranks", "2", "model.context_parallel_size=2"}, "pairs of source and target are not cut");
-  refused({"model.kind=gpt"}, "is of kind t5");
+  refused({"--ranks", "2", "model.context_parallel_size=2"}, "pairs of source and target are not split");
+  refused({"model.kind=gpt"}, "is for kind t5 only");
   refused({"model.tokenizer=tok", "model.data=data"}, "sentinels");
   stoa_ok(pairs("run"));
   refused({"model.pipeline_model_parallel_split_rank=1"}, "of 1 stages");

@@ -205,10 +205,10 @@ TEST_F(Labelled, StartsFromAPretrainedEncoder) {
   stoa_ok(encoder("pretrained", {"model.data=pairs", "model.bert.binary_head=true", "trainer.max_steps=4",
                                  "trainer.val_check_interval=0"}));
   const Outcome tuned = stoa_ok(classifier("tuned", {"restore_from_path=pretrained", "trainer.max_steps=2"}));
-  EXPECT_THAT(tuned.err, HasSubstr("fresh, not in the files: head.classes.bias, head.classes.weight"));
+  EXPECT_THAT(tuned.err, HasSubstr("initialised, not in the files: head.classes.bias, head.classes.weight"));
   // A model of the same task brings its head.
   const Outcome again = stoa_ok(classifier("again", {"restore_from_path=tuned", "trainer.max_steps=2"}));
-  EXPECT_THAT(again.err, ::testing::Not(HasSubstr("fresh")));
+  EXPECT_THAT(again.err, ::testing::Not(HasSubstr("initialised, not")));
 }
 
 TEST_F(Labelled, BadLabelsAreToldByLine) {
@@ -229,10 +229,10 @@ TEST_F(Labelled, BadLabelsAreToldByLine) {
   EXPECT_THAT(refused("river"), HasSubstr("not a JSON object"));
   EXPECT_THAT(refused("", {"model.bert.labels=[soft]"}),
               HasSubstr("label 'hard' is not among model.bert.labels (soft)"));
-  EXPECT_THAT(refused("", {"model.bert.labels=[a, a]"}), HasSubstr("'a' is empty or stands twice"));
+  EXPECT_THAT(refused("", {"model.bert.labels=[a, a]"}), HasSubstr("'a' is empty or appears twice"));
   EXPECT_THAT(refused("", {"model.bert.task=sequence_clasification"}), HasSubstr("sequence_classification"));
   EXPECT_THAT(stoa({"plan", "memory", "gpt2-124m", "model.bert.task=question_answering"}).err,
-              HasSubstr("model.bert.task is of kind bert"));
+              HasSubstr("model.bert.task is for kind bert only"));
   EXPECT_THAT(stoa({"predict", "wp"}).err, HasSubstr("config.json"));
 }
 

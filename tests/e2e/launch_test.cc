@@ -118,7 +118,7 @@ TEST_F(LaunchedRanks, AMeetingEndsAtItsTimeOutAndAtASignal) {
   const auto tired = start(variables_of(0, 2, port), train("met", {"trainer.communication_timeout=1s"}));
   const Outcome outcome = tired->wait();
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("of 2 ranks 1 did not come to 127.0.0.1:" + port + " within 1.0 s"));
+  EXPECT_THAT(outcome.err, HasSubstr("of 2 ranks, 1 did not connect to 127.0.0.1:" + port + " within 1.0 s"));
   const auto stopped = start(variables_of(1, 2, port), train("met"));
   // It looks for rank 0 as long as it may: from some time on it obeys.
   ASSERT_TRUE(stopped->wait_until([&] { return stopped->handles(SIGTERM); }));
@@ -149,7 +149,8 @@ TEST_F(LaunchedRanks, RanksThatSeeDifferentThingsDoNotStart) {
                fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   };
   copy();
-  refused("own", {}, "what rank 0@[^ ]* writes into the run directory 'own' is not seen here within 5 s");
+  refused("own", {},
+          "files that rank 0@[^ ]* writes into the run directory 'own' are not visible here within 5 s");
   copy();
   std::string bytes = read_text(path("data.bin"));
   for (std::size_t i = 0; i + 1 < bytes.size(); i += 2)

@@ -135,7 +135,7 @@ TEST_F(Ranks, StayOnCoresOfTheirOwn) {
   const Outcome outcome = stoa(train("many", with({"--ranks", std::to_string(many), "--bind-cores",
                                                    "model.global_batch_size=" + std::to_string(2 * many)})));
   EXPECT_NE(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.err, HasSubstr(std::to_string(many) + " ranks, each on cores of its own"));
+  EXPECT_THAT(outcome.err, HasSubstr(std::to_string(many) + " ranks, each on its own cores"));
   if (!have_mpi()) GTEST_SKIP() << "no mpirun";
   EXPECT_THAT(mpi(2, train("process", with({"--bind-cores"}))).wait().err,
               HasSubstr("mpirun with --bind-to core"));
@@ -310,7 +310,7 @@ TEST_F(Ranks, ExpertsOverRanksAreTheSameRun) {
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.err, HasSubstr("must divide num_moe_experts 4: the nearest are 2 and 4"));
   EXPECT_THAT(stoa(train("e-none", {"--ranks", "2", "model.expert_model_parallel_size=2"})).err,
-              HasSubstr("count only with num_moe_experts"));
+              HasSubstr("are used only with num_moe_experts"));
 }
 
 // Matrices that ranks hold in parts, and moments of two kinds in checkpoints.

@@ -110,7 +110,7 @@ TEST_F(Resume, AFlippedBitOfAnExportedModelIsFound) {
   write_text(path("bare/model.safetensors"), bytes);
   const Outcome outcome = stoa({"generate", "bare", "--prompt", "the", "--max-tokens", "1", "--greedy"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("not as they were exported"));
+  EXPECT_THAT(outcome.err, HasSubstr("differ from what was exported"));
 }
 
 TEST_F(Resume, ARampThatTheScheduleCannotDoIsRefusedBeforeTheRun) {

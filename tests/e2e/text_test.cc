@@ -37,7 +37,7 @@ TEST_F(Text, OfAnyEncodingGivesTheSameTokenizerAndTokens) {
     tokens[name] = read_text(path(name + "-data.bin"));
     if (name == "plain") continue;
     for (const std::string& said : {trained.err, prepared.err})
-      EXPECT_THAT(said, HasSubstr("'windows.txt' is read as UTF-16LE, its Windows line ends as \"\\n\""));
+      EXPECT_THAT(said, HasSubstr("'windows.txt' is read as UTF-16LE, Windows line endings as \"\\n\""));
   }
   EXPECT_EQ(tokenizers["plain"], tokenizers["windows"]);
   EXPECT_EQ(tokens["plain"], tokens["windows"]);

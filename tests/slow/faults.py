@@ -160,7 +160,7 @@ def trial(folder, number):
         errors = "\n".join(line for line in text.split("\n") if line.startswith("ERROR") or "mpirun noticed" in line or "signal 9" in line)
         named = {int(n) for listed in re.findall(r"((?:rank \d+(?:@[\w.-]+)?(?:, )?)+) never arrived", errors)
                  for n in re.findall(r"rank (\d+)", listed)}
-        named |= {int(n) for n in re.findall(r"connection to rank (\d+)|of \d+ ranks (\d+) did not come|rank (\d+) came to|"
+        named |= {int(n) for n in re.findall(r"connection to rank (\d+)|of \d+ ranks, (\d+) did not connect|rank (\d+) came to|"
                                              r"rank (\d+) with PID|reached by rank (\d+)|reach rank (\d+)|found no rank (0)|answer rank (\d+)",
                                              errors) for n in n if n}
         if re.search(r"what listens at|rank 0 at .* was lost|is rank 0 of this job there", errors):

@@ -45,7 +45,7 @@ transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
 TOLERANCE = 1e-3
-REFUSALS = {"rotary positions turn pairs": "a share of a head in which no channel rotates",  # of every family
+REFUSALS = {"rotary positions rotate pairs": "a share of a head in which no channel rotates",  # of every family
             "yarn needs pairs": "yarn of an odd number of channels"}
 # Of version 4, where they are not those of every family.
 OLD_ROPE_NAMES = {"gpt_neox": ("rotary_emb_base", "rotary_pct", None),

@@ -127,7 +127,7 @@ void CheckCommunicator::wait(Event& event, std::size_t own) {
       if (channel != own && !waiting_[channel].empty()) return true;
     return false;
   };
-  // Not for ever: the wrapped communicator knows how to name what hangs.
+  // Not forever: the wrapped communicator knows how to name what hangs.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (others() && !event.ready() && std::chrono::steady_clock::now() < end) {
     for (std::size_t channel = 0; channel < waiting_.size(); ++channel)

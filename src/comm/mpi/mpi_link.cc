@@ -48,9 +48,10 @@ class Watch {
               if (stopped)
                 std::fprintf(stderr, "ERROR %s was interrupted in %s\n", name.c_str(), call);
               else
-                std::fprintf(stderr,
-                             "ERROR %s waits %.1f s: %s, which ends when all ranks of the job are there\n",
-                             name.c_str(), std::chrono::duration<double>(timeout).count(), call);
+                std::fprintf(
+                    stderr,
+                    "ERROR %s waits %.1f s: %s, which returns when all ranks of the job have called it\n",
+                    name.c_str(), std::chrono::duration<double>(timeout).count(), call);
               std::fflush(stderr);
               std::_Exit(stopped ? Interrupted("").exit_code() : 1);
             }
@@ -72,7 +73,7 @@ class OpenMpiLink final : public ProcessLink {
     require<InternalError>(!running, "MPI is started once per process");
     int provided = MPI_THREAD_SINGLE;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-    require<ConfigError>(provided >= MPI_THREAD_FUNNELED, "this MPI serves programs without threads only");
+    require<ConfigError>(provided >= MPI_THREAD_FUNNELED, "this MPI supports single-threaded programs only");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(world_, &rank_);
@@ -170,7 +171,7 @@ std::unique_ptr<ProcessLink> open_mpi_link(std::chrono::milliseconds timeout, st
   require<ConfigError>(
       link->size() > 1 || launched <= 1,
       "the launcher started {} processes, but MPI sees one: under Slurm use srun --mpi=pmix, "
-      "or set MASTER_ADDR and MASTER_PORT for ranks that meet without MPI",
+      "or set MASTER_ADDR and MASTER_PORT for ranks that connect without MPI",
       launched);
   return link;
 }

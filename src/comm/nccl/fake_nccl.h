@@ -133,7 +133,7 @@ class FakeNccl {
     if (auto graph = stream.graph()) comm->graphs.push_back(std::move(graph));
   }
   // As the library: neither the end nor the abort of a communicator returns before no graph holds it. Here
-  // not for ever.
+  // not forever.
   static void await_graphs(NcclHandle comm) {
     const auto held = [&] {
       const std::lock_guard lock(comm->mutex);

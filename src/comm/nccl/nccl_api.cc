@@ -5,7 +5,7 @@ namespace stoa::comm {
 NcclApi NcclApi::load() {
   static constexpr const char* kNames[] = {"libnccl.so.2", "libnccl.so"};
   NcclApi api;
-  api.library = std::make_shared<DynamicLibrary>("NCCL, by which ranks on several GPUs speak,", kNames);
+  api.library = std::make_shared<DynamicLibrary>("NCCL, needed for ranks on several GPUs,", kNames);
   const DynamicLibrary& library = *api.library;
   library.find(api.version, "ncclGetVersion");
   library.find(api.unique_id, "ncclGetUniqueId");

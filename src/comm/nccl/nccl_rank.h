@@ -50,7 +50,7 @@ class NcclRank final : public RecordingCompanion {
   // CommError with the first failure that the watch found.
   void throw_if_failed() const;
   // What waits on the GPU for other ranks ends without them: of a rank that fails, before it frees what that
-  // work uses. The first failure stays the one that is told.
+  // work uses. The first failure stays the one that is reported.
   void give_up(const std::string& failure);
 
   // NCCL's end of a group; the watch asks it for errors until it is closed. `label`: for messages.

@@ -29,7 +29,7 @@ class ProcessOperation {
   // When all messages so far are done; it may add messages and a further round.
   void then(std::function<void()> action) { rounds_.push_back(std::move(action)); }
 
-  // Goes on as far as it can without waiting. True when done. CommError: a message does not fit.
+  // Continues as far as it can without waiting. True when done. CommError: a message does not fit.
   bool advance();
   bool done() const { return open_.empty() && rounds_.empty(); }
   // Nothing of it touches memory of this process any more.

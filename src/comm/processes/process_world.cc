@@ -292,7 +292,7 @@ void ProcessWorld::wait(const ProcessOperation& operation) {
   }
 }
 
-// Returns where the wait is worth going on with.
+// Returns where the wait is worth continuing.
 void ProcessWorld::hold_inquiry(const ProcessOperation& operation, Clock::time_point begin) {
   WaitChain chain(rank(), operation.awaited());
   struct Hearing {

@@ -234,7 +234,7 @@ void Connection::hear(const Frame& frame) {
       ended_ = true;
       return;
   }
-  lose("it sent what is no message");
+  lose("it sent something that is not a message");
 }
 
 void Connection::begin_content(const Frame& frame, Transfer* transfer) {

@@ -144,18 +144,20 @@ class Door {
     const int rank = static_cast<int>(hello.rank);
     std::string refusal;
     if (hello.version != kVersion)
-      refusal = fmt::format("it speaks version {} of the meeting, this one {}", kVersion, hello.version);
+      refusal =
+          fmt::format("it uses version {} of the rendezvous protocol, this one {}", kVersion, hello.version);
     else if (get_text(hello.job) != get_text(own_.job))
       refusal =
           fmt::format("it belongs to job '{}', this one to '{}'", get_text(own_.job), get_text(hello.job));
     else if (get_text(hello.program) != get_text(own_.program))
       refusal = fmt::format("it runs {}, this one {}", get_text(own_.program), get_text(hello.program));
     else if (hello.size != own_.size)
-      refusal = fmt::format("it waits for {} ranks, this one says WORLD_SIZE={}", own_.size, hello.size);
+      refusal = fmt::format("it expects {} ranks, this one has WORLD_SIZE={}", own_.size, hello.size);
     else if (rank < first_ || rank >= static_cast<int>(own_.size))
-      refusal = fmt::format("rank {} is not awaited", rank);
+      refusal = fmt::format("rank {} is not expected", rank);
     else if (sockets_[rank])
-      refusal = fmt::format("rank {} is already here, from host '{}'", rank, get_text(hellos_[rank].host));
+      refusal =
+          fmt::format("rank {} has already connected, from host '{}'", rank, get_text(hellos_[rank].host));
     else if (hello.token != own_.token)
       refusal = "it was not sent by rank 0";
     if (refusal.empty()) {
@@ -186,14 +188,14 @@ std::uint64_t new_token() {
   return (std::uint64_t{device()} << 32 | device()) | 1;
 }
 
-// Room for a connection to every rank beside the files of a run.
+// Room for a connection to every rank in addition to the files of a run.
 void allow_connections(int ranks) {
   rlimit limit{};
   const rlim_t wanted = static_cast<rlim_t>(ranks) * 2 + 256;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
   require<ConfigError>(
       limit.rlim_max >= wanted,
-      "{} ranks that meet without MPI need {} open files in each, the limit here is {}: raise "
+      "{} ranks that connect without MPI need {} open files in each, the limit here is {}: raise "
       "it (ulimit -n) or start the ranks with MPI",
       ranks, wanted, limit.rlim_max);
   limit.rlim_cur = wanted;
@@ -205,7 +207,7 @@ template <class... Args>
 [[noreturn]] void give_up(const MeetingPlace& place, const Deadline& deadline,
                           fmt::format_string<Args...> format, Args&&... args) {
   if (deadline.stop.stop_requested())
-    fail<Interrupted>("rank {} was interrupted while the ranks met", place.rank);
+    fail<Interrupted>("rank {} was interrupted while the ranks were connecting", place.rank);
   fail<CommError>(format, std::forward<Args>(args)...);
 }
 
@@ -231,7 +233,7 @@ bool receive_text(const Socket& socket, std::string& text, const Deadline& deadl
   return receive_all(socket, text.data(), text.size(), deadline);
 }
 
-// When each has reached each, all go on together; who has not is told to all.
+// When each has reached each, all continue together; who has not is reported to all.
 void part_together(const MeetingPlace& place, const Meeting& meeting, const Patience& patience) {
   // The others give up first, and tell what they wait for.
   const Deadline deadline = deadline_of(patience).from_now(patience.timeout + kAnswer);
@@ -248,7 +250,7 @@ void part_together(const MeetingPlace& place, const Meeting& meeting, const Pati
   }
   std::string verdict;
   if (!silent.empty())
-    verdict = fmt::format("rank {} came to {}:{} and was not heard of again", rank_list(silent),
+    verdict = fmt::format("rank {} came to {}:{} and was not heard from again", rank_list(silent),
                           place.address, place.port);
   else if (!problems.empty())
     verdict = fmt::format("{}", fmt::join(problems, "; "));
@@ -265,7 +267,7 @@ Meeting host(const MeetingPlace& place, const Hello& own, const Patience& patien
     const std::string problem =
         patience.stop.stop_requested()
             ? "it was interrupted"
-            : fmt::format("of {} ranks {} did not come to {}:{} within {:.1f} s", place.size,
+            : fmt::format("of {} ranks, {} did not connect to {}:{} within {:.1f} s", place.size,
                           rank_list(door.missing()), place.address, place.port, seconds_of(patience));
     answer.refusal = static_cast<std::uint32_t>(problem.size());
     const Deadline soon = Deadline{}.from_now(std::chrono::seconds(1));
@@ -291,7 +293,8 @@ Meeting host(const MeetingPlace& place, const Hello& own, const Patience& patien
   for (int r = 1; r < place.size; ++r)
     if (!send_all(meeting.sockets[r], &answer, sizeof answer, deadline) ||
         !send_all(meeting.sockets[r], members.data(), members.size() * sizeof(Member), deadline))
-      give_up(place, deadline, "rank {} (host '{}') was lost while the ranks met", r, meeting.hosts[r]);
+      give_up(place, deadline, "rank {} (host '{}') was lost while the ranks were connecting", r,
+              meeting.hosts[r]);
   part_together(place, meeting, patience);
   return meeting;
 }
@@ -334,8 +337,8 @@ std::string reach_others(const MeetingPlace& place, const Hello& own, const std:
   Door other_door(std::move(door), own, deadline, [](int) {});
   if (!other_door.wait_for_ranks(place.rank + 1))
     return fmt::format(
-        "rank {} is not reached by rank {}: ranks without MPI need open ports between all hosts", place.rank,
-        rank_list(other_door.missing()));
+        "rank {} cannot be reached by rank {}: ranks without MPI need open ports between all hosts",
+        place.rank, rank_list(other_door.missing()));
   Socket first = std::move(meeting.sockets.front());
   meeting.sockets = std::move(other_door.sockets());
   std::move(lower.begin(), lower.end(), meeting.sockets.begin());
@@ -345,7 +348,7 @@ std::string reach_others(const MeetingPlace& place, const Hello& own, const std:
 
 Meeting visit(const MeetingPlace& place, Hello own, const Patience& patience) {
   const Deadline deadline = deadline_of(patience);
-  // Rank 0 may tell of a time-out that began later than this one.
+  // Rank 0 may tell of a timeout that began later than this one.
   const Deadline later = deadline.from_now(2 * patience.timeout + kAnswer);
   Socket door = listen_on(0);
   own.port = static_cast<std::uint32_t>(door.port());
@@ -369,12 +372,12 @@ Meeting visit(const MeetingPlace& place, Hello own, const Patience& patience) {
   if (answer.refusal > 0) {
     std::string refusal(std::min<std::size_t>(answer.refusal, kLongest), ' ');
     receive_all(first, refusal.data(), refusal.size(), later);
-    fail<ConfigError>("rank 0 at {}:{} turns rank {} away: {}", place.address, place.port, place.rank,
-                      refusal);
+    fail<ConfigError>("rank 0 at {}:{} rejects rank {}: {}", place.address, place.port, place.rank, refusal);
   }
   std::vector<Member> members(own.size);
   const auto lost = [&] {
-    give_up(place, deadline, "rank 0 at {}:{} was lost while the ranks met", place.address, place.port);
+    give_up(place, deadline, "rank 0 at {}:{} was lost while the ranks were connecting", place.address,
+            place.port);
   };
   if (answer.members != own.size ||
       !receive_all(first, members.data(), members.size() * sizeof(Member), later))

@@ -30,7 +30,7 @@ struct Meeting {
 // `program`: what all ranks must run, version and commit; at most 63 characters count. Who is no rank of this
 // job (another program, job, version, number of ranks; a rank twice) is turned away by rank 0 with the
 // reason, and the meeting goes on. ConfigError on who is turned away; CommError when ranks are missing after
-// the time-out, with their numbers, told by rank 0 to all; Interrupted after a stop.
+// the timeout, with their numbers, told by rank 0 to all; Interrupted after a stop.
 Meeting meet(const MeetingPlace& place, std::string_view program, const Patience& patience = {});
 
 }  // namespace stoa::comm

@@ -47,9 +47,8 @@ TEST(Meeting, RanksComeInAnyOrder) {
 TEST(Meeting, StrangersAreTurnedAwayByNameAndTheJobGoesOn) {
   const int port = free_port();
   auto first = come(place_of(0, 2, port));
-  EXPECT_THAT(
-      come(place_of(1, 3, port)).get(),
-      AllOf(HasSubstr("turns rank 1 away"), HasSubstr("waits for 2 ranks, this one says WORLD_SIZE=3")));
+  EXPECT_THAT(come(place_of(1, 3, port)).get(),
+              AllOf(HasSubstr("rejects rank 1"), HasSubstr("expects 2 ranks, this one has WORLD_SIZE=3")));
   EXPECT_THAT(come(place_of(1, 2, port), "stoa 2").get(), HasSubstr("it runs stoa 1, this one stoa 2"));
   MeetingPlace other_job = place_of(1, 2, port);
   other_job.job = "job 2";
@@ -76,12 +75,12 @@ TEST(Meeting, ARankComesOnce) {
   };
   auto first = come(place_of(0, 3, port), "stoa 1", patience), second = come(place_of(1, 3, port));
   there.get_future().wait();
-  EXPECT_THAT(come(place_of(1, 3, port)).get(), HasSubstr("rank 1 is already here, from host '"));
+  EXPECT_THAT(come(place_of(1, 3, port)).get(), HasSubstr("rank 1 has already connected, from host '"));
   EXPECT_EQ(come(place_of(2, 3, port)).get(), "");
   EXPECT_EQ(first.get() + second.get(), "");
 }
 
-// By clocks of the test: that of rank 0 goes on when rank 1 is there.
+// By clocks of the test: that of rank 0 continues when rank 1 is there.
 TEST(Meeting, TellsWhoIsMissing) {
   const int port = free_port();
   const auto begin = Deadline::Clock::now();
@@ -91,7 +90,7 @@ TEST(Meeting, TellsWhoIsMissing) {
   patience.arrived = [&](int ranks) { hours = ranks == 2 ? 1 : 0; };
   auto first = come(place_of(0, 4, port), "stoa 1", patience), second = come(place_of(1, 4, port));
   const std::string missing =
-      "of 4 ranks 2, 3 did not come to 127.0.0.1:" + std::to_string(port) + " within 600.0 s";
+      "of 4 ranks, 2, 3 did not connect to 127.0.0.1:" + std::to_string(port) + " within 600.0 s";
   EXPECT_EQ(first.get(), missing);
   EXPECT_THAT(second.get(), HasSubstr(missing));
   // A minute at every look.
@@ -119,7 +118,7 @@ TEST(Meeting, AStopEndsIt) {
        second = come(place_of(1, 3, port), "stoa 1", patience);
   there.get_future().wait();
   stop.request_stop();
-  EXPECT_EQ(first.get(), "rank 0 was interrupted while the ranks met");
+  EXPECT_EQ(first.get(), "rank 0 was interrupted while the ranks were connecting");
   EXPECT_THAT(second.get(), HasSubstr("interrupted"));
 }
 

@@ -31,7 +31,7 @@ class LetterExchange {
   bool done(std::uint64_t number) const { return number < first_; }
   // Takes every letter that has come. CommError when requests do not agree (which takes the world down).
   bool poll(std::uint64_t number);
-  // Blocks until done. CommError on abort and time-out; then nobody touches the caller's memory any more.
+  // Blocks until done. CommError on abort and timeout; then the caller's memory is no longer touched.
   void wait(std::uint64_t number);
   void leave(std::uint64_t number);  // its output is not written any more
   // Says what this member waits for, if others have asked since `answered`.
@@ -40,7 +40,7 @@ class LetterExchange {
  private:
   struct Pending {
     Request request;
-    bool by_letter = false;  // and its output is wanted
+    bool by_letter = false;  // and its output is needed
   };
 
   bool front_arrived() const;

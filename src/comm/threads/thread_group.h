@@ -40,7 +40,7 @@ class ThreadGroup {
   // (which takes the world down) or the world is down.
   std::shared_ptr<ThreadOperation> post(Key key, std::shared_ptr<ThreadOperation> proto, int index,
                                         ThreadPart part);
-  // Blocks until the operation is done. CommError on abort and time-out; then nobody touches the caller's
+  // Blocks until the operation is done. CommError on abort and timeout; then nobody touches the caller's
   // memory any more.
   void wait(ThreadOperation& operation, int index);
   bool poll(ThreadOperation& operation, int index);
@@ -62,7 +62,7 @@ class ThreadGroup {
   // The failures of a member, by name of the rank and the operation: each takes the world down and throws
   // CommError.
   [[noreturn]] void refuse(std::uint64_t number, int rank, const std::string& why);
-  // After a wait since `begin` that is longer than the world's time: returns where it is worth going on with.
+  // After a wait since `begin` that is longer than the world's time: returns where it is worth continuing.
   void look_into(const std::function<WaitState()>& state, int rank,
                  std::chrono::steady_clock::time_point begin, const std::function<bool()>& over);
   // What a member waits for.

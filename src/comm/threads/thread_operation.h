@@ -51,7 +51,7 @@ class ThreadOperation {
   // Does shares of work until none is left, those that write member `index`'s memory first. True for the
   // caller that finished the last one.
   bool help(int index);
-  // Nobody touches any member's memory after this returns; the operation never completes.
+  // No member's memory is touched after this returns; the operation never completes.
   void withdraw();
   std::size_t bytes() const { return bytes_; }  // largest payload of a member, after start()
 

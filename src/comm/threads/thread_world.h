@@ -58,7 +58,7 @@ class ThreadWorld {
   // what it waits for.
   std::uint64_t inquiries() const { return inquiries_.load(); }
   void answer(int rank, WaitState state);
-  // What holds rank `rank` up; nothing where the wait is over or worth going on with.
+  // What holds rank `rank` up; nothing where the wait is over or worth continuing.
   std::optional<std::string> inquire(int rank, const std::function<WaitState()>& state,
                                      const std::function<bool()>& over);
   // Takes every rank down with this message.

@@ -50,7 +50,7 @@ CudaDevice::~CudaDevice() = default;
 
 std::size_t CudaDevice::free_bytes() const {
   std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  check(cudaMemGetInfo(&free, &total), "querying free memory");
   return free;
 }
 
@@ -92,7 +92,7 @@ void CudaDevice::use_in_this_thread() {
 
 std::string CudaDevice::identity() const {
   char text[32] = {};
-  check(cudaDeviceGetPCIBusId(text, sizeof text, info_.index), "asking for a device's place on the bus");
+  check(cudaDeviceGetPCIBusId(text, sizeof text, info_.index), "querying a device's bus address");
   return text;
 }
 

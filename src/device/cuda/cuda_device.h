@@ -37,7 +37,7 @@ class CudaDevice final : public SharableDevice {
   std::unique_ptr<Stream> create_urgent_stream() override;
   void use_in_this_thread() override;
   std::string identity() const override;  // its place on the bus
-  // The host's memory may be reused when a call returns: what goes to the device passes through pinned memory
+  // Host memory may be reused when a call returns: what goes to the device passes through pinned memory
   // that belongs to the stream. What comes from it has arrived when the stream is synchronised.
   void copy_to_host(void* host, const void* device, std::size_t bytes, Stream& stream) override;
   void copy_from_host(void* device, const void* host, std::size_t bytes, Stream& stream) override;

@@ -18,7 +18,7 @@ bool CudaEvent::ready() const {
     (void)cudaGetLastError();
     return false;
   }
-  check(status, "asking for an event (an earlier operation failed)");
+  check(status, "querying an event (an earlier operation failed)");
   return true;
 }
 
@@ -29,7 +29,7 @@ void CudaEvent::wait() {
 CudaStream::CudaStream(int device, bool graphs, bool urgent) : graphs_(graphs) {
   check_call(cudaSetDevice(device), "use of device {}", device);
   int least = 0, greatest = 0;
-  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "querying stream priorities");
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, urgent ? greatest : least),
         "creation of a stream");
 }
@@ -91,7 +91,7 @@ void CudaStream::begin_recording() {
   require<InternalError>(!recording_, "a stream's recording begins within another");
   if (!graphs_ || recordings_++ == 0) return;
   for (RecordingCompanion* companion : companions_) companion->join(*this);
-  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "begin of a graph");
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "begin of a capture");
   recording_ = true;
 }
 
@@ -100,7 +100,7 @@ void CudaStream::end_recording() {
   for (RecordingCompanion* companion : companions_) companion->join(*this);
   recording_ = false;
   cudaGraph_t graph = nullptr;
-  check(cudaStreamEndCapture(stream_, &graph), "end of a graph");
+  check(cudaStreamEndCapture(stream_, &graph), "end of a capture");
   struct Owner {
     cudaGraph_t graph;
     ~Owner() { (void)cudaGraphDestroy(graph); }
@@ -109,12 +109,12 @@ void CudaStream::end_recording() {
     cudaGraphExecUpdateResultInfo info{};
     if (cudaGraphExecUpdate(graph_, graph, &info) != cudaSuccess) {
       (void)cudaGetLastError();
-      check(cudaGraphExecDestroy(graph_), "end of an old graph");
+      check(cudaGraphExecDestroy(graph_), "destruction of an old graph");
       graph_ = nullptr;
     }
   }
-  if (!graph_) check(cudaGraphInstantiate(&graph_, graph, 0), "making of a graph");
-  check(cudaGraphLaunch(graph_, stream_), "start of a graph");
+  if (!graph_) check(cudaGraphInstantiate(&graph_, graph, 0), "instantiation of a graph");
+  check(cudaGraphLaunch(graph_, stream_), "launch of a graph");
   submitted();
   for (RecordingCompanion* companion : companions_) companion->started(*this);
 }

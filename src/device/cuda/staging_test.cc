@@ -50,7 +50,7 @@ TEST(StagingRing, TooMuchIsAnErrorAndNotOverwritten) {
   EXPECT_THROW(ring.take(1025, waits.hook()), InternalError);
   ring.take(1024, waits.hook());
   ring.take(1024, waits.hook());
-  EXPECT_THROW(ring.take(256, waits.hook()), InternalError);  // nothing was submitted: it would wait for ever
+  EXPECT_THROW(ring.take(256, waits.hook()), InternalError);  // nothing was submitted: it would wait forever
 }
 
 }  // namespace

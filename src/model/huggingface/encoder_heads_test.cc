@@ -178,7 +178,7 @@ TEST(EncoderHead, LabelsThatContradictAreRefused) {
   EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "y"}, "problem_type": "regression")"),
               HasSubstr("2 labels"));
   EXPECT_THAT(refusal(R"("id2label": {"0": "x", "2": "y"})"), HasSubstr("no name for class 1"));
-  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "x"})"), HasSubstr("stands twice"));
+  EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "x"})"), HasSubstr("appears twice"));
   EXPECT_THAT(refusal(R"("id2label": {"0": "x", "1": "y"}, "num_labels": 3)"), HasSubstr("num_labels is 3"));
   const auto plain = read_config(
       R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "num_labels": 3})");

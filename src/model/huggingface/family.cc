@@ -98,7 +98,7 @@ const Family& family_for(std::string_view type, const ModelConfig& config) {
     const auto differences = lost(*family, gpt);
     require<ConfigError>(differences && !(family->refused && family->refused(config)),
                          "a model of this kind cannot be written as {}", type);
-    require<ConfigError>(differences->empty(), "written as {}, the model would have another{}", type,
+    require<ConfigError>(differences->empty(), "written as {}, the model would have a different{}", type,
                          listed(*differences));
     return *family;
   }
@@ -119,7 +119,7 @@ const Family& choose_family(const ModelConfig& config, std::string* why_not) {
     fewest = *std::move(differences);
   }
   if (why_not && nearest)
-    *why_not = fmt::format("the nearest family, {}, has another{}", nearest->type, listed(fewest));
+    *why_not = fmt::format("the nearest family, {}, has a different{}", nearest->type, listed(fewest));
   return kStoaGpt;
 }
 

@@ -72,7 +72,7 @@ std::vector<std::vector<std::int32_t>> words(const nlohmann::json& json) {
 
 GenerationConfig read_generation_config(std::string_view text) {
   constexpr const char* kFile = GenerationConfig::kFile;
-  // Deep nesting has no meaning here and would cost stack.
+  // Deep nesting serves no purpose and would cost stack.
   const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
     require<ConfigError>(depth < 32, "{} is nested more than 32 deep", GenerationConfig::kFile);
     return true;

@@ -28,7 +28,7 @@ struct GenerationConfig {
 };
 
 // ConfigError: not a JSON object, or a key of another type than it has in transformers. Keys without effect
-// on text (and max_length, which counts the prompt) are passed over.
+// on text (and max_length, which counts the prompt) are ignored.
 GenerationConfig read_generation_config(std::string_view json);
 
 // The file of a model of which no more is known.

@@ -56,7 +56,7 @@ TEST(ReadConfig, RefusesByName) {
                           "layer_types":["linear_attention"]})"),
               HasSubstr("layer_types[0] is 'linear_attention'"));
   EXPECT_THAT(refusal(llama(",\"x\":" + std::string(100000, '['))), HasSubstr("nested"));
-  // Says nothing, or belongs to every configuration: passed over.
+  // Says nothing, or belongs to every configuration: ignored.
   EXPECT_EQ(
       refusal(llama(
           R"(,"logit_scale":null,"use_cache":true,"pretraining_tp":1,"_attn":"x","id2label":{"0":"a"})")),
@@ -235,7 +235,7 @@ TEST(WriteConfig, HybridsSayThatWholeHeadsRotate) {
   EXPECT_EQ(choose_family(whole.config).type, "qwen3_next");
 }
 
-// transformers rotates the channel beside it, too.
+// transformers rotates the channel next to it, too.
 TEST(WriteConfig, MinimaxMayRotateOneChannel) {
   const auto one =
       read_config(R"({"model_type":"minimax_m2","num_hidden_layers":1,"head_dim":2,"rotary_dim":1})");
@@ -272,7 +272,7 @@ TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {
   c.rope_scaling.factor = 3;
   std::string why;
   EXPECT_EQ(&choose_family(c, &why), &stoa_family());
-  EXPECT_THAT(why, HasSubstr("the nearest family, gpt_neox, has another qk_layernorm (false, here true);"));
+  EXPECT_THAT(why, HasSubstr("the nearest family, gpt_neox, has a different qk_layernorm (false, here true);"));
   EXPECT_THAT(why, HasSubstr("window_size"));
   const Gpt gpt = resolve_gpt(c);
   const std::string text = write_config(gpt, stoa_family(), DType::kF32, {});

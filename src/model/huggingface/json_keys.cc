@@ -134,8 +134,7 @@ void JsonKeys::finish(std::string_view owner) const {
   for (const auto& [key, value] : object_->items()) {
     if (used_.contains(key) || key.starts_with("_") || says_nothing(value)) continue;
     fail<ConfigError>(
-        "{}: {}{} = {} is not known for {}{}; it may change the model's function, so it is not "
-        "passed over",
+        "{}: {}{} = {} is not known for {}{}; it may change the model's function, so it cannot be ignored",
         file_, where_, key, shown(value), owner, did_you_mean(key, known));
   }
 }

@@ -55,7 +55,7 @@ std::string quantisation_text(const nlohmann::json& quantization) {
   };
   std::string method = text("quant_method");
   if (method.empty() && (whether("load_in_4bit") || whether("load_in_8bit"))) method = "bitsandbytes";
-  if (method.empty()) return "a method that is not named";
+  if (method.empty()) return "an unnamed method";
   std::string out = method;
   for (const auto& [key, name] : kMethods)
     if (key == method) out = name;
@@ -71,8 +71,8 @@ void refuse_quantised(std::span<const FileTensor> tensors) {
   for (const TensorMark& mark : kMarks)
     for (const FileTensor& tensor : tensors)
       require<DataError>(!tensor.name.ends_with(mark.ending),
-                         "tensor '{}' is of weights quantised by {}, which are not read; {}", tensor.name,
-                         mark.method, kMakeFloats);
+                         "tensor '{}' belongs to weights quantised by {}, which are not supported; {}",
+                         tensor.name, mark.method, kMakeFloats);
 }
 
 }  // namespace stoa::model::huggingface

@@ -10,7 +10,7 @@
 
 namespace stoa::model::huggingface {
 
-// What to do about weights of another type than floating point.
+// What to do about weights of a different type than floating point.
 inline constexpr std::string_view kMakeFloats =
     "write quantised weights as floating point first (in transformers: model.dequantize(), "
     "model.save_pretrained(DIR))";

@@ -83,7 +83,7 @@ void ignore_common_keys(JsonKeys& keys) {
 }
 
 ModelDescription read_config(std::string_view text) {
-  // Deep nesting has no meaning here and would cost stack.
+  // Deep nesting serves no purpose and would cost stack.
   const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
     require<ConfigError>(depth < 32, "config.json is nested more than 32 deep");
     return true;

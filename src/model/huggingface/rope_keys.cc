@@ -83,7 +83,7 @@ void read_rope(JsonKeys& keys, ModelConfig& c, const RopeDefaults& defaults) {
   const auto* scaling = keys.object("rope_scaling");
   const auto* parameters = keys.object("rope_parameters");
   if (!scaling || scaling->empty()) scaling = parameters;
-  // Phi-3's, beside the dictionary, counts first.
+  // Phi-3's, next to the dictionary, counts first.
   c.rope_scaling.original_max_position_embeddings = keys.integer("original_max_position_embeddings", 1);
   if (scaling)
     read_rope_parameters(*scaling, c, defaults);

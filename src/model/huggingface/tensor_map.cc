@@ -235,7 +235,7 @@ std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
         std::vector<std::string> numbers = pattern.numbers;
         if (rule->second->packed) numbers.back() = std::to_string(expert);
         const auto found = left.find(filled(part, numbers) + suffix);
-        require<InternalError>(found != left.end(), "'{}' has but some of its parts", rule->second->file);
+        require<InternalError>(found != left.end(), "'{}' has only some of its parts", rule->second->file);
         parts.push_back(*found->second);
         left.erase(found);
       }

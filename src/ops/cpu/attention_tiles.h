@@ -490,7 +490,7 @@ STOA_INLINE void for_vector_groups(std::int64_t vectors, bool partial, bool drop
       body(v * kLanes, Constant<kGroup>{}, is_partial, is_dropout, is_scored);
     for (; v < vectors; ++v) body(v * kLanes, Constant<1>{}, is_partial, is_dropout, is_scored);
   };
-  // A mask where none is needed costs little beside Philox, tanh or a bias.
+  // A mask where none is needed costs little compared with Philox, tanh or a bias.
   if (scored && dropout)
     with(Constant<true>{}, Constant<true>{}, Constant<true>{});
   else if (scored)

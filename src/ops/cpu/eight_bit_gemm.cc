@@ -32,7 +32,7 @@ GemmOperand rows_of_operand(const GemmOperand& operand, std::int64_t begin, std:
           operand.transposed};
 }
 
-// A part of a product of 8 bits, and what it takes of the workspace: its operands in bf16, its sums.
+// A part of an FP8 GEMM, and what it takes of the workspace: its operands in bf16, its sums.
 struct Widened {
   Gemm gemm;
   std::byte* rest = nullptr;  // for the product of the operands

@@ -3,7 +3,7 @@
 //   (I + A) N = beta (V - e K S0),  A_ij = beta_i k_i·k_j G_ij for j < i: what the tokens write
 //   O = e Q S0 + P N,               P_ij = q_i·k_j G_ij for j <= i
 //   S1 = exp(c_C) S0 + K^T f N,     f_i = exp(c_C - c_i)
-// Backward goes through the chunks from the last one, with the states before them made again.
+// Backward goes through the chunks from the last one, with the states before them recomputed.
 #include "ops/cpu/gated_delta_kernels.h"
 
 #include "ops/cpu/simd_math.h"

@@ -49,7 +49,7 @@ struct TileJob {
   std::int64_t rows, columns;  // that exist: of all panels of A, of the panel of B
   bool first;
   const StoreJob* store;  // or null
-  bool next_b;            // the block of b that follows this one in memory is wanted next
+  bool next_b;            // the block of b that follows this one in memory is needed next
 };
 
 // Products of one kind of unit.

@@ -53,7 +53,7 @@ std::vector<KernelSet> kernel_sets() {
   return sets;
 }
 
-// A matrix in a wider one, so that rows are strided and writes beside it are seen.
+// A matrix in a wider one, so that rows are strided and writes next to it are seen.
 struct Matrix {
   static constexpr std::int64_t kMargin = 3;
   DType dtype;

@@ -1,4 +1,4 @@
-// What the machine itself can do: the ceilings that `stoa bench gemm` prints beside what is reached.
+// What the machine itself can do: the ceilings that `stoa bench gemm` prints next to what is reached.
 #pragma once
 
 #include "base/worker_pool.h"

@@ -1,5 +1,5 @@
 // Runs the tile instructions of AMX on processors that lack them, in tests: each raises SIGILL, the handler
-// decodes it, does what tile_semantics.h says to a tile state of the thread, and goes on behind it. So the
+// decodes it, does what tile_semantics.h says to a tile state of the thread, and continues behind it. So the
 // very instructions of gemm_tile_kernels.cc are tested: their operands, addresses and configuration. Where
 // the processor has tiles nothing is raised, and the processor is what is tested.
 #pragma once

@@ -1,4 +1,4 @@
-// An attention library takes what it can; the kernels of our own do the rest.
+// An attention library takes what it can; Stoa's own kernels do the rest.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace stoa::ops::cuda {
 
 class CudaBackend final : public Backend {
  public:
-  // `attention` may be null: the kernels of our own do all attention.
+  // `attention` may be null: Stoa's own kernels do all attention.
   CudaBackend(std::shared_ptr<MatmulLibrary> matmul, std::shared_ptr<AttentionLibrary> attention,
               DeviceKind tensors = DeviceKind::kCuda)
       : matmul_(std::move(matmul)), attention_(std::move(attention)), tensors_(tensors) {}

@@ -1,4 +1,4 @@
-// What ranks that share a GPU ask of it, by kernels of our own.
+// What ranks that share a GPU ask of it, by Stoa's own kernels.
 #pragma once
 
 #include "device/device_transfer.h"

@@ -122,7 +122,7 @@ void CudaBackend::execute(const ScaledProduct& op, Resources resources) {
   Matmul matmul = matmul_of(op);
   if (matmul.m == 0 || matmul.n == 0) return;
   if (matmul.k == 0) {  // no tokens
-    require<ShapeError>(!op.bias, "fp8 product: a {} has no columns", op.a.text());
+    require<ShapeError>(!op.bias, "fp8 GEMM: a {} has no columns", op.a.text());
     if (!op.accumulate) launch_fill_rows(rows_of(op.out), op.out.rows(), stream);
     return;
   }

@@ -8,12 +8,12 @@
 namespace stoa::ops::cuda {
 namespace {
 
-// Kernels have the stream (x) either of the layers' type or in fp32 beside 16-bit layers.
+// Kernels have the stream (x) either of the layers' type or in fp32 with 16-bit layers.
 void expect_types(const char* op, const TensorView& stream, const TensorView& layer) {
   fast_element_of(op, stream);
   fast_element_of(op, layer);
   require<ConfigError>(stream.dtype == layer.dtype || stream.dtype == DType::kF32,
-                       "{}: a stream {} beside layers {} on a GPU: expected one type, or an fp32 stream", op,
+                       "{}: a stream {} with layers {} on a GPU: expected one type, or an fp32 stream", op,
                        stream.text(), layer.text());
 }
 
@@ -38,7 +38,7 @@ void CudaBackend::execute(const NormForward& op, Resources resources) {
   expect_types(NormForward::kName, op.x, op.y);
   if (op.branch)
     require<ConfigError>(op.branch.dtype == op.y.dtype,
-                         "norm forward: branch {} beside y {} on a GPU: expected one type", op.branch.text(),
+                         "norm forward: branch {} with y {} on a GPU: expected one type", op.branch.text(),
                          op.y.text());
   NormArgs args;
   args.centred = op.kind == NormKind::kLayerNorm;

@@ -1,4 +1,4 @@
-// What linear layers do beside their products, in compute precision and in 8 bits alike.
+// What linear layers do in addition to their products, in compute precision and in 8 bits alike.
 #pragma once
 
 #include <cstddef>

@@ -23,8 +23,7 @@ std::unique_ptr<const Decoder> read_one_decoder(json::object o, int depth) {
   const std::string type = type_of(o, "decoder");
   const std::string where = "decoder " + type;
   if (type == "Sequence") {
-    require<DataError>(depth < kDeepestDecoders, "decoder: sequences lie {} deep in each other",
-                       kDeepestDecoders);
+    require<DataError>(depth < kDeepestDecoders, "decoder: sequences are nested {} deep", kDeepestDecoders);
     only_keys(o, {"type", "decoders"}, where);
     std::vector<std::unique_ptr<const Decoder>> parts;
     for (const json::element e : array_of(required(o, "decoders", where), "decoder.decoders"))

@@ -39,7 +39,7 @@ struct StringHash {
 };
 using TokenIds = std::unordered_map<std::string, TokenId, StringHash, std::equal_to<>>;
 
-// A vocabulary both ways. Of a token that stands twice the later id counts.
+// A vocabulary both ways. Of a token that appears twice the later id counts.
 struct Vocabulary {
   std::vector<std::string> tokens;  // by id; "" where an id has no token
   TokenIds ids;

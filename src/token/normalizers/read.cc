@@ -28,7 +28,7 @@ std::unique_ptr<const Normalizer> read_one_normalizer(json::object o, const Tabl
   const std::string type = type_of(o, "normalizer");
   const std::string where = "normalizer " + type;
   if (type == "Sequence") {
-    require<DataError>(depth < kDeepest, "normalizer: sequences lie {} deep in each other", kDeepest);
+    require<DataError>(depth < kDeepest, "normalizer: sequences are nested {} deep", kDeepest);
     only_keys(o, {"type", "normalizers"}, where);
     std::vector<std::unique_ptr<const Normalizer>> parts;
     for (const json::element e : array_of(required(o, "normalizers", where), "normalizer.normalizers"))

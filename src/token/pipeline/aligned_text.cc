@@ -44,7 +44,7 @@ void AlignedText::change(std::span<const CharacterChange> changes, std::size_t d
 
 void AlignedText::prepend(std::string_view inserted) {
   if (text_.empty() || inserted.empty()) return;
-  // What is inserted stands for the first character, and the first character goes on behind it.
+  // What is inserted stands for the first character, and the first character continues behind it.
   spans_.insert(spans_.begin(), inserted.size(), spans_.front());
   text_.insert(0, inserted);
 }

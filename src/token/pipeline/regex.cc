@@ -27,7 +27,7 @@ void initialize_oniguruma() {
     OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
     return onig_initialize(encodings, 1);
   }();
-  require<InternalError>(done == ONIG_NORMAL, "Oniguruma does not start: {}", done);
+  require<InternalError>(done == ONIG_NORMAL, "Oniguruma cannot be initialised: {}", done);
 }
 
 // The character that stands for `c` in a search, so that every Oniguruma sees the classes of the same
@@ -129,7 +129,7 @@ void Regex::find_all(std::string_view text, RegexScratch& scratch, std::vector<R
                                bytes_of(end), state.region, ONIG_OPTION_NONE, state.param);
     if (code == ONIG_MISMATCH) return;
     require<DataError>(code >= 0,
-                       "the regular expression '{}' of the tokenizer does not come to an end on a text of {} "
+                       "the regular expression '{}' of the tokenizer does not terminate on a text of {} "
                        "bytes, from byte {} on: {}",
                        pattern_, text.size(), at, code >= 0 ? "" : onig_message(code, nullptr));
     const auto begin = static_cast<std::size_t>(state.region->beg[0]);

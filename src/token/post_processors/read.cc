@@ -132,7 +132,7 @@ std::unique_ptr<const PostProcessor> read_one_post_processor(json::object o, std
   const std::string where = "post_processor " + type;
   std::vector<std::unique_ptr<const PostProcessor>> parts;
   if (type == "Sequence") {
-    require<DataError>(depth < kDeepestProcessors, "post_processor: sequences lie {} deep in each other",
+    require<DataError>(depth < kDeepestProcessors, "post_processor: sequences are nested {} deep",
                        kDeepestProcessors);
     only_keys(o, {"type", "processors"}, where);
     for (const json::element e : array_of(required(o, "processors", where), "post_processor.processors"))

@@ -13,8 +13,7 @@ std::unique_ptr<const PreTokenizer> read_one_pre_tokenizer(json::object o, const
   const std::string type = type_of(o, "pre_tokenizer");
   const std::string where = "pre_tokenizer " + type;
   if (type == "Sequence") {
-    require<DataError>(depth < kDeepestCuts, "pre_tokenizer: sequences lie {} deep in each other",
-                       kDeepestCuts);
+    require<DataError>(depth < kDeepestCuts, "pre_tokenizer: sequences are nested {} deep", kDeepestCuts);
     only_keys(o, {"type", "pretokenizers"}, where);
     std::vector<std::unique_ptr<const PreTokenizer>> parts;
     for (const json::element e : array_of(required(o, "pretokenizers", where), "pre_tokenizer.pretokenizers"))

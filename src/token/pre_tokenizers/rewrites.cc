@@ -5,7 +5,7 @@
 namespace stoa::token {
 namespace {
 
-// Makes the pieces anew: `write(piece, text, spans)` appends what a piece becomes. Added tokens keep their
+// Replaces the pieces: `write(piece, text, spans)` appends what a piece becomes. Added tokens keep their
 // text.
 template <class Write>
 void rewrite_pieces(Pieces& pieces, PieceScratch& scratch, Write&& write) {

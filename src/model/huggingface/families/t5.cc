@@ -39,7 +39,7 @@ void read_encoder_decoder(JsonKeys& keys, ModelConfig& c, bool first_version) {
   c.bias = BiasKind::kNone;
   c.hidden_dropout = c.attention_dropout = c.embedding_dropout = keys.number("dropout_rate").value_or(0.1);
   // T5 1.0 is tied and its outputs are scaled; 1.1 and mT5 are neither, and say so. transformers 5 writes
-  // that every model is tied, as those are that it begins afresh, and tells T5's versions apart by whether
+  // that every model is tied, as those are that it initialises, and tells T5's versions apart by whether
   // outputs are scaled.
   const bool tied = keys.boolean("tie_word_embeddings").value_or(true);
   const bool scaled = keys.boolean("scale_decoder_outputs").value_or(tied);

@@ -1,6 +1,6 @@
 // Runs a grid of blocks on the calling thread. The threads of a block are fibers: each runs until it waits
 // for the others. Shared memory is poisoned before every block, so that what a kernel did not write is NaN;
-// barriers that not all threads reach are errors. What is copied while a thread goes on is poison
+// barriers that not all threads reach are errors. What is copied while a thread continues is poison
 // until the thread has waited for it.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Attention kernels of our own (ops/attention.h), for every shape: what the attention library does not take.
+// Stoa's own attention kernels (ops/attention.h), for every shape: what the attention library does not take.
 // In bf16 and fp16 on matrix units, in fp32 without them.
 #pragma once
 

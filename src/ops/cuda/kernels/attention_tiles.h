@@ -99,7 +99,7 @@ struct HeadTile {
   }
 
   // By one warp: its 16 kM rows of a head, from row `first` on, times factor(m, half); those from `end` on
-  // do not exist. They go through `own`, so many rows of shared memory that only this warp reads.
+  // do not exist. They go through `own`, this many rows of shared memory that only this warp reads.
   template <int kM, class Factor>
   STOA_DEVICE void store(const AttentionArgs& a, T* own, const Sums<kM, kMost / 8>& sum, const Factor& factor,
                          const HeadRows& to, std::int64_t base, int head, int first, int end) const {

@@ -331,7 +331,7 @@ struct ColumnSumKernel {
   }
 };
 
-// Types of the stream (x) and of the layers (y): equal, or an fp32 stream beside 16-bit layers.
+// Types of the stream (x) and of the layers (y): equal, or an fp32 stream with 16-bit layers.
 template <class Body>
 void with_types(Element x, Element y, Body&& body) {
   with_fast_type(y, [&](auto layer) {

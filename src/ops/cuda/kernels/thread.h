@@ -87,7 +87,7 @@ class Thread {
           : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
-  // Sixteen bytes from global to shared memory while the thread goes on; zeros where they are not `given`.
+  // Sixteen bytes from global to shared memory while the thread continues; zeros where they are not `given`.
   // They are there for this thread when wait_copies() says so, for the others after a barrier behind that.
   STOA_DEVICE void copy16(void* to, const void* from, bool given) const {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(

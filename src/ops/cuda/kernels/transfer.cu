@@ -6,7 +6,7 @@ namespace stoa::ops::cuda {
 namespace {
 
 constexpr int kBlock = 256;
-constexpr std::int64_t kMostBlocks = 4096;  // threads go on to further elements
+constexpr std::int64_t kMostBlocks = 4096;  // threads continue to further elements
 
 Grid grid_of(std::int64_t count) {
   const std::int64_t blocks = ceil_div(count, kBlock);

@@ -11,7 +11,7 @@ STOA_DEVICE void copy_unit(const Unit* from, Unit* to) {
 }
 STOA_DEVICE void copy_unit(const Bytes16* from, Bytes16* to) { store16(to, load16(from)); }
 
-// Calls body(Unit{}) with the type of so many bytes: 2, 4, 8 or 16.
+// Calls body(Unit{}) with the type of this many bytes: 2, 4, 8 or 16.
 template <class Body>
 void with_unit(std::int64_t bytes, Body&& body) {
   switch (bytes) {

@@ -88,7 +88,7 @@ void CublasLtMatmul::check(cublasStatus_t status, const char* op, const Matmul& 
     return;
   fail<DeviceError>("cuda: {}: {} of a product {} x {} x {} (leading dimensions {}, {}, {}): {}{}", op, what,
                     x.m, x.n, x.k, x.lda, x.ldb, x.ldd, api_.status_name(status),
-                    x.scaled ? "; products of 8 bits need a GPU with FP8 units (Ada, Hopper or later)" : "");
+                    x.scaled ? "; FP8 GEMMs need a GPU with FP8 units (Ada, Hopper or later)" : "");
 }
 
 CublasLtMatmul::Key CublasLtMatmul::key_of(const Matmul& x) {
