@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -23,6 +24,7 @@ using suite::collectives;
 using suite::view;
 
 using std::chrono::milliseconds;
+using testing::Each;
 using testing::HasSubstr;
 
 std::vector<int> all_ranks(int size) {
@@ -90,6 +92,49 @@ TEST(ThreadCommunicator, CheckNamesTheFirstMismatch) {
   EXPECT_THAT(message, HasSubstr("member 2 for all_reduce(sum) of 20 bytes"));
   for (const auto& buffer : buffers)
     for (const float x : buffer) EXPECT_EQ(x, 1.0f);  // before any data moved
+}
+
+// What the receiver does before it looks may wait for the sender, who waits until its buffer is free.
+TEST(ThreadCommunicator, CheckedReceivesAreThereFromTheirCall) {
+  ThreadWorld world(2);
+  auto data = world.create("pp", all_ranks(2)), control = world.create("pp", all_ranks(2));
+  std::atomic<bool> asked = false, taken = false;
+  const auto wait_for = [&](const std::atomic<bool>& what) {
+    while (!what && !world.aborted()) std::this_thread::sleep_for(milliseconds(1));
+  };
+  world.run([&](int rank) {
+    InlineStream stream;
+    CheckCommunicator comm(std::move(data[rank]), std::move(control[rank]));
+    std::vector<float> x(4, rank == 0 ? 3.0f : 0.0f);
+    if (rank == 0) {
+      wait_for(asked);
+      comm.send(view(x), 1, stream)->wait();
+      taken = true;
+    } else {
+      const auto arrival = comm.receive(view(x), 0, stream);
+      asked = true;
+      wait_for(taken);
+      arrival->wait();
+      EXPECT_THAT(x, Each(3.0f));
+    }
+  });
+}
+
+TEST(ThreadCommunicator, CheckNamesTransfersThatDiffer) {
+  ThreadWorld world(2);
+  auto data = world.create("pp", all_ranks(2)), control = world.create("pp", all_ranks(2));
+  std::vector<float> sent(5, 1.0f), received(6, 2.0f);
+  const std::string message = failure_of(world, [&](int rank) {
+    InlineStream stream;
+    CheckCommunicator comm(std::move(data[rank]), std::move(control[rank]));
+    if (rank == 0)
+      comm.send(view(sent), 1, stream)->wait();
+    else
+      comm.receive(view(received), 0, stream)->wait();
+  });
+  EXPECT_THAT(message, HasSubstr("send fp32[5]"));
+  EXPECT_THAT(message, HasSubstr("receive fp32[6]"));
+  EXPECT_THAT(received, Each(2.0f));
 }
 
 TEST(ThreadCommunicator, RefusesWhatDoesNotFitWithoutCheckToo) {

@@ -13,10 +13,10 @@
 namespace stoa::comm {
 
 struct CheckCommunicator::Pending {
-  std::size_t channel = 0;
+  int sender = -1;  // of a receive
   Record mine{};
-  std::vector<std::int64_t> theirs;  // [members, kFields]
-  Post post;
+  std::vector<std::int64_t> theirs;  // [members, kFields]; of a receive the sender's alone
+  Post post;                         // of a collective
   // After the memory that they fill, so that they go first.
   std::unique_ptr<Event> control;
   std::unique_ptr<Event> data;
@@ -52,11 +52,11 @@ TensorView view_of(std::int64_t* values, std::int64_t count) {
 
 }  // namespace
 
-class CheckEvent final : public Event {
+class CheckCollective final : public Event {
  public:
-  CheckEvent(CheckCommunicator& owner, std::shared_ptr<CheckCommunicator::Pending> pending)
+  CheckCollective(CheckCommunicator& owner, std::shared_ptr<CheckCommunicator::Pending> pending)
       : owner_(owner), pending_(std::move(pending)) {}
-  ~CheckEvent() override {
+  ~CheckCollective() override {
     try {
       if (std::uncaught_exceptions() == exceptions_) owner_.settle(*pending_);
     } catch (const Error&) {
@@ -70,8 +70,7 @@ class CheckEvent final : public Event {
   }
   void wait() override {
     owner_.settle(*pending_);
-    if (pending_->data) owner_.wait(*pending_->data, pending_->channel);
-    if (pending_->channel == owner_.waiting_.size()) owner_.wait(*pending_->control, pending_->channel);
+    if (pending_->data) pending_->data->wait();
   }
 
  private:
@@ -80,69 +79,81 @@ class CheckEvent final : public Event {
   int exceptions_ = std::uncaught_exceptions();
 };
 
+class CheckTransfer final : public Event {
+ public:
+  CheckTransfer(CheckCommunicator& owner, std::unique_ptr<CheckCommunicator::Pending> pending)
+      : owner_(owner), pending_(std::move(pending)) {}
+  bool ready() const override {
+    if (!pending_->control->ready()) return false;
+    owner_.compare(*pending_);
+    return pending_->data->ready();
+  }
+  void wait() override {
+    owner_.wait_for_transfer(*pending_->control);
+    owner_.compare(*pending_);
+    owner_.wait_for_transfer(*pending_->data);
+  }
+
+ private:
+  CheckCommunicator& owner_;
+  const std::unique_ptr<CheckCommunicator::Pending> pending_;
+};
+
 CheckCommunicator::CheckCommunicator(std::unique_ptr<Communicator> data,
                                      std::unique_ptr<Communicator> control, bool at_once)
     : Communicator(data->label()), data_(std::move(data)), control_(std::move(control)), at_once_(at_once) {
   require<InternalError>(data_->size() == control_->size() && data_->rank() == control_->rank(),
                          "{}: the control communicator is of another group", label());
   const auto members = static_cast<std::size_t>(size());
-  waiting_.resize(members + 1);
   sent_.resize(members);
   received_.resize(members);
 }
 
 CheckCommunicator::~CheckCommunicator() = default;
 
-void CheckCommunicator::post_front(std::size_t channel) {
-  const std::shared_ptr<Pending> front = waiting_[channel].front();
-  waiting_[channel].pop_front();
-  const std::int64_t* const first = channel == 0 ? front->theirs.data() : front->mine.data();
-  const int members = static_cast<int>(front->theirs.size()) / kFields;
-  for (int m = 0; m < members; ++m) {
-    const std::int64_t* const other = front->theirs.data() + m * kFields;
-    if (std::equal(other, other + kFields, first)) continue;
-    if (channel == 0)
-      fail<CommError>(
-          "{}: operation {} differs: member 0 asks for {} (its number {}), member {} for {} (its number {})",
-          label(), front->mine[4], text(first), first[4], m, text(other), other[4]);
-    fail<CommError>("{}: transfer {} differs: member {} sends {}, member {} receives {}", label(),
-                    front->mine[4], channel - 1, tensor_text(other), rank(), tensor_text(first));
+void CheckCommunicator::post_front() {
+  const std::shared_ptr<Pending> front = waiting_.front();
+  waiting_.pop_front();
+  const std::int64_t* const first = front->theirs.data();
+  for (int m = 0; m < size(); ++m) {
+    const std::int64_t* const other = first + m * kFields;
+    require<CommError>(
+        std::equal(other, other + kFields, first),
+        "{}: operation {} differs: member 0 asks for {} (its number {}), member {} for {} (its number {})",
+        label(), front->mine[4], text(first), first[4], m, text(other), other[4]);
   }
   if (front->post) front->data = front->post();
 }
 
-void CheckCommunicator::settle(Pending& pending) {
-  if (pending.channel == waiting_.size()) return;  // a send was posted at once
-  auto& queue = waiting_[pending.channel];
-  while (pending.post && !pending.data && !queue.empty()) {
-    const std::shared_ptr<Pending> front = queue.front();
-    wait(*front->control, pending.channel);
-    if (!queue.empty() && queue.front() == front) post_front(pending.channel);
-  }
+void CheckCommunicator::compare(const Pending& receive) const {
+  if (receive.sender < 0) return;
+  require<CommError>(std::equal(receive.mine.begin(), receive.mine.end(), receive.theirs.begin()),
+                     "{}: transfer {} differs: member {} sends {}, member {} receives {}", label(),
+                     receive.mine[4], receive.sender, tensor_text(receive.theirs.data()), rank(),
+                     tensor_text(receive.mine.data()));
 }
 
-void CheckCommunicator::wait(Event& event, std::size_t own) {
-  const auto others = [&] {
-    for (std::size_t channel = 0; channel < waiting_.size(); ++channel)
-      if (channel != own && !waiting_[channel].empty()) return true;
-    return false;
-  };
-  // Not forever: the wrapped communicator knows how to name what hangs.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (others() && !event.ready() && std::chrono::steady_clock::now() < end) {
-    for (std::size_t channel = 0; channel < waiting_.size(); ++channel)
-      while (!waiting_[channel].empty() && waiting_[channel].front()->control->ready()) post_front(channel);
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
+void CheckCommunicator::settle(Pending& pending) {
+  while (pending.post && !pending.data && !waiting_.empty()) {
+    waiting_.front()->control->wait();
+    post_front();
   }
-  event.wait();
 }
 
 bool CheckCommunicator::try_settle(Pending& pending) {
-  if (pending.channel == waiting_.size()) return pending.control->ready();
-  auto& queue = waiting_[pending.channel];
-  while (pending.post && !pending.data && !queue.empty() && queue.front()->control->ready())
-    post_front(pending.channel);
+  while (pending.post && !pending.data && !waiting_.empty() && waiting_.front()->control->ready())
+    post_front();
   return !pending.post || pending.data;
+}
+
+void CheckCommunicator::wait_for_transfer(Event& event) {
+  // Not forever: the wrapped communicator knows how to name what hangs.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!waiting_.empty() && !event.ready() && std::chrono::steady_clock::now() < end) {
+    while (!waiting_.empty() && waiting_.front()->control->ready()) post_front();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  event.wait();
 }
 
 std::unique_ptr<Event> CheckCommunicator::collective(Record record, Stream& stream, Post post) {
@@ -154,8 +165,8 @@ std::unique_ptr<Event> CheckCommunicator::collective(Record record, Stream& stre
   pending->control = control_->all_gather(
       view_of(pending->mine.data(), kFields),
       view_of(pending->theirs.data(), static_cast<std::int64_t>(pending->theirs.size())), stream);
-  waiting_[0].push_back(pending);
-  auto event = std::make_unique<CheckEvent>(*this, pending);
+  waiting_.push_back(pending);
+  auto event = std::make_unique<CheckCollective>(*this, pending);
   if (at_once_)
     settle(*pending);
   else
@@ -203,29 +214,27 @@ std::unique_ptr<Event> CheckCommunicator::broadcast(TensorView data, int root, S
 }
 
 std::unique_ptr<Event> CheckCommunicator::send(TensorView data, int peer, Stream& stream) {
-  auto pending = std::make_shared<Pending>();
-  pending->channel = waiting_.size();
-  pending->mine = record_of(OperationKind::kSend, data);
   require<CommError>(peer >= 0 && peer < size(), "{}: send to peer {}, peers are 0 to {}", label(), peer,
                      size() - 1);
+  auto pending = std::make_unique<Pending>();
+  pending->mine = record_of(OperationKind::kSend, data);
   pending->mine[4] = sent_[peer]++;
   pending->control = control_->send(view_of(pending->mine.data(), kFields), peer, stream);
   pending->data = data_->send(data, peer, stream);
-  return std::make_unique<CheckEvent>(*this, std::move(pending));
+  return std::make_unique<CheckTransfer>(*this, std::move(pending));
 }
 
 std::unique_ptr<Event> CheckCommunicator::receive(TensorView data, int peer, Stream& stream) {
   require<CommError>(peer >= 0 && peer < size(), "{}: receive from peer {}, peers are 0 to {}", label(), peer,
                      size() - 1);
-  auto pending = std::make_shared<Pending>();
+  auto pending = std::make_unique<Pending>();
+  pending->sender = peer;
   pending->mine = record_of(OperationKind::kSend, data);
-  pending->theirs.resize(kFields);
-  pending->post = [this, data, peer, &stream] { return data_->receive(data, peer, stream); };
-  pending->control = control_->receive(view_of(pending->theirs.data(), kFields), peer, stream);
   pending->mine[4] = received_[peer]++;
-  pending->channel = static_cast<std::size_t>(peer) + 1;
-  waiting_[pending->channel].push_back(pending);
-  return std::make_unique<CheckEvent>(*this, std::move(pending));
+  pending->theirs.resize(kFields);
+  pending->control = control_->receive(view_of(pending->theirs.data(), kFields), peer, stream);
+  pending->data = data_->receive(data, peer, stream);
+  return std::make_unique<CheckTransfer>(*this, std::move(pending));
 }
 
 void CheckCommunicator::barrier() {

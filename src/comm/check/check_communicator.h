@@ -1,5 +1,5 @@
-// Wraps a communicator: the members compare what they ask for before any data moves, and the first difference
-// is named.
+// Wraps a communicator: the members compare what they ask for, and the first difference is named: of a
+// collective before any data moves, of a transfer before the receiver goes on with what came.
 #pragma once
 
 #include <array>
@@ -45,22 +45,25 @@ class CheckCommunicator final : public Communicator {
   struct Pending;
 
  private:
-  friend class CheckEvent;
+  friend class CheckCollective;
+  friend class CheckTransfer;
   using Post = std::function<std::unique_ptr<Event>()>;
 
   std::unique_ptr<Event> collective(Record record, Stream& stream, Post post);
   void settle(Pending& pending);  // waits for the requests of all up to `pending`, and posts them
   bool try_settle(Pending& pending);
-  // Blocks until an event of channel `own` is ready. Meanwhile what comes in on other channels is answered: a
-  // peer may need it before it comes to what this rank waits for.
-  void wait(Event& event, std::size_t own);
-  void post_front(std::size_t channel);  // the front's requests are here
+  // Blocks until the event of a transfer is ready. Meanwhile collectives are posted whose requests come in: a
+  // peer may need one before it comes to what this rank waits for.
+  void wait_for_transfer(Event& event);
+  void post_front();  // the front's requests are here
+  void compare(const Pending& receive) const;
 
   std::unique_ptr<Communicator> data_;
   std::unique_ptr<Communicator> control_;
   const bool at_once_;
-  // Asked for and not yet posted, in order: collectives, then receives per peer.
-  std::vector<std::deque<std::shared_ptr<Pending>>> waiting_;
+  // Collectives that were asked for and not yet posted, in order. A transfer is posted at once: what its
+  // receiver does next may wait, in another group, for the sender to get rid of it.
+  std::deque<std::shared_ptr<Pending>> waiting_;
   std::int64_t collectives_ = 0;
   std::vector<std::int64_t> sent_, received_;
 };
