@@ -2,30 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "layout_run.h"
+#include "family_runs.h"
 
 namespace stoa::layouts {
 namespace {
 
 using testing::IsEmpty;
 
-TestRun pairs() {
-  TestRun run = tiny_pairs_run();
-  run.steps = 3;
-  return run;
-}
-
-// NeMo's form: positions in the embedding, biases, a tied head.
-TestRun learned_positions() {
-  TestRun run = pairs();
-  run.config.position_embedding_type = model::PositionEmbedding::kLearnedAbsolute;
-  run.config.normalization = model::Normalization::kLayerNorm;
-  run.config.bias = model::BiasKind::kAll;
-  run.config.share_embeddings_and_output_weights = true;
-  run.config.t5.scale_attention = true;
-  run.config.t5.encoder_layers = 1;
-  return run;
-}
+TestRun pairs() { return family_run("T5"); }
+TestRun learned_positions() { return family_run("T5 of learned positions"); }
 
 void expect_close(const TestRun& run, const std::vector<run::Layout>& layouts, double tolerance) {
   const RunResult one = run_layout(run, data_parallel(1));
@@ -61,7 +46,8 @@ TEST(EncoderDecoder, TensorAndDataParallel) {
 
 // The stream holds both sequences, so that a pipeline may be cut anywhere.
 TEST(EncoderDecoder, Pipelines) {
-  std::vector<run::Layout> layouts{pipeline(2), pipeline(4), pipeline(2, "interleaved", 2),
+  std::vector<run::Layout> layouts{pipeline(2),          with_spread_layers(pipeline(3), 4),
+                                   pipeline(4),          pipeline(2, "interleaved", 2),
                                    pipeline(2, "zb-h1"), tensor(2, true, 1, 2)};
   run::Layout uneven = pipeline(2);
   uneven.layers = {3, 1};
@@ -77,7 +63,9 @@ TEST(EncoderDecoder, PipelinesChangeNoBit) {
   run.config.t5.encoder_layers = 5;
   run::Layout uneven = pipeline(2);
   uneven.layers = {3, 5};
-  expect_close(run, {pipeline(2), pipeline(4), pipeline(2, "interleaved", 2), pipeline(2, "zb-v"), uneven},
+  expect_close(run,
+               {pipeline(2), with_spread_layers(pipeline(3), 8), pipeline(4), pipeline(2, "interleaved", 2),
+                pipeline(2, "zb-v"), uneven},
                0);
 }
 

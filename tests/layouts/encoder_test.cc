@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "layout_run.h"
+#include "family_runs.h"
 
 namespace stoa::layouts {
 namespace {
@@ -13,35 +13,9 @@ using testing::IsEmpty;
 
 constexpr double kRounding = 1e-9;
 
-TestRun bert() {
-  TestRun run = tiny_run();
-  run.config.kind = model::ModelKind::kBert;
-  run.config.num_query_groups.reset();
-  run.config.activation = model::Activation::kGelu;
-  run.steps = 4;
-  return run;
-}
-
-// RoBERTa's: no sentence head, positions from 2 on.
-TestRun roberta() {
-  TestRun run = bert();
-  run.config.bert.binary_head = false;
-  run.config.bert.first_position = 2;
-  run.micro_batch = 2;
-  return run;
-}
-
-// One class per text, a class for some of the tokens, or an answer per text.
-TestRun labelled(model::BertTask task) {
-  TestRun run = bert();
-  run.config.bert.task = task;
-  if (task != model::BertTask::kQuestionAnswering) run.config.bert.labels = {"a", "b", "c"};
-  run.micro_batch = 2;
-  return run;
-}
-const model::BertTask kLabelledTasks[] = {model::BertTask::kSequenceClassification,
-                                          model::BertTask::kTokenClassification,
-                                          model::BertTask::kQuestionAnswering};
+TestRun bert() { return family_run("BERT"); }
+TestRun roberta() { return family_run("RoBERTa"); }
+const char* const kLabelled[] = {"classes of texts", "classes of tokens", "answers"};
 
 run::Layout tensor(int ranks, bool sequence, int data = 1, int pipeline = 1) {
   run::Layout layout = layout_of(ranks, 1, 1, data, pipeline);
@@ -79,7 +53,8 @@ TEST(Encoders, PipelinesChangeNoBit) {
   for (const TestRun& run : {bert(), roberta()}) {
     const RunResult one = run_layout(run, data_parallel(1));
     for (const run::Layout& layout :
-         {pipeline(2), pipeline(4), pipeline(2, "interleaved", 2), pipeline(2, "zb-h1"), pipeline(2, "zb-v")})
+         {pipeline(2), with_spread_layers(pipeline(3), 4), pipeline(4), pipeline(2, "interleaved", 2),
+          pipeline(2, "zb-h1"), pipeline(2, "zb-v")})
       EXPECT_THAT(differences(one, run_layout(run, layout), 0), IsEmpty()) << layout.schedule;
   }
 }
@@ -111,8 +86,8 @@ TEST(Encoders, AxesTogether) {
 }
 
 TEST(Encoders, LabelledTasks) {
-  for (const model::BertTask task : kLabelledTasks) {
-    const TestRun run = labelled(task);
+  for (const char* name : kLabelled) {
+    const TestRun run = family_run(name);
     const RunResult one = run_layout(run, data_parallel(1));
     ASSERT_THAT(one.faults, IsEmpty());
     for (const run::Layout& layout :
@@ -125,7 +100,8 @@ TEST(Encoders, LabelledTasks) {
       EXPECT_THAT(differences(two, run_layout(run, layout), 0), IsEmpty()) << "stage " << stage;
     }
     for (const run::Layout& layout :
-         {pipeline(2), pipeline(4), pipeline(2, "interleaved", 2), pipeline(2, "zb-h1"), pipeline(2, "zb-v")})
+         {pipeline(2), with_spread_layers(pipeline(3), 4), pipeline(4), pipeline(2, "interleaved", 2),
+          pipeline(2, "zb-h1"), pipeline(2, "zb-v")})
       EXPECT_THAT(differences(one, run_layout(run, layout), 0), IsEmpty()) << layout.schedule;
     TestRun again = run;
     again.config.recompute.granularity = model::RecomputeGranularity::kSelective;
@@ -143,8 +119,8 @@ TEST(Encoders, MemoryIsPlannedForFullRows) {
 }
 
 TEST(Encoders, MemoryOfLabelledTasksIsPlanned) {
-  for (const model::BertTask task : kLabelledTasks) {
-    TestRun run = labelled(task);
+  for (const char* name : kLabelled) {
+    TestRun run = family_run(name);
     run.full_rows = true;
     run.steps = 2;
     for (const run::Layout& layout : {data_parallel(1), tensor(2, true), pipeline(2), tensor(2, false, 2)})

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "layout_run.h"
+#include "family_runs.h"
 
 namespace stoa::layouts {
 namespace {
@@ -155,19 +155,7 @@ TEST(ExpertParallel, SigmoidScoresInGroupsBalancedByABias) {
                         {.tensor = 3, .data = 2, .experts = {3, 2}}});
 }
 
-TestRun gpt_oss() {
-  TestRun run = experts();
-  run.steps = 4;
-  model::ModelConfig& c = run.config;
-  c.bias = model::BiasKind::kAll;
-  c.attention_sinks = true;
-  c.activation = model::Activation::kClampedSwiglu;
-  c.activation_limit = 0.1;
-  c.window_size = 5;
-  c.window_attn_skip_freq = 2;
-  c.moe.moe_shared_expert_intermediate_size.reset();
-  return run;
-}
+TestRun gpt_oss() { return family_run("gpt-oss"); }
 
 // Sinks go with their heads, and enter once where keys are spread; biases of an expert's output are added
 // once where the expert is split.
@@ -192,8 +180,9 @@ TEST(GptOss, IsTheSameInEveryLayout) {
 TEST(GptOss, SchedulesStagesAndRecomputationChangeNoBit) {
   const RunResult one = run_layout(gpt_oss(), data_parallel(1));
   ASSERT_THAT(one.faults, IsEmpty());
-  EXPECT_THAT(differences(one, run_layout(gpt_oss(), pipeline(2)), 0), IsEmpty());
-  EXPECT_THAT(differences(one, run_layout(gpt_oss(), pipeline(2, "zb-v", 2)), 0), IsEmpty());
+  for (const run::Layout& layout : {pipeline(2), with_spread_layers(pipeline(3), 4), pipeline(4),
+                                    pipeline(2, "zb-v", 2), with_spread_layers(pipeline(3, "zb-v"), 4)})
+    EXPECT_THAT(differences(one, run_layout(gpt_oss(), layout), 0), IsEmpty()) << layout.schedule;
   TestRun again = gpt_oss();
   again.config.recompute = {model::RecomputeGranularity::kFull, model::RecomputeMethod::kUniform, 1};
   EXPECT_THAT(differences(one, run_layout(again, data_parallel(1)), 0), IsEmpty());

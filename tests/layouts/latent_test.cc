@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "layout_run.h"
+#include "family_runs.h"
 
 namespace stoa::layouts {
 namespace {
@@ -11,42 +11,8 @@ using testing::IsEmpty;
 
 constexpr double kRounding = 1e-9;
 
-// DeepSeek-V3 in small: a dense layer, then experts chosen within groups by biased sigmoid scores.
-TestRun deepseek() {
-  TestRun run = tiny_run();
-  run.steps = 3;
-  run.rows = 4;
-  auto& c = run.config;
-  c.position_embedding_type = model::PositionEmbedding::kRope;
-  c.normalization = model::Normalization::kRmsNorm;
-  c.activation = model::Activation::kSwiglu;
-  c.bias = model::BiasKind::kNone;
-  c.ffn_hidden_size = 22;
-  c.num_query_groups = 4;
-  c.share_embeddings_and_output_weights = false;
-  c.latent = {true, 6, 5, 4, 2, 3};
-  auto& moe = c.moe;
-  moe.num_moe_experts = 8;
-  moe.moe_router_topk = 3;
-  moe.moe_ffn_hidden_size = 12;
-  moe.moe_shared_expert_intermediate_size = 8;
-  moe.moe_dense_layers = {0};
-  moe.moe_router_score_function = model::RouterScoreFunction::kSigmoid;
-  moe.moe_router_num_groups = 4;
-  moe.moe_router_group_topk = 2;
-  moe.moe_router_topk_scaling_factor = 2.5;
-  moe.moe_router_enable_expert_bias = true;
-  moe.moe_router_bias_update_rate = 0.05;
-  return run;
-}
-
-// The same attention with queries of the stream itself, and no experts.
-TestRun plain() {
-  TestRun run = deepseek();
-  run.config.latent.q_lora_rank.reset();
-  run.config.moe = {};
-  return run;
-}
+TestRun deepseek() { return family_run("DeepSeek-V3"); }
+TestRun plain() { return family_run("latent attention alone"); }
 
 struct Row {
   int tensor = 1;
@@ -127,6 +93,9 @@ TEST(LatentAttention, SchedulesStagesAndRecomputationChangeNoBit) {
       split.pipeline = 2;
       split.schedule = "zb-h1";
       EXPECT_THAT(differences(kept, run_layout(run, split.layout()), 0), IsEmpty());
+      split.pipeline = 3;
+      EXPECT_THAT(differences(kept, run_layout(run, with_spread_layers(split.layout(), 4)), 0), IsEmpty());
+      split.pipeline = 2;
       for (int stage = 1; row.data > 1 && stage <= 3; ++stage)
         EXPECT_THAT(differences(kept, run_layout(run, row.layout(stage)), 0), IsEmpty()) << stage;
       for (const auto granularity :

@@ -300,7 +300,8 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
   const std::lock_guard lock(collector.mutex());
   const double evaluation = sum.loss / sum.tokens;
   if (result.evaluation != 0 && result.evaluation != evaluation)
-    collector.fault(fmt::format("rank {} evaluates to another loss", number));
+    collector.fault(fmt::format("rank {} evaluates to a loss of {}, another to {}", number, evaluation,
+                                result.evaluation));
   result.evaluation = evaluation;
   for (const auto& entry : rank.arena().entries())
     if (!entry.touched && run.evaluation_rows == 0)  // short evaluations leave some unused

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "layout_run.h"
+#include "family_runs.h"
 
 namespace stoa::layouts {
 namespace {
@@ -12,30 +12,7 @@ using testing::IsEmpty;
 
 constexpr double kRounding = 1e-9;
 
-// Qwen3-Next in small.
-TestRun hybrid(bool experts) {
-  TestRun run = tiny_run();
-  run.steps = 3;
-  run.rows = 4;
-  auto& c = run.config;
-  c.position_embedding_type = model::PositionEmbedding::kRope;
-  c.rotary_percentage = 0.5;
-  c.normalization = model::Normalization::kRmsNorm;
-  c.activation = model::Activation::kSwiglu;
-  c.bias = model::BiasKind::kNone;
-  c.ffn_hidden_size = 22;
-  c.num_query_groups = 2;
-  c.qk_layernorm = c.attention_output_gate = true;
-  c.share_embeddings_and_output_weights = false;
-  c.linear = {2, {}, 3, 6, 4, 5, 4};
-  if (!experts) return run;
-  c.moe.num_moe_experts = 4;
-  c.moe.moe_ffn_hidden_size = 12;
-  c.moe.moe_shared_expert_intermediate_size = 8;
-  c.moe.moe_shared_expert_gate = true;
-  c.moe.moe_aux_loss_coeff = 0.01;
-  return run;
-}
+TestRun hybrid(bool experts) { return family_run(experts ? "Qwen3-Next of experts" : "Qwen3-Next"); }
 
 struct Place {
   int tensor = 1;
@@ -100,6 +77,11 @@ TEST(LinearAttention, SchedulesStagesAndRecomputationChangeNoBit) {
     split.pipeline = 2;
     split.schedule = "zb-h1";
     EXPECT_THAT(differences(kept, run_layout(run, split.layout()), 0), IsEmpty());
+    for (const int stages : {3, 4}) {
+      split.pipeline = stages;
+      EXPECT_THAT(differences(kept, run_layout(run, with_spread_layers(split.layout(), 4)), 0), IsEmpty());
+    }
+    split.pipeline = 2;
     for (int stage = 1; place.data > 1 && stage <= 3; ++stage)
       EXPECT_THAT(differences(kept, run_layout(run, place.layout(stage)), 0), IsEmpty()) << stage;
     for (const auto granularity :

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "layout_run.h"
+#include "family_runs.h"
 
 namespace stoa::layouts {
 namespace {
@@ -32,7 +32,9 @@ void expect_same_run(const TestRun& run, bool context = true) {
     SCOPED_TRACE(run::rank_name(layout.grid, layout.grid.size() - 1));
     EXPECT_THAT(differences(one, run_layout(run, layout), 1e-9), IsEmpty());
   }
-  for (const run::Layout& layout : {pipeline(2), pipeline(2, "interleaved", 2), pipeline(2, "zb-v")})
+  for (const run::Layout& layout :
+       {pipeline(2), with_spread_layers(pipeline(3), 4), pipeline(4), pipeline(2, "interleaved", 2),
+        pipeline(2, "zb-v"), with_spread_layers(pipeline(3, "zb-v"), 4)})
     EXPECT_THAT(differences(one, run_layout(run, layout), 0), IsEmpty()) << layout.schedule;
   const RunResult two = run_layout(run, data_parallel(2));
   for (const int stage : {2, 3}) {
@@ -48,78 +50,23 @@ void expect_same_run(const TestRun& run, bool context = true) {
   }
 }
 
-TestRun gpt() {
-  TestRun run = tiny_run();
-  run.steps = 3;
-  run.rows = 4;
-  return run;
-}
-
-TestRun llama() {
-  TestRun run = gpt();
-  model::ModelConfig& c = run.config;
-  c.position_embedding_type = model::PositionEmbedding::kRope;
-  c.normalization = model::Normalization::kRmsNorm;
-  c.activation = model::Activation::kSwiglu;
-  c.bias = model::BiasKind::kNone;
-  c.ffn_hidden_size = 24;
-  c.share_embeddings_and_output_weights = false;
-  return run;
-}
-
 TEST(ModelOptions, Multipliers) {
-  TestRun run = llama();
-  run.config.embedding_multiplier = 3;
-  run.config.residual_multiplier = 0.4;
-  run.config.softmax_scale = 0.7;
-  run.config.logit_scale = 0.6;
-  expect_same_run(run);
-  run.config.share_embeddings_and_output_weights = true;
-  run.config.moe.num_moe_experts = 4;
-  run.config.moe.moe_ffn_hidden_size = 12;
-  expect_same_run(run);
+  expect_same_run(family_run("multipliers"));
+  expect_same_run(family_run("multipliers and experts"));
 }
 
-TEST(ModelOptions, OneNormForBothBranches) {
-  TestRun run = gpt();
-  run.config.use_parallel_residual = true;
-  run.config.num_ln_in_parallel_attn = 1;
-  run.config.norm_bias = false;
-  run.config.residual_multiplier = 0.7;
-  expect_same_run(run);
-}
+TEST(ModelOptions, OneNormForBothBranches) { expect_same_run(family_run("one norm for both branches")); }
 
-TEST(ModelOptions, NormsWithoutParameters) {
-  TestRun run = gpt();
-  run.config.norm_weight = run.config.norm_bias = false;
-  expect_same_run(run);
-}
+TEST(ModelOptions, NormsWithoutParameters) { expect_same_run(family_run("norms without parameters")); }
 
-TEST(ModelOptions, FirstPositionAndHeadBias) {
-  TestRun run = gpt();
-  run.config.first_position = 2;
-  run.config.lm_head_bias = true;
-  expect_same_run(run);
-}
+TEST(ModelOptions, FirstPositionAndHeadBias) { expect_same_run(family_run("first position and head bias")); }
 
 TEST(ModelOptions, NormsAfterRotationAndLayersWithoutIt) {
-  TestRun run = llama();
-  run.config.qk_layernorm = run.config.qk_layernorm_after_rope = true;
-  run.config.no_rope_layers = {1, 2};
-  run.config.window_size = 5;
-  run.config.window_layers = {0, 2};
-  run.packed = true;
-  run.micro_batch = 2;
-  expect_same_run(run);
+  expect_same_run(family_run("norms after rotation, layers without it"));
 }
 
 TEST(ModelOptions, GatedSharedExpert) {
-  TestRun run = llama();
-  run.config.moe.num_moe_experts = 4;
-  run.config.moe.moe_ffn_hidden_size = 12;
-  run.config.moe.moe_shared_expert_intermediate_size = 8;
-  run.config.moe.moe_shared_expert_gate = true;
-  run.config.residual_multiplier = 0.7;
+  const TestRun run = family_run("gated shared expert");
   expect_same_run(run);
   run::Layout spread;
   spread.grid = grid::RankGrid({2, 1, 1, 2, 1}, {1, 4});
@@ -127,45 +74,13 @@ TEST(ModelOptions, GatedSharedExpert) {
   EXPECT_THAT(differences(run_layout(run, data_parallel(1)), run_layout(run, spread), 1e-9), IsEmpty());
 }
 
-TestRun encoder() {
-  TestRun run = gpt();
-  model::ModelConfig& c = run.config;
-  c.kind = model::ModelKind::kBert;
-  c.num_query_groups.reset();
-  c.activation = model::Activation::kGelu;
-  c.bert.binary_head = false;
-  run.micro_batch = 2;
-  return run;
-}
-
-// ModernBERT's.
 TEST(ModelOptions, EncoderOfWindowsAndNormsBeforeBranches) {
-  TestRun run = encoder();
-  model::ModelConfig& c = run.config;
-  c.position_embedding_type = model::PositionEmbedding::kRope;
-  c.bert.pre_norm = true;
-  c.bert.num_token_types = 0;
-  c.window_size = 3;
-  c.window_layers = {1, 3};
-  c.rope_local_base_freq = 100;
-  expect_same_run(run, false);
+  expect_same_run(family_run("ModernBERT"), false);
 }
 
-// MPNet's, with RoBERTa's positions.
-TEST(ModelOptions, EncoderOfBiasesByDistance) {
-  TestRun run = encoder();
-  run.config.bert.relative_attention_num_buckets = 8;
-  run.config.bert.first_position = 2;
-  expect_same_run(run, false);
-}
+TEST(ModelOptions, EncoderOfBiasesByDistance) { expect_same_run(family_run("MPNet"), false); }
 
-// umT5's.
-TEST(ModelOptions, BiasesByDistanceOfEachLayer) {
-  TestRun run = tiny_pairs_run();
-  run.steps = 3;
-  run.config.t5.relative_bias_per_layer = true;
-  expect_same_run(run, false);
-}
+TEST(ModelOptions, BiasesByDistanceOfEachLayer) { expect_same_run(family_run("umT5"), false); }
 
 }  // namespace
 }  // namespace stoa::layouts

@@ -1,5 +1,5 @@
 // Layouts over processes beside the same layouts over threads, in every bit: run by `mpirun -n N` or with
-// RANK and WORLD_SIZE. Arguments: few | all, and how many random layouts.
+// RANK and WORLD_SIZE. Arguments: few | all, and how many random layouts (of GPTs, and as many of families).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,7 +14,7 @@
 #include <random>
 #include <string_view>
 
-#include "../layouts/layout_run.h"
+#include "../layouts/family_runs.h"
 #include "base/error.h"
 #include "comm/mpi/mpi_link.h"
 #include "comm/processes/process_launch.h"
@@ -128,8 +128,69 @@ class Dice {
   std::mt19937 random_;
 };
 
+// Each family in pipelines of four, three and two stages, alone or beside other axes.
+std::vector<Case> families(int ranks, bool all) {
+  const std::vector<std::string_view> some{"norms after rotation, layers without it", "Qwen3-Next of experts",
+                                           "gpt-oss", "BERT"};
+  std::vector<Case> cases;
+  for (const FamilyRun& family : family_runs()) {
+    if (!all && std::find(some.begin(), some.end(), family.name) == some.end()) continue;
+    const auto add = [&](int tensor, int data, int stages, std::string schedule, int chunks = 0) {
+      Case c{fmt::format("{}: tp {}, dp {}, pp {} {}", family.name, tensor, data, stages, schedule),
+             family.run,
+             {}};
+      const bool experts = family.run.config.moe.num_moe_experts.has_value() && data > 1;
+      c.layout.grid = grid::RankGrid({tensor, 1, 1, data, stages},
+                                     experts ? grid::ExpertDegrees{1, data} : grid::ExpertDegrees{});
+      c.layout.sequence_parallel = tensor > 1;
+      c.layout.schedule = std::move(schedule);
+      c.layout.chunks = chunks;
+      c.layout.zero_stage = data > 1 ? 2 : 0;
+      c.layout.bucket_bytes = 20000;
+      c.layout = with_spread_layers(c.layout, family.run.config.num_layers);
+      c.run.rows = c.run.micro_batch * data * stages * 2;
+      c.run.steps = 2;
+      cases.push_back(std::move(c));
+    };
+    if (!all) {
+      add(1, 1, ranks, "1f1b");
+      continue;
+    }
+    for (const int stages : {4, 3, 2}) {
+      if (ranks % stages != 0) continue;
+      const int others = ranks / stages;
+      if (others == 1) {
+        add(1, 1, stages, "1f1b");
+        add(1, 1, stages, "interleaved", 2);
+        add(1, 1, stages, "zb-v");
+      } else if (others == 2) {
+        add(2, 1, stages, "1f1b");
+        add(1, 2, stages, "zb-h1");
+      } else if (others == 4) {
+        add(2, 2, stages, "1f1b");
+      }
+    }
+  }
+  return cases;
+}
+
+TestRun random_gpt(Dice& dice, int layers) {
+  TestRun run = small_run(layers);
+  model::ModelConfig& m = run.config;
+  run.packed = dice.toss();
+  m.num_query_groups = dice.of<std::int64_t>({2, 4});
+  m.share_embeddings_and_output_weights = dice.toss();
+  if (dice.toss()) {
+    m.bias = model::BiasKind::kNone;
+    m.moe.num_moe_experts = 4;
+    m.moe.moe_ffn_hidden_size = 12;
+    m.moe.moe_aux_loss_coeff = 0.02;
+  }
+  return run;
+}
+
 // Not every one can run.
-Case random_case(Dice& dice, int ranks) {
+Case random_case(Dice& dice, int ranks, bool family) {
   const auto divisor = [&](int of) {
     std::vector<int> divisors;
     for (int d = 1; d <= of; ++d)
@@ -139,20 +200,19 @@ Case random_case(Dice& dice, int ranks) {
   const int stages = divisor(ranks), tensor = divisor(ranks / stages),
             context = divisor(ranks / stages / tensor), data = ranks / stages / tensor / context;
   Case c;
-  c.run = small_run(2 * stages);
-  model::ModelConfig& m = c.run.config;
+  if (family) {
+    const FamilyRun& drawn = dice.of(family_runs());
+    c.name = drawn.name;
+    c.run = drawn.run;
+    c.run.steps = 2;
+  } else {
+    c.name = "GPT";
+    c.run = random_gpt(dice, 2 * stages);
+  }
   c.run.micro_batch = dice.of<std::int64_t>({1, 2});
   c.run.rows = c.run.micro_batch * data * stages * dice.of<std::int64_t>({1, 2});
-  c.run.packed = dice.toss();
-  m.num_query_groups = dice.of<std::int64_t>({2, 4});
-  m.share_embeddings_and_output_weights = dice.toss();
-  const bool experts = dice.toss();
-  if (experts) {
-    m.bias = model::BiasKind::kNone;
-    m.moe.num_moe_experts = 4;
-    m.moe.moe_ffn_hidden_size = 12;
-    m.moe.moe_aux_loss_coeff = 0.02;
-  }
+  if (family) c.run.rows *= 4;  // of a few short rows an encoder may have no token to predict
+  const bool experts = c.run.config.moe.num_moe_experts.has_value();
   const int parts = divisor(tensor * context * data);  // of an expert
   c.layout.grid = grid::RankGrid(
       {tensor, context, 1, data, stages},
@@ -169,7 +229,8 @@ Case random_case(Dice& dice, int ranks) {
   c.layout.zero_stage = dice.of<int>({0, 1, 2, 3});
   c.layout.bucket_bytes = 20000;
   c.layout.overlap_grad_reduce = dice.toss();
-  c.name = fmt::format("random: tp {}{}, cp {} {}, pp {} {}, dp {} zero {}{}{}{}", tensor,
+  if (family) c.layout = with_spread_layers(c.layout, c.run.config.num_layers);
+  c.name = fmt::format("random: {}, tp {}{}, cp {} {}, pp {} {}, dp {} zero {}{}{}{}", c.name, tensor,
                        c.layout.sequence_parallel ? " sequence" : "", context,
                        static_cast<int>(c.layout.context_kind), stages, c.layout.schedule, data,
                        c.layout.zero_stage, c.layout.overlap_grad_reduce ? " overlapped" : "",
@@ -183,7 +244,7 @@ std::optional<Values> of_threads(const Case& c, comm::ProcessWorld& world) {
   if (world.rank() == 0) {
     try {
       const RunResult result = run_layout(c.run, c.layout);
-      if (!result.faults.empty()) fail<InternalError>("threads: {}", fmt::join(result.faults, "; "));
+      if (!result.faults.empty()) fail<InternalError>("{}: threads: {}", c.name, fmt::join(result.faults, "; "));
       bytes = bytes_of(values_of(result));
     } catch (const ConfigError&) {
     }
@@ -218,9 +279,14 @@ int run_all(bool all, int random) {
       require<InternalError>(compare(c, world), "{}: no such layout", c.name);
       ++done;
     }
+    for (const Case& c : families(world.size(), all)) {
+      require<InternalError>(compare(c, world), "{}: no such layout", c.name);
+      ++done;
+    }
     Dice dice(world.size());
-    for (int drawn = 0; drawn < random;)
-      if (compare(random_case(dice, world.size()), world)) ++drawn, ++done;
+    for (const bool family : {false, true})
+      for (int drawn = 0; drawn < random;)
+        if (compare(random_case(dice, world.size(), family), world)) ++drawn, ++done;
     if (world.rank() == 0) std::printf("%d layouts of %d ranks, equal to threads\n", done, world.size());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "FAILED %s: %s\n", world.rank_name(world.rank()).c_str(), error.what());
