@@ -244,7 +244,8 @@ std::optional<Values> of_threads(const Case& c, comm::ProcessWorld& world) {
   if (world.rank() == 0) {
     try {
       const RunResult result = run_layout(c.run, c.layout);
-      if (!result.faults.empty()) fail<InternalError>("{}: threads: {}", c.name, fmt::join(result.faults, "; "));
+      if (!result.faults.empty())
+        fail<InternalError>("{}: threads: {}", c.name, fmt::join(result.faults, "; "));
       bytes = bytes_of(values_of(result));
     } catch (const ConfigError&) {
     }
