@@ -32,7 +32,7 @@ say "Text"
 work=$output/text
 mkdir -p "$work"
 if [ $# -gt 0 ]; then
-  "$stoa" data text "$@" > "$work/all.txt"  # as UTF-8 with Unix line ends, whatever it is
+  "$stoa" data text "$@" > "$work/all.txt"  # as UTF-8 with Unix line endings, whatever it is
 else
   # One verse a line, "Ge1:1 In the beginning …": the reference goes, a chapter becomes a document.
   bible -f 'gen1:1-rev22:21' |

@@ -15,5 +15,5 @@ cp "$program" "$work/stoa"
 if ./stoa config check tiny 2> err; then echo "FAILED: presets out of nowhere" >&2; exit 1; fi
 grep -q "no presets: the program searches for configs or share/stoa/configs" err || { cat err >&2; exit 1; }
 if ./stoa plan size --cluster laptop-cpu --gpus 8 --days 1 --tokens 1B 2> err; then exit 1; fi
-grep -q "configs/clusters ships with the program and is missing: .*$work/stoa" err || { cat err >&2; exit 1; }
+grep -q "configs/clusters is part of the program and is missing: .*$work/stoa" err || { cat err >&2; exit 1; }
 echo "presets are found, or missed aloud"

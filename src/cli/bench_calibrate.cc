@@ -187,7 +187,7 @@ void require_place_for(const fs::path& directory) {
   fs::path nearest = fs::absolute(directory).lexically_normal();
   std::error_code error;
   while (!fs::exists(nearest, error) && nearest.has_relative_path()) nearest = nearest.parent_path();
-  require<IoError>(fs::is_directory(nearest, error), "--output '{}': '{}' is no directory",
+  require<IoError>(fs::is_directory(nearest, error), "--output '{}': '{}' is not a directory",
                    directory.string(), nearest.string());
   require<IoError>(::access(nearest.c_str(), W_OK | X_OK) == 0, "--output '{}': '{}' cannot be written",
                    directory.string(), nearest.string());
@@ -262,11 +262,11 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
                       *row.seconds * (1 + error), 100 * error, row.workload.model.layers,
                       row.workload.model.hidden, row.workload.text()));
   }
-  print(fmt::format(
-      "Products of the machine ran at {:.3f} to {:.3f} TFLOP/s beside the steps; the times are those at "
-      "{:.3f}.\nwrote {} and {}\n",
-      *slowest, *fastest, usual, (directory / "cluster.yaml").string(),
-      (directory / "calibration.yaml").string()));
+  print(
+      fmt::format("GEMMs ran at {:.3f} to {:.3f} TFLOP/s between the steps; times are scaled to "
+                  "{:.3f}.\nwrote {} and {}\n",
+                  *slowest, *fastest, usual, (directory / "cluster.yaml").string(),
+                  (directory / "calibration.yaml").string()));
 }
 
 }  // namespace
@@ -275,24 +275,25 @@ void add_bench_calibrate(CLI::App& bench, Context& context) {
   auto arguments = std::make_shared<MachineArguments>();
   CLI::App* command = bench.add_subcommand(
       "calibrate",
-      "The planner's files of this machine, from its rates and two dozen short trainings. Example: stoa "
+      "Writes the planner's files for this machine, from its rates and two dozen short trainings. Example: "
+      "stoa "
       "bench calibrate --output here, then: stoa plan predict tiny --cluster here/cluster.yaml --calibration "
       "here/calibration.yaml");
-  command->add_option("--output", arguments->output, "Directory of cluster.yaml and calibration.yaml")
+  command->add_option("--output", arguments->output, "Directory for cluster.yaml and calibration.yaml")
       ->required();
-  command->add_option("--name", arguments->name, "Of the machine, in its cluster file")
+  command->add_option("--name", arguments->name, "Name of the machine, in its cluster file")
       ->capture_default_str();
-  command->add_option("--passes", arguments->passes, "How often all trainings are timed")
+  command->add_option("--passes", arguments->passes, "Number of times each training is timed")
       ->capture_default_str()
       ->check(between(1, 1000));
   command
       ->add_option("--steps", arguments->steps,
-                   "Steps per pass; the median of all counts, at the machine's middle speed")
+                   "Steps per pass; the result is their median, at the machine's median speed")
       ->capture_default_str()
       ->check(between(1, 100000));
   command
       ->add_option("--largest", arguments->largest,
-                   "Hidden size of the largest trainings; 256 is a quick look, and says less")
+                   "Hidden size of the largest trainings; 256 is quick and less accurate")
       ->capture_default_str()
       ->check(between(1, 65536));
   command->add_option("--instruction-set", arguments->instruction_set, "Force an instruction set");

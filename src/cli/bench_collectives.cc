@@ -119,7 +119,7 @@ void add_bench_collectives(CLI::App& bench, Context&) {
                    "Bytes of the first tensor; each is four times the last")
       ->capture_default_str()
       ->check(between(1, 1e12));
-  command->add_option("--largest", arguments->largest, "Bytes of the last")
+  command->add_option("--largest", arguments->largest, "Bytes of the last tensor")
       ->capture_default_str()
       ->check(between(1, 1e12));
   command->add_option("--seconds", arguments->seconds, "Time per figure")

@@ -78,7 +78,7 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
           .options;
   const model::ModelConfig& shape = planned.model.config;
   require<ConfigError>(shape.kind == model::ModelKind::kGpt,
-                       "bench decode: models that continue a text only");
+                       "bench decode: only models that continue a text");
   const std::int64_t length = arguments.prompt + arguments.tokens;
   require<ConfigError>(length <= shape.max_positions(),
                        "--prompt {} and --tokens {} are {} positions, the model has {}", arguments.prompt,
@@ -121,11 +121,11 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
 
 void add_bench_decode(CLI::App& bench, Context& context) {
   auto arguments = std::make_shared<BenchDecodeArguments>();
-  CLI::App* command = bench.add_subcommand("decode",
-                                           "Speed of an answer, token by token, of a model with initial "
-                                           "weights; on a CPU the bandwidth of reading memory, "
-                                           "which bounds it, is measured after each answer. Example: stoa "
-                                           "bench decode gpt2-124m --tokens 64 --json");
+  CLI::App* command =
+      bench.add_subcommand("decode",
+                           "Decoding speed of a model with initial weights; on a CPU the read bandwidth of "
+                           "memory, which limits it, is measured after each answer. Example: stoa "
+                           "bench decode gpt2-124m --tokens 64 --json");
   arguments->config.add_to(*command);
   command->add_option("--prompt", arguments->prompt, "Tokens before the answer")
       ->capture_default_str()
@@ -133,7 +133,7 @@ void add_bench_decode(CLI::App& bench, Context& context) {
   command->add_option("--tokens", arguments->tokens, "Tokens of the answer")
       ->capture_default_str()
       ->check(between(1, 1 << 24));
-  command->add_option("--rounds", arguments->rounds, "Answers, of which the median counts")
+  command->add_option("--rounds", arguments->rounds, "Number of answers; the median is reported")
       ->capture_default_str()
       ->check(between(1, 1e6));
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")

@@ -351,7 +351,7 @@ void add_bench_device(CLI::App& bench, Context&) {
                                            "Example: stoa bench device --backend cuda");
   command
       ->add_option("what", arguments->what,
-                   "copy, gemm, attention, streaming (default: these), fp8: 8-bit products")
+                   "copy, gemm, attention, streaming (default: these), fp8: FP8 GEMMs")
       ->check(CLI::IsMember({"copy", "gemm", "attention", "streaming", "fp8"}));
   command->add_option("--backend", arguments->machine.backend, "cpu or cuda")->capture_default_str();
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
@@ -365,7 +365,7 @@ void add_bench_device(CLI::App& bench, Context&) {
   command->add_option("--width", arguments->width, "Columns, a multiple of 64")
       ->check(CLI::Range(64, 1 << 16))
       ->capture_default_str();
-  command->add_option("--repeat", arguments->repeats, "Measurements, of which the median counts")
+  command->add_option("--repeat", arguments->repeats, "Number of measurements; the median is reported")
       ->check(CLI::Range(1, 1000));
   command->callback([arguments] {
     run::Machine machine = make_machine(arguments->machine);

@@ -123,7 +123,7 @@ void print_rates(const Json& result) {
         r["op"].get<std::string>(), r["m"].get<std::int64_t>(), r["n"].get<std::int64_t>(),
         r["k"].get<std::int64_t>(), r["tflops"].get<double>(), r["median_tflops"].get<double>(),
         100 * r["tflops"].get<double>() / peak));
-  print(fmt::format("gemm_tflops          {:.4f} (the best forward product)\n",
+  print(fmt::format("gemm_tflops          {:.4f} (the best forward GEMM)\n",
                     result["gemm_tflops"].get<double>()));
   print(fmt::format("register peak        {:.4f} TFLOP/s\n", peak));
   print(fmt::format("read bandwidth       {:.2f} GB/s\n", result["read_gigabytes_per_second"].get<double>()));
@@ -206,23 +206,22 @@ void bench_gemm(const BenchGemmArguments& arguments, Context& context) {
 void add_bench_gemm(CLI::App& bench, Context& context) {
   auto arguments = std::make_shared<BenchGemmArguments>();
   CLI::App* command = bench.add_subcommand("gemm",
-                                           "Matrix products beside the machine's own peak. Example: stoa "
+                                           "GEMM speed, compared with the machine's own peak. Example: stoa "
                                            "bench gemm --dtype bf16 --threads 2 --json");
   command->add_option("--dtype", arguments->dtype, "bf16, fp16 or fp32")->capture_default_str();
   command->add_option("--threads", arguments->machine.threads, "Worker threads (default: one per core)")
       ->check(thread_count());
   command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");
-  command->add_option("--repeat", arguments->repeats, "Measurements, of which the best counts")
+  command->add_option("--repeat", arguments->repeats, "Number of measurements; the best is reported")
       ->capture_default_str()
       ->check(between(1, 1e6));
   command->add_option("--memory", arguments->gibibytes, "GiB read to find the bandwidth")
       ->capture_default_str()
       ->check(between(0, 1024));
-  command->add_flag(
-      "--stepwise", arguments->stepwise,
-      "Instead, steps of --repeat forward products of 4096 x 4096 x 4096. A step waits for a line "
-      "of the standard input and is told as a line of JSON when it ended, until the input ends: "
-      "programs can take turns");
+  command->add_flag("--stepwise", arguments->stepwise,
+                    "Instead, steps of --repeat forward GEMMs of 4096 x 4096 x 4096. A step waits for a line "
+                    "on standard input and prints a line of JSON when it is done, until the input ends, so "
+                    "that programs can alternate");
   command->add_flag("--json", arguments->json, "One JSON object");
   command->callback([arguments, &context] { bench_gemm(*arguments, context); });
 }

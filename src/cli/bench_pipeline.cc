@@ -182,8 +182,8 @@ void add_bench_pipeline(CLI::App& bench, Context& context) {
   auto arguments = std::make_shared<BenchPipelineArguments>();
   CLI::App* command =
       bench.add_subcommand("pipeline",
-                           "Pipeline schedules against the first of them, and against their simulation with "
-                           "measured times. Example: "
+                           "Pipeline schedules compared with the first of them, and with their simulation "
+                           "with measured times. Example: "
                            "stoa bench pipeline tiny --schedules 1f1b,interleaved --microbatches 4");
   arguments->config.add_to(*command);
   command->add_option("--schedules", arguments->schedules, "To compare")
@@ -192,7 +192,7 @@ void add_bench_pipeline(CLI::App& bench, Context& context) {
   command->add_option("--stages", arguments->stages, "Pipeline ranks, one thread each")
       ->capture_default_str()
       ->check(between(1, 64));
-  command->add_option("--microbatches", arguments->microbatches, "Of a step")
+  command->add_option("--microbatches", arguments->microbatches, "Microbatches per step")
       ->capture_default_str()
       ->check(between(1, 4096));
   command->add_option("--rounds", arguments->rounds, "Steps of every schedule, in turn")

@@ -170,7 +170,7 @@ void add_bench_train(CLI::App& bench, Context& context) {
       ->capture_default_str()
       ->check(between(1, 1e9));
   command->add_flag("--natural-lengths", arguments->natural,
-                    "Encoders: rows end early, after an eighth to all of the sequence");
+                    "Encoders: rows of varying length, from an eighth of the sequence to all of it");
   command->add_option("--warmup", arguments->warmup, "Steps before them")
       ->capture_default_str()
       ->check(between(0, 1e9));
@@ -182,10 +182,9 @@ void add_bench_train(CLI::App& bench, Context& context) {
   command->add_option("--backend", arguments->machine.backend, "cpu, cuda, reference or check");
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command->add_option("--instruction-set", arguments->machine.instruction_set, "Force an instruction set");
-  command->add_flag(
-      "--stepwise", arguments->stepwise,
-      "A step waits for a line of the standard input and is told as a line of JSON when it ended, "
-      "those of the warm-up too: programs can take turns");
+  command->add_flag("--stepwise", arguments->stepwise,
+                    "A step (also of the warm-up) waits for a line on standard input and prints a line of "
+                    "JSON when it is done, so that programs can alternate");
   command->add_flag("--json", arguments->json, "One JSON object");
   command->callback([arguments, &context] { bench_train(*arguments, context); });
 }

@@ -144,17 +144,16 @@ void chat(const ChatArguments& a, Context& context) {
 void add_chat_command(CLI::App& app, Context& context) {
   auto a = std::make_shared<ChatArguments>();
   a->sampling.options.max_tokens = 512;
-  CLI::App* c = app.add_subcommand(
-      "chat",
-      "Talk to a model in the terminal, where lines are edited and those before come back with the key up "
-      "(kept in "
-      "~/.local/state/stoa/chat_history); lines of a pipe are turns. Example: stoa chat runs/shakespeare");
+  CLI::App* c = app.add_subcommand("chat",
+                                   "Talk to a model in the terminal, with line editing and history (kept in "
+                                   "~/.local/state/stoa/chat_history); from a pipe, each line is a turn. "
+                                   "Example: stoa chat runs/shakespeare");
   a->model.add_to(*c);
   c->add_option("--system", a->options.system, "System message that begins every conversation");
   c->add_option("--chat-template", a->template_file, "Jinja file (default: the model's own)");
   c->add_option("--variable", a->variables,
                 "KEY=VALUE for the template, for example enable_thinking=false (may be given several times)");
-  c->add_option("--context", a->context, "Tokens that are remembered (default: the model's positions)")
+  c->add_option("--context", a->context, "Context length in tokens (default: the model's positions)")
       ->check(between(1, 1 << 24));
   a->sampling.add_to(*c, SamplingArguments::Use::kChat);
   c->add_flag("--json", a->json, "One JSON line per answer");

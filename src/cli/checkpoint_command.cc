@@ -37,7 +37,7 @@ struct Arguments {
 
 FoundCheckpoint find(const std::string& model, ckpt::Verify verify, Context& context) {
   FoundCheckpoint found = ckpt::find_checkpoint(model, verify);
-  for (const auto& line : found.skipped) context.console.warn("passed over " + line);
+  for (const auto& line : found.skipped) context.console.warn("skipped " + line);
   return found;
 }
 
@@ -163,10 +163,10 @@ void verify(const Arguments& arguments, Context&) {
                              {"ok", true},
                              {"checksums", checksums},
                              {"files", model.files().size()}});
-    return print(fmt::format(
-        "{}: {} tensors in {} files are well formed; {}\n", found.root.string(), model.tensors().size(),
-        model.files().size(),
-        checksums ? "the weights are as they were exported" : "a bare model carries no checksums"));
+    return print(
+        fmt::format("{}: {} tensors in {} files are well formed; {}\n", found.root.string(),
+                    model.tensors().size(), model.files().size(),
+                    checksums ? "the weights match their checksums" : "a bare model has no checksums"));
   }
   const auto report = ckpt::verify_checkpoint(path, ckpt::Verify::kAll);
   if (arguments.json) {
@@ -182,7 +182,7 @@ void verify(const Arguments& arguments, Context&) {
   }
   require<DataError>(report.ok(), "checkpoint '{}' is damaged:\n{}", path.string(), report.text());
   if (arguments.json) return;
-  std::string out = fmt::format("{}: {} files, {}: all as they were written\n", path.string(), report.files,
+  std::string out = fmt::format("{}: {} files, {}: all match their checksums\n", path.string(), report.files,
                                 format_bytes(static_cast<double>(report.bytes)));
   for (const auto& name : report.unlisted) out += fmt::format("  not part of the checkpoint: {}\n", name);
   print(out);
@@ -211,7 +211,7 @@ void export_to(const Arguments& arguments, Context& context) {
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
   context.interrupt.set({.grace = std::chrono::seconds(10),
-                         .words = "ending, nothing is exported (again: at once)",
+                         .words = "exiting, nothing is exported (again: exit immediately)",
                          .last_words = {}});
   std::unique_ptr<Progress> progress;
   const auto advance = [&](std::uint64_t done, std::uint64_t total) {
@@ -228,15 +228,14 @@ void export_to(const Arguments& arguments, Context& context) {
                                 advance);
   context.interrupt.set({});  // it is there
   if (progress) progress->finish();
-  if (!out.why_not.empty())
-    context.console.warn("no family of transformers can say this model: " + out.why_not);
+  if (!out.why_not.empty()) context.console.warn("no family of transformers fits this model: " + out.why_not);
   tell(arguments, out.result, dtype, out.family);
 }
 
 }  // namespace
 
 void add_checkpoint_command(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("checkpoint", "Look into, check or export a model or checkpoint");
+  auto* command = app.add_subcommand("checkpoint", "Inspect, verify or export a model or checkpoint");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, const char* example,
                        void (*body)(const Arguments&, Context&)) {
@@ -261,10 +260,9 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
       ->required()
       ->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
   sub->add_option("--output", arguments->output, "Directory to write; new or empty")->required();
-  sub->add_option(
-      "--family", arguments->family,
-      "Write it as a model of this model_type, where that can say it; auto: as Stoa writes its own "
-      "(default: names and keys as they are)");
+  sub->add_option("--family", arguments->family,
+                  "Write it as a model of this model_type, if it fits; auto: the family that Stoa writes "
+                  "(default: names and keys unchanged)");
   sub->add_option("--max-shard-gb", arguments->max_shard_gigabytes, "Largest file, in 10^9 bytes")
       ->capture_default_str()
       ->check(between(1e-9, 1e6));

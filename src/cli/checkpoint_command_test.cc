@@ -76,7 +76,7 @@ TEST_F(CheckpointCommand, InspectsAndVerifies) {
   EXPECT_EQ(json["training"]["step"], 100);
   EXPECT_EQ(json["model"][0]["shape"], (std::vector<int>{2, 2}));
   EXPECT_EQ(json["files"].size(), 3u);
-  EXPECT_THAT(call("verify " + run().string()), HasSubstr("all as they were written"));
+  EXPECT_THAT(call("verify " + run().string()), HasSubstr("all match their checksums"));
 
   const fs::path weights = run() / "checkpoints" / "step-0000100" / "model" / "model.safetensors";
   std::string bytes = read_text(weights);

@@ -117,7 +117,7 @@ void add_compare_command(CLI::App& app, Context& context) {
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--locate", arguments->locate,
                     "The first step, microbatch, layer and tensor that differ, from the dumps of both "
-                    "(`stoa train --dump-tensors`); a run without a dump does one step again");
+                    "(`stoa train --dump-tensors`); for a run without a dump one step is repeated");
   command->add_flag("--json", arguments->json, "One JSON object");
   command->callback(
       [arguments, &context] { arguments->locate ? locate(*arguments, context) : compare(*arguments); });

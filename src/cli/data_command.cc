@@ -43,7 +43,7 @@ void run_prepare(const PrepareArguments& a, Context& context) {
   options.read.encoding.name = a.encoding;
   options.read.encoding.notice = [&](std::string_view note) { context.console.line(note); };
   context.interrupt.set({.grace = kStopGrace,
-                         .words = "ending, nothing is written (again: at once)",
+                         .words = "exiting, nothing is written (again: exit immediately)",
                          .last_words = [] { return std::string("nothing was written"); }});
   const TokenizerEncoder encoder(token::Tokenizer::load(a.tokenizer), a.encode);
   if (a.measure_encoder) {
@@ -66,10 +66,9 @@ void run_prepare(const PrepareArguments& a, Context& context) {
   if (result.empty_documents > 0)
     context.console.warn(fmt::format("{} documents are empty", result.empty_documents));
   if (result.single_documents > 0)
-    context.console.warn(
-        fmt::format("{} of {} documents have one sentence only (no . ! ? within): samples of two segments "
-                    "leave them out",
-                    result.single_documents, p.documents));
+    context.console.warn(fmt::format(
+        "{} of {} documents have one sentence only (no . ! ? within): samples of two segments skip them",
+        result.single_documents, p.documents));
   const double mb_per_s = static_cast<double>(result.text_bytes) / 1e6 / result.seconds;
   if (a.json) {
     print_json_line(Json{{"prefix", a.output},
@@ -136,34 +135,33 @@ void add_prepare(CLI::App& data, Context& context) {
   c->footer("Example: stoa data prepare corpus.jsonl --tokenizer tok --output data/corpus");
   c->add_option("INPUTS", a->inputs, ".jsonl (one object per line) and .txt files, also as .gz or .zst")
       ->required();
-  c->add_option("--tokenizer,-t", a->tokenizer, "directory, tokenizer.json, or vocab.json beside merges.txt")
+  c->add_option("--tokenizer,-t", a->tokenizer, "directory, tokenizer.json, or vocab.json with merges.txt")
       ->required();
-  c->add_option("--output,-o", a->output, "PREFIX of the files that are written");
+  c->add_option("--output,-o", a->output, "PREFIX of the output files");
   c->add_option("--json-key", a->options.json_key, "the key of .jsonl whose value is the text")
       ->capture_default_str();
   c->add_flag("--append-eod,!--no-append-eod", a->options.append_eod,
               "end every document with the end-of-document token (default)");
   c->add_flag("--split-sentences", a->options.split_sentences,
-              "store every sentence as a sequence of its document, as samples of kind bert need them; no "
+              "store every sentence as a sequence of its document, for samples of kind bert; no "
               "end-of-document tokens unless --append-eod is given");
-  c->add_flag("--plain", a->encode.plain, "special tokens written in the text are text");
+  c->add_flag("--plain", a->encode.plain, "special tokens in the text are encoded as text");
   c->add_option("--workers", a->options.workers, "encoding threads; the result does not depend on them")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  c->add_option("--form", a->form, "form of the inputs; auto: by their extension")
+  c->add_option("--form", a->form, "format of the inputs; auto: by their extension")
       ->check(CLI::IsMember({"auto", "jsonl", "txt"}))
       ->capture_default_str();
   c->add_option("--text-split", a->text_split, "what is one document of a .txt file")
       ->check(CLI::IsMember({"file", "paragraph", "line"}))
       ->capture_default_str();
   c->add_option("--text-min-bytes", a->options.read.text_min_bytes,
-                "with --text-split paragraph or line: join them up to so many bytes per document")
+                "with --text-split paragraph or line: join them up to this many bytes per document")
       ->capture_default_str()
       ->check(between(0, 1e12));
   c->add_option(
        "--encoding", a->encoding,
-       "of the inputs, as iconv names it; auto: told from the bytes, said where it is not UTF-8; bytes: "
-       "read as they lie")
+       "of the inputs, as iconv names it; auto: detected, and reported if it is not UTF-8; bytes: unchanged")
       ->capture_default_str();
   c->add_flag("--measure-encoder", a->measure_encoder,
               "only time the encoder, one thread, on the documents in memory; writes nothing");
@@ -179,11 +177,10 @@ void add_prepare(CLI::App& data, Context& context) {
 void add_text(CLI::App& data, Context& context) {
   auto a = std::make_shared<TextCommandArguments>();
   CLI::App* c = data.add_subcommand(
-      "text", "Text files as `data prepare` reads them: decompressed, as UTF-8 with Unix line ends");
+      "text", "Text files as `data prepare` reads them: decompressed, as UTF-8 with Unix line endings");
   c->footer("Example: stoa data text notes.txt > notes-utf8.txt");
   c->add_option("FILES", a->files, "also as .gz or .zst")->required();
-  c->add_option("--encoding", a->encoding, "as iconv names it; auto: told from the bytes")
-      ->capture_default_str();
+  c->add_option("--encoding", a->encoding, "as iconv names it; auto: detected")->capture_default_str();
   c->callback([a, &context] { run_text(*a, context); });
 }
 
@@ -193,8 +190,9 @@ void add_inspect(CLI::App& data, Context& context) {
       data.add_subcommand("inspect", "Counts, lengths, type, tokenizer and first documents of token files");
   c->footer("Example: stoa data inspect data/corpus --tokenizer tok");
   c->add_option("PREFIX", a->prefix, "PREFIX of PREFIX.bin and PREFIX.idx")->required();
-  c->add_option("--tokenizer,-t", a->tokenizer, "shows the documents as text, and whether it is the data's");
-  c->add_option("--documents", a->options.documents, "how many are shown")
+  c->add_option("--tokenizer,-t", a->tokenizer,
+                "shows the documents as text, and whether the data was prepared with it");
+  c->add_option("--documents", a->options.documents, "number of documents to show")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   c->add_option("--tokens", a->options.tokens, "of each")->capture_default_str()->check(between(1, 1e9));

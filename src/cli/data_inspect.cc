@@ -114,7 +114,7 @@ std::string describe_inspection(const Json& r) {
                   count(r["documents"]), count(r["sequences"]), count(r["tokens"]),
                   r["dtype"].get<std::string>(), format_bytes(r["bin_bytes"].get<double>()));
   if (r["tokenizer"].is_null()) {
-    out += "tokenizer: unknown (no .stoa.json beside the files)\n";
+    out += "tokenizer: unknown (no .stoa.json next to the files)\n";
   } else {
     const Json& t = r["tokenizer"];
     out += fmt::format("tokenizer: fingerprint {}, {} entries, end of document {}{}\n",
@@ -125,8 +125,8 @@ std::string describe_inspection(const Json& r) {
                          format_bytes(s["bytes"].get<double>()));
   }
   if (r.contains("tokenizer_matches"))
-    out += r["tokenizer_matches"].get<bool>() ? "the given tokenizer is that of the data\n"
-                                              : "the given tokenizer is NOT that of the data\n";
+    out += r["tokenizer_matches"].get<bool>() ? "the data was prepared with the given tokenizer\n"
+                                              : "the data was NOT prepared with the given tokenizer\n";
   if (r.contains("checksums"))
     out += fmt::format("checksums: {}; ids: {}\n", r["checksums"].get<std::string>(),
                        r["ids"].get<std::string>());

@@ -133,7 +133,7 @@ void embed(const EmbedArguments& arguments, Context& context) {
   embedder.flush();
   if (embedder.shortened() > 0)
     context.console.warn(
-        fmt::format("{} lines were cut to {} tokens", embedder.shortened(), embedder.longest()));
+        fmt::format("{} lines were truncated to {} tokens", embedder.shortened(), embedder.longest()));
 }
 
 }  // namespace
@@ -148,13 +148,13 @@ void add_embed_command(CLI::App& app, Context& context) {
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");
   command
       ->add_option("--pooling", arguments->pooling,
-                   "mean of the tokens' states, or that of the first; auto: what the model's 1_Pooling says, "
-                   "else mean")
+                   "mean of the tokens' states, or the first token's state; auto: as in the model's "
+                   "1_Pooling, else mean")
       ->check(CLI::IsMember({"auto", "mean", "cls"}))
       ->capture_default_str();
   command
       ->add_option("--max-length", arguments->max_length,
-                   "Longer texts are cut to so many tokens (default: what the model says)")
+                   "Longer texts are truncated to this many tokens (default: the model's limit)")
       ->check(between(1, 1 << 24));
   command->add_flag("--raw", arguments->raw, "Do not scale vectors to length 1");
   command->add_flag("--json", arguments->json, "{\"embedding\":[…]} per line");

@@ -64,13 +64,13 @@ void baselines(const BaselineArguments& a) {
 
 void add_baselines(CLI::App& eval) {
   auto a = std::make_shared<BaselineArguments>();
-  CLI::App* c =
-      eval.add_subcommand("baselines",
-                          "Bits per byte that a byte n-gram and xz -9 reach on a text after a training text. "
-                          "Example: stoa eval baselines --train train.txt --text held-out.txt");
+  CLI::App* c = eval.add_subcommand(
+      "baselines",
+      "Bits per byte of a byte n-gram model and of xz -9 on a text, given a training text. "
+      "Example: stoa eval baselines --train train.txt --text held-out.txt");
   c->add_option("--train", a->train, "The training text: .txt or .jsonl, also .gz or .zst")->required();
   c->add_option("--text", a->text, "The held-out text")->required();
-  c->add_option("--order", a->order, "Of the n-gram")
+  c->add_option("--order", a->order, "Order of the n-gram model")
       ->check(CLI::Range(1, eval::ByteNgram::kMaxOrder))
       ->capture_default_str();
   a->form.add_to(*c);

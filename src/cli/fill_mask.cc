@@ -20,7 +20,7 @@ void fill_masks(const ModelArguments& model, const std::string& prompt, bool jso
   std::vector<std::int32_t> rows;
   for (std::size_t i = 0; i < ids.size(); ++i)
     if (ids[i] == mask) rows.push_back(static_cast<std::int32_t>(i));
-  require<DataError>(!rows.empty(), "an encoder fills masks: write {} in the prompt where a word is wanted",
+  require<DataError>(!rows.empty(), "an encoder fills masks: write {} in the prompt for each missing word",
                      tokenizer.id_to_token(mask));
   require<DataError>(static_cast<std::int64_t>(rows.size()) <= kMasksAtOnce,
                      "{} masks in the prompt, at most {}", rows.size(), kMasksAtOnce);

@@ -61,8 +61,8 @@ void generate(const GenerateArguments& arguments, Context& context) {
 void add_generate_command(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate",
-                                         "Continue a text; with an encoder, fill its masks; with an "
-                                         "encoder-decoder, answer it. Example: stoa "
+                                         "Continue a text; with an encoder, fill in its masks; with an "
+                                         "encoder-decoder, generate the target. Example: stoa "
                                          "generate runs/shakespeare --prompt 'To be, "
                                          "or' --max-tokens 100");
   arguments->model.add_to(*command);
@@ -70,10 +70,9 @@ void add_generate_command(CLI::App& app, Context& context) {
   const CLI::Option* prompts =
       command
           ->add_option("--prompts", arguments->prompts,
-                       "Instead, with encoder-decoders: a file of texts, a line each, answered together")
+                       "Instead, with encoder-decoders: a file with a text per line, processed as a batch")
           ->excludes("--prompt");
-  command
-      ->add_option("--beams", arguments->beams, "Encoder-decoders: follow so many likeliest answers at once")
+  command->add_option("--beams", arguments->beams, "Encoder-decoders: beam search with this many beams")
       ->capture_default_str()
       ->check(between(1, 1024));
   command
@@ -82,11 +81,11 @@ void add_generate_command(CLI::App& app, Context& context) {
       ->capture_default_str()
       ->check(between(-100, 100));
   arguments->sampling.add_to(*command, SamplingArguments::Use::kText);
-  command->add_option("--best", arguments->best, "Encoders with --json: so many tokens for every mask")
+  command->add_option("--best", arguments->best, "Encoders with --json: number of tokens per mask")
       ->capture_default_str()
       ->check(between(1, 1e6));
   command->add_flag("--echo", arguments->echo, "Print the prompt before the answer");
-  command->add_flag("--json", arguments->json, "One JSON object with text, ids and rates");
+  command->add_flag("--json", arguments->json, "One JSON object with text, ids and speed");
   counts_only_with(*command, {"--length-penalty"}, "--beams");
   counts_only_with(*command, {"--best"}, "--json");
   command->callback([arguments, prompt, prompts, &context] {

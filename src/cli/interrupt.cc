@@ -58,7 +58,7 @@ void InterruptScope::set(Manner manner) {
 
 void InterruptScope::finish_files() {
   set({.grace = std::chrono::seconds(10),
-       .words = "ending as soon as the files are written (again: at once)",
+       .words = "exiting as soon as the files are written (again: exit immediately)",
        .last_words = {}});
 }
 
@@ -80,7 +80,7 @@ void InterruptScope::receive(int signal) {
   }
   if (signal == SIGUSR1) return ask(signal);
   if (asked_ && now - *asked_ < kEcho) return;
-  if (asked_) end(fmt::format("{} again: ended at once", signal_name(signal)));
+  if (asked_) end(fmt::format("{} again: exiting immediately", signal_name(signal)));
   asked_ = now;
   first_ = signal;
   ask(signal);
@@ -93,7 +93,7 @@ void InterruptScope::ask(int signal) {
 
 void InterruptScope::end_when_late() {
   if (!asked_ || !manner_.grace || Clock::now() - *asked_ < until_last_words(*manner_.grace)) return;
-  std::string words = fmt::format("{}: ended, not done within {}", signal_name(first_),
+  std::string words = fmt::format("{}: exiting, not finished within {}", signal_name(first_),
                                   format_duration(manner_.grace->count()));
   ::alarm(kLastWordsSeconds);  // looking at files can hang
   if (manner_.last_words) words += "; " + manner_.last_words();

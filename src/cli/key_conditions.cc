@@ -145,7 +145,7 @@ void add_layout(List& list) {
            [](const RunConfig& c) { return c.layout.pipeline_model_parallel_size > 1; });
   list.add("model", {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"},
            {"model.pipeline_layers", "model.pipeline_model_parallel_split_rank"},
-           "layers dealt out equally: without pipeline_layers and pipeline_model_parallel_split_rank",
+           "layers distributed equally: without pipeline_layers and pipeline_model_parallel_split_rank",
            [](const RunConfig& c) {
              return !c.layout.pipeline_layers && c.layout.pipeline_model_parallel_split_rank.value_or(0) == 0;
            });

@@ -25,10 +25,10 @@ struct MachineOptions {
 ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name);
 
 inline constexpr const char* kCudaHelp =
-    "For --backend cuda, separated by commas: tf32 (fp32 products by TF32), tune (time matrix algorithms), "
+    "For --backend cuda, separated by commas: tf32 (fp32 GEMMs in TF32), tune (time GEMM algorithms), "
     "deterministic "
     "(the same bits in every run), graphs (steps as CUDA graphs), own-attention (without cuDNN), device=N "
-    "(of ranks that are threads, all)";
+    "(for all ranks that are threads)";
 
 // Of a rank: as asked, else this process's cores divided among the ranks that share them, at least 1.
 int threads_of(const MachineOptions& options);

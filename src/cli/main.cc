@@ -47,7 +47,7 @@ void require_command(const CLI::App& app, int argc, char** argv) {
       names.push_back(command->get_name());
     }
     if (names.empty()) return;  // its arguments begin
-    stoa::require<stoa::UsageError>(found, "'{}' is no command of {}{}: {} --help lists them", argv[i],
+    stoa::require<stoa::UsageError>(found, "'{}' is not a command of {}{}: {} --help lists them", argv[i],
                                     called, stoa::did_you_mean(argv[i], names), called);
     parent = found;
     called += fmt::format(" {}", argv[i]);

@@ -50,7 +50,7 @@ TokenPair PairModel::pair_of(std::string_view line, std::int64_t number,
                              const std::function<std::vector<std::int32_t>(std::string_view)>& ids) const {
   const auto tab = line.find('\t');
   require<DataError>(tab != std::string_view::npos && line.find('\t', tab + 1) == std::string_view::npos,
-                     "line {}: an encoder-decoder rates a source, a tab and a target", number);
+                     "line {}: an encoder-decoder needs a source, a tab and a target", number);
   TokenPair pair{ids(line.substr(0, tab)), ids(line.substr(tab + 1))};
   require<DataError>(!pair.source.empty() && !pair.target.empty(), "line {}: no ids on a side of the tab",
                      number);

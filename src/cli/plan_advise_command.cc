@@ -83,8 +83,8 @@ class Advice {
       if (n.fits && (!cheapest || n.seconds < cheapest->seconds)) cheapest = &n;
     if (cheapest) {
       text_ += fmt::format(
-          "  the cheapest single change: {} ({:.1f} GB, {:.3f} s per step; it would be {:.3f} s if it "
-          "fitted as it is)\n",
+          "  the cheapest single change: {} ({:.1f} GB, {:.3f} s per step; {:.3f} s if it fitted without the "
+          "change)\n",
           cheapest->change, cheapest->bytes / 1e9, cheapest->seconds, now_.seconds);
       json_["fits"]["change"] = cheapest->change;
       json_["fits"]["change_bytes"] = cheapest->bytes;
@@ -117,7 +117,7 @@ class Advice {
         fmt::format("  {}: {:.3f} s per step ({:.3f} to {:.3f} in 8 of 10 cases), {} devices\n", cluster.name,
                     seconds, seconds * s.constants->low, seconds * s.constants->high, devices);
     if (steps_ <= 0) {
-      text_ += "  trainer.max_steps or max_tokens says how long the training is: it is not given\n";
+      text_ += "  the length of the training is not given: set trainer.max_steps or max_tokens\n";
       json_[key].push_back(entry);
       return;
     }
@@ -176,8 +176,7 @@ class Advice {
     // Products and attention are the work itself.
     for (const auto& [name, seconds] : now_.time.parts()) {
       if (name == "linear layers" || name == "attention") continue;
-      text_ += fmt::format("  largest beside the work itself: {} ({:.1f} %)\n", name,
-                           100 * seconds / now_.seconds);
+      text_ += fmt::format("  largest overhead: {} ({:.1f} %)\n", name, 100 * seconds / now_.seconds);
       json_["slow"]["largest"] = std::string(name);
       break;
     }
@@ -215,7 +214,7 @@ class Advice {
       const plan::SearchResult found = search(request_of(s_, devices));
       if (found.best.empty()) {
         text_ +=
-            fmt::format("  {:>4g} x = {:>6} devices: no layout fits or deals the batch out\n", k, devices);
+            fmt::format("  {:>4g} x = {:>6} devices: no layout fits and divides the batch\n", k, devices);
         continue;
       }
       const plan::Found& f = found.best.front();
@@ -287,19 +286,18 @@ void add_plan_advise_command(CLI::App& plan, Context& context) {
                                           "devices give? Example: stoa plan advise gpt-5b "
                                           "--cluster dgx-a100-80gb --gpus 128 --price 2");
   a->subject.add_to(*command);
-  command
-      ->add_option("--gpus,--ranks", a->gpus,
-                   "Devices that train together (default: trainer.devices x num_nodes)")
+  command->add_option("--gpus,--ranks", a->gpus, "Number of devices (default: trainer.devices x num_nodes)")
       ->check(rank_count());
   command->add_option("--beside", a->beside, "Another cluster, for the same training");
-  command->add_option("--times", a->times, "Factors on the number of devices")
+  command->add_option("--times", a->times, "Multiples of the number of devices")
       ->delimiter(',')
       ->check(between(1e-6, 1e6));
-  command->add_option("--price", a->price, "Of a device-hour")->check(between(0, 1e9));
+  command->add_option("--price", a->price, "Price of a device-hour")->check(between(0, 1e9));
   command
-      ->add_option("--checkpoint-minutes", a->checkpoint_minutes, "Between checkpoints (default: the best)")
+      ->add_option("--checkpoint-minutes", a->checkpoint_minutes,
+                   "Minutes between checkpoints (default: the best)")
       ->check(between(1e-3, 1e6));
-  command->add_option("--failures", a->failures, "Per device and year")->check(between(0, 1e6));
+  command->add_option("--failures", a->failures, "Failures per device and year")->check(between(0, 1e6));
   command->add_flag("--json", a->json, "One JSON object");
   command->callback([a, &context] { advise(*a, context); });
 }

@@ -8,10 +8,10 @@ fs::path shipped_file(const char* name) {
   const fs::path presets = presets_directory();
   std::error_code error;
   require<ConfigError>(!presets.empty(),
-                       "configs/{} ships with the program and is missing: it is looked for in configs or "
-                       "share/stoa/configs in the folders above '{}'",
+                       "configs/{} is part of the program and is missing: it is searched for in configs or "
+                       "share/stoa/configs in the directories above '{}'",
                        name, fs::read_symlink("/proc/self/exe", error).string());
-  require<ConfigError>(fs::exists(presets / name, error), "'{}' ships with the program and is missing",
+  require<ConfigError>(fs::exists(presets / name, error), "'{}' is part of the program and is missing",
                        (presets / name).string());
   return presets / name;
 }

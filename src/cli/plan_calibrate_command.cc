@@ -49,7 +49,7 @@ void add_plan_calibrate_command(CLI::App& plan, Context& context) {
   command->add_option("--rows", arguments->rows, "CSV file of measurements")->required();
   command->add_option("--output", arguments->output, "Calibration file to write");
   command->add_option("--report", arguments->report,
-                      "Markdown file: accuracy, also with whole sources left out (takes a minute)");
+                      "Markdown file: accuracy, also with whole sources excluded (takes a minute)");
   command->add_option("--grades", arguments->grades, "Grades of rows to fit (default AB)");
   command->callback([arguments] { calibrate(*arguments); });
 }

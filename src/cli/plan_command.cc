@@ -43,14 +43,14 @@ void plan_memory(const PlanArguments& arguments, Context& context) {
 }  // namespace
 
 void add_plan_command(CLI::App& app, Context& context) {
-  CLI::App* plan = app.add_subcommand("plan", "What a run will need, before it runs");
+  CLI::App* plan = app.add_subcommand("plan", "What a run will need, before it starts");
   plan->require_subcommand(1);
   auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* memory = plan->add_subcommand(
-      "memory",
-      "Bytes of every category, exact: the program run without memory. Example: stoa plan memory gpt-175b");
+  CLI::App* memory = plan->add_subcommand("memory",
+                                          "Exact memory per category: the program is built on a device "
+                                          "without memory. Example: stoa plan memory gpt-175b");
   arguments->config.add_to(*memory);
-  memory->add_option("--ranks,--gpus", arguments->ranks, "Ranks that train together")->check(rank_count());
+  memory->add_option("--ranks,--gpus", arguments->ranks, "Number of ranks")->check(rank_count());
   memory
       ->add_option("--threads", arguments->machine.threads,
                    "Worker threads of a rank (workspaces depend on them)")

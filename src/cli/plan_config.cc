@@ -53,8 +53,8 @@ PlanConfig from_huggingface(const fs::path& file, const std::vector<std::string>
   });
   if (!given && positions > kSampleTokens)
     plan.notes.push_back(
-        fmt::format("samples of {} tokens are planned, the model's positions reach to {}: "
-                    "model.encoder_seq_length=N says otherwise",
+        fmt::format("samples of {} tokens are planned, the model has {} positions: change it with "
+                    "model.encoder_seq_length=N",
                     kSampleTokens, positions));
   return plan;
 }
@@ -63,11 +63,11 @@ PlanConfig from_huggingface(const fs::path& file, const std::vector<std::string>
 
 void PlanConfigArguments::add_to(CLI::App& command) {
   command.add_option("config", config,
-                     "YAML of Stoa or NeMo, a preset, a Hugging Face config.json or the directory of one");
+                     "YAML for Stoa or NeMo, a preset, a Hugging Face config.json or its directory");
   command.add_option("overrides", overrides, "key=value …");
   command.add_option("--from-megatron", from_megatron,
                      "The arguments of Megatron-LM, in quotes, instead of CONFIG");
-  command.add_flag("--list-ignored", all_ignored, "Name every key that changes nothing, with its reason");
+  command.add_flag("--list-ignored", all_ignored, "List every key without effect, with the reason");
 }
 
 PlanConfig read_plan_config(const PlanConfigArguments& a, std::optional<std::int64_t> ranks) {
@@ -116,12 +116,12 @@ train::RunConfig load_plan_config(const PlanConfigArguments& a, Console& console
   PlanConfig plan = read_plan_config(a, ranks);
   for (const auto& note : plan.notes) console.line(note);
   if (a.all_ignored) {
-    for (const auto& line : plan.ignored) console.line("changes nothing here: " + line);
+    for (const auto& line : plan.ignored) console.line("no effect: " + line);
   } else if (!plan.ignored.empty()) {
     std::string names;
     for (const auto& line : plan.ignored)
       names += (names.empty() ? "" : ", ") + line.substr(0, line.find(' '));
-    console.line(fmt::format("{} keys change nothing in the plan (--list-ignored says why): {}",
+    console.line(fmt::format("{} keys have no effect on the plan (--list-ignored gives the reasons): {}",
                              plan.ignored.size(), names));
   }
   return std::move(plan.run);

@@ -71,13 +71,13 @@ void add_plan_inference_command(CLI::App& plan, Context& context) {
   command->add_option("--batch", r.batches, "Batch sizes")->delimiter(',')->check(CLI::Range(1, 1 << 20));
   command->add_option("--tp", r.tensor, "Tensor-parallel sizes")->delimiter(',')->check(CLI::Range(1, 1024));
   command->add_option("--pp", r.pipeline, "Pipeline sizes")->delimiter(',')->check(CLI::Range(1, 1024));
-  command->add_option("--dtype", a->types, "Of weights and cache: bf16, fp16, fp32, fp8, int8 (weights)")
+  command->add_option("--dtype", a->types, "Type of weights and cache: bf16, fp16, fp32, fp8, int8 (weights)")
       ->delimiter(',');
-  command->add_option("--max-latency", a->most_latency_ms, "Milliseconds of an answer")
+  command->add_option("--max-latency", a->most_latency_ms, "Milliseconds per answer")
       ->check(between(1e-6, 1e12));
-  command->add_option("--memory-gb", a->memory_gb, "GB of a device (default: the cluster's)")
+  command->add_option("--memory-gb", a->memory_gb, "GB per device (default: the cluster's)")
       ->check(between(1e-3, 1e6));
-  command->add_option("--reserve-gb", a->reserve_gb, "GB that are not for the model")
+  command->add_option("--reserve-gb", a->reserve_gb, "GB reserved for other uses")
       ->capture_default_str()
       ->check(between(0, 1e6));
   command->add_option("--csv", a->csv, "File for the grid, with the columns of NVIDIA's inference search");

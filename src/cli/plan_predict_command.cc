@@ -135,17 +135,18 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
                                           "predict gpt-175b --cluster dgx-h100 --ranks 1024");
   command->add_option("CONFIG", arguments->config.config, "configuration file, or the name of a preset");
   command->add_option("OVERRIDES", arguments->config.overrides, "key=value changes, ~key removals");
-  command->add_option("--cluster", arguments->cluster, "Cluster file, or the name of one that ships");
-  command->add_option("--ranks,--gpus", arguments->ranks, "Ranks that train together")->check(rank_count());
+  command->add_option("--cluster", arguments->cluster,
+                      "Cluster file, or the name of one in configs/clusters");
+  command->add_option("--ranks,--gpus", arguments->ranks, "Number of ranks")->check(rank_count());
   command
       ->add_option("--precision", arguments->precision,
                    "fp32, bf16, fp16 or fp8 instead of trainer.precision and model.fp8")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}));
   command->add_option("--calibration", arguments->calibration,
-                      "Calibration file; 'none': datasheet only (default: the one that ships)");
+                      "Calibration file; 'none': datasheet only (default: the one in configs/planner)");
   command
       ->add_option("--accounting", arguments->accounting,
-                   "2205.05198: also the memory of the first stage as that paper's formulas count it")
+                   "2205.05198: also report the memory of the first stage by that paper's formulas")
       ->check(CLI::IsMember({"2205.05198"}));
   command->add_option("--timeline", arguments->timeline,
                       "Drawing of the step: .html, .svg, or .json (Chrome trace)");

@@ -144,11 +144,11 @@ std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found&
   const double ratio = time.sum() / w.tokens() / (best.seconds / best.workload.tokens());
   const double free = (s.memory - static_cast<double>(bytes.total)) / 1e9;
   std::string out =
-      fmt::format("\nbeside it: {}\n  {:.3f} s per step, {:.1f} GB ({})\n  the best is {:.1f} % {}", w.text(),
-                  time.sum(), static_cast<double>(bytes.total) / 1e9,
+      fmt::format("\nfor comparison: {}\n  {:.3f} s per step, {:.1f} GB ({})\n  the best is {:.1f} % {}",
+                  w.text(), time.sum(), static_cast<double>(bytes.total) / 1e9,
                   free >= 0 ? fmt::format("{:.1f} free", free) : fmt::format("{:.1f} too much", -free),
                   100 * std::abs(ratio - 1), ratio >= 1 ? "faster" : "slower");
-  return out + fmt::format("; what the other has more of: {}\n", plan::largest_growth(best.time, time));
+  return out + fmt::format("; where the other is slower: {}\n", plan::largest_growth(best.time, time));
 }
 
 void write_files(const SearchArguments& a, const PlanSubject& s, const plan::SearchReport& report,
@@ -178,12 +178,11 @@ void write_files(const SearchArguments& a, const PlanSubject& s, const plan::Sea
 std::string try_best(const SearchArguments& a, const PlanSubject& s, const plan::SearchRun& chosen,
                      Context& context) {
   const std::vector<plan::Found>& best = chosen.result.best;
-  require<UsageError>(!a.output.empty(),
-                      "--trials needs --output DIR, where trials are kept and resumed from");
+  require<UsageError>(!a.output.empty(), "--trials needs --output DIR, where trials are saved and resumed");
   const TrialRequest request{a.trials, a.trial_steps, a.trial_minutes, a.output, context.interrupt.token()};
   if (chosen.devices <= kMostThreads && s.cluster.device.family.find("CPU") != std::string::npos) {
     context.interrupt.set({.grace = std::chrono::seconds(5),
-                           .words = "ending the trial under way (again: at once)",
+                           .words = "stopping the current trial (again: exit immediately)",
                            .last_words = {}});
     const std::vector<Trial> trials = run_trials(best, s.config, request, context.console);
     return to_text(trials, rerank(best, trials), best);
@@ -226,7 +225,7 @@ void search(const SearchArguments& a, Context& context) {
   report.high = s.constants->high;
   report.calibration = s.calibration_text;
   if (objective == plan::SearchReport::Objective::kEnergy && s.cluster.device.power_watts <= 0)
-    fail<ConfigError>("--objective tokens-per-joule: the cluster '{}' does not say power_watts of its device",
+    fail<ConfigError>("--objective tokens-per-joule: the cluster '{}' has no power_watts for its device",
                       s.cluster.name);
   for (const std::int64_t devices : device_counts(a, s))
     report.runs.push_back(search_on(devices, a, s, request, report.notes));
@@ -297,7 +296,7 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
                                           "sharding and recomputation. Example: stoa plan "
                                           "search gpt-175b --cluster dgx-a100-80gb --gpus 1024");
   a->subject.add_to(*command);
-  command->add_option("--gpus,--ranks", a->gpus, "Devices, or a list of numbers of them")
+  command->add_option("--gpus,--ranks", a->gpus, "Number of devices, or a list")
       ->delimiter(',')
       ->check(rank_count());
   command
@@ -306,28 +305,29 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
       ->capture_default_str();
   command->add_option("--target", a->target, "The program that will train: stoa, megatron, torchtitan")
       ->capture_default_str();
-  command->add_option("--emit", a->emit,
-                      "Print the best as a configuration of stoa, or arguments of megatron or torchtitan");
+  command->add_option(
+      "--emit", a->emit,
+      "Print the best as a configuration for stoa, or as arguments for megatron or torchtitan");
   command->add_option("--output", a->output,
                       "Directory for plan.yaml, plan.sbatch, final_summary_*.csv, report.html");
-  command->add_option("--beside", a->beside, "key=value …: a layout to hold against the best");
+  command->add_option("--beside", a->beside, "key=value …: a layout to compare with the best");
   command
       ->add_option("--trials", a->trials,
-                   "Run the best so many for a few steps: here as threads, or as files for Slurm")
+                   "Run this many of the best for a few steps: here as threads, or write files for Slurm")
       ->check(between(0, 1000));
   command->add_option("--trial-steps", a->trial_steps, "Steps of a trial")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  command->add_option("--trial-minutes", a->trial_minutes, "Most minutes of a trial")
+  command->add_option("--trial-minutes", a->trial_minutes, "Time limit of a trial in minutes")
       ->capture_default_str()
       ->check(between(1e-3, 1e6));
   command->add_option("--top", a->top, "Layouts to show")->check(CLI::Range(1, 1000))->capture_default_str();
   command
       ->add_option("--front-within", a->front_within,
-                   "Layouts within this factor of the best time are looked at: a wider front takes longer")
+                   "Layouts within this factor of the best time are examined: a wider front takes longer")
       ->capture_default_str()
       ->check(between(1, 100));
-  command->add_option("--batch-tolerance", a->batch_tolerance, "Share by which the global batch may differ")
+  command->add_option("--batch-tolerance", a->batch_tolerance, "Share by which the global batch may vary")
       ->check(between(0, 0.5));
   plan::SearchSpace& space = a->space;
   command->add_option("--tp", space.tensor, "Tensor-parallel sizes (default: all that divide)")
@@ -344,10 +344,9 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
       ->check(between(1, 1 << 20));
   command->add_option("--zero", space.zero_stages, "ZeRO stages")->delimiter(',')->check(between(0, 3));
   command
-      ->add_option(
-          "--schedule", space.schedules,
-          "Pipeline schedules (default: 1f1b, interleaved, zb-h1, zb-v, dualpipev; others where named: "
-          "zb-h2, interleaved-zb, v-half, v-min)")
+      ->add_option("--schedule", space.schedules,
+                   "Pipeline schedules (default: 1f1b, interleaved, zb-h1, zb-v, dualpipev; also available: "
+                   "zb-h2, interleaved-zb, v-half, v-min)")
       ->delimiter(',');
   command->add_option("--recompute", space.recompute, "none, selective, block, full, offload")
       ->delimiter(',');

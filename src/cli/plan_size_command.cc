@@ -34,18 +34,18 @@ std::pair<double, std::string> sustained(const SizeArguments& a) {
   require<UsageError>(!(a.tflops && !a.cluster.empty()), "--tflops and --cluster are both given: give one");
   if (a.cluster.empty()) {
     const double tflops = a.tflops.value_or(140);
-    return {tflops * 1e12, a.tflops
-                               ? fmt::format("{:g} TFLOP/s per GPU, as given", tflops)
-                               : fmt::format("{:g} TFLOP/s per GPU (A100 with GPT; --tflops or --cluster say "
-                                             "otherwise)",
-                                             tflops)};
+    return {tflops * 1e12,
+            a.tflops
+                ? fmt::format("{:g} TFLOP/s per GPU, as given", tflops)
+                : fmt::format("{:g} TFLOP/s per GPU (A100 with GPT; change it with --tflops or --cluster)",
+                              tflops)};
   }
   const plan::Cluster cluster = find_cluster(a.cluster);
   const double peak = cluster.peak(choice<plan::Format>(a.precision, "--precision"));
   return {peak * a.utilization,
-          fmt::format("{:.0f} TFLOP/s per GPU: {:.0f} % of the {} peak of {} ('stoa plan "
-                      "predict' knows better)",
-                      peak * a.utilization / 1e12, a.utilization * 100, a.precision, cluster.device.name)};
+          fmt::format(
+              "{:.0f} TFLOP/s per GPU: {:.0f} % of the {} peak of {} ('stoa plan predict' is more accurate)",
+              peak * a.utilization / 1e12, a.utilization * 100, a.precision, cluster.device.name)};
 }
 
 void size(const SizeArguments& a) {
@@ -108,10 +108,10 @@ void size(const SizeArguments& a) {
                     "base-config --model {} --params {:.4g}B' writes it)\n",
                     base.model.num_layers, base.model.hidden_size, base.model.num_attention_heads,
                     format_count(base.parameters), a.model, answer.parameters / 1e9) +
-        fmt::format(
-            "the same computation is best spent on about {} parameters and {} tokens (20 per parameter, "
-            "Hoffmann et al. 2022, 2203.15556)\n",
-            format_count(optimal), format_count(plan::compute_optimal_tokens(optimal))));
+        fmt::format("the compute-optimal choice for the same FLOPs is about {} parameters and {} tokens (20 "
+                    "per parameter, "
+                    "Hoffmann et al. 2022, 2203.15556)\n",
+                    format_count(optimal), format_count(plan::compute_optimal_tokens(optimal))));
 }
 
 struct BaseArguments {
@@ -155,17 +155,18 @@ void add_plan_size_command(CLI::App& plan, Context&) {
   size_command->add_option("--days", a->days, "Days of training");
   add_shape_options(*size_command, *a);
   size_command
-      ->add_option("--recompute", a->recompute, "none, selective (attention again) or full (layers again)")
+      ->add_option("--recompute", a->recompute,
+                   "none, selective (recompute attention) or full (recompute layers)")
       ->capture_default_str();
   size_command->add_option("--tflops", a->tflops, "Executed TFLOP/s that a GPU sustains")
       ->check(between(1e-6, 1e6));
   size_command->add_option("--cluster", a->cluster, "Cluster file or name, for the peak of its devices");
-  size_command->add_option("--precision", a->precision, "Whose peak: fp32, bf16, fp16, fp8")
+  size_command->add_option("--precision", a->precision, "Precision of the peak: fp32, bf16, fp16, fp8")
       ->capture_default_str();
-  size_command->add_option("--utilization", a->utilization, "Share of the peak that is sustained")
+  size_command->add_option("--utilization", a->utilization, "Sustained share of the peak")
       ->capture_default_str()
       ->check(between(1e-6, 1));
-  size_command->add_option("--price", a->price, "Of a GPU-hour")->check(between(0, 1e9));
+  size_command->add_option("--price", a->price, "Price of a GPU-hour")->check(between(0, 1e9));
   size_command->add_flag("--json", a->json, "One JSON object");
   counts_only_with(*size_command, {"--utilization", "--precision"}, "--cluster");
   size_command->callback([a] { size(*a); });

@@ -32,15 +32,15 @@ void PlanSubjectArguments::add_to(CLI::App& command) {
   command.add_option("--cluster", cluster, "Cluster file, or the name of one of configs/clusters")
       ->required();
   command.add_option("--calibration", calibration,
-                     "Calibration file; 'none': datasheet only (default: the one that ships)");
+                     "Calibration file; 'none': datasheet only (default: the one in configs/planner)");
   command.add_option("--precision", precision,
-                     "Of the linear layers: fp32, bf16, fp16, fp8 (default: the configuration's)");
-  command.add_option("--memory-gb", memory_gb, "GB of a device (default: the cluster's)")
+                     "Type of the linear layers: fp32, bf16, fp16, fp8 (default: the configuration's)");
+  command.add_option("--memory-gb", memory_gb, "GB per device (default: the cluster's)")
       ->check(between(1e-3, 1e6));
   command
       .add_option(
           "--reserve-gb", reserve_gb,
-          "GB of a device that are not for the plan: context, libraries, communication (default: 4 on GPUs)")
+          "GB per device not available to the plan: context, libraries, communication (default: 4 on GPUs)")
       ->check(between(0, 1e6));
 }
 

@@ -97,7 +97,7 @@ std::string last_line(const std::string& text) {
 void classify(Trial& trial, const Ended& ended, double most_seconds) {
   if (ended.timed_out) {
     trial.end = TrialEnd::kTime;
-    trial.reason = fmt::format("given up after {:.0f} s", most_seconds);
+    trial.reason = fmt::format("stopped after {:.0f} s", most_seconds);
     return;
   }
   if (WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 0) {
@@ -108,7 +108,7 @@ void classify(Trial& trial, const Ended& ended, double most_seconds) {
       if (std::isfinite(trial.seconds) && trial.seconds > 0) return;
     }
     trial.end = TrialEnd::kLaunch;
-    trial.reason = "it said nothing that could be read";
+    trial.reason = "its output could not be parsed";
     return;
   }
   trial.reason = last_line(ended.errors);

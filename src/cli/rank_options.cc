@@ -6,20 +6,18 @@ namespace stoa::cli {
 
 void RankOptions::add_to(CLI::App& command) {
   command
-      .add_option(
-          "--ranks,--gpus", count,
-          "Ranks that train together, as threads of this process, on a GPU each where there are as many; "
-          "without it trainer.devices x num_nodes. Under mpirun, srun or a launcher that sets RANK and "
-          "WORLD_SIZE the ranks are the processes")
+      .add_option("--ranks,--gpus", count,
+                  "Number of ranks, as threads of this process, each with its own GPU if there are enough; "
+                  "default: trainer.devices x num_nodes. Under mpirun, srun or a launcher that sets RANK and "
+                  "WORLD_SIZE the ranks are the processes")
       ->check(rank_count());
   command.add_flag(
       "--check-communication,!--no-check-communication", check,
-      "Ranks compare what they ask for before any data moves: the first difference is named (on in "
+      "Ranks compare their requests before any data moves, and report the first difference (on in "
       "debug builds)");
-  command.add_flag(
-      "--bind-cores", bind_cores,
-      "Ranks that are threads stay on cores of their own, as mpirun binds its processes: steadier "
-      "where nothing else runs, slower where something does");
+  command.add_flag("--bind-cores", bind_cores,
+                   "Pin ranks that are threads to their own cores, as mpirun does with its processes: "
+                   "steadier on a dedicated machine, slower on a shared one");
 }
 
 train::LaunchOptions RankOptions::launch_options(const run::Layout& layout) const {

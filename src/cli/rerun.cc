@@ -18,8 +18,8 @@ void rerun_and_dump(const fs::path& run, const std::vector<std::int64_t>& steps,
   const fs::path file = run / "config.yaml";
   require<ConfigError>(
       fs::exists(file),
-      "'{}' has no tensor dump and is no run directory (no config.yaml), so its steps cannot be run "
-      "again: write a dump with `stoa train … --dump-tensors STEPS`, or as docs/tensor-dumps.md says",
+      "'{}' has no tensor dump and is not a run directory (no config.yaml), so its steps cannot be repeated: "
+      "write a dump with `stoa train … --dump-tensors STEPS`, or as docs/tensor-dumps.md says",
       run.string());
   const std::vector<std::string> overrides{
       "exp_manager.explicit_log_dir=" + output.string(), "exp_manager.create_checkpoint_callback=false",
@@ -30,7 +30,7 @@ void rerun_and_dump(const fs::path& run, const std::vector<std::int64_t>& steps,
   const std::int64_t ranks = config.trainer.devices.value_or(1) * config.trainer.num_nodes.value_or(1);
   require<ConfigError>(
       ranks == 1,
-      "'{}' was a run of {} ranks: run it again with `stoa train {} --ranks {} --dump-tensors STEPS "
+      "'{}' was a run of {} ranks: repeat it with `stoa train {} --ranks {} --dump-tensors STEPS "
       "--output DIR`",
       run.string(), ranks, file.string(), ranks);
   const auto [first, last] = std::minmax_element(steps.begin(), steps.end());
@@ -45,7 +45,7 @@ void rerun_and_dump(const fs::path& run, const std::vector<std::int64_t>& steps,
   context.console.line(fmt::format("{}: no tensor dump; running {} again to step {}", run.string(),
                                    from ? "from " + from->filename().string() : "from the start", *last));
   context.interrupt.set({.grace = std::chrono::seconds(30),
-                         .words = "ending after this step (again: at once)",
+                         .words = "ending after this step (again: exit immediately)",
                          .last_words = {}});
   MachineOptions machine;
   machine.threads = config.trainer.num_threads;

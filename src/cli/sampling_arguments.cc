@@ -21,15 +21,15 @@ void SamplingArguments::add_to(CLI::App& command, Use use) {
       command.add_option("--temperature", s.temperature, "Divides the logits; 0 takes the most likely token")
           ->capture_default_str()
           ->check(between(0, 1000));
-  top_k_ = command.add_option("--top-k", s.top_k, "Draw from the k likeliest tokens; 0: from all")
+  top_k_ = command.add_option("--top-k", s.top_k, "Sample from the k most likely tokens; 0: from all")
                ->capture_default_str()
                ->check(between(0, 1e9));
-  top_p_ = command.add_option("--top-p", s.top_p, "Draw from the smallest set that holds this probability")
+  top_p_ = command.add_option("--top-p", s.top_p, "Sample from the smallest set with this total probability")
                ->capture_default_str()
                ->check(between(0, 1));
   min_p_ =
       command
-          .add_option("--min-p", s.min_p, "Leave out tokens less than min-p times as likely as the likeliest")
+          .add_option("--min-p", s.min_p, "Exclude tokens less than min-p times as likely as the most likely")
           ->capture_default_str()
           ->check(between(0, 1));
   repetition_penalty_ = command
@@ -38,12 +38,14 @@ void SamplingArguments::add_to(CLI::App& command, Use use) {
                             ->capture_default_str()
                             ->check(between(1e-3, 1000));
   command.add_option("--stop", options.stop, "Text that ends the answer (may be given several times)");
-  command.add_option("--seed", s.seed, "Of the draws")->capture_default_str()->check(between(0, 9.2e18));
+  command.add_option("--seed", s.seed, "Seed of the random numbers")
+      ->capture_default_str()
+      ->check(between(0, 9.2e18));
   greedy_ = command.add_flag("--greedy", s.greedy, "The most likely token every time");
   counts_only_without(command, {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"}, "--greedy");
-  command.add_flag("--no-generation-config", ignore_file_,
-                   "Pass over the model's generation_config.json, which otherwise counts where no flag is "
-                   "given");
+  command.add_flag(
+      "--no-generation-config", ignore_file_,
+      "Ignore the model's generation_config.json, which otherwise applies where no option is given");
 }
 
 SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path& directory,
@@ -57,7 +59,7 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
     try {
       file = hf::read_generation_config(read_text(path));
     } catch (const ConfigError& error) {
-      fail<ConfigError>("{}: {}; --no-generation-config passes it over", directory.string(), error.what());
+      fail<ConfigError>("{}: {}; --no-generation-config ignores it", directory.string(), error.what());
     }
   }
   const auto take = [&](const char* key, const auto& value, auto& target) {
@@ -107,7 +109,7 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
     run::validate(s);
   } catch (const ConfigError& error) {
     if (out.taken.empty()) throw;
-    fail<ConfigError>("{}: {}; --no-generation-config passes it over", path.string(), error.what());
+    fail<ConfigError>("{}: {}; --no-generation-config ignores it", path.string(), error.what());
   }
   return out;
 }
@@ -123,7 +125,7 @@ void SamplingArguments::Merged::say(Console& console) const {
     console.line(fmt::format("from {}: {}", hf::GenerationConfig::kFile, fmt::join(parts, ", ")));
   }
   for (const auto& wish : not_followed)
-    console.line(fmt::format("{}: {} is not followed", hf::GenerationConfig::kFile, wish));
+    console.line(fmt::format("{}: {} is not supported", hf::GenerationConfig::kFile, wish));
 }
 
 }  // namespace stoa::cli

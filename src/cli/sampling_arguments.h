@@ -32,7 +32,7 @@ class SamplingArguments {
   };
   // Flags given count first, then the file of `directory`, then the use's defaults. End tokens are those of
   // the file, else of config.json. `draws`: false where tokens are not drawn (beams). ConfigError: the file
-  // is not what it should be; --no-generation-config passes it over.
+  // is not what it should be; --no-generation-config ignores it.
   Merged merged(const std::filesystem::path& directory, const model::huggingface::SpecialTokens& config,
                 bool draws = true) const;
 

@@ -41,7 +41,7 @@ void show(ScheduleArguments arguments) {
 }  // namespace
 
 void add_schedule_command(CLI::App& app, Context&) {
-  CLI::App* schedules = app.add_subcommand("schedule", "Pipeline schedules, before they run");
+  CLI::App* schedules = app.add_subcommand("schedule", "Inspect pipeline schedules");
   schedules->require_subcommand(1);
   CLI::App* command =
       schedules->add_subcommand("show",
@@ -67,26 +67,26 @@ void add_schedule_command(CLI::App& app, Context&) {
       ->add_option("--group", request.group,
                    "Interleaved: microbatches per group; default: as many as stages")
       ->check(between(1, 65536));
-  command->add_option("--format", arguments->format, "Form of the answer")
+  command->add_option("--format", arguments->format, "Output format")
       ->check(CLI::IsMember({"text", "json", "svg", "html"}))
       ->capture_default_str();
-  command->add_option("--forward-time", durations.forward, "Of one chunk, any unit")
+  command->add_option("--forward-time", durations.forward, "Time of one chunk, any unit")
       ->capture_default_str()
       ->check(between(1e-9, 1e9));
   command
       ->add_option("--backward-time", arguments->backward,
-                   "Of both gradients together; where they are split, each is half of it unless given")
+                   "Time of both gradients together; if split, each takes half unless given")
       ->check(between(1e-9, 1e9));
-  command->add_option("--input-gradient-time", arguments->input, "Of one chunk; default 1")
+  command->add_option("--input-gradient-time", arguments->input, "Time of one chunk; default 1")
       ->check(between(1e-9, 1e9));
-  command->add_option("--weight-gradient-time", arguments->weight, "Of one chunk; default 1")
+  command->add_option("--weight-gradient-time", arguments->weight, "Time of one chunk; default 1")
       ->check(between(1e-9, 1e9));
   command
       ->add_option("--chunk-times", durations.chunk_weight,
-                   "Factors on the times of every chunk in model order, where stages are uneven: 1.2,1,1,1.5")
+                   "Factors for the times of every chunk in model order, for uneven stages: 1.2,1,1,1.5")
       ->delimiter(',')
       ->check(between(1e-9, 1e9));
-  command->add_option("--communication-time", durations.communication, "Of one transfer")
+  command->add_option("--communication-time", durations.communication, "Time of one transfer")
       ->capture_default_str()
       ->check(between(0, 1e9));
   command->callback([arguments] { show(*arguments); });

@@ -22,18 +22,18 @@ config::Section<RunConfig> run_schema(std::optional<std::int64_t> ranks) {
   const auto declare_data = [](config::Section<data::DataConfig>& t) { data::declare(t); };
   const auto declare_layout = [](config::Section<train::LayoutConfig>& t) { train::declare(t); };
   const auto declare_sharding = [](config::Section<train::ShardingConfig>& t) { train::declare(t); };
-  s.field("name", &C::name).help("Name of the run, for people.");
+  s.field("name", &C::name).help("Name of the run, for display.");
   s.field("restore_from_path", &C::restore_from_path)
-      .help("Model directory or checkpoint whose weights a fresh run starts from.");
-  s.section("trainer", &C::trainer, declare_trainer, "How long and how often.");
+      .help("Model directory or checkpoint from whose weights a new run starts.");
+  s.section("trainer", &C::trainer, declare_trainer, "Length of the run, intervals, precision, devices.");
   s.section("exp_manager", &C::exp_manager, declare_exp, "The run directory, resuming, checkpoints.");
   s.section("model", &C::batch, declare_batch);
   s.section("model", &C::model, model::declare, "Batch, shape and initial weights of the model.");
   s.section("model", &C::loss_scale, declare_scale);
   s.section("model.tokenizer", &C::tokenizer, declare_tokenizer,
-            "The tokenizer. `model.tokenizer: DIR` is short for its type.");
+            "The tokenizer. `model.tokenizer: DIR` is short for `model.tokenizer.type: DIR`.");
   s.section("model.data", &C::data, declare_data,
-            "Training data. `model.data: PREFIX` is short for its data_prefix.");
+            "Training data. `model.data: PREFIX` is short for `model.data.data_prefix: PREFIX`.");
   s.section("model.optim", &C::optim, optim::declare, "Optimizer and schedules.");
   s.section("model", &C::layout, declare_layout);
   s.section("model.optim", &C::sharding, declare_sharding);
@@ -85,8 +85,9 @@ RunConfig load_run_config(const std::string& config, std::span<const std::string
       if (!keys.empty()) keys += ", ";
       keys += line.substr(0, line.find(' '));
     }
-    console.line(fmt::format("{} keys of NeMo change nothing here ('stoa config check' says why): {}",
-                             found.ignored.size(), keys));
+    console.line(
+        fmt::format("{} NeMo keys have no effect in Stoa ('stoa config check' gives the reasons): {}",
+                    found.ignored.size(), keys));
   }
   return run;
 }

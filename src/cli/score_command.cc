@@ -146,11 +146,11 @@ void score(const ScoreArguments& arguments) {
 
 void add_score_command(CLI::App& app, Context&) {
   auto arguments = std::make_shared<ScoreArguments>();
-  CLI::App* command = app.add_subcommand(
-      "score",
-      "Log-probability of every token of every line; of encoders, of every "
-      "token when it alone is hidden; of encoder-decoders, of every target "
-      "of lines of source, tab, target. Example: echo 'To be' | stoa score runs/shakespeare");
+  CLI::App* command =
+      app.add_subcommand("score",
+                         "Log-probability of every token of every line; for encoders, of every token when it "
+                         "is masked; for encoder-decoders, of the target's tokens, with lines of source, "
+                         "tab, target. Example: echo 'To be' | stoa score runs/shakespeare");
   command->alias("logprobs");
   arguments->model.add_to(*command);
   command->add_option("FILE", arguments->file, "Text, one piece per line (default: standard input)");

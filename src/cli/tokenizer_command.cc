@@ -224,7 +224,7 @@ void train_tokenizer(const TrainTokenizerArguments& a, Context& context) {
   context.interrupt.finish_files();
   tokenizer.save(a.output);
   if (tokenizer.vocab_size() < options.vocab_size) {
-    context.console.warn(fmt::format("the text has pairs for {} tokens only, {} were asked for",
+    context.console.warn(fmt::format("the text has pairs for {} tokens only, {} were requested",
                                      tokenizer.vocab_size(), options.vocab_size));
   }
   if (a.json) {
@@ -431,7 +431,7 @@ void add_tokenizer_option(CLI::App* command, CodeArguments& a) {
   command
       ->add_option(
           "--tokenizer,-t", a.tokenizer,
-          "directory, tokenizer.json, tekken.json, spiece.model, .tiktoken, or vocab.json beside merges.txt")
+          "directory, tokenizer.json, tekken.json, spiece.model, .tiktoken, or vocab.json with merges.txt")
       ->required();
 }
 
@@ -449,8 +449,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
       ->required();
   c->add_option(
        "--encoding", t->encoding,
-       "of the files, as iconv names it; auto: told from the bytes, said where it is not UTF-8; bytes: "
-       "read as they lie")
+       "of the files, as iconv names it; auto: detected, and reported if it is not UTF-8; bytes: unchanged")
       ->capture_default_str();
   c->add_option("--vocab-size", t->options.vocab_size, "tokens, special ones and the 256 bytes included")
       ->required()
@@ -460,7 +459,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
       ->required();
   c->add_option(
        "--special", t->special,
-       "special tokens, ids from 0; one per use of the option; of BPE the first ends documents. Default: "
+       "special tokens, ids from 0; one per use of the option; with BPE the first ends documents. Default: "
        "<|endoftext|>; of WordPiece [PAD] [UNK] [CLS] [SEP] [MASK]")
       ->allow_extra_args(false);
   c->add_option("--sentinels", t->sentinels,
@@ -472,7 +471,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
       ->check(CLI::Range(0.9, 1.0))
       ->capture_default_str();
   c->add_flag("--byte-fallback", t->pieces.byte_fallback,
-              "SentencePiece: what has no piece becomes bytes and not <unk>");
+              "SentencePiece: text without a piece is encoded as bytes instead of <unk>");
   c->add_option(
        "--kind", t->kind,
        "byte-level BPE; WordPiece as BERT uses it; unigram or sentencepiece-bpe: a SentencePiece model, as "
@@ -480,10 +479,10 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"bpe", "wordpiece", "unigram", "sentencepiece-bpe"}))
       ->capture_default_str();
   c->add_flag("--cased", t->cased, "WordPiece: keep capital letters and accents");
-  c->add_option("--min-frequency", t->options.min_frequency, "merge only pairs seen so often")
+  c->add_option("--min-frequency", t->options.min_frequency, "merge only pairs with at least this frequency")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  c->add_option("--split", t->split, "how text is cut into words")
+  c->add_option("--split", t->split, "how text is split into words")
       ->check(CLI::IsMember({"gpt2", "llama3", "qwen2", "bloom", "none"}))
       ->capture_default_str();
   c->add_option("--unit", t->unit,
@@ -506,12 +505,11 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   add_tokenizer_option(c, *e);
   c->add_option("FILE", e->file, "default: standard input");
   c->add_flag("--json", e->json, "{\"ids\":[…]} per line");
-  c->add_flag(
-      "--offsets", e->offsets,
-      "with --json: \"offsets\":[[begin,end],…] too, the characters of the text that each token stands for");
+  c->add_flag("--offsets", e->offsets,
+              "with --json: \"offsets\":[[begin,end],…] too, the characters of the text for each token");
   c->add_flag("--json-strings", e->json_strings, "every line is a JSON string: texts may hold newlines");
-  c->add_flag("--plain", e->options.plain, "special tokens written in the text are text");
-  c->add_flag("--add-special", e->options.add_special, "add what the tokenizer puts around a text");
+  c->add_flag("--plain", e->options.plain, "special tokens in the text are encoded as text");
+  c->add_flag("--add-special", e->options.add_special, "add the tokenizer's special tokens around the text");
   c->callback([e] { encode(*e); });
 
   auto d = std::make_shared<CodeArguments>();
@@ -520,7 +518,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   add_tokenizer_option(c, *d);
   c->add_option("FILE", d->file, "default: standard input");
   c->add_flag("--json", d->json, "{\"text\":…} per line (bytes that are not UTF-8 become U+FFFD)");
-  c->add_flag("--skip-special", d->skip_special, "leave special tokens out");
+  c->add_flag("--skip-special", d->skip_special, "skip special tokens");
   c->callback([d] { decode(*d); });
 
   auto i = std::make_shared<CodeArguments>();
@@ -534,7 +532,7 @@ void add_tokenizer_command(CLI::App& app, Context& context) {
   c->footer("Example: stoa tokenizer bench --tokenizer tok corpus.txt");
   add_tokenizer_option(c, *b);
   c->add_option("FILE", b->file, "text; each non-empty line is one text")->required();
-  c->add_option("--repeat", b->repeat, "passes; the best counts")
+  c->add_option("--repeat", b->repeat, "number of passes; the best is reported")
       ->capture_default_str()
       ->check(between(1, 1e6));
   c->callback([b] { bench(*b); });

@@ -87,7 +87,7 @@ std::vector<std::int64_t> parse_steps(std::string_view text) {
 InterruptScope::Manner manner_before_training(bool told) {
   InterruptScope::Manner manner{.grace = kSetUpGrace, .words = "", .last_words = {}};
   if (!told) return manner;
-  manner.words = "ending before the first step (again: at once)";
+  manner.words = "exiting before the first step (again: exit immediately)";
   manner.last_words = [] { return "nothing was trained"; };
   return manner;
 }
@@ -98,8 +98,8 @@ InterruptScope::Manner manner_in_training(const train::RunConfig& config, bool t
       .grace = std::chrono::duration<double>(seconds), .words = "", .last_words = {}};
   if (!told) return manner;
   const bool saves = config.exp_manager.create_checkpoint_callback;
-  manner.words = fmt::format("{} after this step, for at most {} (again: ending at once)",
-                             saves ? "saving and ending" : "ending", format_duration(seconds));
+  manner.words = fmt::format("{} after this step, for at most {} (again: exit immediately)",
+                             saves ? "saving and exiting" : "ending", format_duration(seconds));
   manner.last_words = [checkpoints = fs::path(*train::run_directory(config)) / "checkpoints"] {
     for (const auto& listed : ckpt::list_checkpoints(checkpoints))
       if (listed.manifest)
@@ -199,8 +199,9 @@ void add_train_command(CLI::App& app, Context& context) {
                          "model.tokenizer=tok --output runs/shakespeare");
   arguments->config.add_to(*command);
   arguments->ranks.add_to(*command);
-  command->add_option("--backend", arguments->machine.backend,
-                      "cpu, cuda, reference, check (cpu beside reference) or check-cuda (cuda beside cpu)");
+  command->add_option(
+      "--backend", arguments->machine.backend,
+      "cpu, cuda, reference, check (cpu compared with reference) or check-cuda (cuda compared with cpu)");
   command->add_option("--cuda", arguments->machine.cuda, kCudaHelp);
   command
       ->add_option("--threads", arguments->machine.threads,
@@ -224,7 +225,8 @@ void add_train_command(CLI::App& app, Context& context) {
       ->type_name("NAME");
   command
       ->add_option("--stop-after", arguments->stop_after,
-                   "End after this step and save, as a signal would: schedules stay those of the whole run")
+                   "Stop after this step and save, as after a signal; learning-rate and other schedules stay "
+                   "those of the whole run")
       ->check(between(0, 1e15));
   counts_only_with(*command, {"--dump-output", "--dump-only"}, "--dump-tensors");
   command->callback([arguments, &context] { train(*arguments, context); });

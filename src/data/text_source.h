@@ -1,4 +1,4 @@
-// The text of a file as UTF-8 with Unix line ends, whatever it was written as.
+// The text of a file as UTF-8 with Unix line endings, whatever it was written as.
 #pragma once
 
 #include <functional>

@@ -131,9 +131,9 @@ constexpr Group kIgnored[] = {
     {"num-workers", "the data of a run"},
     {"reset-", "the data of a run"},
     {"eod-mask-loss", "the data of a run"},
-    {"tokenizer", "the tokenizer of a run: --vocab-size says what counts"},
-    {"vocab-file", "the tokenizer of a run: --vocab-size says what counts"},
-    {"merge-file", "the tokenizer of a run: --vocab-size says what counts"},
+    {"tokenizer", "the tokenizer of a run: --vocab-size is used"},
+    {"vocab-file", "the tokenizer of a run: --vocab-size is used"},
+    {"merge-file", "the tokenizer of a run: --vocab-size is used"},
     {"tensorboard", "logging"},
     {"wandb", "logging"},
     {"log-", "logging"},
@@ -153,30 +153,30 @@ constexpr Group kIgnored[] = {
     {"node-rank", "of torchrun"},
     {"node_rank", "of torchrun"},
     {"rdzv", "of torchrun"},
-    {"overlap-param-gather", "overlap: changes no bytes"},
-    {"tp-comm-overlap", "overlap: changes no bytes"},
-    {"overlap-p2p", "overlap: changes no bytes"},
-    {"align-", "overlap: changes no bytes"},
-    {"defer-embedding", "overlap: changes no bytes"},
+    {"overlap-param-gather", "overlap: does not affect memory"},
+    {"tp-comm-overlap", "overlap: does not affect memory"},
+    {"overlap-p2p", "overlap: does not affect memory"},
+    {"align-", "overlap: does not affect memory"},
+    {"defer-embedding", "overlap: does not affect memory"},
     {"accumulate-allreduce-grads-in-fp32", "gradients are always added in fp32"},
-    {"loss-scale", "the loss scale changes no plan"},
-    {"initial-loss-scale", "the loss scale changes no plan"},
-    {"min-loss-scale", "the loss scale changes no plan"},
-    {"hysteresis", "the loss scale changes no plan"},
-    {"lr-decay-style", "the learning rate changes no plan"},
-    {"lr-warmup-init", "the learning rate changes no plan"},
-    {"lr-wsd", "the learning rate changes no plan"},
-    {"start-weight-decay", "weight decay changes no plan"},
-    {"end-weight-decay", "weight decay changes no plan"},
-    {"weight-decay-incr", "weight decay changes no plan"},
-    {"apply-layernorm-1p", "how norm weights are stored, not what they do"},
+    {"loss-scale", "the loss scale does not affect the plan"},
+    {"initial-loss-scale", "the loss scale does not affect the plan"},
+    {"min-loss-scale", "the loss scale does not affect the plan"},
+    {"hysteresis", "the loss scale does not affect the plan"},
+    {"lr-decay-style", "the learning rate does not affect the plan"},
+    {"lr-warmup-init", "the learning rate does not affect the plan"},
+    {"lr-wsd", "the learning rate does not affect the plan"},
+    {"start-weight-decay", "weight decay does not affect the plan"},
+    {"end-weight-decay", "weight decay does not affect the plan"},
+    {"weight-decay-incr", "weight decay does not affect the plan"},
+    {"apply-layernorm-1p", "storage of norm weights; no effect on results"},
     {"apply-query-key-layer-scaling", "no effect on exact results"},
     {"moe-token-dispatcher", "a choice of kernels"},
     {"moe-grouped-gemm", "a choice of kernels"},
     {"moe-permute-fusion", "a choice of kernels"},
     {"exit-", "when a run ends"},
-    {"manual-gc", "of Python's garbage collector"},
-    {"empty-unused-memory", "of PyTorch's allocator: Stoa's memory is laid out before the first step"},
+    {"manual-gc", "Python's garbage collector"},
+    {"empty-unused-memory", "PyTorch's allocator; Stoa's memory is laid out before the first step"},
     {"use-cpu-initialization", "initial weights are a function of seed and element"},
     {"deterministic-mode", "results do not depend on it"},
     {"rerun-", "of Megatron's run"},
@@ -279,7 +279,7 @@ class MegatronReading {
     if (special(a)) return;
     for (const Group& g : kIgnored)
       if (a.name.starts_with(g.beginning)) return ignore(a, g.reason);
-    ignore(a, "not known here: it changes nothing in the plan" + did_you_mean(a.name, known()));
+    ignore(a, "unknown to Stoa: no effect on the plan" + did_you_mean(a.name, known()));
   }
 
   static std::vector<std::string> known() {
@@ -300,7 +300,7 @@ class MegatronReading {
       if (has("group-query-attention"))
         set("model.num_query_groups", one(a));
       else
-        ignore(a, "counts with --group-query-attention only");
+        ignore(a, "used with --group-query-attention only");
     } else if (n == "group-query-attention") {
       if (!has("num-query-groups")) set("model.num_query_groups", "1");
     } else if (n == "add-qkv-bias") {
@@ -321,7 +321,7 @@ class MegatronReading {
           "--from-megatron: --{} {}: expected no_shard, optim, optim_grads or optim_grads_params", n, one(a));
       set("model.zero_stage", stage->second);
     } else if (n == "expert-tensor-parallel-size") {
-      ignore(a, "experts are split as --tensor-model-parallel-size says");
+      ignore(a, "experts are split by --tensor-model-parallel-size");
     } else if (n == "ddp-bucket-size") {  // of fp32 numbers
       set("model.optim.bucket_cap_mb", fmt::format("{}", static_cast<double>(integer(a)) * 4 / (1 << 20)));
     } else if (n == "cpu-offloading-num-layers") {
@@ -342,17 +342,17 @@ class MegatronReading {
       if (sequence || one(a) == "none")
         set("model.moe_router_load_balancing_type", sequence ? "sequence" : "none");
       else
-        ignore(a, "balancing changes no plan");
+        ignore(a, "load balancing does not affect the plan");
     } else if (n == "use-rope-scaling" || n == "rope-scaling-factor") {
-      ignore(a, "how positions rotate changes no plan");
+      ignore(a, "rotary options do not affect the plan");
     } else if (n == "fp8-format" || n == "fp4-format") {
-      ignore(a, "8-bit products: give model.fp8 as an override, or --precision fp8");
+      ignore(a, "FP8 GEMMs: give model.fp8 as an override, or --precision fp8");
     } else if (n == "adam-beta1" || n == "adam-beta2" || n == "train-samples" ||
                n == "num-layers-per-virtual-pipeline-stage" || n == "decoder-first-pipeline-num-layers" ||
                n == "decoder-last-pipeline-num-layers") {
       later_[n] = one(a);
     } else if (n == "lr-warmup-samples" || n == "lr-decay-samples") {
-      ignore(a, "the learning rate changes no plan");
+      ignore(a, "the learning rate does not affect the plan");
     } else {
       return false;
     }

@@ -185,7 +185,7 @@ class Nemo2Reading {
     std::vector<std::string> names;
     for (const Shape& s : kShapes) names.emplace_back(s.name);
     fail<ConfigError>(
-        "the recipe's model is '{}', whose sizes are not known here{}: give model.num_layers, "
+        "the recipe's model is '{}', whose sizes Stoa does not know{}: give model.num_layers, "
         "model.hidden_size and "
         "model.num_attention_heads, or a recipe with model.config.num_layers and kin",
         class_.empty() ? "not named" : class_, did_you_mean(class_, names));
@@ -223,7 +223,7 @@ class Nemo2Reading {
     const bool of_python = name.starts_with("_");
     out_.ignored.push_back(fmt::format(
         "{} ({})", path,
-        of_python ? "a choice of Python class" : "of NeMo 2's recipe: it changes nothing in the plan"));
+        of_python ? "a choice of Python class" : "part of NeMo 2's recipe: no effect on the plan"));
   }
 
   const Node& root_;

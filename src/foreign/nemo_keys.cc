@@ -6,10 +6,9 @@ namespace stoa::foreign {
 namespace {
 
 // The launcher (jobs, containers, classes of PyTorch Lightning): nothing of it reaches the mathematics.
-constexpr std::string_view kJob = "of NeMo's launcher: Stoa starts no cluster job from this file";
-constexpr std::string_view kLightning = "of PyTorch Lightning, which Stoa does not use";
-constexpr std::string_view kFusion =
-    "how NeMo fuses kernels; Stoa's kernels are its own and the results are those of the formula";
+constexpr std::string_view kJob = "for NeMo's launcher: Stoa does not start cluster jobs from this file";
+constexpr std::string_view kLightning = "for PyTorch Lightning, which Stoa does not use";
+constexpr std::string_view kFusion = "kernel fusion in NeMo; no effect on results";
 constexpr std::string_view kOverlap = "how NeMo overlaps communication; no effect on results";
 constexpr std::string_view kSaving = "Stoa saves a Hugging Face model and its state, in the background";
 constexpr std::string_view kMemory = "how NeMo lays out memory; no effect on results";
@@ -18,7 +17,7 @@ constexpr std::string_view kFp8Format = "model.fp8 names the format: e4m3 or hyb
 constexpr config::ForeignKey kKeys[] = {
     // launcher and Hydra
     {"run.*", kJob},
-    {"hydra.*", "of Hydra, which Stoa does not use"},
+    {"hydra.*", "for Hydra, which Stoa does not use"},
     {"cluster.*", kJob},
     {"defaults", "Hydra's list of files; write 'base: FILE' instead",
      "_self_,optional tp_overlap@model.ub_tp_comm_overlap_cfg,null"},
@@ -35,7 +34,7 @@ constexpr config::ForeignKey kKeys[] = {
     {"trainer.use_distributed_sampler", kLightning},
     {"trainer.num_sanity_val_steps", kLightning},
     {"trainer.benchmark", kLightning},
-    {"trainer.limit_test_batches", "training runs no test set; use 'stoa eval'"},
+    {"trainer.limit_test_batches", "training does not run a test set; use 'stoa eval'"},
     {"trainer.accumulate_grad_batches", "accumulation follows from global_batch_size / micro_batch_size",
      "1,null"},
     // exp_manager
@@ -44,8 +43,8 @@ constexpr config::ForeignKey kKeys[] = {
     {"exp_manager.log_step_timing", "every step is timed"},
     {"exp_manager.step_timing_kwargs.*", "every step is timed"},
     {"exp_manager.seconds_to_sleep", kLightning},
-    {"exp_manager.use_datetime_version", "the run directory is named by explicit_log_dir"},
-    {"exp_manager.checkpoint_callback_params.dirpath", "checkpoints lie in the run directory", "null"},
+    {"exp_manager.use_datetime_version", "the run directory is set by explicit_log_dir"},
+    {"exp_manager.checkpoint_callback_params.dirpath", "checkpoints are in the run directory", "null"},
     {"exp_manager.checkpoint_callback_params.monitor", "the best checkpoints are those of lowest val_loss",
      "val_loss,reduced_val_loss,null"},
     {"exp_manager.checkpoint_callback_params.mode", "the best checkpoints are those of lowest val_loss",
@@ -85,15 +84,14 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.gradient_accumulation_fusion", kFusion},
     {"model.gradient_as_bucket_view", kMemory},
     {"model.use_flash_attention", "attention never forms the s x s matrix"},
-    {"model.use_cpu_initialization",
-     "initial weights are a function of seed and element, wherever they are made"},
+    {"model.use_cpu_initialization", "initial weights are a function of seed and element, on any device"},
     {"model.num_micro_batches_with_partial_activation_checkpoints",
      "recomputation for some microbatches only", "null"},
     {"model.activations_checkpoint_layers_per_pipeline", "recomputation that differs between stages",
      "0,null"},
     // model: precision
     {"model.megatron_amp_O2",
-     "weights, gradients and moments are always kept in fp32 beside the compute type"},
+     "weights, gradients and moments are always kept in fp32 in addition to the compute type"},
     {"model.grad_allreduce_chunk_size_mb", kOverlap},
     {"model.fp16_lm_cross_entropy", "the loss is computed in fp32", "false,null"},
     {"model.attention_softmax_in_fp32", "softmax is always computed in fp32"},
@@ -102,13 +100,13 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.transformer_engine", "a choice of Python class"},
     {"model.name", "a choice of Python class"},
     {"model.target", "a choice of Python class"},
-    {"model.nemo_version", "a note of the writer"},
-    {"model.precision", "written by NeMo; trainer.precision counts"},
+    {"model.nemo_version", "a note by the writer of the file"},
+    {"model.precision", "written by NeMo; trainer.precision is used"},
     {"model.fp8_params", "8-bit weights", "false,null"},
     {"model.fp8_e4m3", kFp8Format},
     {"model.fp8_hybrid", kFp8Format},
-    {"model.fp8_interval", "of delayed scaling; scales follow every step"},
-    {"model.reduce_amax", "the largest magnitude is always that of the whole tensor"},
+    {"model.fp8_interval", "for delayed scaling; scales are updated every step"},
+    {"model.reduce_amax", "the amax is always that of the whole tensor"},
     // model: mathematics that this version does not have
     {"model.apply_query_key_layer_scaling",
      "divides and multiplies by the layer number: no effect on exact results"},
@@ -121,13 +119,13 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.openai_gelu", "write activation: gelu_tanh", "false,null"},
     {"model.onnx_safe", "an export option of NeMo"},
     {"model.apply_residual_connection_post_layernorm", "the residual is taken before the norm", "false,null"},
-    {"model.layernorm_zero_centered_gamma", "how norm weights are stored, not what they do"},
+    {"model.layernorm_zero_centered_gamma", "storage of norm weights; no effect on results"},
     {"model.tokenizer.sentencepiece_legacy", "a detail of NeMo's own SentencePiece tokenizer", "false,null"},
-    {"model.tokenizer.delimiter", "of tabular tokenizers, which are not offered", "null"},
+    {"model.tokenizer.delimiter", "for tabular tokenizers, which are not supported", "null"},
     {"model.tokenizer.use_fast", "a choice of Python class"},
     // model: the rest
     {"model.apex_transformer_log_level", "of a Python library"},
-    {"model.gc_interval", "of Python's garbage collector"},
+    {"model.gc_interval", "Python's garbage collector"},
     {"model.nsys_profile.*", "traces are trainer.trace_steps"},
     {"model.log_train_loss", "the loss is always logged", "true,null"},
     {"model.get_attention_mask_from_fusion", kFusion},
@@ -140,14 +138,14 @@ constexpr config::ForeignKey kKeys[] = {
     {"model.data.data_impl", "data is Megatron's memory-mapped .bin and .idx", "mmap,null"},
     {"model.data.num_workers", "one thread reads ahead: a batch costs far less than a step"},
     {"model.data.shuffle_documents", "documents are always shuffled", "true,null"},
-    {"model.data.skip_warmup", "files are not read ahead in full"},
+    {"model.data.skip_warmup", "files are not read in full in advance"},
     {"model.data.dataloader_type", "samples come once each, in a fixed order", "single,null"},
     {"model.data.validation_drop_last", "a last incomplete batch of validation is dropped", "true,null"},
     {"model.data.no_seqlen_plus_one_input_tokens", "a sample has seq_length + 1 tokens: inputs and targets",
      "false,null"},
     {"model.data.pad_samples_to_global_batch_size", "samples are never padded up to a batch", "false,null"},
-    {"model.data.exchange_indices_distributed", "index files are made once and shared"},
-    {"model.data.mock_dataset", "random tokens are 'stoa bench train'", "false,null"},
+    {"model.data.exchange_indices_distributed", "index files are created once and shared"},
+    {"model.data.mock_dataset", "for random tokens use 'stoa bench train'", "false,null"},
 };
 
 }  // namespace

@@ -54,10 +54,10 @@ std::vector<std::int32_t> ChatSession::prompt_of(Json& messages, Reply& reply) c
     const std::size_t first = !messages.empty() && messages[0]["role"] == "system" ? 1 : 0;
     std::size_t next = first + 1;
     while (next < messages.size() && messages[next]["role"] != "user") ++next;
-    require<DataError>(
-        next < messages.size(),
-        "the message takes {} tokens, more than the {} that the context of {} leaves beside an answer",
-        ids.size(), room(), decoder_.context());
+    require<DataError>(next < messages.size(),
+                       "the message takes {} tokens, more than the {} that the context of {} leaves in "
+                       "addition to an answer",
+                       ids.size(), room(), decoder_.context());
     messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(first),
                    messages.begin() + static_cast<std::ptrdiff_t>(next));
     ++reply.forgotten;
@@ -72,7 +72,7 @@ std::vector<std::int32_t> ChatSession::continuation_of(const std::string& messag
   ids.insert(ids.end(), more.begin(), more.end());
   if (ids.empty()) {
     const auto start = tokenizer_.bos_id() ? tokenizer_.bos_id() : tokenizer_.eod_id();
-    require<DataError>(start.has_value(), "an empty text, and the tokenizer has no token that starts one");
+    require<DataError>(start.has_value(), "an empty text, and the tokenizer has no beginning-of-text token");
     ids.push_back(*start);
   }
   if (const auto most = room(); static_cast<std::int64_t>(ids.size()) > most) {

@@ -102,7 +102,7 @@ void Decoder::stage_segments(const Parts& parts, nn::BatchView& view, std::span<
 }
 
 std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::int32_t> tokens) {
-  require<InternalError>(!cache_ids_.empty(), "a decoder without cache cannot be fed");
+  require<InternalError>(!cache_ids_.empty(), "a decoder without cache cannot take more tokens");
   require<DataError>(fed_ + static_cast<std::int64_t>(tokens.size()) <= options_.context,
                      "{} tokens and {} more exceed the context of {}", fed_, tokens.size(), options_.context);
   require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");

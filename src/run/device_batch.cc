@@ -90,7 +90,7 @@ DeviceBatch::DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, b
   positions_ = declare("positions", DType::kI32, tokens);
   if (source > 0) {
     require<ConfigError>(!context.split(),
-                         "context parallelism does not cut pairs of source and target: give "
+                         "context parallelism does not split pairs of source and target: give "
                          "context_parallel_size 1 with kind t5");
     const std::int64_t target = length - source;
     for (const auto& [begin, count] : {std::pair{std::int64_t{0}, source}, std::pair{source, target}})

@@ -12,7 +12,7 @@ EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
       chunk_(machine, options_.model, options_.precision, options_.pass_tokens, options_.longest) {
   const model::ModelConfig& config = options_.model.config;
   require<ConfigError>(options_.masks == 0 || config.bert.lm_head,
-                       "the model has no head that predicts tokens (it is {}): it can but embed{}",
+                       "the model has no head that predicts tokens (it is {}): it can only embed{}",
                        config.bert.labelled() ? "of a labelled task" : "a bare encoder",
                        config.bert.labelled() ? ", or answer ('stoa predict')" : "");
   require<ConfigError>(options_.answers == 0 || config.bert.labelled(),

@@ -138,7 +138,7 @@ GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const tok
   if (ids.empty()) {
     const auto start = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eod_id();
     require<DataError>(start.has_value(),
-                       "an empty prompt, and the tokenizer has no token that starts a text");
+                       "an empty prompt, and the tokenizer has no beginning-of-text token");
     ids.push_back(*start);
   }
   const auto room = static_cast<std::size_t>(

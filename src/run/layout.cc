@@ -43,7 +43,7 @@ std::vector<std::int64_t> layers_of_chunks(const Layout& layout, std::int64_t nu
     const std::string choice = below > 0 ? fmt::format("{} or {}", below, above) : std::to_string(above);
     fail<ConfigError>(
         "{} layers{} do not divide evenly into {} chunks ({} pipeline ranks x {} chunks): use {} layers, or "
-        "say how many layers each chunk has",
+        "give the number of layers of each chunk",
         num_layers,
         extra == 2                  ? " + embedding + head"
         : layout.embedding_as_layer ? " + embedding"

@@ -56,7 +56,7 @@ class LoadedChunk {
 
 // Why finite weights may answer what is no number.
 inline constexpr std::string_view kBeyondRange =
-    "its numbers go beyond the range of the type it computes with; try --dtype fp32";
+    "its values exceed the range of the compute type; try --dtype fp32";
 
 // Scratch that the largest passes of a Rank take.
 template <class Rank, class Options>

@@ -164,8 +164,8 @@ std::optional<ModelFiles::Packed> ModelFiles::packed_matrices(const ckpt::Stored
   require<DataError>(scales && shape.size() == 4 && shape[3] == ckpt::kMxfp4Bytes && bytes_each(blocks) &&
                          bytes_each(*scales) &&
                          scales->entry.shape == std::vector<std::int64_t>(shape.begin(), shape.begin() + 3),
-                     "{}: tensor '{}' {} {} is not MXFP4: expected U8 [experts, rows, blocks, {}] beside "
-                     "'…{}' U8 [experts, rows, blocks]",
+                     "{}: tensor '{}' {} {} is not MXFP4: expected U8 [experts, rows, blocks, {}] with '…{}' "
+                     "U8 [experts, rows, blocks]",
                      directory_.string(), name, ckpt::name_of(blocks.entry.type), blocks.entry.shape_text(),
                      ckpt::kMxfp4Bytes, kScales);
   return Packed{&blocks, scales, Shape{shape[0], shape[2] * ckpt::kMxfp4Block, shape[1]}};
@@ -205,8 +205,8 @@ void ModelFiles::require_same_tensors(const std::map<std::string, Shape>& expect
   }
   for (const auto& [name, shape] : offered)
     if (!expected.contains(name)) problems += fmt::format("\n  unexpected: {} {}", name, shape.text());
-  require<DataError>(problems.empty(), "'{}' is a model of another shape than this one:{}",
-                     directory_.string(), problems);
+  require<DataError>(problems.empty(), "'{}' is a model of a different shape:{}", directory_.string(),
+                     problems);
 }
 
 std::vector<std::byte> ModelFiles::canonical(const std::string& name, DType type) const {

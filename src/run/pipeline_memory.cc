@@ -8,7 +8,7 @@ namespace stoa::run {
 
 int Places::take(int microbatch) {
   const auto free = std::find(held_.begin(), held_.end(), -1);
-  require<InternalError>(free != held_.end(), "microbatch {} finds all of {} places taken", microbatch,
+  require<InternalError>(free != held_.end(), "microbatch {}: all {} slots are in use", microbatch,
                          held_.size());
   *free = microbatch;
   return static_cast<int>(free - held_.begin());
@@ -16,7 +16,7 @@ int Places::take(int microbatch) {
 
 int Places::find(int microbatch) const {
   const auto place = std::find(held_.begin(), held_.end(), microbatch);
-  require<InternalError>(place != held_.end(), "microbatch {} holds none of {} places", microbatch,
+  require<InternalError>(place != held_.end(), "microbatch {} holds none of {} slots", microbatch,
                          held_.size());
   return static_cast<int>(place - held_.begin());
 }

@@ -150,7 +150,7 @@ void require_same_function(const model::ModelConfig& found, const model::Gpt& gp
   std::string problems;
   for (const auto& d : model::function_differences(found, as_saved(gpt), purpose))
     problems += fmt::format("\n  model.{}: {} in the files, {} in the configuration", d.path, d.from, d.to);
-  require<ConfigError>(problems.empty(), "'{}' holds weights of another model, though of the same shapes:{}",
+  require<ConfigError>(problems.empty(), "'{}' holds weights of a different model with the same shapes:{}",
                        directory.string(), problems);
 }
 
@@ -258,7 +258,7 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
   rank.optimizer().refresh_values(rank.ops());
   const auto& slots = reader.training().loss_scale;
   require<DataError>(slots.size() == static_cast<std::size_t>(ops::StepSlot::kCount),
-                     "{}: {} step scalars, expected {}: written by another version", found.root.string(),
+                     "{}: {} step scalars, expected {}: written by a different version", found.root.string(),
                      slots.size(), static_cast<int>(ops::StepSlot::kCount));
   rank.write_scalars({slots});
   if (!rank.amax_history()) return;

@@ -101,7 +101,7 @@ void require_within(std::size_t limit, const MemoryTable& table) {
       "model.micro_batch_size, "
       "model.activations_checkpoint_granularity=full, model.cpu_offloading=true, model.zero_stage and "
       "pipelines over "
-      "more ranks. 'stoa plan memory' shows what each gives",
+      "more ranks. 'stoa plan memory' shows the effect of each",
       text(total), text(total - std::min(total, limit)), text(limit), memory_lines(table));
 }
 
@@ -144,9 +144,8 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
   const parallel::ExpertPlace experts = options_.layout.expert_place(parallel_.rank());
   require<ConfigError>(
       !records(*machine.stream) || !options_.model.config.moe.num_moe_experts || !experts.split(),
-      "CUDA option graphs: the experts of a layer are spread over {} ranks, and the host waits for the "
-      "numbers "
-      "of rows that travel between them. Leave graphs out, or give every rank all experts of its layers "
+      "CUDA option graphs: the experts of a layer are distributed over {} ranks, and the host waits for the "
+      "row counts of the all-to-all. Leave graphs out, or give every rank all experts of its layers "
       "(tensor_model_parallel_size 1, expert_model_parallel_size 1)",
       experts.members());
   make_chunks();
@@ -211,15 +210,13 @@ void TrainingRank::make_chunks() {
       parallel::head_part(config.num_attention_heads, config.query_groups(), tensor);
   require<ConfigError>(
       config.kind != model::ModelKind::kBert || options_.layout.grid.degree(parallel::Axis::kContext) == 1,
-      "context_parallel_size {} with kind bert: rows end early, so that their tokens cannot be dealt to "
-      "ranks "
-      "evenly; give 1",
+      "context_parallel_size {} with kind bert: rows have different lengths, so that their tokens cannot be "
+      "distributed evenly; give 1",
       options_.layout.grid.degree(parallel::Axis::kContext));
-  require<ConfigError>(
-      !config.linear.any() || options_.layout.grid.degree(parallel::Axis::kContext) == 1,
-      "context_parallel_size {} with linear attention: its state goes along a text, which is not cut "
-      "among ranks; give 1",
-      options_.layout.grid.degree(parallel::Axis::kContext));
+  require<ConfigError>(!config.linear.any() || options_.layout.grid.degree(parallel::Axis::kContext) == 1,
+                       "context_parallel_size {} with linear attention: its state passes along a text, which "
+                       "is not split over ranks; give 1",
+                       options_.layout.grid.degree(parallel::Axis::kContext));
   parallel::check_context(options_.layout.context_place(parallel_.rank()), options_.length, heads.heads.count,
                           heads.groups.count);
   schedule::Schedule step = step_schedule(options_.layout, options_.microbatches);
@@ -241,10 +238,9 @@ void TrainingRank::make_chunks() {
   require<ConfigError>(
       config.kind != model::ModelKind::kBert || config.bert.lm_head || config.bert.labelled(),
       "a bare encoder has no head to train: set model.bert.lm_head to true");
-  require<ConfigError>(
-      !config.bert.regression(),
-      "model.bert.labels names one class, which makes the head a regression: it is loaded and "
-      "predicted with, not trained; give two classes or more");
+  require<ConfigError>(!config.bert.regression(),
+                       "model.bert.labels names one class, which makes the head a regression: it can be "
+                       "loaded and used for prediction, not trained; give two classes or more");
   require<ConfigError>(options_.sample_context == 0 || config.kind == model::ModelKind::kGpt,
                        "encoders do not continue text: leave out trainer.sample_prompts");
   require<ConfigError>(

@@ -18,7 +18,7 @@
 namespace stoa::token {
 
 struct EncodeOptions {
-  bool plain = false;  // special tokens written in the text are text (Hugging Face: encode_special_tokens)
+  bool plain = false;  // special tokens in the text are encoded as text (Hugging Face: encode_special_tokens)
   bool add_special = false;  // what the tokenizer's post-processor adds (bos, eos)
 };
 struct DecodeOptions {

@@ -77,8 +77,8 @@ TEST_F(BadInput, WrongUsage) {
        {Arguments{}, Arguments{"trian"}, Arguments{"train"}, Arguments{"generate", "x", "--promt", "y"},
         Arguments{"tokenizer", "train", "text.txt"}})
     EXPECT_EQ(stoa(arguments).exit_code, 2) << ::testing::PrintToString(arguments);
-  refuse({"trian"}, {"'trian' is no command of stoa", "'train'"}, "", 2);
-  refuse({"eval", "perplexty", "run"}, {"'perplexty' is no command of stoa eval", "'perplexity'"}, "", 2);
+  refuse({"trian"}, {"'trian' is not a command of stoa", "'train'"}, "", 2);
+  refuse({"eval", "perplexty", "run"}, {"'perplexty' is not a command of stoa eval", "'perplexity'"}, "", 2);
   for (const Arguments& command : {Arguments{"train"}, Arguments{"compare"}, Arguments{"tokenizer", "encode"},
                                    Arguments{"data", "prepare"}}) {
     const Outcome help = stoa(command + Arguments{"--help"});

@@ -60,7 +60,7 @@ TEST_F(Interrupt, CommandsThatKeepNothingEndAtOnce) {
     program.signal(number);
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
-    EXPECT_THAT(outcome.err, HasSubstr(name + ": ended"));
+    EXPECT_THAT(outcome.err, HasSubstr(name + ": exiting"));
   }
 }
 
@@ -83,13 +83,13 @@ TEST_F(Interrupt, TheSecondSignalEndsAProcessThatHangs) {
   ASSERT_TRUE(program.wait_until([&] { return fifo.read_from(); }));
   program.signal(SIGINT);
   ASSERT_TRUE(program.wait_until(
-      [&] { return program.errors().find("SIGINT: ending, nothing is written") != std::string::npos; }));
+      [&] { return program.errors().find("SIGINT: exiting, nothing is written") != std::string::npos; }));
   EXPECT_TRUE(program.running());
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // longer than a launcher's echo
   program.signal(SIGTERM);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
-  EXPECT_THAT(outcome.err, HasSubstr("SIGTERM again: ended at once"));
+  EXPECT_THAT(outcome.err, HasSubstr("SIGTERM again: exiting immediately"));
   EXPECT_FALSE(fs::exists(path("other.bin")));
   // What such an end leaves goes with the next start.
   stoa_ok({"data", "prepare", "text.jsonl", "--tokenizer", "tok", "--output", "other"});
@@ -112,15 +112,15 @@ TEST_F(Interrupt, WhatTakesTooLongIsEnded) {
   late.signal(SIGTERM);
   Outcome outcome = early.wait();
   EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
-  EXPECT_THAT(outcome.err, HasSubstr("SIGINT: ending before the first step (again: at once)"));
-  EXPECT_THAT(outcome.err, HasSubstr("SIGINT: ended, not done within 5s; nothing was trained"));
+  EXPECT_THAT(outcome.err, HasSubstr("SIGINT: exiting before the first step (again: exit immediately)"));
+  EXPECT_THAT(outcome.err, HasSubstr("SIGINT: exiting, not finished within 5s; nothing was trained"));
   expect_no_trace_of("early");
   outcome = late.wait();
   EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
   EXPECT_THAT(
       outcome.err,
-      HasSubstr("SIGTERM: saving and ending after this step, for at most 3s (again: ending at once)"));
-  EXPECT_THAT(outcome.err, HasSubstr("SIGTERM: ended, not done within 3s; there is no complete checkpoint"));
+      HasSubstr("SIGTERM: saving and exiting after this step, for at most 3s (again: exit immediately)"));
+  EXPECT_THAT(outcome.err, HasSubstr("SIGTERM: exiting, not finished within 3s; there is no complete checkpoint"));
 }
 
 TEST_F(Interrupt, TheFirstIsSaidAndAllRanksEndAlike) {
@@ -133,7 +133,7 @@ TEST_F(Interrupt, TheFirstIsSaidAndAllRanksEndAlike) {
     program.signal(SIGTERM);
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
-    EXPECT_THAT(outcome.err, HasSubstr("SIGTERM: saving and ending after this step"));
+    EXPECT_THAT(outcome.err, HasSubstr("SIGTERM: saving and exiting after this step"));
     EXPECT_THAT(outcome.err, HasSubstr("; a checkpoint was saved"));
     EXPECT_EQ(checkpoints(run).size(), 1u);
   }

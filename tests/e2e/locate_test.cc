@@ -165,7 +165,7 @@ TEST_F(Locate, SaysWhatIsMissing) {
   for (const auto& [other, message] :
        std::vector<std::pair<std::string, std::string>>{{"nowhere", "'nowhere' does not exist"},
                                                         {"empty", "--dump-tensors"},
-                                                        {"tok", "is no run directory"}}) {
+                                                        {"tok", "is not a run directory"}}) {
     const Outcome outcome = stoa({"compare", "a", other, "--locate"});
     EXPECT_EQ(outcome.exit_code, 1) << other;
     EXPECT_THAT(outcome.err, HasSubstr(message)) << other;

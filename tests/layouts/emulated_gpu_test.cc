@@ -370,7 +370,7 @@ TEST(EmulatedGpu, SpreadExpertsAreNotRecorded) {
   const comm::suite::FakeNccl fake;
   run.nccl = comm::suite::FakeNccl::api;
   EXPECT_THAT([&] { run_layout(run, layout_of(1, 1, 2, 2, 1)); },
-              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("spread over 2 ranks")));
+              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("distributed over 2 ranks")));
 }
 
 }  // namespace
