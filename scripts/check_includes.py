@@ -7,15 +7,15 @@ import sys
 
 LEVELS = {
     "base": 0,
-    "config": 1, "grid": 1, "schedule": 1, "hardware": 1, "tensor": 1,
+    "config": 1, "grid": 1, "schedule": 1, "tensor": 1,
     "device": 2,
     "comm": 3, "ops": 3,
     "parallel": 4,
     "nn": 5,
     "model": 6, "optim": 6, "data": 6, "token": 6, "ckpt": 6, "chat": 6,
-    "run": 7, "watch": 7, "foreign": 7,
-    "train": 8, "plan": 8, "serve": 8,
-    "tune": 9, "eval": 9,
+    "infer": 7, "foreign": 7,
+    "run": 8, "watch": 8, "eval": 8,
+    "train": 9, "plan": 9,
     "cli": 10,
 }
 # Includes between folders of one level that the design allows.

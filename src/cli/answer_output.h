@@ -6,7 +6,7 @@
 #include "base/console.h"
 #include "cli/print.h"
 #include "cli/sampling_arguments.h"
-#include "run/loaded_chunk.h"
+#include "infer/loaded_chunk.h"
 
 namespace stoa::cli {
 
@@ -20,25 +20,25 @@ class AnswerOutput {
   }
   // `prompt_ids`: as the model was given them.
   void finish(const std::string& prompt, const std::vector<std::int32_t>& prompt_ids,
-              const run::GenerateResult& result, const SamplingArguments::Merged& merged,
+              const infer::GenerateResult& result, const SamplingArguments::Merged& merged,
               Console& console) const {
-    require<NumericsError>(result.reason != run::EndReason::kNotANumber,
+    require<NumericsError>(result.reason != infer::EndReason::kNotANumber,
                            "the model's logits after {} tokens of the answer are not numbers: {}",
-                           result.answer.size(), run::kBeyondRange);
+                           result.answer.size(), infer::kBeyondRange);
     const double rate = static_cast<double>(result.answer.size()) / std::max(1e-9, result.answer_seconds);
     if (json_)
       return print_json_line(nlohmann::json{{"prompt", prompt},
                                             {"text", text_},
                                             {"prompt_ids", prompt_ids},
                                             {"ids", result.answer},
-                                            {"end", run::name_of(result.reason)},
+                                            {"end", infer::name_of(result.reason)},
                                             {"from_generation_config", merged.taken},
                                             {"not_followed", merged.not_followed},
                                             {"prompt_seconds", result.prompt_seconds},
                                             {"tokens_per_second", rate}});
     print("\n");
     console.line(fmt::format("{} tokens, {:.1f} tokens/s, ended by {}", result.answer.size(), rate,
-                             run::name_of(result.reason)));
+                             infer::name_of(result.reason)));
   }
 
  private:

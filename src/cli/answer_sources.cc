@@ -9,47 +9,48 @@
 #include "cli/answer_output.h"
 #include "cli/pair_argument.h"
 #include "cli/timing.h"
-#include "run/answer_pairs.h"
+#include "infer/answer_pairs.h"
 
 namespace stoa::cli {
 namespace {
 
 std::string end_of(bool ended) {
-  return run::name_of(ended ? run::EndReason::kEndToken : run::EndReason::kLength);
+  return infer::name_of(ended ? infer::EndReason::kEndToken : infer::EndReason::kLength);
 }
 
-void answer_one(PairModel& model, run::EncoderDecoderRank& rank, const std::string& prompt,
+void answer_one(PairModel& model, infer::EncoderDecoderRank& rank, const std::string& prompt,
                 const std::vector<std::int32_t>& source, const AnswerOptions& options,
                 const SamplingArguments::Merged& merged, Context& context) {
-  const run::TokenFeed feed{.feed =
-                                [&](std::span<const std::int32_t> tokens) {
-                                  return rank.fed() == 0 ? rank.read({source}, tokens[0]) : rank.feed(tokens);
-                                },
-                            .room = [&] { return rank.options().target_tokens - rank.fed(); }};
+  const infer::TokenFeed feed{.feed =
+                                  [&](std::span<const std::int32_t> tokens) {
+                                    return rank.fed() == 0 ? rank.read({source}, tokens[0])
+                                                           : rank.feed(tokens);
+                                  },
+                              .room = [&] { return rank.options().target_tokens - rank.fed(); }};
   AnswerOutput output(options.json);
-  const auto result = run::generate_ids(feed, model.tokenizer(), {model.start()}, merged.options,
-                                        [&](std::string_view piece) { return output.write(piece), true; });
+  const auto result = infer::generate_ids(feed, model.tokenizer(), {model.start()}, merged.options,
+                                          [&](std::string_view piece) { return output.write(piece), true; });
   output.finish(prompt, source, result, merged, context.console);
 }
 
-void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vector<std::string>& prompts,
+void answer_all(PairModel& model, infer::EncoderDecoderRank& rank, const std::vector<std::string>& prompts,
                 const std::vector<std::vector<std::int32_t>>& sources, const AnswerOptions& options,
                 const SamplingArguments::Merged& merged, Context& context) {
-  const run::SearchLimits limits{rank.options().target_tokens, [&](std::int32_t id) {
-                                   return run::ends_answer(id, model.tokenizer(), merged.options);
-                                 }};
-  std::vector<std::unique_ptr<run::TargetSearch>> searches;
+  const infer::SearchLimits limits{rank.options().target_tokens, [&](std::int32_t id) {
+                                     return infer::ends_answer(id, model.tokenizer(), merged.options);
+                                   }};
+  std::vector<std::unique_ptr<infer::TargetSearch>> searches;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (options.beams > 1) {
-      searches.push_back(std::make_unique<run::BeamSearch>(options.beams, options.length_penalty, limits));
+      searches.push_back(std::make_unique<infer::BeamSearch>(options.beams, options.length_penalty, limits));
       continue;
     }
-    run::SamplingOptions sampling = merged.options.sampling;
+    infer::SamplingOptions sampling = merged.options.sampling;
     sampling.seed += i;  // each source its own draws
-    searches.push_back(std::make_unique<run::DrawnTarget>(sampling, limits, model.start()));
+    searches.push_back(std::make_unique<infer::DrawnTarget>(sampling, limits, model.start()));
   }
   const auto begin = std::chrono::steady_clock::now();
-  const auto found = run::answer_pairs(rank, sources, model.start(), searches);
+  const auto found = infer::answer_pairs(rank, sources, model.start(), searches);
   const double seconds = seconds_since(begin);
   std::size_t tokens = 0;
   for (const auto& target : found) tokens += target.ids.size();
@@ -80,7 +81,7 @@ void answer_all(PairModel& model, run::EncoderDecoderRank& rank, const std::vect
 void answer_sources(const ModelArguments& arguments, const std::vector<std::string>& prompts,
                     const AnswerOptions& options, Context& context) {
   const bool together = prompts.size() > 1 || options.beams > 1;
-  const run::SamplingOptions& s = options.sampling.options.sampling;
+  const infer::SamplingOptions& s = options.sampling.options.sampling;
   require<ConfigError>(!together || options.sampling.options.stop.empty(),
                        "--stop is for one --prompt without --beams");
   require<ConfigError>(
@@ -101,7 +102,7 @@ void answer_sources(const ModelArguments& arguments, const std::vector<std::stri
   sizes.sources = static_cast<std::int64_t>(prompts.size());
   sizes.targets = sizes.sources * options.beams;
   sizes.target_tokens = model.longest(merged.options.max_tokens);
-  run::EncoderDecoderRank& rank = model.load(sizes);
+  infer::EncoderDecoderRank& rank = model.load(sizes);
   if (together) return answer_all(model, rank, prompts, sources, options, merged, context);
   answer_one(model, rank, prompts[0], sources[0], options, merged, context);
 }

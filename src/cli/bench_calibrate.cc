@@ -101,8 +101,8 @@ std::vector<TimedStep> time_steps(train::Launch& launch, const train::TrainingPl
   const int ranks = plan.options.layout.grid.size();
   // Each rank on its share of the cores, or the scheduler has two take turns on one for a while.
   launch.run(plan.options.layout.grid, {.bind_cores = true}, [&](train::Seat& seat) {
-    run::Machine machine = make_machine({.ranks = ranks, .instruction_set = arguments.instruction_set}),
-                 meta = make_meta_machine(machine);
+    infer::Machine machine = make_machine({.ranks = ranks, .instruction_set = arguments.instruction_set}),
+                   meta = infer::make_meta_machine(machine);
     run::TrainingRank rank(machine, plan.options, seat.context(*machine.device),
                            run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
     rank.initialize();
@@ -149,7 +149,7 @@ double seconds_at(double tflops, std::vector<TimedStep> steps) {
 plan::Cluster measure_cluster(const MachineArguments& arguments) {
   const std::string& name = arguments.name;
   const auto isa = choose_instruction_set(arguments.instruction_set);
-  run::Machine machine = make_machine({.instruction_set = std::string(ops::cpu::name_of(isa))});
+  infer::Machine machine = make_machine({.instruction_set = std::string(ops::cpu::name_of(isa))});
   constexpr std::int64_t kFloats = 64 << 20;  // 256 MiB: beyond most caches
   const Buffer memory = machine.device->allocate(kFloats * sizeof(float));
   machine.device->fill_zero(memory.data(), memory.bytes(), *machine.stream);

@@ -82,7 +82,7 @@ void bench_collectives(const BenchCollectivesArguments& arguments) {
   launch.run(grid, {}, [&](train::Seat& seat) {
     MachineOptions options;
     options.threads = 1;
-    run::Machine machine = make_machine(options);
+    infer::Machine machine = make_machine(options);
     const parallel::ParallelContext context = seat.context(*machine.device);
     for (const auto& [collective, name] : kCollectives)
       for (std::int64_t bytes = arguments.smallest; bytes <= arguments.largest; bytes *= 4) {

@@ -14,11 +14,11 @@
 #include "cli/random_batch.h"
 #include "cli/schema.h"
 #include "cli/timing.h"
+#include "infer/host_window.h"
+#include "infer/inference_rank.h"
+#include "infer/token_sampler.h"
 #include "model/init.h"
 #include "ops/cpu/measure.h"
-#include "run/host_window.h"
-#include "run/inference_rank.h"
-#include "run/token_sampler.h"
 
 namespace stoa::cli {
 namespace {
@@ -34,32 +34,33 @@ struct BenchDecodeArguments {
 constexpr std::int64_t kReadFloats = std::int64_t{1} << 28;  // 1 GiB: no cache holds it
 
 // Initial weights in compute precision.
-std::unique_ptr<run::InferenceRank> fresh_rank(run::Machine& machine, const run::InferenceOptions& options) {
-  auto rank = make_rank<run::InferenceRank>(machine, options);
+std::unique_ptr<infer::InferenceRank> fresh_rank(infer::Machine& machine,
+                                                 const infer::InferenceOptions& options) {
+  auto rank = make_rank<infer::InferenceRank>(machine, options);
   optim::ParameterStore& parameters = rank->chunk().parameters();
   for (std::size_t p = 0; p < parameters.specs().size(); ++p)
-    run::write_tensor(machine, parameters.get({static_cast<int>(p)}), [&](TensorView host) {
+    infer::write_tensor(machine, parameters.get({static_cast<int>(p)}), [&](TensorView host) {
       model::initialize(parameters.specs()[p], static_cast<std::uint64_t>(options.model.config.seed), host,
                         *machine.pool);
     });
   return rank;
 }
 
-void read_prompt(run::InferenceRank& rank, const BenchDecodeArguments& arguments) {
+void read_prompt(infer::InferenceRank& rank, const BenchDecodeArguments& arguments) {
   rank.feed(std::vector<std::int32_t>(static_cast<std::size_t>(arguments.prompt)));
 }
 
 // Seconds of an answer after a prompt that has been read, the likeliest token every time.
-double answer_seconds(run::InferenceRank& rank, const BenchDecodeArguments& arguments) {
+double answer_seconds(infer::InferenceRank& rank, const BenchDecodeArguments& arguments) {
   if (rank.decoder().rewind(arguments.prompt) < arguments.prompt) read_prompt(rank, arguments);
   std::int32_t token = 0;
   const auto begin = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < arguments.tokens; ++i) token = run::likeliest(rank.feed({&token, 1}));
+  for (std::int64_t i = 0; i < arguments.tokens; ++i) token = infer::likeliest(rank.feed({&token, 1}));
   return seconds_since(begin);
 }
 
 // GB/s over a time like that of an answer: a machine that others use too is measured in the same way twice.
-double read_rate(const BenchDecodeArguments& arguments, const TensorView& memory, run::Machine& machine) {
+double read_rate(const BenchDecodeArguments& arguments, const TensorView& memory, infer::Machine& machine) {
   constexpr int kReads = 8;
   const auto isa = choose_instruction_set(arguments.machine.instruction_set);
   double seconds = 0;
@@ -83,9 +84,9 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
   require<ConfigError>(length <= shape.max_positions(),
                        "--prompt {} and --tokens {} are {} positions, the model has {}", arguments.prompt,
                        arguments.tokens, length, shape.max_positions());
-  run::Machine machine = make_machine(arguments.machine);
+  infer::Machine machine = make_machine(arguments.machine);
   const DType type = planned.precision.compute;
-  run::InferenceOptions options{
+  infer::InferenceOptions options{
       planned.model, {type, type}, {.context = length, .pass_tokens = arguments.prompt}};
   const auto rank = fresh_rank(machine, options);
   const bool cpu = arguments.machine.backend == "cpu";

@@ -14,9 +14,9 @@
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/timing.h"
+#include "infer/host_window.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/op_context.h"
-#include "run/host_window.h"
 
 namespace stoa::cli {
 namespace {
@@ -34,7 +34,7 @@ struct BenchDeviceArguments {
 
 class DeviceBench {
  public:
-  DeviceBench(const BenchDeviceArguments& arguments, run::Machine& machine)
+  DeviceBench(const BenchDeviceArguments& arguments, infer::Machine& machine)
       : a_(arguments), machine_(machine), type_(dtype_from_name(arguments.dtype)) {}
 
   void run();
@@ -48,13 +48,13 @@ class DeviceBench {
   }
   TensorView random(DType type, Shape shape) {
     const TensorView out = empty(type, shape);
-    run::write_tensor(machine_, out, write_noise);
+    infer::write_tensor(machine_, out, write_noise);
     return out;
   }
   template <class Value>
   TensorView integers(std::int64_t count, Value&& value) {
     const TensorView out = empty(DType::kI32, {count});
-    run::write_tensor(machine_, out, [&](TensorView host) {
+    infer::write_tensor(machine_, out, [&](TensorView host) {
       for (std::int64_t i = 0; i < count; ++i)
         host.as<std::int32_t>()[i] = static_cast<std::int32_t>(value(i));
     });
@@ -108,7 +108,7 @@ class DeviceBench {
   void loss_and_update();
 
   const BenchDeviceArguments& a_;
-  run::Machine& machine_;
+  infer::Machine& machine_;
   const DType type_;
   double copy_ = 0, matrix_ = 0;
   std::vector<Buffer> memory_;
@@ -296,7 +296,7 @@ void DeviceBench::streaming() {
 
 void DeviceBench::loss_and_update() {
   const TensorView state = empty(DType::kF64, {static_cast<std::int64_t>(ops::StepSlot::kCount)});
-  run::write_tensor(machine_, state, [](TensorView host) {
+  infer::write_tensor(machine_, state, [](TensorView host) {
     for (const auto slot : {ops::StepSlot::kLossSeed, ops::StepSlot::kGradFactor, ops::StepSlot::kUpdates,
                             ops::StepSlot::kLossScale, ops::StepSlot::kLearningRate})
       host.as<double>()[static_cast<int>(slot)] = 1e-3;
@@ -329,7 +329,7 @@ void DeviceBench::run() {
       adam.master = random(DType::kF32, flat), adam.gradient = random(DType::kF32, flat);
       adam.m = empty(DType::kF32, flat), adam.v = empty(DType::kF32, flat), adam.compute = empty(type_, flat);
       adam.state = empty(DType::kF64, {static_cast<std::int64_t>(ops::StepSlot::kCount)});
-      run::write_tensor(machine_, adam.state, [](TensorView host) {
+      infer::write_tensor(machine_, adam.state, [](TensorView host) {
         host.as<double>()[static_cast<int>(ops::StepSlot::kUpdates)] = 1;
       });
       show_streaming("adam update", adam);
@@ -368,7 +368,7 @@ void add_bench_device(CLI::App& bench, Context&) {
   command->add_option("--repeat", arguments->repeats, "Number of measurements; the median is reported")
       ->check(CLI::Range(1, 1000));
   command->callback([arguments] {
-    run::Machine machine = make_machine(arguments->machine);
+    infer::Machine machine = make_machine(arguments->machine);
     DeviceBench(*arguments, machine).run();
   });
 }

@@ -56,7 +56,7 @@ Times time_of(int repeats, Body&& body) {
 
 class GemmBench {
  public:
-  GemmBench(run::Machine& machine, DType type, int repeats)
+  GemmBench(infer::Machine& machine, DType type, int repeats)
       : machine_(machine), type_(type), repeats_(repeats) {}
 
   TensorView random(std::int64_t rows, std::int64_t columns) {
@@ -98,7 +98,7 @@ class GemmBench {
     return body([&] { ops::run(context, op); });
   }
 
-  run::Machine& machine_;
+  infer::Machine& machine_;
   const DType type_;
   const int repeats_;
   std::vector<Buffer> memory_;
@@ -142,7 +142,7 @@ void bench_gemm(const BenchGemmArguments& arguments, Context& context) {
   const auto isa = choose_instruction_set(arguments.machine.instruction_set);
   MachineOptions options = arguments.machine;
   options.instruction_set = ops::cpu::name_of(isa);
-  run::Machine machine = make_machine(options);
+  infer::Machine machine = make_machine(options);
   GemmBench bench(machine, type, arguments.repeats);
   if (arguments.stepwise) {
     constexpr Product p = kProducts[3];

@@ -92,7 +92,7 @@ void run_candidates(std::vector<Candidate>& candidates, const BenchPipelineArgum
   for (const Candidate& c : candidates)
     contexts.push_back(parallel::make_contexts(world, c.options.layout.grid));
   world.run([&](int number) {
-    run::Machine machine = make_machine(machine_options), meta = make_meta_machine(machine);
+    infer::Machine machine = make_machine(machine_options), meta = infer::make_meta_machine(machine);
     std::vector<std::unique_ptr<run::TrainingRank>> ranks;
     for (std::size_t c = 0; c < candidates.size(); ++c) {
       const auto& options = candidates[c].options;

@@ -49,7 +49,7 @@ struct MeasuredRun {
 MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::TrainingPlan& plan,
                           const train::Seat& seat, run::TrainingRank& rank, Console& console) {
   MeasuredRun measured;
-  run::Machine& machine = rank.machine();
+  infer::Machine& machine = rank.machine();
   rank.initialize();
   measured.planned = rank.arena().total_bytes();
   const run::Layout& layout = plan.options.layout;
@@ -98,10 +98,10 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
 
 MeasuredRun measure_run(const BenchTrainArguments& arguments, const MachineOptions& options,
                         const train::TrainingPlan& plan, const train::Seat& seat, Console& console) {
-  run::Machine machine = make_machine(options, seat);
+  infer::Machine machine = make_machine(options, seat);
   std::optional<run::TrainingRank> rank;
   try {
-    run::Machine meta = make_meta_machine(machine);
+    infer::Machine meta = infer::make_meta_machine(machine);
     rank.emplace(machine, plan.options, seat.context(*machine.device),
                  run::TrainingRank::measure_scratch(meta, plan.options, seat.rank));
     return measure_steps(arguments, plan, seat, *rank, console);

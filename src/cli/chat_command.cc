@@ -12,7 +12,7 @@
 #include "cli/print.h"
 #include "cli/sampling_arguments.h"
 #include "cli/terminal_input.h"
-#include "run/chat_session.h"
+#include "infer/chat_session.h"
 
 namespace stoa::cli {
 namespace {
@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 struct ChatArguments {
   ModelArguments model;
   SamplingArguments sampling;
-  run::ChatOptions options;
+  infer::ChatOptions options;
   std::string template_file;
   std::vector<std::string> variables;
   std::optional<std::int64_t> context;
@@ -40,7 +40,7 @@ void read_variables(const std::vector<std::string>& items, Json& out) {
   }
 }
 
-void report(const run::ChatSession::Reply& reply, bool base, Context& context) {
+void report(const infer::ChatSession::Reply& reply, bool base, Context& context) {
   if (reply.forgotten > 0)
     context.console.line(
         base ? fmt::format("the context is full: the first {} tokens of the text were forgotten",
@@ -48,18 +48,18 @@ void report(const run::ChatSession::Reply& reply, bool base, Context& context) {
              : fmt::format("the context is full: {} forgotten",
                            reply.forgotten == 1 ? "the oldest turn was"
                                                 : fmt::format("the {} oldest turns were", reply.forgotten)));
-  if (reply.result.reason == run::EndReason::kContext)
+  if (reply.result.reason == infer::EndReason::kContext)
     context.console.line("the answer ends here: the context is full");
-  if (reply.result.reason == run::EndReason::kLength)
+  if (reply.result.reason == infer::EndReason::kLength)
     context.console.line("the answer ends here: --max-tokens");
 }
 
-Json to_json(const run::ChatSession::Reply& reply) {
+Json to_json(const infer::ChatSession::Reply& reply) {
   const double rate =
       static_cast<double>(reply.result.answer.size()) / std::max(1e-9, reply.result.answer_seconds);
   return {{"text", reply.text},
           {"ids", reply.result.answer},
-          {"end", run::name_of(reply.result.reason)},
+          {"end", infer::name_of(reply.result.reason)},
           {"prompt_tokens", reply.prompt_tokens},
           {"reused_tokens", reply.reused_tokens},
           {"forgotten", reply.forgotten},
@@ -67,12 +67,12 @@ Json to_json(const run::ChatSession::Reply& reply) {
 }
 
 void chat(const ChatArguments& a, Context& context) {
-  run::validate(a.sampling.options.sampling);
+  infer::validate(a.sampling.options.sampling);
   require<ConfigError>(a.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
                        a.sampling.options.max_tokens);
   require<ConfigError>(!a.context || *a.context >= 2, "--context must be at least 2, got {}",
                        a.context.value_or(0));
-  run::ChatOptions options = a.options;
+  infer::ChatOptions options = a.options;
   read_variables(a.variables, options.variables);
   context.interrupt.close();
   InterruptCounter interrupts;
@@ -84,8 +84,8 @@ void chat(const ChatArguments& a, Context& context) {
       a.template_file.empty() ? loaded.tokenizer->chat_template() : read_text(a.template_file);
   std::optional<chat::ChatTemplate> chat_template;
   if (!jinja.empty()) chat_template.emplace(jinja);
-  run::ChatSession session(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer,
-                           std::move(chat_template), options);
+  infer::ChatSession session(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer,
+                             std::move(chat_template), options);
   context.console.line(
       session.has_template()
           ? "/reset begins a new conversation, /exit ends; Ctrl-C stops an answer"
@@ -123,8 +123,8 @@ void chat(const ChatArguments& a, Context& context) {
         if (!a.json) print(piece);
         return !interrupts.requested();
       });
-      require<NumericsError>(reply.result.reason != run::EndReason::kNotANumber,
-                             "the model's logits are not numbers: {}", run::kBeyondRange);
+      require<NumericsError>(reply.result.reason != infer::EndReason::kNotANumber,
+                             "the model's logits are not numbers: {}", infer::kBeyondRange);
       if (a.json)
         print_json_line(to_json(reply));
       else

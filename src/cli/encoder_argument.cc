@@ -9,7 +9,7 @@ namespace stoa::cli {
 
 LoadedEncoder load_encoder(const ModelArguments& arguments, const EncoderUse& use) {
   const auto found = ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel);
-  const run::ModelFiles files(found.model);
+  const infer::ModelFiles files(found.model);
   const model::ModelConfig& config = files.model().config;
   require<ConfigError>(config.kind == model::ModelKind::kBert,
                        "{}: model_type {} is not an encoder; expected bert or roberta", found.model.string(),
@@ -17,15 +17,15 @@ LoadedEncoder load_encoder(const ModelArguments& arguments, const EncoderUse& us
   LoadedEncoder out;
   out.directory = found.model;
   out.tokenizer = load_tokenizer(found.model, files.model());
-  out.machine = std::make_unique<run::Machine>(make_machine(arguments.machine));
-  run::EncoderOptions options;
+  out.machine = std::make_unique<infer::Machine>(make_machine(arguments.machine));
+  infer::EncoderOptions options;
   options.model = files.model();
   options.precision = precision_of(arguments, files);
   options.longest = config.max_positions();
   options.pass_tokens = std::max<std::int64_t>(options.longest, 4096);
   options.masks = use.masks;
   options.answers = use.answers ? options.pass_tokens : 0;
-  out.rank = load_rank<run::EncoderRank>(*out.machine, options, files);
+  out.rank = load_rank<infer::EncoderRank>(*out.machine, options, files);
   return out;
 }
 

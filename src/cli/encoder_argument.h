@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "cli/model_argument.h"
-#include "run/encoder_rank.h"
+#include "infer/encoder_rank.h"
 
 namespace stoa::cli {
 
 struct LoadedEncoder {
-  std::unique_ptr<run::Machine> machine;
-  std::unique_ptr<run::EncoderRank> rank;
+  std::unique_ptr<infer::Machine> machine;
+  std::unique_ptr<infer::EncoderRank> rank;
   std::optional<token::Tokenizer> tokenizer;
   fs::path directory;  // with config.json
 

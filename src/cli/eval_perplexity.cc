@@ -11,7 +11,7 @@
 #include "cli/text_files.h"
 #include "cli/timing.h"
 #include "eval/perplexity.h"
-#include "run/masked_losses.h"
+#include "infer/masked_losses.h"
 #include "token/encoder.h"
 
 namespace stoa::cli {
@@ -82,7 +82,7 @@ MeasuredText measure_texts(const PerplexityArguments& a, Reading& reading) {
                                             .pass_tokens = a.pass_tokens,
                                             .text_tokens = a.window.value_or(INT64_MAX)});
   const WindowSizes sizes =
-      window_sizes(a, run::usable_positions(loaded.model.config), loaded.model.config.max_positions());
+      window_sizes(a, infer::usable_positions(loaded.model.config), loaded.model.config.max_positions());
   eval::PerplexityOptions options;
   options.window = sizes.window;
   options.stride = sizes.stride;
@@ -142,7 +142,7 @@ MeasuredText measure_masked(const PerplexityArguments& a, Reading& reading) {
   options.window = sizes.window - around;
   options.stride = sizes.stride = a.stride.value_or(std::max<std::int64_t>(1, options.window / 2));
   eval::MaskedPerplexityMeter meter(options, [&](auto tokens, auto rows, auto losses) {
-    reading.timed([&] { run::masked_losses(*loaded.rank, mask, tokens, rows, losses); });
+    reading.timed([&] { infer::masked_losses(*loaded.rank, mask, tokens, rows, losses); });
   });
   token::Encoder encoder(tokenizer);
   std::vector<std::int32_t> ids;

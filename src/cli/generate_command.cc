@@ -31,7 +31,7 @@ std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
 }
 
 void generate(const GenerateArguments& arguments, Context& context) {
-  run::validate(arguments.sampling.options.sampling);
+  infer::validate(arguments.sampling.options.sampling);
   require<ConfigError>(arguments.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
                        arguments.sampling.options.max_tokens);
   const model::ModelKind kind = kind_of(arguments.model);
@@ -51,8 +51,8 @@ void generate(const GenerateArguments& arguments, Context& context) {
   if (!arguments.json) merged.say(context.console);
   if (arguments.echo && !arguments.json) print(arguments.prompt);
   const auto result =
-      run::generate(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer, arguments.prompt,
-                    merged.options, [&](std::string_view piece) { return output.write(piece), true; });
+      infer::generate(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer, arguments.prompt,
+                      merged.options, [&](std::string_view piece) { return output.write(piece), true; });
   output.finish(arguments.prompt, result.prompt, result, merged, context.console);
 }
 

@@ -4,13 +4,11 @@
 #include "base/cores.h"
 #include "base/nearest.h"
 #include "device/host/host_device.h"
-#include "device/meta/meta_device.h"
 #include "ops/check/check_backend.h"
 #include "ops/check/offload_backend.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/self_check.h"
 #include "ops/cuda/cuda_machine.h"
-#include "ops/meta/meta_backend.h"
 #include "ops/reference/reference_backend.h"
 
 namespace stoa::cli {
@@ -26,7 +24,7 @@ ops::cuda::CudaMachine make_gpu(const ops::cuda::CudaOptions&) {
 }
 #endif
 
-void make_backend(const MachineOptions& options, run::Machine& machine) {
+void make_backend(const MachineOptions& options, infer::Machine& machine) {
   WorkerPool& pool = *machine.pool;
   std::string& description = machine.description;
   const std::vector<std::string> known{"cpu", "cuda", "reference", "check", "check-cuda"};
@@ -94,8 +92,8 @@ int threads_of(const MachineOptions& options) {
   return static_cast<int>(threads);
 }
 
-run::Machine make_machine(const MachineOptions& options) {
-  run::Machine machine;
+infer::Machine make_machine(const MachineOptions& options) {
+  infer::Machine machine;
   machine.pool = std::make_unique<WorkerPool>(threads_of(options));
   machine.device = std::make_unique<HostDevice>();
   make_backend(options, machine);
@@ -103,18 +101,9 @@ run::Machine make_machine(const MachineOptions& options) {
   return machine;
 }
 
-run::Machine make_meta_machine(const run::Machine& machine) {
-  run::Machine meta;
-  meta.device = std::make_unique<MetaDevice>();
-  meta.backend = std::make_unique<ops::MetaBackend>(*machine.backend);
-  meta.stream = meta.device->create_stream();
-  meta.description = "plan for " + machine.description;
-  return meta;
-}
-
-run::Machine make_planning_machine(const MachineOptions& options) {
-  run::Machine real = make_machine(options);
-  run::Machine meta = make_meta_machine(real);
+infer::Machine make_planning_machine(const MachineOptions& options) {
+  infer::Machine real = make_machine(options);
+  infer::Machine meta = infer::make_meta_machine(real);
   meta.pool = std::move(real.pool);
   meta.parts = std::move(real.parts);
   meta.parts.push_back(std::move(real.backend));

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "infer/machine.h"
 #include "ops/cpu/instruction_set.h"
-#include "run/machine.h"
 
 namespace stoa::cli {
 
@@ -33,10 +33,8 @@ inline constexpr const char* kCudaHelp =
 // Of a rank: as asked, else this process's cores divided among the ranks that share them, at least 1.
 int threads_of(const MachineOptions& options);
 
-run::Machine make_machine(const MachineOptions& options);
-// Counts what `machine` would need, without memory.
-run::Machine make_meta_machine(const run::Machine& machine);
+infer::Machine make_machine(const MachineOptions& options);
 // For plans: the CPU backend with this number of threads, on no memory at all.
-run::Machine make_planning_machine(const MachineOptions& options);
+infer::Machine make_planning_machine(const MachineOptions& options);
 
 }  // namespace stoa::cli

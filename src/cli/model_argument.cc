@@ -22,12 +22,12 @@ void ModelArguments::add_to(CLI::App& command) {
 
 model::ModelKind kind_of(const ModelArguments& arguments) {
   const auto found = ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel);
-  return run::ModelFiles(found.model).model().config.kind;
+  return infer::ModelFiles(found.model).model().config.kind;
 }
 
 LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& options) {
   const auto found = ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel);
-  const run::ModelFiles files(found.model);
+  const infer::ModelFiles files(found.model);
   LoadedModel loaded;
   loaded.directory = found.model;
   loaded.model = files.model();
@@ -43,17 +43,17 @@ LoadedModel load_model(const ModelArguments& arguments, const LoadOptions& optio
       found.model.string());
   loaded.special = files.description().special;
   if (options.tokenizer) loaded.tokenizer = load_tokenizer(found.model, loaded.model);
-  loaded.machine = std::make_unique<run::Machine>(make_machine(arguments.machine));
-  run::InferenceOptions inference;
+  loaded.machine = std::make_unique<infer::Machine>(make_machine(arguments.machine));
+  infer::InferenceOptions inference;
   inference.model = loaded.model;
   inference.precision = precision_of(arguments, files);
-  const std::int64_t positions = run::usable_positions(loaded.model.config);
+  const std::int64_t positions = infer::usable_positions(loaded.model.config);
   inference.decoder.context = options.cache ? std::min(positions, options.context.value_or(positions)) : 0;
   inference.decoder.text_tokens = std::min(positions, options.text_tokens.value_or(positions));
   inference.decoder.pass_tokens = options.text_tokens
                                       ? std::max(options.pass_tokens, inference.decoder.text_tokens)
                                       : std::min(positions, options.pass_tokens);
-  loaded.rank = load_rank<run::InferenceRank>(*loaded.machine, inference, files);
+  loaded.rank = load_rank<infer::InferenceRank>(*loaded.machine, inference, files);
   return loaded;
 }
 

@@ -8,8 +8,8 @@
 
 #include "base/console.h"
 #include "cli/machine_factory.h"
-#include "run/inference_rank.h"
-#include "run/model_files.h"
+#include "infer/inference_rank.h"
+#include "infer/model_files.h"
 #include "token/tokenizer.h"
 
 namespace stoa::cli {
@@ -32,8 +32,8 @@ struct LoadOptions {
 };
 
 struct LoadedModel {
-  std::unique_ptr<run::Machine> machine;
-  std::unique_ptr<run::InferenceRank> rank;
+  std::unique_ptr<infer::Machine> machine;
+  std::unique_ptr<infer::InferenceRank> rank;
   std::optional<token::Tokenizer> tokenizer;
   model::Gpt model;
   model::huggingface::SpecialTokens special;

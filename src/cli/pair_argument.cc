@@ -57,7 +57,7 @@ TokenPair PairModel::pair_of(std::string_view line, std::int64_t number,
   return pair;
 }
 
-run::EncoderDecoderRank& PairModel::load_for(std::span<const TokenPair> pairs) {
+infer::EncoderDecoderRank& PairModel::load_for(std::span<const TokenPair> pairs) {
   Sizes sizes;
   for (const TokenPair& pair : pairs) {
     sizes.source_tokens = std::max(sizes.source_tokens, static_cast<std::int64_t>(pair.source.size()));
@@ -74,15 +74,15 @@ std::vector<float> PairModel::target_losses(const TokenPair& pair) {
   return losses;
 }
 
-run::EncoderDecoderRank& PairModel::load(const Sizes& sizes) {
-  machine_ = std::make_unique<run::Machine>(make_machine(arguments_.machine));
-  const run::EncoderDecoderOptions options{.model = model(),
-                                           .precision = precision_of(arguments_, files_),
-                                           .sources = sizes.sources,
-                                           .source_tokens = sizes.source_tokens,
-                                           .targets = sizes.targets,
-                                           .target_tokens = sizes.target_tokens};
-  rank_ = load_rank<run::EncoderDecoderRank>(*machine_, options, files_);
+infer::EncoderDecoderRank& PairModel::load(const Sizes& sizes) {
+  machine_ = std::make_unique<infer::Machine>(make_machine(arguments_.machine));
+  const infer::EncoderDecoderOptions options{.model = model(),
+                                             .precision = precision_of(arguments_, files_),
+                                             .sources = sizes.sources,
+                                             .source_tokens = sizes.source_tokens,
+                                             .targets = sizes.targets,
+                                             .target_tokens = sizes.target_tokens};
+  rank_ = load_rank<infer::EncoderDecoderRank>(*machine_, options, files_);
   return *rank_;
 }
 

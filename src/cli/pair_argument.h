@@ -6,7 +6,7 @@
 #include <span>
 
 #include "cli/model_argument.h"
-#include "run/encoder_decoder_rank.h"
+#include "infer/encoder_decoder_rank.h"
 
 namespace stoa::cli {
 
@@ -39,18 +39,18 @@ class PairModel {
   struct Sizes {
     std::int64_t sources = 1, source_tokens = 1, targets = 1, target_tokens = 1;
   };
-  run::EncoderDecoderRank& load(const Sizes& sizes);
-  run::EncoderDecoderRank& load_for(std::span<const TokenPair> pairs);
+  infer::EncoderDecoderRank& load(const Sizes& sizes);
+  infer::EncoderDecoderRank& load_for(std::span<const TokenPair> pairs);
   // -ln p of every token of the target, after load_for().
   std::vector<float> target_losses(const TokenPair& pair);
 
  private:
   const ModelArguments arguments_;
   const fs::path directory_;
-  run::ModelFiles files_;
+  infer::ModelFiles files_;
   std::optional<token::Tokenizer> tokenizer_;
-  std::unique_ptr<run::Machine> machine_;
-  std::unique_ptr<run::EncoderDecoderRank> rank_;
+  std::unique_ptr<infer::Machine> machine_;
+  std::unique_ptr<infer::EncoderDecoderRank> rank_;
 };
 
 }  // namespace stoa::cli

@@ -33,7 +33,7 @@ void plan_memory(const PlanArguments& arguments, Context& context) {
   if (!options.threads) options.threads = config.trainer.num_threads;
   options.ranks = train::ranks_of(config) / static_cast<int>(config.trainer.num_nodes.value_or(1));
   if (options.ranks < 1) options.ranks = 1;
-  run::Machine machine = make_planning_machine(options);
+  infer::Machine machine = make_planning_machine(options);
   const auto ids = tokenizer_ids(config);
   const auto plan = plan_open_ended(config, ids);
   const auto memory = plan::plan_memory(machine, plan.options, train::layout_text(plan.options.layout));

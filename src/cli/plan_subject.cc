@@ -55,7 +55,7 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
   // Before the aggregate: GCC 12 destroys its members twice when a later initializer throws.
   plan::Cluster cluster = find_cluster(a.cluster);
   plan::Calibration calibration = find_calibration(a.calibration);
-  run::Machine machine = make_planning_machine(options);
+  infer::Machine machine = make_planning_machine(options);
   auto subject = std::make_unique<PlanSubject>(PlanSubject{std::move(config),
                                                            std::move(training),
                                                            std::move(cluster),

@@ -34,7 +34,7 @@ struct PlanSubject {
   std::string calibration_text;
   plan::Workload workload;  // of the configuration as it stands
   double memory = 0;        // bytes of a device that a plan may fill
-  run::Machine machine;     // counts
+  infer::Machine machine;   // counts
   std::unique_ptr<plan::MemoryModel> memory_model;
 };
 

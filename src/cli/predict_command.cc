@@ -12,8 +12,8 @@
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/probabilities.h"
-#include "run/question_windows.h"
-#include "run/tag_spans.h"
+#include "infer/question_windows.h"
+#include "infer/tag_spans.h"
 
 namespace stoa::cli {
 namespace {
@@ -83,7 +83,7 @@ class Predictor {
  private:
   struct Question {
     data::LabelledQuestion text;
-    run::EncodedQuestion encoded;
+    infer::EncodedQuestion encoded;
   };
   struct Pending {
     data::LabelledRow row;
@@ -124,7 +124,7 @@ class Predictor {
   void add_question(const std::string& line, const data::LabelledSource& source) {
     auto question = std::make_shared<Question>();
     question->text = data::parse_labelled_question(line, source);
-    question->encoded = run::encode_question(encoder_, arguments_.doc_stride, question->text, source);
+    question->encoded = infer::encode_question(encoder_, arguments_.doc_stride, question->text, source);
     for (std::size_t w = 0; w < question->encoded.windows.size(); ++w) {
       Pending pending;
       pending.row = question->encoded.windows[w].row;
@@ -179,8 +179,8 @@ class Predictor {
       words.push_back(w);
     }
     Json out{{"words", p.words}, {"tags", std::move(tags)}, {"scores", std::move(scores)}};
-    if (!run::are_span_tags(bert_.labels)) return out;
-    for (const run::TagSpan& s : run::tag_spans(numbers, bert_.labels)) {
+    if (!infer::are_span_tags(bert_.labels)) return out;
+    for (const infer::TagSpan& s : infer::tag_spans(numbers, bert_.labels)) {
       std::string text;
       for (std::size_t i = s.begin; i < s.end; ++i) text += (text.empty() ? "" : " ") + p.words[words[i]];
       spans.push_back(
@@ -193,7 +193,7 @@ class Predictor {
   // The likeliest answer of all windows of a question, by the sum of its logits.
   struct Best {
     bool found = false;
-    run::EncodedQuestion::Bytes answer{0, 0};
+    infer::EncodedQuestion::Bytes answer{0, 0};
     double score = 0, probability = 0, no_answer = 0;
   };
 
@@ -201,9 +201,9 @@ class Predictor {
     if (p.window == 0) best_ = {};
     const double none = static_cast<double>(logits[0]) + static_cast<double>(logits[1]);
     best_.no_answer = p.window == 0 ? none : std::min(best_.no_answer, none);
-    const run::QuestionWindow& window = p.question->encoded.windows[p.window];
+    const infer::QuestionWindow& window = p.question->encoded.windows[p.window];
     if (window.count == 0) return;
-    const run::SpanChoice choice = run::best_span(logits, window.first, window.count);
+    const infer::SpanChoice choice = infer::best_span(logits, window.first, window.count);
     if (best_.found && choice.score <= best_.score) return;
     std::array<std::vector<float>, 2> sides;
     for (std::size_t i = 0; i < logits.size(); ++i) sides[i % 2].push_back(logits[i]);
@@ -235,7 +235,7 @@ class Predictor {
   const AnswerArguments& arguments_;
   LoadedEncoder loaded_;
   const model::BertConfig& bert_;
-  run::RowEncoder encoder_;
+  infer::RowEncoder encoder_;
   std::string name_;
   std::int64_t number_ = 0, tokens_ = 0;
   std::vector<Pending> pending_;

@@ -13,7 +13,7 @@ MachineOptions rank_machine(MachineOptions asked, const train::RunConfig& config
   return asked;
 }
 
-run::Machine make_machine(MachineOptions options, const train::Seat& seat) {
+infer::Machine make_machine(MachineOptions options, const train::Seat& seat) {
   options.local_rank = seat.place_on_host;
   return make_machine(options);
 }

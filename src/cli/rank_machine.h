@@ -12,6 +12,6 @@ namespace stoa::cli {
 MachineOptions rank_machine(MachineOptions asked, const train::RunConfig& config, const train::Launch& launch,
                             bool bind_cores);
 // The machine of one of them.
-run::Machine make_machine(MachineOptions options, const train::Seat& seat);
+infer::Machine make_machine(MachineOptions options, const train::Seat& seat);
 
 }  // namespace stoa::cli

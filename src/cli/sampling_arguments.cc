@@ -84,7 +84,7 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
   take_ids("bad_words_ids", file.bad_words, s.bad_words);
   if (!given(repetition_penalty_)) take("repetition_penalty", file.repetition_penalty, s.repetition_penalty);
   if (s.greedy) {
-    run::validate(s);
+    infer::validate(s);
     return out;
   }
   const bool counts = use_ == Use::kChat ? file.draws() : file.do_sample.value_or(false);
@@ -93,7 +93,7 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
     if (!drawn) s.greedy = true, out.taken["do_sample"] = false;
   } else if (counts) {
     // Of a file that says how to draw, what it does not say is neutral.
-    const run::SamplingOptions neutral;
+    const infer::SamplingOptions neutral;
     const auto choose = [&](const CLI::Option* flag, const char* key, const auto& value, auto& target,
                             auto otherwise) {
       if (given(flag)) return;
@@ -106,7 +106,7 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
     choose(min_p_, "min_p", file.min_p, s.min_p, neutral.min_p);
   }
   try {
-    run::validate(s);
+    infer::validate(s);
   } catch (const ConfigError& error) {
     if (out.taken.empty()) throw;
     fail<ConfigError>("{}: {}; --no-generation-config ignores it", path.string(), error.what());

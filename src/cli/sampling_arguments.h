@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/console.h"
+#include "infer/generate.h"
 #include "model/huggingface/generation_config.h"
-#include "run/generate.h"
 
 namespace stoa::cli {
 
@@ -20,12 +20,12 @@ class SamplingArguments {
     kText,  // temperature 1, all tokens; the model's way of drawing counts where its do_sample says so
     kChat   // temperature 0.8, top-p 0.95, unless the model says anything of drawing
   };
-  run::GenerateOptions options;  // as the command line says; what it does not say has the use's default
+  infer::GenerateOptions options;  // as the command line says; what it does not say has the use's default
 
   void add_to(CLI::App& command, Use use);
 
   struct Merged {
-    run::GenerateOptions options;
+    infer::GenerateOptions options;
     nlohmann::ordered_json taken = nlohmann::ordered_json::object();  // from the model's file
     std::vector<std::string> not_followed;                            // in it
     void say(Console& console) const;

@@ -10,7 +10,7 @@
 #include "cli/input_lines.h"
 #include "cli/pair_argument.h"
 #include "cli/print.h"
-#include "run/masked_losses.h"
+#include "infer/masked_losses.h"
 
 namespace stoa::cli {
 namespace {
@@ -49,7 +49,7 @@ nlohmann::json logprobs_of(std::span<const float> losses, std::int64_t number) {
   nlohmann::json out = nlohmann::json::array();
   for (const float loss : losses) {
     require<NumericsError>(std::isfinite(loss), "line {}: log-probability {} is {}: {}", number,
-                           out.size() + 1, -loss, run::kBeyondRange);
+                           out.size() + 1, -loss, infer::kBeyondRange);
     out.push_back(-static_cast<double>(loss));
   }
   return out;
@@ -94,7 +94,7 @@ void score_masked(const ScoreArguments& arguments, InputLines& in) {
       if (!loaded.tokenizer->is_special(ids[i]) || ids[i] == loaded.tokenizer->unk_id())
         rows.push_back(static_cast<std::int32_t>(i));
     std::vector<float> losses(rows.size());
-    run::masked_losses(*loaded.rank, mask, ids, rows, losses);
+    infer::masked_losses(*loaded.rank, mask, ids, rows, losses);
     nlohmann::json logprobs(ids.size(), nullptr);
     for (std::size_t i = 0; i < rows.size(); ++i)
       logprobs[static_cast<std::size_t>(rows[i])] = -static_cast<double>(losses[i]);

@@ -166,7 +166,6 @@ void train(const TrainCommandArguments& arguments, Context& context) {
                               inputs,
                               seat,
                               [machine, &seat] { return make_machine(machine, seat); },
-                              make_meta_machine,
                               console,
                               {},
                               interrupt.token(),

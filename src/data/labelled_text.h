@@ -1,5 +1,5 @@
 // Labelled text: a JSON object per line. What an object holds depends on the task; `encode`
-// (run/labelled_rows) makes rows of it.
+// (infer/labelled_rows) makes rows of it.
 #pragma once
 
 #include <cstdint>

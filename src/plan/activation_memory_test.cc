@@ -37,7 +37,7 @@ run::TrainingOptions options_22b(std::int64_t layers, bool sequence_parallel,
 double kept(bool sequence_parallel, model::RecomputeGranularity granularity) {
   WorkerPool pool(1);
   ops::cpu::CpuBackend cpu(pool);
-  run::Machine meta;
+  infer::Machine meta;
   meta.device = std::make_unique<MetaDevice>();
   meta.backend = std::make_unique<ops::MetaBackend>(cpu);
   meta.stream = meta.device->create_stream();

@@ -64,7 +64,7 @@ std::size_t buffers(const schedule::Holdings& h, const std::vector<run::PlacedCh
 
 }  // namespace
 
-MemoryModel::MemoryModel(run::Machine& meta, run::TrainingOptions base)
+MemoryModel::MemoryModel(infer::Machine& meta, run::TrainingOptions base)
     : meta_(meta), base_(std::move(base)) {
   require<InternalError>(base_.sample_context == 0, "sampling of text is not planned here");
   const model::ModelConfig& config = base_.model.config;

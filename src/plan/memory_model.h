@@ -42,7 +42,7 @@ class MemoryModel {
  public:
   // `base`: all but what a point says; samples of text are not planned for (sample_context 0). `meta`
   // outlives this.
-  MemoryModel(run::Machine& meta, run::TrainingOptions base);
+  MemoryModel(infer::Machine& meta, run::TrainingOptions base);
 
   // ConfigError where the point cannot run.
   RankBytes rank(const MemoryPoint& point, int rank);
@@ -80,7 +80,7 @@ class MemoryModel {
   // Of schedules of many microbatches: those of fewer, from where they hold no more.
   std::shared_ptr<const HoldingsOfStages> holdings(const run::TrainingOptions& o);
 
-  run::Machine& meta_;
+  infer::Machine& meta_;
   const run::TrainingOptions base_;
   bool uniform_ = true;  // layers need equal memory
   std::map<std::string, Stores> stores_;

@@ -17,7 +17,7 @@ using grid::RankGrid;
 struct Counting {
   WorkerPool pool{1};
   ops::cpu::CpuBackend cpu{pool};
-  run::Machine machine;
+  infer::Machine machine;
   Counting() {
     machine.device = std::make_unique<MetaDevice>();
     machine.backend = std::make_unique<ops::MetaBackend>(cpu);
@@ -40,14 +40,14 @@ run::TrainingOptions small_options() {
 }
 
 // The same by wiring the rank as training does.
-MemoryTable wired_bytes(run::Machine& meta, const run::TrainingOptions& options, int rank) {
+MemoryTable wired_bytes(infer::Machine& meta, const run::TrainingOptions& options, int rank) {
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, rank);
   run::TrainingRank wired(meta, options, parallel::make_meta_context(options.layout.grid, rank, *meta.device),
                           scratch);
   return wired.arena().declared();
 }
 
-void expect_equal(MemoryModel& model, run::Machine& meta, const MemoryPoint& point) {
+void expect_equal(MemoryModel& model, infer::Machine& meta, const MemoryPoint& point) {
   const run::TrainingOptions options = model.options(point);
   std::size_t most = 0;
   for (int rank = 0; rank < point.layout.grid.size(); ++rank) {

@@ -33,7 +33,7 @@ std::vector<int> telling_ranks(const run::Layout& layout) {
 }
 
 // All of a rank wired: where text is sampled, which the quick way does not know.
-RankBytes wire_rank(run::Machine& meta, const run::TrainingOptions& options, int rank) {
+RankBytes wire_rank(infer::Machine& meta, const run::TrainingOptions& options, int rank) {
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, rank);
   run::TrainingRank wired(meta, options, parallel::make_meta_context(options.layout.grid, rank, *meta.device),
                           scratch);
@@ -103,7 +103,7 @@ std::string category_lines(const MemoryPlan& plan) {
 
 }  // namespace
 
-MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options, std::string layout) {
+MemoryPlan plan_memory(infer::Machine& meta, const run::TrainingOptions& options, std::string layout) {
   MemoryPlan plan;
   plan.ranks = options.layout.grid.size();
   plan.layout = std::move(layout);

@@ -19,19 +19,19 @@ struct RankMemory {
 };
 
 struct MemoryPlan {
-  MemoryTable categories{};       // of the worst rank
-  MemoryDetail detail;            // what they are made of
-  std::size_t total = 0;          // of the device; offloaded activations are the host's
+  MemoryTable categories{};          // of the worst rank
+  MemoryDetail detail;               // what they are made of
+  std::size_t total = 0;             // of the device; offloaded activations are the host's
   std::optional<std::size_t> limit;  // that the total is held against: trainer.memory_limit_gb
-  int ranks = 1;                  // of the layout
-  std::string layout;             // for people
-  std::vector<RankMemory> table;  // of ranks that may differ: every stage, the ends of the other axes
+  int ranks = 1;                     // of the layout
+  std::string layout;                // for people
+  std::vector<RankMemory> table;     // of ranks that may differ: every stage, the ends of the other axes
   std::int64_t parameters = 0;
   std::string machine;  // what the workspaces were counted for
 };
 
 // `meta`: a machine that counts; `options` as the trainer would use them. `layout`: for people.
-MemoryPlan plan_memory(run::Machine& meta, const run::TrainingOptions& options, std::string layout = {});
+MemoryPlan plan_memory(infer::Machine& meta, const run::TrainingOptions& options, std::string layout = {});
 
 std::string to_text(const MemoryPlan& plan);
 std::string to_json(const MemoryPlan& plan);

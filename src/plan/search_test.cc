@@ -94,7 +94,7 @@ class SearchTest : public ::testing::Test {
 
   WorkerPool pool_{1};
   ops::cpu::CpuBackend cpu_{pool_};
-  run::Machine machine_;
+  infer::Machine machine_;
   run::TrainingOptions base_;
   std::unique_ptr<MemoryModel> memory_;
   SearchRequest request_;

@@ -7,31 +7,10 @@
 
 #include "data/batch.h"
 #include "device/arena.h"
+#include "infer/device_segments.h"
 #include "nn/pass.h"
 
 namespace stoa::run {
-
-// Segments of attention in device memory.
-class DeviceSegments {
- public:
-  // Room for `capacity` segments of a block.
-  DeviceSegments(Arena& arena, const std::string& name, std::int64_t capacity,
-                 const parallel::ContextBlock& block);
-
-  // Shapes alone, for a dry run: as many as there is room for.
-  ops::AttentionSegments dry() const;
-  ops::AttentionSegments stage(const parallel::ContextSegments& host, Stream& stream) const;
-
- private:
-  Arena* arena_;
-  std::int64_t capacity_, longest_q_, longest_k_;
-  Arena::Id q_begin_, k_begin_, k_count_, sample_, position_, behind_;
-};
-
-// Appends a segment of `queries` rows of queries after those before it and the keys from k_begin on; sample
-// and position count for dropout alone.
-void add_segment(parallel::ContextSegments& to, std::int64_t queries, std::int64_t k_begin, std::int64_t keys,
-                 std::int64_t sample, std::int64_t position);
 
 // Of a masked language model: rows end early, and what is beyond their end does not reach the device.
 struct MaskedOptions {
@@ -78,7 +57,7 @@ class DeviceBatch {
   std::vector<std::int32_t> kept_;  // tokens of the microbatch that this rank holds
   parallel::ContextOrder order_;    // with context parallelism
   const std::vector<parallel::ContextBlock> blocks_;
-  std::vector<DeviceSegments> segments_;  // by block
+  std::vector<infer::DeviceSegments> segments_;  // by block
   const MaskedOptions masked_;
   Arena::Id tokens_, labels_, mask_, positions_, to_attention_, to_ranks_;
   Arena::Id types_, rows_id_, places_, sentence_labels_, sentence_weights_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <list>
 
-#include "run/model_files.h"
+#include "infer/model_files.h"
 
 namespace stoa::run {
 
@@ -12,7 +12,7 @@ namespace hf = model::huggingface;
 FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::string& family, DType dtype,
                               const std::filesystem::path& output, std::uint64_t max_shard_bytes,
                               const ckpt::ExportProgress& progress) {
-  const ModelFiles files(from.model);
+  const infer::ModelFiles files(from.model);
   const model::Gpt& gpt = files.model();
   FamilyExport out;
   const hf::Family& target =
@@ -26,11 +26,11 @@ FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::stri
     return TensorView(bytes.data(), type, {static_cast<std::int64_t>(bytes.size() / size_of(type))});
   };
   ckpt::ExportContent content{hf::write_config(gpt, target, dtype, files.description().special),
-                              model_entries(gpt, target, dtype), nullptr};
+                              infer::model_entries(gpt, target, dtype), nullptr};
   std::uint64_t done = 0, total = 0;
   for (const auto& entry : content.tensors) total += entry.bytes();
   content.write = [&](ckpt::ShardedWriter& writer) {
-    write_model(writer, gpt, target, dtype, source, [&] {
+    infer::write_model(writer, gpt, target, dtype, source, [&] {
       for (const auto& bytes : alive) done += bytes.size() / size_of(type) * size_of(dtype);
       alive.clear();
       if (progress) progress(std::min(done, total), total);

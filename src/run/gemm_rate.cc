@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "infer/host_window.h"
 #include "ops/op_context.h"
-#include "run/host_window.h"
 
 namespace stoa::run {
 
@@ -29,7 +29,7 @@ double slowest(double seconds, comm::Communicator* together, Stream& stream) {
   return seconds;
 }
 
-double rate_of(Machine& machine, DType type, const GemmShape& shape, comm::Communicator* together) {
+double rate_of(infer::Machine& machine, DType type, const GemmShape& shape, comm::Communicator* together) {
   TimedProduct product(machine, type, shape);
   double best = 0, spent = 0;
   for (int repeat = 0; repeat < 1 || (repeat < 5 && spent < 0.2); ++repeat) {
@@ -42,11 +42,11 @@ double rate_of(Machine& machine, DType type, const GemmShape& shape, comm::Commu
 
 }  // namespace
 
-TimedProduct::TimedProduct(Machine& machine, DType type, const GemmShape& shape) : machine_(machine) {
+TimedProduct::TimedProduct(infer::Machine& machine, DType type, const GemmShape& shape) : machine_(machine) {
   const auto tensor = [&](std::int64_t rows, std::int64_t columns) {
     memory_.push_back(machine.device->allocate(static_cast<std::size_t>(rows * columns) * size_of(type)));
     const TensorView view(memory_.back().data(), type, {rows, columns}, machine.device->kind());
-    write_tensor(machine, view, fill_random);
+    infer::write_tensor(machine, view, fill_random);
     return view;
   };
   op_.x = tensor(shape.rows, shape.inputs);
@@ -75,7 +75,7 @@ double TimedProduct::seconds(int products, comm::Communicator* together) {
   return slowest(own, together, *machine_.stream);
 }
 
-double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmShape> shapes,
+double measure_gemm_tflops(infer::Machine& machine, DType type, std::span<const GemmShape> shapes,
                            comm::Communicator* together) {
   double best = 0;
   if (machine.device->kind() == DeviceKind::kMeta) return best;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "infer/machine.h"
 #include "ops/linear.h"
-#include "run/machine.h"
 
 namespace stoa::run {
 
@@ -20,7 +20,7 @@ struct GemmShape {
 // A product of random matrices that is run again and again; its memory is its own.
 class TimedProduct {
  public:
-  TimedProduct(Machine& machine, DType type, const GemmShape& shape);
+  TimedProduct(infer::Machine& machine, DType type, const GemmShape& shape);
 
   double tflop() const;  // of one product
   // Of `products` in a row, now. `together`: its members begin at once and the slowest one counts, for all of
@@ -30,7 +30,7 @@ class TimedProduct {
  private:
   void run_once();
 
-  Machine& machine_;
+  infer::Machine& machine_;
   std::vector<Buffer> memory_;  // the last one: workspace
   std::size_t workspace_bytes_ = 0;
   ops::LinearForward op_;
@@ -39,7 +39,7 @@ class TimedProduct {
 // Best rate over these products of random matrices in `type`, a few times each, in TFLOP/s; 0 on a meta
 // machine. `together`: of all its members, each on its machine: they begin every product at once and the
 // slowest one counts; a collective call, with the same result for all.
-double measure_gemm_tflops(Machine& machine, DType type, std::span<const GemmShape> shapes,
+double measure_gemm_tflops(infer::Machine& machine, DType type, std::span<const GemmShape> shapes,
                            comm::Communicator* together = nullptr);
 
 // A moment's measurement, for the progress line.

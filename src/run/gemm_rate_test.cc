@@ -12,8 +12,8 @@ namespace {
 
 constexpr GemmShape kShapes[] = {{64, 64, 64}, {32, 128, 64}};
 
-Machine one_thread() {
-  Machine machine;
+infer::Machine one_thread() {
+  infer::Machine machine;
   machine.pool = std::make_unique<WorkerPool>(1);
   machine.device = std::make_unique<HostDevice>();
   machine.backend = std::make_unique<ops::cpu::CpuBackend>(*machine.pool);
@@ -27,7 +27,7 @@ TEST(GemmRate, RanksMeasureTogether) {
   const auto contexts = parallel::make_contexts(world, grid);
   std::vector<double> rates(3);
   world.run([&](int rank) {
-    Machine machine = one_thread();
+    infer::Machine machine = one_thread();
     rates[static_cast<std::size_t>(rank)] =
         measure_gemm_tflops(machine, DType::kF32, kShapes,
                             &contexts[static_cast<std::size_t>(rank)].along(parallel::Group::kWorld));
@@ -35,7 +35,7 @@ TEST(GemmRate, RanksMeasureTogether) {
   EXPECT_GT(rates[0], 0);
   EXPECT_EQ(rates[1], rates[0]) << "all know the rate of all";
   EXPECT_EQ(rates[2], rates[0]);
-  Machine alone = one_thread();
+  infer::Machine alone = one_thread();
   EXPECT_GT(measure_gemm_tflops(alone, DType::kF32, kShapes), 0);
 }
 

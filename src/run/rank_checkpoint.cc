@@ -4,8 +4,8 @@
 #include <cstring>
 #include <map>
 
+#include "infer/host_window.h"
 #include "model/same_function.h"
-#include "run/host_window.h"
 
 namespace stoa::run {
 
@@ -19,11 +19,11 @@ struct HostCopy {
   TensorView view;
 };
 
-HostCopy copy_to_host(Machine& machine, TensorView tensor) {
+HostCopy copy_to_host(infer::Machine& machine, TensorView tensor) {
   HostCopy copy;
   copy.bytes.resize(tensor.bytes());
-  read_tensor(machine, tensor,
-              [&](TensorView host) { std::memcpy(copy.bytes.data(), host.data, host.bytes()); });
+  infer::read_tensor(machine, tensor,
+                     [&](TensorView host) { std::memcpy(copy.bytes.data(), host.data, host.bytes()); });
   copy.view = TensorView(copy.bytes.data(), tensor.dtype, tensor.shape);
   return copy;
 }
@@ -101,12 +101,12 @@ class RankSnapshot final : public ckpt::Snapshot {
   }
 
   std::vector<ckpt::TensorEntry> model_tensors() const override {
-    return model_entries(gpt_, family_, type_);
+    return infer::model_entries(gpt_, family_, type_);
   }
   void write_model(ckpt::ShardedWriter& writer) override {
-    run::write_model(writer, gpt_, family_, type_, [this](const std::string& name) {
+    infer::write_model(writer, gpt_, family_, type_, [this](const std::string& name) {
       const auto& place = index_.at(name);
-      return CanonicalIndex::in(place, sets_[0].second[place.parameter.index].view);
+      return infer::CanonicalIndex::in(place, sets_[0].second[place.parameter.index].view);
     });
   }
   std::vector<TextFile> model_files() const override { return files_; }
@@ -125,14 +125,14 @@ class RankSnapshot final : public ckpt::Snapshot {
     for (const auto& [prefix, tensors] : sets_)
       for (const auto& [name, place] : index_.places())
         if (const TensorView& view = tensors[place.parameter.index].view; view)
-          writer.write(prefix + name, CanonicalIndex::in(place, view).reshape(place.shape));
+          writer.write(prefix + name, infer::CanonicalIndex::in(place, view).reshape(place.shape));
     for (const auto& [name, history] : histories_) writer.write(name, history.view);
   }
 
  private:
   const model::Gpt gpt_;
   const DType type_;
-  const CanonicalIndex index_;
+  const infer::CanonicalIndex index_;
   const hf::Family& family_;
   ModelTextFiles files_;
   std::vector<std::pair<std::string, std::vector<HostCopy>>> sets_;  // prefix, tensors by parameter
@@ -167,12 +167,12 @@ class StateModel final : public ckpt::Snapshot {
     files_.push_back({"config.json", hf::write_config(gpt_, family_, type_, special)});
   }
   std::vector<ckpt::TensorEntry> model_tensors() const override {
-    return model_entries(gpt_, family_, type_);
+    return infer::model_entries(gpt_, family_, type_);
   }
   void write_model(ckpt::ShardedWriter& writer) override {
     const ckpt::TensorDirectory state(directory_ / "state", ckpt::kStateStem);
-    run::write_model(writer, gpt_, family_, type_,
-                     [&](const std::string& name) { return state.at(ckpt::master_name(name)).view(); });
+    infer::write_model(writer, gpt_, family_, type_,
+                       [&](const std::string& name) { return state.at(ckpt::master_name(name)).view(); });
   }
   std::vector<TextFile> model_files() const override { return files_; }
   std::vector<ckpt::TensorEntry> state_tensors() const override { return {}; }
@@ -250,7 +250,7 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
       const nn::ParamId id{static_cast<int>(p)};
       const TensorView tensor = set.tensor(id);
       if (!tensor || tensor.elements() == 0) continue;  // another rank holds all of it
-      write_tensor(rank.machine(), tensor, [&](TensorView host) {
+      infer::write_tensor(rank.machine(), tensor, [&](TensorView host) {
         std::memset(host.data, 0, host.bytes());
         reader.read(set.prefix, rank.parameters().held(id), host);
       });
@@ -264,13 +264,14 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
   if (!rank.amax_history()) return;
   rank.amax_history()->reset(rank.ops());
   for_each_history(rank, [&](const std::string& name, TensorView history) {
-    write_tensor(rank.machine(), history,
-                 [&](TensorView host) { reader.read("", ShardSpec::whole(name, history.shape), host); });
+    infer::write_tensor(rank.machine(), history, [&](TensorView host) {
+      reader.read("", ShardSpec::whole(name, history.shape), host);
+    });
   });
   rank.refresh_scales();
 }
 
-void load_weights(TrainingRank& rank, const ModelFiles& files) {
+void load_weights(TrainingRank& rank, const infer::ModelFiles& files) {
   std::vector<ShardSpec> held;
   for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p)
     held.push_back(rank.parameters().held({static_cast<int>(p)}));
@@ -285,8 +286,9 @@ void load_weights(TrainingRank& rank, const ModelFiles& files) {
   require_same_function(files.description().config, rank.options().model, model::Purpose::kStart,
                         files.directory());
   for (auto& [index, copy] : staging)
-    write_tensor(rank.machine(), rank.parameters().master({index}),
-                 [&](TensorView host) { std::memcpy(host.data, copy.bytes.data(), copy.bytes.size()); });
+    infer::write_tensor(rank.machine(), rank.parameters().master({index}), [&](TensorView host) {
+      std::memcpy(host.data, copy.bytes.data(), copy.bytes.size());
+    });
   rank.optimizer().refresh_values(rank.ops());
 }
 

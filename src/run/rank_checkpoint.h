@@ -7,7 +7,7 @@
 #include "ckpt/checkpoint_writer.h"
 #include "ckpt/joint_part.h"
 #include "ckpt/state_reader.h"
-#include "run/model_files.h"
+#include "infer/model_files.h"
 #include "run/training_rank.h"
 
 namespace stoa::run {
@@ -36,6 +36,6 @@ std::unique_ptr<ckpt::Snapshot> model_of_state(TrainingRank& rank, const ModelTe
 // another model. Collective.
 void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found);
 // Weights only, from any model directory: fine-tuning starts here. Collective.
-void load_weights(TrainingRank& rank, const ModelFiles& files);
+void load_weights(TrainingRank& rank, const infer::ModelFiles& files);
 
 }  // namespace stoa::run

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "run/host_window.h"
+#include "infer/host_window.h"
 
 namespace stoa::run {
 namespace {
@@ -18,7 +18,7 @@ std::uint64_t hash_of_weights(TrainingRank& rank, parallel::Group copies) {
   std::uint64_t hash = 0;
   for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
     if (rank.parameters().specs()[p].copies != copies) continue;
-    read_tensor(rank.machine(), rank.parameters().get({static_cast<int>(p)}), [&](TensorView host) {
+    infer::read_tensor(rank.machine(), rank.parameters().get({static_cast<int>(p)}), [&](TensorView host) {
       hash = hash * 0x9E3779B97F4A7C15u +
              checksum(std::string_view(static_cast<const char*>(host.data), host.bytes()));
     });

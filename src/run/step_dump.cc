@@ -10,14 +10,14 @@
 
 #include "ckpt/convert.h"
 #include "ckpt/shard_io.h"
-#include "run/host_window.h"
+#include "infer/host_window.h"
 
 namespace stoa::run {
 
 using ckpt::DumpPhase;
 
-StepDump::StepDump(ckpt::DumpWriter& writer, Machine& machine, const parallel::ParallelContext& parallel,
-                   Step step)
+StepDump::StepDump(ckpt::DumpWriter& writer, infer::Machine& machine,
+                   const parallel::ParallelContext& parallel, Step step)
     : writer_(writer), machine_(machine), parallel_(parallel), step_(std::move(step)) {}
 
 bool StepDump::wanted(const std::string& name) const {
@@ -43,7 +43,7 @@ std::vector<std::byte> StepDump::copy(TensorView view) {
     return out;
   }
   const auto take = [&](TensorView part) {
-    read_tensor(machine_, part, [&](TensorView host) { std::memcpy(to, host.data, host.bytes()); });
+    infer::read_tensor(machine_, part, [&](TensorView host) { std::memcpy(to, host.data, host.bytes()); });
     to += part.bytes();
   };
   if (view.contiguous())
@@ -189,7 +189,7 @@ void StepDump::logits(TensorView view, std::int64_t first, std::int64_t vocabula
   std::vector<double> row(static_cast<std::size_t>(vocabulary));
   std::vector<float> statistics;
   for (std::int64_t i = 0; i < rows; ++i) {
-    read_tensor(machine_, view.slice(i, 1), [&](TensorView host) {
+    infer::read_tensor(machine_, view.slice(i, 1), [&](TensorView host) {
       ckpt::convert_elements(static_cast<const std::byte*>(host.data), host.dtype,
                              reinterpret_cast<std::byte*>(row.data()), DType::kF64, vocabulary);
     });

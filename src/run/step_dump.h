@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "ckpt/tensor_dump.h"
+#include "infer/machine.h"
 #include "nn/pass.h"
 #include "optim/gradient_store.h"
 #include "optim/parameter_store.h"
-#include "run/machine.h"
 
 namespace stoa::run {
 
@@ -23,7 +23,8 @@ class StepDump final : public nn::Probe {
     std::int64_t layers = 0;        // of the model
     std::vector<std::string> only;  // names to write, with * and ?; empty: all
   };
-  StepDump(ckpt::DumpWriter& writer, Machine& machine, const parallel::ParallelContext& parallel, Step step);
+  StepDump(ckpt::DumpWriter& writer, infer::Machine& machine, const parallel::ParallelContext& parallel,
+           Step step);
 
   // In the order of a step. `loss_scale`: gradients are this times the true ones.
   void begin(optim::ParameterStore& parameters, double loss_scale);
@@ -54,7 +55,7 @@ class StepDump final : public nn::Probe {
                 TensorView held, double scale);
 
   ckpt::DumpWriter& writer_;
-  Machine& machine_;
+  infer::Machine& machine_;
   const parallel::ParallelContext& parallel_;
   const Step step_;
   double loss_scale_ = 1;

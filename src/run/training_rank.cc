@@ -5,10 +5,10 @@
 #include "base/console.h"
 #include "device/memory_text.h"
 #include "device/native_stream.h"
+#include "infer/constants.h"
+#include "infer/host_window.h"
 #include "model/init.h"
 #include "parallel/meta_contexts.h"
-#include "run/constants.h"
-#include "run/host_window.h"
 #include "run/offload.h"
 #include "schedule/validate.h"
 
@@ -135,7 +135,7 @@ optim::DataParallel data_parallel(const TrainingOptions& o, const parallel::Para
 
 }  // namespace
 
-TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
+TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& options,
                            parallel::ParallelContext parallel, std::optional<std::size_t> scratch_bytes)
     : machine_(machine), options_(options), parallel_(std::move(parallel)), arena_(*machine.device) {
   require<InternalError>(parallel_.grid().size() == options_.layout.grid.size(),
@@ -155,7 +155,7 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
   optimizer_ = std::make_unique<optim::Optimizer>(arena_, *parameters_, *gradients_, options_.optim,
                                                   options_.precision, tensors_of_whole_model(options_));
   make_amax_history();
-  std::vector<ChunkConstants> constants;
+  std::vector<infer::ChunkConstants> constants;
   for (const auto& chunk : chunks_) constants.emplace_back(arena_, *chunk);
   ring_ = make_offload_ring(arena_, chunks_);
   for (std::size_t c = 0, own = 0; c < static_cast<std::size_t>(placement_.chunks()); ++c)
@@ -182,9 +182,10 @@ TrainingRank::TrainingRank(Machine& machine, const TrainingOptions& options,
     }
   }
   if (options_.sample_context > 0)
-    decoder_ = std::make_unique<Decoder>(
+    decoder_ = std::make_unique<infer::Decoder>(
         arena_, options_.model, options_.precision,
-        Decoder::Options{options_.sample_context, std::min<std::int64_t>(options_.sample_context, 128)});
+        infer::Decoder::Options{options_.sample_context,
+                                std::min<std::int64_t>(options_.sample_context, 128)});
   if (scratch_bytes)
     scratch_memory_ = arena_.declare(MemoryCategory::kScratch, bytes_spec("scratch", *scratch_bytes));
   if (scratch_bytes && options_.memory_limit) require_within(*options_.memory_limit, arena_.declared());
@@ -274,7 +275,8 @@ std::vector<schedule::Holdings> most_held(const TrainingOptions& options) {
   return most;
 }
 
-std::size_t TrainingRank::measure_scratch(Machine& meta, const TrainingOptions& options, int rank_number) {
+std::size_t TrainingRank::measure_scratch(infer::Machine& meta, const TrainingOptions& options,
+                                          int rank_number) {
   require<InternalError>(meta.device->kind() == DeviceKind::kMeta, "a dry run needs a meta machine");
   TrainingRank rank(meta, options,
                     parallel::make_meta_context(options.layout.grid, rank_number, *meta.device),
@@ -304,7 +306,7 @@ std::size_t TrainingRank::measure_scratch(std::string* fullest) {
 void TrainingRank::initialize() {
   for (std::size_t p = 0; p < params_.specs().size(); ++p) {
     const nn::ParamId id{static_cast<int>(p)};
-    write_tensor(machine_, parameters_->master(id), [&](TensorView host) {
+    infer::write_tensor(machine_, parameters_->master(id), [&](TensorView host) {
       model::initialize(params_.specs()[p], static_cast<std::uint64_t>(options_.model.config.seed), host,
                         *machine_.pool, parameters_->held(id).flat);
     });
@@ -414,13 +416,13 @@ TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch, double se
                   },
                   evaluation_losses(),
                   {answers ? evaluation_answers() : TensorView(), [&](int microbatch, TensorView logits) {
-                     read_tensor(machine_, logits, [&](TensorView host) {
+                     infer::read_tensor(machine_, logits, [&](TensorView host) {
                        answers((first + microbatch) * options_.micro_batch, host);
                      });
                    }});
   add_over_ranks(state.slice(static_cast<std::int64_t>(ops::StepSlot::kLossSum), 1));
   LossSum sum;
-  read_tensor(machine_, state, [&](TensorView host) {
+  infer::read_tensor(machine_, state, [&](TensorView host) {
     sum.loss = host.as<double>()[static_cast<std::size_t>(ops::StepSlot::kLossSum)];
   });
   sum.tokens = static_cast<double>(batch.valid_tokens);
@@ -429,13 +431,14 @@ TrainingRank::LossSum TrainingRank::evaluate(const data::Batch& batch, double se
 
 StepScalars TrainingRank::read_scalars() {
   StepScalars scalars;
-  read_tensor(machine_, arena_.view(state_),
-              [&](TensorView host) { scalars.slots.assign(host.as<double>(), host.as<double>() + kSlots); });
+  infer::read_tensor(machine_, arena_.view(state_), [&](TensorView host) {
+    scalars.slots.assign(host.as<double>(), host.as<double>() + kSlots);
+  });
   return scalars;
 }
 
 void TrainingRank::write_scalars(const StepScalars& scalars) {
-  write_tensor(machine_, arena_.view(state_), [&](TensorView host) {
+  infer::write_tensor(machine_, arena_.view(state_), [&](TensorView host) {
     std::copy(scalars.slots.begin(), scalars.slots.end(), host.as<double>());
   });
 }

@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "data/batch.h"
+#include "infer/decoder.h"
+#include "infer/machine.h"
 #include "model/chunk.h"
 #include "model/gpt.h"
 #include "optim/batch_plan.h"
 #include "optim/optimizer.h"
-#include "run/decoder.h"
 #include "run/device_batch.h"
 #include "run/executor.h"
 #include "run/layout.h"
-#include "run/machine.h"
 #include "schedule/action.h"
 
 namespace stoa::run {
@@ -58,11 +58,11 @@ class TrainingRank {
   // found (measure_scratch); none on a meta machine. `parallel`: of options.layout.grid.
   // DeviceError where they are more than options.memory_limit.
   // ConfigError where the layout does not fit the model or the schedule not the microbatches.
-  TrainingRank(Machine& machine, const TrainingOptions& options, parallel::ParallelContext parallel,
+  TrainingRank(infer::Machine& machine, const TrainingOptions& options, parallel::ParallelContext parallel,
                std::optional<std::size_t> scratch_bytes);
 
   // Scratch that training and evaluation need on a rank of the layout: both are walked on the meta machine.
-  static std::size_t measure_scratch(Machine& meta, const TrainingOptions& options, int rank = 0);
+  static std::size_t measure_scratch(infer::Machine& meta, const TrainingOptions& options, int rank = 0);
   // The same for a rank that was wired on a meta machine without scratch. `fullest`: the operation at which
   // it takes most.
   std::size_t measure_scratch(std::string* fullest = nullptr);
@@ -92,8 +92,10 @@ class TrainingRank {
   void write_scalars(const StepScalars& scalars);
 
   // For samples of text during training; null without sample_context.
-  Decoder* decoder() { return decoder_.get(); }
-  Decoder::Parts decoder_parts() { return {machine_, *ops_, parallel_, *chunks_.front(), *parameters_}; }
+  infer::Decoder* decoder() { return decoder_.get(); }
+  infer::Decoder::Parts decoder_parts() {
+    return {machine_, *ops_, parallel_, *chunks_.front(), *parameters_};
+  }
 
   Arena& arena() { return arena_; }
   // Of this rank, in model order; all declare their parameters in one list.
@@ -107,7 +109,7 @@ class TrainingRank {
   // After its histories were written from outside.
   void refresh_scales() { amax_->update(*ops_, arena_.view(state_)); }
   ops::OpContext& ops() { return *ops_; }
-  Machine& machine() { return machine_; }
+  infer::Machine& machine() { return machine_; }
   const parallel::ParallelContext& parallel() const { return parallel_; }
   const TrainingOptions& options() const { return options_; }
   Scratch& scratch() { return *scratch_; }
@@ -126,7 +128,7 @@ class TrainingRank {
   TensorView evaluation_losses();   // on the rank of the head
   TensorView evaluation_answers();  // there, of a labelled task
 
-  Machine& machine_;
+  infer::Machine& machine_;
   const TrainingOptions options_;
   parallel::ParallelContext parallel_;
   Arena arena_;
@@ -143,7 +145,7 @@ class TrainingRank {
   std::vector<DeviceBatch> batches_;  // microbatches at work
   std::unique_ptr<Outbox> outbox_;
   Arena::Id state_, evaluation_state_, losses_, answers_, scratch_memory_;
-  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<infer::Decoder> decoder_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ops::OpContext> ops_;
   // Of the latest numbers of microbatches.

@@ -8,28 +8,18 @@
 
 #include "data/whole_rows.h"
 #include "device/host/host_device.h"
-#include "device/meta/meta_device.h"
 #include "ops/cpu/cpu_backend.h"
-#include "ops/meta/meta_backend.h"
 
 namespace stoa::run {
 namespace {
 
-Machine host_machine(int threads) {
-  Machine machine;
+infer::Machine host_machine(int threads) {
+  infer::Machine machine;
   machine.pool = std::make_unique<WorkerPool>(threads);
   machine.device = std::make_unique<HostDevice>();
   machine.backend = std::make_unique<ops::cpu::CpuBackend>(*machine.pool);
   machine.stream = machine.device->create_stream();
   return machine;
-}
-
-Machine meta_machine(const Machine& machine) {
-  Machine meta;
-  meta.device = std::make_unique<MetaDevice>();
-  meta.backend = std::make_unique<ops::MetaBackend>(*machine.backend);
-  meta.stream = meta.device->create_stream();
-  return meta;
 }
 
 TrainingOptions micro_options(std::int64_t seed, DType type) {
@@ -67,8 +57,8 @@ data::Batch batch_of(std::int64_t rows, std::int64_t length, std::int64_t first)
 // Losses of a few steps of four rows each, and the weights after them.
 std::vector<double> losses_of(std::int64_t seed, DType type, int threads,
                               std::vector<float>* weights = nullptr) {
-  Machine machine = host_machine(threads);
-  Machine meta = meta_machine(machine);
+  infer::Machine machine = host_machine(threads);
+  infer::Machine meta = infer::make_meta_machine(machine);
   const TrainingOptions options = micro_options(seed, type);
   TrainingRank rank(machine, options, parallel::ParallelContext::single(*machine.device),
                     TrainingRank::measure_scratch(meta, options));
@@ -113,8 +103,8 @@ TEST(TrainingRank, TwoRanksInOneProcessDoNotMeet) {
 }
 
 TEST(TrainingRank, PlanEqualsArenaEqualsWhatIsTouched) {
-  Machine machine = host_machine(2);
-  Machine meta = meta_machine(machine);
+  infer::Machine machine = host_machine(2);
+  infer::Machine meta = infer::make_meta_machine(machine);
   const TrainingOptions options = micro_options(1, DType::kBF16);
   const std::size_t scratch = TrainingRank::measure_scratch(meta, options);
   TrainingRank plan(meta, options, parallel::ParallelContext::single(*meta.device), scratch);
@@ -129,8 +119,8 @@ TEST(TrainingRank, PlanEqualsArenaEqualsWhatIsTouched) {
 }
 
 TEST(TrainingRank, AStepWithoutValidTokensChangesNothing) {
-  Machine machine = host_machine(1);
-  Machine meta = meta_machine(machine);
+  infer::Machine machine = host_machine(1);
+  infer::Machine meta = infer::make_meta_machine(machine);
   const TrainingOptions options = micro_options(1, DType::kF32);
   TrainingRank rank(machine, options, parallel::ParallelContext::single(*machine.device),
                     TrainingRank::measure_scratch(meta, options));

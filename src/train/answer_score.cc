@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "run/question_windows.h"
-#include "run/tag_spans.h"
+#include "infer/question_windows.h"
+#include "infer/tag_spans.h"
 
 namespace stoa::train {
 namespace {
@@ -24,7 +24,7 @@ double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 AnswerScore::AnswerScore(const model::BertConfig& bert)
     : bert_(bert),
-      spans_(bert.task == model::BertTask::kTokenClassification && run::are_span_tags(bert.labels)),
+      spans_(bert.task == model::BertTask::kTokenClassification && infer::are_span_tags(bert.labels)),
       counts_(kCounts, 0.0) {}
 
 void AnswerScore::add(const data::Batch& batch, std::int64_t first, std::int64_t rows, TensorView logits) {
@@ -41,7 +41,7 @@ void AnswerScore::add(const data::Batch& batch, std::int64_t first, std::int64_t
       count(kRight) += right.back() == found.back();
     }
     if (!spans_) continue;
-    const auto a = run::tag_spans(right, bert_.labels), b = run::tag_spans(found, bert_.labels);
+    const auto a = infer::tag_spans(right, bert_.labels), b = infer::tag_spans(found, bert_.labels);
     count(kSpans) += static_cast<double>(a.size());
     count(kFound) += static_cast<double>(b.size());
     count(kRightSpans) += static_cast<double>(std::count_if(
@@ -61,8 +61,8 @@ void AnswerScore::add_answers(const data::Batch& batch, std::int64_t first, std:
     const std::int64_t length = batch.boundaries(r).back(),
                        from = batch.labels[static_cast<std::size_t>(r * batch.sequence_length)],
                        to = batch.sentence_labels[static_cast<std::size_t>(r)];
-    const auto found =
-        run::best_span(std::span(values).subspan(2 * begin, static_cast<std::size_t>(2 * length)), 0, length);
+    const auto found = infer::best_span(
+        std::span(values).subspan(2 * begin, static_cast<std::size_t>(2 * length)), 0, length);
     const std::int64_t common = std::min(to, found.last) - std::max(from, found.first) + 1;
     count(kLabels) += 1;
     count(kRight) += found.first == from && found.last == to;

@@ -12,7 +12,7 @@
 
 namespace stoa::train {
 
-// Of classifications the accuracy over labels; where tags name spans (run/tag_spans.h) also the F1 of whole
+// Of classifications the accuracy over labels; where tags name spans (infer/tag_spans.h) also the F1 of whole
 // spans over all texts, as seqeval's micro average. Of question answering, over rows (windows of contexts):
 // the share whose most likely span is the answer's, and the mean F1 of the tokens of both.
 class AnswerScore {

@@ -3,7 +3,7 @@
 #include "data/labelled_dataset.h"
 #include "data/splits.h"
 #include "data/text_reader.h"
-#include "run/question_windows.h"
+#include "infer/question_windows.h"
 
 namespace stoa::train {
 namespace {
@@ -75,7 +75,7 @@ class Reader {
     if (bert_.task == model::BertTask::kQuestionAnswering) {
       const auto question = data::parse_labelled_question(line.text, line.source);
       require<DataError>(question.labelled, "{} line {}: no \"answers\"", line.source.file, line.source.line);
-      for (auto& window : run::encode_question(encoder_, stride_, question, line.source).windows)
+      for (auto& window : infer::encode_question(encoder_, stride_, question, line.source).windows)
         rows.push_back(std::move(window.row));
       return;
     }
@@ -89,7 +89,7 @@ class Reader {
   }
 
   const model::BertConfig& bert_;
-  run::RowEncoder encoder_;
+  infer::RowEncoder encoder_;
   std::int64_t stride_;
   data::LabelledDataset::Options options_;
 };

@@ -74,8 +74,8 @@ RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank) {
   const auto from = ckpt::find_checkpoint(*parts.config.restore_from_path);
   out.model = from.model;
   const model::BertConfig& task = parts.config.model.bert;
-  const run::ModelFiles files =
-      task.labelled() ? run::ModelFiles(from.model, task) : run::ModelFiles(from.model);
+  const infer::ModelFiles files =
+      task.labelled() ? infer::ModelFiles(from.model, task) : infer::ModelFiles(from.model);
   run::load_weights(rank, files);
   if (!parts.seat.first()) return out;
   if (!files.fresh().empty())

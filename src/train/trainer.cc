@@ -80,8 +80,8 @@ bool Trainer::set_up() {
                        "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
   directory_.emplace(*path);
   if (first()) directory_->make();
-  machine_ = std::make_unique<run::Machine>(parts_.make_machine());
-  run::Machine meta = parts_.make_meta_machine(*machine_);
+  machine_ = std::make_unique<infer::Machine>(parts_.make_machine());
+  infer::Machine meta = infer::make_meta_machine(*machine_);
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan_.options, parts_.seat.rank);
   rank_ = std::make_unique<run::TrainingRank>(*machine_, plan_.options,
                                               parts_.seat.context(*machine_->device), scratch);

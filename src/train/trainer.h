@@ -54,7 +54,7 @@ class Trainer {
   const RunConfig& config_;
   const TrainingPlan& plan_;
   std::optional<RunDirectory> directory_;
-  std::unique_ptr<run::Machine> machine_;
+  std::unique_ptr<infer::Machine> machine_;
   std::unique_ptr<run::TrainingRank> rank_;
   RunBeginning beginning_;
   std::optional<RunCheckpoints> checkpoints_;

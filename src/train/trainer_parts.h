@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/console.h"
-#include "run/machine.h"
+#include "infer/machine.h"
 #include "train/launch.h"
 #include "train/run_config.h"
 #include "train/training_data.h"
@@ -27,8 +27,7 @@ struct TrainerParts {
   std::vector<watch::ConfigChange> changes;
   std::shared_ptr<const RunInputs> inputs;
   Seat seat;
-  std::function<run::Machine()> make_machine;
-  std::function<run::Machine(const run::Machine&)> make_meta_machine;
+  infer::MakeMachine make_machine;
   Console& console;
   std::vector<watch::RunObserver*> observers;  // of rank 0
   std::stop_token stop;                        // SIGINT or SIGTERM: save and end

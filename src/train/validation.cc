@@ -6,7 +6,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "run/generate.h"
+#include "infer/generate.h"
 #include "run/over_ranks.h"
 #include "train/answer_score.h"
 
@@ -97,17 +97,17 @@ void Validation::draw_samples(std::int64_t step) {
   const bool alone = parts_.plan().options.layout.grid.degree(grid::Axis::kContext) == 1;
   if (alone && !parts_.seat.first()) return;
   for (const auto& prompt : parts_.config.trainer.sample_prompts) {
-    run::GenerateOptions options;
+    infer::GenerateOptions options;
     options.max_tokens = parts_.config.trainer.sample_max_tokens;
     options.sampling.temperature = 0.8;
     options.sampling.top_p = 0.95;
     options.sampling.seed = 1;  // the same draws at every step: what changes is the model
     std::string text;
-    run::generate(*rank_.decoder(), rank_.decoder_parts(), *parts_.tokenizer(), prompt, options,
-                  [&](std::string_view piece) {
-                    text += piece;
-                    return !alone || !parts_.stop.stop_requested();
-                  });
+    infer::generate(*rank_.decoder(), rank_.decoder_parts(), *parts_.tokenizer(), prompt, options,
+                    [&](std::string_view piece) {
+                      text += piece;
+                      return !alone || !parts_.stop.stop_requested();
+                    });
     for (auto* observer : parts_.observers) observer->on_sample({step, prompt, text});
   }
 }

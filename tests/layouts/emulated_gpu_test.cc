@@ -82,8 +82,8 @@ class HiddenDevice final : public SharableDevice {
   HostDevice pinned_;
 };
 
-run::Machine emulated_machine() {
-  run::Machine machine;
+infer::Machine emulated_machine() {
+  infer::Machine machine;
   machine.pool = std::make_unique<WorkerPool>(1);
   machine.device = std::make_unique<HiddenDevice>();
   machine.backend = std::make_unique<ops::cuda::CudaBackend>(
@@ -350,7 +350,7 @@ TEST(EmulatedGpu, RecordedStepsOnGpusOfTheirOwn) {
     std::atomic<int> recordings = 0;
     run.nccl = comm::suite::FakeNccl::api;
     run.machine = [&] {
-      run::Machine machine = emulated_machine();
+      infer::Machine machine = emulated_machine();
       machine.stream = std::make_unique<CountingStream>(recordings);
       return machine;
     };
@@ -363,7 +363,7 @@ TEST(EmulatedGpu, SpreadExpertsAreNotRecorded) {
   TestRun run = experts();
   std::atomic<int> recordings = 0;
   run.machine = [&] {
-    run::Machine machine = emulated_machine();
+    infer::Machine machine = emulated_machine();
     machine.stream = std::make_unique<CountingStream>(recordings);
     return machine;
   };

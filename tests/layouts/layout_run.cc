@@ -13,8 +13,6 @@
 #include "comm/threads/thread_world.h"
 #include "device/device_transfer.h"
 #include "device/host/host_device.h"
-#include "device/meta/meta_device.h"
-#include "ops/meta/meta_backend.h"
 #include "ops/reference/reference_backend.h"
 #include "parallel/process_context.h"
 #include "parallel/thread_contexts.h"
@@ -22,21 +20,13 @@
 namespace stoa::layouts {
 namespace {
 
-run::Machine reference_machine() {
-  run::Machine machine;
+infer::Machine reference_machine() {
+  infer::Machine machine;
   machine.pool = std::make_unique<WorkerPool>(1);
   machine.device = std::make_unique<HostDevice>();
   machine.backend = std::make_unique<ops::ReferenceBackend>();
   machine.stream = machine.device->create_stream();
   return machine;
-}
-
-run::Machine meta_machine(const run::Machine& machine) {
-  run::Machine meta;
-  meta.device = std::make_unique<MetaDevice>();
-  meta.backend = std::make_unique<ops::MetaBackend>(*machine.backend);
-  meta.stream = meta.device->create_stream();
-  return meta;
 }
 
 run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
@@ -240,11 +230,11 @@ run::Layout layout_of(int tensor, int context, int expert, int data, int pipelin
 namespace {
 
 // What one rank does: its results go to `collector` and `result`, which the ranks of a process share.
-void run_rank(const TestRun& run, const run::TrainingOptions& options, int number, run::Machine& machine,
+void run_rank(const TestRun& run, const run::TrainingOptions& options, int number, infer::Machine& machine,
               const std::function<parallel::ParallelContext()>& context, Collector& collector,
               RunResult& result) {
   const run::Layout& layout = options.layout;
-  run::Machine meta = meta_machine(machine);
+  infer::Machine meta = infer::make_meta_machine(machine);
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, options, number);
   run::TrainingRank rank(machine, options, context(), scratch);
   rank.initialize();
@@ -323,7 +313,7 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
   if (run.trace) result.traces.resize(static_cast<std::size_t>(layout.grid.size()));
   Collector collector(result.faults);
   world.run([&](int number) {
-    run::Machine machine = run.machine ? run.machine() : reference_machine();
+    infer::Machine machine = run.machine ? run.machine() : reference_machine();
     std::unique_ptr<Stream> side;
     const auto context = [&] {
       parallel::OwnGpu gpu;
@@ -347,7 +337,7 @@ RunResult run_layout(const TestRun& run, const run::Layout& layout) {
 RunResult run_process(const TestRun& run, const run::Layout& layout, comm::ProcessWorld& world) {
   RunResult result;
   Collector collector(result.faults);
-  run::Machine machine = reference_machine();
+  infer::Machine machine = reference_machine();
   run_rank(
       run, options_of(run, layout), world.rank(), machine,
       [&] { return parallel::make_process_context(world, layout.grid, true); }, collector, result);

@@ -35,7 +35,7 @@ struct TestRun {
   std::filesystem::path dump;  // the tensors of a step are written there; empty: not
   std::int64_t dump_step = 0;
   std::function<void(int rank, run::TrainingRank&)> before;  // the first step: spoils something
-  std::function<run::Machine()> machine;                     // of every rank; none: the reference on the host
+  std::function<infer::Machine()> machine;                   // of every rank; none: the reference on the host
   // Each rank's machine is a GPU of its own, and this joins them; none: the ranks share a device.
   std::function<comm::NcclApi()> nccl;
 };

@@ -14,7 +14,7 @@ class PlannedRank {
 
  private:
   ops::ReferenceBackend kernels_;
-  run::Machine meta_;
+  infer::Machine meta_;
   std::optional<run::TrainingRank> rank_;
 };
 

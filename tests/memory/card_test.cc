@@ -32,11 +32,11 @@ TEST(Cards, PresetsFitOnBothBackends) {
     const auto config =
         cli::load_run_config(STOA_SOURCE_DIR "/configs/" + std::string(preset) + ".yaml", {}, quiet, &report);
     const auto plan = train::plan_training(config, 0);
-    run::Machine cpu = cli::make_planning_machine({.threads = 2}), gpu;
+    infer::Machine cpu = cli::make_planning_machine({.threads = 2}), gpu;
     gpu.backend = std::make_unique<ops::cuda::CudaBackend>(std::make_shared<LibraryMemory>(), nullptr,
                                                            DeviceKind::kCuda);
-    for (run::Machine* machine : {&cpu, &gpu}) {
-      run::Machine meta = cli::make_meta_machine(*machine);
+    for (infer::Machine* machine : {&cpu, &gpu}) {
+      infer::Machine meta = infer::make_meta_machine(*machine);
       const auto memory = plan::plan_memory(meta, plan.options);
       ASSERT_TRUE(memory.limit.has_value());
       EXPECT_LE(memory.total, *memory.limit);

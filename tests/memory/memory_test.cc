@@ -69,7 +69,7 @@ const std::vector<Case>& cases() {
   return list;
 }
 
-run::Machine two_threads() {
+infer::Machine two_threads() {
   cli::MachineOptions options;
   options.threads = 2;
   return cli::make_machine(options);
@@ -95,8 +95,8 @@ data::Batch batch_of(const train::TrainingPlan& plan) {
 
 void expect_exact(const train::RunConfig& config) {
   const auto plan = train::plan_training(config, 0);
-  run::Machine machine = two_threads();
-  run::Machine meta = cli::make_meta_machine(machine);
+  infer::Machine machine = two_threads();
+  infer::Machine meta = infer::make_meta_machine(machine);
   const auto planned = plan::plan_memory(meta, plan.options);
   const std::size_t scratch = run::TrainingRank::measure_scratch(meta, plan.options);
   run::TrainingRank rank(machine, plan.options, parallel::ParallelContext::single(*machine.device), scratch);
@@ -197,7 +197,6 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
                             train::read_inputs(config, [](std::string_view) {}),
                             train::only_seat(),
                             two_threads,
-                            cli::make_meta_machine,
                             quiet,
                             {&observer},
                             {},

@@ -1,0 +1,123 @@
+#include "infer/chat_session.h"
+
+#include <algorithm>
+
+namespace stoa::infer {
+
+using Json = nlohmann::ordered_json;
+
+ChatSession::ChatSession(Decoder& decoder, Decoder::Parts parts, const token::Tokenizer& tokenizer,
+                         std::optional<chat::ChatTemplate> chat_template, ChatOptions options)
+    : decoder_(decoder),
+      parts_(parts),
+      tokenizer_(tokenizer),
+      template_(std::move(chat_template)),
+      options_(std::move(options)) {
+  const auto name = [&](const char* key, std::optional<token::TokenId> id) {
+    if (id && !options_.variables.contains(key)) options_.variables[key] = tokenizer_.id_to_token(*id);
+  };
+  name("bos_token", tokenizer_.bos_id());
+  name("eos_token", tokenizer_.eos_id());
+  name("unk_token", tokenizer_.unk_id());
+  name("pad_token", tokenizer_.pad_id());
+  require<ConfigError>(template_ || options_.system.empty(),
+                       "a system message needs a chat template, and this model has none");
+  reset();
+}
+
+void ChatSession::reset() {
+  messages_ = Json::array();
+  if (!options_.system.empty()) messages_.push_back({{"role", "system"}, {"content", options_.system}});
+  transcript_.clear();
+  cached_.clear();
+  decoder_.rewind();
+}
+
+std::int64_t ChatSession::room() const {
+  const std::int64_t answer = std::min(options_.generate.max_tokens, decoder_.context() / 2);
+  return std::max<std::int64_t>(1, decoder_.context() - answer);
+}
+
+std::vector<std::int32_t> ChatSession::render(const Json& messages) const {
+  return tokenizer_.encode(
+      template_->render(
+          messages,
+          {.add_generation_prompt = true, .variables = options_.variables, .now = {}, .limits = {}}),
+      {.plain = false, .add_special = false});
+}
+
+std::vector<std::int32_t> ChatSession::prompt_of(Json& messages, Reply& reply) const {
+  for (;;) {
+    std::vector<std::int32_t> ids = render(messages);
+    if (static_cast<std::int64_t>(ids.size()) <= room()) return ids;
+    // The oldest turn goes: a user's message and all up to the next one. What the system said stays.
+    const std::size_t first = !messages.empty() && messages[0]["role"] == "system" ? 1 : 0;
+    std::size_t next = first + 1;
+    while (next < messages.size() && messages[next]["role"] != "user") ++next;
+    require<DataError>(next < messages.size(),
+                       "the message takes {} tokens, more than the {} that the context of {} leaves in "
+                       "addition to an answer",
+                       ids.size(), room(), decoder_.context());
+    messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(first),
+                   messages.begin() + static_cast<std::ptrdiff_t>(next));
+    ++reply.forgotten;
+  }
+}
+
+std::vector<std::int32_t> ChatSession::continuation_of(const std::string& message, Reply& reply) const {
+  std::vector<std::int32_t> ids = transcript_;
+  const bool fresh = ids.empty();
+  const auto more =
+      tokenizer_.encode(fresh ? message : "\n" + message, {.plain = false, .add_special = fresh});
+  ids.insert(ids.end(), more.begin(), more.end());
+  if (ids.empty()) {
+    const auto start = tokenizer_.bos_id() ? tokenizer_.bos_id() : tokenizer_.eod_id();
+    require<DataError>(start.has_value(), "an empty text, and the tokenizer has no beginning-of-text token");
+    ids.push_back(*start);
+  }
+  if (const auto most = room(); static_cast<std::int64_t>(ids.size()) > most) {
+    reply.forgotten = static_cast<std::int64_t>(ids.size()) - most;
+    ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(reply.forgotten));
+  }
+  return ids;
+}
+
+ChatSession::Reply ChatSession::say(const std::string& message,
+                                    const std::function<bool(std::string_view)>& emit) {
+  Reply reply;
+  Json messages = messages_;
+  std::vector<std::int32_t> ids;
+  if (template_) {
+    messages.push_back({{"role", "user"}, {"content", message}});
+    ids = prompt_of(messages, reply);
+    require<DataError>(!ids.empty(), "the chat template renders nothing");
+  } else {
+    ids = continuation_of(message, reply);
+  }
+  // The last token is fed in any case: its logits begin the answer.
+  const auto known =
+      std::mismatch(cached_.begin(), cached_.end(), ids.begin(), ids.end()).first - cached_.begin();
+  const auto keep =
+      decoder_.rewind(std::min<std::ptrdiff_t>(known, static_cast<std::ptrdiff_t>(ids.size()) - 1));
+  cached_.resize(static_cast<std::size_t>(keep));
+  reply.prompt_tokens = static_cast<std::int64_t>(ids.size());
+  reply.reused_tokens = keep;
+  reply.result = generate_ids(
+      feed_of(decoder_, parts_), tokenizer_, {ids.begin() + keep, ids.end()}, options_.generate,
+      [&](std::string_view piece) {
+        reply.text += piece;
+        return emit(piece);
+      },
+      cached_);
+  ids.insert(ids.end(), reply.result.answer.begin(), reply.result.answer.end());
+  cached_.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(decoder_.fed()));
+  if (template_) {
+    messages.push_back({{"role", "assistant"}, {"content", reply.text}});
+    messages_ = std::move(messages);
+  } else {
+    transcript_ = std::move(ids);
+  }
+  return reply;
+}
+
+}  // namespace stoa::infer

@@ -1,0 +1,59 @@
+// A conversation with a model in memory: what was said before stays in the cache, a turn feeds only what is
+// new.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/chat_template.h"
+#include "infer/generate.h"
+
+namespace stoa::infer {
+
+struct ChatOptions {
+  GenerateOptions generate;
+  std::string system;  // system message, "" for none
+  nlohmann::ordered_json variables =
+      nlohmann::ordered_json::object();  // for the template, beside the special tokens
+};
+
+class ChatSession {
+ public:
+  // Without a template every turn continues the text so far: a base model knows no roles. All references live
+  // as long as the session.
+  ChatSession(Decoder& decoder, Decoder::Parts parts, const token::Tokenizer& tokenizer,
+              std::optional<chat::ChatTemplate> chat_template, ChatOptions options);
+
+  struct Reply {
+    GenerateResult result;  // its prompt: the tokens that were fed
+    std::string text;
+    std::int64_t prompt_tokens = 0;  // of the conversation up to the answer
+    std::int64_t reused_tokens = 0;  // of them, found in the cache
+    std::int64_t forgotten = 0;      // turns dropped now because the context is full (base model: tokens)
+  };
+  // `emit` as in generate(). DataError when the message alone does not fit, or the template refuses; the
+  // conversation is then as before.
+  Reply say(const std::string& message, const std::function<bool(std::string_view)>& emit);
+  void reset();
+  bool has_template() const { return template_.has_value(); }
+
+ private:
+  std::vector<std::int32_t> prompt_of(nlohmann::ordered_json& messages, Reply& reply) const;
+  std::vector<std::int32_t> continuation_of(const std::string& message, Reply& reply) const;
+  std::vector<std::int32_t> render(const nlohmann::ordered_json& messages) const;
+  std::int64_t room() const;  // tokens of the longest prompt
+
+  Decoder& decoder_;
+  const Decoder::Parts parts_;
+  const token::Tokenizer& tokenizer_;
+  const std::optional<chat::ChatTemplate> template_;
+  ChatOptions options_;
+  nlohmann::ordered_json messages_;
+  std::vector<std::int32_t> transcript_;  // base model: the text so far
+  std::vector<std::int32_t> cached_;      // tokens whose keys and values the decoder holds
+};
+
+}  // namespace stoa::infer

@@ -1,0 +1,223 @@
+#include "infer/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "infer/host_window.h"
+
+namespace stoa::infer {
+
+Decoder::Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision, const Options& options)
+    : arena_(&arena), options_(options), vocabulary_(model.vocabulary), tables_(model.config) {
+  const auto declare = [&](const char* name, DType type, Shape shape) {
+    return arena.declare(MemoryCategory::kBatch, {std::string("decoder.") + name, type, shape});
+  };
+  const std::int64_t n = options.pass_tokens;
+  tokens_ = declare("tokens", DType::kI32, {n});
+  positions_ = declare("positions", DType::kI32, {n});
+  labels_ = declare("labels", DType::kI32, {n});
+  mask_ = declare("loss_mask", DType::kF32, {n});
+  q_begin_ = declare("q_begin", DType::kI32, {n + 1});
+  k_begin_ = declare("k_begin", DType::kI32, {n});
+  k_count_ = declare("k_count", DType::kI32, {n});
+  losses_ = declare("losses", precision.vectors(), {n});
+  if (options.context == 0) return;
+  logits_ = declare("logits", precision.vectors(), {1, model.padded_vocabulary});
+  const model::CacheSizes sizes = model::cache_sizes(model.config);
+  const auto declare_cache = [&](const char* name, std::int64_t l) {
+    return arena.declare(
+        MemoryCategory::kKvCache,
+        {fmt::format("{}.{}", name, l), precision.compute, {options.context, sizes.heads, sizes.width}});
+  };
+  const model::StateSizes states = model::state_sizes(model.config);
+  const auto declare_state = [&](const char* name, std::int64_t l, const Shape& shape) {
+    return arena.declare(MemoryCategory::kKvCache,
+                         {fmt::format("{}.{}", name, l), precision.vectors(), shape});
+  };
+  for (std::int64_t l = 0; l < model.config.num_layers; ++l) {
+    linear_.push_back(model.config.linear.is_linear(l));
+    if (linear_.back()) {
+      const Arena::Id convolved = declare_state("convolved", l, states.convolved);
+      cache_ids_.emplace_back(convolved, declare_state("state", l, states.state));
+      continue;
+    }
+    const Arena::Id keys = declare_cache(sizes.shared ? "latents" : "keys", l);
+    cache_ids_.emplace_back(keys, sizes.shared ? keys : declare_cache("values", l));
+  }
+}
+
+std::int64_t Decoder::rewind(std::int64_t keep) {
+  const bool states = std::find(linear_.begin(), linear_.end(), true) != linear_.end();
+  if (states && keep < fed_) keep = 0;
+  return fed_ = std::min(fed_, keep);
+}
+
+void Decoder::open_cache(const Parts& parts) {
+  if (cache_.layers.empty())
+    for (std::size_t l = 0; l < cache_ids_.size(); ++l) {
+      const TensorView first = arena_->view(cache_ids_[l].first), second = arena_->view(cache_ids_[l].second);
+      nn::KvLayer& layer = cache_.layers.emplace_back();
+      (linear_[l] ? layer.convolved : layer.keys) = first;
+      (linear_[l] ? layer.state : layer.values) = second;
+    }
+  if (fed_ > 0) return;
+  for (const nn::KvLayer& layer : cache_.layers)
+    for (const TensorView& state : {layer.convolved, layer.state})
+      if (state) ops::run(parts.ops, ops::FillZero{state});
+}
+
+nn::BatchView Decoder::stage(const Parts& parts, std::span<const std::int32_t> tokens,
+                             std::span<const std::int32_t> positions) {
+  const auto n = static_cast<std::int64_t>(tokens.size());
+  require<InternalError>(n >= 1 && n <= options_.pass_tokens, "a pass of {} tokens, declared for {}", n,
+                         options_.pass_tokens);
+  Device& device = *parts.machine.device;
+  nn::BatchView view;
+  view.rows = 1;
+  view.length = n;
+  view.tokens = arena_->view(tokens_).slice(0, n);
+  view.positions = arena_->view(positions_).slice(0, n);
+  device.copy_from_host(view.tokens.data, tokens.data(), tokens.size_bytes(), *parts.machine.stream);
+  device.copy_from_host(view.positions.data, positions.data(), positions.size_bytes(), *parts.machine.stream);
+  return view;
+}
+
+void Decoder::stage_segments(const Parts& parts, nn::BatchView& view, std::span<const std::int32_t> q_begin,
+                             std::span<const std::int32_t> k_begin, std::span<const std::int32_t> k_count) {
+  const auto copy = [&](Arena::Id id, std::span<const std::int32_t> values) {
+    const TensorView to = arena_->view(id).slice(0, static_cast<std::int64_t>(values.size()));
+    parts.machine.device->copy_from_host(to.data, values.data(), values.size_bytes(), *parts.machine.stream);
+    return to;
+  };
+  auto& s = view.segments;
+  s.q_begin = copy(q_begin_, q_begin);
+  s.k_begin = copy(k_begin_, k_begin);
+  s.k_count = copy(k_count_, k_count);
+  s.count = static_cast<std::int64_t>(k_begin.size());
+  s.longest_k = *std::max_element(k_count.begin(), k_count.end());
+  s.longest_q = 0;
+  for (std::size_t i = 0; i + 1 < q_begin.size(); ++i)
+    s.longest_q = std::max<std::int64_t>(s.longest_q, q_begin[i + 1] - q_begin[i]);
+}
+
+std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::int32_t> tokens) {
+  require<InternalError>(!cache_ids_.empty(), "a decoder without cache cannot take more tokens");
+  require<DataError>(fed_ + static_cast<std::int64_t>(tokens.size()) <= options_.context,
+                     "{} tokens and {} more exceed the context of {}", fed_, tokens.size(), options_.context);
+  require<DataError>(!tokens.empty(), "an empty prompt: give at least one token");
+  open_cache(parts);
+  const TensorView logits = arena_->view(logits_);
+  const bool follows = tables_.any() && parts.constants != nullptr;
+  const std::int64_t length = fed_ + static_cast<std::int64_t>(tokens.size());
+  if (follows) {
+    history_.resize(static_cast<std::size_t>(fed_));
+    history_.insert(history_.end(), tokens.begin(), tokens.end());
+    if (fed_ > 0 && tables_.remakes_keys(reached_, length)) {
+      fed_ = 0;
+      tokens = history_;
+    }
+    reached_ = fed_ == 0 ? length : std::max(reached_, length);
+  }
+  std::vector<std::int32_t> positions;
+  while (!tokens.empty()) {
+    const auto now = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(options_.pass_tokens)));
+    tokens = tokens.subspan(now.size());
+    const auto count = static_cast<std::int32_t>(now.size());
+    const auto before = static_cast<std::int32_t>(fed_);
+    positions.resize(now.size());
+    std::iota(positions.begin(), positions.end(), before);
+    nn::BatchView view = stage(parts, now, positions);
+    stage_segments(parts, view, std::array{0, count}, std::array{0}, std::array{before + count});
+    cache_.slots = positions;
+    if (follows) tables_.write(parts.machine, *arena_, *parts.constants, before, count, length);
+    Scratch::Frame frame(parts.ops.scratch);
+    nn::Pass pass{parts.ops, parts.parallel, parts.parameters, nullptr, view, {}, 0, false, &cache_, {}};
+    const std::int32_t last = count - 1;
+    model::Chunk::Outputs outputs;
+    if (tokens.empty()) {
+      outputs.rows = std::span(&last, 1);
+      outputs.logits = logits;
+    }
+    parts.chunk.infer(pass, {}, outputs);
+    fed_ += count;
+  }
+  host_logits_.resize(static_cast<std::size_t>(vocabulary_));
+  read_floats(parts.machine, logits, vocabulary_, host_logits_);
+  return host_logits_;
+}
+
+void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens,
+                     std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
+                     std::span<float> losses) {
+  std::vector<std::int32_t> positions, q_begin{0}, k_begin, k_count;
+  for (const std::int64_t length : lengths) {
+    if (length == 0) continue;
+    require<InternalError>(length <= options_.longest_text(), "a text of {} tokens, declared for {}", length,
+                           options_.longest_text());
+    k_begin.push_back(q_begin.back());
+    k_count.push_back(static_cast<std::int32_t>(length));
+    q_begin.push_back(q_begin.back() + static_cast<std::int32_t>(length));
+    for (std::int32_t i = 0; i < length; ++i) positions.push_back(i);
+  }
+  require<InternalError>(
+      positions.size() == tokens.size() && labels.size() == tokens.size() && losses.size() == tokens.size(),
+      "lengths of texts do not add up to {} tokens", tokens.size());
+  if (tokens.empty()) return;
+  if (tables_.any() && parts.constants) {
+    if (losses_by_length(parts, tokens, labels, lengths, losses)) return;
+    const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    tables_.write(parts.machine, *arena_, *parts.constants, 0, longest, longest);
+  }
+  nn::BatchView view = stage(parts, tokens, positions);
+  stage_segments(parts, view, q_begin, k_begin, k_count);
+  const auto n = static_cast<std::int64_t>(tokens.size());
+  view.labels = arena_->view(labels_).slice(0, n);
+  view.loss_mask = arena_->view(mask_).slice(0, n);
+  const std::vector<float> ones(tokens.size(), 1.0f);
+  parts.machine.device->copy_from_host(view.labels.data, labels.data(), labels.size_bytes(),
+                                       *parts.machine.stream);
+  parts.machine.device->copy_from_host(view.loss_mask.data, ones.data(), ones.size() * sizeof(float),
+                                       *parts.machine.stream);
+  Scratch::Frame frame(parts.ops.scratch);
+  nn::Pass pass{parts.ops, parts.parallel, parts.parameters, nullptr, view, {}, 0, false, nullptr, {}};
+  const TensorView out = arena_->view(losses_).slice(0, n);
+  model::Chunk::Outputs outputs;
+  outputs.losses = out;
+  parts.chunk.infer(pass, {}, outputs);
+  read_floats(parts.machine, out.reshape({1, n}), n, losses);
+}
+
+bool Decoder::losses_by_length(const Parts& parts, std::span<const std::int32_t> tokens,
+                               std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
+                               std::span<float> losses) {
+  const auto other = std::find_if(lengths.begin(), lengths.end(), [&](std::int64_t length) {
+    return length > 0 && !tables_.same(length, lengths.front());
+  });
+  if (other == lengths.end()) return false;
+  const auto first = static_cast<std::size_t>(other - lengths.begin());
+  const auto cut = static_cast<std::size_t>(std::accumulate(lengths.begin(), other, std::int64_t{0}));
+  this->losses(parts, tokens.first(cut), labels.first(cut), lengths.first(first), losses.first(cut));
+  this->losses(parts, tokens.subspan(cut), labels.subspan(cut), lengths.subspan(first), losses.subspan(cut));
+  return true;
+}
+
+void Decoder::dry_run(const Parts& parts) {
+  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(options_.pass_tokens), 0);
+  std::vector<float> out(zeros.size());
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t left = options_.pass_tokens; left > 0; left -= lengths.back())
+    lengths.push_back(std::min(left, options_.longest_text()));
+  losses(parts, zeros, zeros, lengths, out);
+  if (options_.context == 0) return;
+  // Workspaces may depend on both counts, so the ends of both are walked: the longest pass at the end of the
+  // context, and single tokens there.
+  reached_ = options_.context;  // nothing is computed again: that takes passes like these
+  fed_ = std::max<std::int64_t>(0, options_.context - options_.pass_tokens);
+  feed(parts, std::span(zeros).first(static_cast<std::size_t>(options_.context - fed_)));
+  fed_ = options_.context - 1;
+  feed(parts, std::span(zeros).first(1));
+  rewind();
+}
+
+}  // namespace stoa::infer

@@ -1,0 +1,90 @@
+// Feeds tokens to a model that remembers keys and values of those before: the heart of generation. Also token
+// losses of whole texts. Memory is declared once; one sequence at a time.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "device/arena.h"
+#include "infer/length_tables.h"
+#include "infer/machine.h"
+#include "model/chunk.h"
+
+namespace stoa::infer {
+
+class Decoder {
+ public:
+  struct Options {
+    std::int64_t context = 1024;     // tokens that the cache holds; 0: no cache (losses only)
+    std::int64_t pass_tokens = 512;  // most tokens of one pass
+    std::int64_t text_tokens = 0;    // longest text of losses(); 0: pass_tokens. Several share a pass
+
+    std::int64_t longest_text() const {
+      return text_tokens > 0 ? std::min(text_tokens, pass_tokens) : pass_tokens;
+    }
+  };
+  // Declares cache and batch buffers in `arena`.
+  Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision, const Options& options);
+
+  // What a pass runs with. All references live as long as the decoder is used.
+  struct Parts {
+    Machine& machine;
+    ops::OpContext& ops;
+    const parallel::ParallelContext& parallel;
+    const model::Chunk& chunk;
+    nn::ParamAccess& parameters;
+    // Tables of the chunk that are to follow the length of a sequence; null: they stay as they are (a rank
+    // that trains reads them for the length of its samples).
+    const ChunkConstants* constants = nullptr;
+  };
+
+  std::int64_t context() const { return options_.context; }
+  std::int64_t pass_tokens() const { return options_.pass_tokens; }
+  std::int64_t fed() const { return fed_; }
+  // Whether rotary tables depend on the length of a sequence.
+  bool follows_length() const { return tables_.any(); }
+  // Forgets all but the first `keep` tokens; returns how many are still known. The states of linear attention
+  // hold all of a text or nothing of it: with them fewer than were fed are none.
+  std::int64_t rewind(std::int64_t keep = 0);
+
+  // Appends tokens; the logits of the position after the last one, over the vocabulary. Where rotary tables
+  // follow the length, those of all tokens so far are read by the one of the length reached; what is cached
+  // under another is computed again (LengthTables). DataError beyond the context.
+  std::span<const float> feed(const Parts& parts, std::span<const std::int32_t> tokens);
+
+  // losses[t] = -log p(labels[t] | tokens of the same text up to t), for texts that lie back to back:
+  // `lengths` add up to tokens.size() <= pass_tokens, each at most longest_text(). The cache is not used.
+  // Texts that are read by different rotary tables go in passes of their own.
+  void losses(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
+              std::span<const std::int64_t> lengths, std::span<float> losses);
+
+  // Largest pass of each kind, for a dry run on a meta machine.
+  void dry_run(const Parts& parts);
+
+ private:
+  // Several passes where neighbouring texts are read by different tables; true: it was done.
+  bool losses_by_length(const Parts& parts, std::span<const std::int32_t> tokens,
+                        std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
+                        std::span<float> losses);
+  void open_cache(const Parts& parts);
+  nn::BatchView stage(const Parts& parts, std::span<const std::int32_t> tokens,
+                      std::span<const std::int32_t> positions);
+  void stage_segments(const Parts& parts, nn::BatchView& view, std::span<const std::int32_t> q_begin,
+                      std::span<const std::int32_t> k_begin, std::span<const std::int32_t> k_count);
+
+  Arena* arena_;
+  const Options options_;
+  const std::int64_t vocabulary_;
+  const LengthTables tables_;
+  Arena::Id tokens_, positions_, labels_, mask_, q_begin_, k_begin_, k_count_, logits_, losses_;
+  std::vector<bool> linear_;                                // layers of linear attention
+  std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or what linear attention keeps
+  nn::KvCache cache_;
+  std::int64_t fed_ = 0;
+  std::vector<std::int32_t> history_;  // the tokens fed, kept where tables follow the length
+  std::int64_t reached_ = 0;           // longest sequence for which a key in the cache was made
+  std::vector<float> host_logits_;
+};
+
+}  // namespace stoa::infer

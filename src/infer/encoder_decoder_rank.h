@@ -1,0 +1,77 @@
+// An encoder-decoder loaded for use: reads sources once, then takes tokens of targets and gives the logits of
+// those that follow. Keys and values of both are kept. Also token losses of pairs.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "infer/device_segments.h"
+#include "infer/loaded_chunk.h"
+
+namespace stoa::infer {
+
+struct EncoderDecoderOptions {
+  model::Gpt model;
+  nn::Precision precision;
+  std::int64_t sources = 1;          // of one read()
+  std::int64_t source_tokens = 512;  // of the longest source
+  std::int64_t targets = 1;          // at once, at least `sources`
+  std::int64_t target_tokens = 128;  // of the longest target
+};
+
+class EncoderDecoderRank {
+ public:
+  // `scratch_bytes`: what measure_scratch found; none on a meta machine.
+  EncoderDecoderRank(Machine& machine, const EncoderDecoderOptions& options,
+                     std::optional<std::size_t> scratch_bytes);
+
+  // Forgets all, reads sources and begins a target for each with the token `start`. Logits [sources,
+  // vocabulary] of what follows. InternalError beyond the declared sizes, here and below.
+  std::span<const float> read(const std::vector<std::vector<std::int32_t>>& sources, std::int32_t start);
+  // Appends tokens[i] to target i; logits [targets, vocabulary] of what follows.
+  std::span<const float> feed(std::span<const std::int32_t> tokens);
+  // Target i becomes what target parents[i] was; targets that are nobody's parent end.
+  void select(std::span<const std::int32_t> parents);
+  std::int64_t fed() const { return fed_; }  // tokens of every target
+
+  // losses[t] = -log p(labels[t] | source, inputs up to t); inputs begin with the start token. Forgets all.
+  void losses(const std::vector<std::int32_t>& source, std::span<const std::int32_t> inputs,
+              std::span<const std::int32_t> labels, std::span<float> losses);
+
+  void dry_run();
+  LoadedChunk& chunk() { return chunk_; }
+  const EncoderDecoderOptions& options() const { return options_; }
+
+ private:
+  struct Sources {
+    std::vector<std::int32_t> tokens, positions;
+    parallel::ContextSegments segments;
+  };
+  // Of the cache: a target's keys and values lie at [lane * target_tokens, ...), those of its source at
+  // k_begin.
+  struct Target {
+    std::int32_t lane;
+    std::int64_t k_begin, k_count;
+  };
+  Sources sources_of(const std::vector<std::vector<std::int32_t>>& sources) const;
+  // One pass: new sources (or none), tokens of targets, each `count` in a row.
+  struct Staged;
+  void stage(Staged& staged, const Sources& sources, std::span<const std::int32_t> tokens,
+             std::int64_t count);
+  std::span<const float> next(const Sources& sources, std::span<const std::int32_t> tokens);
+
+  const EncoderDecoderOptions options_;
+  LoadedChunk chunk_;
+  Arena::Id tokens_, positions_, labels_, mask_, losses_, logits_;
+  std::optional<DeviceSegments> source_segments_, target_segments_, cross_segments_;
+  struct LayerIds {
+    Arena::Id keys, values, source;
+  };
+  std::vector<LayerIds> cache_ids_;  // of the decoder's layers
+  nn::KvCache cache_;
+  std::vector<Target> targets_;
+  std::int64_t fed_ = 0;
+};
+
+}  // namespace stoa::infer

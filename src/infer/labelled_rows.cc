@@ -1,0 +1,115 @@
+#include "infer/labelled_rows.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace stoa::infer {
+
+using data::LabelledRow, data::LabelledSource;
+
+namespace {
+
+token::TokenId needed(std::optional<token::TokenId> id, const char* name) {
+  require<ConfigError>(id.has_value(),
+                       "the tokenizer has no {} token, which labelled rows need; name one in its "
+                       "tokenizer_config.json (cls_token, sep_token)",
+                       name);
+  return *id;
+}
+
+// What is left of two texts of so many tokens that share `room`: the longer gives way first, as in Hugging
+// Face's longest_first.
+std::pair<std::int64_t, std::int64_t> share(std::int64_t a, std::int64_t b, std::int64_t room) {
+  if (a + b <= room) return {a, b};
+  const std::int64_t half = room / 2;
+  if (a <= half) return {a, room - a};
+  if (b <= half) return {room - b, b};
+  return a <= b ? std::pair(half, room - half) : std::pair(room - half, half);
+}
+
+}  // namespace
+
+RowEncoder::RowEncoder(const token::Tokenizer& tokenizer, const model::BertConfig& bert, std::int64_t longest)
+    : tokenizer_(tokenizer),
+      bert_(bert),
+      longest_(longest),
+      cls_(needed(tokenizer.cls_id(), "[CLS]")),
+      sep_(needed(tokenizer.sep_id(), "[SEP]")),
+      blank_before_words_(tokenizer.spec().form == token::SymbolForm::kByteLevel) {
+  require<ConfigError>(longest >= 8, "rows of {} tokens; expected 8 or more", longest);
+  const std::vector<token::TokenId> cls{cls_}, sep{sep_};
+  // Files that put nothing around texts, or do not begin with [CLS], belong to no encoder's checkpoint.
+  if (const auto& said = tokenizer.spec().pair; said && said->before == cls && !said->between.empty())
+    around_ = *said;
+  else
+    around_ = {cls, blank_before_words_ ? std::vector{sep_, sep_} : sep, sep};
+}
+
+std::vector<token::TokenId> RowEncoder::ids_of(const std::string& text) const {
+  return tokenizer_.encode(text, {.plain = false, .add_special = false});
+}
+
+token::Encoding RowEncoder::with_offsets(const std::string& text) {
+  if (offsets_ == nullptr) offsets_ = std::make_unique<token::OffsetEncoder>(tokenizer_);
+  token::Encoding out;
+  offsets_->encode(text, {.plain = false, .add_special = false}, out);
+  return out;
+}
+
+void RowEncoder::add(LabelledRow& row, std::span<const token::TokenId> ids, std::int32_t type) const {
+  row.tokens.insert(row.tokens.end(), ids.begin(), ids.end());
+  row.token_types.resize(row.tokens.size(), bert_.num_token_types > 1 ? type : 0);
+}
+
+LabelledRow RowEncoder::pair(std::span<const token::TokenId> a, std::span<const token::TokenId> b) const {
+  LabelledRow row;
+  add(row, around_.before, 0);
+  add(row, a, 0);
+  add(row, around_.between, 0);
+  add(row, b, 1);
+  add(row, around_.after, 1);
+  return row;
+}
+
+LabelledRow RowEncoder::text(const data::LabelledText& text, const LabelledSource& source) const {
+  const std::vector<token::TokenId> a = ids_of(text.text),
+                                    b = text.pair ? ids_of(*text.pair) : std::vector<token::TokenId>();
+  const std::int64_t around = text.pair ? tokens_around_pair() : 2;
+  const auto [of_a, of_b] =
+      share(static_cast<std::int64_t>(a.size()), static_cast<std::int64_t>(b.size()), longest_ - around);
+  const auto kept = std::span(a).first(static_cast<std::size_t>(of_a));
+  LabelledRow row;
+  if (text.pair) {
+    row = pair(kept, std::span(b).first(static_cast<std::size_t>(of_b)));
+  } else {
+    add(row, {&cls_, 1}, 0);
+    add(row, kept, 0);
+    add(row, {&sep_, 1}, 0);
+  }
+  row.file = source.file, row.line = source.line;
+  if (text.label) row.labels.push_back({0, data::label_number(*text.label, bert_.labels, source)});
+  return row;
+}
+
+RowEncoder::Words RowEncoder::words(const data::LabelledWords& words, const LabelledSource& source) const {
+  Words out;
+  out.row.file = source.file, out.row.line = source.line;
+  out.first.assign(words.words.size(), -1);
+  add(out.row, {&cls_, 1}, 0);
+  for (std::size_t w = 0; w < words.words.size(); ++w) {
+    const auto ids = ids_of(blank_before_words_ ? " " + words.words[w] : words.words[w]);
+    const auto begin = static_cast<std::int32_t>(out.row.tokens.size());
+    const auto room = static_cast<std::size_t>(longest_ - 1 - begin);
+    if (room == 0) break;
+    add(out.row, std::span(ids).first(std::min(ids.size(), room)), 0);
+    if (ids.empty()) continue;
+    out.first[w] = begin;
+    if (!words.tags.empty())
+      out.row.labels.push_back({begin, data::label_number(words.tags[w], bert_.labels, source)});
+  }
+  add(out.row, {&sep_, 1}, 0);
+  return out;
+}
+
+}  // namespace stoa::infer

@@ -1,0 +1,70 @@
+// A whole model on one rank, loaded for use: what ranks of every kind of model that compute no gradients
+// stand on.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "infer/constants.h"
+#include "infer/machine.h"
+#include "model/chunk.h"
+#include "optim/parameter_store.h"
+
+namespace stoa::infer {
+
+class LoadedChunk {
+ public:
+  // Declares weights and constants. `tokens`: of a pass; `positions`: of the longest text. What else a kind
+  // needs is declared in arena() before commit().
+  LoadedChunk(Machine& machine, const model::Gpt& model, const nn::Precision& precision, std::int64_t tokens,
+              std::int64_t positions);
+  // `scratch_bytes`: what measure_scratch found; none on a meta machine.
+  void commit(std::optional<std::size_t> scratch_bytes);
+
+  // The first values.size() elements of `id`, which hold `values` once the stream was synchronized.
+  TensorView put(Arena::Id id, std::span<const std::int32_t> values);
+  // The first `columns` of every row, on the host; until the next call. NumericsError: one is not finite.
+  std::span<const float> read(TensorView rows, std::int64_t columns);
+
+  Machine& machine() { return machine_; }
+  Arena& arena() { return arena_; }
+  const parallel::ParallelContext& parallel() const { return parallel_; }
+  const model::Chunk& chunk() const { return *chunk_; }
+  optim::ParameterStore& parameters() { return *parameters_; }
+  const ChunkConstants& constants() const { return constants_; }
+  ops::OpContext& ops() { return *ops_; }
+  std::size_t scratch_high_water() const { return scratch_->high_water(); }
+  // Of one pass; `cache`: keys and values that are kept, or null.
+  nn::Pass pass(const nn::BatchView& batch, nn::KvCache* cache = nullptr) {
+    return {*ops_, parallel_, *parameters_, nullptr, batch, {}, 0, false, cache, {}};
+  }
+
+ private:
+  Machine& machine_;
+  const std::int64_t positions_;
+  parallel::ParallelContext parallel_;
+  Arena arena_;
+  std::unique_ptr<model::Chunk> chunk_;
+  std::unique_ptr<optim::ParameterStore> parameters_;
+  ChunkConstants constants_;
+  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<ops::OpContext> ops_;
+  std::vector<float> host_;
+};
+
+// Why finite weights may answer what is no number.
+inline constexpr std::string_view kBeyondRange =
+    "its values exceed the range of the compute type; try --dtype fp32";
+
+// Scratch that the largest passes of a Rank take.
+template <class Rank, class Options>
+std::size_t measure_scratch(Machine& meta, const Options& options) {
+  require<InternalError>(meta.device->kind() == DeviceKind::kMeta, "a dry run needs a meta machine");
+  Rank rank(meta, options, std::nullopt);
+  rank.dry_run();
+  return rank.chunk().scratch_high_water();
+}
+
+}  // namespace stoa::infer

@@ -1,0 +1,348 @@
+#include "infer/model_files.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/console.h"
+#include "ckpt/convert.h"
+#include "ckpt/mxfp4.h"
+#include "ckpt/shard_io.h"
+#include "model/huggingface/quantization.h"
+
+namespace stoa::infer {
+
+namespace hf = model::huggingface;
+
+namespace {
+
+model::Gpt resolve(const hf::ModelDescription& description, const fs::path& directory) {
+  try {
+    return model::resolve_gpt(description.config);
+  } catch (const ConfigError& error) {
+    fail<ConfigError>("{}: {}", (directory / "config.json").string(), error.what());
+  }
+}
+
+hf::ModelDescription describe(const fs::path& directory) {
+  const fs::path path = directory / "config.json";
+  try {
+    hf::ModelDescription out = hf::read_config(read_text(path));
+    require<ConfigError>(!out.quantised, "{} are not read; {}", out.quantised.value_or(""), hf::kMakeFloats);
+    return out;
+  } catch (const ConfigError& error) {
+    fail<ConfigError>("{}: {}", path.string(), error.what());
+  }
+}
+
+hf::ModelDescription describe_for(const fs::path& directory, const model::BertConfig& task) {
+  hf::ModelDescription out = describe(directory);
+  require<ConfigError>(out.config.kind == model::ModelKind::kBert,
+                       "{}: model_type {} is not an encoder; expected bert or roberta", directory.string(),
+                       out.family->type);
+  out.config.bert.task = task.task;
+  out.config.bert.labels = task.labels;
+  out.config.bert.classifier_dropout = task.classifier_dropout;
+  return out;
+}
+
+Shape shape_of(const std::vector<std::int64_t>& dims, const std::string& name) {
+  require<DataError>(dims.size() <= Shape::kMaxRank,
+                     "tensor '{}' has {} dimensions, at most {} are supported", name, dims.size(),
+                     Shape::kMaxRank);
+  Shape shape;
+  switch (dims.size()) {
+    case 0:
+      return shape;
+    case 1:
+      return Shape{dims[0]};
+    case 2:
+      return Shape{dims[0], dims[1]};
+    case 3:
+      return Shape{dims[0], dims[1], dims[2]};
+    default:
+      return Shape{dims[0], dims[1], dims[2], dims[3]};
+  }
+}
+
+constexpr std::string_view kBlocks = "_blocks", kScales = "_scales";  // ends of names of MXFP4 tensors
+
+// Weights that layers compute with, as they are in the file.
+void require_float(const ckpt::StoredTensor& tensor, const fs::path& directory) {
+  const auto type = ckpt::memory_type(tensor.entry.type);
+  require<DataError>(type && is_float(*type),
+                     "{}: tensor '{}' is {}, and weights are F32, BF16, F16 or F64; {}", directory.string(),
+                     tensor.entry.name, ckpt::name_of(tensor.entry.type), hf::kMakeFloats);
+}
+
+// A model with one such weight answers nothing but "not a number", wherever the weight stands.
+void require_finite(const std::byte* elements, DType type, std::int64_t count, const std::string& tensor,
+                    const fs::path& directory) {
+  const auto bad = ckpt::count_non_finite(elements, type, count);
+  if (bad == 0) return;
+  std::int64_t first = 0;
+  while (ckpt::count_non_finite(elements + static_cast<std::size_t>(first) * size_of(type), type, 1) == 0)
+    ++first;
+  fail<DataError>(
+      "{}: tensor '{}': {} of its {} weights {} infinite or not a number (the first is element {}); the "
+      "training that wrote it diverged, or the file is damaged: take an earlier checkpoint",
+      directory.string(), tensor, bad, count, bad == 1 ? "is" : "are", first);
+}
+
+}  // namespace
+
+ModelFiles::ModelFiles(const fs::path& directory) : ModelFiles(directory, describe(directory), false) {}
+
+ModelFiles::ModelFiles(const fs::path& directory, const model::BertConfig& task)
+    : ModelFiles(directory, describe_for(directory, task), true) {}
+
+ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription description, bool head_optional)
+    : directory_(directory),
+      description_(std::move(description)),
+      model_(resolve(description_, directory)),
+      tensors_(directory) {
+  find_tensors(head_optional);
+  if (match_.head_beside_tied) {
+    // Where the two differ, transformers 5 keeps both; a tied model holds one.
+    const auto& head = tensors_.at(*match_.head_beside_tied);
+    const auto tokens = std::find_if(wanted_.begin(), wanted_.end(), [](const hf::Tensor& tensor) {
+      return tensor.parts.front().name == "embedding.tokens.weight";
+    });
+    const auto& embedding = tensors_.at(match_.names[static_cast<std::size_t>(tokens - wanted_.begin())]);
+    const bool same = head.bytes.size() == embedding.bytes.size() &&
+                      std::memcmp(head.bytes.data(), embedding.bytes.data(), head.bytes.size()) == 0;
+    const auto may_untie = description_.family->names().head_may_untie;
+    require<DataError>(
+        same || (may_untie && may_untie(model_.config)),
+        "{}: the model ties head and embedding, but '{}' and '{}' differ: set tie_word_embeddings to false",
+        directory_.string(), *match_.head_beside_tied, embedding.entry.name);
+    if (!same) {
+      description_.config.share_embeddings_and_output_weights = false;
+      model_ = resolve(description_, directory);
+      find_tensors(head_optional);
+    }
+  }
+  for (const auto& name : match_.names)
+    if (!packed_.contains(name)) require_float(tensors_.at(name), directory_);
+}
+
+void ModelFiles::find_tensors(bool head_optional) {
+  fresh_.clear();
+  wanted_ = hf::tensors(model_, *description_.family);
+  std::vector<hf::FileTensor> offered;
+  packed_.clear();
+  for (const auto* tensor : tensors_.tensors())
+    if (auto packed = packed_matrices(*tensor)) {
+      const std::string& name = tensor->entry.name;
+      packed_.emplace(name.substr(0, name.size() - kBlocks.size()), *packed);
+    }
+  for (const auto& [name, packed] : packed_) offered.push_back({name, packed.shape});
+  for (const auto* tensor : tensors_.tensors()) {
+    const std::string& name = tensor->entry.name;
+    const bool known =
+        (name.ends_with(kBlocks) && packed_.contains(name.substr(0, name.size() - kBlocks.size()))) ||
+        (name.ends_with(kScales) && packed_.contains(name.substr(0, name.size() - kScales.size())));
+    if (!known) offered.push_back({name, shape_of(tensor->entry.shape, name)});
+  }
+  hf::refuse_quantised(offered);
+  match_ = hf::match(wanted_, offered, *description_.family, model_.config, head_optional);
+  for (std::size_t i = wanted_.size(); i-- > 0;) {
+    if (!match_.names[i].empty()) continue;
+    for (const auto& part : wanted_[i].parts) fresh_.insert(part.name);
+    wanted_.erase(wanted_.begin() + static_cast<std::ptrdiff_t>(i));
+    match_.names.erase(match_.names.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+std::optional<ModelFiles::Packed> ModelFiles::packed_matrices(const ckpt::StoredTensor& blocks) const {
+  const std::string& name = blocks.entry.name;
+  if (description_.family->quantised != "mxfp4" || !name.ends_with(kBlocks)) return std::nullopt;
+  const auto* scales = tensors_.find(name.substr(0, name.size() - kBlocks.size()) + std::string(kScales));
+  const auto& shape = blocks.entry.shape;
+  const auto bytes_each = [](const ckpt::StoredTensor& tensor) {
+    return tensor.entry.type == ckpt::StorageType::kU8 || tensor.entry.type == ckpt::StorageType::kF8E8M0;
+  };
+  require<DataError>(scales && shape.size() == 4 && shape[3] == ckpt::kMxfp4Bytes && bytes_each(blocks) &&
+                         bytes_each(*scales) &&
+                         scales->entry.shape == std::vector<std::int64_t>(shape.begin(), shape.begin() + 3),
+                     "{}: tensor '{}' {} {} is not MXFP4: expected U8 [experts, rows, blocks, {}] with '…{}' "
+                     "U8 [experts, rows, blocks]",
+                     directory_.string(), name, ckpt::name_of(blocks.entry.type), blocks.entry.shape_text(),
+                     ckpt::kMxfp4Bytes, kScales);
+  return Packed{&blocks, scales, Shape{shape[0], shape[2] * ckpt::kMxfp4Block, shape[1]}};
+}
+
+void ModelFiles::load_elements(const std::string& name, DType type, std::vector<std::byte>& out) const {
+  if (const auto packed = packed_.find(name); packed != packed_.end()) {
+    const auto& [blocks, scales, shape] = packed->second;
+    out.resize(static_cast<std::size_t>(shape.elements()) * size_of(type));
+    ckpt::decode_mxfp4_transposed(blocks->bytes, scales->bytes, shape[0], shape[2], shape[1], type,
+                                  out.data());
+    return require_finite(out.data(), type, shape.elements(), name, directory_);
+  }
+  const ckpt::StoredTensor& stored = tensors_.at(name);
+  require_float(stored, directory_);
+  const std::int64_t count = stored.entry.elements();
+  require_finite(stored.bytes.data(), stored.dtype(), count, name, directory_);
+  out.resize(static_cast<std::size_t>(count) * size_of(type));
+  ckpt::convert_elements(stored.bytes.data(), stored.dtype(), out.data(), type, count);
+}
+
+DType ModelFiles::stored_type() const { return tensors_.at(match_.names.front()).dtype(); }
+
+void ModelFiles::require_same_tensors(const std::map<std::string, Shape>& expected) const {
+  std::string problems;
+  std::map<std::string, Shape> offered;
+  for (const hf::Tensor& tensor : wanted_)
+    for (const auto& part : tensor.parts) offered.emplace(part.name, part.shape);
+  for (const auto& [name, shape] : expected) {
+    const auto other = offered.find(name);
+    if (fresh_.contains(name)) continue;
+    if (other == offered.end())
+      problems += fmt::format("\n  missing: {} {}", name, shape.text());
+    else if (other->second != shape)
+      problems +=
+          fmt::format("\n  {}: {} in the files, {} expected", name, other->second.text(), shape.text());
+  }
+  for (const auto& [name, shape] : offered)
+    if (!expected.contains(name)) problems += fmt::format("\n  unexpected: {} {}", name, shape.text());
+  require<DataError>(problems.empty(), "'{}' is a model of a different shape:{}", directory_.string(),
+                     problems);
+}
+
+std::vector<std::byte> ModelFiles::canonical(const std::string& name, DType type) const {
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const hf::Tensor& tensor = wanted_[i];
+    const auto wanted = [&](const model::CanonicalTensor& part) { return part.name == name; };
+    if (std::none_of(tensor.parts.begin(), tensor.parts.end(), wanted)) continue;
+    const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
+    const std::int64_t count = tensor.shape.elements();
+    std::vector<std::byte> file(static_cast<std::size_t>(count) * size_of(type)), others, out;
+    ckpt::convert_elements(stored.bytes.data(), stored.dtype(), file.data(), type, count);
+    hf::scatter(tensor, type, file.data(), [&](const model::CanonicalTensor& part) {
+      const auto bytes = static_cast<std::size_t>(part.shape.elements()) * size_of(type);
+      if (wanted(part)) return out.resize(bytes), out.data();
+      others.resize(file.size());  // the largest part fits; nobody reads it
+      return others.data();
+    });
+    return out;
+  }
+  fail<InternalError>("'{}' has no tensor '{}'", directory_.string(), name);
+}
+
+void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
+                      const std::function<TensorView(nn::ParamId)>& target) const {
+  const CanonicalIndex index(specs);
+  std::map<std::string, Shape> expected;
+  for (const auto& [name, place] : index.places()) expected.emplace(name, place.shape);
+  require_same_tensors(expected);
+  for (std::size_t p = 0; p < specs.size(); ++p) {
+    if (fresh_.contains(specs[p].shard.pieces.front().name)) continue;
+    const TensorView memory = target({static_cast<int>(p)});
+    std::memset(memory.data, 0, memory.bytes());
+  }
+  std::vector<std::byte> converted;
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const hf::Tensor& tensor = wanted_[i];
+    const DType type = target(index.at(tensor.parts.front().name).parameter).dtype;
+    load_elements(match_.names[i], type, converted);
+    hf::scatter(tensor, type, converted.data(), [&](const model::CanonicalTensor& part) {
+      const auto& place = index.at(part.name);
+      return static_cast<std::byte*>(CanonicalIndex::in(place, target(place.parameter)).data);
+    });
+  }
+}
+
+void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<TensorSpec>& all,
+                      const std::function<TensorView(nn::ParamId)>& target) const {
+  std::map<std::string, Shape> expected;
+  for (const TensorSpec& spec : all) expected.emplace(spec.name, spec.shape);
+  require_same_tensors(expected);
+  struct Place {
+    const ShardSpec* shard;
+    const ShardPiece* piece;
+    TensorView local;  // addressed by element of the local tensor
+  };
+  std::multimap<std::string, Place> places;
+  for (std::size_t p = 0; p < held.size(); ++p) {
+    TensorView local = target({static_cast<int>(p)});
+    if (!local || fresh_.contains(held[p].pieces.front().name)) continue;
+    std::memset(local.data, 0, local.bytes());
+    if (held[p].flat) {
+      local.shape = held[p].local;
+      local.stride0 = held[p].local.inner();
+    }
+    for (const ShardPiece& piece : held[p].pieces) places.emplace(piece.name, Place{&held[p], &piece, local});
+  }
+  std::vector<std::byte> converted;
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const hf::Tensor& tensor = wanted_[i];
+    const bool here = std::any_of(tensor.parts.begin(), tensor.parts.end(),
+                                  [&](const auto& part) { return places.contains(part.name); });
+    if (!here) continue;
+    // Of the way: wider than what is stored, or equal.
+    const bool wide = !packed_.contains(match_.names[i]) &&
+                      tensors_.at(match_.names[i]).entry.type == ckpt::StorageType::kF64;
+    const DType type = wide ? DType::kF64 : DType::kF32;
+    load_elements(match_.names[i], type, converted);
+    std::map<std::string, std::vector<std::byte>> whole;
+    hf::scatter(tensor, type, converted.data(), [&](const model::CanonicalTensor& part) {
+      auto& bytes = whole[part.name];
+      bytes.resize(static_cast<std::size_t>(part.shape.elements()) * size_of(type));
+      return bytes.data();
+    });
+    for (const auto& [name, bytes] : whole) {
+      const auto [first, last] = places.equal_range(name);
+      for (auto it = first; it != last; ++it) {
+        const Place& place = it->second;
+        ckpt::for_each_run(*place.piece, place.local.shape, place.local.stride0, place.shard->flat,
+                           [&](const ckpt::ElementRun& run) {
+                             ckpt::convert_elements(
+                                 bytes.data() + static_cast<std::size_t>(run.file) * size_of(type), type,
+                                 static_cast<std::byte*>(place.local.byte_offset(run.memory)),
+                                 place.local.dtype, run.count);
+                           });
+      }
+    }
+  }
+}
+
+std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, const hf::Family& family, DType type) {
+  std::vector<ckpt::TensorEntry> entries;
+  for (const auto& tensor : hf::tensors(gpt, family))
+    entries.push_back(ckpt::entry_of({tensor.name, type, tensor.shape}));
+  return entries;
+}
+
+void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const hf::Family& family, DType type,
+                 const std::function<TensorView(const std::string&)>& source,
+                 const std::function<void()>& written) {
+  std::vector<std::byte> file, wide;
+  for (const auto& tensor : hf::tensors(gpt, family)) {
+    // What is near 1 before the file's form is made of it keeps its digits until then.
+    const DType through = tensor.zero_centered && size_of(type) < size_of(DType::kF32) ? DType::kF32 : type;
+    const std::int64_t count = tensor.shape.elements();
+    file.resize(static_cast<std::size_t>(count) * size_of(through));
+    std::vector<std::vector<std::byte>> parts;  // converted, alive until gathered
+    parts.reserve(tensor.parts.size());
+    hf::gather(
+        tensor, through,
+        [&](const model::CanonicalTensor& part) -> const std::byte* {
+          const TensorView view = source(part.name);
+          if (view.dtype == through) return static_cast<const std::byte*>(view.data);
+          auto& bytes = parts.emplace_back(static_cast<std::size_t>(view.elements()) * size_of(through));
+          ckpt::convert_elements(static_cast<const std::byte*>(view.data), view.dtype, bytes.data(), through,
+                                 view.elements());
+          return bytes.data();
+        },
+        file.data());
+    if (through != type) {
+      wide.swap(file);
+      file.resize(static_cast<std::size_t>(count) * size_of(type));
+      ckpt::convert_elements(wide.data(), through, file.data(), type, count);
+    }
+    writer.write_bytes(tensor.name, file);
+    if (written) written();
+  }
+}
+
+}  // namespace stoa::infer

@@ -1,0 +1,84 @@
+// Between a model directory of Hugging Face's form and a rank's memory.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "ckpt/find_checkpoint.h"
+#include "ckpt/tensor_directory.h"
+#include "infer/canonical_index.h"
+#include "model/huggingface/config_json.h"
+#include "model/huggingface/tensor_map.h"
+
+namespace stoa::infer {
+
+// A model directory, its configuration read and its tensors checked by name and shape; weights are not read
+// yet.
+class ModelFiles {
+ public:
+  // `directory` holds config.json and safetensors. IoError, ConfigError, DataError. Whether the head of a
+  // family is its own may be told by the tensors (NameMap::head_may_untie).
+  explicit ModelFiles(const fs::path& directory);
+  // An encoder's files for a model of a labelled task, whatever theirs is: what they lack of its head is
+  // fresh().
+  ModelFiles(const fs::path& directory, const model::BertConfig& task);
+
+  const fs::path& directory() const { return directory_; }
+  const model::huggingface::ModelDescription& description() const { return description_; }
+  const model::Gpt& model() const { return model_; }
+  // Canonical tensors that the files do not hold; read() leaves their memory as it is.
+  const std::set<std::string>& fresh() const { return fresh_; }
+  // Element type of most weights in the file.
+  DType stored_type() const;
+
+  // One canonical tensor, dense, as `type`. The file's tensor that holds it is read whole.
+  std::vector<std::byte> canonical(const std::string& name, DType type) const;
+  // Fills the memory of every canonical tensor. `target(id)`: host view of the parameter's whole local
+  // tensor, any floating-point type; padding is set to zero. DataError, before anything is written, when the
+  // model that `specs` describe has other tensors or shapes.
+  void read(const std::vector<nn::ParamSpec>& specs,
+            const std::function<TensorView(nn::ParamId)>& target) const;
+  // The same for a rank that holds parts: `held` by parameter, `all` tensors of the model. Where nothing is
+  // held, the target has no memory.
+  void read(const std::vector<ShardSpec>& held, const std::vector<TensorSpec>& all,
+            const std::function<TensorView(nn::ParamId)>& target) const;
+
+ private:
+  ModelFiles(const fs::path& directory, model::huggingface::ModelDescription description, bool head_optional);
+  // Fills wanted_, match_, fresh_ and packed_.
+  void find_tensors(bool head_optional);
+  // All elements of a tensor of the file, as `type`. DataError: one of them is not finite.
+  void load_elements(const std::string& name, DType type, std::vector<std::byte>& out) const;
+  void require_same_tensors(const std::map<std::string, Shape>& expected) const;
+
+  fs::path directory_;
+  model::huggingface::ModelDescription description_;
+  model::Gpt model_;
+  ckpt::TensorDirectory tensors_;
+  std::vector<model::huggingface::Tensor> wanted_;
+  model::huggingface::Match match_;
+  std::set<std::string> fresh_;
+  // MXFP4 matrices (ckpt/mxfp4.h) by the name that the floating-point tensor has in such files.
+  struct Packed {
+    const ckpt::StoredTensor *blocks, *scales;
+    Shape shape;  // [E, inputs, outputs], of the floating-point tensor
+  };
+  std::map<std::string, Packed> packed_;
+
+  // What `blocks` and its scales hold, if the family has such tensors. DataError: they are none.
+  std::optional<Packed> packed_matrices(const ckpt::StoredTensor& blocks) const;
+};
+
+// Entries and bytes of a model directory to be written: all weights as `type`.
+std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, const model::huggingface::Family& family,
+                                             DType type);
+// `source(canonical)`: host view of a canonical tensor, any floating-point type, alive until `written` is
+// called: after every tensor of the file.
+void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const model::huggingface::Family& family,
+                 DType type, const std::function<TensorView(const std::string& canonical)>& source,
+                 const std::function<void()>& written = nullptr);
+
+}  // namespace stoa::infer

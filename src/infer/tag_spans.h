@@ -1,0 +1,23 @@
+// Named spans of words out of their tags: B-X begins a span of type X, I-X goes on with it, as in CoNLL-2003;
+// an I-X after another type begins one (Ramshaw and Marcus 1995, as conlleval counts).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stoa::infer {
+
+struct TagSpan {
+  std::size_t begin = 0, end = 0;  // words [begin, end)
+  std::string type;
+  bool operator==(const TagSpan&) const = default;
+};
+
+// Whether every label is O, B-X or I-X, and some label names a span.
+bool are_span_tags(const std::vector<std::string>& labels);
+// `tags`: indices into `labels`, one per word.
+std::vector<TagSpan> tag_spans(std::span<const std::int32_t> tags, const std::vector<std::string>& labels);
+
+}  // namespace stoa::infer

@@ -1,0 +1,54 @@
+// Chooses the next token from logits, on the host.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/philox.h"
+
+namespace stoa::infer {
+
+struct SamplingOptions {
+  bool greedy = false;              // the most likely token; ties go to the lower id
+  double temperature = 1.0;         // 0 is greedy
+  std::int64_t top_k = 0;           // 0: all
+  double top_p = 1.0;               // smallest set of likeliest tokens whose probability reaches top_p
+  double min_p = 0.0;               // tokens at least min_p times as likely as the likeliest
+  double repetition_penalty = 1.0;  // > 1 makes tokens seen before less likely (Keskar et al. 2019, CTRL)
+  std::uint64_t seed = 0;
+  std::vector<std::int32_t> suppressed = {};              // ids that are never drawn
+  std::vector<std::int32_t> suppressed_first = {};        // nor as the first token of an answer
+  std::vector<std::vector<std::int32_t>> bad_words = {};  // ids that never stand one after the other
+};
+
+// ConfigError names the option, its value and its range.
+void validate(const SamplingOptions& options);
+
+// The id of the largest logit; of equal ones the lowest.
+std::int32_t likeliest(std::span<const float> logits);
+
+class TokenSampler {
+ public:
+  explicit TokenSampler(const SamplingOptions& options);
+
+  // `logits` of the next position, `seen`: prompt and answer so far. Order as in Hugging Face's processors:
+  // repetition penalty (a positive logit is divided, a negative one multiplied), tokens that must not come,
+  // temperature, top-k, top-p, min-p. Draw number n of a sequence is a function of (seed, n) alone. Ids
+  // beyond the vocabulary do not count.
+  std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen);
+
+ private:
+  // The logits, with what was seen made less likely and what must not come impossible; may be `logits`
+  // themselves.
+  std::span<const float> adjusted(std::span<const float> logits, std::span<const std::int32_t> seen);
+
+  SamplingOptions options_;
+  PhiloxKey key_;
+  std::uint64_t draws_ = 0;
+  bool first_ = true;  // no token was drawn yet
+  std::vector<float> scores_;
+  std::vector<std::int32_t> order_;
+};
+
+}  // namespace stoa::infer

@@ -1,0 +1,127 @@
+#include "infer/token_sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace stoa::infer {
+namespace {
+
+std::map<int, int> draw(SamplingOptions options, std::vector<float> logits,
+                        std::vector<std::int32_t> seen = {}, int n = 4000) {
+  TokenSampler sampler(options);
+  std::map<int, int> counts;
+  for (int i = 0; i < n; ++i) ++counts[sampler.next(logits, seen)];
+  return counts;
+}
+
+TEST(TokenSampler, GreedyTakesTheLowestOfTheBest) {
+  EXPECT_EQ(draw({.greedy = true}, {1, 3, 3, 2}).size(), 1u);
+  EXPECT_EQ(TokenSampler({.temperature = 0}).next(std::vector<float>{1, 3, 3, 2}, {}), 1);
+}
+
+TEST(TokenSampler, TheLikeliestIsTheFirstOfTheLargest) {
+  std::vector<float> logits(1237);
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = -5 - std::sin(static_cast<float>(i));
+  for (const std::size_t place : {0, 15, 16, 511, 512, 700, 1023, 1024, 1232, 1236}) {
+    std::vector<float> changed = logits;
+    changed[place] = -1;
+    if (place + 3 < changed.size()) changed[place + 3] = -1;
+    EXPECT_EQ(likeliest(changed), static_cast<std::int32_t>(place));
+  }
+  EXPECT_EQ(likeliest(std::vector<float>{-INFINITY, -INFINITY}), 0);
+}
+
+// The rule as its options say it, over everything sorted.
+std::int32_t next_of_sorted(const SamplingOptions& o, std::span<const float> logits, std::uint64_t draws) {
+  std::vector<std::int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](int a, int b) { return logits[a] > logits[b]; });
+  if (o.top_k > 0) ids.resize(static_cast<std::size_t>(o.top_k));
+  const auto weight = [&](std::size_t i) {
+    return std::exp((static_cast<double>(logits[ids[i]]) - logits[ids[0]]) / o.temperature);
+  };
+  double total = 0, sum = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) total += weight(i);
+  std::size_t kept = 0;
+  for (; kept < ids.size() && sum < o.top_p * total; ++kept) sum += weight(kept);
+  while (kept > 1 && weight(kept - 1) < o.min_p) sum -= weight(--kept);
+  const PhiloxKey key = philox_key(o.seed, RandomPurpose::kSampling, "tokens");
+  const double draw = static_cast<double>(philox_word(key, draws)) * 0x1p-32 * sum;
+  double reached = 0;
+  for (std::size_t i = 0; i < kept; ++i)
+    if (draw < (reached += weight(i))) return ids[i];
+  return ids[kept - 1];
+}
+
+TEST(TokenSampler, DrawsAreThoseOfASortedVocabulary) {
+  std::vector<float> logits(5000);
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    logits[i] = 4 * std::sin(static_cast<float>(i * i)) + static_cast<float>(i % 7);
+  for (const SamplingOptions& o :
+       {SamplingOptions{.seed = 1}, SamplingOptions{.temperature = 5, .seed = 2},
+        SamplingOptions{.temperature = 0.2, .seed = 3}, SamplingOptions{.top_k = 300, .seed = 4},
+        SamplingOptions{.top_p = 0.9, .seed = 5}, SamplingOptions{.temperature = 3, .min_p = 0.3, .seed = 6},
+        SamplingOptions{.top_k = 1000, .top_p = 0.7, .min_p = 0.01, .seed = 7}}) {
+    TokenSampler sampler(o);
+    for (std::uint64_t n = 0; n < 200; ++n) EXPECT_EQ(sampler.next(logits, {}), next_of_sorted(o, logits, n));
+  }
+}
+
+TEST(TokenSampler, PenaltyLowersNegativeLogitsToo) {
+  // -1 becomes -2 and falls behind -1.5; 1 becomes 0.5.
+  TokenSampler greedy({.greedy = true, .repetition_penalty = 2.0});
+  EXPECT_EQ(greedy.next(std::vector<float>{-1.0f, -1.5f}, std::vector<std::int32_t>{0}), 1);
+  EXPECT_EQ(greedy.next(std::vector<float>{1.0f, 0.6f}, std::vector<std::int32_t>{0, 0}), 1);
+}
+
+TEST(TokenSampler, FrequenciesFollowTheSoftmax) {
+  const auto counts = draw({}, {0.0f, std::log(3.0f)}, {}, 20000);
+  EXPECT_NEAR(counts.at(1) / 20000.0, 0.75, 0.01);
+}
+
+TEST(TokenSampler, TopKTopPMinPCutTheTail) {
+  const std::vector<float> logits{std::log(0.5f), std::log(0.3f), std::log(0.15f), std::log(0.05f)};
+  EXPECT_EQ(draw({.top_k = 2}, logits).size(), 2u);
+  EXPECT_EQ(draw({.top_p = 0.5}, logits).size(), 1u);
+  EXPECT_EQ(draw({.top_p = 0.79}, logits).size(), 2u);
+  EXPECT_EQ(draw({.min_p = 0.25}, logits).size(), 3u);
+}
+
+TEST(TokenSampler, SeedDecidesTheDraws) {
+  const std::vector<float> logits(50, 0.0f);
+  TokenSampler a({.seed = 7}), b({.seed = 7}), c({.seed = 8});
+  int different = 0;
+  for (int i = 0; i < 20; ++i) {
+    const int x = a.next(logits, {});
+    EXPECT_EQ(x, b.next(logits, {}));
+    different += x != c.next(logits, {});
+  }
+  EXPECT_GT(different, 10);
+}
+
+TEST(TokenSampler, RefusesImpossibleOptions) {
+  EXPECT_THROW(TokenSampler({.temperature = -1}), ConfigError);
+  EXPECT_THROW(TokenSampler({.top_p = 0}), ConfigError);
+  EXPECT_THROW(TokenSampler({.repetition_penalty = 0}), ConfigError);
+}
+
+TEST(TokenSampler, WhatIsForbiddenNeverComes) {
+  const std::vector<float> logits{5, 4, 3, 2};
+  EXPECT_EQ(TokenSampler({.greedy = true, .suppressed = {0, 99}}).next(logits, {}), 1);
+  TokenSampler first({.greedy = true, .suppressed_first = {0}});
+  EXPECT_EQ(first.next(logits, {}), 1);
+  EXPECT_EQ(first.next(logits, {}), 0);
+  TokenSampler words({.greedy = true, .bad_words = {{3, 0}, {1}}});
+  EXPECT_EQ(words.next(logits, std::vector<std::int32_t>{3, 2}), 0);
+  EXPECT_EQ(words.next(logits, std::vector<std::int32_t>{2, 3}), 2);
+  EXPECT_FALSE(draw({.suppressed = {2}}, logits).contains(2));
+}
+
+}  // namespace
+}  // namespace stoa::infer
