@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/answer_output.h"
-#include "cli/pair_argument.h"
 #include "cli/timing.h"
 #include "infer/answer_pairs.h"
+#include "infer/pair_model.h"
 
 namespace stoa::cli {
 namespace {
@@ -18,7 +18,7 @@ std::string end_of(bool ended) {
   return infer::name_of(ended ? infer::EndReason::kEndToken : infer::EndReason::kLength);
 }
 
-void answer_one(PairModel& model, infer::EncoderDecoderRank& rank, const std::string& prompt,
+void answer_one(infer::PairModel& model, infer::EncoderDecoderRank& rank, const std::string& prompt,
                 const std::vector<std::int32_t>& source, const AnswerOptions& options,
                 const SamplingArguments::Merged& merged, Context& context) {
   const infer::TokenFeed feed{.feed =
@@ -33,7 +33,8 @@ void answer_one(PairModel& model, infer::EncoderDecoderRank& rank, const std::st
   output.finish(prompt, source, result, merged, context.console);
 }
 
-void answer_all(PairModel& model, infer::EncoderDecoderRank& rank, const std::vector<std::string>& prompts,
+void answer_all(infer::PairModel& model, infer::EncoderDecoderRank& rank,
+                const std::vector<std::string>& prompts,
                 const std::vector<std::vector<std::int32_t>>& sources, const AnswerOptions& options,
                 const SamplingArguments::Merged& merged, Context& context) {
   const infer::SearchLimits limits{rank.options().target_tokens, [&](std::int32_t id) {
@@ -78,7 +79,7 @@ void answer_all(PairModel& model, infer::EncoderDecoderRank& rank, const std::ve
 
 }  // namespace
 
-void answer_sources(const ModelArguments& arguments, const std::vector<std::string>& prompts,
+void answer_sources(infer::OpenModel& opened, const std::vector<std::string>& prompts,
                     const AnswerOptions& options, Context& context) {
   const bool together = prompts.size() > 1 || options.beams > 1;
   const infer::SamplingOptions& s = options.sampling.options.sampling;
@@ -90,11 +91,11 @@ void answer_sources(const ModelArguments& arguments, const std::vector<std::stri
       "--beams {} looks for the likeliest text and draws nothing: leave out --temperature, --top-k, --top-p, "
       "--min-p, --repetition-penalty and --greedy",
       options.beams);
-  PairModel model(arguments);
-  const auto merged = options.sampling.merged(model.directory(), model.special(), options.beams == 1);
+  infer::PairModel model(opened);
+  const auto merged = options.sampling.merged(opened.directory(), opened.special(), options.beams == 1);
   if (!options.json) merged.say(context.console);
   std::vector<std::vector<std::int32_t>> sources;
-  PairModel::Sizes sizes;
+  infer::PairModel::Sizes sizes;
   for (const std::string& prompt : prompts) {
     sources.push_back(model.ids_of(prompt));
     sizes.source_tokens = std::max(sizes.source_tokens, static_cast<std::int64_t>(sources.back().size()));

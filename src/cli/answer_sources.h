@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/model_argument.h"
 #include "cli/sampling_arguments.h"
+#include "infer/open_model.h"
 
 namespace stoa::cli {
 
@@ -18,7 +18,7 @@ struct AnswerOptions {
 };
 
 // Prints the answer to one source as it comes, those to several (or from a beam) a line each in their order.
-void answer_sources(const ModelArguments& model, const std::vector<std::string>& sources,
+void answer_sources(infer::OpenModel& model, const std::vector<std::string>& sources,
                     const AnswerOptions& options, Context& context);
 
 }  // namespace stoa::cli

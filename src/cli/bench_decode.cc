@@ -7,15 +7,14 @@
 
 #include "base/console.h"
 #include "cli/config_command.h"
-#include "cli/load_rank.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
 #include "cli/timing.h"
+#include "infer/decoder_rank.h"
 #include "infer/host_window.h"
-#include "infer/inference_rank.h"
 #include "infer/token_sampler.h"
 #include "model/init.h"
 #include "ops/cpu/measure.h"
@@ -34,9 +33,9 @@ struct BenchDecodeArguments {
 constexpr std::int64_t kReadFloats = std::int64_t{1} << 28;  // 1 GiB: no cache holds it
 
 // Initial weights in compute precision.
-std::unique_ptr<infer::InferenceRank> fresh_rank(infer::Machine& machine,
-                                                 const infer::InferenceOptions& options) {
-  auto rank = make_rank<infer::InferenceRank>(machine, options);
+std::unique_ptr<infer::DecoderRank> fresh_rank(infer::Machine& machine,
+                                               const infer::DecoderRankOptions& options) {
+  auto rank = infer::make_rank<infer::DecoderRank>(machine, options);
   optim::ParameterStore& parameters = rank->chunk().parameters();
   for (std::size_t p = 0; p < parameters.specs().size(); ++p)
     infer::write_tensor(machine, parameters.get({static_cast<int>(p)}), [&](TensorView host) {
@@ -46,12 +45,12 @@ std::unique_ptr<infer::InferenceRank> fresh_rank(infer::Machine& machine,
   return rank;
 }
 
-void read_prompt(infer::InferenceRank& rank, const BenchDecodeArguments& arguments) {
+void read_prompt(infer::DecoderRank& rank, const BenchDecodeArguments& arguments) {
   rank.feed(std::vector<std::int32_t>(static_cast<std::size_t>(arguments.prompt)));
 }
 
 // Seconds of an answer after a prompt that has been read, the likeliest token every time.
-double answer_seconds(infer::InferenceRank& rank, const BenchDecodeArguments& arguments) {
+double answer_seconds(infer::DecoderRank& rank, const BenchDecodeArguments& arguments) {
   if (rank.decoder().rewind(arguments.prompt) < arguments.prompt) read_prompt(rank, arguments);
   std::int32_t token = 0;
   const auto begin = std::chrono::steady_clock::now();
@@ -86,7 +85,7 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
                        arguments.tokens, length, shape.max_positions());
   infer::Machine machine = make_machine(arguments.machine);
   const DType type = planned.precision.compute;
-  infer::InferenceOptions options{
+  infer::DecoderRankOptions options{
       planned.model, {type, type}, {.context = length, .pass_tokens = arguments.prompt}};
   const auto rank = fresh_rank(machine, options);
   const bool cpu = arguments.machine.backend == "cpu";

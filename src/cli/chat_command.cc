@@ -13,6 +13,7 @@
 #include "cli/sampling_arguments.h"
 #include "cli/terminal_input.h"
 #include "infer/chat_session.h"
+#include "infer/decoder_rank.h"
 
 namespace stoa::cli {
 namespace {
@@ -76,16 +77,17 @@ void chat(const ChatArguments& a, Context& context) {
   read_variables(a.variables, options.variables);
   context.interrupt.close();
   InterruptCounter interrupts;
-  LoadedModel loaded = load_model(a.model, {.cache = true, .context = a.context});
-  const auto merged = a.sampling.merged(loaded.directory, loaded.special);
+  infer::OpenModel model = a.model.open();
+  const auto rank = infer::load_decoder(model, {.cache = true, .context = a.context});
+  const auto merged = a.sampling.merged(model.directory(), model.special());
   merged.say(context.console);
   options.generate = merged.options;
   const std::string jinja =
-      a.template_file.empty() ? loaded.tokenizer->chat_template() : read_text(a.template_file);
+      a.template_file.empty() ? model.tokenizer().chat_template() : read_text(a.template_file);
   std::optional<chat::ChatTemplate> chat_template;
   if (!jinja.empty()) chat_template.emplace(jinja);
-  infer::ChatSession session(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer,
-                             std::move(chat_template), options);
+  infer::ChatSession session(rank->decoder(), rank->parts(), model.tokenizer(), std::move(chat_template),
+                             options);
   context.console.line(
       session.has_template()
           ? "/reset begins a new conversation, /exit ends; Ctrl-C stops an answer"

@@ -4,11 +4,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/console.h"
 #include "base/file.h"
-#include "cli/encoder_argument.h"
 #include "cli/input_lines.h"
+#include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "infer/encoder_rank.h"
 
 namespace stoa::cli {
 namespace {
@@ -53,35 +55,36 @@ SentenceOptions sentence_options(const fs::path& directory) {
 
 class Embedder {
  public:
-  Embedder(const EmbedArguments& a) : arguments_(a), loaded_(load_encoder(a.model, {})) {
+  Embedder(const EmbedArguments& a)
+      : arguments_(a), model_(a.model.open()), rank_(infer::load_encoder(model_, {})) {
     const SentenceOptions said =
-        a.pooling == "auto" || a.max_length == 0 ? sentence_options(loaded_.directory) : SentenceOptions();
+        a.pooling == "auto" || a.max_length == 0 ? sentence_options(model_.directory()) : SentenceOptions();
     cls_ = a.pooling == "auto" ? said.cls : a.pooling == "cls";
-    const std::int64_t most = loaded_.rank->options().longest;
+    const std::int64_t most = rank_->options().longest;
     require<ConfigError>(a.max_length <= most, "--max-length {}: the model reads at most {} tokens",
                          a.max_length, most);
     longest_ = a.max_length > 0 ? a.max_length : std::min(most, said.max_length > 0 ? said.max_length : most);
-    end_ = loaded_.tokenizer->sep_id();
+    end_ = model_.tokenizer().sep_id();
   }
 
   // Texts gather until a pass is full.
   void add(const std::string& line) {
-    std::vector<token::TokenId> ids = loaded_.tokenizer->encode(line, {.plain = false, .add_special = true});
+    std::vector<token::TokenId> ids = model_.tokenizer().encode(line, {.plain = false, .add_special = true});
     if (static_cast<std::int64_t>(ids.size()) > longest_) {
       ids.resize(static_cast<std::size_t>(longest_));
       if (end_) ids.back() = *end_;
       ++shortened_;
     }
     require<DataError>(!ids.empty(), "an empty text: the tokenizer adds nothing to it");
-    if (static_cast<std::int64_t>(tokens_.size() + ids.size()) > loaded_.rank->options().pass_tokens) flush();
+    if (static_cast<std::int64_t>(tokens_.size() + ids.size()) > rank_->options().pass_tokens) flush();
     tokens_.insert(tokens_.end(), ids.begin(), ids.end());
     lengths_.push_back(static_cast<std::int64_t>(ids.size()));
   }
 
   void flush() {
     if (lengths_.empty()) return;
-    const std::span<const float> states = loaded_.rank->states(tokens_, lengths_);
-    const auto hidden = static_cast<std::size_t>(loaded_.rank->options().model.config.hidden_size);
+    const std::span<const float> states = rank_->states(tokens_, lengths_);
+    const auto hidden = static_cast<std::size_t>(rank_->options().model.config.hidden_size);
     std::size_t token = 0;
     for (const std::int64_t length : lengths_) {
       const auto used = static_cast<std::size_t>(cls_ ? 1 : length);
@@ -118,7 +121,8 @@ class Embedder {
   }
 
   const EmbedArguments& arguments_;
-  LoadedEncoder loaded_;
+  infer::OpenModel model_;
+  const std::unique_ptr<infer::EncoderRank> rank_;
   bool cls_ = false;
   std::int64_t longest_ = 0, shortened_ = 0;
   std::optional<token::TokenId> end_;

@@ -29,7 +29,7 @@ struct BaselineArguments {
 std::string whole_text(const std::string& file, const TextArguments& form) {
   std::string out;
   bool first = true;
-  each_document_of(file, form, [&](std::string_view document, std::uint64_t) {
+  data::each_document(form.file(file), [&](std::string_view document, std::uint64_t) {
     if (!std::exchange(first, false)) out += '\n';
     out += document;
   });

@@ -6,15 +6,16 @@
 
 #include "cli/print.h"
 #include "cli/probabilities.h"
+#include "infer/encoder_rank.h"
 
 namespace stoa::cli {
 
-void fill_masks(const ModelArguments& model, const std::string& prompt, bool json, std::int64_t best) {
-  LoadedEncoder loaded = load_encoder(model, {.masks = kMasksAtOnce});
-  const token::Tokenizer& tokenizer = *loaded.tokenizer;
-  const token::TokenId mask = loaded.mask_id();
+void fill_masks(infer::OpenModel& model, const std::string& prompt, bool json, std::int64_t best) {
+  const auto rank = infer::load_encoder(model, {.masks = infer::kMasksAtOnce});
+  const token::Tokenizer& tokenizer = model.tokenizer();
+  const token::TokenId mask = infer::mask_id(model);
   std::vector<token::TokenId> ids = tokenizer.encode(prompt, {.plain = false, .add_special = true});
-  const std::int64_t longest = loaded.rank->options().longest;
+  const std::int64_t longest = rank->options().longest;
   require<DataError>(static_cast<std::int64_t>(ids.size()) <= longest,
                      "the prompt has {} tokens, the model reads at most {}", ids.size(), longest);
   std::vector<std::int32_t> rows;
@@ -22,11 +23,11 @@ void fill_masks(const ModelArguments& model, const std::string& prompt, bool jso
     if (ids[i] == mask) rows.push_back(static_cast<std::int32_t>(i));
   require<DataError>(!rows.empty(), "an encoder fills masks: write {} in the prompt for each missing word",
                      tokenizer.id_to_token(mask));
-  require<DataError>(static_cast<std::int64_t>(rows.size()) <= kMasksAtOnce,
-                     "{} masks in the prompt, at most {}", rows.size(), kMasksAtOnce);
+  require<DataError>(static_cast<std::int64_t>(rows.size()) <= infer::kMasksAtOnce,
+                     "{} masks in the prompt, at most {}", rows.size(), infer::kMasksAtOnce);
   const auto length = static_cast<std::int64_t>(ids.size());
-  const std::span<const float> logits = loaded.rank->predict(ids, std::span(&length, 1), rows);
-  const auto vocabulary = static_cast<std::size_t>(loaded.rank->options().model.vocabulary);
+  const std::span<const float> logits = rank->predict(ids, std::span(&length, 1), rows);
+  const auto vocabulary = static_cast<std::size_t>(rank->options().model.vocabulary);
   const auto count = std::min(static_cast<std::size_t>(best), vocabulary);
   nlohmann::ordered_json masks = nlohmann::ordered_json::array();
   for (std::size_t m = 0; m < rows.size(); ++m) {

@@ -6,8 +6,10 @@
 #include "cli/answer_sources.h"
 #include "cli/fill_mask.h"
 #include "cli/input_lines.h"
+#include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/sampling_arguments.h"
+#include "infer/decoder_rank.h"
 
 namespace stoa::cli {
 namespace {
@@ -34,25 +36,26 @@ void generate(const GenerateArguments& arguments, Context& context) {
   infer::validate(arguments.sampling.options.sampling);
   require<ConfigError>(arguments.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
                        arguments.sampling.options.max_tokens);
-  const model::ModelKind kind = kind_of(arguments.model);
+  infer::OpenModel model = arguments.model.open();
+  const model::ModelKind kind = model.kind();
   require<ConfigError>(kind != model::ModelKind::kT5 || !arguments.echo,
                        "--echo is for models that continue a text");
   if (kind == model::ModelKind::kT5)
-    return answer_sources(arguments.model, prompts_of(arguments),
+    return answer_sources(model, prompts_of(arguments),
                           {arguments.sampling, arguments.beams, arguments.length_penalty, arguments.json},
                           context);
   require<ConfigError>(arguments.prompts.empty() && arguments.beams == 1,
                        "--prompts and --beams are for encoder-decoders (t5, mt5)");
   if (kind == model::ModelKind::kBert)
-    return fill_masks(arguments.model, arguments.prompt, arguments.json, arguments.best);
-  LoadedModel loaded = load_model(arguments.model, {});
-  const auto merged = arguments.sampling.merged(loaded.directory, loaded.special);
+    return fill_masks(model, arguments.prompt, arguments.json, arguments.best);
+  const auto rank = infer::load_decoder(model, {});
+  const auto merged = arguments.sampling.merged(model.directory(), model.special());
   AnswerOutput output(arguments.json);
   if (!arguments.json) merged.say(context.console);
   if (arguments.echo && !arguments.json) print(arguments.prompt);
   const auto result =
-      infer::generate(loaded.rank->decoder(), loaded.rank->parts(), *loaded.tokenizer, arguments.prompt,
-                      merged.options, [&](std::string_view piece) { return output.write(piece), true; });
+      infer::generate(rank->decoder(), rank->parts(), model.tokenizer(), arguments.prompt, merged.options,
+                      [&](std::string_view piece) { return output.write(piece), true; });
   output.finish(arguments.prompt, result.prompt, result, merged, context.console);
 }
 

@@ -7,11 +7,12 @@
 #include <numeric>
 #include <sstream>
 
-#include "cli/encoder_argument.h"
 #include "cli/input_lines.h"
+#include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/probabilities.h"
+#include "infer/encoder_rank.h"
 #include "infer/question_windows.h"
 #include "infer/tag_spans.h"
 
@@ -36,9 +37,10 @@ class Predictor {
  public:
   explicit Predictor(const AnswerArguments& a)
       : arguments_(a),
-        loaded_(load_encoder(a.model, {.masks = 0, .answers = true})),
-        bert_(loaded_.rank->options().model.config.bert),
-        encoder_(*loaded_.tokenizer, bert_, longest(a)),
+        model_(a.model.open()),
+        rank_(infer::load_encoder(model_, {.masks = 0, .answers = true})),
+        bert_(rank_->options().model.config.bert),
+        encoder_(model_.tokenizer(), bert_, longest(a)),
         name_(a.file.empty() || a.file == "-" ? "standard input" : a.file) {}
 
   void add(const std::string& line) {
@@ -70,7 +72,7 @@ class Predictor {
     }
     const auto classes = static_cast<std::size_t>(bert_.classes());
     std::span<const float> logits;
-    if (!rows.empty()) logits = loaded_.rank->answers(tokens, types, lengths, rows);
+    if (!rows.empty()) logits = rank_->answers(tokens, types, lengths, rows);
     std::size_t at = 0;
     for (const Pending& p : pending_) {
       show(p, logits.subspan(at * classes, p.asked.size() * classes));
@@ -96,7 +98,7 @@ class Predictor {
   };
 
   std::int64_t longest(const AnswerArguments& a) const {
-    const std::int64_t most = loaded_.rank->options().longest;
+    const std::int64_t most = rank_->options().longest;
     require<ConfigError>(a.max_length <= most, "--max-length {}: the model reads at most {} tokens",
                          a.max_length, most);
     return a.max_length > 0 ? a.max_length : most;
@@ -138,7 +140,7 @@ class Predictor {
 
   void append(Pending pending) {
     const auto count = static_cast<std::int64_t>(pending.row.tokens.size());
-    if (tokens_ + count > loaded_.rank->options().pass_tokens) flush();
+    if (tokens_ + count > rank_->options().pass_tokens) flush();
     tokens_ += count;
     pending_.push_back(std::move(pending));
   }
@@ -233,7 +235,8 @@ class Predictor {
   }
 
   const AnswerArguments& arguments_;
-  LoadedEncoder loaded_;
+  infer::OpenModel model_;
+  const std::unique_ptr<infer::EncoderRank> rank_;
   const model::BertConfig& bert_;
   infer::RowEncoder encoder_;
   std::string name_;

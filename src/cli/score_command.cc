@@ -6,11 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/encoder_argument.h"
 #include "cli/input_lines.h"
-#include "cli/pair_argument.h"
+#include "cli/model_argument.h"
 #include "cli/print.h"
+#include "infer/decoder_rank.h"
 #include "infer/masked_losses.h"
+#include "infer/pair_model.h"
 
 namespace stoa::cli {
 namespace {
@@ -56,14 +57,14 @@ nlohmann::json logprobs_of(std::span<const float> losses, std::int64_t number) {
 }
 
 // Of an encoder-decoder: a source, a tab and a target in every line.
-void score_pairs(const ScoreArguments& arguments, InputLines& in) {
-  PairModel model(arguments.model, !arguments.ids);
-  std::vector<TokenPair> pairs;
+void score_pairs(infer::OpenModel& opened, bool as_ids, InputLines& in) {
+  infer::PairModel model(opened, !as_ids);
+  std::vector<infer::TokenPair> pairs;
   for (std::string line; in.next(line);) {
     const auto number = static_cast<std::int64_t>(pairs.size()) + 1;
     pairs.push_back(model.pair_of(line, number, [&](std::string_view text) {
-      if (!arguments.ids) return model.ids_of(text);
-      auto ids = parse_ids(std::string(text), number, model.model().vocabulary);
+      if (!as_ids) return model.ids_of(text);
+      auto ids = parse_ids(std::string(text), number, opened.model().vocabulary);
       model.check_length(ids.size());
       return ids;
     }));
@@ -78,23 +79,24 @@ void score_pairs(const ScoreArguments& arguments, InputLines& in) {
 }
 
 // Of an encoder: every token hidden in turn, all others seen; none for special tokens.
-void score_masked(const ScoreArguments& arguments, InputLines& in) {
-  LoadedEncoder loaded = load_encoder(arguments.model, {.masks = kMasksAtOnce});
-  const token::TokenId mask = loaded.mask_id();
-  const std::int64_t longest = loaded.rank->options().longest;
+void score_masked(infer::OpenModel& model, bool as_ids, InputLines& in) {
+  const auto rank = infer::load_encoder(model, {.masks = infer::kMasksAtOnce});
+  const token::Tokenizer& tokenizer = model.tokenizer();
+  const token::TokenId mask = infer::mask_id(model);
+  const std::int64_t longest = rank->options().longest;
   std::int64_t number = 0;
   for (std::string line; in.next(line);) {
     ++number;
-    const std::vector<std::int32_t> ids =
-        arguments.ids ? parse_ids(line, number, loaded.rank->options().model.vocabulary)
-                      : loaded.tokenizer->encode(line, {.plain = false, .add_special = true});
+    const std::vector<std::int32_t> ids = as_ids
+                                              ? parse_ids(line, number, model.model().vocabulary)
+                                              : tokenizer.encode(line, {.plain = false, .add_special = true});
     check_length(ids, number, longest);
     std::vector<std::int32_t> rows;
     for (std::size_t i = 0; i < ids.size(); ++i)
-      if (!loaded.tokenizer->is_special(ids[i]) || ids[i] == loaded.tokenizer->unk_id())
+      if (!tokenizer.is_special(ids[i]) || ids[i] == tokenizer.unk_id())
         rows.push_back(static_cast<std::int32_t>(i));
     std::vector<float> losses(rows.size());
-    infer::masked_losses(*loaded.rank, mask, ids, rows, losses);
+    infer::masked_losses(*rank, mask, ids, rows, losses);
     nlohmann::json logprobs(ids.size(), nullptr);
     for (std::size_t i = 0; i < rows.size(); ++i)
       logprobs[static_cast<std::size_t>(rows[i])] = -static_cast<double>(losses[i]);
@@ -102,29 +104,18 @@ void score_masked(const ScoreArguments& arguments, InputLines& in) {
   }
 }
 
-void score_texts(const ScoreArguments& arguments, InputLines& in) {
-  LoadedModel loaded = load_model(
-      arguments.model, {.cache = false, .context = {}, .pass_tokens = 4096, .tokenizer = !arguments.ids});
-  const std::int64_t longest = loaded.rank->decoder().pass_tokens();
+void score_texts(infer::OpenModel& model, bool as_ids, InputLines& in) {
+  const auto rank =
+      infer::load_decoder(model, {.cache = false, .context = {}, .pass_tokens = 4096, .tokenizer = !as_ids});
+  const std::int64_t longest = rank->decoder().pass_tokens();
   std::int64_t number = 0;
   for (std::string line; in.next(line);) {
     ++number;
     const std::vector<std::int32_t> ids =
-        arguments.ids ? parse_ids(line, number, loaded.model.vocabulary)
-                      : loaded.tokenizer->encode(line, {.plain = false, .add_special = true});
+        as_ids ? parse_ids(line, number, model.model().vocabulary)
+               : model.tokenizer().encode(line, {.plain = false, .add_special = true});
     check_length(ids, number, longest + 1);
-    nlohmann::json logprobs = nlohmann::json::array();
-    if (ids.size() > 1) {
-      // The last token predicts nothing here, but a rotary table may depend on it: it is read by the length
-      // of the whole text.
-      const bool whole = loaded.rank->decoder().follows_length() && std::ssize(ids) <= longest;
-      const std::int64_t n = std::ssize(ids) - (whole ? 0 : 1);
-      std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());
-      if (whole) labels.push_back(ids.front());
-      std::vector<float> losses(static_cast<std::size_t>(n));
-      loaded.rank->losses(std::span(ids).first(losses.size()), labels, std::span(&n, 1), losses);
-      logprobs = logprobs_of(std::span(losses).first(ids.size() - 1), number);
-    }
+    nlohmann::json logprobs = logprobs_of(rank->text_losses(ids), number);
     if (!ids.empty()) logprobs.insert(logprobs.begin(), nullptr);
     print_json_line(nlohmann::json{{"ids", ids}, {"logprobs", logprobs}});
   }
@@ -132,13 +123,14 @@ void score_texts(const ScoreArguments& arguments, InputLines& in) {
 
 void score(const ScoreArguments& arguments) {
   InputLines in(arguments.file);
-  switch (kind_of(arguments.model)) {
+  infer::OpenModel model = arguments.model.open();
+  switch (model.kind()) {
     case model::ModelKind::kGpt:
-      return score_texts(arguments, in);
+      return score_texts(model, arguments.ids, in);
     case model::ModelKind::kBert:
-      return score_masked(arguments, in);
+      return score_masked(model, arguments.ids, in);
     case model::ModelKind::kT5:
-      return score_pairs(arguments, in);
+      return score_pairs(model, arguments.ids, in);
   }
 }
 

@@ -16,16 +16,8 @@ data::TextSplit text_split_named(std::string_view name) {
                                : data::TextSplit::kLine;
 }
 
-void each_document_of(const fs::path& file, const TextArguments& arguments,
-                      const std::function<void(std::string_view, std::uint64_t)>& visit) {
-  data::ReadOptions options;
-  options.text_split = text_split_named(arguments.split);
-  const std::vector<data::TextInput> inputs{data::describe_input(file, options)};
-  data::BlockReader reader(inputs, options);
-  data::JsonLines json(arguments.json_key);
-  data::Block block;
-  while (reader.next(block))
-    data::each_document(block, json, [&](std::string_view document) { visit(document, block.position); });
+data::TextFile TextArguments::file(const fs::path& path) const {
+  return {path, text_split_named(split), json_key};
 }
 
 }  // namespace stoa::cli

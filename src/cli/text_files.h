@@ -1,11 +1,9 @@
-// The documents of text files, for commands that read a whole text.
+// How text files are cut into documents, for commands that read a whole text.
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "data/text_reader.h"
 
@@ -15,14 +13,10 @@ struct TextArguments {
   std::string split = "file", json_key = "text";
 
   void add_to(CLI::App& command);
+  data::TextFile file(const fs::path& path) const;
 };
 
 // The value of --text-split of that name.
 data::TextSplit text_split_named(std::string_view name);
-
-// Calls `visit` with every document of a .txt or .jsonl file (also .gz, .zst), and with the bytes of the file
-// read so far.
-void each_document_of(const fs::path& file, const TextArguments& arguments,
-                      const std::function<void(std::string_view document, std::uint64_t position)>& visit);
 
 }  // namespace stoa::cli

@@ -213,4 +213,15 @@ void each_document(const Block& block, JsonLines& lines, const std::function<voi
   for (const auto& [begin, end] : block.documents) visit(block.text.view().substr(begin, end - begin));
 }
 
+void each_document(const TextFile& file, const std::function<void(std::string_view, std::uint64_t)>& visit) {
+  ReadOptions options;
+  options.text_split = file.split;
+  const std::vector<TextInput> inputs{describe_input(file.path, options)};
+  BlockReader reader(inputs, options);
+  JsonLines json(file.json_key);
+  Block block;
+  while (reader.next(block))
+    each_document(block, json, [&](std::string_view document) { visit(document, block.position); });
+}
+
 }  // namespace stoa::data

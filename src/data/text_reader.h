@@ -120,4 +120,14 @@ class JsonLines {
 // Calls `visit` with every document of a block of either form.
 void each_document(const Block& block, JsonLines& json, const std::function<void(std::string_view)>& visit);
 
+// A .txt or .jsonl file (also .gz, .zst) and what in it is a document.
+struct TextFile {
+  fs::path path;
+  TextSplit split = TextSplit::kFile;
+  std::string json_key = "text";  // whose value is the text
+};
+// Calls `visit` with every document of a file, and with the bytes of the file read so far.
+void each_document(const TextFile& file,
+                   const std::function<void(std::string_view document, std::uint64_t position)>& visit);
+
 }  // namespace stoa::data

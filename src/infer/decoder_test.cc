@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "device/host/host_device.h"
-#include "infer/inference_rank.h"
+#include "infer/decoder_rank.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
@@ -43,12 +43,11 @@ class Model {
     machine_.device = std::make_unique<HostDevice>();
     machine_.backend = std::make_unique<ops::cpu::CpuBackend>(*machine_.pool);
     machine_.stream = machine_.device->create_stream();
-    Machine meta = make_meta_machine(machine_);
-    const InferenceOptions options{
+    const DecoderRankOptions options{
         model::resolve_gpt(tiny_decoder(scaling)),
         {DType::kF32, DType::kF32},
         {.context = kPositions, .pass_tokens = kPositions, .text_tokens = kPositions}};
-    rank_ = std::make_unique<InferenceRank>(machine_, options, measure_scratch<InferenceRank>(meta, options));
+    rank_ = make_rank<DecoderRank>(machine_, options);
     auto& parameters = rank_->chunk().parameters();
     for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
       const TensorView weights = parameters.get({static_cast<int>(p)});
@@ -60,7 +59,7 @@ class Model {
     }
   }
 
-  InferenceRank& rank() { return *rank_; }
+  DecoderRank& rank() { return *rank_; }
   Decoder& decoder() { return rank_->decoder(); }
   std::vector<float> fed(std::span<const std::int32_t> tokens) {
     const auto logits = rank_->feed(tokens);
@@ -83,7 +82,7 @@ class Model {
 
  private:
   Machine machine_;
-  std::unique_ptr<InferenceRank> rank_;
+  std::unique_ptr<DecoderRank> rank_;
 };
 
 std::vector<std::int32_t> tokens_of(std::int64_t count) {

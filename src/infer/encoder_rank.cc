@@ -116,4 +116,26 @@ std::span<const float> EncoderRank::answers(std::span<const std::int32_t> tokens
                      options_.model.config.bert.classes());
 }
 
+std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& use) {
+  model.require_kind(model::ModelKind::kBert);
+  model.tokenizer();
+  EncoderOptions options;
+  options.model = model.model();
+  options.precision = model.precision();
+  options.longest = options.model.config.max_positions();
+  options.pass_tokens = std::max<std::int64_t>(options.longest, 4096);
+  options.masks = use.masks;
+  options.answers = use.answers ? options.pass_tokens : 0;
+  return model.load<EncoderRank>(options);
+}
+
+token::TokenId mask_id(OpenModel& model) {
+  const auto mask = model.tokenizer().mask_id();
+  require<ConfigError>(
+      mask.has_value(),
+      "{}: the tokenizer has no mask token; name one in its tokenizer_config.json (mask_token)",
+      model.directory().string());
+  return *mask;
+}
+
 }  // namespace stoa::infer

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "infer/loaded_chunk.h"
+#include "infer/open_model.h"
 
 namespace stoa::infer {
 
@@ -48,5 +48,17 @@ class EncoderRank {
   LoadedChunk chunk_;
   Arena::Id tokens_, positions_, types_, q_begin_, k_begin_, k_count_, states_, logits_;
 };
+
+constexpr std::int64_t kMasksAtOnce = 64;  // logits of so many tokens are small, a pass is full
+
+// What an encoder is loaded for beside its states.
+struct EncoderUse {
+  std::int64_t masks = 0;  // most tokens to be predicted at once
+  bool answers = false;    // of the head of a labelled task
+};
+// The tokenizer is read before the weights. ConfigError: not an encoder, or one without that head.
+std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& use);
+// Of the token that hides others. ConfigError: the tokenizer has none.
+token::TokenId mask_id(OpenModel& model);
 
 }  // namespace stoa::infer

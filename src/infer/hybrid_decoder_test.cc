@@ -3,14 +3,14 @@
 
 #include "device/host/host_device.h"
 #include "infer/decoder.h"
-#include "infer/inference_rank.h"
+#include "infer/decoder_rank.h"
 #include "model/init.h"
 #include "ops/cpu/cpu_backend.h"
 
 namespace stoa::infer {
 namespace {
 
-InferenceOptions hybrid_options() {
+DecoderRankOptions hybrid_options() {
   model::ModelConfig c;
   c.num_layers = 4;
   c.hidden_size = 32;
@@ -35,9 +35,8 @@ class HybridDecoder : public ::testing::Test {
     machine_.device = std::make_unique<HostDevice>();
     machine_.backend = std::make_unique<ops::cpu::CpuBackend>(*machine_.pool);
     machine_.stream = machine_.device->create_stream();
-    Machine meta = make_meta_machine(machine_);
-    const InferenceOptions options = hybrid_options();
-    rank_ = std::make_unique<InferenceRank>(machine_, options, measure_scratch<InferenceRank>(meta, options));
+    const DecoderRankOptions options = hybrid_options();
+    rank_ = make_rank<DecoderRank>(machine_, options);
     optim::ParameterStore& parameters = rank_->chunk().parameters();
     for (std::size_t p = 0; p < parameters.specs().size(); ++p)
       model::initialize(parameters.specs()[p], 3, parameters.get({static_cast<int>(p)}), *machine_.pool);
@@ -55,7 +54,7 @@ class HybridDecoder : public ::testing::Test {
   }
 
   Machine machine_;
-  std::unique_ptr<InferenceRank> rank_;
+  std::unique_ptr<DecoderRank> rank_;
   std::vector<std::int32_t> text_;
 };
 

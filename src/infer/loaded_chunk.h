@@ -67,4 +67,11 @@ std::size_t measure_scratch(Machine& meta, const Options& options) {
   return rank.chunk().scratch_high_water();
 }
 
+// A Rank of `options` whose weights are still to be written.
+template <class Rank, class Options>
+std::unique_ptr<Rank> make_rank(Machine& machine, const Options& options) {
+  Machine meta = make_meta_machine(machine);
+  return std::make_unique<Rank>(machine, options, measure_scratch<Rank>(meta, options));
+}
+
 }  // namespace stoa::infer

@@ -1,14 +1,16 @@
-// MODEL where it is an encoder-decoder (kind t5), loaded for use.
+// An encoder-decoder as pairs of texts use it: a source goes in, a target comes out or is rated.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <vector>
 
-#include "cli/model_argument.h"
 #include "infer/encoder_decoder_rank.h"
+#include "infer/open_model.h"
 
-namespace stoa::cli {
+namespace stoa::infer {
 
 // Ids of both sides, each with the token that ends it.
 struct TokenPair {
@@ -17,14 +19,11 @@ struct TokenPair {
 
 class PairModel {
  public:
-  // Opens files and tokenizer; load() reads the weights. ConfigError: not an encoder-decoder.
-  // `tokenizer`: is one needed?
-  explicit PairModel(const ModelArguments& arguments, bool tokenizer = true);
+  // The weights are read by load(). ConfigError: not an encoder-decoder. `model` outlives this. `tokenizer`:
+  // is one needed? It is read here.
+  explicit PairModel(OpenModel& model, bool tokenizer = true);
 
-  const token::Tokenizer& tokenizer() const { return *tokenizer_; }
-  const model::Gpt& model() const { return files_.model(); }
-  const fs::path& directory() const { return directory_; }  // with config.json
-  const model::huggingface::SpecialTokens& special() const { return files_.description().special; }
+  const token::Tokenizer& tokenizer() const { return model_.tokenizer(); }
   std::int32_t start() const;  // first token of a target
   // Ids of a source or a target, with the token that ends it. DataError: more than the model has positions.
   std::vector<std::int32_t> ids_of(std::string_view text) const;
@@ -39,18 +38,14 @@ class PairModel {
   struct Sizes {
     std::int64_t sources = 1, source_tokens = 1, targets = 1, target_tokens = 1;
   };
-  infer::EncoderDecoderRank& load(const Sizes& sizes);
-  infer::EncoderDecoderRank& load_for(std::span<const TokenPair> pairs);
+  EncoderDecoderRank& load(const Sizes& sizes);
+  EncoderDecoderRank& load_for(std::span<const TokenPair> pairs);
   // -ln p of every token of the target, after load_for().
   std::vector<float> target_losses(const TokenPair& pair);
 
  private:
-  const ModelArguments arguments_;
-  const fs::path directory_;
-  infer::ModelFiles files_;
-  std::optional<token::Tokenizer> tokenizer_;
-  std::unique_ptr<infer::Machine> machine_;
-  std::unique_ptr<infer::EncoderDecoderRank> rank_;
+  OpenModel& model_;
+  std::unique_ptr<EncoderDecoderRank> rank_;
 };
 
-}  // namespace stoa::cli
+}  // namespace stoa::infer

@@ -1,40 +1,32 @@
-#include "cli/pair_argument.h"
+#include "infer/pair_model.h"
 
 #include <algorithm>
 
-#include "ckpt/find_checkpoint.h"
-#include "cli/load_rank.h"
+namespace stoa::infer {
 
-namespace stoa::cli {
-
-PairModel::PairModel(const ModelArguments& arguments, bool tokenizer)
-    : arguments_(arguments),
-      directory_(ckpt::find_checkpoint(arguments.model, ckpt::Verify::kModel).model),
-      files_(directory_) {
-  require<ConfigError>(model().config.kind == model::ModelKind::kT5,
-                       "{}: model_type {} is not an encoder-decoder; expected t5 or mt5", directory_.string(),
-                       files_.description().family->type);
-  if (tokenizer) tokenizer_ = load_tokenizer(directory_, model());
+PairModel::PairModel(OpenModel& model, bool tokenizer) : model_(model) {
+  model_.require_kind(model::ModelKind::kT5);
+  if (tokenizer) model_.tokenizer();
 }
 
 std::int32_t PairModel::start() const {
-  const auto& special = files_.description().special;
+  const auto& special = model_.special();
   return static_cast<std::int32_t>(special.decoder_start.value_or(special.pad.value_or(0)));
 }
 
 std::vector<std::int32_t> PairModel::ids_of(std::string_view text) const {
-  std::vector<std::int32_t> ids = tokenizer_->encode(text, {.plain = false, .add_special = true});
-  const auto eos = tokenizer_->eos_id();
+  std::vector<std::int32_t> ids = tokenizer().encode(text, {.plain = false, .add_special = true});
+  const auto eos = tokenizer().eos_id();
   require<DataError>(eos.has_value(),
                      "{}: the tokenizer has no end-of-text token (</s>), which ends a source",
-                     directory_.string());
+                     model_.directory().string());
   if (ids.empty() || ids.back() != *eos) ids.push_back(*eos);
   check_length(ids.size());
   return ids;
 }
 
 std::int64_t PairModel::longest(std::int64_t most) const {
-  const model::ModelConfig& config = model().config;
+  const model::ModelConfig& config = model_.model().config;
   return config.position_embedding_type == model::PositionEmbedding::kRelative
              ? most
              : std::min(most, config.max_positions());
@@ -57,7 +49,7 @@ TokenPair PairModel::pair_of(std::string_view line, std::int64_t number,
   return pair;
 }
 
-infer::EncoderDecoderRank& PairModel::load_for(std::span<const TokenPair> pairs) {
+EncoderDecoderRank& PairModel::load_for(std::span<const TokenPair> pairs) {
   Sizes sizes;
   for (const TokenPair& pair : pairs) {
     sizes.source_tokens = std::max(sizes.source_tokens, static_cast<std::int64_t>(pair.source.size()));
@@ -74,16 +66,15 @@ std::vector<float> PairModel::target_losses(const TokenPair& pair) {
   return losses;
 }
 
-infer::EncoderDecoderRank& PairModel::load(const Sizes& sizes) {
-  machine_ = std::make_unique<infer::Machine>(make_machine(arguments_.machine));
-  const infer::EncoderDecoderOptions options{.model = model(),
-                                             .precision = precision_of(arguments_, files_),
-                                             .sources = sizes.sources,
-                                             .source_tokens = sizes.source_tokens,
-                                             .targets = sizes.targets,
-                                             .target_tokens = sizes.target_tokens};
-  rank_ = load_rank<infer::EncoderDecoderRank>(*machine_, options, files_);
+EncoderDecoderRank& PairModel::load(const Sizes& sizes) {
+  const EncoderDecoderOptions options{.model = model_.model(),
+                                      .precision = model_.precision(),
+                                      .sources = sizes.sources,
+                                      .source_tokens = sizes.source_tokens,
+                                      .targets = sizes.targets,
+                                      .target_tokens = sizes.target_tokens};
+  rank_ = model_.load<EncoderDecoderRank>(options);
   return *rank_;
 }
 
-}  // namespace stoa::cli
+}  // namespace stoa::infer

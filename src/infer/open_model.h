@@ -1,0 +1,55 @@
+// A model opened for use: found, held against its checksums and read up to its weights, once, whatever its
+// kind. From it ranks are loaded: load_decoder (infer/decoder_rank), load_encoder (infer/encoder_rank),
+// PairModel (infer/pair_model).
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "infer/loaded_chunk.h"
+#include "infer/model_files.h"
+#include "token/tokenizer.h"
+
+namespace stoa::infer {
+
+class OpenModel {
+ public:
+  // `path`: a Hugging Face directory, a checkpoint, or a run. `dtype`: of weights and computation; none: as
+  // stored. `make_machine` is called when weights are to be read. Errors are those of ckpt::find_checkpoint
+  // and ModelFiles.
+  OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachine make_machine);
+
+  const fs::path& directory() const { return directory_; }  // with config.json
+  const model::Gpt& model() const { return model_; }
+  model::ModelKind kind() const { return model_.config.kind; }
+  // ConfigError: another kind.
+  void require_kind(model::ModelKind wanted) const;
+  const model::huggingface::SpecialTokens& special() const { return special_; }
+  nn::Precision precision() const { return {type_, type_}; }
+  // Read when first asked for. DataError: it has more ids than the model.
+  const token::Tokenizer& tokenizer();
+
+  // A Rank of `options` with the weights; the model outlives it. Once: the files are closed then.
+  template <class Rank, class Options>
+  std::unique_ptr<Rank> load(const Options& options) {
+    auto rank = make_rank<Rank>(machine(), options);
+    read_weights(rank->chunk().parameters());
+    return rank;
+  }
+
+ private:
+  Machine& machine();
+  void read_weights(optim::ParameterStore& parameters);
+
+  fs::path directory_;
+  std::optional<ModelFiles> files_;  // until the weights were read
+  model::Gpt model_;
+  std::string model_type_;  // of config.json
+  model::huggingface::SpecialTokens special_;
+  DType type_;
+  std::optional<token::Tokenizer> tokenizer_;
+  MakeMachine make_machine_;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace stoa::infer
