@@ -1,15 +1,17 @@
 #include "cli/generate_command.h"
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cli/answer_output.h"
 #include "cli/answer_sources.h"
-#include "cli/fill_mask.h"
 #include "cli/input_lines.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
+#include "cli/print.h"
 #include "cli/sampling_arguments.h"
 #include "infer/decoder_rank.h"
+#include "infer/fill_masks.h"
 
 namespace stoa::cli {
 namespace {
@@ -32,6 +34,22 @@ std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
   return out;
 }
 
+// The prompt with its masks filled, or as JSON the likeliest tokens of every mask with their probabilities.
+void fill_masks(infer::OpenModel& model, const GenerateArguments& arguments) {
+  const infer::FilledText filled = infer::fill_masks(model, arguments.prompt, arguments.best);
+  if (!arguments.json) return print(filled.text + "\n");
+  using Json = nlohmann::ordered_json;
+  Json masks = Json::array();
+  for (const auto& mask : filled.masks) {
+    Json tokens = Json::array();
+    for (const auto& [id, probability] : mask.tokens)
+      tokens.push_back(
+          {{"id", id}, {"token", model.tokenizer().id_to_token(id)}, {"probability", probability}});
+    masks.push_back({{"position", mask.position}, {"tokens", tokens}});
+  }
+  print_json_line(Json{{"prompt", arguments.prompt}, {"text", filled.text}, {"masks", masks}});
+}
+
 void generate(const GenerateArguments& arguments, Context& context) {
   infer::validate(arguments.sampling.options.sampling);
   require<ConfigError>(arguments.sampling.options.max_tokens >= 1, "--max-tokens must be at least 1, got {}",
@@ -46,8 +64,7 @@ void generate(const GenerateArguments& arguments, Context& context) {
                           context);
   require<ConfigError>(arguments.prompts.empty() && arguments.beams == 1,
                        "--prompts and --beams are for encoder-decoders (t5, mt5)");
-  if (kind == model::ModelKind::kBert)
-    return fill_masks(model, arguments.prompt, arguments.json, arguments.best);
+  if (kind == model::ModelKind::kBert) return fill_masks(model, arguments);
   const auto rank = infer::load_decoder(model, {});
   const auto merged = arguments.sampling.merged(model.directory(), model.special());
   AnswerOutput output(arguments.json);

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace stoa::cli {
+namespace stoa::infer {
 
 inline std::vector<double> probabilities(std::span<const float> logits) {
   const double highest = *std::max_element(logits.begin(), logits.end());
@@ -18,4 +18,4 @@ inline std::vector<double> probabilities(std::span<const float> logits) {
   return out;
 }
 
-}  // namespace stoa::cli
+}  // namespace stoa::infer

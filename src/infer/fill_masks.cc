@@ -1,20 +1,17 @@
-#include "cli/fill_mask.h"
+#include "infer/fill_masks.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "cli/print.h"
-#include "cli/probabilities.h"
-#include "infer/encoder_rank.h"
+#include "infer/probabilities.h"
 
-namespace stoa::cli {
+namespace stoa::infer {
 
-void fill_masks(infer::OpenModel& model, const std::string& prompt, bool json, std::int64_t best) {
-  const auto rank = infer::load_encoder(model, {.masks = infer::kMasksAtOnce});
+FilledText fill_masks(OpenModel& model, std::string_view text, std::int64_t best) {
+  const auto rank = load_encoder(model, {.masks = kMasksAtOnce});
   const token::Tokenizer& tokenizer = model.tokenizer();
-  const token::TokenId mask = infer::mask_id(model);
-  std::vector<token::TokenId> ids = tokenizer.encode(prompt, {.plain = false, .add_special = true});
+  const token::TokenId mask = mask_id(model);
+  std::vector<token::TokenId> ids = tokenizer.encode(text, {.plain = false, .add_special = true});
   const std::int64_t longest = rank->options().longest;
   require<DataError>(static_cast<std::int64_t>(ids.size()) <= longest,
                      "the prompt has {} tokens, the model reads at most {}", ids.size(), longest);
@@ -23,13 +20,13 @@ void fill_masks(infer::OpenModel& model, const std::string& prompt, bool json, s
     if (ids[i] == mask) rows.push_back(static_cast<std::int32_t>(i));
   require<DataError>(!rows.empty(), "an encoder fills masks: write {} in the prompt for each missing word",
                      tokenizer.id_to_token(mask));
-  require<DataError>(static_cast<std::int64_t>(rows.size()) <= infer::kMasksAtOnce,
-                     "{} masks in the prompt, at most {}", rows.size(), infer::kMasksAtOnce);
+  require<DataError>(static_cast<std::int64_t>(rows.size()) <= kMasksAtOnce,
+                     "{} masks in the prompt, at most {}", rows.size(), kMasksAtOnce);
   const auto length = static_cast<std::int64_t>(ids.size());
   const std::span<const float> logits = rank->predict(ids, std::span(&length, 1), rows);
   const auto vocabulary = static_cast<std::size_t>(rank->options().model.vocabulary);
   const auto count = std::min(static_cast<std::size_t>(best), vocabulary);
-  nlohmann::ordered_json masks = nlohmann::ordered_json::array();
+  FilledText out;
   for (std::size_t m = 0; m < rows.size(); ++m) {
     const auto row = logits.subspan(m * vocabulary, vocabulary);
     const std::vector<double> p = probabilities(row);
@@ -41,19 +38,14 @@ void fill_masks(infer::OpenModel& model, const std::string& prompt, bool json, s
                                     y = row[static_cast<std::size_t>(b)];
                         return x != y ? x > y : a < b;
                       });
-    nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
+    FilledText::Mask filled{rows[m], {}};
     for (std::size_t i = 0; i < count; ++i)
-      tokens.push_back({{"id", order[i]},
-                        {"token", tokenizer.id_to_token(order[i])},
-                        {"probability", p[static_cast<std::size_t>(order[i])]}});
-    masks.push_back({{"position", rows[m]}, {"tokens", tokens}});
+      filled.tokens.push_back({order[i], p[static_cast<std::size_t>(order[i])]});
+    out.masks.push_back(std::move(filled));
     ids[static_cast<std::size_t>(rows[m])] = order[0];
   }
-  const std::string text = tokenizer.decode(ids, {.skip_special = true});
-  if (json)
-    print_json_line(nlohmann::ordered_json{{"prompt", prompt}, {"text", text}, {"masks", masks}});
-  else
-    print(text + "\n");
+  out.text = tokenizer.decode(ids, {.skip_special = true});
+  return out;
 }
 
-}  // namespace stoa::cli
+}  // namespace stoa::infer

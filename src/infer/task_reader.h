@@ -1,0 +1,110 @@
+// What an encoder answers that was tuned for a labelled task: the class of a text, the tags of its words, or
+// where in a context the answer of a question stands.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "data/labelled_text.h"
+#include "infer/encoder_rank.h"
+#include "infer/question_windows.h"
+
+namespace stoa::infer {
+
+// Of a text or pair.
+struct TextClass {
+  std::vector<double> scores;  // probabilities of the labels; of a regression its value alone
+  std::size_t best = 0;        // label
+};
+
+struct WordTags {
+  struct Tag {
+    std::size_t label;
+    double probability;
+  };
+  struct Span {
+    std::string type;
+    std::size_t begin, end;  // words
+    std::string text;        // of those that have a tag
+  };
+  std::vector<std::string> words;
+  std::vector<std::optional<Tag>> tags;    // one per word; none: the row was full, or the word has no token
+  std::optional<std::vector<Span>> spans;  // where labels are B-X, I-X and O
+};
+
+struct QuestionAnswer {
+  std::string id;  // of the question, if it has one
+  struct Found {
+    std::string text;
+    std::int64_t begin;  // Unicode characters of the context before it
+    double probability;
+  };
+  std::optional<Found> found;
+};
+
+using TaskAnswer = std::variant<TextClass, WordTags, QuestionAnswer>;
+
+struct TaskOptions {
+  std::int64_t max_length = 0;    // longer texts are cut to so many tokens; 0: what the model reads
+  std::int64_t doc_stride = 128;  // of questions: tokens between the windows of a long context
+  bool allow_no_answer = false;   // where that is likelier
+};
+
+class TaskReader {
+ public:
+  using Emit = std::function<void(const TaskAnswer&)>;
+  // `emit`: once for everything added, in its order. ConfigError: not an encoder of a labelled task, or a
+  // length beyond what it reads. `model` outlives this.
+  TaskReader(OpenModel& model, const TaskOptions& options, Emit emit);
+
+  const model::BertConfig& task() const { return bert_; }
+  // What the task takes; rows wait until a pass is full. Labels do not count. DataError: too long for a row.
+  void add(data::LabelledText text, const data::LabelledSource& source);
+  void add(data::LabelledWords words, const data::LabelledSource& source);
+  void add(data::LabelledQuestion question, const data::LabelledSource& source);
+  void flush();
+
+ private:
+  struct Question {
+    data::LabelledQuestion text;
+    EncodedQuestion encoded;
+  };
+  struct Pending {
+    data::LabelledRow row;
+    std::vector<std::int32_t> asked;  // tokens of the row
+    std::vector<std::string> words;
+    std::vector<std::int32_t> first;  // token of every word; -1: none
+    // Of a question: all tokens of its windows are asked, the last of which gives the answer.
+    std::shared_ptr<const Question> question;
+    std::size_t window = 0;
+  };
+  // The likeliest answer of all windows of a question, by the sum of its logits.
+  struct Best {
+    bool found = false;
+    EncodedQuestion::Bytes answer{0, 0};
+    double score = 0, probability = 0, no_answer = 0;
+  };
+
+  void append(Pending pending);
+  void answer(const Pending& pending, std::span<const float> logits);
+  TextClass class_of(std::span<const float> logits) const;
+  WordTags tags_of(const Pending& pending, std::span<const float> logits) const;
+  void look_at(const Pending& pending, std::span<const float> logits);
+  QuestionAnswer answer_of(const Question& question) const;
+
+  const TaskOptions options_;
+  const Emit emit_;
+  const std::unique_ptr<EncoderRank> rank_;
+  const model::BertConfig& bert_;
+  RowEncoder encoder_;
+  std::int64_t tokens_ = 0;
+  std::vector<Pending> pending_;
+  Best best_;  // so far, of the question whose windows are looked at
+};
+
+}  // namespace stoa::infer

@@ -1,0 +1,46 @@
+// A vector for every text, out of the states of an encoder: the mean over its tokens or that of the first, as
+// a sentence-transformers directory says.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "infer/encoder_rank.h"
+
+namespace stoa::infer {
+
+enum class Pooling : std::uint8_t { kMean, kFirstToken };
+
+struct EmbeddingOptions {
+  std::optional<Pooling> pooling;  // none: what the model's 1_Pooling says, else the mean
+  std::int64_t max_length = 0;     // longer texts are cut to so many tokens; 0: what the model says
+};
+
+class TextEmbedder {
+ public:
+  using Emit = std::function<void(std::span<const double> vector)>;
+  // `emit`: once for every text, in their order. ConfigError: not an encoder, another pooling, or a length
+  // beyond what the model reads. `model` outlives this.
+  TextEmbedder(OpenModel& model, const EmbeddingOptions& options, Emit emit);
+
+  // Texts wait until a pass is full. DataError: the tokenizer gives no token.
+  void add(std::string_view text);
+  void flush();
+
+  std::int64_t shortened() const { return shortened_; }  // texts that were cut
+  std::int64_t longest() const { return longest_; }
+
+ private:
+  const Emit emit_;
+  const std::unique_ptr<EncoderRank> rank_;
+  const token::Tokenizer& tokenizer_;
+  Pooling pooling_ = Pooling::kMean;
+  std::int64_t longest_ = 0, shortened_ = 0;
+  std::vector<std::int32_t> tokens_;
+  std::vector<std::int64_t> lengths_;
+};
+
+}  // namespace stoa::infer
