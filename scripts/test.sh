@@ -8,4 +8,5 @@ scripts/build.sh "$preset" > /dev/null
 python3 scripts/check_includes.py
 python3 scripts/check_unique_names.py
 python3 scripts/check_links.py
+python3 scripts/check_words.py
 ctest --preset "$preset" -j "$(nproc)"

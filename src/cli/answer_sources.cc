@@ -85,12 +85,12 @@ void answer_sources(infer::OpenModel& opened, const std::vector<std::string>& pr
   const infer::SamplingOptions& s = options.sampling.options.sampling;
   require<ConfigError>(!together || options.sampling.options.stop.empty(),
                        "--stop is for one --prompt without --beams");
-  require<ConfigError>(
-      options.beams == 1 || (s.temperature == 1 && s.top_k == 0 && s.top_p == 1 && s.min_p == 0 &&
-                             s.repetition_penalty == 1 && !s.greedy),
-      "--beams {} looks for the likeliest text and draws nothing: leave out --temperature, --top-k, --top-p, "
-      "--min-p, --repetition-penalty and --greedy",
-      options.beams);
+  require<ConfigError>(options.beams == 1 || (s.temperature == 1 && s.top_k == 0 && s.top_p == 1 &&
+                                              s.min_p == 0 && s.repetition_penalty == 1 && !s.greedy),
+                       "--beams {} searches for the most likely text and does not sample: leave out "
+                       "--temperature, --top-k, --top-p, "
+                       "--min-p, --repetition-penalty and --greedy",
+                       options.beams);
   infer::PairModel model(opened);
   const auto merged = options.sampling.merged(opened.directory(), opened.special(), options.beams == 1);
   if (!options.json) merged.say(context.console);

@@ -33,7 +33,7 @@ constexpr std::pair<Collective, const char*> kCollectives[] = {
 struct Figure {
   const char* operation;
   std::int64_t bytes;   // of the whole tensor: a rank's part of a gather or a scatter is 1 / ranks of it
-  double microseconds;  // median over the calls of the first rank
+  double microseconds;  // median over the calls of rank 0
 };
 
 // A tensor of `bytes` in fp32, many times; all ranks call the same number of times.
@@ -78,7 +78,7 @@ void bench_collectives(const BenchCollectivesArguments& arguments) {
   train::Launch launch(build_name());
   const int ranks = static_cast<int>(launch.agreed_ranks(arguments.ranks).value_or(2));
   const grid::RankGrid grid({1, 1, 1, ranks, 1});
-  std::vector<Figure> figures;  // of the first rank
+  std::vector<Figure> figures;  // of rank 0
   launch.run(grid, {}, [&](train::Seat& seat) {
     MachineOptions options;
     options.threads = 1;

@@ -49,7 +49,7 @@ void read_prompt(infer::DecoderRank& rank, const BenchDecodeArguments& arguments
   rank.feed(std::vector<std::int32_t>(static_cast<std::size_t>(arguments.prompt)));
 }
 
-// Seconds of an answer after a prompt that has been read, the likeliest token every time.
+// Seconds of an answer after a prompt that has been read, the most likely token every time.
 double answer_seconds(infer::DecoderRank& rank, const BenchDecodeArguments& arguments) {
   if (rank.decoder().rewind(arguments.prompt) < arguments.prompt) read_prompt(rank, arguments);
   std::int32_t token = 0;

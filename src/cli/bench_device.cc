@@ -151,7 +151,7 @@ void DeviceBench::gemm() {
   }
 }
 
-// A linear layer of 8-bit products: the casts of what it reads, as a step makes them, and the products alone.
+// A linear layer of FP8 GEMMs: the casts of what it reads, as a step makes them, and the products alone.
 void DeviceBench::eight_bits() {
   struct Product {
     std::int64_t m, n, k;

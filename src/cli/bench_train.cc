@@ -45,7 +45,7 @@ struct MeasuredRun {
   std::string machine;
 };
 
-// One rank; what it measured is told by the first.
+// One rank; what it measured is reported by the first.
 MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::TrainingPlan& plan,
                           const train::Seat& seat, run::TrainingRank& rank, Console& console) {
   MeasuredRun measured;

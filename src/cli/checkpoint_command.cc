@@ -154,7 +154,7 @@ void verify(const Arguments& arguments, Context&) {
   const fs::path path = checkpoint_to_verify(arguments.model);
   std::error_code ignored;
   if (!fs::exists(ckpt::manifest_path(path), ignored)) {
-    // A bare model has checksums where this program exported it; all are held against their own headers.
+    // A bare model has checksums where this program exported it; all are compared with their own headers.
     const FoundCheckpoint found = ckpt::find_checkpoint(path, ckpt::Verify::kAll);
     const ckpt::TensorDirectory model(found.model);
     const bool checksums = fs::exists(found.model / ckpt::kModelChecksums, ignored);

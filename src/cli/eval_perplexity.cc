@@ -27,10 +27,10 @@ struct PerplexityArguments {
   bool plain = false, json = false;
 };
 
-// The settings of the measurement, in words.
+// The settings of the measurement, as text.
 std::string settings_text(const eval::ModelPerplexity& measured, model::ModelKind kind) {
   return kind == model::ModelKind::kT5
-             ? "pairs read whole"
+             ? "whole pairs"
              : fmt::format("window {}, stride {}", measured.window, measured.stride);
 }
 
@@ -56,8 +56,9 @@ std::string note_on(const eval::ModelPerplexity& measured, model::ModelKind kind
       break;
   }
   return measured.prefix
-             ? fmt::format("every document begins with {}, so that its first token counts", *measured.prefix)
-             : "the tokenizer has no token that begins a text: the first token of a document does not count";
+             ? fmt::format("every document begins with {}, so that its first token is predicted too",
+                           *measured.prefix)
+             : "the tokenizer has no beginning-of-text token: the first token of a document is not counted";
 }
 
 void perplexity(const PerplexityArguments& a, Context& context) {
@@ -104,27 +105,27 @@ void perplexity(const PerplexityArguments& a, Context& context) {
 
 void add_eval_perplexity(CLI::App& eval, Context& context) {
   auto a = std::make_shared<PerplexityArguments>();
-  CLI::App* c = eval.add_subcommand("perplexity",
-                                    "Loss per token, word perplexity and bits per byte of a text. A window "
-                                    "slides over the tokens; each token counts "
-                                    "once, with the longest context that its window gives. Encoders read the "
-                                    "window once for every token, which alone is hidden (pseudo-perplexity). "
-                                    "Encoder-decoders rate lines of source, tab, target. Example: stoa "
-                                    "eval perplexity runs/shakespeare --text held-out.txt");
+  CLI::App* c = eval.add_subcommand(
+      "perplexity",
+      "Loss per token, word perplexity and bits per byte of a text. A window "
+      "slides over the tokens; each token counts once, with the longest context in its window. Encoders read "
+      "the window once for every token, with that token masked (pseudo-perplexity). Encoder-decoders score "
+      "lines of source, tab, target. Example: stoa "
+      "eval perplexity runs/shakespeare --text held-out.txt");
   a->model.add_to(*c);
   c->add_option("--text", a->text, ".txt or .jsonl, also .gz or .zst")->required();
   c->add_option("--window", a->window,
-                "Tokens that the model reads at once (default: its positions); not of encoder-decoders")
+                "Window size in tokens (default: the model's positions); not for encoder-decoders")
       ->check(between(1, 1 << 24));
   c->add_option("--stride", a->stride,
-                "Tokens that the window moves by; as many as the window: disjoint, twice as fast (default: "
-                "half the window)")
+                "Tokens by which the window moves; equal to the window: disjoint windows, twice as fast "
+                "(default: half the window)")
       ->check(between(1, 1 << 24));
-  c->add_option("--pass-tokens", a->pass_tokens, "Windows are packed into passes of so many tokens")
+  c->add_option("--pass-tokens", a->pass_tokens, "Windows are packed into passes of this many tokens")
       ->capture_default_str()
       ->check(between(1, 1 << 24));
   a->form.add_to(*c);
-  c->add_flag("--plain", a->plain, "Special tokens written in the text are text");
+  c->add_flag("--plain", a->plain, "Special tokens in the text are encoded as text");
   c->add_flag("--json", a->json, "Print the answer as JSON");
   c->callback([a, &context] { perplexity(*a, context); });
 }

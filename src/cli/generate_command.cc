@@ -34,7 +34,7 @@ std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
   return out;
 }
 
-// The prompt with its masks filled, or as JSON the likeliest tokens of every mask with their probabilities.
+// The prompt with its masks filled, or as JSON the most likely tokens of every mask with their probabilities.
 void fill_masks(infer::OpenModel& model, const GenerateArguments& arguments) {
   const infer::FilledText filled = infer::fill_masks(model, arguments.prompt, arguments.best);
   if (!arguments.json) return print(filled.text + "\n");

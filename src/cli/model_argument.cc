@@ -10,8 +10,9 @@ void ModelArguments::add_to(CLI::App& command) {
   command.add_option("MODEL", model, "Hugging Face model directory, checkpoint, or run directory")
       ->required();
   command.add_option("--dtype", dtype, "fp32, bf16 or fp16 (default: as stored)");
-  command.add_option("--backend", machine.backend,
-                     "cpu, cuda, reference, check (cpu beside reference) or check-cuda (cuda beside cpu)");
+  command.add_option(
+      "--backend", machine.backend,
+      "cpu, cuda, reference, check (cpu compared with reference) or check-cuda (cuda compared with cpu)");
   command.add_option("--cuda", machine.cuda, kCudaHelp);
   command.add_option("--threads", machine.threads, "Worker threads (default: one per core)")
       ->check(thread_count());

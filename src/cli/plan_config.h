@@ -17,7 +17,7 @@ struct PlanConfigArguments {
   std::string config;  // empty with from_megatron
   std::vector<std::string> overrides;
   std::string from_megatron;
-  bool all_ignored = false;  // list every key that changes nothing, not their number
+  bool all_ignored = false;  // list every key that has no effect, not their number
 
   void add_to(CLI::App& command);
 };
@@ -31,7 +31,7 @@ struct PlanConfig {
 // ConfigError, UsageError: what cannot be read, honoured or understood. `ranks`: that train together, where
 // known.
 PlanConfig read_plan_config(const PlanConfigArguments& arguments, std::optional<std::int64_t> ranks = {});
-// The same; what changes nothing and what was assumed is told on `console`.
+// The same; what has no effect and what was assumed is reported on `console`.
 train::RunConfig load_plan_config(const PlanConfigArguments& arguments, Console& console,
                                   std::optional<std::int64_t> ranks = {});
 

@@ -19,7 +19,7 @@ plan::Workload workload_of(const train::RunConfig& config);
 fs::path clusters_directory();
 fs::path software_profiles();
 
-// Published runs most like a workload (configs/planner/published_rows.csv), in words.
+// Published runs most like a workload (configs/planner/published_rows.csv), as text.
 std::vector<std::string> nearest_published(const plan::Workload& w, const plan::Cluster& c,
                                            const plan::Calibration& calibration);
 

@@ -74,7 +74,7 @@ plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSu
   plan::SearchRun run;
   run.devices = devices;
   run.result = once();
-  // Nothing: a batch that cannot be dealt out, or sizes that share no divisor with the number of devices.
+  // Nothing: a batch that cannot be distributed, or sizes that share no divisor with the number of devices.
   if (run.result.best.empty() && a.batch_tolerance == 0) {
     request.batch_tolerance = 0.05;
     run.result = once();

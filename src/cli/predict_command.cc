@@ -96,29 +96,28 @@ void predict(const AnswerArguments& arguments) {
 
 void add_predict_command(CLI::App& app, Context&) {
   auto arguments = std::make_shared<AnswerArguments>();
-  CLI::App* command =
-      app.add_subcommand("predict",
-                         "What a fine-tuned encoder (model.bert.task) answers, a JSON object per line: the "
-                         "class of a text, the "
-                         "tags of its words, or the answer of a question. Example: echo 'A fine film' | stoa "
-                         "predict runs/sentiment");
+  CLI::App* command = app.add_subcommand(
+      "predict",
+      "Predictions of a fine-tuned encoder (model.bert.task), a JSON object per line: the class of a text, "
+      "the tags of its words, or the answer to a question. Example: echo 'A fine film' | stoa "
+      "predict runs/sentiment");
   arguments->model.add_to(*command);
   command->add_option(
       "FILE", arguments->file,
-      "A text per line (not for questions), or a JSON object as in training, its label left out or not read "
+      "A text per line (not for questions), or a JSON object as in training, whose label is ignored "
       "(default: standard input)");
   command
       ->add_option("--max-length", arguments->options.max_length,
-                   "Longer texts are cut to so many tokens (default: what the model reads)")
+                   "Longer texts are truncated to this many tokens (default: the model's limit)")
       ->check(between(1, 1 << 24));
   command
       ->add_option("--doc-stride", arguments->options.doc_stride,
-                   "Questions: tokens between the windows of a long context")
+                   "Questions: tokens between the starts of the windows of a long context")
       ->capture_default_str()
       ->check(between(1, 1 << 24));
   command->add_flag(
       "--allow-no-answer", arguments->options.allow_no_answer,
-      "Questions: an empty answer where that is likelier (models trained with unanswered questions)");
+      "Questions: an empty answer if that is more likely (models trained with unanswered questions)");
   command->callback([arguments] { predict(*arguments); });
 }
 

@@ -519,7 +519,7 @@ TEST(RunConfigMessages, NameThePlacesThatMatter) {
       HasSubstr("moe_router_topk 3 is more than the 2 experts of one group (moe_router_group_topk)"));
 }
 
-// A key that would do nothing is refused; where a later layer made it so, or in NeMo's files, it is told.
+// A key that would do nothing is refused; where a later layer made it so, or in NeMo's files, it is reported.
 TEST(KeyConditions, WhatChangesNothingIsRefused) {
   EXPECT_THAT(error_of("model: {rotary_base: 500}"),
               AllOf(HasSubstr("text:1: model.rotary_base: 500 has no effect"),

@@ -111,7 +111,7 @@ ModelPerplexity of_encoder(infer::OpenModel& model, const data::TextFile& text, 
 ModelPerplexity of_pairs(infer::OpenModel& opened, data::TextFile text, const ReadingOptions& reading,
                          const Told& at) {
   require<ConfigError>(!reading.window && !reading.stride,
-                       "--window and --stride: an encoder-decoder reads a source and a target whole");
+                       "--window and --stride: an encoder-decoder reads source and target without windows");
   infer::PairModel model(opened);
   ModelPerplexity out;
   std::vector<infer::TokenPair> pairs;

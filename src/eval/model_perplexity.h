@@ -16,7 +16,7 @@ struct ReadingOptions {
   std::optional<std::int64_t> window;  // tokens that the model reads at once; none: its positions
   std::optional<std::int64_t> stride;  // that the window moves by; none: half of it
   std::int64_t pass_tokens = 4096;     // of the windows of one pass (decoders)
-  bool plain = false;                  // special tokens written in the text are text
+  bool plain = false;                  // special tokens in the text are encoded as text
 };
 
 struct ModelPerplexity {

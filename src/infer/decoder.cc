@@ -212,7 +212,7 @@ void Decoder::dry_run(const Parts& parts) {
   if (options_.context == 0) return;
   // Workspaces may depend on both counts, so the ends of both are walked: the longest pass at the end of the
   // context, and single tokens there.
-  reached_ = options_.context;  // nothing is computed again: that takes passes like these
+  reached_ = options_.context;  // nothing is recomputed: that takes passes like these
   fed_ = std::max<std::int64_t>(0, options_.context - options_.pass_tokens);
   feed(parts, std::span(zeros).first(static_cast<std::size_t>(options_.context - fed_)));
   fed_ = options_.context - 1;

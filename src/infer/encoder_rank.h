@@ -49,7 +49,7 @@ class EncoderRank {
   Arena::Id tokens_, positions_, types_, q_begin_, k_begin_, k_count_, states_, logits_;
 };
 
-constexpr std::int64_t kMasksAtOnce = 64;  // logits of so many tokens are small, a pass is full
+constexpr std::int64_t kMasksAtOnce = 64;  // logits of this many tokens are small, a pass is full
 
 // What an encoder is loaded for beside its states.
 struct EncoderUse {

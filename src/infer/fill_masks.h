@@ -16,13 +16,13 @@ struct FilledText {
   };
   struct Mask {
     std::int32_t position;      // token of the text
-    std::vector<Token> tokens;  // the likeliest, best first
+    std::vector<Token> tokens;  // the most likely, best first
   };
-  std::string text;  // every mask replaced by its likeliest token
+  std::string text;  // every mask replaced by its most likely token
   std::vector<Mask> masks;
 };
 
-// `best`: so many tokens for every mask. Loads the model. ConfigError: not an encoder that predicts tokens.
+// `best`: this many tokens for every mask. Loads the model. ConfigError: not an encoder that predicts tokens.
 // DataError: no mask in the text, too many of them, or a text that is too long.
 FilledText fill_masks(OpenModel& model, std::string_view text, std::int64_t best);
 

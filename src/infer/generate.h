@@ -46,7 +46,7 @@ bool ends_answer(std::int32_t id, const token::Tokenizer& tokenizer, const Gener
 GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
                         std::string_view prompt, const GenerateOptions& options,
                         const std::function<bool(std::string_view)>& emit);
-// The same from ids; the model keeps what it has been fed (a conversation goes on). `earlier`: those
+// The same from ids; the model keeps what it has been fed (a conversation continues). `earlier`: those
 // tokens, for the repetition penalty.
 GenerateResult generate_ids(const TokenFeed& model, const token::Tokenizer& tokenizer,
                             std::vector<std::int32_t> prompt, const GenerateOptions& options,

@@ -17,11 +17,10 @@ void OpenModel::require_kind(model::ModelKind wanted) const {
   if (kind() == wanted) return;
   switch (wanted) {
     case model::ModelKind::kGpt:
-      require<ConfigError>(
-          kind() != model::ModelKind::kT5,
-          "{}: an encoder-decoder does not go on from a text: 'stoa generate' answers a prompt "
-          "with it, 'stoa score' rates pairs",
-          directory_.string());
+      require<ConfigError>(kind() != model::ModelKind::kT5,
+                           "{}: an encoder-decoder does not continue a text: use 'stoa generate' for "
+                           "prompts, 'stoa score' for pairs",
+                           directory_.string());
       fail<ConfigError>(
           "{}: an encoder does not continue text; use 'stoa embed', 'stoa score', or 'stoa generate' with "
           "masks "

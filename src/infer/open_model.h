@@ -1,4 +1,4 @@
-// A model opened for use: found, held against its checksums and read up to its weights, once, whatever its
+// A model opened for use: found, compared with its checksums and read up to its weights, once, whatever its
 // kind. From it ranks are loaded: load_decoder (infer/decoder_rank), load_encoder (infer/encoder_rank),
 // PairModel (infer/pair_model).
 #pragma once

@@ -27,7 +27,7 @@ class TargetSearch {
   // `logits` [targets, vocabulary] of the targets under way; at first of one, which has its start alone.
   // False: the search has ended.
   virtual bool advance(std::span<const float> logits) = 0;
-  // After advance(): what the targets that go on are fed, and which target before it each goes on from.
+  // After advance(): what the targets that continue are fed, and which target before it each continues from.
   std::span<const std::int32_t> tokens() const { return tokens_; }
   std::span<const std::int32_t> parents() const { return parents_; }
   virtual FoundTarget best() const = 0;

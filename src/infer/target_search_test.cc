@@ -22,7 +22,7 @@ std::vector<float> logs(std::initializer_list<double> probabilities) {
   return out;
 }
 
-// Token 0 ends. After 1 everything is likely to go on well, though 2 is likelier at first.
+// Token 0 ends. After 1 everything is likely to continue well, though 2 is likelier at first.
 TEST(BeamSearch, FindsWhatTheLikeliestTokensMiss) {
   BeamSearch two(2, 1, limits(3));
   EXPECT_TRUE(two.advance(logs({.02, .4, .5, .08})));

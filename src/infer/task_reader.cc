@@ -31,7 +31,7 @@ TaskReader::TaskReader(OpenModel& model, const TaskOptions& options, Emit emit)
       encoder_(model.tokenizer(), bert_, longest_row(options, *rank_)) {}
 
 void TaskReader::add(data::LabelledText text, const data::LabelledSource& source) {
-  text.label.reset();  // what it is said to be does not count
+  text.label.reset();  // what it is reported to be does not count
   Pending pending;
   pending.row = encoder_.text(text, source);
   pending.asked = {0};

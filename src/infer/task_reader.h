@@ -50,7 +50,7 @@ struct QuestionAnswer {
 using TaskAnswer = std::variant<TextClass, WordTags, QuestionAnswer>;
 
 struct TaskOptions {
-  std::int64_t max_length = 0;    // longer texts are cut to so many tokens; 0: what the model reads
+  std::int64_t max_length = 0;    // longer texts are cut to this many tokens; 0: what the model reads
   std::int64_t doc_stride = 128;  // of questions: tokens between the windows of a long context
   bool allow_no_answer = false;   // where that is likelier
 };
@@ -83,7 +83,7 @@ class TaskReader {
     std::shared_ptr<const Question> question;
     std::size_t window = 0;
   };
-  // The likeliest answer of all windows of a question, by the sum of its logits.
+  // The most likely answer of all windows of a question, by the sum of its logits.
   struct Best {
     bool found = false;
     EncodedQuestion::Bytes answer{0, 0};

@@ -16,7 +16,7 @@ enum class Pooling : std::uint8_t { kMean, kFirstToken };
 
 struct EmbeddingOptions {
   std::optional<Pooling> pooling;  // none: what the model's 1_Pooling says, else the mean
-  std::int64_t max_length = 0;     // longer texts are cut to so many tokens; 0: what the model says
+  std::int64_t max_length = 0;     // longer texts are cut to this many tokens; 0: what the model says
 };
 
 class TextEmbedder {

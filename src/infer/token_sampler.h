@@ -13,8 +13,8 @@ struct SamplingOptions {
   bool greedy = false;              // the most likely token; ties go to the lower id
   double temperature = 1.0;         // 0 is greedy
   std::int64_t top_k = 0;           // 0: all
-  double top_p = 1.0;               // smallest set of likeliest tokens whose probability reaches top_p
-  double min_p = 0.0;               // tokens at least min_p times as likely as the likeliest
+  double top_p = 1.0;               // smallest set of most likely tokens whose probability reaches top_p
+  double min_p = 0.0;               // tokens at least min_p times as likely as the most likely
   double repetition_penalty = 1.0;  // > 1 makes tokens seen before less likely (Keskar et al. 2019, CTRL)
   std::uint64_t seed = 0;
   std::vector<std::int32_t> suppressed = {};              // ids that are never drawn

@@ -10,7 +10,7 @@
 
 namespace stoa::run {
 
-// By chunk, in model order: its first so many layers. ConfigError where more are asked for than any stage
+// By chunk, in model order: its first this many layers. ConfigError where more are asked for than any stage
 // has.
 std::vector<std::int64_t> offloaded_layers(const std::vector<PlacedChunk>& chunks,
                                            const model::OffloadConfig& config);

@@ -47,7 +47,7 @@ MaskedOptions masked_options(const TrainingOptions& o) {
           o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
 }
 
-// An evaluation walks so many microbatches at a time.
+// An evaluation walks this many microbatches at a time.
 std::int64_t evaluation_round(const Layout& layout) {
   return layout.pipeline_ranks() == 1 ? 1 : 4 * layout.pipeline_ranks();
 }
@@ -109,7 +109,7 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
   return {name, DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
 
-// Of the whole model, where a rank holds but some of its layers or experts.
+// Of the whole model, where a rank holds only some of its layers or experts.
 std::vector<optim::CanonicalTensor> tensors_of_whole_model(const TrainingOptions& o) {
   std::vector<optim::CanonicalTensor> tensors;
   if (o.layout.grid.degree(parallel::Axis::kPipeline) == 1 && o.layout.expert_place(0).size == 1)

@@ -187,9 +187,9 @@ TEST_F(EncoderDecoder, SaysWhatItCannotDo) {
   says({"eval", "perplexity", "run", "--text", "text.jsonl"}, "a tab and a target");
   std::ofstream(path("pair.txt")) << "a\tb\n";
   says({"eval", "perplexity", "run", "--text", "pair.txt", "--window", "8"},
-       "reads a source and a target whole");
+       "reads source and target without windows");
   says({"embed", "run", "text.jsonl"}, "not an encoder");
-  says({"generate", "run", "--prompt", "x", "--beams", "2", "--greedy"}, "draws nothing");
+  says({"generate", "run", "--prompt", "x", "--beams", "2", "--greedy"}, "does not sample");
   says({"generate", "run", "--prompt", "x", "--echo"}, "--echo");
   says({"generate", "run", "--prompts", "text.jsonl", "--stop", "x"}, "--stop");
   says({"score", "run", "text.jsonl"}, "a tab and a target");

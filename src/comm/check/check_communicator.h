@@ -1,5 +1,5 @@
 // Wraps a communicator: the members compare what they ask for, and the first difference is named: of a
-// collective before any data moves, of a transfer before the receiver goes on with what came.
+// collective before any data moves, of a transfer before the receiver continues with what came.
 #pragma once
 
 #include <array>
