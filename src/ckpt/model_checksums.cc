@@ -31,7 +31,7 @@ bool check_model_checksums(const std::filesystem::path& directory) {
       continue;
     }
     const std::string found = checksum_text(checksum_file(directory / name));
-    if (found != written)
+    if (found != written.get_ref<const std::string&>())
       problems += fmt::format("\n{}: checksum {} instead of {}", name, found, written.get<std::string>());
   }
   require<DataError>(problems.empty(),
