@@ -542,7 +542,7 @@ TEST(KeyConditions, WhatChangesNothingIsRefused) {
 
   report = {};
   parse_run_config("run: {}\nmodel: {rotary_base: 500}", {}, &report);
-  EXPECT_THAT(report.ignored, Contains(HasSubstr("model.rotary_base (text:2): is used only with")));
+  EXPECT_THAT(report.ignored, Contains(HasSubstr("model.rotary_base (text:2): used only with")));
 }
 
 TEST(KeyConditions, NameKeysThatExist) {

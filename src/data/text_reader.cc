@@ -218,10 +218,10 @@ void each_document(const TextFile& file, const std::function<void(std::string_vi
   options.text_split = file.split;
   const std::vector<TextInput> inputs{describe_input(file.path, options)};
   BlockReader reader(inputs, options);
-  JsonLines json(file.json_key);
+  JsonLines lines(file.json_key);
   Block block;
   while (reader.next(block))
-    each_document(block, json, [&](std::string_view document) { visit(document, block.position); });
+    each_document(block, lines, [&](std::string_view document) { visit(document, block.position); });
 }
 
 }  // namespace stoa::data
