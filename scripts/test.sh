@@ -9,4 +9,4 @@ python3 scripts/check_includes.py
 python3 scripts/check_unique_names.py
 python3 scripts/check_links.py
 python3 scripts/check_words.py
-ctest --preset "$preset" -j "$(nproc)"
+ctest --preset "$preset" -j "$(($(nproc) + 1))"

@@ -92,7 +92,7 @@ TEST_F(CheckpointCommand, ExportsABareModel) {
   EXPECT_THAT(call("export " + run().string() + " --dtype bf16 --output " + out),
               HasSubstr("1 tensors as bf16"));
   EXPECT_THAT(call("inspect " + out), HasSubstr("BF16"));
-  EXPECT_THAT(call("verify " + out), HasSubstr("as they were exported"));
+  EXPECT_THAT(call("verify " + out), HasSubstr("match their checksums"));
   EXPECT_THROW(call("export " + run().string() + " --dtype int8 --output x"), CLI::ParseError);
   EXPECT_THROW(call("verify " + run().string() + "x"), IoError);
 }

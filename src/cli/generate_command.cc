@@ -16,6 +16,8 @@
 namespace stoa::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct GenerateArguments {
   ModelArguments model;
   SamplingArguments sampling;
@@ -38,7 +40,6 @@ std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
 void fill_masks(infer::OpenModel& model, const GenerateArguments& arguments) {
   const infer::FilledText filled = infer::fill_masks(model, arguments.prompt, arguments.best);
   if (!arguments.json) return print(filled.text + "\n");
-  using Json = nlohmann::ordered_json;
   Json masks = Json::array();
   for (const auto& mask : filled.masks) {
     Json tokens = Json::array();

@@ -75,7 +75,7 @@ void InterruptScope::watch(const std::stop_token& done) {
 void InterruptScope::receive(int signal) {
   const auto now = Clock::now();
   if (!manner_.grace) {
-    if (signal != SIGUSR1) end(fmt::format("{}: ended", signal_name(signal)));
+    if (signal != SIGUSR1) end(fmt::format("{}: exiting", signal_name(signal)));
     return;
   }
   if (signal == SIGUSR1) return ask(signal);
