@@ -72,7 +72,7 @@ TEST_F(Interrupt, AnInterruptedMeasurementLeavesNoFolder) {
   program.signal(SIGINT);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 130) << outcome.text();
-  EXPECT_THAT(outcome.err, HasSubstr("SIGINT: ended"));
+  EXPECT_THAT(outcome.err, HasSubstr("SIGINT: exiting"));
   expect_no_trace_of("here");
 }
 
