@@ -87,6 +87,10 @@ bool Program::reap(bool block) {
 bool Program::running() { return !reap(false); }
 
 bool Program::handles(int signal) const {
+  // Before exec the C library may block every signal for a moment (seen with glibc 2.41).
+  std::error_code none;
+  const fs::path runs = fs::read_symlink(fmt::format("/proc/{}/exe", pid_), none);
+  if (none || runs == fs::read_symlink("/proc/self/exe")) return false;
   const std::string status = read_text(fmt::format("/proc/{}/status", pid_));
   for (const std::string key : {"SigBlk:", "SigCgt:"}) {
     const auto at = status.find(key);
