@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "base/timing.h"
+
 namespace stoa {
 
 using Clock = std::chrono::steady_clock;
@@ -126,7 +128,7 @@ void Progress::update(double done) {
 }
 
 void Progress::finish() {
-  const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double elapsed = seconds_since(start_);
   console_.line(fmt::format("{}  {}{} in {}  ({}{}/s)", label_, format_count(done_), unit_,
                             format_duration(elapsed), format_count(elapsed > 0 ? done_ / elapsed : 0),
                             unit_));

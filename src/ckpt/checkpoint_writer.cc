@@ -14,6 +14,7 @@
 #include "base/checksum.h"
 #include "base/console.h"
 #include "base/error.h"
+#include "base/timing.h"
 #include "ckpt/find_checkpoint.h"
 
 namespace stoa::ckpt {
@@ -179,7 +180,7 @@ void CheckpointWriter::write(TrainingState state, Snapshot& snapshot, const Join
   }
   retire(name);
   stage("retired");
-  cost_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  cost_.seconds = seconds_since(start);
 }
 
 void CheckpointWriter::create(const fs::path& directory, std::uint64_t bytes) {

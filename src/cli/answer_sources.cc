@@ -6,8 +6,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/timing.h"
 #include "cli/answer_output.h"
-#include "cli/timing.h"
 #include "infer/answer_pairs.h"
 #include "infer/pair_model.h"
 

@@ -11,6 +11,7 @@
 
 #include "base/console.h"
 #include "base/cores.h"
+#include "base/timing.h"
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
@@ -18,7 +19,6 @@
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
-#include "cli/timing.h"
 #include "ops/cpu/measure.h"
 #include "plan/fit.h"
 #include "run/gemm_rate.h"

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/timing.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
-#include "cli/timing.h"
 #include "cli/version.h"
 #include "train/launch.h"
 

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "base/console.h"
+#include "base/timing.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
-#include "cli/timing.h"
 #include "infer/decoder_rank.h"
 #include "infer/host_window.h"
 #include "infer/token_sampler.h"

@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/timing.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
-#include "cli/timing.h"
 #include "infer/host_window.h"
 #include "ops/meta/meta_backend.h"
 #include "ops/op_context.h"

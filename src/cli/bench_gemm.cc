@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "base/console.h"
+#include "base/timing.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
-#include "cli/timing.h"
 #include "cli/turns.h"
 #include "ops/cpu/measure.h"
 #include "ops/op_context.h"

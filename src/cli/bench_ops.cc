@@ -13,10 +13,10 @@
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/timing.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
 #include "cli/print.h"
-#include "cli/timing.h"
 #include "device/host/host_device.h"
 #include "device/host/inline_stream.h"
 #include "ops/cpu/cpu_backend.h"

@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/timing.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/random_batch.h"
 #include "cli/schema.h"
-#include "cli/timing.h"
 #include "comm/threads/thread_world.h"
 #include "parallel/thread_contexts.h"
 #include "schedule/generators.h"

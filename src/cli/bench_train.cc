@@ -1,7 +1,5 @@
 #include "cli/bench_train.h"
 
-#include <sys/resource.h>
-
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +7,7 @@
 #include <string>
 
 #include "base/console.h"
+#include "base/timing.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
@@ -17,12 +16,12 @@
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
 #include "cli/schema.h"
-#include "cli/timing.h"
 #include "cli/turns.h"
 #include "cli/version.h"
 #include "run/gemm_rate.h"
 #include "train/launch.h"
 #include "train/layout_plan.h"
+#include "train/step_reports.h"
 #include "train/training_plan.h"
 
 namespace stoa::cli {
@@ -85,9 +84,7 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
   if (seat.first()) console.finish_live();
   comm::Communicator& world = rank.parallel().along(parallel::Group::kWorld);
   world.barrier();  // all are done
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  measured.peak = std::int64_t{usage.ru_maxrss} * 1024;
+  measured.peak = train::peak_resident_bytes();
   world.barrier();  // the large products have memory of their own
   measured.gemm_tflops =
       run::measure_gemm_tflops(machine, plan.options.precision.compute, run::kCeilingShapes, &world);

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "base/timing.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/text_files.h"
-#include "cli/timing.h"
 #include "eval/model_perplexity.h"
 
 namespace stoa::cli {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/timing.h"
 #include "cli/interrupt.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
@@ -15,7 +16,6 @@
 #include "cli/plan_trials.h"
 #include "cli/print.h"
 #include "cli/schema.h"
-#include "cli/timing.h"
 #include "config/value.h"
 #include "plan/emit.h"
 #include "plan/search_report.h"

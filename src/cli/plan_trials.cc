@@ -17,9 +17,9 @@
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/timing.h"
 #include "cli/plan_search_command.h"
 #include "cli/schema.h"
-#include "cli/timing.h"
 #include "plan/emit.h"
 #include "plan/search_report.h"
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/timing.h"
 #include "data/indexed_writer.h"
 #include "data/ordered_pipeline.h"
 #include "data/sentences.h"
@@ -17,10 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kInFlightBytes = std::size_t{256} << 20;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 double cpu_seconds(clockid_t clock) {
   timespec t{};

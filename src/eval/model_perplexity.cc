@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/timing.h"
 #include "infer/decoder_rank.h"
 #include "infer/masked_losses.h"
 #include "infer/pair_model.h"
@@ -18,7 +19,7 @@ template <class Call>
 void timed(ModelPerplexity& out, const Call& call) {
   const auto begin = Clock::now();
   call();
-  out.model_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  out.model_seconds += seconds_since(begin);
 }
 
 // Of the `positions` that the model reads; `usual` ones by default.

@@ -4,16 +4,13 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/timing.h"
 #include "token/stream_decoder.h"
 
 namespace stoa::infer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Holds text back while it may still become a stop text.
 class StopFilter {

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/timing.h"
+
 namespace stoa::ops {
 
 namespace {
@@ -32,7 +34,7 @@ void OpTimer::before(const char*, double matrix_flops) {
 
 void OpTimer::after(const char* op) {
   if (stream_) stream_->synchronize();
-  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double seconds = seconds_since(start_);
   auto found = totals_.find(std::string_view(op));
   if (found == totals_.end()) found = totals_.emplace(op, Total{0, 0, 0, seconds}).first;
   Total& total = found->second;

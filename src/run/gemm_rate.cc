@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/timing.h"
 #include "infer/host_window.h"
 #include "ops/op_context.h"
 
@@ -71,7 +72,7 @@ double TimedProduct::seconds(int products, comm::Communicator* together) {
   if (together) together->barrier();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < products; ++i) run_once();
-  const double own = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double own = seconds_since(begin);
   return slowest(own, together, *machine_.stream);
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/checksum.h"
+#include "base/timing.h"
 #include "model/huggingface/generation_config.h"
 #include "run/over_ranks.h"
 #include "run/replicas.h"
@@ -76,7 +77,7 @@ watch::CheckpointReport RunCheckpoints::save(const Progress& progress, const Val
   watch::CheckpointReport report;
   report.step = progress.step;
   report.path = (directory_ / ckpt::checkpoint_name(progress.step)).string();
-  report.snapshot_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.snapshot_seconds = seconds_since(begin);
   return report;
 }
 

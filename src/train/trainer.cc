@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/timing.h"
 #include "run/gemm_rate.h"
 #include "run/over_ranks.h"
 #include "run/replicas.h"
@@ -11,14 +12,6 @@
 namespace stoa::train {
 
 using watch::RunFinish, watch::StopReason;
-
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
 
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)), config_(parts_.config), plan_(parts_.plan()), start_(Clock::now()) {}

@@ -6,6 +6,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "base/timing.h"
 #include "infer/generate.h"
 #include "run/over_ranks.h"
 #include "train/answer_score.h"
@@ -84,7 +85,7 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   report.valid_tokens = static_cast<std::int64_t>(tokens);
   if (bytes > 0) report.bits_per_byte = loss / std::numbers::ln2 / bytes;
   if (bert.labelled()) report.scores = answers.scores();
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.seconds = seconds_since(begin);
   report.best = !losses_.best || report.loss < *losses_.best;
   if (report.best) losses_.best = report.loss;
   losses_.last = report.loss;

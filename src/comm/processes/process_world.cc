@@ -15,6 +15,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "base/timing.h"
 #include "comm/processes/process_communicator.h"
 #include "device/host/inline_stream.h"
 
@@ -316,8 +317,7 @@ void ProcessWorld::hold_inquiry(const ProcessOperation& operation, Clock::time_p
     if (poll(operation)) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  fail_job(fmt::format("{} waits {:.1f} s: {}; {}", rank_name(rank()),
-                       std::chrono::duration<double>(Clock::now() - begin).count(), operation.text(),
+  fail_job(fmt::format("{} waits {:.1f} s: {}; {}", rank_name(rank()), seconds_since(begin), operation.text(),
                        chain.verdict([&](int other) { return rank_name(other); })),
            1);
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <vector>
 
+#include "base/timing.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/gemm_kernels.h"
 
@@ -18,7 +19,7 @@ double best_seconds(int repeats, Body&& body) {
   for (int i = 0; i < repeats; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     body();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    best = std::min(best, seconds_since(begin));
   }
   return best;
 }

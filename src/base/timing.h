@@ -5,7 +5,7 @@
 #include <chrono>
 #include <vector>
 
-namespace stoa::cli {
+namespace stoa {
 
 inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -17,4 +17,4 @@ inline double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-}  // namespace stoa::cli
+}  // namespace stoa
