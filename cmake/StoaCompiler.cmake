@@ -26,7 +26,7 @@ target_include_directories(stoa_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 function(stoa_compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
-# stoa_compile_tests(<target>): tests spend their time in the program's code; they are compiled, not optimised.
+# stoa_compile_tests(<target>): tests are not optimised: they spend their time in the program's code.
 function(stoa_compile_tests target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
 endfunction()

@@ -44,7 +44,7 @@ Json settings_of(const eval::ModelPerplexity& measured, model::ModelKind kind) {
   return out;
 }
 
-// What counts.
+// Which tokens the figures count.
 std::string note_on(const eval::ModelPerplexity& measured, model::ModelKind kind) {
   switch (kind) {
     case model::ModelKind::kBert:

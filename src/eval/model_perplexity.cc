@@ -22,7 +22,7 @@ void timed(ModelPerplexity& out, const Call& call) {
   out.model_seconds += seconds_since(begin);
 }
 
-// Of the `positions` that the model reads; `usual` ones by default.
+// `positions`: the longest window that the model reads; `usual`: the default window.
 void choose_window(ModelPerplexity& out, const ReadingOptions& options, std::int64_t positions,
                    std::int64_t usual) {
   require<ConfigError>(!options.window || *options.window <= positions,

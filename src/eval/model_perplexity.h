@@ -1,5 +1,5 @@
-// Perplexity of a model of any kind on a text: decoders read windows, encoders hide one token of a window
-// after the other, encoder-decoders read a source and rate its target.
+// Perplexity of a model of any kind on a text: decoders read windows, encoders predict each token of a window
+// from the others, encoder-decoders read a source and score its target.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct ModelPerplexity {
 };
 
 // Encoder-decoders take every line of `text` as a source, a tab and a target; words and bytes are those of
-// the targets. `at`: told now and then how many bytes of the file were read. ConfigError: a window or stride
+// the targets. `at`: called with the bytes of the file read so far. ConfigError: a window or stride
 // that the model cannot have. DataError: no token to predict.
 ModelPerplexity model_perplexity(infer::OpenModel& model, const data::TextFile& text,
                                  const ReadingOptions& options, const std::function<void(double bytes)>& at);

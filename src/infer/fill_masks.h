@@ -1,4 +1,4 @@
-// What stands at the masks of a text, by an encoder.
+// Predicts the masked tokens of a text with an encoder.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ struct Machine {
   std::string description;  // "cpu, avx512-bf16, 2 threads"
 };
 
-// Who makes the real one: after all that may be wrong with what was given has been looked at.
+// Makes the real machine. Called once the user's input has been checked, because it is costly.
 using MakeMachine = std::function<Machine()>;
 
 // Counts what `machine` would need, without memory. `machine` outlives it.

@@ -1,5 +1,5 @@
-// What an encoder answers that was tuned for a labelled task: the class of a text, the tags of its words, or
-// where in a context the answer of a question stands.
+// Answers of an encoder that was fine-tuned for a labelled task: the class of a text, the tags of its words,
+// or the part of a context that answers a question.
 #pragma once
 
 #include <functional>
@@ -52,13 +52,13 @@ using TaskAnswer = std::variant<TextClass, WordTags, QuestionAnswer>;
 struct TaskOptions {
   std::int64_t max_length = 0;    // longer texts are cut to this many tokens; 0: what the model reads
   std::int64_t doc_stride = 128;  // of questions: tokens between the windows of a long context
-  bool allow_no_answer = false;   // where that is likelier
+  bool allow_no_answer = false;   // an empty answer where it is more likely
 };
 
 class TaskReader {
  public:
   using Emit = std::function<void(const TaskAnswer&)>;
-  // `emit`: once for everything added, in its order. ConfigError: not an encoder of a labelled task, or a
+  // `emit`: called once per item, in the order of add(). ConfigError: not an encoder of a labelled task, or a
   // length beyond what it reads. `model` outlives this.
   TaskReader(OpenModel& model, const TaskOptions& options, Emit emit);
 

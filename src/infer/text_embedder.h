@@ -1,5 +1,5 @@
-// A vector for every text, out of the states of an encoder: the mean over its tokens or that of the first, as
-// a sentence-transformers directory says.
+// One vector per text from the hidden states of an encoder: the mean over the tokens or the state of the
+// first token, as configured in a sentence-transformers directory.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@ struct EmbeddingOptions {
 class TextEmbedder {
  public:
   using Emit = std::function<void(std::span<const double> vector)>;
-  // `emit`: once for every text, in their order. ConfigError: not an encoder, another pooling, or a length
-  // beyond what the model reads. `model` outlives this.
+  // `emit`: called once per text, in the order of add(). ConfigError: not an encoder, another pooling, or a
+  // length beyond what the model reads. `model` outlives this.
   TextEmbedder(OpenModel& model, const EmbeddingOptions& options, Emit emit);
 
   // Texts wait until a pass is full. DataError: the tokenizer gives no token.

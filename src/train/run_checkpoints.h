@@ -25,13 +25,14 @@ class RunCheckpoints {
   RunCheckpoints(const TrainerParts& parts, run::TrainingRank& rank, const std::filesystem::path& directory,
                  const std::optional<std::filesystem::path>& start_model);
 
-  // Completes the checkpoint before, copies the state, and begins to write it; `wait`: completes it too.
+  // Completes the previous checkpoint, copies the state and starts writing it; with `wait` it also completes
+  // it.
   watch::CheckpointReport save(const Progress& progress, const ValidationLosses& losses, bool wait);
-  // Whether this rank has written its part of the checkpoint under way.
+  // Whether this rank has written its part of the current checkpoint.
   bool part_is_written() const { return part_ && part_->done(); }
   // Makes a checkpoint of the parts once every rank has written its own.
   void commit_parts();
-  // Completes the one under way.
+  // Completes the current checkpoint, if there is one.
   void finish();
 
  private:

@@ -13,17 +13,17 @@ namespace stoa::train {
 
 struct RunBeginning {
   Progress done;
-  std::optional<std::filesystem::path> model;  // whose weights, or whose run, this one resumes from
-  std::string resumed_from;                    // name of the checkpoint; "": a run that begins
+  std::optional<std::filesystem::path> model;  // that the weights were read from; none: fresh weights
+  std::string resumed_from;                    // name of the checkpoint; "" for a new run
   std::optional<double> best_loss;             // of validation
   std::int64_t skipped_steps = 0;
 };
 
-// Writes the rank's weights and state. Every rank calls it. ConfigError where the checkpoint was trained
-// otherwise than the configuration asks in what cannot change.
+// Writes the rank's weights and state. Every rank calls it. ConfigError when the configuration
+// changes something that a resumed run must keep.
 RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank);
 
-// Of rank 0. `gemm_tflops`: measured; 0: not.
+// Called on rank 0. `gemm_tflops`: the machine's measured GEMM rate, 0 if unknown.
 watch::RunStart describe_start(const TrainerParts& parts, run::TrainingRank& rank,
                                const RunBeginning& beginning, double gemm_tflops);
 

@@ -10,14 +10,15 @@ namespace stoa::train {
 
 class StepReports {
  public:
-  // `gemm_tflops`: of this machine, measured; 0: not. `skipped_steps`: of the run that this one resumes from.
+  // `gemm_tflops`: the machine's measured GEMM rate, 0 if unknown. `skipped_steps`: those before a resume.
   StepReports(const TrainerParts& parts, double gemm_tflops, std::int64_t skipped_steps);
 
-  // Tells the observers of the step that was just done. `progress`: with it; `tokens`: of it; `seconds`: from
-  // the wait for its data to its end. NumericsError where the losses of ten steps in a row were not finite.
+  // Reports the step that was just done to the observers. `progress` includes the step; `tokens` and
+  // `seconds` are its own, `seconds` with the wait for data. NumericsError when the losses of ten steps in a
+  // row were not finite.
   void report(const Progress& progress, const run::StepScalars& scalars, std::int64_t tokens, double seconds,
               double data_seconds);
-  // Seconds that a checkpoint held up the steps.
+  // Seconds that saving a checkpoint delayed the steps.
   void add_save(double seconds) { save_seconds_ += seconds; }
   std::int64_t skipped_steps() const { return skipped_steps_; }
 

@@ -21,13 +21,13 @@ class Validation {
   // `best`: of the run that this one resumes from.
   Validation(const TrainerParts& parts, run::TrainingRank& rank, std::optional<double> best);
 
-  // Nothing where there is no validation data, or where `asked_to_stop`, which all ranks answer alike, ended
-  // it.
+  // Nothing without validation data, or when `asked_to_stop` ended it. All ranks must get the same answer
+  // from `asked_to_stop`.
   std::optional<watch::ValidationReport> run(const Progress& progress,
                                              const std::function<bool()>& asked_to_stop);
   const ValidationLosses& losses() const { return losses_; }
-  // A text per prompt of trainer.sample_prompts, on the ranks that draw: the first one, and those that share
-  // its model's positions.
+  // Generates a text per prompt of trainer.sample_prompts, on rank 0 and on the other ranks of its context
+  // group.
   void draw_samples(std::int64_t step);
 
  private:

@@ -251,7 +251,7 @@ void ProcessWorld::progress() {
     try {
       done = operation->advance();
     } catch (const CommError&) {
-      // The look that found the rank's end may have brought its notice too, which says why it ended.
+      // The connection may have ended after a failure notice that arrived with the end: the notice says why.
       hear();
       throw_if_aborted();
       throw;

@@ -23,8 +23,6 @@ namespace {
 // then arrive together, while rank 0 looks at one of its own messages.
 class EchoLink final : public ProcessLink {
  public:
-  explicit EchoLink(bool peer_fails) : peer_fails_(peer_fails) {}
-
   int rank() const override { return 0; }
   int size() const override { return 2; }
   int ranks_on_this_host() const override { return 2; }
@@ -35,8 +33,8 @@ class EchoLink final : public ProcessLink {
     messages_.push_back({tag, std::string(static_cast<const char*>(data), bytes)});
     return &transfers_.emplace_back();
   }
-  Handle receive(void* data, std::size_t bytes, int, int tag) override {
-    return &transfers_.emplace_back(Transfer{tag, static_cast<char*>(data), bytes});
+  Handle receive(void* data, std::size_t, int, int tag) override {
+    return &transfers_.emplace_back(Transfer{tag, static_cast<char*>(data)});
   }
   std::optional<Done> test(Handle handle) override {
     const Transfer transfer = *static_cast<Transfer*>(handle);
@@ -66,7 +64,6 @@ class EchoLink final : public ProcessLink {
   struct Transfer {
     int tag = -1;  // of a message that is sent
     char* data = nullptr;
-    std::size_t bytes = 0;
   };
   struct Message {
     int tag;
@@ -80,7 +77,7 @@ class EchoLink final : public ProcessLink {
   void end() {
     if (ended_) return;
     ended_ = true;
-    EchoLink of_peer(false);
+    EchoLink of_peer;
     Notices notices(of_peer);
     Notice failure{Notice::Kind::kFailure, -1, 3};
     failure.state.text = "rank 1 failed: the file is torn";
@@ -88,7 +85,7 @@ class EchoLink final : public ProcessLink {
     messages_.splice(messages_.end(), of_peer.messages_);
   }
 
-  bool peer_fails_, ended_ = false;
+  bool peer_fails_ = false, ended_ = false;
   std::list<Transfer> transfers_;
   std::list<Message> messages_;
 };
@@ -96,7 +93,7 @@ class EchoLink final : public ProcessLink {
 // The ranks that are left say why the first one ended, not only that it did.
 TEST(ProcessWorldDeathTest, ANoticeThatComesWithTheEndIsHeard) {
   const auto run = [] {
-    auto link = std::make_unique<EchoLink>(false);
+    auto link = std::make_unique<EchoLink>();
     EchoLink& peer = *link;
     ProcessWorld world(std::move(link));
     const auto comm = world.create(0, "dp", std::vector<int>{0, 1});
