@@ -45,7 +45,7 @@ if [ ! -s "$work/held-out.txt" ]; then
   echo "The text has fewer than 10 documents (blocks separated by blank lines): give more text, or add blank lines" >&2
   exit 1
 fi
-wc -c "$work/train.txt" "$work/held-out.txt" | head -2
+for part in train held-out; do wc -c "$work/$part.txt"; done
 
 say "Tokenizer and token file"
 "$stoa" tokenizer train "$work/train.txt" --vocab-size 4096 --output "$output/tokenizer"

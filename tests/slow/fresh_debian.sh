@@ -11,7 +11,7 @@ set -euo pipefail
 suite=$1 target=$2; shift 2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 if [ ! -x "$target/bin/bash" ]; then
-  mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | head -n 1)}
+  mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | sed -n 1p)}
   debootstrap --variant=minbase "$suite" "$target" "$mirror"
 fi
 for file in /etc/resolv.conf /etc/hosts; do cp "$file" "$target$file"; done

@@ -369,16 +369,16 @@ Meeting visit(const MeetingPlace& place, Hello own, const Patience& patience) {
                        "what listens at {}:{} is not rank 0 of a Stoa job: MASTER_PORT "
                        "must be a port that no other program uses",
                        place.address, place.port);
-  if (answer.refusal > 0) {
-    std::string refusal(std::min<std::size_t>(answer.refusal, kLongest), ' ');
-    receive_all(first, refusal.data(), refusal.size(), later);
-    fail<ConfigError>("rank 0 at {}:{} rejects rank {}: {}", place.address, place.port, place.rank, refusal);
-  }
-  std::vector<Member> members(own.size);
   const auto lost = [&] {
     give_up(place, deadline, "rank 0 at {}:{} was lost while the ranks were connecting", place.address,
             place.port);
   };
+  if (answer.refusal > 0) {
+    std::string refusal(std::min<std::size_t>(answer.refusal, kLongest), ' ');
+    if (!receive_all(first, refusal.data(), refusal.size(), later)) lost();
+    fail<ConfigError>("rank 0 at {}:{} rejects rank {}: {}", place.address, place.port, place.rank, refusal);
+  }
+  std::vector<Member> members(own.size);
   if (answer.members != own.size ||
       !receive_all(first, members.data(), members.size() * sizeof(Member), later))
     lost();
