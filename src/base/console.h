@@ -1,4 +1,4 @@
-// What people see while work goes on: one live line in a terminal, plain lines elsewhere; on standard error.
+// Progress and messages on standard error: one self-updating line in a terminal, plain lines elsewhere.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // Exceptions of Stoa. A message says what was given, what was expected and the nearest valid choice.
-// User errors are exceptions of the kinds below; InternalError marks a mistake of ours, never of the user.
+// All classes below but InternalError are errors of the user or the system; InternalError is a bug in Stoa.
 #pragma once
 
 #include <fmt/format.h>
@@ -42,16 +42,16 @@ class DataError : public Error {
 };  // content: corrupt file, id beyond vocabulary
 class NumericsError : public Error {
   using Error::Error;
-};  // NaN loss and kin
+};  // NaN losses and the like
 class CommError : public Error {
   using Error::Error;
-};  // a peer failed, a time-out; names rank and operation
+};  // a peer failed, a timeout; names rank and operation
 class DeviceError : public Error {
   using Error::Error;
 };  // out of memory, driver
 class InternalError : public Error {
   using Error::Error;
-};  // broken invariant of the program
+};  // an invariant of the program is broken
 
 // Throws E with a formatted message.
 template <class E, class... Args>

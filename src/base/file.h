@@ -18,17 +18,17 @@ std::string read_text(const fs::path& path);
 // Writes `text` to `path` atomically (see AtomicFile).
 void write_text(const fs::path& path, std::string_view text);
 
-// Removes from `directory` the temporary files of writers that were killed. Those of living writers are
-// locked and stay, on whichever host they run; where the file system knows no locks all stay. Problems are
-// passed over.
+// Removes from `directory` the temporary files of writers that were killed. Files of running writers, on any
+// host, are recognised by their lock and kept; on file systems without locks every file is kept. Errors are
+// ignored.
 void remove_abandoned(const fs::path& directory) noexcept;
 
 // fsync of a directory, so that a rename in it survives a power cut. IoError on failure.
 void sync_directory(const fs::path& directory);
 
-// A file that appears under its name only when commit() has returned: written beside it under a temporary
-// name, fsynced, renamed, directory fsynced. Destruction without commit() leaves no trace, and what a killed
-// process leaves remove_abandoned() takes away.
+// A file that appears under its name only once commit() returns: it is written to a temporary file in the
+// same directory, fsynced and renamed, and the directory is fsynced. Destruction without commit() removes the
+// temporary file; remove_abandoned() removes those of killed processes.
 class AtomicFile {
  public:
   explicit AtomicFile(fs::path path);

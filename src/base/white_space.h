@@ -6,9 +6,9 @@
 
 namespace stoa {
 
-// Bytes of the white-space character that `text` begins with; 0 where it begins with another or is empty.
+// Bytes of the white-space character that `text` begins with; 0 if it begins with none or is empty.
 std::size_t leading_white_space(std::string_view text);
-// Of the one that it ends with.
+// Bytes of the white-space character that `text` ends with; 0 if it ends with none or is empty.
 std::size_t trailing_white_space(std::string_view text);
 
 }  // namespace stoa

@@ -11,7 +11,7 @@ bool write_pieces(int fd, std::uint64_t offset, const void* data, std::size_t by
   constexpr std::uint64_t kPiece = 64 << 10;
   const char* p = static_cast<const char*>(data);
   while (bytes > 0) {
-    // Up to the next multiple, so that a piece never lies in two runs of pages.
+    // Pieces end at multiples of kPiece, so that each stays within one aligned 64 KiB range of the file.
     const std::size_t piece = std::min<std::size_t>(bytes, kPiece - offset % kPiece);
     const ssize_t n = ::pwrite(fd, p, piece, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;

@@ -1,4 +1,4 @@
-// Methods of strings, lists and dictionaries that change nothing.
+// Methods of strings, lists and dictionaries that return a value and leave the object unchanged.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ bool has(const Array& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// One of several beginnings or ends: a string or a tuple of strings.
+// For startswith and endswith: true if `fits` holds for the argument, or for any string of a tuple.
 template <class Fits>
 bool any_of(const Value& choice, std::string_view what, Fits&& fits) {
   if (!choice.is_list()) return fits(text_of(choice, what));

@@ -4,11 +4,11 @@
 
 namespace stoa::comm {
 
-// One rank's end of a device that it shares with others.
+// A rank's access to a device that several ranks of the process share.
 struct DeviceSide {
-  DeviceKind memory = DeviceKind::kHost;  // whose tensors go this way
+  DeviceKind memory = DeviceKind::kHost;  // the memory whose tensors take this path
   DeviceTransfer* transfer = nullptr;     // null: the rank has no such device
-  Stream* stream = nullptr;               // of its own, beside the one that computes
+  Stream* stream = nullptr;               // for communication only; not the compute stream
 
   bool takes(const TensorView& view) const { return transfer && view.device == memory; }
 };

@@ -1,5 +1,5 @@
-// Keys that count only beside others: a configuration that gives one of them where it would do nothing is
-// told so, never obeyed in silence.
+// Keys that have an effect only together with others: a configuration that sets one of them where it has none
+// is rejected with a message, never silently accepted.
 #pragma once
 
 #include <functional>

@@ -14,10 +14,10 @@
 
 namespace stoa::config {
 
-// A key that people's files carry and that this program does not use.
+// A key found in users' files that this program does not use.
 struct ForeignKey {
   std::string_view pattern;  // "trainer.accelerator"; "run.*" is `run` and all below it
-  std::string_view reason;   // why it changes nothing here, or cannot be honoured
+  std::string_view reason;   // why it has no effect here, or cannot be honoured
   // Comma-separated values with which it is harmless ("false,null"); "*": any. With another value the key is
   // refused.
   std::string_view harmless = "*";
@@ -30,7 +30,7 @@ struct Sources {
   std::vector<Condition> conditions = {};
 };
 
-// What reading found beside the values.
+// The result of reading besides the values themselves.
 struct Report {
   std::vector<std::string> ignored;  // "trainer.accelerator (run.yaml:7): …reason"
   std::vector<std::string> notes;    // defaults taken from NeMo, and the like

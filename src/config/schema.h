@@ -33,7 +33,7 @@ struct Field {
   std::vector<std::string> aliases;  // other full paths that mean the same key
   std::string type, unit, help;
   std::string derived;  // how the value comes about where none is given; empty: the printed default
-  std::vector<std::string> allowed;  // choices and ranges, in words
+  std::vector<std::string> allowed;  // choices and ranges, as text for messages
   std::string nemo_default;  // YAML text that counts in files written for NeMo which leave the key out
   using Check =
       std::function<std::string(const void* value)>;  // what is expected, where the value is refused
@@ -173,8 +173,8 @@ class Section {
     return FieldBuilder<M>(schema_, dot == std::string::npos ? std::string() : name.substr(0, dot));
   }
 
-  // Mounts another struct's declaration at a path ("sched", "model.optim"; "" puts its keys beside this
-  // section's own).
+  // Adds the fields that another struct declares, below a path ("sched", "model.optim"), or, where it is "",
+  // to this section directly.
   template <class M, class Declare>
   void section(const std::string& path, M T::*member, Declare&& declare_member,
                const std::string& title = "") {

@@ -33,7 +33,7 @@ struct EnumName {
   E value;
 };
 
-// An enum takes part by a function beside it: `std::span<const config::EnumName<E>> enum_names(E);`
+// An enum is supported if its namespace has `std::span<const config::EnumName<E>> enum_names(E);`
 template <class E>
 concept NamedEnum = std::is_enum_v<E> && requires(E e) {
   { enum_names(e) } -> std::convertible_to<std::span<const EnumName<E>>>;

@@ -1,6 +1,6 @@
 // Declare, then commit: all long-lived memory of a rank is declared by name and category, then allocated
-// once. What is declared is the plan; `stoa plan memory` prints the same table that a run allocates. What is
-// the host's by its category (on_host) is allocated there and is in no total of the device.
+// once. The declarations are the plan; `stoa plan memory` prints the same table that a run allocates.
+// Categories of host memory (on_host) are allocated on the host and not part of any total of the device.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class Arena {
   TensorView view(Id id);
   const TensorSpec& spec(Id id) const { return entries_[id.index].spec; }
 
-  std::size_t total_bytes() const;  // of the device
+  std::size_t total_bytes() const;  // on the device
   MemoryTable declared() const;     // bytes per category
   MemoryTable touched() const;      // of those, what has been handed out by view()
   Device& device() const { return *device_; }
@@ -58,7 +58,7 @@ class Arena {
   bool committed_ = false;
 };
 
-// Of a table: what is the device's, what is the host's.
+// The totals of a table, in device memory and in host memory.
 std::size_t device_bytes(const MemoryTable& table);
 std::size_t host_bytes(const MemoryTable& table);
 

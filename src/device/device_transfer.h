@@ -1,4 +1,4 @@
-// What ranks that share a device ask of it: the pieces of a collective, ordered on a stream.
+// What ranks that share a device need from it: the parts of a collective, ordered on a stream.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,11 @@ class DeviceTransfer {
 class SharableDevice : public Device {
  public:
   virtual DeviceTransfer& transfer() = 0;
-  // A stream whose work goes before that of others where both could begin.
+  // A stream of high priority: its work is scheduled before that of others where both could begin.
   virtual std::unique_ptr<Stream> create_urgent_stream() { return create_stream(); }
-  // Before another thread than the device's own asks its events.
+  // Must be called in a thread other than the device's own before it uses the device's events.
   virtual void use_in_this_thread() {}
-  // What tells it from the other devices of this host, by whatever number a process knows it; empty: unknown.
+  // Distinguishes this device from others of the host, whatever a process numbers it; empty: unknown.
   virtual std::string identity() const { return {}; }
 };
 

@@ -1,18 +1,18 @@
-// A stream that the device's own libraries know, and whose work can be recorded.
+// A stream with a handle for the device's own libraries, whose work can be recorded.
 #pragma once
 
 #include "device/device.h"
 
 namespace stoa {
 
-// Has streams of its own, on which work for a recording stream goes on.
+// Owns further streams that do part of the work of a recording stream.
 class RecordingCompanion {
  public:
   virtual ~RecordingCompanion() = default;
-  // Later work of `recorder` comes after all that was submitted for it on other streams. Called before a
-  // recording begins and before it ends: neither holds events of the other.
+  // Makes later work of `recorder` wait for all that was submitted for it on other streams. Called before a
+  // recording begins and before it ends, so that no event crosses the boundary of a recording.
   virtual void join(Stream& recorder) = 0;
-  // What was recorded was started.
+  // The recorded work was launched.
   virtual void started(Stream& recorder) = 0;
 };
 
@@ -26,15 +26,15 @@ class NativeStream : public Stream {
   virtual void begin_recording() = 0;
   virtual void end_recording() = 0;
   virtual bool recording() const = 0;
-  // What was recorded is no longer kept, nor a recording that is under way: libraries keep what it uses until
-  // then. What was started goes on.
+  // Discards the recorded graph and an unfinished recording; until then the libraries keep whatever it uses.
+  // Work that was already launched completes.
   virtual void drop_recording() = 0;
-  // From now on until it leaves.
+  // Registers a companion until leave().
   virtual void accompany(RecordingCompanion& companion) = 0;
   virtual void leave(RecordingCompanion& companion) = 0;
 };
 
-// Null for streams that have no such thing: those of the host.
+// Null for streams without a native handle: those of the host.
 inline void* native_stream(Stream& stream) {
   auto* native = dynamic_cast<NativeStream*>(&stream);
   return native ? native->native() : nullptr;

@@ -13,9 +13,9 @@ enum class Axis : std::uint8_t { kTensor, kContext, kExpert, kData, kPipeline, k
 constexpr int kAxes = static_cast<int>(Axis::kCount);
 std::string_view name_of(Axis axis);  // "tp", "cp", "ep", "dp", "pp"
 
-// How the experts of a layer are spread, apart from everything else: every expert is cut into `tensor` parts
-// (0: as many as there are tensor-parallel ranks), and the experts are dealt to `expert` groups of such
-// ranks.
+// How the experts of a layer are distributed, independently of all other axes: each expert is cut into
+// `tensor` parts (0: one per tensor-parallel rank), and the experts are distributed over `expert` groups of
+// that many ranks.
 struct ExpertDegrees {
   int tensor = 0, expert = 1;
 };
@@ -29,9 +29,9 @@ class RankGrid {
 
   int size() const { return size_; }
   int degree(Axis axis) const { return degrees_[static_cast<int>(axis)]; }
-  // The same ranks as the experts see them, in Megatron's order: parts of an expert (tp), experts (ep),
-  // copies (dp), stages. There tp x ep x dp is what tp x cp x dp is here: the experts may be spread over
-  // ranks of any of these axes.
+  // The same ranks in the axes of the experts, in Megatron's order: parts of an expert (tp), experts (ep),
+  // copies (dp), stages. There tp x ep x dp is what tp x cp x dp is here: the experts may be distributed over
+  // the ranks of any of these axes.
   RankGrid experts() const;
   // Coordinate of a rank along an axis.
   int coordinate(int rank, Axis axis) const;

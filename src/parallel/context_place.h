@@ -28,14 +28,14 @@ struct ContextPlace {
   int neighbours = 1;  // kHierarchical: consecutive ranks that exchange tokens for heads
 
   bool split() const { return size > 1; }
-  // Consecutive ranks that exchange tokens for heads: for the time of attention each has all tokens of these
-  // ranks, of some heads.
+  // Number of consecutive ranks that exchange tokens for heads: during attention each of them has some of the
+  // heads, for all tokens of these ranks.
   int exchanging() const {
     if (!split()) return 1;
     return kind == ContextKind::kAllToAll ? size : kind == ContextKind::kHierarchical ? neighbours : 1;
   }
-  // Such a group among the groups. What its ranks hold together are the chunks of one rank of a smaller
-  // group.
+  // The place of this rank's exchanging group among all such groups: together its ranks hold the chunks of
+  // one rank of a group of that size.
   ContextPlace outer() const {
     const ContextKind rest = kind == ContextKind::kAllGather ? kind : ContextKind::kRing;
     return {rank / exchanging(), size / exchanging(), rest, 1};
@@ -98,7 +98,7 @@ struct ContextSegments {
 };
 
 // ConfigError: sequences that cannot be cut into chunks; heads or groups (on a rank of the tensor-parallel
-// group) that an exchange cannot deal out evenly; neighbours that do not divide the ranks.
+// group) that an exchange cannot distribute evenly; `neighbours` that do not divide the ranks.
 void check_context(const ContextPlace& place, std::int64_t length, std::int64_t heads, std::int64_t groups);
 
 }  // namespace stoa::parallel

@@ -28,7 +28,7 @@ struct ExpertPlace {
   Part columns(std::int64_t width) const { return part_of(width, tensor_size, tensor_rank); }
 };
 
-// ConfigError: experts that cannot be dealt out evenly, parts without a column.
+// ConfigError: experts that cannot be distributed evenly, parts without a column.
 void check_experts(const ExpertPlace& place, std::int64_t experts, std::int64_t width);
 
 }  // namespace stoa::parallel

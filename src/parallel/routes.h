@@ -1,4 +1,4 @@
-// Which members of a group send each other tensors: between several GPUs these ways are opened at the start.
+// Which members of a group send tensors to each other: NCCL opens these routes when a run starts.
 #pragma once
 
 #include <vector>
@@ -15,8 +15,8 @@ struct ContextRing {
 };
 ContextRing context_ring(const ContextPlace& place);
 
-// Each way once. Stages of a pipeline: those beside each other, and the last and the first, both ways.
-// Context: around the rings of `context`, the place of any rank. Other groups have collectives alone: none.
+// Directed routes. Stages of a pipeline: between neighbours and between the last and the first, both ways.
+// Context: around the rings of `context`, the place of any rank. Other groups use only collectives: none.
 std::vector<comm::Route> routes_of(const grid::RankGrid& grid, Group group, const ContextPlace& context);
 
 }  // namespace stoa::parallel

@@ -28,8 +28,8 @@ struct Part {
 // The part of `index` when `total` is cut into `parts`, as even as possible, the longer ones first.
 Part part_of(std::int64_t total, int parts, int index);
 
-// Query heads that a rank holds, and the key/value heads that they read. With fewer groups than ranks, the
-// ranks are dealt to the groups, and those of one group share its key/value head: each holds a copy, and
+// The query heads of a rank, and the key/value heads that they read. With fewer groups than ranks, the ranks
+// are distributed over the groups, and those of one group share its key/value head: each holds a copy, and
 // gradients of copies are partial sums.
 struct HeadPart {
   Part heads, groups;

@@ -35,8 +35,8 @@ NcclType nccl_type_of(DType type) {
 
 NcclReduce nccl_reduce_of(ReduceOp op) { return op == ReduceOp::kSum ? NcclReduce::kSum : NcclReduce::kMax; }
 
-// Waiting orders the stream that asked behind the operation; the host goes on. Dropped, it does the same. Of
-// a recording the host has nothing to wait for.
+// wait() makes the stream that asked wait for the operation; the host does not block. Destruction has the
+// same effect. An operation that was recorded into a graph has no event that the host could wait for.
 class NcclEvent final : public Event {
  public:
   NcclEvent(std::shared_ptr<NcclRank> rank, std::shared_ptr<NcclRank::Operation> operation)
@@ -72,7 +72,7 @@ class NcclLink {
   NcclLink(const NcclLink&) = delete;
   NcclLink& operator=(const NcclLink&) = delete;
 
-  // The handle is there when the group of calls that this one stands in has ended.
+  // The handle is valid once the enclosing group of NCCL calls has ended.
   void init(const NcclId& id, int size, int member) {
     rank_.check(rank_.api().init(&handle_, size, id, member), label_ + ": start");
   }

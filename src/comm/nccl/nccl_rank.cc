@@ -62,7 +62,7 @@ void NcclRank::close(NcclHandle handle) {
   drop_recordings();
   {
     const std::lock_guard lock(mutex_);
-    // After a failure the watch has ended it.
+    // After a failure the watch thread has already aborted the communicator.
     if (std::erase_if(links_, [&](const Link& link) { return link.handle == handle; }) == 0) return;
   }
   api_.destroy(handle);
@@ -124,9 +124,9 @@ void NcclRank::look(Lock& lock) try {
   fail_all(error.what(), lock);
 }
 
-// What waits on the GPU ends, so that the host gets through to the message. The lock is held, and given back
-// meanwhile: NCCL waits until no graph holds the communicator, and the rank's thread drops its own when it
-// has seen the failure. All communicators at once, since a graph may hold several.
+// Aborts all communicators, so that work that waits on the GPU ends and the host can report the failure. The
+// caller's lock is released meanwhile: NCCL's abort waits until no graph holds the communicator, and the
+// rank's thread drops its graph once it has seen the failure. In parallel, since a graph may hold several.
 void NcclRank::fail_all(std::string failure, Lock& lock) {
   failure_ = std::move(failure);
   const std::vector<Link> links = std::exchange(links_, {});

@@ -1,12 +1,12 @@
-// A rank's GPU among those that NCCL joins: the streams of its communication, and a watch over what is under
-// way on them.
+// A rank's GPU as a member of NCCL communicators: the streams of its communication, and a watch thread that
+// checks the operations in flight for errors and timeouts.
 //
-// All collectives of a rank stand on one stream, in the order of their calls, whatever group they belong to:
-// ranks that call in one order cannot wait for each other crosswise. Transfers have a communicator and a
-// stream per route, for they wait until the peer takes them, whose order is another.
+// All collectives of a rank run on one stream, in the order of their calls, whatever their group: ranks that
+// call in the same order cannot deadlock. Sends and receives have a communicator and a stream per route,
+// since they block until the peer takes part, in an order of its own.
 //
-// Where the stream that asks records its work, the operations are a part of the recording. NCCL keeps a
-// communicator until no graph holds its operations: graphs go before communicators are closed or given up.
+// If the stream that asks is recording, the operations become part of the graph. NCCL keeps a communicator
+// alive until no graph holds its operations: graphs are destroyed before communicators are closed or aborted.
 #pragma once
 
 #include <chrono>
@@ -49,8 +49,8 @@ class NcclRank final : public RecordingCompanion {
   void check(int status, const std::string& what) const;
   // CommError with the first failure that the watch found.
   void throw_if_failed() const;
-  // What waits on the GPU for other ranks ends without them: of a rank that fails, before it frees what that
-  // work uses. The first failure stays the one that is reported.
+  // Called when a rank fails, before it frees memory that pending work uses: aborts work on the GPU that
+  // waits for other ranks. The first failure stays the one that is reported.
   void give_up(const std::string& failure);
 
   // NCCL's end of a group; the watch asks it for errors until it is closed. `label`: for messages.
@@ -69,8 +69,8 @@ class NcclRank final : public RecordingCompanion {
       ordered = true;
     }
   };
-  // `text`: the operation that is over when `done` is ready. The watch sees to its end, or to that of the
-  // recording of which it is a part.
+  // `text` names the operation that is complete when `done` is ready. The watch thread checks that it
+  // completes in time, or that the recording of which it is a part does.
   std::shared_ptr<Operation> submitted(std::string text, std::shared_ptr<Event> done, Stream& asker);
 
   void join(Stream& recorder) override;
@@ -98,7 +98,7 @@ class NcclRank final : public RecordingCompanion {
   const std::function<std::string()> others_;
   const std::unique_ptr<Stream> collectives_;
 
-  // Of the rank's own thread.
+  // Used by the rank's own thread alone.
   std::vector<std::shared_ptr<Operation>> outstanding_;
   std::set<NativeStream*> recorders_;
   std::string first_recorded_;  // of the recording that is under way
@@ -112,11 +112,11 @@ class NcclRank final : public RecordingCompanion {
   std::jthread watch_;
 };
 
-// A communicator whose tensors on the GPU go by NCCL and whose tensors in host memory, and barriers, go by
-// `host`. All members of the group together, with the same `routes`, each of which is one way between two
-// members; a transfer between others is an InternalError.
-// NCCL adds in an order of its own: sums are the same from run to run on the same machines, not those of
-// other layouts of the ranks.
+// A communicator that uses NCCL for tensors on the GPU, and `host` for tensors in host memory and for
+// barriers. Collective over the group, with the same `routes` on all members; each route is one
+// direction between two members. A transfer without a route is an InternalError. NCCL adds in an order
+// of its own: sums are reproducible from run to run on the same machines, but differ between layouts of
+// the ranks.
 std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclRank> rank,
                                                      std::unique_ptr<Communicator> host,
                                                      std::span<const Route> routes);

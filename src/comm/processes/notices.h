@@ -1,5 +1,5 @@
-// Short messages between ranks beside their operations: that one fails, what it waits for. Nobody waits for
-// them: they move while a rank asks for them.
+// Short out-of-band messages between ranks: that a rank fails, what a rank waits for. No thread blocks on
+// them: they are sent and received whenever a rank polls.
 #pragma once
 
 #include <cstddef>

@@ -80,8 +80,8 @@ std::string ProcessWorld::rank_name(int rank) const {
 }
 
 int ProcessWorld::tag(int group, int kind, std::uint64_t number) const {
-  // Collectives carry their number, so that two under way cannot meet; transfers are told apart by their
-  // order.
+  // Tags of collectives contain their number, so that two in flight differ; transfers on one tag are matched
+  // by their order.
   const int each = std::min(1 << 15, (link_->largest_tag() - kFirstTag + 1) / ((kGroups + 1) * kKinds));
   return kFirstTag + (group * kKinds + kind) * each +
          static_cast<int>(number % static_cast<std::uint64_t>(each));

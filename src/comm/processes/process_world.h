@@ -1,5 +1,5 @@
-// The ranks of a job that are processes. One thread per process, the one that made the world, calls it:
-// messages move while it posts, asks or waits.
+// A job whose ranks are processes. Only the thread that made the world calls it; messages make progress only
+// while it posts, polls or waits.
 #pragma once
 
 #include <chrono>
@@ -21,9 +21,9 @@ namespace stoa::comm {
 
 class ProcessWorld {
  public:
-  // A wait longer than `timeout` fails the job by name of who is missing: the ranks that are waited for are
-  // asked, and those that they wait for, and some seconds later whoever has not answered is it. All ranks
-  // make their world together; where that fails the process ends. `stop`: as in obey().
+  // A wait longer than `timeout` fails the job and names the rank at fault: the ranks that are waited for are
+  // asked what they wait for, then those, and a rank that has not answered some seconds later is at fault.
+  // The constructor is collective; if it fails, the process ends. `stop`: as in obey().
   explicit ProcessWorld(std::unique_ptr<ProcessLink> link,
                         std::chrono::milliseconds timeout = std::chrono::minutes(10),
                         std::stop_token stop = {});
@@ -38,10 +38,10 @@ class ProcessWorld {
   const std::string& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
   std::string rank_name(int rank) const;  // "rank 5@n02"
 
-  // This rank's end of a group that it is a member of. `number`, from 0 to kGroups - 1, is that of the kind
-  // of group, the same on all members. Groups of one number have no common member, so that two ranks and a
-  // number name one group: messages find it whatever groups a rank made before. The members meet here:
-  // CommError when they disagree.
+  // This rank's communicator for a group that it is a member of. `number`, from 0 to kGroups - 1, identifies
+  // the kind of group, the same on all members. Groups of one number are disjoint, so that two ranks and a
+  // number identify a group, whatever groups a rank made before. Collective over the members: CommError if
+  // their arguments differ.
   std::unique_ptr<Communicator> create(int number, const std::string& label, std::span<const int> ranks);
   static constexpr int kGroups = 31;
 
@@ -59,9 +59,9 @@ class ProcessWorld {
 
   // The texts of all ranks, of at most 63 characters each. Collective.
   std::vector<std::string> gather(const std::string& text);
-  // What this rank does while others wait for it, on a thread of its own that does not communicate: asked by
-  // those who wait, the rank answers that it `text` ("indexes the data"), so that they wait on. Where the job
-  // fails or is stopped meanwhile, the process ends.
+  // Runs `body`, which must not communicate, on a thread of its own while other ranks wait for this one: when
+  // they ask, the rank answers with `text` ("indexes the data"), so that they keep waiting. If the job fails
+  // or is stopped meanwhile, the process ends.
   void apart(const std::string& text, const std::function<void()>& body);
 
   // Tells every rank that this one fails. Whoever waits or calls from then on throws CommError with the first
@@ -71,21 +71,21 @@ class ProcessWorld {
   const std::string& failure() const { return failure_; }
   void throw_if_aborted() const;
 
-  // The good end, on all ranks. Afterwards nothing may be called.
+  // Ends a successful job, on all ranks. Nothing may be called afterwards.
   void finish();
-  // The bad end: of all ranks. Waits a little for the others to tell what they have to tell.
+  // Ends a failed job on all ranks, after a short grace period for pending failure notices.
   [[noreturn]] void end_job(int status);
-  // The same because of an error, which is told on standard error by the rank where it arose; an interruption
-  // by rank 0.
+  // The same after `error`. Standard error gets its message from the rank where it arose; an interruption is
+  // reported by rank 0.
   [[noreturn]] void end_job(const std::exception& error);
 
   // For communicators.
   ProcessLink& link() { return *link_; }
   int tag(int group, int kind, std::uint64_t number) const;
   void start(std::shared_ptr<ProcessOperation> operation);
-  bool poll(const ProcessOperation& operation);  // moves all operations on; CommError when the job failed
+  bool poll(const ProcessOperation& operation);  // progress on all operations; CommError if the job failed
   void wait(const ProcessOperation& operation);
-  // Memory that returns to the world for the next operation.
+  // A staging buffer of at least `bytes`; when released, it is kept for later operations.
   std::shared_ptr<std::byte[]> staging(std::size_t bytes);
 
  private:

@@ -12,7 +12,7 @@
 namespace stoa::comm {
 namespace {
 
-constexpr std::uint32_t kNobody = UINT32_MAX;  // a tag that nobody waits for
+constexpr std::uint32_t kNobody = UINT32_MAX;  // a tag that no receive uses: the message is dropped
 
 }  // namespace
 
@@ -96,7 +96,7 @@ void Connection::withdraw(Transfer& transfer) noexcept {
       ++it;
     } else if (it->sent == 0) {
       it = outgoing_.erase(it);
-    } else {  // what has begun is ended, from memory of our own
+    } else {  // a frame partly sent must be completed, from a copy of its data
       it->copy = std::make_unique_for_overwrite<std::byte[]>(it->bytes);
       if (it->bytes > 0) std::memcpy(it->copy.get(), it->data, it->bytes);
       it->data = it->copy.get();
@@ -132,7 +132,7 @@ void Connection::write() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n < 0) {
-      // What the other end said before may still be there to read, and read() then says why it is gone.
+      // The peer's last messages may still be readable, and read() then says why the peer is gone.
       if (errno != EPIPE && errno != ECONNRESET) lose(std::strerror(errno));
       return;
     }
@@ -222,7 +222,7 @@ void Connection::hear(const Frame& frame) {
         early_.push_back({frame});
       return;
     case Kind::kAccept:
-      // Not there any more: withdrawn.
+      // An offer that was withdrawn is no longer in the map.
       if (const auto node = offered_.extract(frame.id))
         push({Kind::kContent, frame.tag, frame.bytes, frame.id}, node.mapped());
       return;

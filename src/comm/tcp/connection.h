@@ -1,7 +1,7 @@
 // One end of a connection between two ranks: messages by tag, in both directions, without waiting.
 //
-// A message is a frame of 24 bytes and its content. A large one is only offered; its content follows when
-// the other end has a place for it, so that memory holds no large message that nobody asked for.
+// A message is a frame of 24 bytes and its content. A large one is only offered first; its content is sent
+// once the receiver has posted a buffer, so that large messages are never held in memory unrequested.
 #pragma once
 
 #include <cstddef>
@@ -30,25 +30,25 @@ struct Transfer {
 
 class Connection {
  public:
-  // `anyone`: messages that are awaited from any rank, in the order of asking; shared by all connections.
+  // `anyone`: receives from any rank, in the order in which they were posted; shared by all connections.
   Connection(Socket socket, int peer, std::list<Transfer*>& anyone)
       : socket_(std::move(socket)), peer_(peer), anyone_(anyone), buffer_(kBuffer) {}
 
   int fd() const { return socket_.fd(); }
   bool wants_to_write() const { return !outgoing_.empty(); }
-  // Why nothing comes any more; empty while something may.
+  // Why the connection was lost; empty while it works.
   const std::string& lost() const { return lost_; }
-  bool ended() const { return ended_; }  // its rank said that it ends
+  bool ended() const { return ended_; }  // the peer announced the end of its messages
 
   void send(Transfer& transfer);
   void receive(Transfer& transfer);
-  // Takes a message for `transfer` from those that came too early. False when there is none.
+  // Completes `transfer` from a message that arrived before it was posted. False if there is none.
   bool take(Transfer& transfer);
   void withdraw(Transfer& transfer) noexcept;
-  // Nothing follows.
+  // Announces that no message follows.
   void say_end();
 
-  // As far as it goes now.
+  // Read and write as much as is possible without blocking.
   void read();
   void write();
 
@@ -66,9 +66,9 @@ class Connection {
     std::size_t bytes = 0;  // of content
     std::size_t sent = 0;   // with the frame
     Transfer* transfer = nullptr;
-    std::unique_ptr<std::byte[]> copy = {};  // of what nobody keeps for us
+    std::unique_ptr<std::byte[]> copy = {};  // of data whose sender has withdrawn
   };
-  // What came before it was asked for.
+  // A message that arrived before a receive was posted.
   struct Early {
     Frame frame;
     std::unique_ptr<std::byte[]> content = {};
@@ -76,8 +76,8 @@ class Connection {
     Transfer* taken_by = nullptr;
   };
   static constexpr std::size_t kBuffer = 64 * 1024;
-  static constexpr std::size_t kLargest = 256 * 1024;      // that is sent unasked
-  static constexpr std::size_t kAtOnce = 8 * 1024 * 1024;  // read before others have their turn
+  static constexpr std::size_t kLargest = 256 * 1024;      // sent without an offer
+  static constexpr std::size_t kAtOnce = 8 * 1024 * 1024;  // read before other connections are served
 
   void push(Frame frame, Transfer* transfer = nullptr);
   void lose(std::string why);
@@ -101,9 +101,9 @@ class Connection {
 
   std::vector<std::byte> buffer_;
   std::size_t held_ = 0;  // bytes in it
-  // Content that is coming.
+  // The content that is being received.
   std::size_t left_ = 0;
-  std::byte* place_ = nullptr;  // nullptr: to be dropped
+  std::byte* place_ = nullptr;  // nullptr: the content is discarded
   Transfer* filling_ = nullptr;
   Early* storing_ = nullptr;
 

@@ -1,5 +1,5 @@
-// How the processes of a job find each other without MPI: all come to rank 0's address, say who they are and
-// learn where the others listen; then each pair is joined by a connection.
+// How the processes of a job find each other without MPI: each connects to rank 0's address, identifies
+// itself and learns the addresses of the others; then each pair of ranks connects.
 #pragma once
 
 #include <chrono>
@@ -14,11 +14,11 @@
 
 namespace stoa::comm {
 
-// Of a meeting.
+// How long a rendezvous waits, and what interrupts it.
 struct Patience {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   std::stop_token stop = {};
-  std::function<void(int ranks)> arrived = [](int) {};  // on rank 0: so many are here
+  std::function<void(int ranks)> arrived = [](int) {};  // on rank 0: ranks connected so far
   std::function<Deadline::Clock::time_point()> now = Deadline::Clock::now;
 };
 
@@ -27,10 +27,10 @@ struct Meeting {
   std::vector<std::string> hosts;  // of each rank
 };
 
-// `program`: what all ranks must run, version and commit; at most 63 characters count. Who is no rank of this
-// job (another program, job, version, number of ranks; a rank twice) is turned away by rank 0 with the
-// reason, and the meeting goes on. ConfigError on who is turned away; CommError when ranks are missing after
-// the timeout, with their numbers, told by rank 0 to all; Interrupted after a stop.
+// `program` must be the same on all ranks: version and commit; only its first 63 characters are compared.
+// Rank 0 rejects a process that is not a rank of this job (different program, job, version, number of ranks;
+// a rank already taken), tells it why, and waits for the others. ConfigError on a rejected process; CommError
+// on all ranks after the timeout, with the ranks that are missing; Interrupted after a stop.
 Meeting meet(const MeetingPlace& place, std::string_view program, const Patience& patience = {});
 
 }  // namespace stoa::comm

@@ -1,4 +1,4 @@
-// Ranks that meet at an address and speak over TCP, each with each.
+// Ranks that meet at an address and communicate over TCP, with a connection between each pair.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace stoa::comm {
 
-// All ranks together, as meet(). A rank that ends without a word (killed, its host gone) is named to whoever
-// waits or sends: "the connection to rank 3@n02 was lost".
+// Collective over all ranks, as meet(). If a rank dies without notice (killed, its host down), a rank that
+// waits for it or sends to it gets "the connection to rank 3@n02 was lost".
 std::unique_ptr<ProcessLink> open_tcp_link(const MeetingPlace& place, std::string_view program,
                                            const Patience& patience = {});
 

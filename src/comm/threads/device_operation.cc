@@ -25,7 +25,7 @@ void DeviceOperation::perform(std::int64_t task) {
   finished_[member] = stream.record();
 }
 
-// Of an all-reduce a member computes its part of the elements, for all.
+// Reduces this member's share of the elements: for all members in an all-reduce, else for itself.
 void DeviceOperation::reduce(int member, Stream& stream) {
   const std::int64_t size = static_cast<std::int64_t>(parts.size()), elements = parts[0].in.elements();
   const bool scatter = kind == OperationKind::kReduceScatter;

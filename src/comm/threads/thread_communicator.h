@@ -1,8 +1,8 @@
-// One rank's end of a group of threads. Small collectives go by letters; others move data straight between
-// the ranks' own tensors (contiguous, host memory or that of the device that the world shares). An event that
-// is dropped before it is complete waits, or withdraws when an exception is passing.
-// Of tensors on a device an event's wait() blocks the host until all have asked, and makes later work of the
-// asker's stream wait for the device.
+// The communicator of one member of a group of threads. Small collectives go by letters (thread_letter.h);
+// others copy directly between the members' tensors (contiguous, in host memory or on the device that the
+// world shares). Destroying an incomplete event waits, or withdraws while an exception propagates.
+// For tensors on a device, an event's wait() blocks the host until all members have posted, and makes later
+// work on the asker's stream wait for the device.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The meeting place of one group: operations that wait for members, and the members that wait for operations.
+// The operations of one group: those that still lack members, and the members that wait for completion.
 #pragma once
 
 #include <atomic>
@@ -33,22 +33,22 @@ class ThreadGroup {
   int world_rank(int member) const { return ranks_[member]; }
   const std::string& name() const { return name_; }
   ThreadWorld& world() const { return world_; }
-  int spins() const { return spins_; }  // looks before a waiting rank blocks
+  int spins() const { return spins_; }  // polls of a waiting rank before it blocks
   Outbox& outbox(int member) { return outboxes_[member]; }
 
   // Brings `part` as member `index` of `proto`'s operation. CommError when the members' requests do not fit
   // (which takes the world down) or the world is down.
   std::shared_ptr<ThreadOperation> post(Key key, std::shared_ptr<ThreadOperation> proto, int index,
                                         ThreadPart part);
-  // Blocks until the operation is done. CommError on abort and timeout; then nobody touches the caller's
-  // memory any more.
+  // Blocks until the operation is done. CommError on abort and timeout; no thread touches the caller's memory
+  // after that.
   void wait(ThreadOperation& operation, int index);
   bool poll(ThreadOperation& operation, int index);
   void leave(ThreadOperation& operation, int index);
-  // Says what this member waits for, if others have asked since `answered`.
+  // Publishes what this member waits for, if others have asked since `answered`.
   void answer(const ThreadOperation& operation, int index, std::uint64_t& answered);
 
-  // Sleeps until `met`, which looks at what is changed before a wake(). False when it is not at the deadline.
+  // Blocks until `met` is true; whoever changes what `met` reads calls wake(). False: deadline passed before.
   template <class Condition>
   bool block(const Condition& met, std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex_);
@@ -59,10 +59,10 @@ class ThreadGroup {
   }
   void wake();
 
-  // The failures of a member, by name of the rank and the operation: each takes the world down and throws
+  // Fails the world because of a member's error: the message names the rank and the operation. Throws
   // CommError.
   [[noreturn]] void refuse(std::uint64_t number, int rank, const std::string& why);
-  // After a wait since `begin` that is longer than the world's time: returns where it is worth continuing.
+  // Called after a wait since `begin` exceeds the world's timeout: returns if it is worth continuing to wait.
   void look_into(const std::function<WaitState()>& state, int rank,
                  std::chrono::steady_clock::time_point begin, const std::function<bool()>& over);
   // What a member waits for.

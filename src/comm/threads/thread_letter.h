@@ -1,6 +1,6 @@
-// Small collectives between threads: each member copies its data once, into a letter that all others read.
-// Nobody waits for a reader, so a letter is sent at once, and a cache line that another core asks for crosses
-// only twice.
+// Small collectives between threads: each member copies its data once, into a letter that all others read. A
+// sender does not wait for readers, so a letter is sent at once, and a cache line that another core reads is
+// transferred only twice.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace stoa::comm {
 
-// In what the requests of all members of a collective agree.
+// What must be equal in the requests of all members of a collective.
 struct Heading {
   OperationKind kind = OperationKind::kBarrier;
   ReduceOp op = ReduceOp::kSum;
@@ -33,14 +33,14 @@ struct alignas(64) Letter {
     std::byte bytes[64];
   };
 
-  // Readers need one cache line and the data.
+  // A reader touches one cache line and the data.
   std::atomic<std::uint64_t> stamp{
       0};  // 1 + number, once what is below does not change until all have read it
   Heading heading;
   const CacheLine* data = nullptr;
   const Letter* next = nullptr;  // of the same member; not yet sent
-  std::uint64_t finished = 0;    // collectives that the member was through with: their letters it has read
-  // For messages.
+  std::uint64_t finished = 0;    // collectives completed by the member: it has read their letters
+  // For error messages.
   TensorView in = {};
   Activity activity = {};
   std::vector<CacheLine> memory;
@@ -54,7 +54,7 @@ class Outbox {
   Outbox() { add_blank(); }
 
   const Letter& first() const { return *letters_.front(); }  // before any is sent
-  // `read_by_all`: letters of lower numbers are used again. `finished`: as in the letter.
+  // `read_by_all`: letters with lower numbers are reused. `finished`: as in the letter.
   void send(const Heading& heading, const TensorView& in, const Activity& activity, bool with_data,
             std::uint64_t finished, std::uint64_t read_by_all);
 

@@ -1,5 +1,5 @@
-// One operation of a group of threads: what each member brought, and the shares of work that whoever comes
-// along takes.
+// One operation of a group of threads: each member's buffers, and the tasks into which the work is divided;
+// any member's thread takes the next one.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ struct ThreadPart {
   std::vector<std::int64_t> send_offsets = {};  // rows before each peer's, filled on arrival
   std::vector<std::int64_t> receive_offsets = {};
   Activity activity = {};  // of the member when it asked
-  // Of a DeviceOperation: the member's device, and what it had submitted there when it asked.
+  // For a DeviceOperation: the member's device, and its work submitted there before it asked.
   DeviceSide side = {};
   std::shared_ptr<const Event> submitted = {};
   bool arrived = false;
@@ -40,8 +40,8 @@ class ThreadOperation {
   std::string_view name(int member) const;  // "all_reduce", "send" …
   // "all_reduce(sum) fp32[4]": what `member` asked for.
   std::string text(int member) const;
-  // Under the group's lock. What does not fit between the members, once all have arrived; empty when all is
-  // well.
+  // Under the group's lock, once all have arrived: how the members' requests disagree; empty if they
+  // agree.
   std::string mismatch() const;
   void start();  // all have arrived and fit: divides the work
 

@@ -1,5 +1,5 @@
-// The ranks of one process: threads that share memory. Created up front, handed down by reference; holds no
-// global state.
+// A world whose ranks are threads of one process and share memory. Created up front and passed by reference;
+// there is no global state.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,9 @@ class ThreadGroup;
 
 class ThreadWorld {
  public:
-  // A wait longer than `timeout` fails the world by name of who is missing: the ranks that are waited for are
-  // asked, and those that they wait for; whoever has not answered after `answer` (answer_time()) is it.
-  // ConfigError when size < 1.
+  // A wait longer than `timeout` fails the world and names the rank at fault: the ranks that are waited for
+  // are asked what they wait for, then those; one that has not answered after `answer` (answer_time()) is at
+  // fault. ConfigError when size < 1.
   explicit ThreadWorld(int size, std::chrono::milliseconds timeout = std::chrono::minutes(10),
                        std::optional<std::chrono::milliseconds> answer = {});
   ~ThreadWorld();
@@ -51,21 +51,21 @@ class ThreadWorld {
   std::string failure() const;  // the first failure's message, with its rank; empty while there is none
   void throw_if_aborted() const;
 
-  // What a rank does while others wait for it: they wait on, whatever it takes.
+  // Runs `body` while other ranks wait for this one: they keep waiting, however long it takes.
   void apart(int rank, const std::string& text, const std::function<void()>& body);
 
-  // Of waiting ranks, for ThreadGroup. A rank that waits looks whether inquiries() has changed and then says
-  // what it waits for.
+  // For waiting ranks, called by ThreadGroup. A rank that waits polls inquiries(); when it has changed, it
+  // answers what it waits for.
   std::uint64_t inquiries() const { return inquiries_.load(); }
   void answer(int rank, WaitState state);
-  // What holds rank `rank` up; nothing where the wait is over or worth continuing.
+  // Why rank `rank` is held up; none if its wait is over or worth continuing.
   std::optional<std::string> inquire(int rank, const std::function<WaitState()>& state,
                                      const std::function<bool()>& over);
   // Takes every rank down with this message.
   [[noreturn]] void fail_all(const std::string& failure);
 
-  // Runs body(rank) on one thread per rank and joins them. The first rank that throws aborts the others; its
-  // exception is rethrown here.
+  // Runs body(rank) on one thread per rank and joins them. When a rank throws, the others are aborted; the
+  // exception that came first is rethrown here.
   void run(const std::function<void(int)>& body);
 
  private:

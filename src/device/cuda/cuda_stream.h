@@ -29,8 +29,8 @@ class CudaEvent final : public Event {
 
 class CudaStream final : public NativeStream {
  public:
-  // `graphs`: recordings are made, from the second on (the first run makes the plans of libraries).
-  // `urgent`: its work goes before that of others where both could begin.
+  // `graphs`: steps are recorded, from the second on (the first creates the plans of the libraries).
+  // `urgent`: the stream has high priority.
   CudaStream(int device, bool graphs, bool urgent = false);
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
@@ -40,8 +40,8 @@ class CudaStream final : public NativeStream {
   void wait(const Event& event) override;
   void synchronize() override;
   void* native() override { return stream_; }
-  // Every recording is made anew and put into the same executable graph, so whatever the host decides
-  // (pointers, seeds, lengths) is that of this step; only a change of the graph's form costs a new one.
+  // Every step is recorded and the result updates the same executable graph, so that what the host decides
+  // (pointers, seeds, lengths) is up to date; only a change of the graph's topology instantiates a new one.
   void begin_recording() override;
   void end_recording() override;
   bool records() const override { return graphs_; }
