@@ -35,8 +35,8 @@ struct MachineArguments {
   bool json = false;
 };
 
-// A short training of GPT. Together they tell products, attention, element-wise work, logits, optimizer and
-// the fixed part of a step apart.
+// A short training run of GPT. Together these runs separate the costs of GEMMs, attention, element-wise work,
+// logits, the optimizer and the fixed part of a step.
 struct ShortTraining {
   std::int64_t layers, hidden, sequence, micro_batch, global_batch;
   std::vector<std::string> layout;  // more overrides; sizes of which make `ranks`
@@ -83,8 +83,8 @@ std::vector<std::string> overrides_of(const ShortTraining& c) {
   return overrides;
 }
 
-// A step beside the rate of matrix products right before and after it, in TFLOP/s of all ranks: on a machine
-// that others use too, whose speed changes by factors for seconds and minutes, that is how fast it was then.
+// A step's time, with the GEMM rate in TFLOP/s over all ranks measured right before and after it: on a shared
+// machine the speed varies by factors within seconds, and these rates tell how fast it was during the step.
 struct TimedStep {
   double seconds, before, after;
 
@@ -134,8 +134,8 @@ std::vector<TimedStep> time_steps(train::Launch& launch, const train::TrainingPl
   return steps;
 }
 
-// What a step takes where products run at `tflops`: the median of the half of the steps during which the
-// machine changed least.
+// The step time on a machine whose GEMMs run at `tflops`: the median over the half of the steps during which
+// the GEMM rate changed least.
 double seconds_at(double tflops, std::vector<TimedStep> steps) {
   std::sort(steps.begin(), steps.end(),
             [](const TimedStep& a, const TimedStep& b) { return a.unsteadiness() < b.unsteadiness(); });
@@ -145,7 +145,7 @@ double seconds_at(double tflops, std::vector<TimedStep> steps) {
   return median_of(seconds);
 }
 
-// What datasheets say of other machines, measured.
+// Measures what datasheets state for other machines.
 plan::Cluster measure_cluster(const MachineArguments& arguments) {
   const std::string& name = arguments.name;
   const auto isa = choose_instruction_set(arguments.instruction_set);
@@ -166,7 +166,7 @@ plan::Cluster measure_cluster(const MachineArguments& arguments) {
   cluster.device.memory_gb =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) * 1e-9;
   cluster.device.memory_bandwidth_gbs = bandwidth * 1e-9;
-  // Ranks talk through memory: read, add, write.
+  // Ranks communicate through memory, which each transfer reads and writes.
   cluster.links.devices_per_node = cluster.links.devices_per_island = 64;
   cluster.links.island_bandwidth_gbs = bandwidth * 1e-9 / 2;
   cluster.links.island_latency_us = 5;
@@ -213,7 +213,7 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
     row.source = row.group = arguments.name;
     row.workload = workload_of(config);
   }
-  // Pass after pass, so that no training has all its steps in one spell of the machine.
+  // In passes over all trainings, so that a slow phase of the machine does not fall on one of them alone.
   std::vector<std::vector<TimedStep>> steps(rows.size());
   std::vector<double> tflops;
   for (std::int64_t pass = 0; pass < arguments.passes; ++pass)
@@ -228,7 +228,7 @@ void calibrate_machine(const MachineArguments& arguments, Context& context) {
     }
   const double usual = median_of(tflops);
   const auto [slowest, fastest] = std::minmax_element(tflops.begin(), tflops.end());
-  // Nothing runs faster than the machine does at its best: shares of its peak stay below one.
+  // The fastest rate that was seen is the peak, so that shares of the peak stay below one.
   cluster.device.bf16_tflops = std::max(cluster.device.bf16_tflops, *fastest);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i].cluster = cluster;

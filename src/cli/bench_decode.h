@@ -1,4 +1,4 @@
-// `stoa bench decode`: speed of an answer token by token, beside the bound that reading the weights sets.
+// `stoa bench decode`: speed of decoding, compared with the bound set by reading the weights once per token.
 #pragma once
 
 #include <CLI/CLI.hpp>

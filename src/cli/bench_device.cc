@@ -1,5 +1,5 @@
-// Single operations on any backend, timed through streams: what a GPU reaches beside its own copy bandwidth
-// and its own matrix products. Bytes are those that an ideal implementation moves: each operand once.
+// Single operations on any backend, timed through streams and compared with the device's own copy bandwidth
+// and GEMM rate. Bytes are those that an ideal implementation moves: each operand once.
 #include "cli/bench_device.h"
 
 #include <algorithm>

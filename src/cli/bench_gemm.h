@@ -1,4 +1,4 @@
-// `stoa bench gemm`: rates of the matrix products beside the machine's register peak and memory bandwidth.
+// `stoa bench gemm`: GEMM rates, compared with the machine's register-bound peak and memory bandwidth.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// Matrix work is stated in TFLOP/s beside a large matrix product of the same type and threads; streaming work
-// in GB/s beside a read-only sum. Bytes are those that an ideal implementation moves: each operand once.
+// Reports compute-bound operations in TFLOP/s next to a large GEMM of the same type and threads, others in
+// GB/s next to a read-only sum. Bytes are those an ideal implementation moves: each operand once.
 #include "cli/bench_ops.h"
 
 #include <algorithm>

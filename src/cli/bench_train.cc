@@ -44,7 +44,7 @@ struct MeasuredRun {
   std::string machine;
 };
 
-// One rank; what it measured is reported by the first.
+// Runs on every rank; only rank 0's measurement is reported.
 MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::TrainingPlan& plan,
                           const train::Seat& seat, run::TrainingRank& rank, Console& console) {
   MeasuredRun measured;
@@ -61,7 +61,7 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
                                    plan.options.model.vocabulary, part, arguments.natural, config.bert)
              : random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
                             part, config.source_length());
-  // Of a masked batch each rank counts its own: the seed of backward is not what is measured.
+  // With masked batches each rank keeps its own count: that scales the loss gradient, not the time.
   if (!masked) batch.valid_tokens *= layout.data_ranks();
   for (std::int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
     if (arguments.stepwise) {

@@ -16,7 +16,7 @@
 namespace stoa::cli {
 namespace {
 
-// The answer is printed; the exit status says it to scripts.
+// The comparison is printed to standard output; this error only sets the exit status.
 class RunsDiffer final : public Error {
  public:
   using Error::Error;
@@ -29,7 +29,7 @@ struct CompareArguments {
   bool json = false, locate = false;
 };
 
-// Of a run directory, or the dump itself; none: there is none.
+// The tensor dump in `given`, which is a run directory or the dump itself; none if there is no dump.
 std::optional<fs::path> dump_of(const fs::path& given) {
   for (const auto& path : {given, given / ckpt::kDumpFolder})
     if (ckpt::DumpReader::exists(path)) return path;

@@ -66,7 +66,7 @@ void perplexity(const PerplexityArguments& a, Context& context) {
                        a.window.value_or(0));
   require<ConfigError>(a.pass_tokens >= 1, "--pass-tokens must be at least 1, got {}", a.pass_tokens);
   const data::TextFile text = a.form.file(a.text);
-  // A file that is not there is refused before a model is loaded.
+  // A missing file is reported before the model is loaded, which takes long.
   Progress progress(context.console, "read", static_cast<double>(data::describe_input(text.path, {}).bytes),
                     "B");
   const auto begin = Clock::now();

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGUSR1 while a command runs: said in words at once, and no wait without an end.
+// SIGINT, SIGTERM and SIGUSR1 while a command runs: acknowledged at once, obeyed within a time limit.
 #pragma once
 
 #include <signal.h>
@@ -21,27 +21,27 @@ class InterruptScope {
  public:
   // What a signal means. A second SIGINT or SIGTERM always ends the process, with status 130.
   struct Manner {
-    // Of the end after the first SIGINT or SIGTERM: until then the command may stop by itself. Without, the
-    // process ends at once, with status 130. SIGUSR1, a scheduler's warning, asks for the same stop and sets
-    // no limit; where the process would end at once it means nothing.
+    // How long the command may take to stop by itself after the first SIGINT or SIGTERM. None: the process
+    // ends at once, with status 130. SIGUSR1, a scheduler's warning, requests the same stop without a limit;
+    // without a grace period it is ignored.
     std::optional<std::chrono::duration<double>> grace;
-    std::string words;  // said at the first signal, behind its name; "" says nothing
-    // Said at the end of the grace. May take a while; it gets two seconds.
+    std::string words;  // printed at the first signal, after its name; "" prints nothing
+    // Printed at the end of the grace period. The function has two seconds.
     std::function<std::string()> last_words;
   };
 
-  // Begins with the manner of commands that leave nothing half done: they end at once.
+  // Starts without a grace period: commands that leave no partial output may end at once.
   explicit InterruptScope(Console& console);
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
-  // From now on. The grace of a signal that has come already counts from when it came.
+  // Effective immediately; the grace period of a signal already received counts from its arrival.
   void set(Manner manner);
-  // Of a command that begins to write files which belong together: the first signal lets it write them all.
+  // For a command that starts to write several files of one result: the first signal lets it finish them.
   void finish_files();
   std::stop_token token() const { return requested_.get_token(); }
-  // Gives the signals back, for a command that receives them itself.
+  // Restores the signal mask, for a command that handles signals itself.
   void close();
 
  private:

@@ -10,8 +10,8 @@
 
 namespace stoa::cli {
 
-// `config`, `overrides`: as of load_run_config(). What is wrong with them is told later; the usual patience
-// then.
+// `config`, `overrides`: as for load_run_config(). If they have errors, which are reported later, the
+// defaults apply.
 train::LaunchPatience launch_patience(const std::string& config, std::span<const std::string> overrides,
                                       std::stop_token stop);
 std::chrono::milliseconds communication_timeout(const train::RunConfig& config);

@@ -10,18 +10,18 @@
 namespace stoa::cli {
 
 struct MachineOptions {
-  // cpu, cuda, reference, check (cpu beside reference, operation by operation), check-cuda (a GPU beside the
-  // CPU)
+  // cpu, cuda, reference, check (compares cpu with reference, operation by operation), check-cuda (compares a
+  // GPU with the CPU)
   std::string backend = "cpu";
-  std::optional<std::int64_t> threads = {};         // none: one per core, divided among `ranks`
+  std::optional<std::int64_t> threads = {};         // none: as in threads_of()
   int ranks = 1;                                    // that share this host's cores
-  int local_rank = 0;                               // of this rank on its host: which GPU it takes
+  int local_rank = 0;                               // of this rank on its host: selects its GPU
   std::optional<std::string> instruction_set = {};  // none: the best of this processor
-  std::string cuda = {};                            // words of ops::cuda::CudaOptions
+  std::string cuda = {};                            // text of the --cuda option: ops::cuda::CudaOptions
 };
 
-// The instruction set of this name, none: the best of this processor. Where its tiles fail their check
-// (ops/cpu/self_check.h) a warning says so, and the next best is taken.
+// The instruction set of this name; none: the best of this processor. If its kernels fail their self-check
+// (ops/cpu/self_check.h), a warning is printed and the next best is used.
 ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name);
 
 inline constexpr const char* kCudaHelp =
@@ -30,7 +30,7 @@ inline constexpr const char* kCudaHelp =
     "(the same bits in every run), graphs (steps as CUDA graphs), own-attention (without cuDNN), device=N "
     "(for all ranks that are threads)";
 
-// Of a rank: as asked, else this process's cores divided among the ranks that share them, at least 1.
+// Threads per rank: the option's value, else the process's cores divided among its ranks; at least 1.
 int threads_of(const MachineOptions& options);
 
 infer::Machine make_machine(const MachineOptions& options);

@@ -22,15 +22,15 @@
 
 namespace {
 
-// Where the caller closed a standard stream, the next file that is opened would get its number and what is
-// said would go into that file. Answers are still refused, messages are lost.
+// If the caller closed a standard stream, the next file opened would get its descriptor, and messages would
+// be written into that file. Writing an answer still fails; messages are discarded.
 void occupy_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
 }
 
 int report(const std::exception& error, int code) {
-  // Without a message: another process of the job tells it.
+  // An empty message: another process of the job reports the error.
   if (*error.what() != '\0') std::fprintf(stderr, "ERROR %s\n", error.what());
   return code;
 }

@@ -1,4 +1,4 @@
-// Numbers on the command line: finite, decimal, within bounds, told in one sentence where they are not.
+// Numbers on the command line: finite, decimal, within bounds; otherwise one message says what was expected.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,13 +14,13 @@ inline CLI::Validator thread_count() { return between(1, 4096); }
 // Ranks of a job.
 inline CLI::Validator rank_count() { return between(1, 1 << 20); }
 
-// Options that would do nothing without another one, or beside it, are refused there. Names as "--output".
+// Reject `options` given without, or with, `other`, where they have no effect. Names as "--output".
 void counts_only_with(CLI::App& command, std::initializer_list<const char*> options, const char* other);
 void counts_only_without(CLI::App& command, std::initializer_list<const char*> options, const char* other);
 
-// For all options of the program: numbers that have no bounds of their own are of [0, 1e9]; what stands after
-// an option is one value of it (a list has commas), so that `--gpus 64,128 model.num_layers=2` ends where it
-// seems to.
+// For all options of the program: numbers without explicit bounds must be in [0, 1e9]; each option takes
+// exactly one argument (lists use commas), so that in `--gpus 64,128 model.num_layers=2` the second word is
+// not taken as a value.
 void complete_options(CLI::App& app);
 
 }  // namespace stoa::cli

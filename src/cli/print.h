@@ -1,6 +1,6 @@
-// A command's answer on standard output. It is written at once: what reads it sees it while the command
-// works, and where it cannot be written (a full disk, a pipe that nobody reads) the command ends there, by an
-// IoError that says why.
+// A command's output on standard output, written unbuffered: a reader sees it while the command works, and a
+// failed write (a full disk, a pipe whose reader is gone) ends the command with an IoError that gives the
+// reason.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// The options of commands that run ranks: how many, and how they stand beside each other.
+// The options of commands that run ranks: their number, checks of their communication, core binding.
 #pragma once
 
 #include <cstdint>

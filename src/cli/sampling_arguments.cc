@@ -92,7 +92,7 @@ SamplingArguments::Merged SamplingArguments::merged(const std::filesystem::path&
     const bool drawn = given(temperature_) || given(top_k_) || given(top_p_) || given(min_p_);
     if (!drawn) s.greedy = true, out.taken["do_sample"] = false;
   } else if (counts) {
-    // Of a file that says how to draw, what it does not say is neutral.
+    // If the file configures sampling, keys missing from it are neutral (sampling unrestricted).
     const infer::SamplingOptions neutral;
     const auto choose = [&](const CLI::Option* flag, const char* key, const auto& value, auto& target,
                             auto otherwise) {

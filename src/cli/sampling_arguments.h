@@ -1,4 +1,4 @@
-// How text is drawn, by the command line and, where it says nothing, by the model's generation_config.json.
+// Sampling options: from the command line, else from the model's generation_config.json, else defaults.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,12 +15,12 @@ namespace stoa::cli {
 // Options that generate and chat share.
 class SamplingArguments {
  public:
-  // What a command draws where neither flags nor the model say.
+  // A command's defaults if neither options nor the model's file set a value.
   enum class Use {
-    kText,  // temperature 1, all tokens; the model's way of drawing counts where its do_sample says so
-    kChat   // temperature 0.8, top-p 0.95, unless the model says anything of drawing
+    kText,  // temperature 1, all tokens; the model's file applies if its do_sample is true
+    kChat   // temperature 0.8, top-p 0.95, unless the model's file has any sampling key
   };
-  infer::GenerateOptions options;  // as the command line says; what it does not say has the use's default
+  infer::GenerateOptions options;  // from the command line; else the defaults of the use
 
   void add_to(CLI::App& command, Use use);
 
@@ -30,9 +30,9 @@ class SamplingArguments {
     std::vector<std::string> not_followed;                            // in it
     void say(Console& console) const;
   };
-  // Flags given count first, then the file of `directory`, then the use's defaults. End tokens are those of
-  // the file, else of config.json. `draws`: false where tokens are not drawn (beams). ConfigError: the file
-  // is not what it should be; --no-generation-config ignores it.
+  // Options on the command line come first, then the file of `directory`, then the use's defaults. End tokens
+  // are those of the file, else of config.json. `draws`: false if tokens are not sampled (beam search).
+  // ConfigError: an invalid file; --no-generation-config ignores it.
   Merged merged(const std::filesystem::path& directory, const model::huggingface::SpecialTokens& config,
                 bool draws = true) const;
 

@@ -45,7 +45,7 @@ void check_length(std::span<const std::int32_t> ids, std::int64_t number, std::i
                      "line {}: {} tokens, the model reads at most {}", number, ids.size(), most);
 }
 
-// Of line `number`. NumericsError: one is not a number, or infinite.
+// `number`: of the input line. NumericsError: a value is NaN or infinite.
 nlohmann::json logprobs_of(std::span<const float> losses, std::int64_t number) {
   nlohmann::json out = nlohmann::json::array();
   for (const float loss : losses) {
@@ -56,7 +56,7 @@ nlohmann::json logprobs_of(std::span<const float> losses, std::int64_t number) {
   return out;
 }
 
-// Of an encoder-decoder: a source, a tab and a target in every line.
+// Scores targets with an encoder-decoder; every line is a source, a tab and a target.
 void score_pairs(infer::OpenModel& opened, bool as_ids, InputLines& in) {
   infer::PairModel model(opened, !as_ids);
   std::vector<infer::TokenPair> pairs;
@@ -78,7 +78,7 @@ void score_pairs(infer::OpenModel& opened, bool as_ids, InputLines& in) {
         {"logprobs", logprobs_of(model.target_losses(pairs[i]), static_cast<std::int64_t>(i) + 1)}});
 }
 
-// Of an encoder: every token hidden in turn, all others seen; none for special tokens.
+// Scores each token but special ones with an encoder that sees a mask in its place, and all others.
 void score_masked(infer::OpenModel& model, bool as_ids, InputLines& in) {
   const auto rank = infer::load_encoder(model, {.masks = infer::kMasksAtOnce});
   const token::Tokenizer& tokenizer = model.tokenizer();

@@ -13,7 +13,7 @@ struct BatchRow {
   std::span<std::int32_t> tokens, labels, position_ids;
   std::span<float> loss_mask;
   std::vector<std::int32_t>* cu_seqlens;  // the row's boundaries are appended: 0, …, s
-  // Of a masked language model; else none. Its last boundary may be below s: what follows is padding.
+  // Only for masked language models, else empty. The row's last boundary may be below s: the rest is padding.
   std::span<std::int32_t> token_types;
   std::int32_t* sentence_label = nullptr;
 };
@@ -24,7 +24,7 @@ struct Batch {
   std::vector<std::int32_t> tokens, labels;   // [b, s]
   std::vector<std::int32_t> position_ids;     // [b, s]
   std::vector<float> loss_mask;               // [b, s], 0 or 1
-  bool masked = false;                        // of a masked language model: the two that follow are there
+  bool masked = false;                        // masked language model: the two fields below are filled
   std::vector<std::int32_t> token_types;      // [b, s]
   std::vector<std::int32_t> sentence_labels;  // [b]: 1 where the second segment came first in the text
   // Attention boundaries: those of row r are cu_seqlens[cu_offsets[r]] … cu_seqlens[cu_offsets[r + 1] - 1],

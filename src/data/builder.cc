@@ -44,7 +44,7 @@ class Builder {
             options.cache_folder ? *options.cache_folder : default_cache_folder(dataset_prefix(first_prefix)),
             notice, options.stop) {}
 
-  // Of those of `blend` that are open.
+  // Describes each data set of `blend` that is open: weight, name and checksum.
   std::vector<std::string> sources(const Blend& blend) const {
     std::vector<std::string> out;
     for (std::size_t i = 0; i < blend.prefixes.size(); ++i)

@@ -34,20 +34,20 @@ struct BuildOptions {
   std::array<std::optional<std::int64_t>, 3> samples;
   std::optional<fs::path> cache_folder;  // unset: `cache` next to the first prefix
   std::string tokenizer_fingerprint;     // "" = not known; else compared with the data's
-  std::stop_token stop = {};             // looked at while indices are built
+  std::stop_token stop = {};             // polled while indices are built
   GptOptions gpt;
   std::optional<BertOptions> bert;  // samples of BERT instead; documents are split, not sequences
-  // Samples of an encoder-decoder instead, of texts of the length that fits; gpt.sequence_length does not
-  // count.
+  // Samples for an encoder-decoder instead, cut from texts of the length that fits the source;
+  // gpt.sequence_length is ignored.
   std::optional<SpanOptions> spans;
-  std::optional<SentenceSpanOptions> sentence_spans;  // those of sentences; documents are split
+  std::optional<SentenceSpanOptions> sentence_spans;  // the same from whole sentences; documents are split
 };
 
 // A data set is null when its share or its number of samples is 0.
 struct DatasetTriple {
   std::shared_ptr<const Dataset> train, validation, test;
-  // Of the training data, for people and for comparison: names without folders, checksums of their indices,
-  // weights.
+  // What the training data was built from, to be shown and compared between runs: weight, file name without
+  // folder and checksum of the index of each source.
   std::vector<std::string> sources = {};
 };
 
@@ -55,8 +55,8 @@ struct DatasetTriple {
 DatasetTriple build_datasets(const BuildOptions& options, const Notice& notice = {});
 
 // How many samples a run needs: train = steps * batch; validation = (steps / interval + 1) * eval_steps *
-// batch; test = eval_steps * batch (Megatron's get_train_valid_test_num_samples). An interval of 0 validates
-// never.
+// batch; test = eval_steps * batch (Megatron's get_train_valid_test_num_samples). An interval of 0 means no
+// validation during the run.
 std::array<std::optional<std::int64_t>, 3> samples_of_run(std::int64_t train_samples,
                                                           std::int64_t train_steps,
                                                           std::int64_t eval_interval, std::int64_t eval_steps,

@@ -38,14 +38,14 @@ struct DataConfig {
   bool eod_mask_loss = false;
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
-  // Of models of kinds bert and t5.
+  // For models of kinds bert and t5.
   DatasetType dataset_type = DatasetType::kT5;
-  double masked_lm_prob = 0.15;                // share of tokens that are to be predicted
-  double short_seq_prob = 0.1;                 // share of samples that are made shorter on purpose
-  std::optional<double> mean_ngram_size;       // t5: tokens of a span that is to be predicted, on average
-  std::optional<std::int64_t> max_ngram_size;  // words that are to be predicted together
-  std::int64_t doc_stride = 128;               // question answering: tokens between two windows of a context
-  std::optional<std::string> index_mapping_dir;  // cache of sample and shuffle indices; null: beside the data
+  double masked_lm_prob = 0.15;                // share of tokens to be predicted
+  double short_seq_prob = 0.1;                 // share of samples shortened on purpose
+  std::optional<double> mean_ngram_size;       // t5: mean length in tokens of a span to be predicted
+  std::optional<std::int64_t> max_ngram_size;  // most words to be predicted together
+  std::int64_t doc_stride = 128;               // question answering: tokens between the starts of two windows
+  std::optional<std::string> index_mapping_dir;  // cached sample and shuffle indices; null: next to the data
 };
 
 enum class TokenizerLibrary { kHuggingface, kMegatron, kSentencepiece };

@@ -1,5 +1,5 @@
-// Samples of an encoder-decoder: spans of a text are cut out of the source, each replaced by a sentinel, and
-// the target says after every sentinel what stood there (span corruption, Raffel et al. 2020, section 3.1.4).
+// Samples of an encoder-decoder by span corruption (Raffel et al. 2020, section 3.1.4): in the source, spans
+// of a text are replaced by sentinels; the target has every sentinel, followed by the span it replaces.
 #pragma once
 
 #include <memory>
@@ -19,14 +19,14 @@ struct SpanOptions {
   std::int32_t start_id = 0;  // first input of the decoder, and padding
 };
 
-// What `tokens` tokens of text become.
+// How a text of `tokens` tokens is divided into source and target.
 struct SpanLengths {
   std::int64_t tokens = 0, noise = 0, spans = 0;
   std::int64_t source() const { return tokens - noise + spans + 1; }  // with </s>
   std::int64_t target() const { return noise + spans + 1; }
 };
 SpanLengths span_lengths(std::int64_t tokens, double density, double mean_length);
-// Of the longest text whose source fits.
+// The same for the longest text whose source fits `source_length`.
 SpanLengths fitting_spans(std::int64_t source_length, double density, double mean_length);
 
 // Which spans are cut out is a function of (seed + sample) mod 2^32, numpy's RandomState.
@@ -47,7 +47,7 @@ class SpanDataset final : public Dataset {
   SpanLengths lengths_;
 };
 
-// Cuts `total` into `parts` positive lengths: a shuffled mark after parts - 1 of the total - 1 first items.
+// Splits `total` into `parts` positive lengths by shuffling parts - 1 cuts over total - 1 positions.
 class NumpyRandom;
 std::vector<std::int64_t> random_lengths(std::int64_t total, std::int64_t parts, NumpyRandom& random);
 

@@ -1,5 +1,5 @@
-// Reads corpora in blocks of whole documents: cutting is cheap and sequential, parsing is left to whoever
-// takes the block.
+// Reads corpora in blocks of whole documents: cutting is cheap and sequential; parsing is done by the thread
+// that processes the block.
 #pragma once
 
 #include <cstdint>
@@ -30,23 +30,23 @@ struct ReadOptions {
   std::optional<TextForm> form;  // unset: by the file's extension
   TextSplit text_split = TextSplit::kFile;
   std::size_t text_min_bytes = 0;  // paragraphs or lines are joined until a document has this many bytes
-  TextEncoding encoding = {};      // line ends are left to JSON where it is that
+  TextEncoding encoding = {};      // JSON is split into lines as UTF-8
 };
 
 struct TextInput {
   fs::path path;
   TextForm form = TextForm::kPlain;
-  std::uint64_t bytes = 0;  // of the file as it lies
+  std::uint64_t bytes = 0;  // size on disk, compressed or not
 };
 
 // By its name, compressed or not.
 bool is_json_lines(const fs::path& path);
-// IoError when the file is missing or a folder; ConfigError when its form cannot be told.
+// IoError when the file is missing or a folder; ConfigError when its form cannot be determined.
 TextInput describe_input(const fs::path& path, const ReadOptions& options);
 
 inline constexpr std::size_t kBlockPadding = 64;
 
-// Bytes that grow without being zeroed first, always with kBlockPadding readable ones behind them.
+// A buffer that grows without zeroing new bytes and has kBlockPadding readable bytes after its content.
 class TextBuffer {
  public:
   std::string_view view() const { return {data_.get(), size_}; }

@@ -62,7 +62,7 @@ void for_each_run(const Box& box, const DumpRecord& a, const DumpRecord& b, Body
   }
 }
 
-// Of the runs of a box, both sides as fp64, at most kPiece elements at a time.
+// Calls `body` for the runs of a box with both sides' elements as fp64, at most kPiece elements at a time.
 template <class Body>
 void for_each_piece(const Box& box, const DumpRecord& a, std::span<const std::byte> bytes_a,
                     const DumpRecord& b, std::span<const std::byte> bytes_b, Body&& body) {
@@ -143,7 +143,7 @@ BoxDifference compare_boxes(const Box& box, const DumpRecord& a, std::span<const
         const double limit = allowed.element * std::max({std::fabs(x), std::fabs(y), rms}) + allowed.absolute;
         const double share = quotient(std::fabs(x - y), limit);
         if (share > 1) ++out.beyond;
-        // Where nothing is allowed the largest difference is the worst.
+        // With a tolerance of 0 the element with the largest difference counts as the worst.
         const double badness =
             std::isinf(share) && std::isfinite(x - y) ? 1e300 * std::min(std::fabs(x - y), 1.0) : share;
         if (badness <= worst) return;

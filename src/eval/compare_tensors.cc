@@ -44,7 +44,7 @@ std::string_view kind_of(std::string_view name) {
   return name.substr(0, name.find('/') == name.npos ? 0 : name.find('/') + 1);
 }
 
-// Of all floating-point elements of a kind.
+// The root mean square of all finite floating-point elements of the tensors of a kind.
 double root_mean_square(const ckpt::TensorDirectory& tensors, std::string_view kind) {
   double sum = 0, elements = 0;
   for (const StoredTensor* tensor : tensors.tensors()) {

@@ -19,7 +19,7 @@ using ckpt::DumpRecord;
 
 using Name = std::pair<DumpPhase, std::string>;
 
-// The order of a step: forward through the layers, backward from the last one.
+// The order in which a step computes its tensors: forward through the layers, backward from the last one.
 auto order_of(const DumpRecord& r) {
   const bool down = r.phase == DumpPhase::kBackward || r.phase == DumpPhase::kGradients;
   return std::tuple(r.phase, r.microbatch, down ? -r.layer : r.layer, r.order, r.rank);
@@ -67,7 +67,7 @@ class Locator {
  private:
   static std::string compute(const ckpt::DumpReader& reader) { return reader.headers()[0].compute; }
   static std::int64_t layers(const ckpt::DumpReader& reader) { return reader.headers()[0].layers; }
-  // The longest sum of a product: the widest activation.
+  // The longest sum in a GEMM, estimated as the width of the widest activation.
   static std::int64_t inner(const ckpt::DumpReader& reader) {
     std::int64_t widest = 1;
     for (const auto step : reader.steps())
@@ -77,7 +77,7 @@ class Locator {
     return widest;
   }
 
-  // Each step moves an element by about its rate.
+  // A step moves an element by about its learning rate.
   double moved_before(std::int64_t step) const {
     if (step == 1) return 0;
     double rate = 0;
@@ -113,8 +113,8 @@ class Locator {
         out.push_back(text_of(name));
   }
 
-  // A gradient may be nothing but rounding (that of a key's bias): its errors are small beside the gradients
-  // of its kind in its layer.
+  // Some gradients (that of a key's bias) are nothing but rounding. Their errors are small compared with the
+  // gradients of the same kind in the layer, so those set the scale.
   void find_scales(std::int64_t step) {
     scales_.clear();
     std::map<std::pair<std::int64_t, std::size_t>, std::pair<double, double>> sums;
@@ -165,7 +165,7 @@ class Locator {
     at.a = d.a;
     at.b = d.b;
     at.share = d.share;
-    // Matrices: a bias that starts at zero is far from itself at once.
+    // Matrices only: biases start at zero, so that their relative distance is large from the first step on.
     if (a.phase == DumpPhase::kWeights && a.global.size() > 1) tolerance_.add_drift(d.distance);
     if (d.distance == 0) {
       ++out_.equal;  // of another type, or zeros of another sign

@@ -1,4 +1,4 @@
-// Where canonical tensors lie in a rank's memory.
+// Finds canonical tensors in a rank's memory.
 #pragma once
 
 #include <map>

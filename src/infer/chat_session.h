@@ -1,5 +1,5 @@
-// A conversation with a model in memory: what was said before stays in the cache, a turn feeds only what is
-// new.
+// A conversation with a loaded model: the keys and values of earlier turns stay in the cache, and a turn
+// feeds only the new tokens.
 #pragma once
 
 #include <functional>
@@ -17,13 +17,13 @@ struct ChatOptions {
   GenerateOptions generate;
   std::string system;  // system message, "" for none
   nlohmann::ordered_json variables =
-      nlohmann::ordered_json::object();  // for the template, beside the special tokens
+      nlohmann::ordered_json::object();  // for the template, in addition to the special tokens
 };
 
 class ChatSession {
  public:
-  // Without a template every turn continues the text so far: a base model knows no roles. All references live
-  // as long as the session.
+  // Without a template every turn continues the text so far: a base model has no roles. The references must
+  // outlive the session.
   ChatSession(Decoder& decoder, Decoder::Parts parts, const token::Tokenizer& tokenizer,
               std::optional<chat::ChatTemplate> chat_template, ChatOptions options);
 
@@ -34,8 +34,8 @@ class ChatSession {
     std::int64_t reused_tokens = 0;  // of them, found in the cache
     std::int64_t forgotten = 0;      // turns dropped now because the context is full (base model: tokens)
   };
-  // `emit` as in generate(). DataError when the message alone does not fit, or the template refuses; the
-  // conversation is then as before.
+  // `emit` as in generate(). DataError if the message alone does not fit or the template rejects it; the
+  // conversation is then unchanged.
   Reply say(const std::string& message, const std::function<bool(std::string_view)>& emit);
   void reset();
   bool has_template() const { return template_.has_value(); }

@@ -1,5 +1,5 @@
-// Feeds tokens to a model that remembers keys and values of those before: the heart of generation. Also token
-// losses of whole texts. Memory is declared once; one sequence at a time.
+// Feeds tokens to a model with a cache of the keys and values of earlier tokens: the core of generation. Also
+// computes token losses of whole texts. Memory is declared once; one sequence at a time.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +34,8 @@ class Decoder {
     const parallel::ParallelContext& parallel;
     const model::Chunk& chunk;
     nn::ParamAccess& parameters;
-    // Tables of the chunk that are to follow the length of a sequence; null: they stay as they are (a rank
-    // that trains reads them for the length of its samples).
+    // Rotary tables of the chunk that depend on the sequence length and are updated here; null: they stay as
+    // they are (a training rank needs them for the length of its samples).
     const ChunkConstants* constants = nullptr;
   };
 
@@ -44,18 +44,18 @@ class Decoder {
   std::int64_t fed() const { return fed_; }
   // Whether rotary tables depend on the length of a sequence.
   bool follows_length() const { return tables_.any(); }
-  // Forgets all but the first `keep` tokens; returns how many are still known. The states of linear attention
-  // hold all of a text or nothing of it: with them fewer than were fed are none.
+  // Drops all but the first `keep` tokens; returns how many remain. The state of linear attention cannot be
+  // shortened: with such layers everything is dropped unless `keep` covers all tokens fed.
   std::int64_t rewind(std::int64_t keep = 0);
 
-  // Appends tokens; the logits of the position after the last one, over the vocabulary. Where rotary tables
-  // follow the length, those of all tokens so far are read by the one of the length reached; what is cached
-  // under another is computed again (LengthTables). DataError beyond the context.
+  // Appends tokens; returns the logits after the last one, over the vocabulary. If rotary tables depend on
+  // the length, the table of the length reached applies to all tokens so far, and cached keys that were made
+  // with a different table are recomputed (LengthTables). DataError beyond the context.
   std::span<const float> feed(const Parts& parts, std::span<const std::int32_t> tokens);
 
-  // losses[t] = -log p(labels[t] | tokens of the same text up to t), for texts that lie back to back:
-  // `lengths` add up to tokens.size() <= pass_tokens, each at most longest_text(). The cache is not used.
-  // Texts that are read by different rotary tables go in passes of their own.
+  // losses[t] = -log p(labels[t] | tokens of the same text up to t), for concatenated texts: `lengths` add up
+  // to tokens.size() <= pass_tokens, each at most longest_text(). The cache is not used. Texts that need
+  // different rotary tables are processed in separate passes.
   void losses(const Parts& parts, std::span<const std::int32_t> tokens, std::span<const std::int32_t> labels,
               std::span<const std::int64_t> lengths, std::span<float> losses);
 
@@ -63,7 +63,7 @@ class Decoder {
   void dry_run(const Parts& parts);
 
  private:
-  // Several passes where neighbouring texts are read by different tables; true: it was done.
+  // If neighbouring texts need different tables, computes the losses in several passes and returns true.
   bool losses_by_length(const Parts& parts, std::span<const std::int32_t> tokens,
                         std::span<const std::int32_t> labels, std::span<const std::int64_t> lengths,
                         std::span<float> losses);
@@ -79,10 +79,10 @@ class Decoder {
   const LengthTables tables_;
   Arena::Id tokens_, positions_, labels_, mask_, q_begin_, k_begin_, k_count_, logits_, losses_;
   std::vector<bool> linear_;                                // layers of linear attention
-  std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or what linear attention keeps
+  std::vector<std::pair<Arena::Id, Arena::Id>> cache_ids_;  // keys and values, or linear attention's state
   nn::KvCache cache_;
   std::int64_t fed_ = 0;
-  std::vector<std::int32_t> history_;  // the tokens fed, kept where tables follow the length
+  std::vector<std::int32_t> history_;  // the tokens fed, kept if tables depend on the length
   std::int64_t reached_ = 0;           // longest sequence for which a key in the cache was made
   std::vector<float> host_logits_;
 };

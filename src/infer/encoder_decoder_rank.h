@@ -1,5 +1,5 @@
-// An encoder-decoder loaded for use: reads sources once, then takes tokens of targets and gives the logits of
-// those that follow. Keys and values of both are kept. Also token losses of pairs.
+// An encoder-decoder loaded for inference: reads sources once, then takes tokens of targets and returns
+// logits of the next ones. Keys and values of both are cached. Also computes token losses of pairs.
 #pragma once
 
 #include <optional>
@@ -22,20 +22,20 @@ struct EncoderDecoderOptions {
 
 class EncoderDecoderRank {
  public:
-  // `scratch_bytes`: what measure_scratch found; none on a meta machine.
+  // `scratch_bytes`: the result of measure_scratch; none on a meta machine.
   EncoderDecoderRank(Machine& machine, const EncoderDecoderOptions& options,
                      std::optional<std::size_t> scratch_bytes);
 
-  // Forgets all, reads sources and begins a target for each with the token `start`. Logits [sources,
-  // vocabulary] of what follows. InternalError beyond the declared sizes, here and below.
+  // Resets, reads sources and begins a target for each with the token `start`. Returns logits [sources,
+  // vocabulary] of the next token. InternalError beyond the declared sizes, here and below.
   std::span<const float> read(const std::vector<std::vector<std::int32_t>>& sources, std::int32_t start);
-  // Appends tokens[i] to target i; logits [targets, vocabulary] of what follows.
+  // Appends tokens[i] to target i; returns logits [targets, vocabulary] of the next token.
   std::span<const float> feed(std::span<const std::int32_t> tokens);
-  // Target i becomes what target parents[i] was; targets that are nobody's parent end.
+  // Target i becomes a copy of target parents[i]; targets that are not in `parents` end.
   void select(std::span<const std::int32_t> parents);
-  std::int64_t fed() const { return fed_; }  // tokens of every target
+  std::int64_t fed() const { return fed_; }  // per target
 
-  // losses[t] = -log p(labels[t] | source, inputs up to t); inputs begin with the start token. Forgets all.
+  // losses[t] = -log p(labels[t] | source, inputs up to t); inputs begin with the start token. Resets.
   void losses(const std::vector<std::int32_t>& source, std::span<const std::int32_t> inputs,
               std::span<const std::int32_t> labels, std::span<float> losses);
 
@@ -48,14 +48,14 @@ class EncoderDecoderRank {
     std::vector<std::int32_t> tokens, positions;
     parallel::ContextSegments segments;
   };
-  // Of the cache: a target's keys and values lie at [lane * target_tokens, ...), those of its source at
-  // k_begin.
+  // Places in the cache: a target's keys and values are at [lane * target_tokens, ...), those of its source
+  // at k_begin.
   struct Target {
     std::int32_t lane;
     std::int64_t k_begin, k_count;
   };
   Sources sources_of(const std::vector<std::vector<std::int32_t>>& sources) const;
-  // One pass: new sources (or none), tokens of targets, each `count` in a row.
+  // One pass over new sources (or none) and `count` tokens of each target.
   struct Staged;
   void stage(Staged& staged, const Sources& sources, std::span<const std::int32_t> tokens,
              std::int64_t count);

@@ -19,7 +19,7 @@ struct GenerateOptions {
   std::vector<std::int32_t> end_tokens;  // ids that end it (the tokenizer's end of text is always among them)
 };
 
-// kNotANumber: the model's logits were none, or infinite.
+// kNotANumber: logits are NaN or infinite.
 enum class EndReason : std::uint8_t { kLength, kEndToken, kStopText, kContext, kCaller, kNotANumber };
 const char* name_of(EndReason reason);
 
@@ -29,9 +29,9 @@ struct GenerateResult {
   double prompt_seconds = 0, answer_seconds = 0;
 };
 
-// A model that text is drawn from.
+// A model from which tokens are sampled.
 struct TokenFeed {
-  // Appends tokens; logits of the position after the last one, over the vocabulary.
+  // Appends tokens; returns the logits after the last one, over the vocabulary.
   std::function<std::span<const float>(std::span<const std::int32_t>)> feed;
   std::function<std::int64_t()> room;  // tokens that may still be fed
 };
@@ -40,14 +40,14 @@ TokenFeed feed_of(Decoder& decoder, const Decoder::Parts& parts);
 // Whether `id` ends an answer.
 bool ends_answer(std::int32_t id, const token::Tokenizer& tokenizer, const GenerateOptions& options);
 
-// Calls `emit` with text as soon as it is certain (whole characters, no prefix of a stop text); `emit`
-// returns false to end. Prompts longer than the context lose their beginning. DataError on an empty prompt of
-// a tokenizer without bos and eod.
+// Calls `emit` with text as soon as it is final (whole characters, no prefix of a stop text); `emit` returns
+// false to end. Prompts longer than the context lose their beginning. DataError: an empty prompt, and a
+// tokenizer without bos and eod.
 GenerateResult generate(Decoder& decoder, const Decoder::Parts& parts, const token::Tokenizer& tokenizer,
                         std::string_view prompt, const GenerateOptions& options,
                         const std::function<bool(std::string_view)>& emit);
-// The same from ids; the model keeps what it has been fed (a conversation continues). `earlier`: those
-// tokens, for the repetition penalty.
+// The same from ids, appended to the tokens already fed (a conversation continues). `earlier`: those tokens,
+// for the repetition penalty.
 GenerateResult generate_ids(const TokenFeed& model, const token::Tokenizer& tokenizer,
                             std::vector<std::int32_t> prompt, const GenerateOptions& options,
                             const std::function<bool(std::string_view)>& emit,

@@ -1,5 +1,5 @@
-// Rotary tables that follow the length of the sequence a pass belongs to (nn/rope_length.h): short and long
-// factors of longrope, the stretched base of dynamic.
+// Rotary tables that depend on the sequence length (nn/rope_length.h): short and long factors of longrope,
+// the stretched base of dynamic scaling.
 #pragma once
 
 #include <vector>
@@ -13,15 +13,15 @@ class LengthTables {
  public:
   explicit LengthTables(const model::ModelConfig& config);
 
-  // False: every length is read by the same tables, and nothing below does anything.
+  // False: the same tables serve every length, and the functions below have no effect.
   bool any() const { return any_; }
-  // Whether sequences of both lengths are read by the same tables.
+  // Whether sequences of both lengths use the same tables.
   bool same(std::int64_t a, std::int64_t b) const;
-  // Whether keys that were turned for a sequence of `before` positions must be made again for one of `now`:
-  // where longrope changes its factors, in either direction, as transformers does for Phi-3; and where the
-  // tables are no longer stretched (dynamic).
+  // Whether keys rotated for a sequence of `before` positions must be recomputed for one of `now`: when
+  // longrope switches its factors, in either direction, as transformers does for Phi-3; and when dynamic
+  // scaling no longer stretches the tables.
   bool remakes_keys(std::int64_t before, std::int64_t now) const;
-  // Rows [first, first + count) as a sequence of `length` is read.
+  // Writes rows [first, first + count) of the tables for a sequence of `length`.
   void write(Machine& machine, Arena& arena, const ChunkConstants& constants, std::int64_t first,
              std::int64_t count, std::int64_t length) const;
 
@@ -30,7 +30,7 @@ class LengthTables {
   bool any_ = false;
 };
 
-// Longest sequence that a model reads: its positions; those that rope scaling dynamic stretches them to.
+// The longest usable sequence: the model's positions, or the length to which dynamic scaling stretches them.
 std::int64_t usable_positions(const model::ModelConfig& config);
 
 }  // namespace stoa::infer

@@ -1,5 +1,5 @@
-// A whole model on one rank, loaded for use: what ranks of every kind of model that compute no gradients
-// stand on.
+// A whole model on one rank, loaded for inference: the common base of decoders, encoders and encoder-decoders
+// that need no gradients.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,16 @@ namespace stoa::infer {
 
 class LoadedChunk {
  public:
-  // Declares weights and constants. `tokens`: of a pass; `positions`: of the longest text. What else a kind
-  // needs is declared in arena() before commit().
+  // Declares weights and constants. `tokens`: most in a pass; `positions`: of the longest text. Further
+  // tensors are declared in arena() before commit().
   LoadedChunk(Machine& machine, const model::Gpt& model, const nn::Precision& precision, std::int64_t tokens,
               std::int64_t positions);
-  // `scratch_bytes`: what measure_scratch found; none on a meta machine.
+  // `scratch_bytes`: the result of measure_scratch; none on a meta machine.
   void commit(std::optional<std::size_t> scratch_bytes);
 
-  // The first values.size() elements of `id`, which hold `values` once the stream was synchronized.
+  // Copies `values` to the start of `id`; returns a view of them. Complete when the stream is synchronized.
   TensorView put(Arena::Id id, std::span<const std::int32_t> values);
-  // The first `columns` of every row, on the host; until the next call. NumericsError: one is not finite.
+  // The first `columns` of every row, on the host, until the next call. NumericsError: one is not finite.
   std::span<const float> read(TensorView rows, std::int64_t columns);
 
   Machine& machine() { return machine_; }
@@ -36,7 +36,7 @@ class LoadedChunk {
   const ChunkConstants& constants() const { return constants_; }
   ops::OpContext& ops() { return *ops_; }
   std::size_t scratch_high_water() const { return scratch_->high_water(); }
-  // Of one pass; `cache`: keys and values that are kept, or null.
+  // The context of one pass; `cache`: keys and values of earlier tokens, or null.
   nn::Pass pass(const nn::BatchView& batch, nn::KvCache* cache = nullptr) {
     return {*ops_, parallel_, *parameters_, nullptr, batch, {}, 0, false, cache, {}};
   }
@@ -54,11 +54,11 @@ class LoadedChunk {
   std::vector<float> host_;
 };
 
-// Why finite weights may answer what is no number.
+// The reason why a model with finite weights may compute values that are not finite.
 inline constexpr std::string_view kBeyondRange =
     "its values exceed the range of the compute type; try --dtype fp32";
 
-// Scratch that the largest passes of a Rank take.
+// Scratch bytes for the largest passes of a Rank.
 template <class Rank, class Options>
 std::size_t measure_scratch(Machine& meta, const Options& options) {
   require<InternalError>(meta.device->kind() == DeviceKind::kMeta, "a dry run needs a meta machine");

@@ -1,4 +1,4 @@
-// An encoder-decoder as pairs of texts use it: a source goes in, a target comes out or is rated.
+// An encoder-decoder applied to pairs of texts: generates a target for a source, or scores one.
 #pragma once
 
 #include <functional>
@@ -12,27 +12,27 @@
 
 namespace stoa::infer {
 
-// Ids of both sides, each with the token that ends it.
+// Ids of both sides, each with its end token.
 struct TokenPair {
   std::vector<std::int32_t> source, target;
 };
 
 class PairModel {
  public:
-  // The weights are read by load(). ConfigError: not an encoder-decoder. `model` outlives this. `tokenizer`:
-  // is one needed? It is read here.
+  // Weights are read by load(). `model` must outlive this; `tokenizer`: whether to read its tokenizer.
+  // ConfigError: not an encoder-decoder.
   explicit PairModel(OpenModel& model, bool tokenizer = true);
 
   const token::Tokenizer& tokenizer() const { return model_.tokenizer(); }
   std::int32_t start() const;  // first token of a target
-  // Ids of a source or a target, with the token that ends it. DataError: more than the model has positions.
+  // Ids of a source or a target, with the end token. DataError: more tokens than the model has positions.
   std::vector<std::int32_t> ids_of(std::string_view text) const;
   void check_length(std::size_t tokens) const;
-  // Of a line "source, tab, target" of that number, each side by `ids`. DataError: not one tab, or nothing on
-  // a side.
+  // Parses line `number`, "source, tab, target", each side by `ids`. DataError: not exactly one tab, or an
+  // empty side.
   TokenPair pair_of(std::string_view line, std::int64_t number,
                     const std::function<std::vector<std::int32_t>(std::string_view)>& ids) const;
-  // Tokens that a source or a target may have; relative positions set no limit: `most`.
+  // The longest source or target in tokens; `most` if the model's positions are relative and set no limit.
   std::int64_t longest(std::int64_t most) const;
 
   struct Sizes {

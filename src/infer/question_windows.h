@@ -1,6 +1,6 @@
-// A question and its context as rows of an encoder: [CLS] question [SEP] window [SEP], windows of the context
-// that begin doc_stride tokens apart and overlap (Devlin et al. 2018; its run_squad). Offsets of the tokens
-// lead from the bytes of an answer to its tokens and back.
+// A question and its context as rows for an encoder: [CLS] question [SEP] window [SEP]. Windows of the
+// context begin doc_stride tokens apart and overlap (Devlin et al. 2018, run_squad). Token offsets map
+// between the bytes of an answer and its tokens.
 #pragma once
 
 #include "infer/labelled_rows.h"
@@ -8,31 +8,31 @@
 namespace stoa::infer {
 
 struct QuestionWindow {
-  data::LabelledRow row;   // labelled where the question is: see nn/span_head.h
-  std::int32_t first = 0;  // token of the row where the window begins
+  data::LabelledRow row;   // labelled if the question is: see nn/span_head.h
+  std::int32_t first = 0;  // token of the row at which the window begins
   std::int32_t count = 0;  // tokens of the window
-  std::size_t from = 0;    // token of the context with which it begins
+  std::size_t from = 0;    // token of the context at which the window begins
 };
 
 struct EncodedQuestion {
   struct Bytes {
     std::size_t begin, end;  // of the context
   };
-  std::vector<Bytes> tokens;            // where an answer begins and ends whose first or last token it is
+  std::vector<Bytes> tokens;            // bytes of an answer that begins or ends with this token
   std::vector<QuestionWindow> windows;  // at least one
 
-  // Of an answer from token `first` to token `last` of the window's row.
+  // The bytes of an answer from token `first` to token `last` of the window's row.
   Bytes answer(const QuestionWindow& window, std::int64_t first, std::int64_t last) const;
 };
 
-// `stride`: tokens between the beginnings of two windows, at most what a row has room for. A question may
-// take half of a row; what is beyond is cut off. The answer of a window that does not hold all of it is
-// [CLS].
+// `stride`: tokens between the beginnings of two windows, at most what a row has room for. A question longer
+// than half a row is truncated. If a window does not contain the whole answer, its label is the token [CLS],
+// as for a question without an answer.
 EncodedQuestion encode_question(RowEncoder& encoder, std::int64_t stride,
                                 const data::LabelledQuestion& question, const data::LabelledSource& source);
 
-// The likeliest answer in logits [tokens, 2] of a row: tokens [first, last] among `count` from `begin` on, of
-// at most kLongestAnswer; `score` is the sum of their two logits.
+// The most likely answer in logits [tokens, 2] of a row: tokens [first, last], within `count` tokens from
+// `begin` on, of at most kLongestAnswer tokens; `score` is the sum of their two logits.
 inline constexpr std::int64_t kLongestAnswer = 30;
 struct SpanChoice {
   std::int64_t first = 0, last = 0;

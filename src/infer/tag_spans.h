@@ -1,5 +1,5 @@
-// Named spans of words out of their tags: B-X begins a span of type X, I-X goes on with it, as in CoNLL-2003;
-// an I-X after another type begins one (Ramshaw and Marcus 1995, as conlleval counts).
+// Spans of words from their tags: B-X begins a span of type X, I-X continues it, as in CoNLL-2003; an I-X
+// after a different type begins a span (Ramshaw and Marcus 1995, as conlleval counts).
 #pragma once
 
 #include <cstdint>

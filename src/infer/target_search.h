@@ -1,5 +1,5 @@
-// How the target of a source goes on, token by token: drawn (or the likeliest every time), or as a beam of
-// several at once. Searches know nothing of models.
+// Strategies that generate the target of a source token by token: sampling (or greedy decoding) and beam
+// search. They are independent of models: they see only logits.
 #pragma once
 
 #include <functional>
@@ -17,17 +17,17 @@ struct SearchLimits {
 
 struct FoundTarget {
   std::vector<std::int32_t> ids;  // without the token that ended it
-  bool ended = false;             // by such a token, not by its length
+  bool ended = false;             // ended by such a token, not by its length
   double score = 0;               // of a beam: sum of log-probabilities / length^penalty
 };
 
 class TargetSearch {
  public:
   virtual ~TargetSearch() = default;
-  // `logits` [targets, vocabulary] of the targets under way; at first of one, which has its start alone.
-  // False: the search has ended.
+  // `logits` [targets, vocabulary] of the running targets; at first a single one, which has only its start
+  // token. False: the search has ended.
   virtual bool advance(std::span<const float> logits) = 0;
-  // After advance(): what the targets that continue are fed, and which target before it each continues from.
+  // After advance(): the next token of each running target, and the previous target that it extends.
   std::span<const std::int32_t> tokens() const { return tokens_; }
   std::span<const std::int32_t> parents() const { return parents_; }
   virtual FoundTarget best() const = 0;
@@ -36,7 +36,7 @@ class TargetSearch {
   std::vector<std::int32_t> tokens_, parents_;
 };
 
-// One target, its tokens from a sampler.
+// A single target whose tokens come from a sampler.
 class DrawnTarget final : public TargetSearch {
  public:
   DrawnTarget(const SamplingOptions& sampling, SearchLimits limits, std::int32_t start);
@@ -50,10 +50,10 @@ class DrawnTarget final : public TargetSearch {
   FoundTarget found_;
 };
 
-// The `beams` likeliest targets are followed (Sutskever et al. 2014, section 3.2). Of the 2 x beams likeliest
-// continuations, those among the first `beams` that end are kept by score; the others go on. It ends when no
-// target under way is better, at its present length, than the worst of `beams` kept: the rules of
-// transformers' beam search with early_stopping false. Ties go to the earlier beam and the lower id.
+// Beam search (Sutskever et al. 2014, section 3.2) by the rules of transformers with early_stopping false:
+// among the 2 x beams most likely continuations, those of the first `beams` that end are kept by score, the
+// others stay running. It ends when no running target, at its present length, scores better than the worst of
+// `beams` kept ones. Ties go to the earlier beam and the lower id.
 class BeamSearch final : public TargetSearch {
  public:
   BeamSearch(std::int64_t beams, double length_penalty, SearchLimits limits);

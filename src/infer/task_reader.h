@@ -1,5 +1,5 @@
-// Answers of an encoder that was fine-tuned for a labelled task: the class of a text, the tags of its words,
-// or the part of a context that answers a question.
+// Answers of an encoder fine-tuned for a labelled task: the class of a text, the tags of its words, or the
+// part of a context that answers a question.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@
 
 namespace stoa::infer {
 
-// Of a text or pair.
+// The answer for a text or a pair of texts.
 struct TextClass {
-  std::vector<double> scores;  // probabilities of the labels; of a regression its value alone
-  std::size_t best = 0;        // label
+  std::vector<double> scores;  // probabilities of the labels; for regression only its value
+  std::size_t best = 0;        // index of the most likely label
 };
 
 struct WordTags {
@@ -30,10 +30,10 @@ struct WordTags {
   struct Span {
     std::string type;
     std::size_t begin, end;  // words
-    std::string text;        // of those that have a tag
+    std::string text;        // the words that have a tag
   };
   std::vector<std::string> words;
-  std::vector<std::optional<Tag>> tags;    // one per word; none: the row was full, or the word has no token
+  std::vector<std::optional<Tag>> tags;    // one per word; none: beyond the row's end, or without a token
   std::optional<std::vector<Span>> spans;  // where labels are B-X, I-X and O
 };
 
@@ -50,20 +50,20 @@ struct QuestionAnswer {
 using TaskAnswer = std::variant<TextClass, WordTags, QuestionAnswer>;
 
 struct TaskOptions {
-  std::int64_t max_length = 0;    // longer texts are cut to this many tokens; 0: what the model reads
+  std::int64_t max_length = 0;    // longer texts are truncated to this many tokens; 0: the model's limit
   std::int64_t doc_stride = 128;  // of questions: tokens between the windows of a long context
-  bool allow_no_answer = false;   // an empty answer where it is more likely
+  bool allow_no_answer = false;   // return an empty answer if that is more likely
 };
 
 class TaskReader {
  public:
   using Emit = std::function<void(const TaskAnswer&)>;
-  // `emit`: called once per item, in the order of add(). ConfigError: not an encoder of a labelled task, or a
-  // length beyond what it reads. `model` outlives this.
+  // `emit` is called once per item, in the order of add(). `model` must outlive this. ConfigError: not an
+  // encoder of a labelled task, or a length beyond its limit.
   TaskReader(OpenModel& model, const TaskOptions& options, Emit emit);
 
   const model::BertConfig& task() const { return bert_; }
-  // What the task takes; rows wait until a pass is full. Labels do not count. DataError: too long for a row.
+  // Add an item; rows are collected until a pass is full. Labels are ignored. DataError: too long for a row.
   void add(data::LabelledText text, const data::LabelledSource& source);
   void add(data::LabelledWords words, const data::LabelledSource& source);
   void add(data::LabelledQuestion question, const data::LabelledSource& source);
@@ -76,10 +76,10 @@ class TaskReader {
   };
   struct Pending {
     data::LabelledRow row;
-    std::vector<std::int32_t> asked;  // tokens of the row
+    std::vector<std::int32_t> asked;  // tokens of the row whose logits are needed
     std::vector<std::string> words;
     std::vector<std::int32_t> first;  // token of every word; -1: none
-    // Of a question: all tokens of its windows are asked, the last of which gives the answer.
+    // For a question, `asked` is all tokens of the window; the answer is complete after the last window.
     std::shared_ptr<const Question> question;
     std::size_t window = 0;
   };
@@ -104,7 +104,7 @@ class TaskReader {
   RowEncoder encoder_;
   std::int64_t tokens_ = 0;
   std::vector<Pending> pending_;
-  Best best_;  // so far, of the question whose windows are looked at
+  Best best_;  // so far, for the question whose windows are being read
 };
 
 }  // namespace stoa::infer

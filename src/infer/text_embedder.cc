@@ -8,7 +8,7 @@
 namespace stoa::infer {
 namespace {
 
-// What a sentence-transformers directory says beside the model; defaults where it says nothing.
+// The settings of a sentence-transformers directory besides the model, with defaults for missing ones.
 struct SentenceOptions {
   Pooling pooling = Pooling::kMean;
   std::int64_t max_length = 0;
