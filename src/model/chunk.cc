@@ -19,7 +19,7 @@ nn::Fp8 fp8_of(const Fp8Config& c) {
           .weight_gradient = c.fp8_wgrad};
 }
 
-// Those of the latest unit.
+// Appends the parameters of the latest unit whose GEMMs may be in FP8.
 void add_linears(const nn::ParamList& params, std::vector<nn::ParamId>& out) {
   for (std::size_t p = 0; p < params.specs().size(); ++p)
     if (const nn::ParamSpec& spec = params.specs()[p];
@@ -174,14 +174,14 @@ TensorView Chunk::stream(const nn::Pass& pass, std::int64_t tokens) const {
 
 nn::Pass Chunk::in_block(const nn::Pass& pass, std::size_t i) const {
   nn::Pass out = pass;
-  // A generated token's scales would depend on what else is in its pass.
+  // A generated token's scales would depend on the other tokens of its pass.
   if (in_fp8_[i] && !pass.cache) out.fp8 = &fp8_;
   return out;
 }
 
 namespace {
 
-// Keeps the ring as full as it can be while backward goes down the offloaded blocks.
+// Prefetches offloaded activations during backward, as many blocks ahead as the ring has places.
 class FetchAhead {
  public:
   FetchAhead(nn::OffloadRing* ring, std::vector<nn::Offloaded>& blocks)
@@ -214,7 +214,7 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
   const std::int64_t rows = options_.place.stream_rows(pass.batch.tokens.rows());
   for (auto& saved : slot.blocks_) saved.begin_forward(rows);
   slot.rows_ = rows;
-  // Streams that are not kept are overwritten by the next: a block may write its output over its input.
+  // Stream tensors that are not kept share one buffer: a block may write its output over its input.
   TensorView passing;
   for (const auto& decision : decisions_)
     if (!decision.keep_input && !passing) passing = stream(pass, rows);
@@ -222,7 +222,7 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
     if (i == blocks_.size()) return head_ ? slot.head_.slice(0, rows) : out;
     return decisions_[i].keep_input ? slot.blocks_[i].input_slot(blocks_[i]->input()) : passing;
   };
-  // A block's input is written by the one before it: a place is opened a block ahead.
+  // A block's input is written by the block before it, so its slot is opened one block ahead.
   const auto open = [&](std::size_t i) {
     if (i < slot.offloaded_.size())
       slot.blocks_[i].set_slot(slot.ring_->open(slot.offloaded_[i], pass.ops.stream));
@@ -248,7 +248,7 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
 void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dout, TensorView din) const {
   pass.constants = bound_;
   TensorView gradient = head_ ? slot.head_.slice(0, slot.rows_) : dout;
-  const TensorView target = din ? din : gradient;  // in place where nobody waits for it
+  const TensorView target = din ? din : gradient;  // in place if there is no previous stage
   FetchAhead ahead(slot.ring_, slot.offloaded_);
   for (std::size_t end = blocks_.size(); end > 0;) {
     // Blocks [begin, end) share one kept input; the streams between them are recomputed.

@@ -1,5 +1,5 @@
-// Consecutive layers of a model: what a pipeline stage runs for one action of its schedule. On one rank one
-// chunk is the whole model.
+// Consecutive layers of a model: what a pipeline stage runs for one action of its schedule. Without pipeline
+// parallelism, one chunk is the whole model.
 #pragma once
 
 #include <memory>
@@ -13,38 +13,38 @@ namespace stoa::model {
 
 class Chunk {
  public:
-  // Parameters are declared in `shared`, after those of earlier chunks of the same rank (it outlives this
-  // one), or in a list of its own. `tied`: the token embedding in `shared`, for a head that is tied to it.
+  // Parameters are declared in `shared` (which must outlive the chunk), after those of earlier chunks of the
+  // same rank, or in a list of its own. `tied`: the token embedding in `shared`, for a head tied to it.
   Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared = nullptr, nn::ParamId tied = {});
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
 
   const ChunkOptions& options() const { return options_; }
   const nn::ParamList& params() const { return *params_; }
-  // Of a chunk with embedding: what a later chunk's head may be tied to.
+  // The token embedding, to which a later chunk's head may be tied; empty in a chunk without embedding.
   nn::ParamId token_embedding() const { return embedding_ ? embedding_->tokens() : nn::ParamId(); }
   const std::vector<nn::ActivationTable>& tables() const { return tables_; }  // of its blocks
 
   // Declared memory of one microbatch in flight, in bytes.
   std::size_t saved_bytes() const;
   std::size_t stash_bytes() const;
-  std::size_t offloaded_bytes() const;  // of the host
-  // Blocks, the first ones, whose activations leave the device between forward and backward.
+  std::size_t offloaded_bytes() const;  // in host memory
+  // How many blocks, counted from the first, offload their activations between forward and backward.
   std::int64_t offloaded_blocks() const;
-  std::size_t largest_offload() const;  // bytes of one of them
-  // Residual stream between chunks, this rank's rows of it: [T, hidden]. A microbatch whose rows end early
-  // has fewer.
+  std::size_t largest_offload() const;  // bytes of the largest offloaded block
+  // The residual stream between chunks, this rank's rows of it: [T, hidden]. A microbatch whose rows end
+  // early has fewer rows.
   TensorSpec boundary() const;
-  // The rows of a boundary that a microbatch has; none of none.
+  // The rows of `boundary` that a microbatch uses; an empty view stays empty.
   TensorView rows_of(const nn::BatchView& batch, TensorView boundary) const;
 
-  // Matrices of the layers whose products are of 8 bits.
+  // Weights of the layers whose GEMMs are in FP8.
   const std::vector<nn::ParamId>& eight_bit_layers() const { return eight_bit_layers_; }
-  // Their scales are those of `history` (delayed scaling), which outlives the chunk.
+  // Delayed scaling: the scales come from `history`, which must outlive the chunk.
   void scale_by(nn::AmaxAccess& history) { fp8_.history = &history; }
 
   const std::vector<Constant>& constants() const { return constants_; }
-  // Memory of the constants, filled by the caller, before the first pass.
+  // Binds the memory of the constants, filled by the caller, before the first pass.
   void bind_constants(std::vector<TensorView> views);
 
   // Activations of a microbatch between its forward and backward pass.
@@ -54,14 +54,14 @@ class Chunk {
     std::vector<nn::Offloaded> offloaded_;  // of the first blocks
     nn::OffloadRing* ring_ = nullptr;
     TensorView head_;        // input of the head; after forward its gradient
-    std::int64_t rows_ = 0;  // of the stream in this microbatch
+    std::int64_t rows_ = 0;  // rows of the stream in this microbatch
   };
   // `memory`: saved_bytes() bytes; `stash`: stash_bytes() bytes, or none.
   Slot make_slot(TensorView memory, TensorView stash = {}) const;
-  // Needed where blocks are offloaded. `host`: offloaded_bytes() bytes; `ring`: with places for the largest
-  // of them, outlives the slot.
+  // Required if blocks are offloaded. `host`: offloaded_bytes() bytes; `ring`: its places hold the largest
+  // block; must outlive the slot.
   void set_offload(Slot& slot, TensorView host, nn::OffloadRing& ring) const;
-  // Another stash for the backward pass that is about to come.
+  // Replaces the stash before a backward pass.
   void set_stash(Slot& slot, TensorView stash) const;
 
   // Training. `in`: the stream from the chunk before (none with embedding); `out`: the stream to the next
@@ -72,22 +72,22 @@ class Chunk {
   // kWeight: reads slot and stash; dout, din are none.
   void backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dout, TensorView din) const;
 
-  // What an inference pass returns; none of them is needed.
+  // What an inference pass returns; each is optional.
   struct Outputs {
-    TensorView stream;                   // of a chunk without head: this rank's rows [T, hidden]
+    TensorView stream;                   // chunk without head: this rank's rows [T, hidden]
     TensorView losses;                   // [T] accumulation type; needs labels and loss_mask
-    std::span<const std::int32_t> rows;  // tokens whose logits are wanted, ascending
+    std::span<const std::int32_t> rows;  // tokens whose logits are needed, ascending
     TensorView logits;                   // [rows, padded vocabulary], compute or accumulation type
   };
-  // Evaluation and generation: nothing is saved; the number of tokens is that of the batch. pass.training
+  // Evaluation and generation: saves no activations; the number of tokens is that of the batch. pass.training
   // must be false.
   void infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const;
 
  private:
   TensorView stream(const nn::Pass& pass, std::int64_t tokens) const;
-  // The pass as block `i` sees it.
+  // The pass with the settings of block `i`.
   nn::Pass in_block(const nn::Pass& pass, std::size_t i) const;
-  std::string stream_maker() const;  // the layer whose output is the input of the chunk
+  std::string stream_maker() const;  // name of the layer whose output is the chunk's input
 
   ChunkOptions options_;
   std::int64_t hidden_;
@@ -105,7 +105,7 @@ class Chunk {
   std::unique_ptr<nn::Head> head_;
 };
 
-// All of the model as one chunk: for what its parameters are, whatever a rank holds of them.
+// The whole model as one chunk: to list its parameters, whatever part of them a rank holds.
 Chunk whole_chunk(const Gpt& gpt);
 
 }  // namespace stoa::model

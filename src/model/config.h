@@ -20,11 +20,11 @@
 namespace stoa::model {
 
 enum class ModelKind { kGpt, kBert, kT5 };
-// kRelative: T5's trained bias of the scores, of kind t5.
+// kRelative: T5's trained relative bias of the scores, for kind t5.
 enum class PositionEmbedding { kLearnedAbsolute, kRope, kAlibi, kNone, kRelative };
 enum class Normalization { kLayerNorm, kRmsNorm };
-// kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last five are gated: act(gate) *
-// up, and gpt-oss' swiglu of limited gate and up (ops/activation.h).
+// kGelu is the erf form, kGeluTanh GPT-2's approximation (gelu_new). The last five are gated: act(gate) * up;
+// kClampedSwiglu is gpt-oss' swiglu with clamped gate and up (ops/activation.h).
 enum class Activation {
   kGelu,
   kGeluTanh,
@@ -56,8 +56,8 @@ std::span<const config::EnumName<RecomputeMethod>> enum_names(RecomputeMethod);
 
 bool is_gated(Activation activation);  // swiglu, geglu, geglu_tanh, reglu, swiglu_oai: two input projections
 
-// Scaling of the rotary frequencies, with the names of Hugging Face's `rope_scaling`; formulas beside the
-// rotary kernel.
+// Scaling of the rotary frequencies, with the names of Hugging Face's `rope_scaling`; the formulas are in
+// nn/rope.cc.
 struct RopeScalingConfig {
   RopeScaling type = RopeScaling::kDefault;
   std::optional<double> factor;                                  // all but default
@@ -70,16 +70,16 @@ struct RopeScalingConfig {
   std::vector<double> short_factor, long_factor;                 // longrope: rotary size / 2 values each
 };
 
-// What becomes of saved activations.
+// Which activations are saved for backward and which are recomputed.
 struct RecomputeConfig {
   RecomputeGranularity granularity = RecomputeGranularity::kNone;
   std::optional<RecomputeMethod> method;  // with full
   std::optional<std::int64_t>
       num_layers;           // uniform: every n-th layer input is kept; block: the first n recompute
-  OffloadConfig offload{};  // of what is kept
+  OffloadConfig offload{};  // of saved ones
 };
 
-// Vocabulary of plans and benchmarks of a configuration that names neither vocab_size nor a tokenizer:
+// The vocabulary size of plans and benchmarks if the configuration sets neither vocab_size nor a tokenizer:
 // GPT-2's.
 inline constexpr std::int64_t kVocabWithoutTokenizer = 50257;
 
@@ -99,7 +99,7 @@ struct ModelConfig {
   PositionEmbedding position_embedding_type = PositionEmbedding::kLearnedAbsolute;
   double rotary_percentage = 1.0;  // share of a head that rotates
   double rotary_base = 10000.0;
-  std::vector<std::int64_t> no_rope_layers;  // layers whose q and k do not rotate
+  std::vector<std::int64_t> no_rope_layers;  // layers without rotary embedding
   RopeScalingConfig rope_scaling;
   std::optional<double> rope_local_base_freq;  // rotary base of layers with a window, never scaled
 
@@ -108,17 +108,17 @@ struct ModelConfig {
   NormPlacement norm_placement = NormPlacement::kBefore;
   bool norm_weight = true, norm_bias = true;  // of norms; a bias of LayerNorms alone
   bool use_parallel_residual = false;         // attention and MLP read the same stream
-  std::int64_t num_ln_in_parallel_attn = 2;   // by norms of their own, or (1) by one
+  std::int64_t num_ln_in_parallel_attn = 2;   // with separate norms, or (1) with a shared one
   Activation activation = Activation::kGeluTanh;
   double activation_alpha = 1.702, activation_limit = 7.0;  // of swiglu_oai
   BiasKind bias = BiasKind::kAll;
-  // Exceptions from `bias`; null: as it says.
+  // Exceptions from `bias`; null: follow `bias`.
   std::optional<bool> qkv_bias, attention_output_bias, mlp_bias;
   bool share_embeddings_and_output_weights = true;
   bool lm_head_bias = false;                // a number per id, added to its logits
   bool qk_layernorm = false;                // norm of q and k: per head, or
   bool qk_layernorm_all_heads = false;      // over all heads of a token together
-  bool qk_layernorm_after_rope = false;     // of what rope made of them
+  bool qk_layernorm_after_rope = false;     // after the rotary embedding instead of before
   std::optional<std::int64_t> window_size;  // keys seen by a query, itself included; null: all before it
   std::optional<std::int64_t>
       window_first_layer;  // layers below it see all (qwen2: max_window_layers); null: 0
@@ -130,18 +130,18 @@ struct ModelConfig {
   std::optional<double> attn_logit_softcapping;   // scores within (-cap, cap); null: no cap
   bool attention_sinks = false;                   // a trained logit per head in every softmax
   std::optional<double> final_logit_softcapping;  // logits likewise
-  bool apply_embedding_scaling = false;           // token embeddings x sqrt(hidden_size)
+  bool apply_embedding_scaling = false;           // embeddings x sqrt(hidden_size)
   bool embedding_layernorm = false;               // norm of the embeddings
   // Factors of token embeddings, of what a branch adds to the stream, of logits.
   double embedding_multiplier = 1, residual_multiplier = 1, logit_scale = 1;
 
-  bool attention_output_gate = false;  // what heads give, times the sigmoid of a projection
+  bool attention_output_gate = false;  // attention output x sigmoid of a projection
 
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;
   double embedding_dropout = 0.0;
 
-  // Of the loss that is trained (ops/loss.h); validation reports the plain one.
+  // Terms of the training loss (ops/loss.h); validation reports the loss without them.
   double label_smoothing = 0.0;
   double z_loss_coeff = 0.0;
 
@@ -170,15 +170,15 @@ struct ModelConfig {
   std::int64_t max_positions() const;  // encoder_seq_length
   // int(head_size * rotary_percentage); latent: the rotated part.
   std::int64_t rotary_channels() const;
-  // Channels that rotate, in pairs: an odd number has one more, as in transformers, whose frequencies still
-  // divide by rotary_channels().
+  // Channels that rotate, in pairs: an odd rotary_channels() is rounded up, as in transformers, but the
+  // frequencies still divide by rotary_channels().
   std::int64_t rotary_size() const { return (rotary_channels() + 1) / 2 * 2; }
   bool has_qkv_bias() const;  // the projections of queries, keys and values
   bool has_attention_output_bias() const;
   bool has_mlp_bias() const;
   std::int64_t encoder_layers() const;  // of num_layers; 0 but in kind t5
   std::int64_t source_length() const;   // of a sample, tokens of the source; 0 but in kind t5
-  // The head's matrix is the token embedding: classes have one of their own.
+  // Whether the head's matrix is the token embedding; heads that classify have their own.
   bool ties_head() const { return share_embeddings_and_output_weights && !bert.labelled(); }
   std::int64_t sample_length()
       const;  // tokens of a training sample: encoder_seq_length; t5: and those of its target
@@ -186,8 +186,8 @@ struct ModelConfig {
 
 void declare(config::Section<ModelConfig>& s);
 
-// Throws ConfigError where sizes contradict each other. Reading does this itself; call it for a struct made
-// by hand.
+// Throws ConfigError if sizes contradict each other. Reading a file does this itself; call it for a struct
+// that was filled in by code.
 void validate(const ModelConfig& c);
 
 }  // namespace stoa::model

@@ -1,4 +1,4 @@
-// Configuration of 8-bit linear layers: the keys of NeMo and Megatron under `model` (nn/fp8.h).
+// Configuration of FP8 linear layers: the keys of NeMo and Megatron under `model` (nn/fp8.h).
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace stoa::model {
 
-// kE4M3: of all that is quantized; kHybrid: gradients are E5M2. kOff is how NeMo's files say null.
+// kE4M3: for everything that is quantized; kHybrid: E5M2 for gradients. kOff represents null in NeMo's files.
 enum class Fp8Format { kE4M3, kHybrid, kOff };
-// kTensorwise: of the present tensor; kDelayed: of earlier steps.
+// kTensorwise: scales from the current tensor; kDelayed: from earlier steps.
 enum class Fp8Recipe { kTensorwise, kDelayed };
 enum class Fp8AmaxAlgorithm { kMax, kMostRecent };
 
@@ -29,7 +29,7 @@ struct Fp8Config {
   std::int64_t num_layers_at_start_in_bf16 = 1, num_layers_at_end_in_bf16 = 1;
 
   bool delayed() const { return fp8 && fp8_recipe == Fp8Recipe::kDelayed; }
-  // Whether a layer of `layers` has 8-bit products.
+  // Whether the GEMMs of layer `layer`, out of `layers`, are in FP8.
   bool covers(std::int64_t layer, std::int64_t layers) const;
 };
 

@@ -18,7 +18,7 @@ T from_double(double value) {
     return T(static_cast<float>(value));
 }
 
-// Element `index` of the kinds that no normal distribution makes.
+// Element `index` for kinds of initialisation other than normal.
 double drawn(nn::InitKind kind, PhiloxKey key, std::int64_t index) {
   const double share =
       (static_cast<double>(philox_word(key, static_cast<std::uint64_t>(index))) + 0.5) / 4294967296.0;
@@ -49,7 +49,7 @@ void initialize(const nn::ParamSpec& spec, std::uint64_t seed, TensorView values
       pool.run(tasks, [&](std::int64_t task, int) {
         const std::int64_t last = std::min(piece.count, (task + 1) * rows_per_task);
         for (std::int64_t row = task * rows_per_task; row < last; ++row) {
-          // The elements of this row that lie in the range.
+          // The elements of this row within the range.
           const std::int64_t local = (piece.memory_row + row) * spec.shard.local.inner();
           const std::int64_t from = std::clamp(range.begin, local, local + width),
                              held = std::clamp(range.end, from, local + width) - from;

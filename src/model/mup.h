@@ -22,9 +22,9 @@
 
 namespace stoa::model {
 
-// Of a canonical tensor; all 1 without use_mup.
+// The factors for a canonical tensor; all 1 without use_mup.
 nn::ParamScale mup_scale(const ModelConfig& config, std::string_view name, const Shape& shape);
-// Of every parameter.
+// Sets the factors of every parameter.
 void apply_mup(const ModelConfig& config, nn::ParamList& params);
 
 }  // namespace stoa::model

@@ -1,5 +1,5 @@
-// Configuration of activations that wait in the host's memory between forward and backward: the keys of NeMo
-// and Megatron under `model`.
+// Configuration of activation offloading: saved activations move to host memory between forward and backward.
+// The keys of NeMo and Megatron under `model`.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct OffloadConfig {
   bool cpu_offloading_activations = true;
   bool cpu_offloading_weights = false;
 
-  // Of a pipeline stage's layers, in the order of the model, the first so many.
+  // How many of a pipeline stage's layers, counted from its first one, offload their activations.
   std::int64_t layers_of(std::int64_t stage_layers) const;
 };
 

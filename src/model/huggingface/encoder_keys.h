@@ -1,4 +1,4 @@
-// Keys of encoders, which their families share.
+// Keys of config.json that the encoder families share.
 #pragma once
 
 #include "model/huggingface/family.h"
@@ -11,17 +11,17 @@ struct EncoderDefaults {
   std::int64_t hidden = 768, heads = 12, ffn = 3072;
 };
 
-// BERT's keys, but its head's.
+// BERT's keys without those of the head.
 void read_encoder_keys(JsonKeys& keys, ModelConfig& config, const EncoderDefaults& defaults);
-// BERT's keys, and those of the head of an encoder `name` ("Bert").
+// BERT's keys, with those of the head of encoder `name` ("Bert").
 void write_encoder_keys(const Gpt& gpt, Json& json, std::string_view name);
-// What the first name of `architectures` ("BertForMaskedLM") has beside the encoder `name` ("Bert"): the
-// head, names of classes, dropout before them. `sentences`: the family has a head of the sentence question.
-// `problem_type` but single_label_classification, and architectures that are not known, are ConfigErrors.
+// The head of encoder `name` ("Bert") by the first name of `architectures` ("BertForMaskedLM"): its task,
+// class names and dropout. `sentences`: the family has next-sentence prediction. ConfigError: an unknown
+// architecture, or a `problem_type` other than single_label_classification.
 void read_encoder_head(JsonKeys& keys, ModelConfig& config, std::string_view name, bool sentences);
-// architectures, and what a classification's head needs.
+// architectures, and the keys of a classification head.
 void write_encoder_head(const BertConfig& bert, Json& json, std::string_view name);
-// Of another labelled task than the model's, where files name heads "classifier" and "qa_outputs".
+// Whether tensor `name` belongs to the head of another labelled task ("classifier", "qa_outputs").
 bool is_of_other_head(std::string_view name, const BertConfig& bert);
 
 }  // namespace stoa::model::huggingface

@@ -1,4 +1,4 @@
-// Quantised weights: which method made them, for who refuses them.
+// Quantised weights: names the method that made them, for messages that reject them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,14 +10,14 @@
 
 namespace stoa::model::huggingface {
 
-// What to do about weights of a different type than floating point.
+// Advice in messages about weights that are not floating point.
 inline constexpr std::string_view kMakeFloats =
     "write quantised weights as floating point first (in transformers: model.dequantize(), "
     "model.save_pretrained(DIR))";
 
-// `quantization` of config.json as people call it: "GPTQ, 4 bits".
+// `quantization` of config.json by its common name: "GPTQ, 4 bits".
 std::string quantisation_text(const nlohmann::json& quantization);
-// Of a directory whose config.json says nothing: DataError names the method that such tensors are known of.
+// For a directory whose config.json does not mention it: DataError names the method by the tensors' names.
 void refuse_quantised(std::span<const FileTensor> tensors);
 
 }  // namespace stoa::model::huggingface

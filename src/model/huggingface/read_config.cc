@@ -8,7 +8,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-// Keys of every configuration of transformers that do not change what a causal language model computes.
+// Keys of all families that do not affect what a causal language model computes.
 constexpr std::array kIgnored{"architectures",
                               "model_type",
                               "transformers_version",
@@ -83,7 +83,7 @@ void ignore_common_keys(JsonKeys& keys) {
 }
 
 ModelDescription read_config(std::string_view text) {
-  // Deep nesting serves no purpose and would cost stack.
+  // Limits the nesting, which costs stack.
   const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
     require<ConfigError>(depth < 32, "config.json is nested more than 32 deep");
     return true;
@@ -117,7 +117,7 @@ ModelDescription read_config(std::string_view text) {
   out.special.decoder_start = keys.integer("decoder_start_token_id", -1);
   out.special.eos = keys.integers("eos_token_id");
   keys.finish(out.family->type);
-  // Of samples the file says nothing: as long as the model can take.
+  // The file does not set the length of training samples: the longest that the model supports.
   out.config.encoder_seq_length = out.config.max_positions();
   out.config.t5.seq_length_dec = std::min(out.config.t5.seq_length_dec, out.config.max_positions());
   validate(out.config);

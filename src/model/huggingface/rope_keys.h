@@ -5,18 +5,18 @@
 
 namespace stoa::model::huggingface {
 
-// Values of keys that a file may leave out.
+// Defaults of keys that a file may omit.
 struct RopeDefaults {
   double base = 10000;
-  std::optional<double> share = {};  // of a head that rotates; none: the family knows but whole heads
-  bool grids = false;  // keys of the positions of pictures (mrope_*) are there, which text is without
+  std::optional<double> share = {};  // rotated share of a head; none: the family always rotates all
+  bool grids = false;                // the file has keys for image positions (mrope_*), not used for text
 };
 void read_rope(JsonKeys& keys, ModelConfig& config, const RopeDefaults& defaults);
 void write_rope(const ModelConfig& config, Json& json);
-// ConfigError: the channels that rotate are not pairs. Of classes that cut so many off a head.
+// For classes that require an even number of rotated channels: ConfigError if it is odd or 0.
 void check_rotated_pairs(const ModelConfig& config);
 
-// The dictionary alone, with rope_theta in it. What it leaves out stays as it is in `config`.
+// Reads only the dictionary, which includes rope_theta. Keys that it omits keep their values in `config`.
 void read_rope_parameters(const nlohmann::json& object, ModelConfig& config, const RopeDefaults& defaults);
 Json rope_parameters(const ModelConfig& config);
 

@@ -1,4 +1,4 @@
-// Models that see images hold their language model in `text_config`, beside the parts that see.
+// Multimodal models: their language model is in `text_config`, next to the parts that process images.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@
 
 namespace stoa::model::huggingface {
 
-// Reads `text_config` as family `type` reads a file of its own, and passes over what is of images.
+// Reads `text_config` as family `type` reads a config.json, and ignores the keys for images.
 void read_text_part(JsonKeys& keys, ModelConfig& config, std::string_view type,
                     void (*read)(JsonKeys&, ModelConfig&));
-// `names` of the language model alone -> of files that hold the parts that see, too.
+// Converts the names of the language model alone to those in files that also hold the image parts.
 NameMap names_of_text_part(NameMap names);
-// Of Family::refused: what is held of such a model sees no images, and is written as its language model.
+// For Family::refused: only the language model is held, so it is written as a model of that family.
 bool always_refused(const ModelConfig&);
 
 }  // namespace stoa::model::huggingface

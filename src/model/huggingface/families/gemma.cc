@@ -15,7 +15,7 @@ void read_gemma(JsonKeys& keys, ModelConfig& c) {
                     .ffn = 24576,
                     .head_size = 256,
                     .positions = 8192});
-  // The first files say gelu and mean the approximation; transformers mends that.
+  // The first published files say gelu but mean the tanh approximation; transformers corrects that too.
   keys.ignore("hidden_activation");
   const std::string activation = keys.text("hidden_act").value_or("gelu_pytorch_tanh");
   c.activation = activation == "gelu" ? Activation::kGegluTanh : gated_activation(activation);

@@ -41,7 +41,7 @@ void write_gemma3_text(const Gpt& gpt, Json& json) {
   write_layered_rope(c, json);
 }
 
-// Of a model that sees images.
+// Multimodal Gemma 3: only its language model is read.
 void read_gemma3(JsonKeys& keys, ModelConfig& c) { read_text_part(keys, c, "gemma3_text", read_gemma3_text); }
 
 void write_gemma3(const Gpt& gpt, Json& json) {

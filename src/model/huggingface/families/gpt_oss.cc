@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kWindow = 128;
 
-// Of a file that says nothing of its rotary embedding, or rope_scaling null: as transformers 5.x reads it.
+// The scaling if the file has no rotary parameters or rope_scaling is null, as transformers 5.x reads it.
 nlohmann::json gpt_oss_rope() {
   return {{"rope_type", "yarn"}, {"factor", 32.0},    {"beta_fast", 32.0},
           {"beta_slow", 1.0},    {"truncate", false}, {"original_max_position_embeddings", 4096}};
@@ -63,7 +63,7 @@ void write_gpt_oss(const Gpt& gpt, Json& json) {
   json["attention_bias"] = c.has_qkv_bias();
   json["swiglu_alpha"] = c.activation_alpha;
   json["swiglu_limit"] = c.activation_limit;
-  // layer_types say which layers have it; transformers makes masks of it in any case.
+  // layer_types say which layers have a window; transformers builds masks from the size in any case.
   json["sliding_window"] = c.window_size.value_or(kWindow);
   write_layer_types(c, json);
   write_experts(c, json);

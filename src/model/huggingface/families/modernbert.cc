@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kModernBase = 160000, kModernLocalBase = 10000;
 
-// local_attention counts both sides: half of it before a token, half of it after.
+// local_attention counts both sides: half of it before a token, half after.
 void read_windows(JsonKeys& keys, ModelConfig& c) {
   const std::int64_t local = keys.integer("local_attention", 1).value_or(128);
   const std::int64_t period = keys.integer("global_attn_every_n_layers", 1).value_or(3);
@@ -31,7 +31,7 @@ void read_windows(JsonKeys& keys, ModelConfig& c) {
   if (!c.window_layers.empty()) c.window_size = local / 2 + 1;
 }
 
-// Of layers that see everything, and of those with a window; transformers 5.x nests them by kind of layer.
+// Rotary bases of global layers and of those with a window; transformers 5.x nests them by kind of layer.
 void read_bases(JsonKeys& keys, ModelConfig& c) {
   c.rotary_base = keys.number("global_rope_theta").value_or(kModernBase);
   double local = keys.number("local_rope_theta").value_or(kModernLocalBase);
@@ -72,7 +72,7 @@ void read_modernbert(JsonKeys& keys, ModelConfig& c) {
   c.normalization = Normalization::kLayerNorm;
   c.norm_bias = keys.boolean("norm_bias").value_or(false);
   c.layernorm_epsilon = keys.number("norm_eps").value_or(1e-5);
-  keys.ignore("layer_norm_eps");  // of the first files, beside norm_eps
+  keys.ignore("layer_norm_eps");  // in the first published files, duplicates norm_eps
   const std::string act = keys.text("hidden_activation").value_or("gelu");
   c.activation = gated_activation(act);
   require<ConfigError>(keys.text("classifier_activation").value_or("gelu") == act,

@@ -37,7 +37,7 @@ NameMap phi3_names() {
   return out;
 }
 
-// Of the scalings it has only longrope.
+// The family's files can express longrope only, no other scaling.
 bool is_other_scaling(const ModelConfig& c) {
   return c.rope_scaling.type != RopeScaling::kDefault && c.rope_scaling.type != RopeScaling::kLongrope;
 }

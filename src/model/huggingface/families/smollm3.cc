@@ -29,11 +29,11 @@ void read_smollm3(JsonKeys& keys, ModelConfig& c) {
                        "config.json: no_rope_layers has {} entries for {} layers", rope.size(), c.num_layers);
   for (std::int64_t l = 0; l < c.num_layers; ++l)
     if (rope[static_cast<std::size_t>(l)] == 0) c.no_rope_layers.push_back(l);
-  keys.ignore("max_window_layers");  // layer_types say it
+  keys.ignore("max_window_layers");  // implied by layer_types
   const bool use = keys.boolean("use_sliding_window").value_or(false);
   const auto window = keys.integer("sliding_window", 1);
   if (keys.has("layer_types")) return read_window(keys, c, use ? window : std::nullopt, 0);
-  // Without a word about them, the layers without rope have the window.
+  // If layer_types is missing, the layers without rotary embedding have the window.
   if (!use || !window || c.no_rope_layers.empty()) return;
   c.window_size = window;
   c.window_layers = c.no_rope_layers;
