@@ -1,6 +1,6 @@
-// Self-attention: fused q, k, v projection; norm of q and k (optional); rotary embedding (optional);
-// core attention; gate of what it gives (optional); output projection. With a KV cache in the pass, new keys
-// and values are appended and the cache is attended.
+// Self-attention: fused q, k, v projection; norm of q and k (optional); rotary embedding (optional); core
+// attention; output gate (optional); output projection. With a KV cache in the pass, new keys and values are
+// appended and queries attend to the cache.
 #pragma once
 
 #include <optional>
@@ -14,29 +14,29 @@
 
 namespace stoa::nn {
 
-// Of multi-head latent attention (nn/latent_attention.h). A head of queries and keys is `rotated` and `own`
-// columns wide, one of values `value`, which is no more.
+// Sizes of multi-head latent attention (nn/latent_attention.h). A head of queries and keys has `rotated` +
+// `own` columns; a head of values has `value`, which must not be larger.
 struct LatentSizes {
   std::int64_t query_rank = 0;  // of the latent queries; 0: queries are projected from the stream
   std::int64_t rank = 0;        // of the latent keys and values
   std::int64_t rotated = 0, own = 0, value = 0;
 };
 
-// Of linear attention by the gated delta rule (nn/delta_attention.h).
+// Sizes of linear attention by the gated delta rule (nn/delta_attention.h).
 struct DeltaSizes {
   std::int64_t key_heads = 0, value_heads = 0;  // the latter a multiple of the former
   std::int64_t key_size = 0, value_size = 0;    // columns of a head
   std::int64_t taps = 0;                        // of the convolution
-  double epsilon = 1e-6;                        // of the norm of what is read
+  double epsilon = 1e-6;                        // of the output norm
 };
 
 struct SelfAttentionOptions {
   std::string name;        // "layers.0.attention"
   std::int64_t layer = 0;  // global number: index of the KV cache
   std::int64_t hidden = 0, heads = 0, groups = 0, head_size = 0;
-  std::optional<LatentSizes> latent;     // keys and values come of a latent vector
+  std::optional<LatentSizes> latent;     // keys and values are computed from a latent vector
   std::optional<DeltaSizes> delta = {};  // linear attention
-  // What heads give is times the sigmoid of a projection of its own (Qwen3-Next; 2505.06708).
+  // The output is multiplied by the sigmoid of a projection of the input (Qwen3-Next; 2505.06708).
   bool output_gate = false;
   bool bias = true, output_bias = true;
   std::optional<NormOptions> qk_norm;
@@ -44,8 +44,8 @@ struct SelfAttentionOptions {
   bool qk_norm_whole = false;  // over all heads of a token together (OLMo 2); false: over each head
   bool qk_norm_after_rope = false;
   int rope_table = -1;  // index in Pass::constants; -1: no rotary embedding
-  // Index in Pass::constants of a bias of scores by distance and head: nn/alibi.h, or of both sides, as many
-  // rows before as after distance 0 (nn/window_bias.h), where a query sees later keys; -1: none.
+  // Index in Pass::constants of a bias of scores by distance and head; -1: none. Causal: nn/alibi.h.
+  // Otherwise nn/window_bias.h, with equally many rows before and after distance 0.
   int distance_table = -1;
   std::int64_t window = 0;      // keys visible to a query, itself included; 0: all
   std::optional<double> scale;  // of scores; none: 1 / sqrt(head_size)
@@ -73,9 +73,9 @@ class SelfAttention final : public Sublayer {
   struct Heads {
     TensorView q, k, v;  // [T, heads, d], rows strided
   };
-  // Parts of a [T, (heads + 2 groups) d] matrix.
+  // Views of q, k and v in a [T, (heads + 2 groups) d] matrix.
   Heads split(TensorView qkv) const;
-  // q, k, v as core attention reads them.
+  // q, k, v in the form that core attention needs.
   Heads core_inputs(Pass& pass, Saved& saved) const;
   void make_qkv(Pass& pass, Saved& saved) const;
   void make_qk(Pass& pass, Saved& saved) const;
@@ -85,31 +85,31 @@ class SelfAttention final : public Sublayer {
   TensorView gate(TensorView qkv) const;
   // [gate | context], in scratch.
   TensorView gate_input(Pass& pass, TensorView qkv, TensorView context) const;
-  // [T, heads, d] as the rows that q/k norm takes apart, and their number per token.
+  // [T, heads, d] as the rows that q/k norm normalises separately, and their number per token.
   TensorView norm_rows(TensorView heads) const;
   std::int64_t norms(std::int64_t heads) const { return options_.qk_norm_whole ? 1 : heads; }
-  // One of the norms of q and k: its heads on this rank, and whether others hold copies of them.
+  // One of the norms of q and k: its heads on this rank, and whether this rank holds their first copy.
   struct HeadNorm {
     const Norm& norm;
     parallel::Part heads;
     std::int64_t total;  // heads of all ranks
-    bool first_copy;     // of those that hold these heads
+    bool first_copy;     // among the ranks that hold these heads
   };
   HeadNorm q_norm() const { return {*q_norm_, part_.heads, options_.heads, true}; }
   HeadNorm k_norm() const { return {*k_norm_, part_.groups, options_.groups, part_.first_copy}; }
-  // x -> y, dy -> dx: [T, heads, d]. A norm over all heads is made of those of all ranks, by each.
+  // x -> y, dy -> dx: [T, heads, d]. For a norm over all heads, every rank gathers those of all ranks.
   void norm_forward(Pass& pass, const HeadNorm& norm, TensorView x, TensorView y, TensorView stats) const;
   void norm_backward(Pass& pass, const HeadNorm& norm, TensorView x, TensorView stats, TensorView dy,
                      TensorView dx) const;
   bool norms_over_ranks() const { return options_.qk_norm_whole && options_.place.split(); }
   void rotate(Pass& pass, TensorView x, bool inverse) const;
-  // What the norms of q and k read, of their projections: these, or in scratch the same rotated.
+  // The input of the norms of q and k: the projections, or a rotated copy of them in scratch.
   TensorView norm_input(Pass& pass, TensorView projected) const;
   ops::AttentionOptions core(const Pass& pass) const;
-  // Of this rank's heads, or none; `training`: with their gradient.
+  // The sinks of this rank's heads, or none; `training`: with their gradient.
   Sinks sinks(Pass& pass, bool training) const;
   void declare_sinks(ParamList& params);
-  // This rank's heads of that table, or none.
+  // This rank's heads of distance_table, or none.
   TensorView distance_bias(const Pass& pass) const;
   Columns shown(parallel::Part heads, std::int64_t total) const {
     return {heads.begin * options_.head_size, total * options_.head_size};

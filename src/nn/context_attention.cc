@@ -73,8 +73,8 @@ void gather_backward(Pass& pass, const ops::AttentionBackward& op) {
   own.copy_to(pass, op.dk, op.dv);
 }
 
-// Exchange of tokens for heads among neighbours. A tensor [tokens, H, d] of this rank's tokens becomes
-// [tokens of all of them, H / ranks, d], in the order of attention, and back.
+// Exchanges tokens for heads among neighbours. A tensor [tokens, H, d] of this rank's tokens becomes [tokens
+// of all neighbours, H / ranks, d], in the order that attention needs, and back.
 class HeadExchange {
  public:
   explicit HeadExchange(Pass& pass) : pass_(pass), place_(pass.batch.context), ranks_(place_.exchanging()) {}
@@ -107,7 +107,7 @@ class HeadExchange {
       copy_rows(pass_, received.slice(peer * rows, rows), matrix(out).columns(peer * width, width));
   }
 
-  // Log-sum-exp [tokens, H] of this rank's tokens has as many elements as that of its heads: it is kept so.
+  // The log-sum-exp [tokens, H] has as many elements by tokens as by heads; it is kept by heads.
   TensorView lse_by_heads(TensorView lse) const {
     return lse ? lse.reshape({lse.rows() * ranks_, lse.shape[1] / ranks_}) : lse;
   }
@@ -127,7 +127,7 @@ class HeadExchange {
   }
 
  private:
-  // Equally many rows for each neighbour, none for the other ranks.
+  // Equal numbers of rows for each neighbour, none for other ranks.
   void exchange(TensorView send, TensorView received) const {
     comm::Communicator& group = group_of(pass_);
     if (ranks_ == place_.size) return group.all_to_all(send, received, pass_.ops.stream)->wait();
@@ -142,7 +142,7 @@ class HeadExchange {
   const int ranks_;
 };
 
-// Of a group whose ranks have all tokens that they will have.
+// Core attention after the exchange: on the rank's tokens alone, or in a ring of the remaining ranks.
 void after_exchange(Pass& pass, ops::AttentionForward op, const Sinks& sinks) {
   op.segments = pass.batch.segments;
   if (pass.batch.context.outer().split()) return ring_attention(pass, op, sinks);

@@ -1,5 +1,5 @@
-// Core attention of a rank that holds some of the tokens of its sequences, and needs the keys of all
-// (context parallelism).
+// Core attention for context parallelism: a rank holds some of the tokens of its sequences, and needs the
+// keys of all.
 //
 // All-gather: keys and values of the whole sequence are gathered in forward and again in backward, where
 // their gradients are added and scattered (Dubey et al. 2024, section 3.3.2). Each chunk of queries is a
@@ -17,8 +17,8 @@
 
 namespace stoa::nn {
 
-// `op` as for one rank with this rank's tokens: its segments are ignored. Sinks enter once, beside the keys
-// of all ranks; with them `op` has lse.
+// `op` describes one rank's attention over this rank's tokens; its segments are ignored. Sinks are included
+// once, together with the keys of all ranks, and require op.lse.
 void context_attention(Pass& pass, const ops::AttentionForward& op, const Sinks& sinks = {});
 void context_attention(Pass& pass, const ops::AttentionBackward& op, const Sinks& sinks = {});
 

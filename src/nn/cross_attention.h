@@ -31,7 +31,7 @@ class CrossAttention {
   int last() const { return context_; }
   int output_gradient() const { return output_gradient_; }
   void forward(Pass& pass, Saved& saved, TensorView y) const;
-  // As Sublayer::backward; `dmemory`: gradient of the memory.
+  // As Sublayer::backward; `dmemory`: gradient with respect to `memory`.
   void backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dx,
                 TensorView dmemory) const;
   void backward_weight(Pass& pass, Saved& saved) const;
@@ -44,7 +44,7 @@ class CrossAttention {
     return rows.reshape({rows.rows(), heads_, options_.head_size});
   }
   KeyValues split(TensorView kv) const;
-  // Of the memory; with a cache those of the cache.
+  // Keys and values of the encoder's output; in generation those in the cache.
   KeyValues key_values(Pass& pass, Saved& saved) const;
   void make_q(Pass& pass, Saved& saved) const;
   void make_kv(Pass& pass, Saved& saved) const;

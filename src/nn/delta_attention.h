@@ -1,8 +1,8 @@
 // Linear attention by the gated delta rule (Yang et al. 2024, 2412.06464, section 3.4; Qwen3-Next): queries,
-// keys and values go through a short convolution, a state per value head holds what was written
-// (ops/gated_delta.h), and what is read of it is normed by head, then gated: out(norm(o) * silu(z)). No
-// positions; a document begins with an empty state. With a cache in the pass, convolution and state continue
-// a text.
+// keys and values pass through a short convolution, a matrix per value head holds the state
+// (ops/gated_delta.h), and what is read from it is normed by head and gated: out(norm(o) * silu(z)). No
+// positions; each document begins with an empty state. With a cache in the pass, convolution and state are
+// carried over between passes.
 //
 // Within a tensor-parallel group key heads are split, each with its value heads.
 #pragma once
@@ -13,7 +13,7 @@ namespace stoa::nn {
 
 class DeltaAttention final : public Sublayer {
  public:
-  // Of options with `delta`; heads and head_size of core attention are not read.
+  // `options.delta` must be set; heads and head_size of core attention are ignored.
   explicit DeltaAttention(const SelfAttentionOptions& options);
 
   void declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
@@ -25,7 +25,7 @@ class DeltaAttention final : public Sublayer {
   void backward_weight(Pass& pass, Saved& saved) const override;
 
  private:
-  // Parts of a row of the projection [q | k | v | z | b | a], or of the first three alone.
+  // Views of a row of the projection [q | k | v | z | b | a], or of its first three parts.
   struct Heads {
     TensorView q, k, v;  // [T, heads, size], rows strided
   };
@@ -43,7 +43,7 @@ class DeltaAttention final : public Sublayer {
   void make_mixed(Pass& pass, Saved& saved) const;
   void make_read(Pass& pass, Saved& saved) const;
   void make_gated(Pass& pass, Saved& saved) const;
-  // [z | norm(o)], which the gate is computed of, in scratch; `stats` may be none.
+  // [z | norm(o)], the input of the gate, in scratch; `stats` may be none.
   TensorView gate_input(Pass& pass, TensorView projected, TensorView read, TensorView stats) const;
   void core_backward(Pass& pass, Saved& saved, TensorView dread, TensorView dprojected) const;
 

@@ -7,7 +7,7 @@
 namespace stoa::nn {
 namespace {
 
-// Source and target have masks of their own.
+// Dropout masks of source and target are independent.
 const char* layer_of(const Pass& pass) {
   const bool target = pass.batch.source && pass.batch.source != &pass.batch;
   return target ? "embedding.target" : "embedding";
@@ -56,7 +56,7 @@ void Embedding::declare(ParamList& params, bool tied_apart) {
                                        o.deviation, o.place);
   if (tied_apart) tokens.grad_partial_over.push_back(parallel::Group::kEmbedding);
   tokens_ = params.add(std::move(tokens));
-  // Every rank sees every position: gradients are whole. Of types it sees those of its rows of the stream.
+  // Every rank sees all positions, so their gradients are complete; types only for its rows of the stream.
   if (o.positions > 0) positions_ = params.add(whole_table("embedding.positions.weight", o.positions));
   if (o.token_types > 0) {
     ParamSpec types = whole_table("embedding.types.weight", o.token_types);
@@ -92,7 +92,7 @@ TensorView Embedding::target(Pass& pass, GradId id) const {
   return out.tensor;
 }
 
-// Of every token one rank has the row: the sum over the ranks adds nothing but zeros to it.
+// Exactly one rank holds the row of a token: the sum over the ranks only adds zeros to it.
 void Embedding::add_tables(Pass& pass, TensorView out) const {
   Scratch::Frame frame(pass.ops.scratch);
   const TensorView partial = partial_rows(pass, options_.place, out);
@@ -160,7 +160,7 @@ void Embedding::forward_part(Pass& pass, TensorView out) const {
   const TensorView sum = pass.ops.scratch.allocate(out.dtype, out.shape);
   norm(pass, sum, out, {});
   if (dropout.dropout.p == 0) return;
-  // Dropout is linear: backward of the mask is the mask.
+  // Dropout is linear: its backward pass applies the same mask.
   dropout_backward(pass, dropout, out, sum);
   ops::run(pass.ops, ops::Cast{.x = sum, .y = out});
 }

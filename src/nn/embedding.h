@@ -1,6 +1,6 @@
-// Token embedding: words, learned positions (optional), types of tokens (optional), norm of their sum
-// (optional), dropout: the start of the residual stream. The sum is made again in the backward pass of the
-// norm.
+// The start of the residual stream: embeddings of tokens, of learned positions (optional) and of token types
+// (optional), norm of their sum (optional), dropout. The sum is not kept: the backward pass of the norm
+// recomputes it from the tables.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct EmbeddingOptions {
   std::int64_t positions = 0;       // rows of the table of learned positions; 0: none
   std::int64_t first_position = 0;  // row of position 0
   std::int64_t token_types = 0;     // 0: none
-  double scale = 1;                 // of the words
+  double scale = 1;                 // of token embeddings
   std::optional<NormOptions> norm;
   float dropout = 0;
   double deviation = 0.02;
@@ -26,7 +26,7 @@ struct EmbeddingOptions {
   parallel::TensorPlace place;  // ids are split among the ranks of a tensor-parallel group
 };
 
-// Ids that a rank holds, and rows of its matrix in memory: those beyond the ids are padding.
+// Ids that a rank holds, and rows of its matrix in memory: rows beyond the ids are padding.
 struct VocabularyPart {
   parallel::Part ids;
   std::int64_t rows = 0;
@@ -41,38 +41,38 @@ class Embedding {
  public:
   explicit Embedding(const EmbeddingOptions& options);
 
-  // `tied_apart`: a head on another pipeline rank holds a copy, whose gradient is to be added.
+  // `tied_apart`: a head on another pipeline rank holds a copy, whose gradient must be added.
   void declare(ParamList& params, bool tied_apart = false);
   // For a tied head.
   ParamId tokens() const { return tokens_.value; }
 
-  // This rank's rows of the stream [T, hidden], in residual precision. Of an encoder-decoder: first those of
-  // the source, then those of the target.
+  // Writes this rank's rows of the stream [T, hidden], in residual precision. In an encoder-decoder those of
+  // the source come before those of the target.
   void forward(Pass& pass, TensorView out) const;
   void backward(Pass& pass, TensorView dout) const;
 
  private:
   void forward_part(Pass& pass, TensorView out) const;
-  // Adds to gradients of the tables, the latter of positions or none.
+  // Adds to the gradients of the tables; `dpositions` may be none.
   void backward_part(Pass& pass, TensorView dout, TensorView dtable, TensorView dpositions) const;
   // Calls f(pass over a part of the tokens, its rows of the stream) for every part that has tokens.
   template <class F>
   void each_part(Pass& pass, TensorView stream, F&& f) const;
-  // A table that every rank of a tensor-parallel group holds.
+  // The spec of a table that every rank of a tensor-parallel group holds.
   ParamSpec whole_table(const char* name, std::int64_t rows) const;
-  // The rows of ids, without padding where the table is split.
+  // The rows of this rank's ids, without padding if the table is split.
   TensorView ids_of(TensorView table) const;
   TensorView positions_of(TensorView table) const;
-  // Dropout of all tokens, before the ranks' parts are added: without a norm.
+  // Dropout of all tokens, applied before the ranks' parts are added: without a norm.
   DropoutRows dropout(const Pass& pass) const;
-  // Dropout of the normed rows of this rank.
+  // Dropout of this rank's normed rows.
   DropoutRows normed_dropout(const Pass& pass) const;
-  // Sum of words and positions to `out`, this rank's rows of the stream.
+  // The sum of token and position embeddings in `out`, this rank's rows of the stream.
   void add_tables(Pass& pass, TensorView out) const;
-  // That, with types added, and its norm (none: not wanted).
+  // The same with types added in `sum`, and its norm in `normed` (none: not needed).
   void norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const;
   TensorView types_of(const Pass& pass, std::int64_t rows) const;
-  // The operation adds single rows: before the first microbatch of a step the others must be zero.
+  // The operation adds to single rows: before the first microbatch of a step the others must be zeroed.
   TensorView target(Pass& pass, GradId id) const;
 
   EmbeddingOptions options_;

@@ -121,7 +121,7 @@ void EncoderDecoderBlock::run(Pass& pass, Saved& saved, std::size_t step, Tensor
   pass.show(steps_[step].name, ".output", y);
 }
 
-// The sum after a branch and its norm are made by one operation.
+// A single operation computes the sum after a branch and its norm.
 void EncoderDecoderBlock::make_sum(Pass& pass, Saved& saved, std::size_t index) const {
   const Step& step = steps_[index];
   const TensorView x = before(pass, saved, index - 1), branch = saved.get(pass, steps_[index - 1].branch);
@@ -166,7 +166,7 @@ void EncoderDecoderBlock::backward(Pass& whole, Saved& saved, Which which, Tenso
   }
   const DType compute = options_.precision.compute;
   const Rows from = split(whole, dout), to = split(whole, din);
-  // Recomputation comes before the gradients' temporaries.
+  // Recompute activations before the gradients' temporaries are allocated.
   std::vector<TensorView> x, stats;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     x.push_back(before(pass, saved, i));
@@ -179,7 +179,7 @@ void EncoderDecoderBlock::backward(Pass& whole, Saved& saved, Which which, Tenso
   pass.show_gradient(options_.name, ".output", from.mine);
   const TensorView dnormed = pass.ops.scratch.allocate(compute, from.mine.shape);
   const TensorView dmemory = cross_ ? pass.ops.scratch.allocate(compute, from.other.shape) : TensorView();
-  // Of the stream after the step at hand; of its branch.
+  // Gradients of the stream after the current step, and of its branch.
   TensorView dstream = from.mine, dbranch;
   std::size_t end = steps_.size();
   if (branches() < end) {

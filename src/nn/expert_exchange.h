@@ -1,16 +1,16 @@
-// The way of tokens to the ranks that hold their experts, and back (GShard, 2006.16668, section 3.2; nothing
-// is dropped here: assignments to expert -1 go nowhere).
+// Sends tokens to the ranks that hold their experts, and results back (GShard, 2006.16668, section 3.2;
+// nothing is dropped here, but assignments to expert -1 are not sent).
 //
 // A rank copies its tokens' rows once for every member of Group::kExpert that holds a part of a chosen
-// expert, grouped by member. The members tell each other how many rows come for each expert, then exchange
-// the rows (all-to-all with uneven counts) and bring those of an expert together. Results go back the same
-// way and are added up per token: the parts of an expert that is split give partial sums. A rank's own rows
-// stay where they are. With one member no communication remains: the rows are grouped by expert and that is
-// all.
+// expert, grouped by member. The members first tell each other how many rows they send for each
+// expert, then exchange the rows (all-to-all with uneven counts) and group them by expert. Results are
+// sent back the same way and added up per token: the parts of a split expert give partial sums. A
+// rank's own rows are not sent. With a single member nothing is communicated: the rows are only
+// grouped by expert.
 //
-// How many rows come is known in the step only. Memory is declared for the most that may: every token of the
-// group that chooses as many of this rank's experts as it can, or as many as a limit lets through. Operations
-// without a workspace look at the rows that came.
+// The number of rows that arrive is known only during the step. Memory is declared for the maximum: every
+// token of the group chooses as many of this rank's experts as it can, or as many as a limit permits.
+// Operations without a workspace process only the rows that arrived.
 #pragma once
 
 #include <functional>
@@ -30,23 +30,23 @@ class ExpertExchange {
                  const parallel::ExpertPlace& place);
 
   // For `tokens` on this rank, at most `most_tokens` on any. `choice`: the activation with the chosen experts
-  // [T, k] int32; `weights`: with their weights [T, k] of type `sum`. `limit`: some
-  // choices may be -1, and at most so many rows of the group's tokens are for one expert.
+  // [T, k] int32; `weights`: with their weights [T, k] of type `sum`. `limit`: choices may be -1, and an
+  // expert gets at most this many rows of the group's tokens.
   void declare(ActivationTable& table, std::int64_t tokens, std::int64_t most_tokens, DType sum, int choice,
                int weights, std::optional<std::int64_t> limit = {});
 
   std::int64_t rows() const { return rows_; }  // F: most rows of this rank's experts
-  // Whether the host knows how many of `rows` came. It waits for a GPU's counts only where rows travel, since
-  // it asks for the exchange; otherwise came() gives all F rows, nobody's among them.
+  // Whether the host knows how many of `rows` arrived. It waits for a GPU's counts only if ranks exchange
+  // rows, to post the exchange; otherwise came() returns all F rows, including unused ones.
   bool host_knows_count(const TensorView& rows) const {
     return !limited_ || place_.split() || rows.device != DeviceKind::kCuda;
   }
-  // A backward pass starts, maybe of another microbatch than the last call's. In forward the choice does it.
+  // Starts a backward pass, possibly of a different microbatch. (Computing the choice starts a forward pass.)
   void begin_backward() const { traffic_.reset(); }
-  // Makes what later calls read, before the caller opens a frame of temporaries.
+  // Computes what later calls read, before the caller opens a frame of temporaries.
   void prepare(Pass& pass, Saved& saved) const;
-  TensorView sorted_experts(Pass& pass, Saved& saved) const { return saved.get(pass, sorted_); }  // of F rows
-  // The first of F rows: those that came.
+  TensorView sorted_experts(Pass& pass, Saved& saved) const { return saved.get(pass, sorted_); }  // [F]
+  // The first of F rows: those that arrived.
   TensorView came(Pass& pass, Saved& saved, TensorView rows) const;
 
   // x [T, D] of the tokens -> rows [F, D] of the experts.
@@ -54,7 +54,7 @@ class ExpertExchange {
   // y [T, D] = for every token the sum of its rows, in the order of its choices and of an expert's parts.
   void bring_back(Pass& pass, Saved& saved, TensorView rows, TensorView y) const;
 
-  // The rows that came have weights: row i has weights[order[i]].
+  // The router weights of the rows that arrived: row i has weights[order[i]].
   struct Weights {
     TensorView order, weights;
   };
@@ -64,9 +64,9 @@ class ExpertExchange {
                        const std::function<void(TensorView)>& compute) const;
 
  private:
-  // Rows may leave or be nobody's: how many come is counted in the step.
+  // Rows may be sent away or unused: the number that arrives is only known during the step.
   bool counted() const { return place_.split() || limited_; }
-  // Rows between this rank and each member; what stays is not counted as sent.
+  // Rows between this rank and each member; `sent` excludes the rank's own rows.
   struct Traffic {
     std::vector<std::int64_t> sends, comes;
     std::int64_t own = 0, sent = 0, arrived = 0;
@@ -78,7 +78,7 @@ class ExpertExchange {
   const Traffic& traffic(Pass& pass, Saved& saved) const;
   Traffic find_traffic(Pass& pass, TensorView leaving, TensorView coming, std::int64_t most,
                        std::int64_t copied) const;
-  // A buffer [F + T k C, D] holds the rows that arrive, then this rank's own, then those that it sends.
+  // A buffer [F + T k C, D]: first the rows that arrive, then this rank's own, then those that it sends.
   TensorView buffer(Pass& pass, DType type, std::int64_t columns) const;
   void scatter(Pass& pass, Saved& saved, TensorView x, TensorView buffer) const;
   void gather(Pass& pass, Saved& saved, TensorView buffer, TensorView y) const;
@@ -88,9 +88,9 @@ class ExpertExchange {
   parallel::ExpertPlace place_;
   bool limited_ = false;
   ops::ExpertMembers members_;
-  std::int64_t copied_ = 0;  // T k C: rows that the tokens of this rank make
+  std::int64_t copied_ = 0;  // T k C: copies of the rows of this rank's tokens
   std::int64_t rows_ = 0;
-  // Of the microbatch at work: found once, since on a GPU the host waits for the counts.
+  // For the current microbatch; cached, because on a GPU the host must wait for the counts.
   mutable std::optional<Traffic> traffic_;
   // Activations.
   int choice_ = -1, weights_ = -1, order_ = -1, target_ = -1, sorted_ = -1;

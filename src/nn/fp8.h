@@ -1,11 +1,11 @@
-// Linear layers in 8-bit floats (ops/fp8.h): which tensors are quantized, and by whose largest magnitude.
+// Linear layers in FP8 (ops/fp8.h): which tensors are quantized, and which largest magnitude sets the scale.
 //
-// Every product quantizes its operands anew: inputs and weights in one type, gradients of outputs in another
-// (Micikevicius et al. 2022, section 3.1). Whose largest magnitude, amax, makes the scale:
-// - "tensorwise", or "current": that of the whole tensor of a microbatch. Where tensor or context parallelism
-//   spreads it over ranks, their maxima are compared first, so that every layout multiplies the same numbers.
+// Every GEMM quantizes its own operands: inputs and weights in one type, gradients of outputs in another one
+// (Micikevicius et al. 2022, section 3.1). The scale is set by the largest magnitude, amax:
+// - "tensorwise", or "current": that of the whole tensor of a microbatch. If tensor or context parallelism
+//   splits it among ranks, the maximum over them is taken first, so that every layout computes the same.
 // - "delayed": that of earlier steps (the recipe of Transformer Engine), so that a tensor is read once. It is
-//   fixed within a step: microbatches, recomputation and ranks all scale alike without asking each other.
+//   constant within a step: microbatches, recomputation and ranks use the same scale without communicating.
 #pragma once
 
 #include "nn/pass.h"
@@ -15,11 +15,11 @@ namespace stoa::nn {
 // The tensors of a linear layer that are quantized.
 enum class Fp8Tensor : std::uint8_t { kInput, kWeight, kOutputGradient, kCount };
 
-// Delayed scaling: linear layers are known by the parameter that holds their matrices (ParamSpec::products).
+// Delayed scaling: linear layers are identified by the parameter of their matrices (ParamSpec::products).
 class AmaxAccess {
  public:
   struct Place {
-    TensorView scaling;  // [layers]: the amax that makes the scale of this step; 0 where nothing is known
+    TensorView scaling;  // [layers]: the amax that sets the scale of this step; 0 if not known yet
     TensorView seen;     // [layers]: the largest magnitude in this step so far
   };
   virtual ~AmaxAccess() = default;
@@ -30,13 +30,13 @@ struct Fp8 {
   DType forward = DType::kE4M3;   // of inputs and weights
   DType gradient = DType::kE5M2;  // of the gradients of outputs
   int margin = 0;                 // scales are 2^margin times smaller than the largest magnitude allows
-  bool weight_gradient = true;    // false: weights' gradients are products in compute precision
+  bool weight_gradient = true;    // false: weight gradients are computed in compute precision
   AmaxAccess* history = nullptr;  // none: current scaling
 
   DType type_of(Fp8Tensor tensor) const { return tensor == Fp8Tensor::kOutputGradient ? gradient : forward; }
 };
 
-// What scales an operand: that of the history, which learns in training only, or largest() of it as it is.
+// The amax of an operand: from the history, which is updated only in training, or else largest().
 template <class Largest>
 AmaxAccess::Place amax_of(const Pass& pass, ParamId weight, Fp8Tensor tensor, const Largest& largest) {
   if (!pass.fp8->history) return {largest(), {}};
@@ -45,7 +45,7 @@ AmaxAccess::Place amax_of(const Pass& pass, ParamId weight, Fp8Tensor tensor, co
   return place;
 }
 
-// The groups of ranks that hold parts of a tensor.
+// Whether the tensor is split over tensor-parallel and context-parallel ranks.
 struct Spread {
   bool tensor = false, context = false;
 };
@@ -57,7 +57,7 @@ struct Fp8Operand {
   Spread spread;
 };
 
-// A matrix [R, C] in 8 bits; parts that were not asked for are none.
+// A matrix [R, C] in 8 bits; orientations that were not requested are none.
 struct Quantized {
   TensorView rows;           // [R, C]
   TensorView columns;        // [C, R], R up to a multiple of 16
@@ -65,7 +65,7 @@ struct Quantized {
 };
 enum class Orientation : std::uint8_t { kRows, kColumns, kBoth };
 
-// In scratch of the current frame.
+// Allocates in scratch, in the current frame.
 Quantized quantize(Pass& pass, TensorView x, const Fp8Operand& operand, Orientation wanted);
 
 }  // namespace stoa::nn

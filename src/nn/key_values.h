@@ -1,4 +1,4 @@
-// Keys beside values in one matrix, as context-parallel ranks send them; and the chunks of a rank's tokens.
+// Keys and values side by side in one matrix, as context-parallel ranks send them; chunks of a rank's tokens.
 #pragma once
 
 #include "nn/pass.h"
@@ -10,7 +10,7 @@ struct KeyValues {
   TensorView both;  // [tokens, 2 G d]
   Shape heads;      // [tokens, G, d]
 
-  // Scratch for so many tokens with heads as in `like` [*, G, d].
+  // Allocates scratch for `tokens` tokens with heads as in `like` [*, G, d].
   static KeyValues allocate(Pass& pass, DType type, std::int64_t tokens, const TensorView& like) {
     Shape heads = like.shape;
     heads.set(0, tokens);
@@ -40,7 +40,7 @@ inline TensorView chunk_of(const TensorView& x, int chunk) {
   return x ? x.slice(chunk * rows, rows) : x;
 }
 
-// What concerns the queries of one of the chunks; keys, values and segments are still to be chosen.
+// Restricts the tensors of queries to one of the chunks; the caller sets keys, values and segments.
 inline ops::AttentionBackward of_queries(ops::AttentionBackward op, int chunk) {
   for (TensorView* x : {&op.q, &op.o, &op.lse, &op.dout, &op.dq}) *x = chunk_of(*x, chunk);
   return op;

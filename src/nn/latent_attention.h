@@ -1,12 +1,12 @@
-// Multi-head latent attention (DeepSeek-V2, 2405.04434, section 2.1): keys and values of all heads are made
-// of one normed latent vector per token; a part of every query, and one key for all heads, carry the rotary
-// positions.
+// Multi-head latent attention (DeepSeek-V2, 2405.04434, section 2.1): keys and values of all heads are
+// computed from one normed latent vector per token; the rotary positions are in a part of every query and in
+// a key that all heads share.
 //
-// A head is [rotated | own]; the order of files, own first and rotated pairs side by side, is theirs alone.
-// Core attention has one size of heads, so values are padded with zeros to that of keys.
+// A head is [rotated | own] in memory; in files own comes first and the members of rotated pairs are
+// adjacent. Core attention has a single head size, so values are padded with zeros to the size of keys.
 //
-// Within a tensor-parallel group latents are made whole, of the rows of the stream that a rank holds, and are
-// gathered where heads, which are split, are made of them.
+// Within a tensor-parallel group every rank computes whole latents, for its rows of the stream; they are
+// gathered where the heads, which are split, are computed from them.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace stoa::nn {
 
 class LatentAttention final : public Sublayer {
  public:
-  // Of options with `latent`; head_size is the sum of the parts of a head, groups are heads.
+  // `options.latent` must be set; head_size is the sum of the parts of a head, and groups are heads.
   explicit LatentAttention(const SelfAttentionOptions& options);
 
   void declare(ParamList& params, ActivationTable& table, std::int64_t tokens, Precision precision,
@@ -35,7 +35,7 @@ class LatentAttention final : public Sublayer {
     Norm norm;
     int normed = -1, stats = -1;  // activations
   };
-  // What is projected by heads: queries, or keys beside values.
+  // A projection that is split by heads: queries, or keys and values together.
   struct Heads {
     Linear linear;
     int made = -1;      // activation [T, heads of this rank * size]
@@ -62,18 +62,18 @@ class LatentAttention final : public Sublayer {
   void make_queries(Pass& pass, Saved& saved) const;
   void make_keys_values(Pass& pass, Saved& saved) const;
   void make_context(Pass& pass, Saved& saved) const;
-  // Attention of a pass with a cache, which holds latents: what makes keys of them is taken into the queries,
-  // and values are made of the latents' sums.
+  // Attention with a cache, which holds latents: the projection to keys is applied to the queries instead,
+  // and the projection to values to the weighted sum of latents.
   void attend_latents(Pass& pass, Saved& saved, TensorView context) const;
-  // Of activations that are made; k and v on the scratch stack.
+  // From activations already computed; k and v are on the scratch stack.
   Core core_inputs(Pass& pass, Saved& saved) const;
-  // The values among heads that are padded, a row per head, and a context in the same form.
+  // The values within padded heads, a row per head; and a context in the same form.
   TensorView values_of(TensorView heads) const;
   TensorView value_rows(TensorView context) const;
-  // dy -> gradients of queries, of keys beside values, and of the shared key's columns (of all heads).
+  // dy -> gradients of queries, of keys and values, and of the shared key's columns (for all heads).
   void core_backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorView dq, TensorView dkv,
                      TensorView dkey) const;
-  // Into the latent's columns of dprojected.
+  // Writes to the latent's columns of dprojected.
   void latent_backward(const Latent& latent, Pass& pass, Saved& saved, TensorView dnormed,
                        TensorView dprojected) const;
   void rotate(Pass& pass, TensorView heads, bool inverse) const;

@@ -5,10 +5,10 @@
 // Megatron-LM, whose matrices are transposed): every rank has some rows of every piece, all of x's columns
 // and some of y's; or split by inputs ("row-parallel"): every rank has some columns of W and x, and the
 // partial products are added (Shoeybi et al. 2019, section 3). x of the former and y of the latter are rows
-// of the residual stream, which may be split too (nn/tensor_rows.h). A whole layer takes the rows that a rank
-// has: with a place whose stream is split, its gradients are partial sums.
+// of the residual stream, which may be split too (nn/tensor_rows.h). A whole layer is applied to the rows
+// that a rank holds: if the stream is split, its gradients are partial sums.
 //
-// In a pass with `fp8` its products are of 8-bit floats.
+// In a pass with `fp8` its GEMMs are in FP8.
 #pragma once
 
 #include "nn/fp8.h"
@@ -51,25 +51,25 @@ class Linear {
   void backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const;
   // This rank's part of the matrix, in compute precision: [outputs, inputs].
   TensorView weight(Pass& pass) const { return pass.params.get(weight_.value); }
-  // The weights' gradients alone.
+  // Only the weights' gradients.
   void backward_weight(Pass& pass, TensorView x, TensorView dy) const;
 
  private:
   ParamSpec spec(bool matrix) const;
   void multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const;
-  // dx of dy; and dy in 8 bits as the weights' gradients read it, where they will be products of 8 bits.
+  // dx from dy; returns dy in FP8 for the weights' gradients, where those GEMMs will be in FP8.
   Quantized multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx) const;
-  // `dy8`: what multiply_gradient() left, or none.
+  // `dy8`: what multiply_gradient() returned, or none.
   void add_weight_gradient(Pass& pass, TensorView x, TensorView dy, Quantized dy8) const;
-  // `op` as products of 8 bits.
+  // Executes `op` as FP8 GEMMs.
   void multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Quantized dy8) const;
-  // What a product of 8 bits reads.
+  // The quantized operands of FP8 GEMMs.
   Quantized input8(Pass& pass, TensorView x, Orientation wanted) const;
   Quantized weight8(Pass& pass, Orientation wanted) const;
   Quantized gradient8(Pass& pass, TensorView dy, Orientation wanted) const;
-  // Who holds parts of x (kInputs), or of y or dy (kOutputs).
+  // The ranks that hold parts of x (kInputs), or of y or dy (kOutputs).
   Spread spread_of_rows(const Pass& pass, LinearSplit columns_split) const;
-  // Where rows of the stream come from, go to: the ranks of the group when this end of the layer is whole.
+  // Where the rows of x come from and those of y go: the group's ranks if this side is rows of the stream.
   const parallel::TensorPlace& x_place() const { return split_at(LinearSplit::kOutputs); }
   const parallel::TensorPlace& y_place() const { return split_at(LinearSplit::kInputs); }
   const parallel::TensorPlace& split_at(LinearSplit split) const {

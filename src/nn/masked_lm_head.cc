@@ -9,7 +9,7 @@
 namespace stoa::nn {
 namespace {
 
-// Of rows that all ranks have.
+// The options for rows that every rank of a tensor-parallel group holds.
 OutputLayerOptions on_whole_rows(OutputLayerOptions options) {
   options.place.sequence = false;
   return options;
@@ -120,7 +120,7 @@ void MaskedLmHead::train(Pass& pass, TensorView x) const {
   const std::int64_t masked = m.labels.rows(), rows = m.rows.rows(), hidden = options_.output.hidden;
   Scratch::Frame frame(pass.ops.scratch);
   Scratch& scratch = pass.ops.scratch;
-  // Gradients of the picked rows, and a row of zeros for all others.
+  // Gradients of the picked rows, and a row of zeros shared by all others.
   const TensorView gradients = scratch.allocate(x.dtype, {rows + 1, hidden});
   ops::run(pass.ops, ops::FillZero{.y = gradients.slice(masked, rows + 1 - masked)});
   const TensorView losses = scratch.allocate(options_.output.precision.vectors(), {masked});
@@ -161,8 +161,8 @@ void MaskedLmHead::evaluate(Pass& pass, TensorView x, TensorView losses) const {
     Scratch::Frame frame(pass.ops.scratch);
     const TensorView picked = pick(pass, x);
     const TensorView normed = transform(pass, picked.slice(0, masked), false).normed;
-    // Logits in full precision: nothing is saved by less. Fewer tokens must not mean larger pieces: memory is
-    // measured for the most tokens of a pass.
+    // Logits in full precision: less would save nothing. Fewer tokens must not make pieces larger: memory is
+    // measured for the largest pass.
     const DType type = options_.output.precision.vectors();
     const std::int64_t step = std::min(masked, output_.largest_piece(type));
     const TensorView block = pass.ops.scratch.allocate(type, {step, output_.columns()});

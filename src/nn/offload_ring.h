@@ -1,7 +1,7 @@
-// Device memory that the saved activations of offloaded blocks pass through on their way to the host's memory
-// and back (vDNN, 1602.08124, section 3; cpu_offloading of NeMo and Megatron, by layers). They are copied
-// away behind their block's forward pass on a stream of its own, and back ahead of its backward pass on
-// another. Events alone make the order: the host waits for nothing.
+// Device buffers through which the saved activations of offloaded blocks move to host memory and back (vDNN,
+// 1602.08124, section 3; cpu_offloading of NeMo and Megatron, by layers). One stream copies them to the host
+// after their block's forward pass, another copies them back ahead of its backward pass. Only events order
+// the copies: the host never waits.
 #pragma once
 
 #include <algorithm>
@@ -12,46 +12,46 @@
 
 namespace stoa::nn {
 
-// What one block saved of one microbatch.
+// What a block saved for a microbatch.
 struct Offloaded {
   TensorView host;              // table.offloaded_bytes() bytes; untouched before the first copy
-  int place = -1;               // where it is on the device; -1: nowhere
+  int place = -1;               // its buffer on the device; -1: none
   std::shared_ptr<Event> away;  // the copy to the host
   std::unique_ptr<Event> back;  // the copy from there
 };
 
 class OffloadRing {
  public:
-  // A block at work, the next one, whose input it writes, and one that is being copied.
+  // For the running block, the next one, whose input it writes, and one that is being copied.
   static constexpr int kMostPlaces = 3;
 
-  // Declares places for `blocks` offloaded blocks, the largest of `bytes` bytes.
+  // Declares buffers for `blocks` offloaded blocks, the largest of `bytes` bytes.
   OffloadRing(Arena& arena, std::int64_t blocks, std::size_t bytes);
-  // Of all places.
+  // Bytes of all buffers together.
   static std::size_t bytes(std::int64_t blocks, std::size_t largest) {
     return static_cast<std::size_t>(std::min<std::int64_t>(blocks, kMostPlaces)) * aligned_bytes(largest);
   }
   int places() const { return static_cast<int>(places_.size()); }
 
-  // Forward: the place that the block writes to, free when `compute` comes to it; and the copy of it to the
-  // host.
+  // Forward: open() returns the buffer for a block, free by the time `compute` reaches this point; store()
+  // starts its copy to the host.
   TensorView open(Offloaded& block, Stream& compute);
   void store(Offloaded& block, Stream& compute);
-  // Backward: begins the copy to the device, for at most places() blocks that were not released; the place,
-  // with its content when `compute` comes to it; and the end of its use. Blocks are released in the order in
-  // which they were fetched.
+  // Backward: fetch() starts the copy to the device, for at most places() blocks that are not released yet;
+  // await() returns the buffer, filled by the time `compute` reaches this point; release() ends its use.
+  // Blocks are released in the order of fetch().
   void fetch(Offloaded& block);
   TensorView await(Offloaded& block, Stream& compute);
   void release(Offloaded& block, Stream& compute);
 
-  // A step begins: what earlier ones did is past, on all streams. (An event of a recorded step must not be
-  // waited for in another.)
+  // Called at the start of a step, when earlier work on all streams is complete. (Events recorded in one step
+  // must not be waited for in another.)
   void clear();
 
  private:
   struct Place {
     Arena::Id memory;
-    std::shared_ptr<Event> free;  // none: it is
+    std::shared_ptr<Event> free;  // none: it is free
   };
   int next();
   TensorView view(const Offloaded& block);

@@ -1,12 +1,12 @@
-// Projection of normed rows to the vocabulary and the loss of what it predicts: the last step of every head.
+// The last step of every head: projection of normed rows to the vocabulary, and the loss of the prediction.
 //
-// The seed of backward (loss_scale / N) is known before the step, so training's forward pass also does the
-// whole backward pass, a piece of the rows at a time: logits of the piece -> their gradient in place -> that
-// of the rows and of the weights. No [all rows, vocabulary] tensor exists and logits are never computed
-// twice.
+// The gradient's factor (loss_scale / N) is known before the step, so training's forward pass also does the
+// whole backward pass, a piece of the rows at a time: logits of the piece -> their gradient in place ->
+// those of the rows and of the weights. No [all rows, vocabulary] tensor exists and logits are computed only
+// once.
 //
-// Among the ranks of a tensor-parallel group the vocabulary is split: every rank has the logits of its ids,
-// and ranks exchange four numbers per row, from which each makes the loss and its own part of the gradient.
+// In a tensor-parallel group the vocabulary is split: every rank has the logits of its ids, and ranks
+// exchange four numbers per row, from which each computes the loss and its part of the gradient.
 #pragma once
 
 #include "nn/embedding.h"
@@ -17,11 +17,11 @@ namespace stoa::nn {
 struct OutputLayerOptions {
   std::int64_t vocabulary = 0, padded_vocabulary = 0, hidden = 0;
   bool bias = false;   // a number per id, "head.bias"
-  double softcap = 0;  // logits are cap tanh(logit / cap); 0: they are not
+  double softcap = 0;  // logits become cap tanh(logit / cap); 0: no cap
   double deviation = 0.02;
   Precision precision;
   parallel::TensorPlace place;
-  double smoothing = 0, z_weight = 0;  // of the loss that is trained (ops/loss.h)
+  double smoothing = 0, z_weight = 0;  // of the training loss (ops/loss.h)
 };
 
 class OutputLayer {
@@ -32,17 +32,17 @@ class OutputLayer {
   void declare(ParamList& params, ParamId tied);
   void declare_tied_copy(ParamList& params);
 
-  // What rows are to predict. Row i of the rows is row i here.
+  // What rows should predict; element i is for row i.
   struct Targets {
     TensorView labels;  // int32 [rows]
     TensorView mask;    // fp32 [rows]
     TensorView losses;  // [rows] accumulation type: written
   };
-  // Losses of all rows; x [rows, hidden], whole on every rank, is replaced by its gradient. Where ranks have
-  // parts of that as sums, they are added, unless the stream is split (then the caller scatters them).
-  // `probe`: rows are the tokens of the microbatch, and logits are shown.
+  // Losses of all rows; x [rows, hidden], whole on every rank, is replaced by its gradient. If ranks have
+  // partial sums of it, they are added, unless the stream is split (then the caller scatters them). `probe`:
+  // rows are the tokens of the microbatch, and the probe gets the logits.
   void train(Pass& pass, TensorView x, const Targets& targets, bool probe) const;
-  // Logits [rows, rows of the matrix here] of x, capped.
+  // Logits [rows, rows of the matrix on this rank] of x, with the cap applied.
   void project(Pass& pass, TensorView x, TensorView logits) const;
   // Losses of rows [begin, begin + logits.rows()) from their logits, which become their gradient in place
   // when `train`.
@@ -55,10 +55,10 @@ class OutputLayer {
   static constexpr std::int64_t kLogitsBytes = 128 << 20;
 
  private:
-  // Rows of a piece: pieces are as even as possible.
+  // Rows per piece: pieces are as even as possible.
   std::int64_t piece(std::int64_t rows, DType type) const;
   void project_uncapped(Pass& pass, TensorView x, TensorView logits) const;
-  // raw /= cap; logits = cap tanh(raw), which may lie in the place of raw.
+  // raw /= cap; logits = cap tanh(raw), which may overwrite raw.
   void cap(Pass& pass, TensorView raw, TensorView logits) const;
   ParamSpec matrix(std::string name) const;
   void declare_bias(ParamList& params);

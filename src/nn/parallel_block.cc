@@ -70,7 +70,7 @@ void ParallelBlock::add(const Branch& branch, Pass& pass, Saved& saved, TensorVi
 
 void ParallelBlock::forward(Pass& pass, Saved& saved, TensorView out) {
   const TensorView x = saved.get(pass, input_);
-  // Both branches have read x before out, which may lie in its place, is written.
+  // `out` may be the same memory as x: it is written only after both branches have read x.
   saved.get(pass, attention_.layer->last());
   saved.get(pass, mlp_.layer->last());
   add(attention_, pass, saved, x, out);
@@ -82,7 +82,7 @@ TensorView ParallelBlock::layer_backward(const Branch& branch, Pass& pass, Saved
                                          TensorView dout) const {
   const DropoutRows mask = dropout(pass, branch);
   const DType compute = options_.precision.compute;
-  TensorView dbranch = dout;  // without dropout and change of type, where nothing is kept for later
+  TensorView dbranch = dout;  // without dropout, a cast or a stash, which need a copy
   if (which != Which::kBoth || mask.dropout.p != 0 || dout.dtype != compute) {
     dbranch = saved.put_stash(pass, which, branch.layer->output_gradient());
     dropout_backward(pass, mask, dout, dbranch);
@@ -110,11 +110,11 @@ void ParallelBlock::backward(Pass& pass, Saved& saved, Which which, TensorView d
     attention_.layer->backward_weight(pass, saved);
     return;
   }
-  // Recomputation comes before the gradients' temporaries.
+  // Recompute activations before the gradients' temporaries are allocated.
   saved.get(pass, attention_.stats);
   saved.get(pass, mlp_.stats);
   pass.show_gradient(options_.name, ".output", dout);
-  // Both branches have read dout before din, which may lie in its place, is written.
+  // `din` may be the same memory as dout: it is written only after both branches have read dout.
   const TensorView dnormed2 = layer_backward(mlp_, pass, saved, which, dout);
   const TensorView dnormed1 = layer_backward(attention_, pass, saved, which, dout);
   if (options_.one_norm) {

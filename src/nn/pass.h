@@ -1,4 +1,4 @@
-// What a forward or backward pass carries through the modules.
+// The context of a forward or backward pass, handed to every module.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace stoa::nn {
 
-// What the head of a masked language model reads of a microbatch: M tokens that are to be predicted, and the
+// What the head of a masked language model needs of a microbatch: M tokens that are to be predicted, and the
 // first token of each of its rows.
 struct MaskedTargets {
   TensorView rows;              // int32 [M + rows]: local tokens
-  TensorView places;            // int32 [T]: where a token stands in `rows`; M + rows: nowhere
+  TensorView places;            // int32 [T]: a token's index in `rows`; M + rows: not in it
   TensorView labels;            // int32 [M]
   TensorView mask;              // fp32 [M]
   TensorView sentence_labels;   // int32 [rows]
   TensorView sentence_weights;  // fp32 [rows]: valid tokens per sample of the global batch
-  // Tokens whose logits a validation of a labelled task looks at; of the host, ascending.
+  // Tokens whose logits the validation of a labelled task needs; in host memory, ascending.
   std::span<const std::int32_t> asked;
 };
 
-// One microbatch on the device: the tokens of its rows, one row after the other; or those of them that this
-// rank of a context-parallel group holds (parallel/context_place.h). T = rows * length, or fewer where rows
-// end early: padding does not reach the device.
+// One microbatch on the device: the tokens of its rows, one row after the other, or the part of them that
+// this rank of a context-parallel group holds (parallel/context_place.h). T = rows * length, or fewer if rows
+// end early: padding is not sent to the device.
 struct BatchView {
   std::int64_t rows = 0, length = 0;
   std::int64_t first_sample = 0;  // global index of row 0; row i is sample first_sample + i
@@ -36,15 +36,15 @@ struct BatchView {
   TensorView labels;              // int32 [T]; none in inference
   TensorView loss_mask;           // fp32 [T]
   TensorView positions;           // int32 [T]
-  TensorView token_types;         // int32 [T]; of models that have types
-  MaskedTargets masked;           // of masked language models
-  // First token of every row, and T; of the host, ascending. None: every row has `length` tokens.
+  TensorView token_types;         // int32 [T]; for models that have types
+  MaskedTargets masked;           // for masked language models
+  // First token of every row, and T; in host memory, ascending. None: every row has `length` tokens.
   std::span<const std::int32_t> row_begin;
-  std::int64_t filling = 0;         // so many of the last row's tokens are no text (DeviceBatch)
+  std::int64_t filling = 0;         // tokens that pad the last row (DeviceBatch)
   ops::AttentionSegments segments;  // of all tokens: one per row, or one per document
 
-  // Encoder-decoders: the two parts of the tokens, first the source's; both have the same `source`. None
-  // otherwise.
+  // Encoder-decoders: the two parts of the tokens, the source's first; both have the same `source`. Otherwise
+  // none.
   const BatchView *source = nullptr, *target = nullptr;
   ops::AttentionSegments cross_segments;  // of a target: its tokens' queries, the source's keys
   std::int64_t source_tokens() const { return source && source->tokens ? source->tokens.rows() : 0; }
@@ -52,7 +52,7 @@ struct BatchView {
   // Context parallelism; none otherwise.
   parallel::ContextPlace context;
   TensorView to_attention, to_ranks;  // parallel::ContextOrder, int32
-  // Of the blocks of parallel::context_blocks(context), where there are several.
+  // For the blocks of parallel::context_blocks(context), if there are several.
   std::vector<ops::AttentionSegments> context_segments;
 };
 
@@ -60,17 +60,17 @@ struct BatchView {
 // "head" of [latent | rotated key] for both, under either name.
 struct KvLayer {
   TensorView keys, values;
-  // Of linear attention, in place of them: what its convolution has seen, and the states of its heads
-  // (ops/short_conv.h, ops/gated_delta.h). They hold all of a text, and its tokens come in order.
+  // Linear attention has these instead: the last inputs of its convolution, and the states of its heads
+  // (ops/short_conv.h, ops/gated_delta.h). They summarise the whole text, so tokens must come in order.
   TensorView convolved, state;
 };
-// Cache of all layers. New keys and values of token i of the batch go to row slots[i]; segments of the pass
-// speak of cache rows.
+// Cache of all layers. Keys and values of token i of the batch go to row slots[i]; segments of the pass refer
+// to cache rows.
 struct KvCache {
   std::vector<KvLayer> layers;  // by global layer number
   std::vector<std::int32_t> slots;
-  // Of cross-attention, by global layer number: keys, then values of every token of the sources,
-  // [T, 2, heads, d]. A pass with sources writes them, those without read them.
+  // For cross-attention, by global layer number: keys, then values of every token of the sources, [T, 2,
+  // heads, d]. A pass with sources writes them, one without sources reads them.
   std::vector<TensorView> sources;
 };
 
@@ -86,16 +86,16 @@ struct Pass {
   std::uint64_t seed = 0;                 // of dropout
   bool training = false;                  // dropout is active, activations are saved
   KvCache* cache = nullptr;               // generation
-  std::span<const TensorView> constants;  // of the chunk (tables of the rotary embedding); set by it
-  Probe* probe = nullptr;                 // none: nobody looks
-  const Fp8* fp8 = nullptr;               // linear layers in 8 bits (nn/fp8.h); set by the chunk
+  std::span<const TensorView> constants;  // of the chunk (rotary tables); set by it
+  Probe* probe = nullptr;                 // none: no observation
+  const Fp8* fp8 = nullptr;               // linear layers in FP8 (nn/fp8.h); set by the chunk
 
   // The same pass over a part of its tokens.
   Pass on(const BatchView& part) const {
     return {ops, parallel, params, grads, part, state, seed, training, cache, constants, probe, fp8};
   }
 
-  // What a layer shows of itself; nothing happens without a probe.
+  // Show a tensor of a layer to the probe, if there is one.
   void show(std::string_view layer, std::string_view tensor, TensorView view, Columns columns = {}) const {
     if (probe) probe->forward(layer, tensor, view, columns);
   }

@@ -1,5 +1,5 @@
-// Which activations are kept for backward, which of these wait in the host's memory, and which are made
-// again: one decision per block, one table per activation.
+// Which activations are kept for backward, which of those are offloaded to host memory, and which are
+// recomputed: one decision per block, one table per activation.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@ namespace stoa::nn {
 
 enum class RecomputeLevel : std::uint8_t {
   kNone,       // keep everything
-  kSelective,  // make norms and activation functions again; keep matrix products and attention
-  kFull        // keep the input of the block alone
+  kSelective,  // recompute norms and activation functions; keep GEMMs and attention
+  kFull        // keep only the block's input
 };
 enum class RecomputeScope : std::uint8_t { kUniform, kBlock };
 
@@ -21,13 +21,13 @@ struct RecomputeOptions {
   RecomputeLevel level = RecomputeLevel::kNone;
   RecomputeScope scope = RecomputeScope::kUniform;  // with kFull
   std::int64_t layers =
-      1;  // uniform: every n-th block input is kept; block: the first n blocks recompute, the rest none
-  std::int64_t offloaded = 0;  // what the first n blocks keep waits in the host's memory; not with kFull
+      1;  // uniform: every n-th block input is kept; block: the first n blocks recompute, the rest nothing
+  std::int64_t offloaded = 0;  // the first n blocks offload what they keep to host memory; not with kFull
 };
 
 struct BlockDecision {
   RecomputeLevel level = RecomputeLevel::kNone;
-  bool keep_input = true;  // false: forward of the blocks before it, from the last kept input, makes it again
+  bool keep_input = true;  // false: recomputed from the last kept input by the forward of the blocks between
   bool offload = false;    // what is kept leaves the device
 
   Keep kept() const { return offload ? Keep::kOffload : Keep::kSave; }

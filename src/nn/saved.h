@@ -1,6 +1,6 @@
-// Saved activations. A block declares every tensor that its backward pass reads, with the function that makes
-// it. One resolved table says which are kept, which wait in the host's memory and which are made again;
-// forward and backward both simply ask for them.
+// Saved activations. A block declares every tensor that its backward pass reads, with the function that
+// computes it. A resolved table says which are kept, which of them are offloaded to host memory and which are
+// recomputed; forward and backward simply request them.
 #pragma once
 
 #include <array>
@@ -23,25 +23,25 @@ enum class Keep : std::uint8_t {
   kRecompute
 };
 
-// What kind of operation made a tensor: recompute policies speak of kinds.
+// What kind of operation computed a tensor: recompute policies are defined by kind.
 enum class Producer : std::uint8_t {
   kInput,       // input of the block: always saved
-  kNorm,        // cheap: bandwidth only; a norm's statistics too, which are made with it
+  kNorm,        // cheap: limited by bandwidth; also a norm's statistics, computed with it
   kActivation,  // cheap
-  kLinear,      // dear: a matrix product
-  kAttention,   // dear: core attention
+  kLinear,      // expensive: a GEMM
+  kAttention,   // expensive: core attention
   kBranch,      // dear, and needed for nothing but the sum of kind kSum that is made of it: one of the two is
                 // kept
   kSum,         // cheap: stream + branch, in the type of the stream, which may be wider
   kCast,        // another activation in another type: never kept
-  kSmall        // log-sum-exp: so small that saving is free
+  kSmall        // log-sum-exp: small enough to save always
 };
 
-// Which rows of the stream dimension 0 of an activation counts: all, or those of one part in an
+// Which rows of the stream dimension 0 of an activation counts: all, or those of source or target in an
 // encoder-decoder.
 enum class RowPart : std::uint8_t { kAll, kSource, kTarget };
 
-// Makes its outputs from other activations of the block: saved.get(inputs), then writes saved.put(outputs).
+// Computes its outputs from other activations of the block: calls saved.get(inputs) and saved.put(outputs).
 using Make = std::function<void(Pass&, Saved&)>;
 
 struct ActivationSpec {
@@ -54,19 +54,19 @@ struct ActivationSpec {
   RowPart part = RowPart::kAll;  // set by declare()
 };
 
-// All activations of one block for one microbatch, and all its weight-gradient stash. Filled by declare(),
+// All activations of one block for one microbatch, and its stash for weight gradients. Filled by declare(),
 // then resolved.
 class ActivationTable {
  public:
   int declare(ActivationSpec spec);
   int declare_stash(TensorSpec spec);
-  // What is declared from here on counts rows of this part.
+  // Later declarations count rows of this part.
   void begin_rows(RowPart part) { part_ = part; }
-  // Rows of the stream that a part was declared with.
+  // Rows of the stream for which a part was declared.
   void declare_rows(RowPart part, std::int64_t rows) { rows_[static_cast<std::size_t>(part)] = rows; }
-  // Decides for every activation. `input`: what becomes of the input of the block; when it is not kept, the
-  // owner of the block makes it again and calls Saved::set(). `split`: backward comes in two passes, so that
-  // weight inputs that are not kept get room in the stash.
+  // Decides for every activation. `input`: what happens to the input of the block; if it is not kept, the
+  // block's owner recomputes it and calls Saved::set(). `split`: backward has two passes, so that weight
+  // inputs that are not kept need room in the stash.
   void resolve(const std::function<Keep(const ActivationSpec&)>& policy, Keep input = Keep::kSave,
                bool split = false);
 
@@ -81,7 +81,7 @@ class ActivationTable {
   std::size_t stash_bytes() const;
   std::size_t offset(int activation) const { return offsets_[activation]; }
   std::size_t stash_offset(int index) const { return stash_offsets_[index]; }
-  // Stash entry that holds a weight input which is not kept, or -1.
+  // Stash entry for a weight input that is not kept, or -1.
   int stash_of(int activation) const { return stash_of_[activation]; }
 
  private:
@@ -98,44 +98,44 @@ class ActivationTable {
 // The activations of one block and one microbatch in flight.
 class Saved {
  public:
-  // `slot` holds table.saved_bytes() bytes (of an offloaded block: see set_slot), `stash` table.stash_bytes()
+  // `slot` has table.saved_bytes() bytes (for an offloaded block: see set_slot), `stash` table.stash_bytes()
   // (or is none: backward is never split).
   Saved(const ActivationTable& table, TensorView slot, TensorView stash);
-  // Nothing is kept (inference): every activation is a temporary, `tokens` rows of the block's input (the
-  // first activation), whatever the table was declared for.
+  // For inference: nothing is kept; every activation is a temporary with `tokens` rows of the block's input
+  // (the first activation), whatever the table was declared for.
   Saved(const ActivationTable& table, std::int64_t tokens);
 
-  // The tensor, made now if it is neither saved nor made since begin(). Temporaries live on the scratch stack
-  // until the frame of the current pass ends: call get() and put() before opening a frame of your own.
+  // The tensor, computed now unless it is saved or was computed since begin(). Temporaries stay on the
+  // scratch stack until the current frame ends: call get() and put() before opening a frame of your own.
   TensorView get(Pass& pass, int activation);
   bool made(int activation) const { return static_cast<bool>(made_[activation]); }
-  // Where a producer writes: in the slot when kept, on the scratch stack otherwise. Marks it made.
+  // Where a producer writes: in the slot if kept, else on the scratch stack. Marks the tensor as computed.
   TensorView put(Pass& pass, int activation);
-  // The block's input arrives in place: the slot is where the previous block writes its output.
+  // The block's input is written in place: into the slot, by the previous block.
   TensorView input_slot(int activation) const;
-  // Gives the block's input; it need not be in the slot (inference, inputs that are made again).
+  // Sets the block's input; it need not be in the slot (inference, recomputed inputs).
   void set(Pass& pass, int activation, TensorView view);
 
-  // Output gradient of a linear layer: in the stash when backward is split, on the scratch stack otherwise.
+  // Output gradient of a linear layer: in the stash if backward is split, else on the scratch stack.
   TensorView put_stash(Pass& pass, Which which, int index);
   TensorView get_stash(int index) const;
 
-  // Where the activations lie in the coming pass: of an offloaded block, table.offloaded_bytes() bytes.
+  // The memory of the next pass's activations: for an offloaded block, table.offloaded_bytes() bytes.
   void set_slot(TensorView slot) { slot_ = slot; }
-  // Where the stash of the coming backward pass lies; none: it is not split.
+  // The stash of the next backward pass; none: it is not split.
   void set_stash(TensorView stash) { stash_ = stash; }
 
-  // A pass over the block starts: temporaries of earlier passes are gone. Forward also forgets what was
-  // saved. `tokens`: rows of the block's input in this microbatch, at most those that were declared.
+  // Starts a pass over the block: drops temporaries of earlier passes; forward also drops what was saved.
+  // `tokens`: rows of the block's input in this microbatch, at most those that were declared.
   void begin_forward(std::int64_t tokens);
   void begin_backward(Which which);
-  // Rows of the stream of the parts in this microbatch, where there are parts.
+  // Rows of the stream per part in this microbatch, for encoder-decoders.
   void set_rows(std::int64_t source, std::int64_t target) { rows_ = {tokens_, source, target}; }
 
  private:
   TensorView in_slot(int activation) const;
 
-  bool in_place(int activation) const;  // not made again, and there is a slot
+  bool in_place(int activation) const;  // not recomputed, and there is a slot
   Shape shape_of(const TensorSpec& spec, RowPart part) const;
 
   const ActivationTable* table_;
@@ -143,7 +143,7 @@ class Saved {
   std::array<std::int64_t, 3> rows_{};  // by part
   Which which_ = Which::kBoth;
   TensorView slot_, stash_;
-  std::vector<TensorView> made_;  // valid views of this pass, saved ones included
+  std::vector<TensorView> made_;  // valid views of this pass, including saved ones
   std::vector<bool> written_;     // saved tensors that forward has written
 };
 

@@ -10,23 +10,23 @@ namespace stoa::nn {
 
 // Where the branches of a block are normalised.
 enum class NormPlacement : std::uint8_t {
-  kBefore,  // what they read
-  kAfter,   // what they add to the stream (OLMo 2)
-  kBoth     // Gemma 2
+  kBefore,  // their inputs
+  kAfter,   // their outputs, before they are added to the stream (OLMo 2)
+  kBoth     // inputs and outputs (Gemma 2)
 };
 
-// Of every kind of block (nn/blocks.h).
+// Common to every kind of block (nn/blocks.h).
 struct TransformerBlockOptions {
   std::string name;  // "layers.0"
   NormPlacement norm_placement = NormPlacement::kBefore;
-  bool parallel = false;  // both branches read the block's input (nn/parallel_block.h); norms before alone
-  bool one_norm = false;  // they read it by one norm; of parallel ones
+  bool parallel = false;  // both branches read the block's input (nn/parallel_block.h); needs kBefore
+  bool one_norm = false;  // with `parallel`: the branches share a norm
   NormOptions norm;
-  bool attention_norm = true;  // false: attention reads the stream as it is (ModernBERT's first layer)
+  bool attention_norm = true;  // false: attention reads the stream without norm (ModernBERT's first layer)
   SelfAttentionOptions attention;
   MlpOptions mlp;
   std::optional<MoeOptions> moe;   // in place of mlp
-  double residual_multiplier = 1;  // of what the branches add to the stream
+  double residual_multiplier = 1;  // factor of the branches' outputs
   float dropout = 0;               // of both branches
   Precision precision;
 };
