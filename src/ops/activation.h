@@ -1,9 +1,9 @@
-// Activations of the feed-forward layer, plain (y = f(x)) and gated (y = f(gate) * up, x = [gate | up];
-// Shazeer 2020). Formulas and check values: the table of reference "norms and activations"; gelu_tanh is
-// GPT-2's gelu_new; tanh is that of BERT's pooler, sigmoid gates
-// what attention gives. The clamped swiglu of gpt-oss (2508.10925, section 2.1) is
-// gated alone: with g = min(gate, limit) and u = up within [-limit, limit], y = (u + 1) g sigmoid(alpha g);
-// no gradient passes where a limit cuts.
+// Activations of the feed-forward layer, plain (y = f(x)) and gated (y = f(gate) * up, x =
+// [gate | up]; Shazeer 2020). kGeluTanh is GPT-2's gelu_new; kTanh is for BERT's pooler,
+// kSigmoid for gates of attention's output. kClampedSwiglu is the swiglu of gpt-oss
+// (2508.10925, section 2.1), which is always gated: with g = min(gate, limit) and u = up
+// clamped to [-limit, limit], y = (u + 1) g sigmoid(alpha g); the gradient is 0 where a value
+// is clamped.
 #pragma once
 
 #include "ops/access.h"
@@ -22,7 +22,7 @@ enum class ActivationKind : std::uint8_t {
   kClampedSwiglu
 };
 
-// Of the clamped swiglu; nothing to the others.
+// Parameters of kClampedSwiglu; ignored by the other kinds.
 struct ActivationClamp {
   double alpha = 1.702, limit = 7;
 };
@@ -48,7 +48,7 @@ struct ActivationBackward {
   bool gated = false;
   TensorView x;   // as in forward
   TensorView dy;  // [T, F]
-  TensorView dx;  // as x; may be x itself; without gate it may be dy itself
+  TensorView dx;  // as x; may alias x; without gate it may alias dy
   ActivationClamp clamp = {};
 
   template <class Self, class F>

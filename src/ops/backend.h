@@ -1,5 +1,5 @@
-// The boundary between models and machines. A backend overrides execute() for every operation; decorators
-// (check, meta) get theirs generated from one template.
+// The interface between models and hardware. A backend overrides execute() for every operation; decorators
+// (check, meta) get their overrides generated from one template.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace stoa::ops {
 
-// What an operation may use beside its tensors.
+// What an operation may use in addition to its tensors.
 struct Resources {
   Stream& stream;
-  void* workspace = nullptr;  // Backend::workspace_bytes(op) bytes, content not set
+  void* workspace = nullptr;  // Backend::workspace_bytes(op) bytes, uninitialised
 };
 
 template <class Op>
@@ -23,8 +23,8 @@ class OpInterface {
   virtual ~OpInterface() = default;
   // Computes `op`, whose shapes and types have been checked.
   virtual void execute(const Op& op, Resources resources) = 0;
-  // Bytes of workspace: a function of shapes, types and the backend's own parameters (threads, instruction
-  // set) alone.
+  // Bytes of workspace: depends only on shapes, types and the backend's own parameters (threads, instruction
+  // set).
   virtual std::size_t workspace_bytes(const Op&) const { return 0; }
 };
 
@@ -40,7 +40,7 @@ class BackendOf<OpList<Ops...>> : public OpInterface<Ops>... {
 class Backend : public BackendOf<AllOps> {
  public:
   virtual std::string_view name() const = 0;
-  // Where its tensors live.
+  // The memory that its tensors must be in.
   virtual DeviceKind device_kind() const = 0;
 };
 

@@ -14,9 +14,9 @@ struct EmbeddingForward {
   TensorView position_table;  // [P, D] or none
   Dropout dropout;
   TensorView y;  // [T, D]; its type may be wider than the table's
-  // A part of a table: row 0 is `first_id` of a vocabulary of so many ids. The rows of y whose token lies in
-  // another part are zero, without position: the parts' results add up to that of the whole. 0: the table is
-  // whole.
+  // A part of a table: row 0 is id `first_id` of a vocabulary of `vocabulary` ids. Rows of y whose token is
+  // in a different part are zero, without position: the sum over the parts is the result for the whole table.
+  // vocabulary 0: the table is whole.
   std::int64_t first_id = 0, vocabulary = 0;
 
   template <class Self, class F>
@@ -29,7 +29,7 @@ struct EmbeddingForward {
   }
 };
 
-// Adds to the main gradients; rows of one id are added in token order.
+// Adds to the main gradients; gradients of the same id are added in token order.
 struct EmbeddingBackward {
   static constexpr const char* kName = "embedding backward";
   TensorView tokens;
@@ -38,7 +38,7 @@ struct EmbeddingBackward {
   TensorView dy;               // [T, D]
   TensorView dtable;           // [V, D] accumulation type, +=
   TensorView dposition_table;  // [P, D] accumulation type, += ; or none
-  // A part of a table, as in forward: tokens of other parts add nothing to it. Positions are those of all.
+  // A part of a table, as in forward: tokens of other parts are ignored. Positions are those of all tokens.
   std::int64_t first_id = 0, vocabulary = 0;
 
   template <class Self, class F>

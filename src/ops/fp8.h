@@ -1,17 +1,17 @@
-// Products of 8-bit floats (base/fp8.h) with one scale per tensor (Micikevicius et al. 2022, section 3.2; the
-// recipes "tensorwise" and "delayed" of Transformer Engine). Products of experts' matrices are in ops/moe.h.
+// GEMMs of FP8 operands (base/fp8.h) with one scale per tensor (Micikevicius et al. 2022, section 3.2; the
+// recipes "tensorwise" and "delayed" of Transformer Engine). Those of experts' matrices are in ops/moe.h.
 //
-// A tensor is multiplied by a scale that brings its largest magnitude, amax, to the largest number of the
-// 8-bit type, and is rounded; the reciprocals of the scales of two operands multiply their product. Both are
-// read along their rows: a product that sums over the rows of a matrix takes the transposed copy. Scalars
-// are tensors [1] of the accumulation type of what is quantized: no step waits for them to reach the host.
+// A tensor is multiplied by a scale that maps its largest magnitude, amax, to the largest value of the 8-bit
+// type, and rounded; the product of two operands is multiplied by the reciprocals of their scales. Both are
+// read along their rows: a GEMM that sums over the rows of a matrix reads its transposed copy. Scalars are
+// tensors [1] of the accumulation type of the quantized tensor, so that the host need not wait for them.
 #pragma once
 
 #include "ops/access.h"
 
 namespace stoa::ops {
 
-// amax = the largest magnitude of x, 0 without elements; NaN where x has one.
+// amax = the largest magnitude of x; 0 without elements, NaN if x has one.
 struct AbsoluteMax {
   static constexpr const char* kName = "absolute maximum";
   TensorView x;     // [R, C], rows may be strided
@@ -25,12 +25,12 @@ struct AbsoluteMax {
 };
 
 // y = x scale, rounded to nearest even, with fp8_scale() of amax (ops/fp8_scale.h). The product with the
-// scale is formed in the accumulation type of x. What an amax that is not this tensor's own leaves above the
-// largest number saturates; an infinity becomes NaN. An amax that is no number makes all that is computed
-// from y NaN.
+// scale is formed in the accumulation type of x. With an amax that is not this tensor's own, values beyond
+// the largest number saturate; an infinity becomes NaN. If amax is NaN or infinite, everything computed from
+// y is NaN.
 struct Quantize {
   static constexpr const char* kName = "quantize";
-  // Columns of `transposed` for that many rows: products take sums over multiples of 16 elements.
+  // Columns of `transposed` for this many rows: GEMMs sum over multiples of 16 elements.
   static constexpr std::int64_t kMultiple = 16;
   static std::int64_t padded(std::int64_t rows) { return (rows + kMultiple - 1) / kMultiple * kMultiple; }
 
@@ -39,8 +39,8 @@ struct Quantize {
   TensorView y;              // [R, C] e4m3 or e5m2, or none
   TensorView transposed;     // [C, padded(R)] of the same type, zeros beyond R; or none
   TensorView inverse_scale;  // [1]: 1 / scale
-  TensorView seen;  // [1] of amax's type: raised to the largest magnitude of x, NaN above all; or none
-  int margin = 0;   // the scale is 2^margin times smaller
+  TensorView seen;           // [1] of amax's type: raised to the largest magnitude of x, NaN if any; or none
+  int margin = 0;            // the scale is 2^margin times smaller
 
   template <class Self, class F>
   static void visit(Self& a, F&& f) {
@@ -53,9 +53,9 @@ struct Quantize {
   }
 };
 
-// The same of G groups of rows, each for itself: row i is of group groups[i]. Ids do not decrease; the last
-// rows may be nobody's (-1), which are neither read nor written. Without `groups` all groups are equally
-// large. A group without rows has the maximum 0, and any amax of it a scale.
+// The same for G groups of rows, each with its own amax: row i is in group groups[i]. Ids do not decrease;
+// the last rows may be unused (-1): neither read nor written. Without `groups` all groups have equally many
+// rows. A group without rows has amax 0, and any amax gives it a valid scale.
 struct GroupedAbsoluteMax {
   static constexpr const char* kName = "grouped absolute maximum";
   TensorView x;       // [R, C]
@@ -91,7 +91,7 @@ struct GroupedQuantize {
   }
 };
 
-// What a group's rows [begin, begin + count) are to `op`.
+// `op` restricted to rows [begin, begin + count) of a group.
 inline AbsoluteMax of_group(const GroupedAbsoluteMax& op, std::int64_t group, std::int64_t begin,
                             std::int64_t count) {
   return {op.x.slice(begin, count), op.amax.slice(group, 1)};
@@ -106,7 +106,7 @@ inline Quantize of_group(const GroupedQuantize& op, std::int64_t group, std::int
           .seen = op.seen ? op.seen.slice(group, 1) : TensorView(),
           .margin = op.margin};
 }
-// Calls body(of_group()) for all groups. For backends whose host can read `groups`.
+// Calls body(of_group()) for all groups. For backends whose `groups` the host can read.
 template <class Op, class Body>
 void for_each_group(const Op& op, const Body& body) {
   const std::int64_t rows = op.x.shape[0], groups = op.amax.shape[0];
@@ -119,14 +119,14 @@ void for_each_group(const Op& op, const Body& body) {
   }
 }
 
-// Delayed scaling at the end of a step, of N tensors: what was seen of each joins its history, unless the
-// step is skipped (StepSlot::kFoundInf), nothing was seen, or what was seen is not finite; amax is made of
-// the history, for the steps to come. (Transformer Engine keeps a scale where one of the last two holds, and
+// Delayed scaling at the end of a step, for N tensors: what was seen of each is pushed onto its history,
+// unless the step is skipped (StepSlot::kFoundInf), nothing was seen, or it is not finite; then amax for the
+// next steps is computed from the history. (Transformer Engine keeps the scale in the last two cases, but
 // lets zeros and infinities into the history.)
 struct AmaxHistoryUpdate {
   static constexpr const char* kName = "amax history update";
   TensorView seen;           // [N] fp32 or fp64; 0 afterwards
-  TensorView history;        // [N, L] of the same type, latest first; zeros where nothing was
+  TensorView history;        // [N, L] of the same type, latest first; zeros if unused
   TensorView amax;           // [N]: the largest of the history, 0 of an empty one
   TensorView state;          // fp64 [StepSlot::kCount]
   bool most_recent = false;  // amax is the latest of the history instead
@@ -140,11 +140,11 @@ struct AmaxHistoryUpdate {
   }
 };
 
-// out[m, n] = inverse_a inverse_b (sum over k of a[m, k] b[n, k]) + bias[n], or out += that. Sums are kept in
-// the accumulation type of out.
+// out[m, n] = inverse_a inverse_b (sum over k of a[m, k] b[n, k]) + bias[n], or out += the product. Sums are
+// in the accumulation type of out.
 struct ScaledProduct {
   static constexpr const char* kName = "fp8 product";
-  // K and N are multiples of it: what the matrix units of GPUs read at once.
+  // K and N must be multiples of it, as the matrix units of GPUs require.
   static constexpr std::int64_t kMultiple = Quantize::kMultiple;
 
   TensorView a, b;                  // [M, K], [N, K]: e4m3, or one of them e5m2
@@ -166,7 +166,7 @@ struct ScaledProduct {
   }
 };
 
-// db += sum over tokens of dy: the bias' part of LinearBackwardWeight, alone.
+// db += sum over tokens of dy: LinearBackwardWeight without the weight.
 struct BiasBackward {
   static constexpr const char* kName = "bias backward";
   TensorView dy;           // [T, N]

@@ -1,13 +1,13 @@
 // The gated delta rule (Yang et al. 2024, 2412.06464, section 3.1): linear attention whose state S, a matrix
-// for every value head, forgets, and corrects what it holds for a key instead of adding to it.
+// per value head, decays, and which replaces the value stored for a key instead of adding to it.
 //
-// Of head h at token t, with q and k of key head h / (Hv / Hk) at length 1 (x / sqrt(x·x + 1e-6)) and q
+// For head h at token t, with q and k of key head h / (Hv / Hk) at length 1 (x / sqrt(x·x + 1e-6)) and q
 // divided by sqrt(dk):
 //   g = -exp(decay[h]) softplus(a[t, h] + bias[h]),  beta = sigmoid(b[t, h])
 //   S = exp(g) S,  S = S + k (beta (v - S^T k))^T,  o[t, h] = S^T q
-// A text begins with S = 0 or with what was left of it before. Backends may work through chunks of kChunk
-// tokens (section 3.3); sums are in the accumulation type, in an order that depends on shapes and texts
-// alone.
+// A text begins with S = 0 or with the state left by its earlier tokens. Backends may process chunks of
+// kDeltaChunk tokens (section 3.3); sums are in the accumulation type, in an order that depends only on
+// shapes and texts.
 #pragma once
 
 #include "ops/sequences.h"
@@ -24,7 +24,7 @@ struct GatedDeltaForward {
   TensorView v;            // [T, Hv, dv], Hv a multiple of Hk
   TensorView a, b;         // [T, Hv]
   TensorView decay, bias;  // [Hv] accumulation type
-  TensorView state;  // [n, Hv, dk, dv] accumulation type: read, and replaced by what comes after. None: zeros
+  TensorView state;  // [n, Hv, dk, dv] accumulation type: read, and replaced by the new one. None: zeros
   TensorView o;      // [T, Hv, dv]
 
   template <class Self, class F>
@@ -42,13 +42,13 @@ struct GatedDeltaForward {
   }
 };
 
-// Of a forward without state, whose states are made again.
+// Backward of a forward without `state`: the states between chunks are recomputed.
 struct GatedDeltaBackward {
   static constexpr const char* kName = "gated delta backward";
   Sequences texts;
   TensorView q, k, v, a, b, decay, bias;
   TensorView dout;                // [T, Hv, dv]
-  TensorView dq, dk, dv, da, db;  // as what they are the gradients of
+  TensorView dq, dk, dv, da, db;  // shaped as q, k, v, a, b
   TensorView ddecay, dbias;       // [Hv] accumulation type
   bool accumulate = true;         // ddecay, dbias: += or =
 

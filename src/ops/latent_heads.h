@@ -1,6 +1,6 @@
-// Keys and values of multi-head latent attention (DeepSeek-V2, 2405.04434, section 2.1) as core attention
-// reads them: T tokens, H heads; each head has n dimensions of its own in a key, beside r rotated ones that
-// all heads share, and m in a value, m <= r + n.
+// Keys and values of multi-head latent attention (DeepSeek-V2, 2405.04434, section 2.1) in the form that core
+// attention reads: T tokens, H heads; a head's key has r rotated dimensions, shared by all heads, and n of
+// its own; its value has m, m <= r + n.
 #pragma once
 
 #include "ops/access.h"

@@ -1,5 +1,5 @@
-// Cross entropy over the vocabulary. The gradient takes the place of the logits, so no second [T, V] tensor
-// exists, and the caller works through tokens in pieces, so no [all tokens, V] tensor exists.
+// Cross entropy over the vocabulary. The gradient overwrites the logits, so there is no second [T, V] tensor,
+// and the caller processes tokens in pieces, so there is no [all tokens, V] tensor.
 //
 // loss[t] = lse - (1 - smoothing) x[label] - smoothing / V * sum of x + z_weight lse^2, lse = log sum exp x:
 // label smoothing as PyTorch defines it, and the z-loss of PaLM (Chowdhery et al. 2022, section 5).
@@ -14,9 +14,9 @@ struct CrossEntropy {
   TensorView logits;            // [T, V'] with V' >= vocabulary; becomes the gradient when `gradient`
   TensorView labels;            // int32 [T]
   TensorView loss_mask;         // fp32 [T]: weight of each token's loss, 0 or 1
-  std::int64_t vocabulary = 0;  // columns beyond it are padding: out of the sum, gradient 0
+  std::int64_t vocabulary = 0;  // columns beyond it are padding: not in the sum, gradient 0
   bool gradient = true;  // logits <- loss_mask * seed * (softmax - onehot), seed = slot kLossSeed of `state`
-  TensorView state;      // fp64 [StepSlot::kCount]; none when no gradient is wanted
+  TensorView state;      // fp64 [StepSlot::kCount]; none without gradient
   TensorView losses;     // [T] accumulation type, not masked
   double smoothing = 0, z_weight = 0;
 
@@ -30,14 +30,14 @@ struct CrossEntropy {
   }
 };
 
-// The same over a vocabulary whose columns are split among ranks, in two steps around one all-gather. What a
-// rank knows of each token of its columns: the highest logit, the sum of exponentials below it, the logit of
-// the label (0 where another rank holds it) and the sum of logits.
+// The same over a vocabulary whose columns are split among ranks, in two steps with one all-gather between.
+// Each rank computes per token, from its columns: the highest logit, the sum of exponentials relative to it,
+// the logit of the label (0 if it is on another rank) and the sum of logits.
 struct CrossEntropyPart {
   static constexpr const char* kName = "cross entropy part";
   TensorView logits;                           // [T, V'], V' >= columns
   TensorView labels;                           // int32 [T]
-  std::int64_t first_column = 0, columns = 0;  // of the vocabulary; columns here beyond them are padding
+  std::int64_t first_column = 0, columns = 0;  // of the vocabulary; columns beyond them are padding
   TensorView part;                             // [T, 4] accumulation type
 
   template <class Self, class F>
@@ -48,16 +48,16 @@ struct CrossEntropyPart {
   }
 };
 
-// Loss of every token and the gradient of this rank's logits from the parts of all ranks, taken in their
+// Loss of every token and the gradient of this rank's logits from the parts of all ranks, combined in rank
 // order.
 struct CrossEntropyMerge {
   static constexpr const char* kName = "cross entropy merge";
-  TensorView logits;     // [T, V'] becomes the gradient; none when no gradient is wanted
+  TensorView logits;     // [T, V'] becomes the gradient; none without gradient
   TensorView labels;     // int32 [T]
   TensorView loss_mask;  // fp32 [T]
   TensorView parts;      // [ranks, T, 4] accumulation type
   std::int64_t first_column = 0, columns = 0, vocabulary = 0;
-  TensorView state;   // fp64 [StepSlot::kCount]; none when no gradient is wanted
+  TensorView state;   // fp64 [StepSlot::kCount]; none without gradient
   TensorView losses;  // [T] accumulation type, not masked
   double smoothing = 0, z_weight = 0;
 

@@ -10,16 +10,16 @@ double product(const Shape& rows, const TensorView& matrix) {
   return 2.0 * static_cast<double>(rows[0]) * static_cast<double>(matrix.elements());
 }
 
-// Sum over x from 0 of the keys that a query with x keys before it sees: min(x, window), without the +1 of
-// the query itself, so that a causal square counts as exactly half of a full one.
+// Sum over x from 0 of the keys seen by a query with x keys before it: min(x, window), not counting the
+// query's own key, so that a causal square counts as exactly half of a full one.
 double triangle(double x, double window) {
   if (window <= 0 || x <= window) return x * x / 2;
   return window * window / 2 + window * (x - window);
 }
 
-// Visible pairs of query and key. Where segments begin and end is known to the device alone, so all count as
-// long as the longest: packed documents that may not see each other are counted as published figures count
-// them, as one sequence.
+// Pairs of query and key that are visible. Only the device knows where segments begin and end, so all count
+// as long as the longest: packed documents that cannot see each other count as one sequence, which is also
+// the convention of published figures.
 template <class Op>
 double visible_pairs(const Op& op) {
   const double tokens = static_cast<double>(op.q.shape[0]);
@@ -35,11 +35,11 @@ double attention_product(const Op& op) {
   return 2.0 * visible_pairs(op) * static_cast<double>(op.q.shape[1] * op.q.shape[2]);
 }
 
-// Of the gated delta rule.
+// FLOPs of the products in the chunked gated delta rule.
 struct DeltaProducts {
-  double with_state;       // a token of every value head times its state
-  double keys_by_token;    // keys, or queries, by those before them in a chunk: half of it counts
-  double values_by_token;  // likewise values
+  double with_state;       // tokens times states, for every value head
+  double keys_by_token;    // keys, or queries, by earlier keys of the chunk: half of the matrix
+  double values_by_token;  // the same for values
 
   template <class Op>
   explicit DeltaProducts(const Op& op) {
@@ -70,7 +70,7 @@ template <>
 double matrix_flops(const ScaledProduct& op) {
   return product(op.a.shape, op.b);
 }
-// Every row meets one expert's matrix [N, K].
+// Every row is multiplied by one expert's matrix [N, K].
 template <>
 double matrix_flops(const GroupedLinearForward& op) {
   return 2.0 * static_cast<double>(op.y.elements()) * static_cast<double>(op.x.shape[1]);
@@ -91,7 +91,7 @@ template <>
 double matrix_flops(const AttentionBackward& op) {
   return 5 * attention_product(op);  // q k^T again, dout v^T, and the three gradients
 }
-// In chunks: products of tokens with states, and of tokens with those before them in the chunk.
+// Chunked: products of tokens with states, and of tokens with earlier ones of the chunk.
 template <>
 double matrix_flops(const GatedDeltaForward& op) {
   const DeltaProducts p(op);

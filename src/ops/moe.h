@@ -1,11 +1,11 @@
-// Mixture of experts: the router, the grouping of tokens by expert, and products whose matrix depends on the
-// row.
+// Mixture of experts: the router, the grouping of tokens by expert, and GEMMs whose matrix depends on the
+// row's expert.
 //
 // T tokens, E experts, k experts per token, R = T k assignments. Assignment a = t k + j is the j-th choice of
-// token t. Sorted by expert (and by number within one), assignment order[i] stands in row i; place[a] is the
-// row of assignment a. All sizes are known before the step: only which rows belong to whom is decided on the
-// device (sorted_experts, not decreasing). Assignments that a limit drops (LimitExperts) are to expert -1;
-// their rows come last and are nobody's.
+// token t. Sorted by expert (and by number within one), assignment order[i] is row i; place[a] is the row of
+// assignment a. All sizes are known before the step; only which rows belong to which expert is decided on the
+// device (sorted_experts, not decreasing). Assignments that a limit drops (LimitExperts) have expert -1;
+// their rows come last and are unused.
 #pragma once
 
 #include <array>
@@ -18,16 +18,16 @@ enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 
 struct RouterOptions {
   RouterScore score = RouterScore::kSoftmax;
-  // Weights of a token divided by their sum: softmax over the chosen logits (Megatron's default, mixtral),
-  // and what sigmoid scores need (DeepSeek-V3, with 1e-20 added to the sum).
+  // Divides the weights of a token by their sum: softmax over the chosen logits (Megatron's default,
+  // mixtral); required by sigmoid scores (DeepSeek-V3, with 1e-20 added to the sum).
   bool normalize = true;
   double scale = 1;  // of the weights, after that (routed_scaling_factor)
-  // Group-limited choice (DeepSeek-V3, 2412.19437 section 2.1.2): experts in so many equal groups, of which
-  // the best `chosen_groups` take part; a group's score is the sum of its two best scores.
+  // Group-limited choice (DeepSeek-V3, 2412.19437 section 2.1.2): the experts are in `groups` equal groups,
+  // and only those of the best `chosen_groups` take part; a group's score is the sum of its two best scores.
   std::int64_t groups = 1, chosen_groups = 1;
 };
 
-// Scores every expert, chooses k by (score + bias), best first, ties to the lower index.
+// Scores every expert and chooses k by (score + bias), best first; ties go to the lower index.
 struct RouterForward {
   static constexpr const char* kName = "router forward";
   RouterOptions options;
@@ -45,16 +45,16 @@ struct RouterForward {
   }
 };
 
-// Which of a microbatch's sequences the tokens belong to: token i to sequence ((first + i) / run) % count. A
-// run is a whole sequence; or as many tokens of it as follow each other on a rank of a context-parallel
+// To which of a microbatch's sequences tokens belong: token i to sequence ((first + i) / run) % count. A run
+// is a whole sequence, or the number of its tokens that are consecutive on a rank of a context-parallel
 // group.
 struct TokenSequences {
   std::int64_t count = 0, run = 0, first = 0;
   std::int64_t of(std::int64_t token) const { return (first + token) / run % count; }
 };
 
-// Where the tokens stand in the whole sequences [S, L]: of a sequence that is cut, this rank has the run from
-// begin[0] on and that from begin[1] on.
+// Where the tokens are in the whole sequences [S, L]: if sequences are split, this rank has the run from
+// begin[0] on and the run from begin[1] on.
 struct TokenPlaces {
   TokenSequences sequences;
   std::int64_t length = 0;  // L
@@ -67,8 +67,8 @@ struct TokenPlaces {
   }
 };
 
-// choices[place of t] = the experts of t, then their weights; other rows stay. Added up over the ranks that
-// share the sequences (into zeros), choices has all tokens of these.
+// choices[place of t] = the experts of t, then their weights; other rows are unchanged. Summed over the ranks
+// that share the sequences (starting from zeros), choices has all their tokens.
 struct PlaceChoices {
   static constexpr const char* kName = "place choices";
   TokenPlaces places;
@@ -86,8 +86,8 @@ struct PlaceChoices {
 
 enum class DropPolicy : std::uint8_t { kWeight, kPosition };
 
-// At most `capacity` assignments of each sequence to each expert stay: those with the largest weights (ties
-// to the earlier token), or those of the first tokens. kept = experts, where dropped -1.
+// Keeps at most `capacity` assignments of each sequence to each expert: those with the largest weights (ties
+// go to the earlier token), or those of the first tokens. kept = experts, with -1 for dropped ones.
 struct LimitExperts {
   static constexpr const char* kName = "limit experts";
   TokenPlaces places;
@@ -103,7 +103,7 @@ struct LimitExperts {
   }
 };
 
-// counts[s, e] = scale x assignments of expert e among these tokens of sequence s + offset.
+// counts[s, e] = scale x number of assignments to expert e among the given tokens of sequence s + offset.
 struct CountAssignments {
   static constexpr const char* kName = "count assignments";
   TokenSequences sequences;
@@ -148,20 +148,20 @@ struct RouterBackward {
   }
 };
 
-// Who holds the experts: each of `members` ranks has M = E copies / members of them, consecutive ones, and
-// `copies` members in a row have parts of the same. One rank that holds all: {}.
+// Which ranks hold the experts: each of `members` ranks has M = E copies / members consecutive ones, and
+// groups of `copies` consecutive members have parts of the same experts. A single rank that holds all: {}.
 struct ExpertMembers {
   std::int64_t members = 1, copies = 1, self = 0;
   std::int64_t experts_each(std::int64_t experts) const { return experts * copies / members; }
-  // First of the members that hold an expert.
+  // The first of the members that hold an expert.
   std::int64_t first_of(std::int64_t expert, std::int64_t experts) const {
     return expert / experts_each(experts) * copies;
   }
 };
 
-// Every assignment is grouped once for each member that holds a part of its expert, C = copies times: order
-// and place then speak of assignment a's copy c as a C + c. Rows are grouped by member, `self` first, then by
-// expert; last come those of nobody, which neither counts nor sorted_experts name.
+// Every assignment is grouped once for each member that holds a part of its expert, C = copies times: in
+// order and place, copy c of assignment a is a C + c. Rows are grouped by member, `self` first, then by
+// expert; unused rows come last, which counts ignores and for which sorted_experts is -1.
 struct GroupByExpert {
   static constexpr const char* kName = "group by expert";
   std::int64_t expert_count = 0;  // E: ids are below it; -1: nobody's
@@ -181,9 +181,9 @@ struct GroupByExpert {
   }
 };
 
-// Of the rows that came from the members of a group - member after member, `self` last; from each by expert -
-// the order by expert, then by member. F: most rows that may come. After those that came order and place name
-// themselves, and sorted_experts is -1: rows of nobody.
+// Sorts the rows that arrived from the members of a group (member after member, `self` last; each member's by
+// expert) by expert, then by member. F: most rows that may arrive. Beyond those that arrived, order and place
+// are the identity and sorted_experts is -1: unused rows.
 struct GroupArrivals {
   static constexpr const char* kName = "group arrivals";
   std::int64_t self = 0;
@@ -200,7 +200,7 @@ struct GroupArrivals {
   }
 };
 
-// y[i] = x[order[i] / k]: the tokens' rows, by expert.
+// y[i] = x[order[i] / k]: the tokens' rows, sorted by expert.
 struct GatherRows {
   static constexpr const char* kName = "gather rows";
   TensorView x;      // [T, D]
@@ -269,12 +269,12 @@ struct ScaleRowsBackward {
 };
 
 // The linear layers of ops/linear.h with a matrix per expert, one below the other: rows [e N, (e + 1) N) of w
-// serve the rows i with sorted_experts[i] = e. The last rows may be nobody's (-1): they are neither read nor
+// apply to the rows i with sorted_experts[i] = e. The last rows may be unused (-1): they are neither read nor
 // written. No biases.
 //
-// Operands may be of 8 bits (GroupedQuantize): inputs and matrices e4m3, gradients of outputs either type, K
-// and N multiples of ScaledProduct::kMultiple. Sums are then multiplied by the reciprocals of the expert's
-// two scales, [E] of the accumulation type of the result; they are none otherwise.
+// Operands may be in FP8 (GroupedQuantize): inputs and matrices e4m3, gradients of outputs either type, K and
+// N multiples of ScaledProduct::kMultiple. Sums are then multiplied by the reciprocals of the expert's two
+// scales, [E] of the accumulation type of the result; otherwise those tensors are none.
 struct GroupedLinearForward {
   static constexpr const char* kName = "grouped linear forward";
   TensorView x;               // [R, K]
@@ -313,7 +313,7 @@ struct GroupedLinearBackwardInput {
   }
 };
 
-// Experts without rows: their gradient stays, or becomes zero where it does not accumulate.
+// For experts without rows the gradient is unchanged, or zero if it does not accumulate.
 struct GroupedLinearBackwardWeight {
   static constexpr const char* kName = "grouped linear backward weight";
   TensorView x;               // [R, K]
@@ -334,9 +334,9 @@ struct GroupedLinearBackwardWeight {
   }
 };
 
-// bias[e] -= rate x sign(excess[e]): experts that got more than their share of the global batch of a step are
-// chosen less (auxiliary-loss-free balancing, 2408.15664 algorithm 1). Nothing is written in a step that is
-// skipped.
+// bias[e] -= rate x sign(excess[e]): experts that got more than their share of a step's global batch become
+// less likely to be chosen (auxiliary-loss-free balancing, 2408.15664 algorithm 1). A skipped step changes no
+// bias.
 struct ExpertBiasUpdate {
   static constexpr const char* kName = "expert bias update";
   TensorView bias, excess;  // accumulation type, one shape
@@ -351,8 +351,8 @@ struct ExpertBiasUpdate {
   }
 };
 
-// Calls body(expert, begin, end): rows [begin, end) are one expert's. For backends whose host can read
-// `sorted_experts`.
+// Calls body(expert, begin, end): rows [begin, end) are one expert's. For backends whose `sorted_experts` the
+// host can read.
 template <class Body>
 void for_each_expert(const TensorView& sorted_experts, const Body& body) {
   const auto* ids = sorted_experts.as<std::int32_t>();

@@ -9,8 +9,8 @@
 
 namespace stoa::ops {
 
-// Learning-rate and weight-decay schedules, clocked in samples (Megatron-LM, optimizer_param_scheduler.py;
-// the formulas stand in ops/schedules.h).
+// Learning-rate and weight-decay schedules over samples (Megatron-LM, optimizer_param_scheduler.py; the
+// formulas are in ops/schedules.h).
 enum class RateDecay : std::uint8_t { kConstant, kLinear, kCosine, kInverseSquareRoot, kWarmupStableDecay };
 enum class StableDecay : std::uint8_t { kExponential, kLinear, kCosine, kMinusSquareRoot };
 enum class WeightDecayRamp : std::uint8_t { kConstant, kLinear, kCosine };
@@ -43,9 +43,9 @@ struct BeginStep {
   }
 };
 
-// Where the elements of a contiguous tensor lie in the canonical tensor of which it is a part: element i is
-// canonical element origin + j / width * pitch + j % width with j = i + skip. (Rows of `width` elements cut
-// out of rows of `pitch`; `skip` of them lie before the tensor.) width = pitch: one run from origin + skip.
+// Maps a contiguous tensor to the canonical tensor of which it is a part: element i is canonical element
+// origin + j / width * pitch + j % width with j = i + skip. (Rows of `width` elements, cut out of rows of
+// `pitch`; `skip` of them precede the tensor.) width = pitch: one run from origin + skip.
 struct CanonicalCut {
   std::int64_t origin = 0, skip = 0, width = 1, pitch = 1;
 
@@ -53,7 +53,7 @@ struct CanonicalCut {
     const std::int64_t j = i + skip;
     return origin + j / width * pitch + j % width;
   }
-  // How many of the first `count` elements lie before a canonical element.
+  // How many of the first `count` elements come before a canonical element.
   std::int64_t before(std::int64_t element, std::int64_t count) const {
     const std::int64_t j = element - origin;
     if (j <= 0) return 0;
@@ -62,9 +62,9 @@ struct CanonicalCut {
   }
 };
 
-// sums[b] += sum of x^2, in fp64, of those elements of x that lie in the b-th block of 65,536 elements of the
-// canonical tensor; b = 0 is the block of x's first element. A norm made of block sums does not show how
-// tensors are cut into ranks.
+// sums[b] += sum of x^2, in fp64, over the elements of x in the b-th block of 65,536 elements of the
+// canonical tensor; b = 0 is the block of x's first element. A norm computed from block sums does not depend
+// on how tensors are distributed over ranks.
 struct SumSquares {
   static constexpr const char* kName = "sum squares";
   static constexpr std::int64_t kBlock = 65536;
@@ -85,7 +85,7 @@ struct SumSquares {
   }
 };
 
-// state[kSquares] += the block sums of a tensor, added in block order.
+// state[kSquares] += the block sums of a tensor, in block order.
 struct AddSquares {
   static constexpr const char* kName = "add squares";
   TensorView sums;  // fp64 [blocks]
@@ -118,13 +118,13 @@ struct PrepareUpdate {
 struct AdamUpdate {
   static constexpr const char* kName = "adam update";
   TensorView master;    // accumulation type
-  TensorView compute;   // copy in compute type, or none where the master itself is used
+  TensorView compute;   // copy in compute type; none if layers read the master itself
   TensorView gradient;  // accumulation type
   TensorView m, v;      // moments
   TensorView state;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   bool decoupled =
-      true;  // AdamW: decay apart from the moments; false: decay joins the gradient (Adam with L2)
+      true;  // AdamW: decay separate from the moments; false: decay added to the gradient (Adam with L2)
   double rate_factor = 1;   // of the learning rate
   double decay_factor = 1;  // of the weight decay (0: biases, norms)
   template <class Self, class F>
@@ -138,8 +138,8 @@ struct AdamUpdate {
   }
 };
 
-// Stochastic gradient descent with momentum (PyTorch's form: the first momentum is the gradient; decay joins
-// the gradient).
+// Stochastic gradient descent with momentum (PyTorch's form: momentum starts as the first gradient; decay is
+// added to the gradient).
 struct SgdUpdate {
   static constexpr const char* kName = "sgd update";
   TensorView master, compute, gradient;

@@ -1,5 +1,5 @@
-// Causal convolution of every column with K weights of its own, with SiLU behind it: what linear attention
-// looks at before it (Mamba, 2312.00752, section 3.4; Gated DeltaNet, 2412.06464, section 3.4).
+// Causal convolution of every column with its own K weights, followed by SiLU: the short convolution in front
+// of linear attention (Mamba, 2312.00752, section 3.4; Gated DeltaNet, 2412.06464, section 3.4).
 //   y[t, c] = silu(sum over j of weight[c, j] x[t - K + 1 + j, c]), with zeros before the first token of a
 //   text.
 #pragma once
@@ -14,7 +14,7 @@ struct ShortConvForward {
   TensorView x;       // [T, C]; rows may be strided
   TensorView weight;  // [C, K] accumulation type
   // The K - 1 inputs before a text's first token, the latest last: [n, K - 1, C] accumulation type; replaced
-  // by those before the token to come. None: zeros.
+  // by the last K - 1 inputs. None: zeros.
   TensorView state;
   TensorView y;  // [T, C]; rows may be strided
 
@@ -28,7 +28,7 @@ struct ShortConvForward {
   }
 };
 
-// Of a forward without state.
+// Backward of a forward without `state`.
 struct ShortConvBackward {
   static constexpr const char* kName = "short convolution backward";
   Sequences texts;

@@ -15,15 +15,15 @@ class BatchPlan {
   BatchPlan(std::int64_t global_batch, std::int64_t granule,
             const std::optional<std::vector<std::int64_t>>& ramp);
 
-  // The first `steps` steps of the run took `samples` samples, perhaps with other sizes than these: what
-  // follows is counted from there. Changes nothing where this plan comes to the same number.
+  // The first `steps` steps of the run consumed `samples` samples, perhaps with other batch sizes (a resumed
+  // run): later steps are counted from there. No effect if this plan gives the same number.
   void go_on_after(std::int64_t steps, std::int64_t samples);
 
   // Samples of the step that begins after `consumed` samples.
   std::int64_t batch_at(std::int64_t consumed) const;
-  // Samples consumed by the first `steps` steps; of steps done with other sizes in proportion.
+  // Samples consumed by the first `steps` steps; proportional for steps done with other sizes.
   std::int64_t samples_after(std::int64_t steps) const;
-  // Steps that `samples` samples fill (the last one counted whole).
+  // Steps needed for `samples` samples (a last partial one included).
   std::int64_t steps_for(std::int64_t samples) const;
   std::int64_t largest() const { return target_; }
 

@@ -1,4 +1,4 @@
-// Sums buckets of gradients over the ranks that hold the same parameters, one or two at a time under way.
+// Sums buckets of gradients over the ranks that hold the same parameters, with one or two in flight.
 #pragma once
 
 #include <deque>
@@ -15,15 +15,15 @@
 namespace stoa::optim {
 
 // Every rank starts the same buckets in the same order. Sums are in group-rank order, so that neither the
-// size of buckets nor the moment of their reduction changes a bit.
+// size of buckets nor the time of their reduction affects a bit.
 class BucketReducer {
  public:
   BucketReducer(Arena& arena, const FlatLayout& layout, const DataParallel& parallel, DType type);
 
-  // `whole`: the bucket [elements], complete on this rank. Until complete(), nobody touches it.
+  // `whole`: the bucket [elements], complete on this rank. Must not be accessed until complete().
   void start(int bucket, TensorView whole, ops::OpContext& ops);
   bool under_way(int bucket) const;
-  // Afterwards `whole` holds the sum: all of it, or with `scatter` this rank's share, in its place.
+  // Waits; `whole` then holds the sum: all of it, or with `scatter` this rank's share, in its place.
   void complete(int bucket, ops::OpContext& ops);
   // The part of a bucket that holds the sum.
   FlatRange reduced(int bucket) const;

@@ -15,18 +15,18 @@ struct DataParallel {
   Stream& stream;
   // 0: all is replicated. 1: optimizer state and masters are sharded. 2: and gradients. 3: and parameters.
   int zero_stage = 0;
-  std::int64_t bucket_bytes = 160 << 20;  // of gradients that are reduced at once
-  bool overlap = false;                   // reductions and gathers are waited for as late as possible
+  std::int64_t bucket_bytes = 160 << 20;  // size of the buckets in which gradients are reduced
+  bool overlap = false;                   // wait for reductions and gathers as late as possible
   // Stages 2 and 3: gradients are reduced after every microbatch, into shards, so that no whole gradient is
   // held. The sum over ranks then comes before the sum over microbatches. Otherwise a gradient is held whole
   // until the last microbatch, and every stage adds in the same order.
   bool each_microbatch = false;
-  std::optional<DType> reduce_type = std::nullopt;  // in which gradients travel; default: as they are held
+  std::optional<DType> reduce_type = std::nullopt;  // in which gradients are sent; default: as held
 
-  // Of the ranks that hold the same elements (nn::ParamSpec::copies): how many, and which this one is.
+  // Among the ranks that hold the same elements (nn::ParamSpec::copies): their number, and this rank's index.
   int shards(parallel::Group copies) const { return parallel.along(copies).size(); }
   int shard(parallel::Group copies) const { return parallel.along(copies).rank(); }
-  // Whether what stage `stage` shards is sharded; of parameters that one rank alone holds, into one shard.
+  // Whether ZeRO stage `stage` is active; parameters that a single rank holds then have one shard.
   bool sharded(int stage) const {
     return zero_stage >= stage &&
            std::max(shards(parallel::Group::kDataContext), shards(parallel::Group::kExpertData)) > 1;

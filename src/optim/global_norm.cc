@@ -95,7 +95,7 @@ void GlobalNorm::add_part(const Part& part, std::int64_t tensor_begin) {
     if (run >= 0) parts_.push_back(slice(run, end));
     run = -1;
   };
-  // Blocks lie in the order of memory, so that those that reach into this rank's share follow each other.
+  // Blocks are in memory order, so those that overlap this rank's share are consecutive.
   const std::int64_t count = part.range.end - part.range.begin;
   const std::int64_t mine = self * share - part.range.begin;
   if (mine >= count) return;
@@ -135,8 +135,8 @@ void GlobalNorm::sum(ops::OpContext& ops, const Part& part, TensorView x) {
   ops::run(ops, op);
 }
 
-// Of a bucket at most one block began before this rank's share and reaches into it, and at most one leaves
-// it. All ranks of the group meet in one exchange: pairs of their own would each need a way between two GPUs.
+// Per bucket, at most one block extends into this rank's share from an earlier one, and at most one beyond
+// it. One exchange for all ranks of the group: pairwise transfers would need a route for each pair of GPUs.
 void GlobalNorm::sum_shared_blocks(ops::OpContext& ops) {
   if (!parallel_.sharded(1)) return;
   auto block = shared_.begin();

@@ -1,7 +1,7 @@
 // Sum of squares of all gradients, over all ranks: sums of blocks of 65,536 elements of the canonical
-// tensors, added in the order of names and blocks, each parameter once. How tensors are cut into ranks does
-// not show: blocks that data-parallel shards cut are brought together first; those that tensor parallelism
-// cuts are sums of its parts' sums.
+// tensors, added in the order of names and blocks, each parameter once. The result does not depend on how
+// tensors are split: blocks cut by data-parallel shards are gathered first; for those cut by tensor
+// parallelism the sums of the parts are added.
 #pragma once
 
 #include <string>
@@ -29,14 +29,14 @@ class GlobalNorm {
   void run(ops::OpContext& ops, TensorView state);
 
  private:
-  // Elements of a bucket that lie in one canonical tensor.
+  // Elements of a bucket that belong to one canonical tensor.
   struct Part {
     int bucket = 0;
     FlatRange range;
     ops::CanonicalCut cut;
     std::int64_t sums = 0;  // block sum of its first element
   };
-  // A block whose elements several ranks' shards hold.
+  // A block that is split among the shards of several ranks.
   struct SharedBlock {
     Part part;                      // whole
     int owner = 0;                  // of the group
@@ -45,7 +45,7 @@ class GlobalNorm {
   void add_piece(const nn::ParamSpec& spec, int parameter, const ShardPiece& piece,
                  std::int64_t tensor_begin);
   void add_part(const Part& part, std::int64_t tensor_begin);
-  // Whether a boundary between two shards lies within one of the blocks of `part`.
+  // Whether a shard boundary is within one of the blocks of `part`.
   bool is_cut(const Part& part) const;
   void sum(ops::OpContext& ops, const Part& part, TensorView x);
   void sum_shared_blocks(ops::OpContext& ops);
@@ -60,7 +60,7 @@ class GlobalNorm {
   std::vector<Tensor> tensors_;  // in the order of names
   std::vector<Part> parts_;
   std::vector<SharedBlock> shared_;
-  std::vector<bool> cut_;  // by bucket: shards cut some block, whichever ranks'
+  std::vector<bool> cut_;  // by bucket: whether any shard boundary cuts a block
   Arena::Id sums_;         // fp64: all block sums, then the loss
   std::int64_t blocks_ = 0;
 };

@@ -12,30 +12,30 @@ namespace stoa::optim {
 
 class GradientStore final : public nn::GradAccess {
  public:
-  // `parameters` (made for training from `params`) outlives the store.
+  // `parameters` (made for training from `params`) must outlive the store.
   GradientStore(Arena& arena, const nn::ParamList& params, nn::Precision precision,
                 const ParameterStore& parameters);
 
-  // The first write of a step overwrites: no pass over memory clears the accumulators. `microbatches` of this
-  // step; `ops` serves notify().
+  // The first write of a step overwrites: accumulators need not be cleared. `microbatches` of this step;
+  // `ops` is used by notify().
   void begin_step(ops::OpContext& ops, int microbatches);
   nn::GradTarget target(nn::GradId id) override;
-  // With overlap, the last microbatch's notice of a bucket's last accumulator starts its reduction.
+  // With overlap: in the last microbatch, notify() for a bucket's last accumulator starts its reduction.
   void notify(nn::GradId id) override;
-  // After the last microbatch: accumulators that nothing wrote become zero, the uses of a tied weight are
-  // added in order of declaration, gradients are summed over the axes on which they are partial, then over
-  // the ranks that hold the same parameters.
+  // After the last microbatch: zeroes accumulators without a write, adds the uses of a tied weight in order
+  // of declaration, and sums gradients over the axes on which they are partial, then over the ranks that hold
+  // the same parameters.
   void finish(ops::OpContext& ops);
 
-  // The gradient of what this rank holds of a parameter (ParameterStore::held), after finish().
+  // The gradient for this rank's part of a parameter (ParameterStore::held), after finish().
   TensorView gradient(nn::ParamId id);
-  // Elements of a bucket, within the range that reduced() names.
+  // Elements of a bucket, within the range of reduced(bucket).
   TensorView reduced(int bucket, FlatRange range);
-  // Where this rank has the sum.
+  // The range of a bucket whose sum this rank has.
   FlatRange reduced(int bucket) const { return reducer_.reduced(bucket); }
 
  private:
-  // Of a bucket, in this step.
+  // The state of a bucket in this step.
   struct Progress {
     int notices = 0;             // of accumulators; of a bucket of the window since it was last reduced
     bool under_way = false;      // its reduction

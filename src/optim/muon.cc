@@ -13,8 +13,8 @@ struct Coefficients {
   double a, b, c;
 };
 
-// Jordan et al. 2024: one polynomial for every step. "quintic": one for each of five steps, fitted together,
-// as in modded-nanogpt and in Megatron.
+// Jordan et al. 2024: one polynomial for every step. "quintic": a different one for each of five steps,
+// fitted jointly, as in modded-nanogpt and in Megatron.
 Coefficients coefficients_of(MuonCoefficients kind, std::int64_t step) {
   constexpr Coefficients kSimple{3.4445, -4.7750, 2.0315};
   constexpr std::array<Coefficients, 5> kQuintic{{{4.0848, -6.8946, 2.9270},
@@ -67,12 +67,12 @@ double Muon::scale(const Shape& matrix) const {
   fail<InternalError>("unknown scale");
 }
 
-// The whole canonical matrix on every rank that holds a part of it.
+// Assembles the whole canonical matrix on every rank that holds a part of it.
 void Muon::gather(ops::OpContext& ops, const nn::ParamSpec& spec, const ShardPiece& piece, TensorView local,
                   TensorView whole) const {
   const bool all = piece.count == piece.global[0] && piece.column_count == piece.global[1];
   if (!all) ops::run(ops, ops::FillZero{whole});
-  // Of ranks that hold copies of the same rows one brings them.
+  // Exactly one of the ranks that hold copies of these rows contributes them; the sum is then exact.
   if (all || piece.first_copy)
     copy_rows(ops, local.slice(piece.memory_row, piece.count),
               whole.slice(piece.begin, piece.count).columns(piece.column_begin, piece.column_count));

@@ -1,11 +1,11 @@
-// Muon for the matrices of the layers (ops/muon.h says where it comes from): which parameters take it, and
-// their update on any number of ranks.
+// Muon for the matrices of the layers (see ops/muon.h for references): which parameters use it, and their
+// update on any number of ranks.
 //
-// The Newton-Schulz steps need whole canonical matrices. Where ranks hold parts - columns or rows (tensor
-// parallelism), flat ranges (ZeRO) - each brings its part of the direction, zero elsewhere, and the parts are
-// added: every element comes from one rank alone, so the sum is exact and no layout shows. Ranks that hold
-// the same matrices take turns in computing: of every round of as many matrices as there are such ranks, each
-// computes one and tells the others.
+// The Newton-Schulz steps need whole canonical matrices. If ranks hold parts - columns or rows (tensor
+// parallelism), flat ranges (ZeRO) - each contributes its part of the direction, zero elsewhere, and the
+// parts are added: every element comes from exactly one rank, so the sum is exact for any layout. Ranks that
+// hold the same matrices share the computation: in each round of as many matrices as there are such ranks,
+// each computes one and sends it to the others.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@
 
 namespace stoa::optim {
 
-// Of a canonical tensor: matrices of the layers (not embedding and head, not vectors) take Muon.
+// Whether a canonical tensor is updated by Muon: matrices of the layers (not embedding, head, vectors).
 bool takes_muon(const OptimConfig& config, std::string_view canonical_name, const Shape& global);
 
 class Muon {
  public:
-  // What it refers to outlives it.
+  // The references must outlive this.
   Muon(ParameterStore& parameters, GradientStore& gradients, const OptimConfig& config);
 
   bool updates(nn::ParamId id) const;
-  // Updates all of its parameters. `momentum(id)`: in the shape of the master. Collective.
+  // Updates all parameters that use Muon. `momentum(id)`: in the shape of the master. Collective.
   template <class Momentum>
   void step(ops::OpContext& ops, TensorView state, const Momentum& momentum) const {
     for (std::size_t i = 0; i < ids_.size(); ++i) update(ops, ids_[i], momentum(ids_[i]), state);
@@ -45,8 +45,8 @@ class Muon {
   std::vector<nn::ParamId> ids_;
 };
 
-// x becomes its nearest orthogonal matrix, roughly, times `scale`: singular values go to about 1 (UnitNorm,
-// then `steps` times x = a x + (b x x' + c (x x')^2) x).
+// Replaces x by its nearest orthogonal matrix, approximately, times `scale`: singular values become about 1
+// (UnitNorm, then `steps` times x = a x + (b x x' + c (x x')^2) x).
 void orthogonalize(ops::OpContext& ops, TensorView x, MuonCoefficients coefficients, std::int64_t steps,
                    double scale);
 

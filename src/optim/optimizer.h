@@ -1,4 +1,4 @@
-// The end of a step: norm, clipping, and the update of what this rank holds of every parameter, all from
+// The end of a step: norm, clipping, and the update of this rank's part of every parameter, all controlled by
 // device scalars.
 #pragma once
 
@@ -21,7 +21,7 @@ struct ScaledRun {
 
 class Optimizer {
  public:
-  // `tensors`: of the whole model, where this rank holds but some of its layers; else empty.
+  // `tensors`: those of the whole model if this rank holds only some of its layers; else empty.
   Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gradients, const OptimConfig& config,
             nn::Precision precision, std::vector<CanonicalTensor> tensors = {});
 
@@ -33,10 +33,10 @@ class Optimizer {
   void refresh_values(ops::OpContext& ops);
 
   // Names of the moments ("adam.m", "adam.v"; "sgd.momentum"; "muon.momentum"), as in checkpoints, and their
-  // tensors: of what this rank holds of the parameter (ParameterStore::held), in the shape of its master.
+  // tensors: for this rank's part of the parameter (ParameterStore::held), in the shape of its master.
   const std::vector<std::string>& moment_names() const { return moment_names_; }
   TensorView moment(int which, nn::ParamId id);
-  // Whether a canonical tensor has it: with Muon some have one, others Adam's two.
+  // Whether a canonical tensor has this moment: with Muon some have one, the others Adam's two.
   bool has_moment(int which, std::string_view canonical_name, const Shape& global) const;
 
  private:
@@ -49,7 +49,7 @@ class Optimizer {
   GradientStore& gradients_;
   const OptimConfig config_;
   std::vector<std::string> moment_names_;
-  std::vector<std::vector<Arena::Id>> moments_;  // [which][bucket]: as much as is held of the bucket; none
+  std::vector<std::vector<Arena::Id>> moments_;  // [which][bucket]: for the held part of the bucket; or none
   GlobalNorm norm_;
   Muon muon_;
 };

@@ -14,46 +14,46 @@
 
 namespace stoa::optim {
 
-// Matrices are held in compute precision with an fp32 master beside them; where the two types are one, and
-// for vectors, the value is its own master. Masters are sharded from stage 1 on, values in stage 3.
+// Matrices are held in compute precision with a separate fp32 master; if the two types are equal, and for
+// vectors, the value is its own master. Masters are sharded from stage 1 on, values in stage 3.
 class ParameterStore final : public nn::ParamAccess {
  public:
-  // Training. What `parallel` refers to outlives the store.
+  // Training. What `parallel` refers to must outlive the store.
   ParameterStore(Arena& arena, const nn::ParamList& params, nn::Precision precision,
                  const DataParallel& parallel);
   // Inference: compute values only, whole.
   ParameterStore(Arena& arena, const std::vector<nn::ParamSpec>& specs, nn::Precision precision);
   ~ParameterStore() override;
 
-  // The whole value, of shape shard.local. In stage 3 it is gathered if it is not there, and holds until
-  // parameters of two other blocks have been asked for.
+  // The whole value, of shape shard.local. In stage 3 it is gathered if necessary, and remains valid until
+  // parameters of two other blocks have been requested.
   TensorView get(nn::ParamId id) override;
 
-  // What this rank updates: the whole parameter, or in stages 1 to 3 its part of it (all, where it alone has
-  // it).
+  // What this rank updates: the whole parameter, or in stages 1 to 3 its part of it (all, if no other rank
+  // has it).
   bool sharded() const { return parallel_ && parallel_->sharded(1); }
-  // The canonical pieces of that part: shard.flat is set where it is a part.
+  // The canonical pieces of that part; shard.flat is set if it is not everything.
   ShardSpec held(nn::ParamId id) const;
-  // Of these the pieces that this rank writes to files: of ranks that hold the same elements, the first does.
+  // The pieces of held() that this rank writes to files: the first of the ranks with the same elements does.
   ShardSpec written(nn::ParamId id) const;
-  // Whether this rank is, among tensor ranks and pipeline stages, the first that holds a piece.
+  // Whether this rank is the first, among tensor ranks and pipeline stages, that holds a piece.
   bool is_first_copy(nn::ParamId id, const ShardPiece& piece) const;
   // Elements of the parameter that are held (all of them unless sharded; maybe none).
   FlatRange held_range(nn::ParamId id) const;
-  // In the accumulation type: of shape shard.local, or flat where sharded. A view without memory where
-  // nothing is held.
+  // In the accumulation type: of shape shard.local, or flat if sharded. A view without memory if nothing is
+  // held.
   TensorView master(nn::ParamId id);
   bool has_separate_master(nn::ParamId id) const;
-  // The held part of a parameter in memory for what is held of its bucket.
+  // The part of `bucket` that belongs to this rank's part of a parameter.
   TensorView held_part(TensorView bucket, nn::ParamId id) const;
-  // The compute values of the held part, where they are apart from the master; else none.
+  // The compute values of the held part if they are separate from the master; else none.
   TensorView held_value(nn::ParamId id);
-  // After held values were written: they become visible to get() on every rank. Collective.
+  // Makes held values that were written visible to get() on every rank. Collective.
   void publish();
-  // Before held values are written: nobody reads them any more.
+  // Must be called before held values are written: waits for gathers, and ends the use of gathered values.
   void settle();
 
-  // Shows from now on when values are gathered and waited for; none: to nobody.
+  // Reports gathers and waits for them to `observer` from now on; none: no report.
   void observe(ops::OpObserver* observer) { observer_ = observer; }
 
   const std::vector<nn::ParamSpec>& specs() const { return *specs_; }
@@ -63,7 +63,7 @@ class ParameterStore final : public nn::ParamAccess {
  private:
   void declare(Arena& arena, nn::Precision precision, bool masters);
   TensorView part(TensorView bucket, std::int64_t origin, nn::ParamId id) const;
-  FlatRange own_range(int bucket) const;  // this rank's share of it
+  FlatRange own_range(int bucket) const;  // this rank's share of the bucket
   void post_gather(int bucket, TensorView own, TensorView whole);
   void wait_gather(int bucket);  // if one is under way
   void gather_unit(int unit);    // posts

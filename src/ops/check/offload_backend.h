@@ -1,5 +1,5 @@
-// Runs operations on tensors of the host on another device: each goes there with its tensors and comes back.
-// Slow, and good for proofs: a backend of a GPU can stand beside one of the CPU in CheckBackend and in every
+// Runs operations on host tensors on another device: copies the tensors of each operation there and its
+// results back. Slow, but lets a GPU backend be compared with a CPU backend in CheckBackend, and run every
 // test of operations.
 #pragma once
 
@@ -18,7 +18,7 @@ class OffloadBackend final : public ForwardOps<OffloadBackend, Backend, AllOps> 
   std::string_view name() const override { return inner_->name(); }
   DeviceKind device_kind() const override { return DeviceKind::kHost; }
 
-  // NumericsError when the operation wrote outside of its tensors' rows.
+  // NumericsError if the operation wrote outside of its tensors' rows.
   template <class Op>
   void apply(const Op& op, Resources) {
     ranges_.clear();

@@ -1,4 +1,4 @@
-// Attention: segments are cut into tasks (queries forward, key heads backward), each done by one kernel call.
+// Attention: segments are divided into tasks (queries forward, key heads backward), one kernel call each.
 #include <cstring>
 #include <limits>
 
@@ -25,7 +25,7 @@ const AttentionBackwardKernels& backward_kernels(InstructionSet isa) {
 constexpr std::size_t kAlignment = 64;
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Rows of all heads side by side.
+// All heads of a token as one row.
 Rows head_rows(const TensorView& tensor) {
   Rows rows{tensor.data, element_of(tensor.dtype), tensor.stride0, 1, tensor.shape[1] * tensor.shape[2]};
   return rows;
@@ -92,7 +92,7 @@ void check_segments(const Op& op) {
   }
 }
 
-// The kernels take one type of tensor and a scale other than 0.
+// Whether the reference implementation must run: the kernels support neither fp64 nor a scale of 0.
 template <class Op>
 bool for_reference(const Op& op) {
   return op.q.dtype == DType::kF64 || static_cast<float>(op.options.scale) == 0.0f;
@@ -116,7 +116,7 @@ void zero_rows(const TensorView& tensor, std::int64_t begin, std::int64_t end) {
                 static_cast<std::size_t>(tensor.shape.inner()) * size_of(tensor.dtype));
 }
 
-// Queries lie back to back from q_begin[0] to q_begin[n]; rows outside belong to no segment.
+// Zeroes rows outside of all segments. Queries of segments are contiguous, from q_begin[0] to q_begin[n].
 template <class Op>
 void zero_other_queries(const Op& op, const TensorView& tensor) {
   const auto* q = op.segments.q_begin.template as<std::int32_t>();
@@ -124,7 +124,7 @@ void zero_other_queries(const Op& op, const TensorView& tensor) {
   if (op.segments.count) zero_rows(tensor, q[op.segments.count], tensor.rows());
 }
 
-// Of segments in ascending order.
+// Zeroes the rows of keys that belong to no segment; segments are in ascending order.
 template <class Op>
 void zero_other_keys(const Op& op, const TensorView& tensor) {
   std::int64_t end = 0;
@@ -138,7 +138,7 @@ void zero_other_keys(const Op& op, const TensorView& tensor) {
 
 constexpr std::int64_t kForwardQueries = kForwardBlocks * kQueryBlock;
 
-// Bytes of one worker.
+// Workspace bytes per worker.
 std::size_t forward_share(const AttentionForward& op, const AttentionForwardKernels& kernels) {
   const std::size_t decode =
       static_cast<std::size_t>(op.segments.longest_k + op.q.shape[2] + 64) * sizeof(float);
@@ -171,7 +171,7 @@ void CpuBackend::execute(const AttentionForward& op, Resources resources) {
     std::fill(args.lse + last * args.heads, args.lse + op.lse.elements(),
               -std::numeric_limits<float>::infinity());
   }
-  // Late queries see most keys: their tasks come first, so that the last ones to finish are short.
+  // Late queries see most keys: their tasks start first, so that the last tasks to finish are short.
   const std::int64_t pieces = (op.segments.longest_q + kForwardQueries - 1) / kForwardQueries;
   const std::int64_t heads = args.heads, per_piece = op.segments.count * heads;
   pool_.run(pieces * per_piece, [&](std::int64_t task, int worker) {

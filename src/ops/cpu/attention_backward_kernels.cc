@@ -3,7 +3,7 @@
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
 
-// Memory of one task, in floats. Queries of one head are packed once and met by every block of keys.
+// Memory of one task, in floats. Queries of one head are packed once and used with every block of keys.
 struct BackwardMemory {
   std::int64_t query_columns, query_pairs, dout_columns, dout_pairs, output, dquery, delta, lse;
   std::int64_t keys, key_pairs, values, dkeys, dvalues, scores, slopes, weights, dscores, dscore_pairs, ones,
@@ -43,8 +43,8 @@ std::size_t backward_bytes(Element type, std::int64_t d, std::int64_t longest_q,
          sizeof(float);
 }
 
-// Scores and slopes (gradients of the dropped weights) of kVectors vectors of queries become words of weights
-// and of score gradients.
+// Converts scores and slopes (gradients of the dropped weights) of kVectors vectors of queries to words of
+// weights and of score gradients.
 template <class P, int kVectors, bool kPartial, bool kDropout, bool kScored>
 STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment& segment,
                                const BlockMask& mask, BlockScores<P>& scored, std::int64_t head,
@@ -90,7 +90,7 @@ STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment
     constexpr std::int64_t kHalf = kBlock / 2;
     const auto row = [&](std::int64_t j, F(&gradient)[kVectors + 1]) {
       F weight[kVectors + 1];
-      weight[kVectors] = gradient[kVectors] = F{};  // beside a single vector
+      weight[kVectors] = gradient[kVectors] = F{};  // the other half of a word if there is a single vector
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) weight[v] = element(j, v, gradient[v]);
       const std::int64_t word = j * kHalf + first_column / 2;
@@ -127,7 +127,7 @@ STOA_INLINE void differentiate(const AttentionArgs& args, const AttentionSegment
   }
 }
 
-// Of weights and score gradients of an odd number of vectors of queries: tiles read words by sixteens.
+// For an odd number of query vectors: zeroes the words up to a multiple of sixteen, which tiles read.
 STOA_INLINE void clear_missing_halves(float* weights, float* dscores, std::int64_t keys,
                                       std::int64_t vectors) {
   for (std::int64_t j = 0; j < keys; ++j) {

@@ -1,4 +1,4 @@
-// What the attention kernels share: words, packing, the register-tiled product, masks and dropout of a block.
+// Shared by the attention kernels: words, packing, the register-tiled product, masks and dropout of a block.
 #pragma once
 
 #include "ops/cpu/attention_kernels.h"
@@ -58,7 +58,7 @@ struct Pairs {
     return reinterpret_cast<F>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(c), reinterpret_cast<__m512bh>(a),
                                                 reinterpret_cast<__m512bh>(b)));
   }
-  // Weights become bf16: logarithms to base 2 throughout save a multiplication, and a rougher one suffices.
+  // Weights become bf16: base-2 logarithms save a multiplication, and a less accurate exponential suffices.
   static constexpr float kUnit = kLog2E;  // scores and their logarithms are kept in units of 1 / kUnit
   STOA_INLINE F power(F x) { return exp2_roughly(x); }
   // Words of a row: row[2i], row[2i + 1].
@@ -69,7 +69,7 @@ struct Pairs {
   }
 };
 
-// The same words, with products on the tiles of AMX. Head sizes are multiples of 32: whole tiles.
+// The same words, with products on AMX tiles. Head sizes are multiples of 32, so that tiles are whole.
 struct TilePairs : Pairs {
   static constexpr bool kTiles = true;
 };
@@ -296,7 +296,7 @@ STOA_INLINE void amx_block_product(std::int64_t rows, std::int64_t vectors, std:
                                    const float* a, std::int64_t a_row, const float* b, std::int64_t b_row,
                                    float* c, std::int64_t c_row, Into into, const float* alpha) {
   if (into == Into::kScaleAdd) {
-    bool same = true;  // once the maxima stand still there is nothing to scale
+    bool same = true;  // once the maxima no longer change, all factors are 1
     for (std::int64_t i = 0; i < vectors * kLanes; ++i) same &= alpha[i] == 1.0f;
     if (!same)
       for (std::int64_t m = 0; m < rows; ++m)
@@ -345,7 +345,7 @@ STOA_INLINE I lane_numbers() {
   return lane;
 }
 
-// Which keys of a segment its queries see. Query i stands at key position keys + behind - queries + i.
+// Which keys of a segment its queries see. Query i is at key position keys + behind - queries + i.
 struct Visible {
   const AttentionArgs& args;
   const AttentionSegment& segment;
@@ -363,7 +363,7 @@ struct Visible {
   }
 };
 
-// Sees of a block of scores: keys [k0, k0 + keys), queries from q0. Lane bounds relative to k0.
+// What is visible in a block of scores: keys [k0, k0 + keys), queries from q0. Lane bounds relative to k0.
 struct BlockMask {
   std::int64_t k0;
   bool partial;  // some score of the block is hidden
@@ -376,7 +376,7 @@ struct BlockMask {
     high_shift = see.at(q0) - k0;                       // last visible row
     partial = (causal && high_shift < keys - 1) || (windowed && low_shift + queries - 1 > 0);
   }
-  // Of row j, queries in lanes from `column`.
+  // The mask of row j, for queries in lanes from `column`.
   [[gnu::always_inline]] I row(std::int64_t j, std::int64_t column) const {
     const I lane = lane_numbers() + static_cast<std::int32_t>(column);
     I visible = ~I{};
@@ -387,7 +387,7 @@ struct BlockMask {
   }
 };
 
-// Dropout factors of a block, row by row in order: words of four keys are drawn at once.
+// Dropout factors of a block, row by row in order: a Philox call gives the words of four keys.
 struct BlockDropout {
   U words[4];
   U query;
@@ -416,7 +416,7 @@ struct BlockDropout {
   }
 };
 
-// Of an offset: key position - query position.
+// The row of the bias table for an offset: key position - query position.
 STOA_INLINE std::int64_t bias_row(const AttentionArgs& args, std::int64_t offset) {
   const std::int64_t row = offset - args.first_offset;
   return row < 0 ? 0 : row >= args.offsets ? args.offsets - 1 : row;
@@ -426,11 +426,11 @@ STOA_INLINE std::int64_t bias_row(const AttentionArgs& args, std::int64_t offset
 template <class P>
 struct BlockScores {
   float scale, cap, rate;  // rate: of the argument of tanh
-  // Of a row and a lane: [kBlock - 1 - row + lane], so that the lanes of a row lie side by side.
+  // Row and lane read [kBlock - 1 - row + lane], so that the lanes of a row are adjacent.
   float bias[2 * kBlock];
   float bias_gradient[2 * kBlock];
 
-  // Key position - query position at an index of `bias`; q_at: position of lane 0.
+  // The offset (key position - query position) at an index of `bias`; q_at: position of lane 0.
   static std::int64_t offset(std::int64_t q_at, std::int64_t k0, std::int64_t index) {
     return k0 - q_at + kBlock - 1 - index;
   }
@@ -446,7 +446,7 @@ struct BlockScores {
     for (std::int64_t i = 0; i < 2 * kBlock - 1; ++i)
       bias[i] = table[bias_row(args, offset(q_at, k0, i)) * args.bias_stride] * P::kUnit;
   }
-  // Score of products of row j, lanes from `first`; `slope` becomes its derivative by the scaled product.
+  // Score from a product in row j, lanes from `first`; `slope` becomes its derivative by the scaled product.
   [[gnu::always_inline]] F score(F product, std::int64_t j, std::int64_t first, F& slope) const {
     const F add = load(bias + kBlock - 1 - j + first);
     if (cap == 0) {
@@ -477,7 +477,7 @@ template <auto kValue>
 struct Constant {
   static constexpr auto value = kValue;
 };
-// Vectors whose running values fit the registers together.
+// How many vectors of running values fit into the registers.
 constexpr int kGroup = kRegisters == 32 ? 4 : 2;
 
 // body(first column, number of vectors, partial, dropout, scored), the last four as constants. scored: with
@@ -490,7 +490,7 @@ STOA_INLINE void for_vector_groups(std::int64_t vectors, bool partial, bool drop
       body(v * kLanes, Constant<kGroup>{}, is_partial, is_dropout, is_scored);
     for (; v < vectors; ++v) body(v * kLanes, Constant<1>{}, is_partial, is_dropout, is_scored);
   };
-  // A mask where none is needed costs little compared with Philox, tanh or a bias.
+  // A needless mask costs little compared with Philox, tanh or a bias.
   if (scored && dropout)
     with(Constant<true>{}, Constant<true>{}, Constant<true>{});
   else if (scored)
@@ -530,7 +530,7 @@ STOA_INLINE F query_words(F low, F high) {
 #endif
 }
 
-// Words [ceil(keys / 2), whole sixteens) of a block with words along the keys: tiles read them.
+// Zeroes words [ceil(keys / 2), next multiple of 16) of a block with words along keys: tiles read them.
 STOA_INLINE void clear_missing_words(float* words, std::int64_t keys) {
   for (std::int64_t k = (keys + 1) / 2; k % 16 != 0; ++k)
     for (std::int64_t i = 0; i < kBlock; i += kLanes) store(words + k * kBlock + i, F{});
@@ -542,7 +542,7 @@ STOA_INLINE bool fits_tiles(const AttentionArgs& args) {
 }
 #endif
 
-// body(tag) with the words that suit a type.
+// body(tag) with the word class for a type.
 template <class Body>
 STOA_INLINE void with_words(Element type, Body body) {
 #if STOA_ISA_LEVEL >= 3

@@ -1,4 +1,4 @@
-// Loops that the compiler turns into vectors: beside the products of the experts they cost little.
+// Plain loops that the compiler vectorises: their cost is small compared with the experts' GEMMs.
 #include <algorithm>
 
 #include "ops/cpu/cpu_backend.h"
@@ -10,7 +10,7 @@ namespace {
 // Columns of a bias' gradient per task.
 constexpr std::int64_t kBiasColumns = 256;
 
-// Of row i, and its assignment.
+// The router weight of row i, and its assignment.
 struct RowWeights {
   const std::int32_t* order;
   const float* weights;
@@ -42,7 +42,7 @@ void CpuBackend::execute(const ExpertBias& op, Resources resources) {
   });
 }
 
-// An expert's rows in their order, whatever the number of workers.
+// An expert's rows are added in their order, so that results do not depend on the number of workers.
 void CpuBackend::execute(const ExpertBiasBackward& op, Resources resources) {
   if (needs_reference(op)) return ReferenceBackend::execute(op, resources);
   const std::int64_t n = op.dy.shape[1], rows = op.sorted_experts.elements();

@@ -125,7 +125,7 @@ void write_row(const Rows& rows, std::int64_t r, std::int64_t n, const float* fr
   });
 }
 
-// Rows of heads of length 1: returns what they were multiplied by.
+// Reads rows of heads scaled to length 1, and returns the factors.
 void read_units(const Rows& rows, std::int64_t first, std::int64_t tokens, std::int64_t heads,
                 std::int64_t head, std::int64_t width, float epsilon, float* to, std::int64_t ld,
                 float* factors) {
@@ -138,7 +138,7 @@ void read_units(const Rows& rows, std::int64_t first, std::int64_t tokens, std::
   }
 }
 
-// The gradient of raw rows from that of the rows at length 1.
+// Writes the gradient of the raw rows, given that of the rows at length 1.
 void write_unit_gradients(const Rows& rows, std::int64_t first, std::int64_t tokens, std::int64_t heads,
                           std::int64_t head, std::int64_t width, const float* units, const float* factors,
                           float* gradients, std::int64_t ld) {
@@ -165,7 +165,7 @@ class Memory {
   std::int64_t used_ = 0;
 };
 
-// What the value heads of a key head share of a chunk. Matrices of tokens by tokens are [kChunk, kChunk].
+// The part of a chunk that the value heads of a key head share. Token-by-token matrices are [kChunk, kChunk].
 struct KeyChunk {
   std::int64_t dk, ld;
   float *q, *k, *kt;  // [kChunk, ld], [ld, kChunk]: at length 1, q scaled
@@ -235,7 +235,7 @@ struct ValueChunk {
     }
   }
 
-  // n of the state before the chunk, [dk, ld].
+  // Computes n from the state before the chunk, [dk, ld].
   void writes(const DeltaArgs& args, const KeyChunk& keys, std::int64_t head, const float* state) {
     const std::int64_t tokens = keys.tokens;
     product(tokens, ld, keys.dk, {keys.k, keys.ld, 1}, state, ld, r, ld);
@@ -273,7 +273,7 @@ struct ValueChunk {
     }
   }
 
-  // The state after the chunk, in place of that before it.
+  // Replaces the state before the chunk by the state after it.
   void advance(const KeyChunk& keys, float* state) {
     for (std::int64_t i = 0; i < keys.tokens; ++i) scaled(n + i * ld, f[i], spare + i * ld, ld, false);
     scaled(state, whole, state, keys.dk * ld, false);
@@ -367,8 +367,8 @@ std::int64_t backward_floats(const DeltaArgs& args, std::int64_t longest) {
   return Backward(args, nullptr, longest).memory.used();
 }
 
-// d_ij = dG-weighted gradient of a matrix of tokens by tokens: adds what it says of the sums of gates.
-// `m` is the matrix, `dm` its gradient, both zero where j > i.
+// d_ij = dG-weighted gradient of a token-by-token matrix: adds its contribution to the sums of gates. `m` is
+// the matrix, `dm` its gradient, both zero where j > i.
 void add_sums(const float* m, const float* dm, std::int64_t tokens, float* dsum) {
   for (std::int64_t i = 0; i < tokens; ++i)
     for (std::int64_t j = 0; j < i; ++j) {
@@ -378,7 +378,7 @@ void add_sums(const float* m, const float* dm, std::int64_t tokens, float* dsum)
     }
 }
 
-// Of one value head in one chunk: adds to m.dq, m.dk, replaces its dstate.
+// Backward of one value head in one chunk: adds to m.dq and m.dk, and replaces its dstate.
 void backward_values(const DeltaArgs& args, Backward& m, std::int64_t head, const float* state,
                      float* dstate) {
   KeyChunk& keys = m.keys;
@@ -418,7 +418,7 @@ void backward_values(const DeltaArgs& args, Backward& m, std::int64_t head, cons
   product(tokens, ld, tokens, {m.p, 1, kChunk}, m.dout, ld, m.dn, ld, Into::kAdd);
   product(tokens, wide, ld, {m.dout, ld, 1}, m.nt, kChunk, m.d, kChunk);
   for (std::int64_t i = 0; i < tokens; ++i) fill(m.d + i * kChunk + i + 1, kChunk - i - 1, 0);
-  // The gradient of P times P, by way of q·k: G is in both.
+  // The gradient of P times P, computed from q·k: both contain G.
   for (std::int64_t i = 0; i < tokens; ++i)
     for (std::int64_t j = 0; j < wide; j += kLanes)
       store(m.d + i * kChunk + j, load(m.d + i * kChunk + j) * load(v.g + i * kChunk + j));
@@ -440,7 +440,7 @@ void backward_values(const DeltaArgs& args, Backward& m, std::int64_t head, cons
   for (std::int64_t i = 0; i < tokens; ++i) {
     float* row = m.d + i * kChunk;
     fill(row + i, kChunk - i, 0);
-    // beta has its part of A and of the right side; what is read of the state is subtracted there.
+    // beta is in A and in the right-hand side, where the part read from the state is subtracted.
     float sum = 0;
     for (std::int64_t j = 0; j < i; ++j) {
       row[j] *= -v.g[i * kChunk + j];
@@ -500,7 +500,7 @@ void backward(const DeltaArgs& args, const DeltaTask& task, float* memory) {
       backward_values(args, m, task.key_head * shared + h, m.states + (c * shared + h) * size,
                       m.dstates + h * size);
     const std::int64_t tokens = m.keys.tokens, kld = m.keys.ld;
-    // Of rows at length 1, before q's scale.
+    // Undo q's scale: what follows needs gradients and values of the rows at length 1.
     for (std::int64_t i = 0; i < tokens; ++i) {
       scaled(m.dq + i * kld, args.scale, m.dq + i * kld, kld, false);
       scaled(m.keys.q + i * kld, 1 / args.scale, m.keys.q + i * kld, kld, false);

@@ -17,9 +17,9 @@ namespace stoa::ops::cpu::STOA_ISA {
 constexpr std::int64_t kTileUnits = 16, kTileRows = 16, kPanel = 32;
 constexpr std::int64_t kSums = kPanel * kPanel;           // of a panel of A and one of B
 constexpr std::int64_t kStepUnits = kTileUnits * kPanel;  // of one step of the reduction, in either operand
-// A block of B fills half of the L1 cache of 48 KiB; A passes it by.
+// A block of B fills half of the L1 cache of 48 KiB; A streams through the rest.
 constexpr int kTileBlock = 192;
-// Ten panels of A of this depth fit into kTilePackedBytes: fewer would ask for B too often.
+// Ten panels of A of this depth fit into kTilePackedBytes: with fewer, B would be reloaded too often.
 constexpr int kTileSlice = 768;
 constexpr std::int64_t kTilePackedBytes =
     1 << 20;  // half of a 2 MiB L2 cache: every processor with tiles has it
@@ -41,7 +41,7 @@ inline void pack_tile_columns(const PackJob& job) {
     std::memset(panel + units * kPanel, 0, static_cast<std::size_t>(padding * kPanel) * 4);
 }
 
-// Sixteen units from element `at` of a memory row that runs along the reduction, of which `elements` exist.
+// Copies sixteen units from element `at` of a memory row along the reduction that has `elements` elements.
 STOA_INLINE void copy_tile_row(const PackJob& job, std::int64_t at, std::int64_t elements,
                                std::uint32_t* to) {
   for (int i = 0; i < kTileUnits; i += kLanes, elements -= 2 * kLanes) {
@@ -50,7 +50,7 @@ STOA_INLINE void copy_tile_row(const PackJob& job, std::int64_t at, std::int64_t
   }
 }
 
-// Row after row, as memory has them.
+// Row after row, in the order of memory.
 inline void pack_tile_rows_along(const PackJob& job) {
   std::uint32_t* panel = job.panels;
   for (std::int64_t m = job.first; m < job.end; m += kPanel, panel += job.panel_stride)
@@ -129,7 +129,7 @@ STOA_INLINE void stream_as(void* p, std::int64_t i, F x) {
 #endif
 }
 
-// Rows [begin, end) of the sums to the output.
+// Writes rows [begin, end) of the sums to the output.
 template <Element E>
 STOA_INLINE void finish_rows(const TileJob& job, std::int64_t begin, std::int64_t end) {
   const StoreJob& store = *job.store;
@@ -185,7 +185,7 @@ STOA_INLINE float* sums_of(const TileJob& job, std::int64_t panel) {
   return job.sums + panel * kSums + T / 2 * kTileRows * kPanel + T % 2 * 16;
 }
 
-// Tile T leaves the sums of the panel before, if there is one, and takes those of `panel`.
+// Stores tile T's sums of the previous panel, if there is one, and loads those of `panel`.
 template <int T, class Tiles>
 STOA_INLINE void turn_to(const TileJob& job, std::int64_t panel, bool before, Tiles& tiles) {
   if (before) tiles.template store<T>(sums_of<T>(job, panel - 1), kPanel * 4);
@@ -255,7 +255,7 @@ void multiply_panels(const TileJob& job, std::int64_t begin, std::int64_t end) {
   if (job.store) finish(last * kPanel, least(end * kPanel, job.rows));
 }
 
-// Of an empty reduction.
+// An empty reduction: the output is computed from sums of 0.
 STOA_INLINE void finish_empty(const TileJob& job) {
   const std::int64_t panels = (job.rows + kPanel - 1) / kPanel;
   std::memset(job.sums, 0, static_cast<std::size_t>(panels * kSums) * sizeof(float));

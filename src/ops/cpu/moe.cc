@@ -34,7 +34,7 @@ LinearBackwardWeight of_rows(const GroupedLinearBackwardWeight& op, std::int64_t
 TensorView result_of(const GroupedLinearForward& op) { return op.y; }
 TensorView result_of(const GroupedLinearBackwardInput& op) { return op.dx; }
 
-// Of an expert's product of 8-bit operands.
+// The factor of an expert's FP8 GEMM: the product of its operands' inverse scales.
 float scale_of(const TensorView& inverse_a, const TensorView& inverse_b, std::int64_t expert) {
   return inverse_a.as<float>()[expert] * inverse_b.as<float>()[expert];
 }
@@ -59,7 +59,7 @@ void run_grouped(const Op& op, const MatrixKernels& kernels, WorkerPool& pool, v
   });
 }
 
-// Of any expert.
+// Workspace bytes that suffice for any expert.
 template <class Op>
 std::size_t bytes_of_any_rows(const Op& op, std::int64_t rows, const MatrixKernels& kernels, int workers) {
   if (result_of(op).dtype == DType::kF64) return 0;
@@ -70,7 +70,7 @@ std::size_t bytes_of_any_rows(const Op& op, std::int64_t rows, const MatrixKerne
 
 }  // namespace
 
-// A router's arithmetic is small: the reference's, shared out over tokens.
+// The router does little arithmetic: the reference implementation, parallel over tokens, is fast enough.
 void CpuBackend::execute(const RouterForward& op, Resources resources) {
   run_pieces(pool_, op.logits.rows(), kRouterTokens, [&](std::int64_t begin, std::int64_t end) {
     RouterForward piece = op;

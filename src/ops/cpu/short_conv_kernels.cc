@@ -5,7 +5,7 @@
 namespace stoa::ops::cpu::STOA_ISA {
 namespace {
 
-// Rows of the columns of a call, by tap or by the token's number modulo taps.
+// Rows of the columns of a call, by tap or by token number modulo taps.
 struct ConvRows {
   alignas(64) float data[ConvArgs::kMostTaps][ConvArgs::kColumns];
   float* operator[](std::int64_t i) { return data[i]; }
@@ -42,7 +42,7 @@ void forward_columns(const ConvArgs& a, const ConvTask& task) {
   read_weights(a, task, weights);
   window.clear();
   const std::int64_t reach = a.taps - 1;
-  // Token -1 - i stands where (taps - 1 - i) % taps does.
+  // Token t is in window[t mod taps]; the state has tokens -reach to -1, the latest last.
   for (std::int64_t j = 0; j < reach && task.state; ++j)
     for (std::int64_t c = 0; c < task.count; ++c)
       window[(j + 1) % a.taps][c] = task.state[j * a.columns + task.begin + c];

@@ -14,7 +14,7 @@ struct First {
   int count;
 };
 
-// Nearest even with subnormals kept, as base/half.h: bits stored by any instruction set are the same.
+// Rounds to nearest even and keeps subnormals, as base/half.h: every instruction set stores the same bits.
 STOA_INLINE H to_bf16_exactly(F x) {
   const U u = reinterpret_cast<U>(x);
   const U rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
@@ -52,7 +52,7 @@ STOA_INLINE void for_vectors(std::int64_t n, Body body) {
   if (i < n) body(i, First{static_cast<int>(n - i)});
 }
 
-// body(tag) with the tag of a type that is known at run time.
+// body(tag) with the tag of a type known only at run time.
 template <class Body>
 STOA_INLINE void with_type(Element type, Body body) {
   switch (type) {
@@ -75,7 +75,7 @@ STOA_INLINE typename E::Storage* row_of(const Rows& rows, std::int64_t r) {
   return static_cast<typename E::Storage*>(rows.data) + offset;
 }
 
-// Any type, chosen per access: for operands that are rarely there.
+// Any type, selected per access: for operands that are rarely present.
 STOA_INLINE void* row_address(const Rows& rows, std::int64_t r) {
   const std::int64_t outer = rows.inner == 1 ? r : r / rows.inner;
   const std::int64_t offset = outer * rows.stride + (r - outer * rows.inner) * rows.columns;
@@ -148,8 +148,8 @@ STOA_INLINE F exp2(F x) {
 }
 
 #if STOA_ISA_LEVEL >= 2
-// 2^x with relative error 3e-6, for results that become bf16: the fraction of x (0 for infinities) lies in
-// [0, 1), and scalef takes the whole part itself.
+// 2^x with relative error 3e-6, for results that become bf16: the fraction of x (0 for infinities) is reduced
+// to [0, 1), and scalef applies the integer part.
 STOA_INLINE F exp2_roughly(F x) {
   const auto v = reinterpret_cast<__m512>(x);
   const F r = reinterpret_cast<F>(_mm512_reduce_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
@@ -161,21 +161,21 @@ STOA_INLINE F exp2_roughly(F x) {
 }
 #endif
 
-// What curves are made of, to fp32.
+// The functions used by activations, accurate to fp32.
 struct Exact {
   STOA_INLINE F exp(F x) { return STOA_ISA::exp(x); }
   STOA_INLINE F reciprocal(F x) { return 1.0f / x; }
 };
 #if STOA_ISA_LEVEL >= 2
-// For results that become 16 bits wide: relative error 4e-6, at a third of the time.
+// The same for results that become 16 bits wide: relative error 4e-6, in a third of the time.
 struct Rough {
-  // At most 2^126, whose reciprocal is still a number. NaN stays.
+  // At most 2^126, whose reciprocal is still finite and not zero. NaN stays.
   STOA_INLINE F exp(F x) {
     const F power = x * 1.44269504f;
     return exp2_roughly(reinterpret_cast<F>(
         _mm512_min_ps(reinterpret_cast<__m512>(splat(126.0f)), reinterpret_cast<__m512>(power))));
   }
-  // Of 1 to 2^126: 14 bits and a step of Newton's.
+  // For x from 1 to 2^126: an estimate with 14 bits and a Newton step.
   STOA_INLINE F reciprocal(F x) {
     const F y = reinterpret_cast<F>(_mm512_rcp14_ps(reinterpret_cast<__m512>(x)));
     return y * (2.0f - x * y);
@@ -261,7 +261,7 @@ STOA_INLINE void philox(std::uint32_t key_lo, std::uint32_t key_hi, U& c0, U& c1
   }
 }
 
-// Factors 0 or `scale` of words, as uniform_from_word(word) < p decides.
+// Factors 0 or `scale` for random words: dropped if uniform_from_word(word) < p.
 STOA_INLINE F dropout_factor(U word, float p, float scale) {
   const F uniform = __builtin_convertvector(reinterpret_cast<I>(word >> 8), F) * 0x1p-24f;
   return select(uniform < p, F{}, splat(scale));

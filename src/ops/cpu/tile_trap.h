@@ -1,7 +1,7 @@
-// Runs the tile instructions of AMX on processors that lack them, in tests: each raises SIGILL, the handler
-// decodes it, does what tile_semantics.h says to a tile state of the thread, and continues behind it. So the
-// very instructions of gemm_tile_kernels.cc are tested: their operands, addresses and configuration. Where
-// the processor has tiles nothing is raised, and the processor is what is tested.
+// For tests: runs the tile instructions of AMX on processors without AMX. Each raises SIGILL; the handler
+// decodes it, applies it to a tile state of the thread as tile_semantics.h defines, and resumes after it. So
+// the instructions of gemm_tile_kernels.cc themselves are tested: operands, addresses and configuration. On
+// processors with AMX no signal is raised, and the tests run on the hardware.
 #pragma once
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -18,7 +18,7 @@
 
 namespace stoa::ops::cpu {
 
-// While it lives. One at a time.
+// Active during its lifetime. Only one may exist at a time.
 class TileTrap {
  public:
   TileTrap() {
@@ -31,12 +31,12 @@ class TileTrap {
   TileTrap(const TileTrap&) = delete;
   TileTrap& operator=(const TileTrap&) = delete;
 
-  // Instructions done so far, by all threads.
+  // Instructions emulated so far, by all threads.
   static std::atomic<std::int64_t>& count() {
     static std::atomic<std::int64_t> n{0};
     return n;
   }
-  // Of the calling thread. A kernel releases its tiles before it returns.
+  // The tile state of the calling thread. A kernel releases its tiles before it returns.
   static TileState& state() {
     static thread_local TileState tiles;
     return tiles;
@@ -76,7 +76,7 @@ class TileTrap {
       std::memcpy(&displacement, modrm + at, 4);
       at += 4;
     }
-    // Relative to the next instruction, five bytes of VEX, opcode and what follows from here: ModRM is at 4.
+    // RIP-relative: the base is the next instruction, which begins after ModRM and the displacement.
     if (relative)
       operand.address = reinterpret_cast<std::uint64_t>(modrm) + static_cast<std::uint64_t>(at);
     else if (base)
@@ -85,7 +85,7 @@ class TileTrap {
     return at;
   }
 
-  // Length of the instruction, or 0 if it is none of ours or would fault.
+  // Length of the instruction, or 0 if it is not a tile instruction or would fault.
   static int execute(const ucontext_t& u, const std::uint8_t* code) {
     if (code[0] != 0xc4 || (code[1] & 0x1f) != 2 || (code[2] & 0x84) != 0) return 0;  // VEX.128.0F38.W0
     const int x = (code[1] & 0x40) == 0, b = (code[1] & 0x20) == 0;
@@ -121,7 +121,7 @@ class TileTrap {
     auto& u = *static_cast<ucontext_t*>(context);
     greg_t& at = u.uc_mcontext.gregs[REG_RIP];
     const int length = execute(u, reinterpret_cast<const std::uint8_t*>(at));
-    if (length == 0) {  // a real fault: die of it
+    if (length == 0) {  // a genuine fault: restore the default action, which ends the process
       signal(SIGILL, SIG_DFL);
       return;
     }

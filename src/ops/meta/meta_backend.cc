@@ -6,7 +6,7 @@ namespace stoa::ops {
 
 namespace {
 
-// At most `rows` rows of the tensor.
+// Bytes of at most `rows` rows of the tensor.
 double bytes_of_rows(const TensorView& tensor, std::int64_t rows) {
   const double all = static_cast<double>(tensor.bytes());
   if (tensor.rows() == 0) return 0;
@@ -30,7 +30,7 @@ double touched_bytes(const EmbeddingBackward& op, const char*, const TensorView&
   return bytes_of_rows(tensor, op.tokens.shape[0]);
 }
 double touched_bytes(const AttentionForward& op, const char* name, const TensorView& tensor) {
-  // Keys and values may lie in a cache with room for more than the segments hold.
+  // Keys and values may be in a cache that has more rows than the segments use.
   const std::string_view which = name;
   if (which != "k" && which != "v") return static_cast<double>(tensor.bytes());
   return bytes_of_rows(tensor, op.segments.count * op.segments.longest_k);

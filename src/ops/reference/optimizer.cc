@@ -19,8 +19,8 @@ class State {
   double* slots_;
 };
 
-// Megatron's dynamic scaler: every inf costs one hysteresis and, once none is left, halves the scale again;
-// only `window` clean steps in a row restore it, so infs need not be consecutive to lower the scale.
+// Megatron's dynamic scaler: every inf lowers the hysteresis by one and, at 0, multiplies the scale by
+// backoff; only `window` clean steps in a row restore it, so that infs need not be consecutive.
 void adapt_loss_scale(const LossScale& rule, bool found_inf, const State& state) {
   if (found_inf) {
     state[StepSlot::kGoodSteps] = 0;
@@ -37,7 +37,7 @@ void adapt_loss_scale(const LossScale& rule, bool found_inf, const State& state)
   }
 }
 
-// The compute copy is made of the master as stored, so that a copy made anew from a loaded master is the
+// The compute copy is rounded from the master as stored, so that a copy made from a loaded master is the
 // same.
 void store_master(const Values& master, const TensorView& to, const TensorView& compute) {
   store(master, to);
@@ -124,7 +124,7 @@ void ReferenceBackend::execute(const SgdUpdate& op, Resources) {
   const Values gradient = load(op.gradient);
   for (std::size_t i = 0; i < master.size(); ++i) {
     double step = gradient[i] * factor + decay * master[i];
-    // Momentum starts at 0, so the first one is the gradient itself.
+    // Momentum starts at 0, so the first one is the gradient.
     if (!momentum.empty()) step = momentum[i] = op.momentum_factor * momentum[i] + step;
     master[i] -= rate * step;
   }
@@ -141,7 +141,7 @@ void ReferenceBackend::execute(const ExpertBiasUpdate& op, Resources) {
   store(bias, op.bias);
 }
 
-// A history at a time: the copies stay small.
+// One history at a time, to keep the copies small.
 void ReferenceBackend::execute(const AmaxHistoryUpdate& op, Resources) {
   const bool skipped = State(op.state)[StepSlot::kFoundInf] != 0;
   const Values seen = load(op.seen);

@@ -7,7 +7,7 @@ namespace stoa::ops {
 
 namespace {
 
-// To float, towards zero with a sticky last bit: a second rounding to 16 bits or 8 then equals rounding once.
+// To float, towards zero with a sticky last bit: rounding that to 16 or 8 bits equals rounding once.
 float to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (std::isnan(x) || static_cast<double>(nearest) == x) return nearest;
@@ -34,7 +34,7 @@ double widen(T x) {
     return static_cast<double>(static_cast<float>(x));
 }
 
-// Of a floating-point type of any width.
+// Calls `body` with the C++ type of a floating-point type of any width.
 template <class Body>
 decltype(auto) dispatch(DType type, Body&& body) {
   return is_fp8(type) ? dispatch_fp8(type, body) : dispatch_float(type, body);

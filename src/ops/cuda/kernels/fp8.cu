@@ -19,7 +19,7 @@ STOA_DEVICE float nan_for_infinity(float x) {
   return bits_of(magnitude(x)) == kInfinity ? float_of(0x7fc00000u) : x;
 }
 
-// Neighbouring codes.
+// Stores V adjacent codes.
 template <int V>
 STOA_DEVICE void put_codes(std::uint8_t* to, const std::uint8_t (&bytes)[V]) {
   if constexpr (V == 1) {
@@ -34,7 +34,7 @@ STOA_DEVICE void put_codes(std::uint8_t* to, const std::uint8_t (&bytes)[V]) {
   }
 }
 
-// Codes of the V values at `from`, and their largest magnitude beside what was largest.
+// Quantizes the V values at `from` to codes, and raises `largest` to their largest magnitude.
 template <Float8 kType, int V, class T>
 STOA_DEVICE void cast_codes(const T* from, float scale, std::uint8_t (&codes)[V], float& largest) {
   float x[V];
@@ -46,7 +46,7 @@ STOA_DEVICE void cast_codes(const T* from, float scale, std::uint8_t (&codes)[V]
   }
 }
 
-// Of rows [block * each, ...).
+// The largest magnitude of rows [block * each, (block + 1) * each).
 template <class T, int V>
 struct RowsMaxKernel {
   struct Args {
@@ -89,8 +89,8 @@ struct LargestKernel {
   }
 };
 
-// A block casts a tile of kTileRows x kTileColumns. It writes whole lines of the transposed copy, which it
-// puts together in shared memory.
+// A block casts a tile of kTileRows x kTileColumns. It assembles the transposed copy in shared memory, so
+// that it writes whole lines of it.
 constexpr int kTileRows = 128, kTileColumns = 64;
 constexpr int kPitch = kTileRows + 4;  // bytes of a line there: neighbouring lines begin in other banks
 constexpr std::size_t kLines = kTileColumns * kPitch;
@@ -147,7 +147,7 @@ struct QuantizeKernel {
   }
 };
 
-// A block has kRowsEach rows after another. It raises the maximum of a group once for its rows.
+// A block processes kRowsEach consecutive rows. It updates the maximum of a group once for its rows.
 template <class T, Float8 kType, int V>
 struct GroupedQuantizeKernel {
   using Args = GroupedQuantizeArgs;
@@ -190,7 +190,7 @@ struct GroupedQuantizeKernel {
   }
 };
 
-// A block moves the history of one tensor, from its end: a tile is read by all before any of it is written.
+// A block shifts one tensor's history, from its end: all threads read a tile before it is written.
 struct AmaxHistoryKernel {
   using Args = AmaxHistoryArgs;
   static constexpr const char* kName = "amax history update";
@@ -217,7 +217,7 @@ struct AmaxHistoryKernel {
 
 template <class T, int V>
 void launch_tiles(const QuantizeArgs& a, void* stream) {
-  // Blocks beyond the last row write zeros of the transposed copy, and one exists for the scale's sake.
+  // Blocks beyond the last row write zeros of the transposed copy; at least one block writes the scale.
   const std::int64_t rows = a.transposed ? a.pitch : a.rows;
   const Grid grid{.x = rows > 0 ? ceil_div(rows, kTileRows) : 1,
                   .y = a.x.columns > 0 ? ceil_div(a.x.columns, kTileColumns) : 1,

@@ -1,4 +1,4 @@
-// Matrices in 8 bits (ops/fp8.h): the largest magnitude, the cast with its transposed copy, histories.
+// Kernels for FP8 matrices (ops/fp8.h): largest magnitude, cast with its transposed copy, amax histories.
 #pragma once
 
 #include "ops/cuda/kernels/element.h"
@@ -28,19 +28,19 @@ struct QuantizeArgs {
   std::int64_t pitch = 0;              // a multiple of 16
   float* inverse_scale = nullptr;
   float* seen = nullptr;  // raised to the largest magnitude of x, or null
-  bool wide = false;      // addresses of x, y and transposed are multiples of 16, columns and stride of 8
+  bool wide = false;      // x, y and transposed are aligned to 16 bytes, columns and stride multiples of 8
 };
 void launch_quantize(const QuantizeArgs& args, void* stream);
 
-// Groups of contiguous rows. Largest magnitudes alone, or with the cast by the scale of each group.
+// Groups of contiguous rows: either only their largest magnitudes, or also the cast with each group's scale.
 struct GroupedQuantizeArgs {
   Rows x;
   std::int64_t rows = 0, groups = 0;
   const std::int32_t* ids = nullptr;  // [rows]; null: groups are equally large
   float* largest = nullptr;           // of group g at g * largest_stride: raised; or null
   std::int64_t largest_stride = 1;
-  bool wide = false;  // as of QuantizeArgs
-  // Of the cast.
+  bool wide = false;  // as in QuantizeArgs
+  // For the cast.
   Float8 type = Float8::kE4M3;
   const float* amax = nullptr;
   std::int64_t amax_stride = 1;

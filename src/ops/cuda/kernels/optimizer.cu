@@ -25,14 +25,14 @@ struct BeginStepKernel {
 
 constexpr int kSquaresThreads = 512;
 
-// A block has the elements of x that lie in one block of the canonical tensor.
+// A block sums the elements of x within one block of the canonical tensor.
 template <int V>
 struct SquaresKernel {
   using Args = SumSquaresArgs;
   static constexpr const char* kName = "sum squares";
   static constexpr int kThreads = kSquaresThreads;
 
-  // Elements of x before the b-th block.
+  // How many elements of x come before its b-th block.
   STOA_DEVICE static std::int64_t begin_of(const Args& a, std::int64_t b) {
     const std::int64_t j = (a.first_block + b) * kSquaresBlock - a.origin;
     if (j <= 0) return 0;
@@ -81,7 +81,7 @@ struct PrepareKernel {
   static constexpr const char* kName = "prepare update";
   static constexpr int kThreads = 32;
 
-  // Megatron's dynamic scaler, as in the reference.
+  // Megatron's dynamic loss scaling, as in the reference backend.
   STOA_DEVICE static void adapt(const LossScaleArgs& rule, bool found_inf, double* state) {
     double &good = slot(state, StepSlot::kGoodSteps), &hysteresis = slot(state, StepSlot::kHysteresis),
            &scale = slot(state, StepSlot::kLossScale);

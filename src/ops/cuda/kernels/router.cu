@@ -14,7 +14,7 @@ STOA_DEVICE std::int64_t sequence_of(const SequenceArgs& s, std::int64_t token) 
   return (s.first + token) / s.run % s.count;
 }
 
-// A warp has one token; its lanes share the experts.
+// A warp processes one token; its lanes share the experts.
 struct RouterWarp {
   const Thread& t;
   const RouterArgs& a;
@@ -34,7 +34,7 @@ struct RouterWarp {
   STOA_DEVICE double logit(std::int64_t e) const {
     return static_cast<double>(a.logits[token * a.experts + e]);
   }
-  // Largest logit, and the sum of exponentials under it.
+  // The largest logit, and the sum of exponentials relative to it.
   struct Exponentials {
     double most, sum;
   };
@@ -54,7 +54,7 @@ struct RouterWarp {
     }
     t.sync_warp();
   }
-  // Of the chosen experts, in their order; every lane has it.
+  // Sums the scores of the chosen experts in their order; every lane computes the whole sum.
   STOA_DEVICE double sum_of_chosen() const {
     double sum = a.sigmoid ? kTiny : 0;
     for (std::int64_t j = 0; j < a.k; ++j) sum += scores[a.ids[token * a.k + j]];
@@ -104,7 +104,7 @@ struct RouterForwardKernel {
     }
   }
 
-  // open[e] = whether the group of e is among those with the best scores, ties to the lower index.
+  // open[e] = whether the group of e is among those with the best scores; ties go to the lower index.
   template <class Value>
   STOA_DEVICE static void open_groups(const RouterWarp& w, double* scores, std::int32_t* open,
                                       const Value& value) {
@@ -182,7 +182,7 @@ struct RouterBackwardKernel {
     });
   }
 
-  // Through p = scores, or sigmoid scores over their sum. Each lane adds to its own experts.
+  // Through p = scores, or normalised sigmoid scores. Each lane adds to its own experts.
   STOA_DEVICE static void add_balance(const RouterWarp& w, double factor, double* dscores) {
     const float* counts = w.a.counts + sequence_of(w.a.sequences, w.token) * w.a.experts;
     double sum = 1, mean = 0;
@@ -200,7 +200,7 @@ struct RouterBackwardKernel {
   }
 };
 
-// As many warps in a block as 48 KiB of shared memory have room for.
+// As many warps per block as 48 KiB of shared memory permit.
 template <class Kernel>
 void launch_warps(RouterArgs a, std::int64_t bytes, void* stream) {
   const std::int64_t fit = (48 << 10) / bytes, warps = fit < 1 ? 1 : fit > 8 ? 8 : fit;
@@ -211,7 +211,7 @@ void launch_warps(RouterArgs a, std::int64_t bytes, void* stream) {
                  stream, a);
 }
 
-// A block has one sequence.
+// A block processes one sequence.
 struct CountKernel {
   using Args = CountAssignmentsArgs;
   static constexpr const char* kName = "count assignments";
@@ -249,8 +249,8 @@ struct PlaceKernel {
   }
 };
 
-// Block (x, y) has the experts e with e % kShare = y of sequence x. The assignments that stay are found by
-// the capacity-th largest weight, digit by digit; among equals the first ones stay.
+// Block (x, y) processes the experts e with e % kShare = y of sequence x. It finds the capacity-th largest
+// weight digit by digit; among equal weights the first assignments are kept.
 struct LimitKernel {
   using Args = LimitExpertsArgs;
   static constexpr const char* kName = "limit experts";
@@ -283,7 +283,7 @@ struct LimitKernel {
     return a.choices + (t.block_x() * a.places.length + i / a.k) * 2 * a.k + i % a.k;
   }
   STOA_DEVICE static float id(const Thread& t, const Args& a, std::int64_t i) { return *row(t, a, i); }
-  // Ordered as the weights are; 0 for all where they do not count.
+  // Keys in the order of the weights; 0 for all if the policy ignores weights.
   STOA_DEVICE static std::uint32_t key(const Thread& t, const Args& a, std::int64_t i) {
     if (!a.by_weight) return 0;
     const float weight = row(t, a, i)[a.k];
@@ -332,7 +332,7 @@ struct LimitKernel {
     }
   }
 
-  // To the tokens of this rank that stand at the place of assignment i.
+  // Stores the choice for the token of this rank at the place of assignment i, if there is one.
   STOA_DEVICE static void store(const Thread& t, const Args& a, std::int64_t i, std::int32_t expert) {
     const SequenceArgs& s = a.places.sequences;
     const std::int64_t place = i / a.k, j = i - place * a.k;
@@ -359,7 +359,7 @@ struct BiasKernel {
 }  // namespace
 
 void launch_router_forward(const RouterArgs& a, void* stream) {
-  // Scores, scores of groups, whether an expert may (still) be chosen.
+  // Room for scores, group scores, and whether an expert may (still) be chosen.
   launch_warps<RouterForwardKernel>(a, (a.experts + a.groups) * 8 + (a.experts + 1) / 2 * 8, stream);
 }
 

@@ -1,5 +1,5 @@
-// What a kernel may ask of the machine: who am I, barriers, warp exchange, shared memory, matrix units. nvcc
-// compiles it to the builtins; any other compiler to the block emulator, on which every kernel is tested
+// The hardware functions of kernels: indices, barriers, warp exchange, shared memory, matrix units. nvcc
+// compiles them to builtins; any other compiler to the block emulator, on which every kernel is tested
 // without a GPU.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace stoa::ops::cuda {
 
 extern __shared__ __align__(128) unsigned char stoa_shared_memory[];
 
-// A block has one dimension and a number of threads that is a multiple of 32; all threads reach every barrier
-// and every warp exchange.
+// Blocks are one-dimensional, with a multiple of 32 threads; all threads must reach every barrier and every
+// warp exchange.
 class Thread {
  public:
   STOA_DEVICE int index() const { return static_cast<int>(threadIdx.x); }
@@ -51,9 +51,9 @@ class Thread {
     return __shfl_sync(0xffffffffu, value, lane);
   }
   STOA_DEVICE unsigned ballot(bool value) const { return __ballot_sync(0xffffffffu, value); }
-  // Four 8 x 8 matrices of 16-bit elements in shared memory; lane 8 i + r names row r of matrix i, 16 bytes.
-  // Of every matrix a lane gets elements (g, 2 t) and (g, 2 t + 1), with kTransposed (2 t, g) and (2 t + 1,
-  // g): g = lane / 4, t = lane % 4.
+  // Loads four 8 x 8 matrices of 16-bit elements from shared memory; lane 8 i + r passes the address of row r
+  // of matrix i, 16 bytes. From each matrix a lane gets elements (g, 2 t) and (g, 2 t + 1), with kTransposed
+  // (2 t, g) and (2 t + 1, g): g = lane / 4, t = lane % 4.
   template <bool kTransposed>
   STOA_DEVICE void load_matrices(const void* row, std::uint32_t (&out)[4]) const {
     const auto at = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -68,8 +68,8 @@ class Thread {
                    : "r"(at)
                    : "memory");
   }
-  // c += a b on the matrix units: a [16, 16] in pieces of 8 x 8 (rows 0, columns 0), (8, 0), (0, 8), (8, 8),
-  // b [16, 8] in pieces (0, 0), (8, 0), transposed, both as load_matrices() gives them; c [16, 8]: elements
+  // c += a b on the matrix units: a [16, 16] in blocks of 8 x 8 (rows 0, columns 0), (8, 0), (0, 8), (8, 8),
+  // b [16, 8] in blocks (0, 0), (8, 0), transposed, both as load_matrices() returns them; c [16, 8]: elements
   // (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1).
   template <class T>
   STOA_DEVICE void multiply(const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1,
@@ -87,8 +87,8 @@ class Thread {
           : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
-  // Sixteen bytes from global to shared memory while the thread continues; zeros where they are not `given`.
-  // They are there for this thread when wait_copies() says so, for the others after a barrier behind that.
+  // Starts copying 16 bytes from global to shared memory (zeros if not `given`) without waiting. Visible to
+  // this thread after wait_copies(), to the others after a barrier behind that.
   STOA_DEVICE void copy16(void* to, const void* from, bool given) const {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                      static_cast<unsigned>(__cvta_generic_to_shared(to))),
@@ -96,12 +96,12 @@ class Thread {
                  : "memory");
   }
   STOA_DEVICE void commit_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
-  // Until all but the last `kLeft` groups that were committed are there.
+  // Waits until all but the last `kLeft` committed groups are complete.
   template <int kLeft>
   STOA_DEVICE void wait_copies() const {
     asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
   }
-  // Adds to a counter in shared memory that other threads add to: of integers, so that no order shows.
+  // Adds to a shared-memory counter that other threads update too: integers, so that the order is irrelevant.
   STOA_DEVICE void count(std::int32_t& counter, std::int32_t by) const { atomicAdd(&counter, by); }
 };
 
@@ -131,7 +131,7 @@ STOA_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
 STOA_DEVICE float float_of(std::uint32_t x) { return __uint_as_float(x); }
 STOA_DEVICE float fast_exp(float x) { return __expf(x); }
 
-// Sixteen bytes, once: data that is not read again soon.
+// Sixteen bytes, for streaming access to data that is not reused soon.
 struct alignas(16) Bytes16 {
   std::uint32_t words[4];
 };
