@@ -1,4 +1,4 @@
-// One microbatch in device memory: declared once, refilled for every microbatch.
+// One microbatch in device memory: declared once, refilled for each microbatch.
 #pragma once
 
 #include <array>
@@ -12,29 +12,29 @@
 
 namespace stoa::run {
 
-// Of a masked language model: rows end early, and what is beyond their end does not reach the device.
+// For masked language models, whose rows may end early: padding is not copied to the device.
 struct MaskedOptions {
   bool used = false;
   bool sentences = false;     // rows have a sentence label
-  bool one_per_row = false;   // a row has one token to be predicted at most
-  bool all_asked = false;     // logits of every token are asked for, not of those alone
-  std::int64_t multiple = 1;  // of which the number of tokens is one: ranks that split the stream
+  bool one_per_row = false;   // at most one token per row is to be predicted
+  bool all_asked = false;     // logits are needed for all tokens, not only for predicted ones
+  std::int64_t multiple = 1;  // the number of tokens is padded to one: ranks split the stream
 };
 
 class DeviceBatch {
  public:
   // `packed`: attention stops at document ends, so that there may be as many segments as tokens. `context`:
-  // which tokens of every row this rank holds. `source`: rows of an encoder-decoder, which begin with so many
-  // tokens of the source (data/span_dataset.h); on the device the sources of all rows lie before the targets.
+  // which tokens of each row this rank holds. `source`: in an encoder-decoder, tokens of the source at the
+  // start of a row (data/span_dataset.h); on the device the sources of all rows come before the targets.
   DeviceBatch(Arena& arena, std::int64_t rows, std::int64_t length, bool packed,
               const parallel::ContextPlace& context = {}, const MaskedOptions& masked = {},
               std::int64_t source = 0);
 
   // Copies rows [first, first + rows) of a host batch to the device. `first_sample`: global index of row
-  // `first` in the run; `sentence_weight`: of a row's sentence loss (nn::MaskedTargets).
+  // `first` in the run; `sentence_weight`: weight of a row's sentence loss (nn::MaskedTargets).
   const nn::BatchView& stage(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
                              Stream& stream, double sentence_weight = 0);
-  // Shapes alone, for a dry run: one segment per row.
+  // Only shapes, for a dry run: one segment per row.
   const nn::BatchView& dry();
 
   std::int64_t rows() const { return rows_; }
@@ -42,10 +42,10 @@ class DeviceBatch {
 
  private:
   void bind();  // views of the arena's tensors
-  // Rows without their padding, and what the head reads of them.
+  // Stages rows without their padding, and the inputs of the head.
   const nn::BatchView& stage_masked(const data::Batch& batch, std::int64_t first, Stream& stream,
                                     double sentence_weight);
-  std::span<const std::int32_t> asked();  // nn::MaskedTargets::asked of what was staged
+  std::span<const std::int32_t> asked();  // nn::MaskedTargets::asked of the staged batch
   void bind_parts();
   void stage_parts(const data::Batch& batch, std::int64_t first, std::int64_t first_sample, Stream& stream);
   void stage_segments(const data::Batch& batch, std::int64_t first, std::int64_t first_sample,
@@ -61,7 +61,7 @@ class DeviceBatch {
   const MaskedOptions masked_;
   Arena::Id tokens_, labels_, mask_, positions_, to_attention_, to_ranks_;
   Arena::Id types_, rows_id_, places_, sentence_labels_, sentence_weights_;
-  // The host's side of a masked batch.
+  // Host buffers of a masked batch.
   struct HostMasked {
     std::vector<std::int32_t> tokens, positions, types, row_begin, rows, places, labels, sentence_labels, all;
     std::vector<float> mask, sentence_weights;

@@ -1,4 +1,4 @@
-// How a model is spread over ranks: degrees of every axis, the pipeline's schedule, and how state is sharded.
+// How a model is distributed: the degrees of all axes, the pipeline schedule, and how state is sharded.
 #pragma once
 
 #include <cstdint>
@@ -22,34 +22,34 @@ struct Layout {
 
   // Pipeline.
   std::string schedule = "1f1b";     // of schedule::run_schedule_names()
-  int chunks = 0;                    // of layers per pipeline rank; 0: what the schedule needs
-  int microbatch_group = 0;          // of interleaved schedules; 0: as many as pipeline ranks
+  int chunks = 0;                    // of layers per pipeline rank; 0: the schedule's default
+  int microbatch_group = 0;          // interleaved schedules; 0: number of pipeline ranks
   std::vector<std::int64_t> layers;  // of every chunk in model order; empty: even
-  bool embedding_as_layer = false;   // the even rule counts the embedding, the head as a layer
+  bool embedding_as_layer = false;   // the even split counts embedding, head as a layer
   bool head_as_layer = false;
 
   // Data parallelism.
   int zero_stage = 0;  // 1: optimizer state is sharded, 2: gradients too, 3: parameters too
   std::int64_t bucket_bytes = 160 << 20;  // of gradients reduced at once (Megatron: 40 M fp32 numbers)
-  bool overlap_grad_reduce = false;       // buckets are reduced while backward goes on
-  // Stages 2 and 3 with several microbatches: gradients are reduced after each into shards (little memory,
-  // another order of additions) instead of being held whole until the last (the bits of stage 0).
+  bool overlap_grad_reduce = false;       // buckets are reduced while backward still runs
+  // Stages 2 and 3 with several microbatches: gradients are reduced into shards after each one (less memory,
+  // a different order of additions) instead of being held whole until the last (stage 0's bits).
   bool reduce_each_microbatch = false;
-  std::optional<DType> grad_reduce_type;  // in which gradients travel; default: as they are held
+  std::optional<DType> grad_reduce_type;  // in which gradients are sent; default: as held
 
   parallel::ContextPlace context_place(int rank) const {
     return {grid.coordinate(rank, grid::Axis::kContext), grid.degree(grid::Axis::kContext), context_kind,
             context_neighbours};
   }
   int pipeline_ranks() const { return grid.degree(grid::Axis::kPipeline); }
-  // Ranks that see different samples, and which of them a rank is.
+  // The number of ranks that see different samples, and a rank's index among them.
   int data_ranks() const { return grid.degree(grid::Axis::kData); }
   int data_rank(int rank) const { return grid.coordinate(rank, grid::Axis::kData); }
-  // The parts of an expert, and its group, that a rank holds.
+  // The experts, or parts of them, that a rank holds.
   parallel::ExpertPlace expert_place(int rank) const;
 };
 
-// A chunk of the model and where it is.
+// A chunk of the model and its place.
 struct PlacedChunk {
   int chunk = 0;  // number in model order
   int rank = 0;   // pipeline rank
@@ -57,20 +57,20 @@ struct PlacedChunk {
   bool embedding = false, head = false;
 };
 
-// "rank 5 (tp 1, pp 1)": the axes along which there are several.
+// "rank 5 (tp 1, pp 1)": only axes with more than one rank.
 std::string rank_name(const grid::RankGrid& grid, int rank);
 
-// Every chunk of a model. Megatron's rule: chunks hold equally many layers, where the embedding (in the
-// first) and the head (in the last) count as a layer each when the layout says so; or what `layers` says.
-// ConfigError names the rule, the numbers and the nearest valid choices.
+// The place of every chunk of a model. By Megatron's rule chunks hold equally many layers, where the
+// embedding (in the first) and the head (in the last) count as a layer each if the layout says so; otherwise
+// as `layers` says. ConfigError names the rule, the numbers and the nearest valid choices.
 std::vector<PlacedChunk> place_chunks(const Layout& layout, std::int64_t num_layers);
 // "pp 0: embedding, layers 0-2 (chunk 0); layers 6-8 (chunk 2)", one line per pipeline rank.
 std::string layer_map(const std::vector<PlacedChunk>& chunks);
 
-// The lowered, validated schedule of a step of so many microbatches per rank. ConfigError names the nearest
-// valid number where the schedule cannot run them.
+// The lowered, validated schedule of a step of `microbatches` microbatches per rank. ConfigError names the
+// nearest valid number if the schedule cannot run them.
 schedule::Schedule step_schedule(const Layout& layout, std::int64_t microbatches);
-// Of an evaluation.
+// The same for an evaluation.
 schedule::Schedule evaluation_schedule(const Layout& layout, std::int64_t microbatches);
 
 }  // namespace stoa::run

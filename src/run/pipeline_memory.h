@@ -1,5 +1,5 @@
 // Memory of a rank's chunks between the actions of a schedule: activations and stash of microbatches in
-// flight, what arrives from other chunks, and what is on its way to them.
+// flight, and buffers for what is received from other chunks and sent to them.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace stoa::run {
 
-// A fixed number of places, each taken for one microbatch at a time.
+// A fixed number of slots, each used by one microbatch at a time.
 class Places {
  public:
   explicit Places(int count = 0) : held_(static_cast<std::size_t>(count), -1) {}
   int count() const { return static_cast<int>(held_.size()); }
-  // InternalError when all are taken, or none is the microbatch's.
+  // InternalError if no slot is free, or the microbatch has none.
   int take(int microbatch);
   int find(int microbatch) const;
   void release(int microbatch);
@@ -30,14 +30,14 @@ class Places {
 // A tensor of the residual stream that comes from another chunk.
 struct Arrival {
   TensorView tensor;
-  std::unique_ptr<Event> event;  // of the receive; none when it was made on this rank
+  std::unique_ptr<Event> event;  // of the receive; none if it was computed on this rank
 };
 
-// A chunk of this rank with all its memory.
+// A chunk of this rank and all its memory.
 class LocalChunk {
  public:
-  // Declares its memory; it is touched when a microbatch first uses it. `number`: in model order. Arena and
-  // `chunk` outlive this, and `ring`, which the chunk's offloaded activations pass through.
+  // Declares its memory, which is touched when a microbatch first uses it. `number`: in model order. Arena,
+  // `chunk` and `ring`, the buffers for offloaded activations, must outlive this.
   LocalChunk(Arena& arena, int number, const model::Chunk& chunk, const schedule::Holdings& holdings,
              nn::OffloadRing& ring);
   int number() const { return number_; }
@@ -51,18 +51,18 @@ class LocalChunk {
   TensorView take_stash(int microbatch) { return arena_->view(stash_ids_[stash_places_.take(microbatch)]); }
   void release_stash(int microbatch) { stash_places_.release(microbatch); }
 
-  // Input of the forward pass, output gradient of the backward pass.
+  // Input of the forward pass, output gradient for the backward pass.
   enum class Inbox { kInput, kGradient };
   Arrival& expect(Inbox box, int microbatch);
   // Whether it comes from another rank.
   bool expected(Inbox box, int microbatch) {
     return static_cast<bool>(of(box).arrivals[of(box).places.find(microbatch)].event);
   }
-  // The tensor, once it is here.
+  // Waits for the tensor.
   TensorView await(Inbox box, int microbatch);
   void release(Inbox box, int microbatch);
 
-  // Nothing is held.
+  // Releases everything.
   void clear();
 
  private:
@@ -78,21 +78,21 @@ class LocalChunk {
   const model::Chunk* chunk_;
   nn::OffloadRing* ring_;
   std::vector<Arena::Id> slot_ids_, host_ids_, stash_ids_;
-  std::vector<std::optional<model::Chunk::Slot>> slots_;  // made when first wanted
+  std::vector<std::optional<model::Chunk::Slot>> slots_;  // created at first use
   Places slot_places_, stash_places_;
   Box inputs_, gradients_;
 };
 
-// Buffers of results on their way to other ranks. A send is waited for when its buffer is wanted again.
+// Send buffers for results. Before a buffer is reused, take() waits for its send to complete.
 class Outbox {
  public:
   Outbox(Arena& arena, const TensorSpec& boundary, int count);
 
-  // A free buffer, for a result that `key` names until it is posted.
+  // A free buffer, for a result that is identified by `key` until it is posted.
   TensorView take(std::int64_t key);
   TensorView find(std::int64_t key) const;
   void posted(std::int64_t key, std::unique_ptr<Event> event);
-  // Waits for all that was posted.
+  // Waits for all posted sends.
   void finish();
   void clear();
 

@@ -1,4 +1,4 @@
-// A rank's training state as a checkpoint, and back: bit for bit, from any layout into any other.
+// Saves a rank's training state as a checkpoint and restores it: bit for bit, between any two layouts.
 #pragma once
 
 #include <memory>
@@ -12,30 +12,30 @@
 
 namespace stoa::run {
 
-// Files that make the model directory complete beside weights and config.json (tokenizer).
+// Files that complete the model directory in addition to weights and config.json: the tokenizer's.
 using ModelTextFiles = std::vector<ckpt::Snapshot::TextFile>;
 
-// Step scalars and seed into `training`.
+// Copies step scalars and seed into `training`.
 void save_scalars(TrainingRank& rank, ckpt::TrainingState& training);
 
-// One rank that holds all: copies masters, moments and scalars to host memory; `training` gets the scalars.
+// For a single rank: copies masters, moments and scalars to host memory; `training` gets the scalars.
 std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTextFiles& files,
                                               const model::huggingface::SpecialTokens& special,
                                               ckpt::TrainingState& training);
 
-// Several ranks. All tensors of the training state, the same list on every rank.
+// For several ranks: all tensors of the training state, the same list on every rank.
 std::vector<TensorSpec> state_tensors(TrainingRank& rank);
-// Copies of what this rank is to write of them: of copies that several ranks hold, one rank's.
+// Copies of the tensors that this rank writes: if several ranks hold the same elements, only one does.
 std::vector<ckpt::HeldTensor> take_part(TrainingRank& rank);
-// The model files of a checkpoint whose state/ all ranks have written: made out of it, tensor by tensor.
+// The model files of a checkpoint whose state/ all ranks have written: built from it, tensor by tensor.
 std::unique_ptr<ckpt::Snapshot> model_of_state(TrainingRank& rank, const ModelTextFiles& files,
                                                const model::huggingface::SpecialTokens& special,
                                                std::filesystem::path directory);
 
-// Restores what was saved, in whatever layout: reads this rank's parts. DataError when the checkpoint is of
-// another model. Collective.
+// Restores a checkpoint saved in any layout: each rank reads its parts. DataError if the checkpoint is of a
+// different model. Collective.
 void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found);
-// Weights only, from any model directory: fine-tuning starts here. Collective.
+// Loads only weights, from any model directory: the start of fine-tuning. Collective.
 void load_weights(TrainingRank& rank, const infer::ModelFiles& files);
 
 }  // namespace stoa::run

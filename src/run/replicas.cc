@@ -13,7 +13,7 @@
 namespace stoa::run {
 namespace {
 
-// Of the parameters whose copies this group holds.
+// Hashes the parameters of which the ranks of this group hold copies.
 std::uint64_t hash_of_weights(TrainingRank& rank, parallel::Group copies) {
   std::uint64_t hash = 0;
   for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {

@@ -47,12 +47,12 @@ MaskedOptions masked_options(const TrainingOptions& o) {
           o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
 }
 
-// An evaluation walks this many microbatches at a time.
+// An evaluation processes this many microbatches at a time.
 std::int64_t evaluation_round(const Layout& layout) {
   return layout.pipeline_ranks() == 1 ? 1 : 4 * layout.pipeline_ranks();
 }
 
-// A full round holds no less than a shorter one (schedule/holdings_test.cc).
+// A full round needs at least the memory of a shorter one (schedule/holdings_test.cc).
 std::optional<schedule::Schedule> evaluation_of(const TrainingOptions& o) {
   if (!o.evaluation) return std::nullopt;
   return evaluation_schedule(o.layout, evaluation_round(o.layout));
@@ -65,7 +65,7 @@ schedule::Holdings held(const schedule::Schedule& step, const std::optional<sche
   return most;
 }
 
-// What a dry run walks: once through every kind of action.
+// The actions of a dry run: those of the first microbatch, so that every kind occurs once.
 std::vector<schedule::Action> of_first_microbatch(const std::vector<schedule::Action>& actions) {
   std::vector<schedule::Action> out;
   std::copy_if(actions.begin(), actions.end(), std::back_inserter(out),
@@ -109,7 +109,7 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
   return {name, DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
 
-// Of the whole model, where a rank holds only some of its layers or experts.
+// The tensors of the whole model if a rank holds only some of its layers or experts; else none.
 std::vector<optim::CanonicalTensor> tensors_of_whole_model(const TrainingOptions& o) {
   std::vector<optim::CanonicalTensor> tensors;
   if (o.layout.grid.degree(parallel::Axis::kPipeline) == 1 && o.layout.expert_place(0).size == 1)
@@ -125,7 +125,7 @@ optim::DataParallel data_parallel(const TrainingOptions& o, const parallel::Para
   data.zero_stage = o.layout.zero_stage;
   data.bucket_bytes = o.layout.bucket_bytes;
   data.overlap = o.layout.overlap_grad_reduce;
-  // A backward in two passes writes a block's gradients at two times: they are held until both are done.
+  // With a split backward a block's gradients are written at two times: they are held until both are done.
   const bool split =
       std::any_of(holdings.stashes.begin(), holdings.stashes.end(), [](int n) { return n > 0; });
   data.each_microbatch = (o.layout.reduce_each_microbatch || o.microbatches == 1) && !split;
@@ -197,8 +197,8 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
       ops::OpContext{*machine.backend, *machine.stream, *scratch_, nullptr, machine.device.get()});
   for (std::size_t c = 0; c < chunks_.size(); ++c)
     constants[c].fill(machine_, arena_, *chunks_[c], options_.length);
-  // Where ranks of one process have a GPU each, a driver that is asked for memory on one may wait for the
-  // work of all, which waits for the rank that asks: none communicates before all have theirs.
+  // If ranks of one process have a GPU each, a driver that allocates memory on one GPU may wait for work on
+  // all of them, which may wait for the allocating rank: so none communicates before all have allocated.
   parallel_.along(parallel::Group::kWorld).barrier();
 }
 
@@ -329,7 +329,7 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
                          options_.micro_batch);
   const std::int64_t ranks = options_.layout.data_ranks(), own = options_.layout.data_rank(parallel_.rank());
   Recording recording(*machine_.stream, trace == nullptr && dump == nullptr);
-  // batch.valid_tokens is of the global batch, batch.rows of this rank.
+  // batch.valid_tokens counts the global batch, batch.rows this rank's rows.
   const auto tokens = static_cast<double>(batch.valid_tokens),
              samples = static_cast<double>(batch.rows * ranks);
   run_step(
@@ -394,7 +394,7 @@ void TrainingRank::run_step(const std::vector<schedule::Action>& actions, double
 TensorView TrainingRank::evaluation_losses() { return losses_ ? arena_.view(losses_) : TensorView(); }
 TensorView TrainingRank::evaluation_answers() { return answers_ ? arena_.view(answers_) : TensorView(); }
 
-// Ranks without the value hold zero.
+// Ranks without the value contribute zero.
 void TrainingRank::add_over_ranks(TensorView value) {
   for (const auto group : {parallel::Group::kPipeline, parallel::Group::kDataContext})
     parallel_.along(group).all_reduce(value, comm::ReduceOp::kSum, *machine_.stream)->wait();

@@ -1,5 +1,5 @@
 // Schedules with two chunks per rank placed as a V: the last rank hands its first chunk's output to itself.
-// And DualPipe, whose two copies of a model lie as the halves of a V do.
+// Also DualPipe, whose two copies of a model are placed like the two halves of a V.
 #include <algorithm>
 #include <deque>
 
@@ -17,11 +17,11 @@ Schedule empty_v(std::string name, int stages, int microbatches) {
           std::vector<std::vector<Action>>(stages)};
 }
 
-// Writes one rank's list; microbatches count up by themselves.
+// Writes one rank's list; microbatches are counted automatically.
 class Writer {
  public:
   Writer(std::vector<Action>& list, int chunk_a, int chunk_b) : list_(list), chunk_{chunk_a, chunk_b} {}
-  // Of a V: chunk a is the rank's first, b its second.
+  // For a V: chunk a is the rank's first, b its second.
   static Writer of_rank(std::vector<Action>& list, int rank, int stages) {
     return {list, rank, 2 * stages - 1 - rank};
   }
@@ -34,7 +34,7 @@ class Writer {
     waiting_.push_back({ActionKind::kBackwardWeight, chunk_[c], backwards_[c]});
     list_.push_back({ActionKind::kBackwardInput, chunk_[c], backwards_[c]++});
   }
-  // Weight gradients: of one chunk's oldest waiting microbatch, or of the oldest of both.
+  // Weight gradients: of the oldest waiting microbatch of one chunk, or of both.
   void weight(int c) {
     take(std::find_if(waiting_.begin(), waiting_.end(),
                       [&](const Action& a) { return a.chunk == chunk_[c]; }));
@@ -92,7 +92,7 @@ void write_block(Writer& out, const Block& block, int microbatches) {
 
 Schedule zero_bubble_v(int stages, int microbatches) {
   Schedule schedule = empty_v("zb-v", stages, microbatches);
-  // Written for at least 2 stages - 1 microbatches; those that do not exist are struck out afterwards.
+  // Written for at least 2 stages - 1 microbatches; actions of microbatches that do not exist are removed.
   const int n = std::max(microbatches, 2 * stages - 1);
   for (int r = 0; r < stages; ++r) {
     std::vector<Action> list;
@@ -114,7 +114,7 @@ Schedule zero_bubble_v(int stages, int microbatches) {
   return schedule;
 }
 
-// One rank of DualPipeV: of `stages` ranks, or of half of DualPipe's.
+// One rank of DualPipeV over `stages` ranks, or of one half of DualPipe.
 void write_dual(Writer& out, int rank, int stages, int microbatches) {
   const auto pair = [&](int f, int b) { out.forward(f, true), out.whole_backward(b); };
   times(2 * (stages - rank - 1), [&](int) { out.forward(kA); });
@@ -167,7 +167,7 @@ Schedule dual_pipe(int stages, int microbatches) {
   Schedule schedule{"dualpipe", Placement::two_ways(stages), microbatches / 2,
                     std::vector<std::vector<Action>>(stages)};
   for (int r = 0; r < stages; ++r) {
-    // The far half of the ranks sees the two copies the other way round.
+    // The second half of the ranks holds the two copies in exchanged roles.
     const int other = stages - 1 - r, half = std::min(r, other);
     Writer out(schedule.ranks[r], r == half ? r : stages + other, r == half ? stages + other : r);
     write_dual(out, half, stages / 2, microbatches / 2);

@@ -39,11 +39,11 @@ std::string_view name_of(
 DType dtype_from_name(
     std::string_view name);  // also float32, bfloat16, F32, BF16 …; ConfigError lists the names
 
-// Of the types that layers compute with; 8-bit floats only store what products read (ops/fp8.h).
+// Whether layers compute with the type; 8-bit floats only store operands of GEMMs (ops/fp8.h).
 constexpr bool is_float(DType type) { return type <= DType::kF16; }
 constexpr bool is_fp8(DType type) { return type == DType::kE4M3 || type == DType::kE5M2; }
 
-// Type in which sums over elements of `type` are kept: fp64 for fp64, else fp32.
+// The type for sums over elements of `type`: fp64 for fp64, else fp32.
 constexpr DType accumulation_type(DType type) { return type == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 template <class T>
@@ -87,7 +87,7 @@ decltype(auto) dispatch_float(DType type, Body&& body) {
   }
 }
 
-// The same of an 8-bit float.
+// The same for 8-bit floats.
 template <class Body>
 decltype(auto) dispatch_fp8(DType type, Body&& body) {
   require<InternalError>(is_fp8(type), "expected e4m3 or e5m2, got {}", name_of(type));

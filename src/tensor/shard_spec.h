@@ -1,10 +1,10 @@
-// How a tensor in a rank's memory relates to the global, canonical tensors that names, files and norms speak
-// of.
+// How a tensor in a rank's memory relates to the global, canonical tensors, which names, files and norms
+// refer to.
 //
-// Canonical tensors are unfused, untransposed and unpadded: `layers.0.attention.q.weight` [heads*d, hidden].
-// What a rank holds may fuse several of them (q, k, v in one matrix), hold a part of each (tensor
-// parallelism) and pad the rest. Tensor parallelism, ZeRO, checkpoints, norms and the planner all read this
-// one description.
+// Canonical tensors are unfused, untransposed and unpadded: `layers.0.attention.q.weight` [heads*d,
+// hidden]. A rank's tensor may fuse several of them (q, k, v in one matrix), hold a part of each (tensor
+// parallelism) and add padding. Tensor parallelism, ZeRO, checkpoints, norms and the planner all use this
+// description.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace stoa {
 
-// Rows [begin, begin + count) of a canonical tensor lie at rows [memory_row, …) of the local tensor. All
-// columns are held unless column_count says less. A vector is a matrix with one column per row.
+// Rows [begin, begin + count) of a canonical tensor are rows [memory_row, …) of the local tensor, with all
+// columns unless column_count is smaller. A vector is a matrix with one column per row.
 struct ShardPiece {
   std::string name;             // canonical name
   Shape global;                 // canonical shape
@@ -26,8 +26,8 @@ struct ShardPiece {
   std::int64_t memory_row = 0;  // first local row
   std::int64_t column_begin = 0;
   std::int64_t column_count = 0;  // columns held (0: vectors have none)
-  // Tensor parallelism: ranks of the group may hold copies of the same elements (`shared` says so on all of
-  // them). The first of these ranks counts them in norms and writes them to files.
+  // Tensor parallelism: several ranks of the group may hold copies of the same elements (then `shared` on all
+  // of them). The first of these ranks counts them in norms and writes them to files.
   bool shared = false, first_copy = true;
 };
 
@@ -39,7 +39,7 @@ struct FlatRange {
 struct ShardSpec {
   Shape local;                     // shape in memory, padding included
   std::vector<ShardPiece> pieces;  // in order of memory_row
-  std::optional<FlatRange> flat;   // of the local tensor's elements, when ZeRO holds but a part of it
+  std::optional<FlatRange> flat;   // the held elements of the local tensor, if ZeRO shards it
 
   // One whole canonical tensor, not split and not padded.
   static ShardSpec whole(std::string name, Shape shape);

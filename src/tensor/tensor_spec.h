@@ -1,4 +1,4 @@
-// What memory will be needed, before any exists.
+// Descriptions of tensors and of memory, before any is allocated.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace stoa {
 
-// Named purposes of memory: what `stoa plan memory` prints and the arena measures.
+// Purposes of memory: `stoa plan memory` prints them and the arena measures them.
 enum class MemoryCategory : std::uint8_t {
   kWeights,        // parameters in compute precision
   kGradients,      // main gradients
-  kMaster,         // fp32 master weights, where apart from kWeights
+  kMaster,         // fp32 master weights, if separate from kWeights
   kOptimizer,      // moments
   kActivations,    // saved for backward, per microbatch in flight
   kStash,          // weight-gradient stash between input- and weight-gradient passes
@@ -22,11 +22,11 @@ enum class MemoryCategory : std::uint8_t {
   kCommunication,  // communication buffers
   kKvCache,        // keys and values of generation
   kScalars,        // loss, norm, rates
-  kOffloaded,      // saved activations that wait in the host's memory
+  kOffloaded,      // saved activations that are in host memory between forward and backward
   kCount
 };
 std::string_view name_of(MemoryCategory category);
-// Of the host, whatever the device.
+// Whether the memory is on the host, whatever the device.
 constexpr bool on_host(MemoryCategory category) { return category == MemoryCategory::kOffloaded; }
 
 struct TensorSpec {

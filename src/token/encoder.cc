@@ -15,7 +15,7 @@
 namespace stoa::token {
 namespace {
 
-// A word of up to 15 bytes as a number: its bytes, zeros, and its length in the last byte. Equal keys are
+// A word of up to 15 bytes as a number: its bytes, zeros, and its length in the last byte. Equal keys mean
 // equal words.
 struct WordKey {
   std::uint64_t low, high;
@@ -69,8 +69,8 @@ inline std::uint32_t letters_of_16(const char* p) {
 }  // namespace
 
 struct Encoder::WordCache {
-  // 32 bytes; two share a cache line. `count` 0 marks an empty entry, above kInline the ids lie in `pool` at
-  // ids[0].
+  // 32 bytes; two share a cache line. `count` 0 marks an empty entry; above kInline the ids are in `pool`,
+  // from index ids[0] on.
   struct Entry {
     WordKey key{0, 0};
     TokenId ids[kInline] = {0, 0, 0};
@@ -97,7 +97,7 @@ struct Encoder::WordCache {
     h ^= h >> 32;
     return static_cast<std::size_t>((h * 0x9E3779B97F4A7C15u) >> (64 - 15));
   }
-  // The pool only grows; when it is full everything is forgotten.
+  // The pool only grows; when it is full the whole cache is cleared.
   void make_room() {
     if (pool.size() < kPoolLimit && texts.size() < 4 * kPoolLimit) return;
     pool.clear();
@@ -258,7 +258,7 @@ void Encoder::encode_words(const char* p, const char* end, std::vector<TokenId>&
     }
     return;
   }
-  // Ids gather here: a vector would check and clear its memory for every word.
+  // A buffer for ids: a vector would check its capacity and zero memory for every word.
   constexpr std::size_t kBuffer = 4096;
   TokenId buffer[kBuffer + 8];
   std::size_t filled = 0;
@@ -270,8 +270,8 @@ void Encoder::encode_words(const char* p, const char* end, std::vector<TokenId>&
     std::size_t n = 0;
     const bool room = end - p >= 17;
     if (room) {
-      // The common word: a space and ASCII letters, within 16 bytes. What ends it must not be a letter beyond
-      // ASCII.
+      // The most frequent kind of word: a space and ASCII letters, within 16 bytes. The next character must
+      // not be a non-ASCII letter.
       const std::uint32_t letters = letters_of_16(p);
       const unsigned lead = *p == ' ' ? 1 : 0;
       const auto run = static_cast<std::size_t>(std::countr_one(letters >> lead));

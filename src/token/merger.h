@@ -1,4 +1,4 @@
-// The bookkeeping of BPE training: which pair of symbols is the most frequent now.
+// The bookkeeping of BPE training: which pair of symbols is currently the most frequent.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace stoa::token {
 
-// Counts of adjacent pairs with lazy updates, and the words where each was made. It repeats Hugging Face's
-// bookkeeping to the letter, including what looks odd: a merged pair keeps its count, and a pair made again
-// (two ways to spell one token) is a second queue entry with its own words.
+// Counts of adjacent pairs with lazy updates, and the words in which each pair occurs. It reproduces Hugging
+// Face's bookkeeping exactly, including its oddities: a merged pair keeps its count, and a pair that arises a
+// second time (two ways to spell one token) gets a second queue entry with its own words.
 class Merger {
  public:
   // `symbols_of(word, symbols)` appends the symbols of a word, at most one per byte.
@@ -42,7 +42,7 @@ class Merger {
     bool operator<(const Pair& o) const { return left != o.left ? left < o.left : right < o.right; }
   };
 
-  // The most frequent pair, or false when none occurs at least `min_frequency` (and once).
+  // Finds the most frequent pair; false if none occurs at least `min_frequency` times (and once).
   bool next(std::int64_t min_frequency, Pair& pair) {
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end());
@@ -62,7 +62,7 @@ class Merger {
     return false;
   }
 
-  // Replaces the pair that next() gave by `result` in all words of its entry.
+  // Replaces the pair returned by next() with `result` in all words of its entry.
   void merge(TokenId result) {
     ++step_;
     const Pair pair = top_.pair;

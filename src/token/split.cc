@@ -9,10 +9,10 @@ constexpr std::string_view kLlama3Regex =
     R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re";
 constexpr std::string_view kQwen2Regex =
     R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re";
-// Possessive repetitions change nothing here; `$` is the end of the text.
+// Possessive repetitions have no effect in this pattern; `$` is the end of the text.
 constexpr std::string_view kCl100kRegex =
     R"re('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s)re";
-// A class within a class: white space, ( | ) and the inner list are all left out.
+// A class within a class: white space, ( | ) and the inner list are all excluded.
 constexpr std::string_view kBloomRegex = R"re( ?[^(\s|[.,!?…。，、।۔،])]+)re";
 constexpr SplitPattern kPatterns[] = {SplitPattern::kNone,  SplitPattern::kGpt2,  SplitPattern::kLlama3,
                                       SplitPattern::kQwen2, SplitPattern::kBloom, SplitPattern::kCl100k};
@@ -39,7 +39,7 @@ std::size_t contraction(const char* p, const char* end, bool any_case) {
       return letter(2) == 'e' ? 3 : 0;
     case 'l':
       return letter(2) == 'l' ? 3 : 0;
-    // U+017F, the long s, is the one other character that folds to a letter of the list.
+    // U+017F, the long s, is the only other character that case-folds to one of these letters.
     case '\xC5':
       return any_case && letter(2) == '\xBF' ? 3 : 0;
     default:
@@ -106,9 +106,9 @@ Splitter::Splitter(SplitPattern pattern) : pattern_(pattern) {
   for (char32_t c = 0; c < 128; ++c) ascii_[c] = classes_.char_class(c);
 }
 
-// \s+(?!\S)|\s+ at a space: the whole run at the end of the text or when it is one character, else all but
-// its last character. With `cut_at_newlines`, \s*[\r\n]+ comes first: the run up to its last newline. With
-// `whole_end`, \s+ at the end of the text comes before that.
+// \s+(?!\S)|\s+ at a space: the whole run if it is at the end of the text or a single character, else all but
+// its last character. With `cut_at_newlines`, \s*[\r\n]+ is tried first: the run up to its last newline. With
+// `whole_end`, \s+ at the end of the text is tried before that.
 std::size_t Splitter::spaces(const char* p, const char* end, bool cut_at_newlines, bool whole_end) const {
   const char *q = p, *last = p, *newline = nullptr;
   while (q < end) {
@@ -167,7 +167,7 @@ std::size_t Splitter::next_llama(const char* p, const char* end, int digits, boo
   return spaces(p, end, true, whole_end);
 }
 
-// A space before a word belongs to it; else words and what parts them take turns.
+// A space before a word belongs to it; otherwise words and runs of separators alternate.
 std::size_t Splitter::next_bloom(const char* p, const char* end) const {
   std::size_t length = 0;
   const auto parts = [&](const char* at) {

@@ -1,4 +1,4 @@
-// Reads tokenizer.json. What it asks for and nobody knows is an error that names it.
+// Reads tokenizer.json. Anything unknown in it is an error that names it.
 #include <algorithm>
 #include <unordered_map>
 
@@ -12,7 +12,7 @@
 namespace stoa::token {
 namespace {
 
-// Components that stand one after another: those of a Sequence, or the one.
+// Components in the order of application: those of a Sequence, or the single one.
 std::vector<json::object> in_order(std::optional<json::element> component, const char* list) {
   std::vector<json::object> out;
   json::object o;
@@ -33,8 +33,8 @@ bool is_type(json::object o, std::string_view type) {
   return e && !e->get(given) && given == type;
 }
 
-// Truncation and padding are for batches: they are read, so that a file that is wrong is told, and kept in
-// the file; nothing is cut or filled up here, nor by transformers unless it is asked to.
+// Truncation and padding apply to batches: they are parsed, so that an invalid file is reported, and written
+// back unchanged; Stoa does neither, nor does transformers unless asked to.
 void check_batching(json::object root) {
   if (const auto e = member(root, "truncation")) {
     const json::object o = object_of(*e, "truncation");
@@ -65,7 +65,7 @@ AddedToken read_added_token(json::object o, std::size_t entries) {
 // The bytes that UTF-8 text can hold: all but 0xC0, 0xC1 and 0xF5 … 0xFF.
 bool in_utf8(unsigned byte) { return byte != 0xC0 && byte != 0xC1 && byte < 0xF5; }
 
-// at_key would walk over the whole object for every token.
+// at_key would search the whole object for every token.
 bool has_all(json::object vocab, const std::vector<std::string>& tokens) {
   std::unordered_map<std::string_view, bool> wanted;
   for (const std::string& token : tokens) wanted.emplace(token, false);
@@ -97,17 +97,17 @@ bool plain_bpe(json::object model) {
   return !e || (!e->get(dropout) && dropout < 1);
 }
 
-// The pattern of a Split that leaves nothing out, where a Splitter knows it; else kOther.
+// The pattern of a Split that keeps all text, if Splitter implements it; else kOther.
 SplitPattern known_split(json::object o) {
   const auto regex = member(object_of(required(o, "pattern", "Split"), "pattern"), "Regex");
   const SplitPattern known =
       regex ? split_pattern_of_regex(text_of(*regex, "Regex")).value_or(SplitPattern::kOther)
             : SplitPattern::kOther;
   const SplitBehavior behavior = read_behavior(o, std::nullopt, "Split");
-  // tiktoken reads its pattern in another way.
+  // tiktoken interprets its pattern differently.
   if (known == SplitPattern::kCl100k) return SplitPattern::kOther;
   if (behavior == SplitBehavior::kIsolated) return known;
-  // These patterns match all of every text; between BLOOM's matches lies something.
+  // These patterns match all of any text; BLOOM's leaves text between its matches.
   const bool matches = behavior == SplitBehavior::kRemoved && flag(o, "invert", false, "Split");
   return matches && known != SplitPattern::kBloom ? known : SplitPattern::kOther;
 }
@@ -163,7 +163,7 @@ bool take_byte_level(json::object root, json::object model, PipelineParts& parts
   return true;
 }
 
-// The usual names of BERT's tokens, until tokenizer_config.json gives others.
+// The usual names of BERT's special tokens, unless tokenizer_config.json gives others.
 void name_usual_tokens(TokenizerSpec& spec) {
   for (const auto& [name, role] : {std::pair{"[CLS]", &spec.cls}, std::pair{"[SEP]", &spec.sep},
                                    std::pair{"[MASK]", &spec.mask}, std::pair{"[PAD]", &spec.pad}})
@@ -171,7 +171,7 @@ void name_usual_tokens(TokenizerSpec& spec) {
       *role = name;
 }
 
-// BertNormalizer, BertPreTokenizer and their decoder around a WordPiece model.
+// BertNormalizer, BertPreTokenizer and the matching decoder around a WordPiece model.
 bool take_wordpiece(json::object root, json::object model, TokenizerSpec& spec) {
   json::object normalizer, pre_tokenizer, decoder;
   const auto part = [&](const char* key, const char* type, json::object& o) {
@@ -205,7 +205,7 @@ bool take_wordpiece(json::object root, json::object model, TokenizerSpec& spec) 
   return true;
 }
 
-// The one arrangement of Llama-2 and kin: spaces become U+2581 and one goes in front, no words are cut.
+// The arrangement of Llama-2 and similar models: spaces become U+2581, one is prepended, words are not split.
 bool take_sentencepiece(json::object root, json::object model, TokenizerSpec& spec) {
   if (member(root, "pre_tokenizer") || !plain_bpe(model) || !flag(model, "byte_fallback", false, "model") ||
       flag(model, "ignore_merges", false, "model"))
@@ -237,7 +237,7 @@ bool take_sentencepiece(json::object root, json::object model, TokenizerSpec& sp
   return true;
 }
 
-// Anything else: the components themselves.
+// Everything else: a pipeline of the components themselves.
 void take_components(json::object root, json::object model, PipelineParts parts,
                      std::unique_ptr<const PostProcessor> post_processor, TokenizerSpec& spec) {
   auto made = read_model(model);
@@ -253,7 +253,7 @@ void take_components(json::object root, json::object model, PipelineParts parts,
                                                    std::move(post_processor), std::move(identity));
 }
 
-// What the post-processor puts before and after a text.
+// What the post-processor adds before and after a text.
 void take_surroundings(const PostProcessor& post_processor, TokenizerSpec& spec) {
   constexpr TokenId kText = -2;
   std::vector<EncodedToken> tokens{{kText, {0, 0}, {}}};
@@ -295,7 +295,7 @@ TokenizerSpec parse_tokenizer_json(std::string_view text, TokenizerForms forms) 
   if (const auto e = member(root, "added_tokens")) added = array_of(*e, "added_tokens").size();
   if (!taken) {
     spec = fresh;
-    // The post-processor bounds its ids by the vocabulary, which the model makes: a first look at its size.
+    // The post-processor checks its ids against the vocabulary, which is parsed later: find its size now.
     std::size_t entries = 0;
     const json::element vocab = required(model, "vocab", "model");
     json::object table;

@@ -1,4 +1,4 @@
-// Words of a corpus and how often each occurs.
+// The words of a corpus and how often each occurs.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace stoa::token {
 
-// Open-addressing table; the words lie in one string.
+// Open-addressing table; the words are stored in one string.
 class WordCounts {
  public:
   WordCounts();

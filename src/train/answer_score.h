@@ -1,4 +1,4 @@
-// How well a labelled task's head answers the validation data: shares of counts that are added over ranks.
+// Scores of a labelled task's head on the validation data: ratios of counts that are summed over ranks.
 #pragma once
 
 #include <span>
@@ -12,19 +12,19 @@
 
 namespace stoa::train {
 
-// Of classifications the accuracy over labels; where tags name spans (infer/tag_spans.h) also the F1 of whole
-// spans over all texts, as seqeval's micro average. Of question answering, over rows (windows of contexts):
-// the share whose most likely span is the answer's, and the mean F1 of the tokens of both.
+// Classification: the accuracy over labels; if tags name spans (infer/tag_spans.h) also the F1 of whole spans
+// over all texts, as seqeval's micro average. Question answering, over rows (windows of contexts): the share
+// of rows whose most likely span is the answer's, and the mean F1 of the tokens of both.
 class AnswerScore {
  public:
   explicit AnswerScore(const model::BertConfig& bert);
 
-  // Rows [first, first + rows) of the batch and their logits, on the host: [labels in order of tokens,
-  // classes]; of question answering [tokens, 2].
+  // Rows [first, first + rows) of the batch and their logits, on the host: [labels in token order, classes];
+  // for question answering [tokens, 2].
   void add(const data::Batch& batch, std::int64_t first, std::int64_t rows, TensorView logits);
 
   std::span<double> counts() { return counts_; }
-  // "accuracy", 0.91 ...; of the counts of all ranks.
+  // "accuracy", 0.91 …; from the counts summed over all ranks.
   std::vector<std::pair<std::string, double>> scores() const;
 
  private:

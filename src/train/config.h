@@ -16,7 +16,7 @@ enum class Precision {
   kFp32,
   kBf16,
   kFp16
-};  // of activations and of the weights used in products; masters are fp32
+};  // of activations and of the weights used in GEMMs; master weights are fp32
 
 std::span<const config::EnumName<Precision>> enum_names(Precision);
 
@@ -34,23 +34,23 @@ struct TrainerConfig {
   std::int64_t val_check_interval = 0;            // steps; 0: no validation
   std::int64_t limit_val_batches = 50;            // global batches per validation
   std::optional<double> gradient_clip_val = 1.0;  // global norm; null or 0: no clipping
-  std::vector<std::int64_t> trace_steps;          // steps that trace.json shows
-  // Steps between two comparisons of what data-parallel ranks hold; null: at validations and saves.
+  std::vector<std::int64_t> trace_steps;          // steps recorded in trace.json
+  // Steps between comparisons of the weights of data-parallel ranks; null: at validations and saves.
   std::optional<std::int64_t> check_weight_hash_across_dp_replicas_interval;
   std::optional<std::int64_t> devices, num_nodes;  // must equal the ranks that run
   Duration communication_timeout{600};             // of one wait
   Duration stop_grace{30};                         // from SIGINT or SIGTERM to the end of the process
-  std::optional<double> memory_limit_gb;           // of a rank's device; null: what it has
+  std::optional<double> memory_limit_gb;           // of a rank's device; null: all
   std::optional<std::int64_t> num_threads;         // null: one per core, divided among the ranks of a host
   std::vector<std::string> sample_prompts;         // continued at each validation, shown in the report
   std::int64_t sample_max_tokens = 64;
 };
 
 struct CheckpointConfig {                           // exp_manager.checkpoint_callback_params
-  std::optional<std::int64_t> every_n_train_steps;  // null: val_check_interval; at the end of a run always
+  std::optional<std::int64_t> every_n_train_steps;  // null: val_check_interval; always at the end of a run
   std::optional<Duration> train_time_interval;      // between two saves; null: time_interval()
   std::int64_t keep_last = 2;                       // newest checkpoints kept
-  std::int64_t save_top_k = 1;                      // best by validation loss kept beside them; -1: keep all
+  std::int64_t save_top_k = 1;                      // best by validation loss, kept in addition; -1: keep all
 
   // Seconds; 0: no saves by time.
   double time_interval() const {
@@ -61,8 +61,8 @@ struct CheckpointConfig {                           // exp_manager.checkpoint_ca
 struct ExpManagerConfig {                       // exp_manager
   std::optional<std::string> explicit_log_dir;  // the run directory
   std::optional<std::string> exp_dir, name;     // instead: exp_dir/name
-  bool resume_if_exists = true;                 // false: a directory with checkpoints is refused
-  bool resume_ignore_no_checkpoint = true;      // false: resuming where there is none is an error
+  bool resume_if_exists = true;                 // false: a directory with checkpoints is rejected
+  bool resume_ignore_no_checkpoint = true;      // false: having no checkpoint to resume from is an error
   bool create_checkpoint_callback = true;       // false: nothing is saved
   bool create_tensorboard_logger = true;
   CheckpointConfig checkpoint;

@@ -1,5 +1,5 @@
-// The ranks of a run: threads of this process, or processes that mpirun, srun or a launcher without MPI
-// (RANK, WORLD_SIZE) started. Which, the environment says.
+// The ranks of a run: threads of this process, or processes started by mpirun, srun or a launcher without MPI
+// (RANK, WORLD_SIZE). The environment decides which.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ class ProcessWorld;
 
 namespace stoa::train {
 
-// How long processes wait for each other until run() says otherwise.
+// How long processes wait for each other before run() sets its own limits.
 struct LaunchPatience {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   std::stop_token stop = {};  // ends every wait before run() at once, and the last one after `grace`
@@ -32,35 +32,35 @@ struct LaunchPatience {
 
 struct LaunchOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  // of a wait for another rank
-  bool check = false;                   // ranks compare what they ask for before any data moves
-  bool bind_cores = false;              // of ranks that are threads, each to its share of this process's
-  parallel::ContextPlace context = {};  // of any rank: which of them send each other tensors
-  // What joins ranks that have a GPU each.
+  bool check = false;                   // ranks compare their requests before any data moves
+  bool bind_cores = false;              // pin ranks that are threads to a share of the cores each
+  parallel::ContextPlace context = {};  // of any rank: determines the routes between ranks
+  // Loads NCCL, for ranks that have a GPU each.
   std::function<comm::NcclApi()> nccl = comm::NcclApi::load;
 };
 
 // One rank's place in the run.
 struct Seat {
   int rank = 0;
-  int ranks_on_host = 1;  // that share the cores
-  int place_on_host = 0;  // among them: which GPU this one takes
-  // Once. ConfigError where of the ranks of one process some share a GPU and others do not, or where
-  // processes share one.
+  int ranks_on_host = 1;  // which share its cores
+  int place_on_host = 0;  // index among them: selects its GPU
+  // Call once. ConfigError if within one process some ranks share a GPU and others do not, or if processes
+  // share one.
   std::function<parallel::ParallelContext(Device&)> context;
-  // Told before an error takes down what the rank holds: other ranks of this process end, and nothing on the
-  // rank's GPU waits for others any more.
+  // Called before an error frees what the rank holds: ends the other ranks of this process, and aborts work
+  // on the rank's GPU that waits for other ranks.
   std::function<void(const std::string& why)> on_failure = [](const std::string&) {};
-  // What this rank does without the others while they may wait for it, however long it takes: whoever asks
-  // learns that it `text` ("writes the checkpoint").
+  // Runs `body` without the other ranks while they may wait for this one, however long it takes: a rank that
+  // asks is told `text` ("writes the checkpoint").
   std::function<void(const std::string& text, const std::function<void()>& body)> apart =
       [](const std::string&, const std::function<void()>& body) { body(); };
   bool first() const { return rank == 0; }
 };
 
-// Of a run of one rank.
+// The seat of a run with a single rank.
 Seat only_seat();
 
-// The end of a process whose message another one tells.
+// Ends a process whose error message another process prints.
 class SilentEnd : public Error {
  public:
   explicit SilentEnd(int code) : Error(""), code_(code) {}
@@ -72,37 +72,37 @@ class SilentEnd : public Error {
 
 class Launch {
  public:
-  // Joins the other processes where a launcher started several: by MPI or, without it, by TCP. `program`:
-  // what all must run, version and commit. ConfigError, CommError and Interrupted as process_launch() and
-  // meet(). Where processes wait for each other, here and in what follows, a wait that ends in vain ends the
-  // process, after a message that names the rank that is missing.
+  // Joins the other processes if a launcher started several: by MPI or, without it, by TCP. `program` must be
+  // the same for all: version and commit. ConfigError, CommError and Interrupted as process_launch() and
+  // meet(). A wait for other processes that times out, here and in the functions below, ends the process
+  // after a message that names the missing rank.
   explicit Launch(std::string_view program = {}, LaunchPatience patience = {});
   ~Launch();
 
   // "threads", "mpi" or "tcp".
   std::string_view kind() const { return kind_; }
-  // How many ranks run, where the launcher or `asked` (--ranks) says it. ConfigError when they do not agree.
+  // How many ranks run, if the launcher or `asked` (--ranks) determines it. ConfigError if they disagree.
   std::optional<std::int64_t> agreed_ranks(std::optional<std::int64_t> asked) const;
-  // ConfigError where LaunchOptions::bind_cores has no meaning: the ranks are processes.
+  // ConfigError if LaunchOptions::bind_cores cannot apply: the ranks are processes.
   void require_bindable() const;
   bool first_process() const { return first_process_; }
-  int threads_on_host(int ranks) const;  // ranks of this host, of so many in all
+  int threads_on_host(int ranks) const;  // ranks on this host, given the total
 
-  // What every process does before there are ranks, the first process first: reading the configuration,
-  // indexing the data. It may take any time. An error is reported once, and its exit status is that of all.
-  // Callable several times.
+  // Runs `body` on every process before there are ranks, on the first process before the others: reading the
+  // configuration, indexing the data. It may take any time. An error is reported once, and its exit status is
+  // that of all processes. May be called several times.
   void prepare(const std::function<void()>& body);
 
-  // All processes see the same text, line by line. `what`: "configuration", "data". Otherwise those that
-  // differ from most, or from the first, are named with the first line that differs: SilentEnd, told once.
-  // Called where there are several processes.
+  // Checks that all processes have the same text. `what`: "configuration", "data". Otherwise those that
+  // differ from the majority, or from the first, are named with the first line that differs, in one message:
+  // SilentEnd. Call only with several processes.
   void agree(std::string_view what, const std::function<std::string()>& text);
-  // All processes see what the first writes into `directory`, which is left as it was. Otherwise the rank
-  // that does not is named: SilentEnd, told once.
+  // Checks that all processes see what the first one writes into `directory`, which is restored afterwards.
+  // Otherwise one message names the rank that does not: SilentEnd.
   void require_shared(const std::filesystem::path& directory);
 
-  // body() on every rank. When one fails, all end within seconds, with its message and its name. `timeout` of
-  // a wait for another rank. Thrown here: on a process that is not to tell, SilentEnd.
+  // Runs body() on every rank. When one fails, all end within seconds, with its message and its name;
+  // options.timeout limits waits for other ranks. Throws SilentEnd if another process prints the message.
   void run(const grid::RankGrid& grid, const LaunchOptions& options, const std::function<void(Seat&)>& body);
 
  private:

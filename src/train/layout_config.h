@@ -1,4 +1,4 @@
-// How a model is spread over ranks: the keys under `model` and `model.optim`, by Megatron's and NeMo's names.
+// How a model is distributed over ranks: keys under `model` and `model.optim`, as in Megatron and NeMo.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace stoa::train {
 
-inline constexpr double kMaxRanks = 1 << 20;  // of any axis, and of a node
+inline constexpr double kMaxRanks = 1 << 20;  // for any axis, and for a node
 
-// How attention sees keys of other ranks of its sequence (parallel::ContextKind), by Megatron's names.
+// How attention gets the keys on other ranks (parallel::ContextKind), by Megatron's names.
 enum class ContextCommunication { kP2p, kAllGather, kA2a, kA2aP2p };
 std::span<const config::EnumName<ContextCommunication>> enum_names(ContextCommunication);
 
@@ -43,7 +43,7 @@ struct ShardingConfig {  // model.optim.*
   double bucket_cap_mb = 160;
   bool overlap_grad_sync = false;
   bool reduce_each_microbatch = false;
-  std::optional<GradReduceType> grad_reduce_type;  // null: as gradients are held
+  std::optional<GradReduceType> grad_reduce_type;  // null: as held
 };
 
 void declare(config::Section<LayoutConfig>& s);

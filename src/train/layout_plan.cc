@@ -126,7 +126,7 @@ void check_linear_attention(const RunConfig& config, Problems& problems) {
       l.tensor_model_parallel_size, linear.linear_num_key_heads);
 }
 
-// Layers of every stage where the first `split` hold the encoder.
+// Layers of every stage if the first `split` stages hold the encoder.
 std::vector<std::int64_t> stages_of_stacks(const RunConfig& config, std::int64_t split) {
   const auto& m = config.model;
   const LayoutConfig& l = config.layout;
@@ -169,7 +169,7 @@ void check_context(const RunConfig& config, const run::Layout& layout, Problems&
   });
 }
 
-// The experts of a layer are spread over the ranks of a pipeline stage, whatever these are for other layers.
+// The experts of a layer are distributed over all ranks of a pipeline stage, independently of its other axes.
 grid::ExpertDegrees expert_degrees(const RunConfig& config, std::int64_t stage_ranks, Problems& problems) {
   const LayoutConfig& l = config.layout;
   const auto& m = config.model;
@@ -194,8 +194,8 @@ grid::ExpertDegrees expert_degrees(const RunConfig& config, std::int64_t stage_r
   return {};
 }
 
-// Every size that the batch has on its way up is a step of its own schedule. Of many sizes the smallest: what
-// schedules ask for, this many microbatches or multiples of so many, shows in them.
+// During the ramp-up every batch size has a schedule of its own. Only the smallest kMostSizes are checked: a
+// schedule's constraints (a minimum, or multiples) show up in them.
 void check_ramp_up(const RunConfig& config, const run::Layout& layout, std::int64_t granule,
                    Problems& problems) {
   if (!config.batch.rampup_batch_size) return;
@@ -218,7 +218,7 @@ void check_ramp_up(const RunConfig& config, const run::Layout& layout, std::int6
   }
 }
 
-// Sizes that FP8 GEMMs do not have, on any rank of a tensor-parallel group.
+// Rejects sizes that FP8 GEMMs do not support, on any rank of a tensor-parallel group.
 void check_fp8(const RunConfig& config, Problems& problems) {
   const auto& m = config.model;
   bool covered = false;

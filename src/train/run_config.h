@@ -15,20 +15,20 @@ namespace stoa::train {
 
 struct RunConfig {
   std::string name = "stoa";
-  std::optional<std::string> restore_from_path;  // MODEL whose weights a fresh run starts from
+  std::optional<std::string> restore_from_path;  // MODEL with the weights from which a new run starts
   TrainerConfig trainer;                         // trainer
   ExpManagerConfig exp_manager;                  // exp_manager
-  BatchConfig batch;                             // model.micro_batch_size and kin
+  BatchConfig batch;                             // model.micro_batch_size and similar
   LossScaleConfig loss_scale;                    // model.native_amp_*
   model::ModelConfig model;                      // model
   data::TokenizerConfig tokenizer;               // model.tokenizer
   data::DataConfig data;                         // model.data
   optim::OptimConfig optim;                      // model.optim
-  LayoutConfig layout;                           // model.tensor_model_parallel_size and kin
-  ShardingConfig sharding;                       // model.optim: how its state is spread over ranks
+  LayoutConfig layout;                           // model.tensor_model_parallel_size and similar
+  ShardingConfig sharding;                       // model.optim: how optimizer state is sharded
 };
 
-// The run directory, or none where the configuration names none.
+// The run directory; none if the configuration names none.
 std::optional<std::string> run_directory(const RunConfig& config);
 
 }  // namespace stoa::train

@@ -1,4 +1,4 @@
-// The directory of a run: made when the run begins, removed again when nothing came of it.
+// The directory of a run: created when the run begins, removed if the run fails before it produced anything.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,11 @@ class RunDirectory {
   explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
 
   const std::filesystem::path& path() const { return path_; }
-  // Makes it and what it lies in, and removes what a killed run left half written. IoError.
+  // Creates it and its parents, and removes temporary files of killed runs. IoError.
   void make();
-  // Whether make() found that there was none.
+  // Whether make() created it.
   bool is_new() const { return !made_.empty(); }
-  // Removes a new one with all that is in it, and the directories above that make() created.
+  // If it is new, removes it with its contents, and the parents that make() created.
   void discard() noexcept;
 
  private:

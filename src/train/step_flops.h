@@ -1,4 +1,4 @@
-// What a step executes, beside what a model needs (training_plan.h).
+// FLOPs that a step executes, compared with those the model needs (training_plan.h).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace stoa::train {
 
-// model_flops_per_token() and the forward passes of layers that are recomputed in full.
+// model_flops_per_token() plus the forward passes of layers that are recomputed in full.
 double executed_flops_per_token(const model::Gpt& model, std::int64_t sequence);
 
 }  // namespace stoa::train

@@ -1,5 +1,5 @@
-// The data sets of a run: from its configuration and plan, as the trainer reads them. `stoa data show` reads
-// the same.
+// The data sets of a run, from its configuration and plan: used by the trainer and, to show the same samples,
+// by `stoa data show`.
 #pragma once
 
 #include <map>
@@ -16,42 +16,42 @@
 
 namespace stoa::train {
 
-// The plan of a run with its data: for max_epochs the length of an epoch has to be known before the plan is.
+// The plan of a run with its data, together: with max_epochs the plan depends on the length of an epoch.
 struct PlannedData {
   TrainingPlan plan;
   data::DatasetTriple datasets;
-  // Samples that each part of the training data was made for. Megatron's order of samples depends on how many
-  // are asked for, so a part stays as it was first made: a run that is to go on for longer, or to end sooner,
-  // sees what it has seen and what was planned in the order that was planned. What goes beyond is a part of
-  // its own, with a seed of its own.
+  // Number of samples for which each part of the training data was built. Megatron's order of samples
+  // depends on that number, so a part is never rebuilt: a run that is extended, or ends sooner, keeps the
+  // order of the samples it has seen and of those planned. Samples beyond that are a new part with a seed of
+  // its own.
   std::vector<std::int64_t> parts;
 };
-// `done`: of the checkpoint that the run resumes from.
+// `done`: the state in the checkpoint from which the run resumes.
 PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* tokenizer,
                            const data::Notice& notice = {}, const std::stop_token& stop = {},
                            const ckpt::TrainingState* done = nullptr);
 
-// The checkpoint that a run of this configuration resumes from; none: it begins. ConfigError where there is
-// one and the configuration does not want to resume, or the other way round.
+// The checkpoint from which a run of this configuration resumes; none: it starts from the beginning.
+// ConfigError if there is one but the configuration forbids resuming, or there is none but it requires one.
 std::optional<ckpt::FoundCheckpoint> checkpoint_to_resume(const RunConfig& config,
                                                           ckpt::Verify verify = ckpt::Verify::kAll);
 
-// What all ranks of a process share.
+// Shared by all ranks of a process.
 struct RunInputs {
   std::optional<token::Tokenizer> tokenizer;
   PlannedData data;
-  std::optional<ckpt::FoundCheckpoint> resume;  // from here, its checksums right
+  std::optional<ckpt::FoundCheckpoint> resume;  // verified checkpoint to resume from
 };
 // `from`: this checkpoint instead of checkpoint_to_resume().
 std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, const data::Notice& notice = {},
                                              const std::stop_token& stop = {},
                                              const std::optional<fs::path>& from = {});
 
-// What decides which samples a run sees, by key: kept with a checkpoint, so that a run that continues with
-// something else says so.
+// The settings that determine which samples a run sees, by key: stored in checkpoints, so that a run that
+// resumes with different settings reports it.
 std::map<std::string, std::string> data_settings(const RunConfig& config, const PlannedData& data);
 
-// Of the rows of a global batch those of one data rank: its microbatches in order.
+// The rows of a data rank within a global batch: its microbatches in order.
 std::vector<std::int64_t> rows_of_rank(const std::vector<std::int64_t>& global, std::int64_t micro_batch,
                                        int data_ranks, int data_rank);
 

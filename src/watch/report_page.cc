@@ -132,7 +132,7 @@ std::string verdict_section(const RunStory& story) {
 
 namespace {
 
-// Of the loss, without its size.
+// The loss chart without its dimensions.
 Chart loss_chart(const RunStory& story, bool logarithmic) {
   const auto train = column(story.training(), &MetricsPoint::loss);
   Chart loss;
@@ -154,7 +154,7 @@ Chart loss_chart(const RunStory& story, bool logarithmic) {
   return loss;
 }
 
-// Linear, and at a click logarithmic; each in the proportions of a wide window and of a phone.
+// Linear, and logarithmic on click; each in proportions for a wide window and for a phone.
 std::string loss_views(const RunStory& story) {
   std::string out =
       "<div class=\"wide views\"><input type=\"radio\" name=\"loss\" id=\"loss-linear\" checked>"

@@ -1,4 +1,4 @@
-// The sections of report.html that are tables and drawings: time, memory, layout, how to repeat.
+// The sections of report.html with tables and drawings: time, memory, layout, how to reproduce the run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::string duration(double seconds) {
   return format_duration(seconds);
 }
 
-// Of the device.
+// Bytes in device memory.
 double sum_of(const MemoryTable& table) { return static_cast<double>(device_bytes(table)); }
 
 bool one_rank(const RunStart& start) { return start.layout.rfind("1 rank", 0) == 0; }
@@ -104,7 +104,7 @@ std::string row(std::string_view name, const std::string& value) {
   return value.empty() ? "" : fmt::format("<tr><th class=\"label\">{}</th><td>{}</td></tr>", name, value);
 }
 
-// As a shell reads it back.
+// Quoted for a shell.
 std::string quoted(const std::string& argument) {
   const bool plain = !argument.empty() && argument.find_first_not_of(
                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -139,7 +139,7 @@ std::string moment_text(double seconds) {
                      parts.tm_hour, parts.tm_min);
 }
 
-// What a table of plan and measurement comes to, as text.
+// A comparison of planned and used memory, as text.
 std::string planned_and_used(const MemoryTable& planned, const MemoryTable& used) {
   if (planned == used) return "The run used exactly what was planned.";
   const double total = sum_of(planned);
@@ -153,7 +153,7 @@ std::string planned_and_used(const MemoryTable& planned, const MemoryTable& used
                           name_of(static_cast<MemoryCategory>(i)));
   }
   if (!more.empty()) return fmt::format("The run used more than was planned: {}.", more);
-  // Memory of batches and scratch that no step happened to touch.
+  // Batch and scratch memory that no step used.
   return fmt::format("The run used what was planned; {}{} of it {} never used.",
                      off < 0.001 * total ? "only " : "", format_bytes(off), off == 1 ? "was" : "were");
 }
@@ -197,7 +197,7 @@ std::string time_section(const RunStory& story) {
     if (p.seconds < 0.0005 * all) continue;
     bar += fmt::format("<i class=\"{}\" style=\"flex:{:.5f} 0 0\" title=\"{}: {:.1f} %\"></i>", p.style,
                        p.seconds / all, p.name, 100 * p.seconds / all);
-    // Waiting, validation and saving are planned as nothing.
+    // The plan has no time for waiting, validation and saving.
     const double expected = &p == &parts.front() ? plan.compute : 0;
     rows += fmt::format(
         "<tr><td class=\"label key {}\"><i></i>{}</td>{}<td class=\"n\">{}</td><td class=\"n\">{:.1f} "

@@ -1,6 +1,6 @@
-// What a training run tells those who watch it: the progress line, metrics.jsonl, TensorBoard, the report.
-// An observer may throw IoError (disk full); the run then ends with it, unless it is ending by an error
-// already.
+// The events of a training run for what reports them: progress line, metrics.jsonl, TensorBoard, report. An
+// observer may throw IoError (disk full); the run then ends with that error, unless an earlier error is
+// already ending it.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace stoa::watch {
 
-// What a step was planned to take, in seconds; zero where nothing is planned.
+// The planned parts of a step's time, in seconds; zero if not planned.
 struct PlannedTimes {
-  double compute = 0;        // its matrix products at the machine's own rate, recomputation included
+  double compute = 0;        // its GEMMs at the machine's measured rate, with recomputation
   double communication = 0;  // exposed
   double bubble = 0;
 };
@@ -36,19 +36,19 @@ struct RunStart {
   std::int64_t tokens_per_sample = 0;
   std::int64_t first_step = 0;        // steps done before (resumed)
   std::string resumed_from;           // checkpoint directory, or ""
-  bool verified = false;              // its checksums were
+  bool verified = false;              // whether its checksums were verified
   std::int64_t last_step = 0;         // where the run will end, as far as known
   double planned_seconds = 0;         // trainer.max_time, or 0
-  double gemm_tflops = 0;             // the machine's own rate at start, in compute precision
+  double gemm_tflops = 0;             // measured at the start, in compute precision
   MemoryTable planned{};              // bytes per category
   PlannedTimes planned_times;         // of one step
   std::string schedule;               // text form of one rank's actions
   std::string config_yaml;            // resolved
-  std::string preset;                 // what the configuration is compared with: "tiny", "" for the defaults
-  std::vector<ConfigChange> changes;  // its differences from that
+  std::string preset;                 // the base of `changes`: "tiny", "" for the defaults
+  std::vector<ConfigChange> changes;  // differences from it
   std::string version, commit;
   std::string tokenizer_fingerprint;
-  double began = 0;               // seconds since 1970 when this process did; 0: not known
+  double began = 0;               // start of this process in seconds since 1970; 0: not known
   std::vector<std::string> data;  // prefixes with weights
   std::vector<std::string> command;
 };
@@ -68,9 +68,9 @@ struct StepReport {
   std::int64_t peak_memory_bytes = 0;  // resident
   bool skipped = false;                // gradients were not finite
   std::int64_t skipped_steps = 0;      // so far
-  bool logged = false;  // falls on log_every_n_steps (or is the last): belongs in metrics.jsonl
+  bool logged = false;                 // a step of log_every_n_steps, or the last: goes to metrics.jsonl
   double compute_seconds = 0, data_seconds = 0,
-         save_seconds = 0;  // parts of step_seconds; save: waited for checkpoints
+         save_seconds = 0;  // parts of step_seconds; save: time spent waiting for checkpoints
 };
 
 struct ValidationReport {
@@ -79,7 +79,7 @@ struct ValidationReport {
   std::int64_t valid_tokens = 0;
   double seconds = 0;
   bool best = false;
-  double bits_per_byte = 0;  // of the validation text, where its length in bytes is known; otherwise 0
+  double bits_per_byte = 0;  // of the validation text; 0 if its length in bytes is not known
   std::vector<std::pair<std::string, double>> scores{};  // of a labelled task: "accuracy", 0.91 ...
 };
 
@@ -91,7 +91,7 @@ struct SampleReport {
 struct CheckpointReport {
   std::int64_t step = 0;
   std::string path;
-  double snapshot_seconds = 0;  // the run stood still
+  double snapshot_seconds = 0;  // during which the run was paused
 };
 
 enum class StopReason : std::uint8_t { kDone, kTime, kSignal, kError };

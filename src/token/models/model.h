@@ -1,4 +1,4 @@
-// What a tokenizer.json makes of a piece of text: the component "model".
+// The component "model" of a tokenizer.json: turns a piece of text into tokens.
 #pragma once
 
 #include <memory>
@@ -16,10 +16,10 @@ namespace stoa::token {
 struct ModelToken {
   TokenId id;
   std::uint32_t begin, end;  // bytes of the piece
-  std::string_view text;     // as the model writes it; lives as long as the model and the piece
+  std::string_view text;     // in the model's spelling; valid as long as model and piece
 };
 
-// What a model writes in; one per thread.
+// Working memory of a model; one per thread.
 struct ModelScratch {
   MergeScratch merge;
   std::vector<TokenId> ids;
@@ -39,7 +39,7 @@ struct StringHash {
 };
 using TokenIds = std::unordered_map<std::string, TokenId, StringHash, std::equal_to<>>;
 
-// A vocabulary both ways. Of a token that appears twice the later id counts.
+// A vocabulary in both directions. If a token appears twice, the later id counts.
 struct Vocabulary {
   std::vector<std::string> tokens;  // by id; "" where an id has no token
   TokenIds ids;
@@ -57,14 +57,14 @@ class Model {
   virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
-  // Appends the tokens of a piece that is not empty. DataError for what has no token, where the model has
-  // none for the unknown.
+  // Appends the tokens of a piece, which must not be empty. DataError for text without a token, if the model
+  // has no unknown token.
   virtual void encode(std::string_view piece, ModelScratch& scratch, std::vector<ModelToken>& out) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
   virtual std::string_view unknown_token() const = 0;  // "" where there is none
 };
 
-// DataError names a model that does not exist, and a field that it does not have.
+// DataError names an unknown model, or a field that the model does not have.
 std::unique_ptr<const Model> read_model(json::object o);
 // "BPE", "WordPiece", "WordLevel" or "Unigram"; old files do not name it.
 std::string model_type(json::object o);

@@ -1,4 +1,4 @@
-// A text under normalization that knows, for every byte, where in the original it came from.
+// A text being normalized that records, for every byte, which part of the original it came from.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct TextSpan {
   bool operator==(const TextSpan&) const = default;
 };
 
-// One character of a new text: `change` 0 stands for the next character of the old one, 1 is inserted, -n
-// stands for the next and takes the n after it away.
+// One character of a new text: `change` 0 replaces the next character of the old text, 1 is inserted, -n
+// replaces the next and removes the n after it.
 struct CharacterChange {
   char32_t character;
   std::int32_t change;
@@ -29,21 +29,21 @@ struct CharacterChange {
 // offsets agree; the spans of an inserted character are those of the one before it.
 class AlignedText {
  public:
-  // `begin`: where `text` lies in the original.
+  // `begin`: the position of `text` in the original.
   AlignedText(std::string_view text, std::uint32_t begin);
 
   std::string_view text() const { return text_; }
   std::span<const TextSpan> spans() const { return spans_; }
   std::uint32_t begin() const { return begin_; }
 
-  // Makes the text that `changes` spell, after the first `dropped` characters are gone.
+  // Replaces the text as `changes` describe, after its first `dropped` characters were removed.
   void change(std::span<const CharacterChange> changes, std::size_t dropped = 0);
   void prepend(std::string_view inserted);  // nothing before an empty text
   void strip(bool left, bool right, const UnicodeClasses& classes);
   void replace(std::span<const RegexMatch> matches, std::string_view content);
-  // Every byte by the character that stands for it in the byte alphabet.
+  // Replaces every byte by its character in the byte alphabet.
   void to_byte_alphabet();
-  // Calls f(character) for each; those for which it returns false are removed.
+  // Calls keep(character) for each character; those for which it returns false are removed.
   template <class F>
   void filter(F&& keep) {
     changes_.clear();
@@ -69,7 +69,7 @@ class AlignedText {
     if (!changes_.empty()) changes_.back().change = -removed;
     change(changes_, dropped);
   }
-  // Calls each(character, out) for each; `out` appends what it becomes.
+  // Calls each(character, out) for each character; it appends the replacement to `out`.
   template <class F>
   void rewrite(F&& each) {
     changes_.clear();
@@ -88,7 +88,7 @@ class AlignedText {
   std::uint32_t begin_;
 };
 
-// Appends one span per byte of `text`, which lies at `begin` of the original.
+// Appends one span per byte of `text`, which is at `begin` in the original.
 void append_identity(std::string_view text, std::uint32_t begin, std::vector<TextSpan>& out);
 
 }  // namespace stoa::token

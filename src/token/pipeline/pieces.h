@@ -14,12 +14,12 @@ namespace stoa::token {
 
 struct Piece {
   std::uint32_t begin, end;  // bytes of Pieces::text
-  std::uint32_t origin;      // where it begins in the original text
+  std::uint32_t origin;      // position of its beginning in the original text
   TokenId token = -1;        // an added token; -1: text still to be encoded
 };
 
-// The pieces lie one after another in one text. `spans` says where each byte came from in the original; it is
-// empty where nobody asks.
+// The pieces are consecutive parts of one text. `spans` says which part of the original each byte came from;
+// empty if offsets are not needed.
 struct Pieces {
   std::string text;
   std::vector<TextSpan> spans;
@@ -31,7 +31,7 @@ struct Pieces {
   void clear() { text.clear(), spans.clear(), list.clear(); }
 };
 
-// What pre-tokenizers write in; one per thread.
+// Working memory of pre-tokenizers; one per thread.
 struct PieceScratch {
   RegexScratch regex;
   std::vector<RegexMatch> matches;
@@ -40,16 +40,16 @@ struct PieceScratch {
   std::vector<TextSpan> spans;
 };
 
-// What becomes of the text that a pattern matches.
+// What happens to the text that a pattern matches.
 enum class SplitBehavior : std::uint8_t {
   kRemoved,
   kIsolated,  // a piece of its own
   kMergedWithPrevious,
   kMergedWithNext,
-  kContiguous,  // matches that touch are one piece
+  kContiguous,  // adjacent matches form one piece
 };
 
-// Cuts a range of `pieces` that is [0, size) of a piece: `matches` are those in it, in order.
+// Replaces pieces by parts of them: [begin, end) are positions within a piece, in order.
 class PieceCutter {
  public:
   PieceCutter(Pieces& pieces, PieceScratch& scratch) : pieces_(pieces), out_(scratch.list) { out_.clear(); }
@@ -57,7 +57,7 @@ class PieceCutter {
   PieceCutter(const PieceCutter&) = delete;
   PieceCutter& operator=(const PieceCutter&) = delete;
 
-  // Calls cut(text of the piece, add(begin, end)) for every piece that is text; added tokens stay.
+  // Calls cut(text of the piece, add(begin, end)) for every piece that is text; added tokens are kept.
   template <class F>
   void each(F&& cut) {
     for (const Piece& piece : pieces_.list) {
@@ -80,16 +80,16 @@ class PieceCutter {
   std::vector<Piece>& out_;
 };
 
-// Cuts every piece at the matches: `find(text, matches)` appends those of a text, in order. `invert`: what
-// lies between matches counts as matched.
+// Cuts every piece at the matches: `find(text, matches)` appends the matches in a text, in order. `invert`:
+// the text between matches counts as matched.
 template <class Find>
 void split_pieces(Pieces& pieces, PieceScratch& scratch, SplitBehavior behavior, bool invert, Find&& find);
 
-// Pieces [begin, end) of a text of `size` bytes that `behavior` makes of the matches; `add` takes each.
+// Calls `add` for the pieces [begin, end) of a text of `size` bytes that result from matches and `behavior`.
 template <class Add>
 void arrange(const std::vector<RegexMatch>& matches, std::uint32_t size, SplitBehavior behavior, bool invert,
              Add&& add) {
-  // Walks over matches and what lies between them, in order or, for kMergedWithNext, backward.
+  // Visits matches and the text between them in order; kMergedWithNext has a loop of its own.
   struct Part {
     std::uint32_t begin, end;
     bool matched;
@@ -121,7 +121,7 @@ void arrange(const std::vector<RegexMatch>& matches, std::uint32_t size, SplitBe
     if (has_open) add(open.begin, open.end);
     return;
   }
-  // A match goes to what follows it, unless that is a match.
+  // A match is joined with the text after it, unless that is a match.
   for (std::size_t i = 0; i <= matches.size(); ++i) {
     const auto give = [&](Part part) {
       if (has_open && !(open.matched && !part.matched)) add(open.begin, open.end);
