@@ -13,8 +13,8 @@ namespace stoa {
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-  // Exit status of the program when this error ends it (COMMANDS: 1 refused or failed, 2 wrong usage, 130
-  // interrupted).
+  // Exit status of the program when this error ends it (1: the command was rejected or failed, 2: wrong
+  // usage, 130: interrupted).
   virtual int exit_code() const noexcept { return 1; }
 };
 

@@ -32,7 +32,7 @@ struct BenchGemmArguments {
 struct Product {
   std::int64_t m, n, k;  // tokens, outputs, inputs
 };
-// COMMANDS.md, "How figures are counted": gemm_tflops is the best of these.
+// The sizes whose best rate is reported as gemm_tflops.
 constexpr Product kProducts[] = {{4096, 3072, 768}, {4096, 768, 3072}, {768, 3072, 4096}, {4096, 4096, 4096}};
 // One token through the matrices of GPT-2 124M: a block's four and the head.
 constexpr Product kDecode[] = {

@@ -1,5 +1,5 @@
-// How many samples each step takes: constant, or ramped up as Megatron's --rampup-batch-size did (reference
-// section H): size = start + increment * floor(consumed / (ramp_samples / ((target - start) / increment))).
+// How many samples each step takes: constant, or ramped up as by Megatron's --rampup-batch-size: size = start
+// + increment * floor(consumed / (ramp_samples / ((target - start) / increment))).
 #pragma once
 
 #include <cstdint>

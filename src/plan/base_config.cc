@@ -109,8 +109,8 @@ const Band& band_of(const FamilyTable& table, double billions) {
                     table.source, table.bands.back().below, billions);
 }
 
-// 24.12 auto_configurator: a layer count of the first kind that comes near enough: powers of two, multiples
-// of 16, even numbers, multiples of 5, any. Tolerances grow by a hundredth.
+// 24.12 auto_configurator: the first layer count that comes close enough, from powers of two, multiples of
+// 16, even numbers, multiples of 5, then any. The tolerance grows in steps of a hundredth.
 std::int64_t find_layers(double parameters, const std::function<double(std::int64_t)>& count,
                          std::int64_t most) {
   struct Kind {
@@ -148,7 +148,7 @@ double bert_parameters(const model::ModelConfig& m, std::int64_t layers) {
          h * (static_cast<double>(*m.vocab_size + m.encoder_seq_length) + h + 5);
 }
 
-// Of the GPT family: counted, not estimated. Layers are alike, so the number is affine in theirs.
+// Parameters of the GPT family, counted exactly. Layers are alike, so the total is affine in their number.
 struct Counted {
   double base = 0, layer = 0, active_base = 0, active_layer = 0;
 };
@@ -197,7 +197,7 @@ model::ModelConfig shape(const BaseRequest& request, const FamilyTable& table, c
       m.position_embedding_type = model::PositionEmbedding::kRope;
       m.rotary_base = 500000;
       m.bias = model::BiasKind::kNone;
-      // Llama 3.2's small models tie, larger ones do not.
+      // Llama 3.2's small models tie the embeddings, larger models do not.
       m.share_embeddings_and_output_weights =
           request.family == BaseFamily::kLlama && request.parameters < 4e9;
       break;
@@ -205,7 +205,7 @@ model::ModelConfig shape(const BaseRequest& request, const FamilyTable& table, c
   return m;
 }
 
-// 80 GB, 2048 tokens (T5, BERT: 512). Columns: at most so many billions, global batch, TP, PP.
+// 80 GB, 2048 tokens (T5, BERT: 512). Columns: upper limit in billions, global batch, TP, PP.
 struct Degrees {
   double most;
   std::int64_t batch, tensor, pipeline;
@@ -240,7 +240,7 @@ std::string size_text(double parameters) {
 
 namespace {
 
-// Of one token, forward and backward, without what its weights multiply: scores and values.
+// FLOPs per token, forward and backward, of attention scores and values (GEMMs without weights).
 double attention_flops(const BaseConfig& base) {
   const auto s = static_cast<double>(base.model.encoder_seq_length),
              width = static_cast<double>(base.model.num_attention_heads * base.model.head_size()),
@@ -248,12 +248,12 @@ double attention_flops(const BaseConfig& base) {
   const double all = 12 * layers * width * s;  // every token sees every other
   if (base.family == BaseFamily::kBert) return all;
   if (base.family != BaseFamily::kT5) return all / 2;
-  // Decoder: d tokens see half of each other, and all of the encoder's s.
+  // Decoder: d tokens see half of each other, and all s of the encoder.
   const auto d = static_cast<double>(base.decoder_sequence);
   return all * (1 + d * d / (2 * s * s) + d / s);
 }
 
-// Weights that a token of the encoder meets, where decoder tokens are counted with it.
+// Weights that are applied to a token of the encoder, with its share of decoder tokens.
 double met_parameters(const BaseConfig& base) {
   if (base.family != BaseFamily::kT5) return base.active_parameters;
   const auto h = static_cast<double>(base.model.hidden_size), f = static_cast<double>(base.model.ffn_size()),

@@ -1,4 +1,4 @@
-// A machine to train on: datasheet figures of its devices, its links, what it costs. Pure data, from YAML.
+// A machine for training: datasheet figures of its devices and links, costs. Pure data, from YAML.
 #pragma once
 
 #include <cstdint>
@@ -12,59 +12,59 @@
 
 namespace stoa::plan {
 
-// Number format of matrix products.
+// Number format of GEMMs.
 enum class Format { kFp32, kBf16, kFp16, kFp8 };
 std::span<const config::EnumName<Format>> enum_names(Format);
 
-// One accelerator (or one CPU socket). Peaks are dense, in TFLOP/s; a format that the device lacks has none.
+// One accelerator (or one CPU socket). Peaks are dense, in TFLOP/s; none for a format that the device lacks.
 struct DeviceSheet {
-  std::string name;                  // "H100-SXM-80GB": what rows of measurements call it
-  std::vector<std::string> aliases;  // other names, matched as the beginning of a name
+  std::string name;                  // "H100-SXM-80GB": its name in rows of measurements
+  std::vector<std::string> aliases;  // other names, matched as prefixes
   std::string family;                // devices that share a calibration: "A100", "H100"
-  double fp32_tflops = 0;            // of matrix products, tf32 where the device has it
+  double fp32_tflops = 0;            // GEMMs, in tf32 if the device has it
   double bf16_tflops = 0;
   double fp16_tflops = 0;
   std::optional<double> fp8_tflops;
-  // Share of the 16-bit peak open to kernels written for the generation before (warp-level matrix
-  // instructions on Hopper reach 0.63 of what its warp-group instructions do: 2402.13499).
+  // Share of the 16-bit peak that kernels written for the previous generation reach (warp-level matrix
+  // instructions on Hopper reach 0.63 of the rate of its warp-group instructions: 2402.13499).
   double older_instructions = 1;
   double memory_gb = 0;             // 10^9 bytes
   double memory_bandwidth_gbs = 0;  // 10^9 bytes/s
-  std::int64_t compute_units = 1;   // SMs, CUs or cores: the waves of a kernel's tiles
+  std::int64_t compute_units = 1;   // SMs, CUs or cores: sets the waves of a kernel's tiles
   double power_watts = 0;           // at full load; 0: not known
 };
 
-// Devices that see each other through one fast switch ("island": NVLink), and what joins islands.
+// Devices connected by one fast switch ("island": NVLink), and the network between islands.
 struct Links {
   std::int64_t devices_per_node = 8;
   std::int64_t devices_per_island = 8;          // 72 for an NVL72 rack
   double island_bandwidth_gbs = 0;              // one way, per device
   double island_latency_us = 8;                 // of one step of a collective
-  std::optional<double> network_bandwidth_gbs;  // one way, per device: the node's adapters over its devices
+  std::optional<double> network_bandwidth_gbs;  // one way, per device: the node's adapters / its devices
   double network_latency_us = 15;
   double oversubscription = 1;     // of the network above the leaf switches
-  bool network_reduction = false;  // switches that add (SHARP)
-  // Between a device and its host's memory: datasheet figure, one way, per device while all of a node copy.
+  bool network_reduction = false;  // switches perform reductions (SHARP)
+  // Between a device and host memory: datasheet figure, one way, per device while all devices of a node copy.
   std::optional<double> host_bandwidth_gbs;
   std::optional<double> host_memory_gb;  // 10^9 bytes of a node's host
-  bool host_is_device = false;           // a CPU: copies are its own work, and there is no other memory
-  // The ranks of a node are threads of one processor, whose figures the device's are: they divide its cores
-  // (compute_units) and its memory bandwidth among them.
+  bool host_is_device = false;           // a CPU: it does copies itself, and there is no other memory
+  // The ranks of a node are threads of one processor, which the device's figures describe: they share its
+  // cores (compute_units) and its memory bandwidth.
   bool shared_device = false;
 };
 
-// What it costs and how it fails; what is not given is not asked for.
+// Costs and failures; figures that are missing are left out of reports.
 struct Economy {
   std::optional<double> price_per_device_hour;  // any currency
-  std::optional<double> capital_per_device;     // with its share of node, network and room
+  std::optional<double> capital_per_device;     // including its share of node, network and room
   double lifetime_years = 4;
   double power_overhead = 1.25;      // facility over devices and hosts (PUE)
-  double host_watts_per_device = 0;  // node without its devices, over the devices
+  double host_watts_per_device = 0;  // the node without its devices, per device
   std::optional<double> price_per_kwh;
   double failures_per_device_year =
       0.3;  // interruptions of a job; 2407.21783 sec. 3.3.4: 419 in 54 days on 16,384
   double restart_minutes = 15;
-  std::optional<double> storage_bandwidth_gbs;  // of the whole file system: checkpoints
+  std::optional<double> storage_bandwidth_gbs;  // of the file system, for checkpoints
 };
 
 struct Cluster {
@@ -72,16 +72,16 @@ struct Cluster {
   DeviceSheet device;
   Links links;
   Economy economy;
-  std::optional<std::int64_t> nodes;  // where the size is fixed
-  std::string source;                 // where the figures come from
+  std::optional<std::int64_t> nodes;  // if the size is fixed
+  std::string source;                 // origin of the figures
 
-  // Bytes per second that copies to and from the host's memory reach: of the link, or of the memory that both
-  // ends of a copy share; of PCIe gen 4 x16 between two devices where the file says nothing.
+  // Bytes per second of copies to and from host memory: of the link, or of the memory that both ends of a
+  // copy share; if the file has neither, of PCIe gen 4 x16 shared by two devices.
   double host_link() const;
-  // Bytes of its host's memory that a device may fill where `devices` work: its share of the node's, less a
-  // tenth for the system, data and snapshots of checkpoints; infinity where the file says nothing.
+  // Host memory in bytes that a device may use if `devices` of the node work: its share of the node's, less a
+  // tenth for the system, data and snapshots of checkpoints; infinity if the file does not give it.
   double host_room(std::int64_t devices) const;
-  // Peak of a format in FLOP/s; ConfigError names the formats of the device where it has none.
+  // Peak of a format in FLOP/s; ConfigError names the formats of the device if it lacks this one.
   double peak(Format format) const;
 };
 
@@ -92,8 +92,8 @@ void declare(config::Section<Cluster>& s);
 Cluster load_cluster(const std::string& name, const fs::path& directory);
 // Every cluster of a directory, by name.
 std::vector<Cluster> load_clusters(const fs::path& directory);
-// The cluster whose device a row names: exact names first, then the longest alias that begins the name, then
-// the nearest name, which `note` says. ConfigError with the known names when none is near.
+// The cluster whose device a row names: exact names first, then the longest alias that is a prefix, then the
+// nearest name, in which case `note` says so. ConfigError with the known names if none is near.
 const Cluster& find_device(std::span<const Cluster> clusters, const std::string& device, std::string* note);
 
 }  // namespace stoa::plan

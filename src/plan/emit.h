@@ -1,4 +1,4 @@
-// A plan in the words of the program that will train by it.
+// A plan as arguments of the program that will train with it.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace stoa::plan {
 
-// What the words are made of, beside the plan.
+// What the arguments depend on, in addition to the plan.
 struct EmitModel {
   const model::Gpt& gpt;
   std::string name;  // of the run
@@ -18,15 +18,15 @@ struct EmitModel {
   std::int64_t steps = 0;
 };
 
-// Arguments of Megatron-LM's pretrain_gpt.py (arguments.py, August 2026), one a line; data, tokenizer and
+// Arguments of Megatron-LM's pretrain_gpt.py (arguments.py, August 2026), one per line; data, tokenizer and
 // paths are left to the user.
 std::vector<std::string> megatron_arguments(const Found& found, const EmitModel& model);
-// Arguments of torchtitan's run_train (job configuration of July 2026). `notes`: what torchtitan has no word
-// for.
+// Arguments of torchtitan's run_train (job configuration of July 2026). `notes`: settings that torchtitan
+// cannot express.
 std::vector<std::string> torchtitan_arguments(const Found& found, const EmitModel& model,
                                               std::vector<std::string>& notes);
-// A Slurm script that starts `command` lines on the plan's devices: one task per device (`per_device`), or
-// one per node.
+// A Slurm script that runs `command` on the plan's devices: one task per device (`per_device`), or one per
+// node.
 std::string sbatch_script(const std::string& name, const Workload& w, const Cluster& cluster,
                           const std::string& command, bool per_device);
 

@@ -15,9 +15,9 @@ using Vector = std::array<double, kSize>;
 
 using Matrix = std::array<Vector, kSize>;
 
-// Scatter of a program's rows around its own constants: measurement and what the model leaves out.
+// Scatter of a program's rows around its own constants: measurement error and effects outside the model.
 constexpr double kProgramScatter = 0.04;
-// As heavy a tail as Lange, Little and Taylor (1989) propose where data do not say.
+// A tail as heavy as Lange, Little and Taylor (1989) propose if the data do not determine it.
 constexpr double kProgramFreedom = 4;
 
 FitOptions options_of_programs(const Deviations& prior) {
@@ -81,7 +81,7 @@ class Problem {
     return sum;
   }
 
-  // a x = b is the step of Gauss and Newton from `k`; the inverse of `a` is the covariance of its logarithms.
+  // a x = b is the Gauss-Newton step from `k`; the inverse of `a` is the covariance of its logarithms.
   struct Normal {
     Matrix a{};
     Vector b{};
@@ -129,7 +129,7 @@ class Problem {
  private:
   static constexpr double kHuber = 2;  // in units of the scatter
 
-  // Of a residual in units of the scatter; pull: slope of the loss over the residual.
+  // The loss for a residual in units of the scatter; pull: derivative of the loss / residual.
   double loss(double z) const {
     const double nu = options_.freedom;
     if (nu > 0) return 0.5 * (nu + 1) * std::log1p(z * z / nu);

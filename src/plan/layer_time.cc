@@ -8,12 +8,12 @@
 namespace stoa::plan {
 namespace {
 
-// Device and host work side by side; the longer one counts, softly where they are alike.
+// Device and host work concurrently; the longer one counts, with a smooth transition if they are similar.
 double overlapped(double device, double host) {
   return std::cbrt(device * device * device + host * host * host);
 }
 
-// What of `comm` stays visible beside `work` when a share `exposed` cannot be hidden at all.
+// The part of `comm` that is not hidden by `work`; a share `exposed` can never be hidden.
 double visible(double comm, double work, double exposed) {
   return exposed * comm + std::max(0.0, (1 - exposed) * comm - work);
 }
@@ -37,7 +37,7 @@ LayerModel::LayerModel(const Workload& w, const Cluster& c, const Constants& k)
   peak_ = fp8 ? c.peak(w.format) * k[Constant::kGemmFp8] : peak16_;
   older_ = c.device.older_instructions;
   memory_ = c.device.memory_bandwidth_gbs * 1e9 * k[Constant::kMemory];
-  // A product falls behind where its arithmetic intensity nears the machine's balance of FLOP/s and bytes/s.
+  // A GEMM slows down as its arithmetic intensity approaches the machine's ratio of FLOP/s to bytes/s.
   constexpr double kBalance = 153;  // A100 80GB in 16 bit
   const double bandwidth = c.device.memory_bandwidth_gbs * 1e9;
   ramp16_ = k[Constant::kGemmRamp] * c.peak(plain_) / bandwidth / kBalance;
@@ -61,7 +61,7 @@ LayerTime LayerModel::layer(bool experts) const {
   LayerTime out;
 
   // Linear layers: forward [n, in] x [in, out]; gradients of the input and of the weights have the same FLOPs
-  // and other shapes.
+  // and different shapes.
   double forward = 0, data = 0, weight = 0, cast = 0, weights = 0;
   const auto add = [&](double rows, double in, double width, double copies) {
     forward += copies * product(rows, width, in, w_.format);
@@ -71,7 +71,7 @@ LayerTime LayerModel::layer(bool experts) const {
     weights += copies * in * width;
   };
   if (m.latent_rank > 0) {
-    // Latents of this rank's rows of the stream, heads of all rows.
+    // Latents of this rank's rows of the stream; heads of all rows.
     const double rows = w_.sequence_parallel ? n / t : n, heads = real(w_.rank_heads()),
                  values = heads * real(m.value_size);
     add(rows, h, real(m.query_rank + m.latent_rank + m.rotated), 1);
@@ -91,7 +91,7 @@ LayerTime LayerModel::layer(bool experts) const {
   if (experts) {
     const double expert_tp = w_.expert_tp > 0 ? real(w_.expert_tp) : t;
     width = real(m.expert_ffn) / expert_tp;
-    // Of a local expert, from all ranks of the expert-parallel group; the busiest sets the pace.
+    // Tokens of a local expert, from all ranks of the expert-parallel group; the busiest one sets the pace.
     const double local = real(m.experts / w_.ep);
     expert_tokens = n * real(m.top_k) * real(w_.ep) / real(m.experts) * w_.imbalance * (expert_tp / t);
     add(expert_tokens, h, width * (m.gated ? 2 : 1), local);
@@ -111,15 +111,15 @@ LayerTime LayerModel::layer(bool experts) const {
   out.backward_weight.linear = weight;
   out.backward_weight.elementwise = bytes(k_[Constant::kAccumulate] * weights);
 
-  // Attention core. Fused kernels skip what a causal mask hides and compute scores again in the backward
-  // pass: 2.5 times the forward FLOPs, at 63 instead of 73 % of the peak (2307.08691 sections 1 and 3.1.2).
+  // Core attention. Fused kernels skip what a causal mask hides and recompute scores in the backward pass:
+  // 2.5 times the forward FLOPs, at 63 instead of 73 % of the peak (2307.08691 sections 1 and 3.1.2).
   const double seen = m.window ? std::min(real(*m.window), real(m.sequence)) : real(m.sequence);
   const double causal = m.window && *m.window < m.sequence ? 1.0 : 0.5;
   double core = 0, core_backward = 0;
   if (s.attention == AttentionKernel::kUnfused) {
     const double copies = real(w_.micro_batch) * real(w_.rank_heads());
     const double rows = real(m.sequence) / real(w_.cp);
-    // Head sizes that are no multiple of 8 leave the tensor cores.
+    // Head sizes that are not multiples of 8 cannot use the tensor cores.
     const double unaligned = m.head_size % 8 == 0 ? 1 : 8;
     const double products =
         copies * (product(rows, real(m.sequence), d, plain_) + product(rows, d, real(m.sequence), plain_)) *
@@ -137,7 +137,7 @@ LayerTime LayerModel::layer(bool experts) const {
     core_backward = 2.5 * 0.73 / 0.63 * core;
   }
   if (const double linear = m.linear_share(); linear > 0) {
-    // Three products of every token with the states of its heads, ten in the backward pass.
+    // Three products of every token with the states of its heads; ten in the backward pass.
     const double state = 2 * n * real(m.linear_values * m.linear_key_size) / t / peak16_;
     core = (1 - linear) * core + linear * 3 * state;
     core_backward = (1 - linear) * core_backward + linear * 10 * state;
@@ -146,23 +146,23 @@ LayerTime LayerModel::layer(bool experts) const {
   out.backward_input.attention = core_backward;
 
   // Element-wise chains: nominal bytes of norms, residuals and dropout outside the tensor-parallel region, of
-  // activation function and transposes inside.
+  // activation functions and transposes inside it.
   const double outside = 22 * h * n / (w_.sequence_parallel ? t : 1);
   const double rows_in = experts ? expert_tokens : n;
   const double inside = (m.gated ? 6 : 4) * width * rows_in + 12 * q * n;
-  // Copies of tokens are sorted by expert, on the way out and on the way back.
+  // Copies of tokens are sorted by expert, before and after the exchange.
   const double permuted =
       experts ? 8 * h * n * real(m.top_k) / (w_.sequence_parallel ? t : 1) + 4 * h * expert_tokens : 0;
   const double chain = s.compiled ? 0.7 : s.fused ? 1 : 1.8;
-  // A cast reads 16 bits and writes 8; "tensorwise" reads them once before, for the largest magnitude.
+  // A cast reads 16 bits and writes 8; "tensorwise" first reads them once more for the largest magnitude.
   const bool fp8 = w_.format == Format::kFp8, maxima = w_.fp8_recipe == model::Fp8Recipe::kTensorwise;
   const double casts = fp8 ? (maxima ? 5 : 3) * cast : 0;
   out.forward.elementwise = bytes((outside + inside) * chain + permuted + casts);
   out.backward_input.elementwise = bytes(1.6 * ((outside + inside) * chain + permuted) + casts);
 
-  // Host: launches of a small layer take longer than the layer. Those of a large one wait in the queue; still
-  // the device is idle between two kernels, for 1.5 us where the host takes some 15 us to launch one. In fp8
-  // casts add half as many kernels, maxima as many again.
+  // Host: launching the kernels of a small layer takes longer than the layer. Those of a large one are
+  // queued, but the device is still idle between two kernels, for 1.5 us if the host takes some 15 us to
+  // launch one. In FP8 casts add half as many kernels, and maxima as many again.
   constexpr double kGap = 0.1;
   const double host = k_[Constant::kHostLayer] * 1e-3 * (s.compiled ? 0.4 : 1) * (experts ? 2 : 1);
   const double kernels = fp8 ? (maxima ? 2 : 1.5) : 1;
@@ -171,11 +171,11 @@ LayerTime LayerModel::layer(bool experts) const {
     kind.host = overlapped(device, launches) - device + kGap * launches;
   };
   floor(out.forward, 1);
-  // How many tokens go where is read back before they are sent.
+  // The host reads the token counts back before tokens are sent.
   const double routing = experts ? 0.5 * host : 0;
   out.forward.host += routing;
 
-  // Tensor parallelism: two all-reduces per direction, or as many bytes in gathers and scatters (2205.05198).
+  // Tensor parallelism: two all-reduces per direction, or gathers and scatters of equal volume (2205.05198).
   const CommGroup tensor{w_.tp, 1};
   const double activation = 2 * n * h;
   const double exposed = s.overlap_tensor ? k_[Constant::kTensorExposed] : 1;
@@ -187,8 +187,8 @@ LayerTime LayerModel::layer(bool experts) const {
   double attention_comm = reduce(activation, gathered);
   double ffn_comm = reduce(activation, gathered);
   if (experts) {
-    // Dispatched copies are gathered and scattered over the tensor-parallel group, and exchanged among
-    // experts.
+    // Dispatched copies are gathered and scattered over the tensor-parallel group, and exchanged between the
+    // ranks that hold experts.
     ffn_comm = reduce(activation * real(m.top_k) * (w_.ep > 1 ? 1 : 0.5), 1);
     const double copies = 2 * n * h * real(m.top_k) / (w_.sequence_parallel ? t : 1);
     const double exchange = 2 * comm_.all_to_all(copies, {w_.ep, w_.tp * w_.cp});
@@ -200,8 +200,8 @@ LayerTime LayerModel::layer(bool experts) const {
   out.forward.tensor = visible(dense_comm, out.forward.linear, exposed) + token_comm;
   out.backward_input.tensor = visible(dense_comm, out.backward_input.linear, exposed) + token_comm;
 
-  // Context parallelism: keys and values travel around the ring during attention; their gradients travel
-  // back.
+  // Context parallelism: keys and values travel around the ring during attention, and their gradients back in
+  // the same way.
   if (w_.cp > 1) {
     const CommGroup context{w_.cp, w_.tp};
     const double pass = comm_.all_gather(2 * 2 * n * real(w_.cp) * kv_all, context);
@@ -209,7 +209,7 @@ LayerTime LayerModel::layer(bool experts) const {
     out.backward_input.context = visible(2 * pass, core_backward, 0.1);
   }
 
-  // What the backward pass computes again.
+  // What the backward pass recomputes.
   switch (w_.recompute) {
     case Recompute::kNone:
       break;

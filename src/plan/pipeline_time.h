@@ -1,4 +1,4 @@
-// Seconds of a pipelined step in closed form, compared with schedule::simulate by tests.
+// Seconds of a pipelined step in closed form; tests compare it with schedule::simulate.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +7,24 @@
 
 namespace stoa::plan {
 
-// Of a pipeline rank and one microbatch, all its chunks together.
+// Work of a pipeline rank for one microbatch, over all its chunks.
 struct StageWork {
   double forward = 0, backward_input = 0, backward_weight = 0;
-  double send = 0;  // to the next stage, one way, where it is waited for
+  double send = 0;  // to the next stage, one way, if it is waited for
   double all() const { return forward + backward_input + backward_weight; }
 };
 
 // From the first forward to the last backward of the whole pipeline. `schedule`: of
-// schedule::run_schedule_names(); those without a closed form here are simulated, with many microbatches
-// as far as the pattern of a few repeats.
+// schedule::run_schedule_names(). Schedules without a closed form are simulated; with many microbatches, only
+// until the pattern repeats.
 double pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
                         std::int64_t microbatches, std::int64_t chunks);
-// No more than pipeline_seconds(), and quick for all schedules: a rank begins when the first forward has
+// A lower bound of pipeline_seconds(), and fast for all schedules: a rank starts when the first forward has
 // reached it, and then has all its work to do.
 double least_pipeline_seconds(const std::string& schedule, std::span<const StageWork> stages,
                               std::int64_t microbatches, std::int64_t chunks);
 bool has_closed_form(const std::string& schedule);
-// Input and weight gradients are passes of their own.
+// Whether input and weight gradients are separate passes.
 bool splits_backward(const std::string& schedule);
 
 // Microbatches whose activations pipeline rank `stage` holds at once, in units of all its chunks.

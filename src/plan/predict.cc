@@ -31,7 +31,7 @@ Parameters parameters_of(const Workload& w, double layers, bool first, bool last
   return out;
 }
 
-// Reductions of gradients and gathers of parameters that stay visible in a step.
+// Reductions of gradients and gathers of parameters that are not hidden in a step.
 double data_seconds(const Workload& w, const Constants& k, const CollectiveTime& comm, const Parameters& n,
                     const StageTime& stage, double microbatches, double layers) {
   const Software& s = w.software;
@@ -110,7 +110,7 @@ std::vector<std::pair<std::string_view, double>> TimeSplit::parts() const {
 
 namespace {
 
-// What a pipeline rank waits for its own copies, of a microbatch.
+// How long a pipeline rank waits for its own copies, per microbatch.
 struct Waits {
   double forward = 0, backward_input = 0, backward_weight = 0;
   double sum() const { return forward + backward_input + backward_weight; }
@@ -141,7 +141,7 @@ std::vector<Waits> offload_waits(const Workload& w, const Cluster& c, const Laye
     rank.forward += wait.forward;
     rank.backward_input += wait.backward;
     if (!split || moved == 0) continue;
-    // The weight gradients read the same activations once more, at a time of their own.
+    // The weight gradients read the same activations again, in a separate pass.
     chunk.backward = weight;
     chunk.turns = false;
     chunk.end = 0;
@@ -150,8 +150,8 @@ std::vector<Waits> offload_waits(const Workload& w, const Cluster& c, const Laye
   return out;
 }
 
-// Boundaries between pipeline stages: what of their transfers a rank sees. A stage is as many devices as its
-// tensor, context and data axes have, one stage after the other.
+// Transfers between pipeline stages, and the part of them for which a rank waits. A stage has as many devices
+// as its tensor, context and data axes together; stages follow each other.
 class StageTransfers {
  public:
   StageTransfers(const Workload& w, const Constants& k, const CollectiveTime& comm)
@@ -163,17 +163,17 @@ class StageTransfers {
     if (sliced_ && !w.sequence_parallel) gather_ = comm.all_gather(whole_, {w.tp, 1});
   }
 
-  // Seconds from a rank to the next; from the last to the first where chunks go around.
+  // Seconds from a rank to the next, and from the last to the first if chunks go around the ranks.
   double send(std::int64_t rank) const {
     const std::int64_t stage = w_.tp * w_.cp * w_.dp;
     return comm_.send(whole_ / (sliced_ ? real(w_.tp) : 1), rank * stage, (rank + 1) % w_.pp * stage);
   }
 
-  // Of a microbatch, both directions: transfers as far as computation does not hide them, and gathers of
-  // slices, which the next operation needs.
+  // Per microbatch, both directions: the part of transfers that computation does not hide, and the gathers of
+  // slices, which the next operation needs at once.
   double waited(std::int64_t rank) const {
     if (w_.pp == 1) return 0;
-    // Chunks that go around the ranks have two neighbours everywhere; else the ends have one, both ways.
+    // If chunks go around the ranks, every rank has two neighbours; otherwise the ends have one, both ways.
     const bool around = w_.vpp > 1 && !is_v(w_.schedule_name());
     const std::int64_t before = rank > 0 || around ? (rank + w_.pp - 1) % w_.pp : rank;
     const std::int64_t after = rank + 1 < w_.pp || around ? rank : before;
@@ -188,7 +188,7 @@ class StageTransfers {
   double gather_ = 0;
 };
 
-// What one of the ranks that share a processor has to itself while it runs.
+// The share of a processor that each of its ranks has while it runs.
 Cluster share_of(Cluster c, std::int64_t ranks) {
   const double share = 1 / real(std::min(ranks, c.device.compute_units));
   c.device.fp32_tflops *= share;
@@ -250,7 +250,7 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
             transfers.send(rank)};
     stage.busy = microbatches * item.all();
   }
-  // Ranks that outnumber the cores fill each other's bubble before they slow each other down.
+  // Ranks in excess of the cores first fill each other's bubbles before they slow each other down.
   double crowded = 0;
   for (const StageTime& stage : stages) crowded += crowd * stage.busy / real(w.pp);
   const double pipeline = pipeline_time(w.schedule_name(), work, w.microbatches(), w.vpp);

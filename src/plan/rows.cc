@@ -10,7 +10,7 @@
 namespace stoa::plan {
 namespace {
 
-// The fields of one row by name.
+// Access to the fields of one row by name.
 class Fields {
  public:
   Fields(const CsvTable& table, const std::vector<std::string>& cells, Row& row)
@@ -27,7 +27,7 @@ class Fields {
     if (!value) problem(fmt::format("{} is '{}', expected a number", name, cell));
     return value;
   }
-  // Blank: `otherwise`, which the row's notes say in `words`.
+  // If blank: `otherwise`, with a note described by `words`.
   std::int64_t count(const char* name, std::int64_t otherwise, const std::string& words) const {
     const auto value = number(name);
     if (!value) {
@@ -65,7 +65,7 @@ void read_model(const Fields& f, const SoftwareProfiles& profiles, const std::st
   m.ffn = f.count("ffn_hidden", 4 * m.hidden, "taken as 4 x hidden");
   m.vocabulary = static_cast<std::int64_t>(f.number("vocab").value_or(0));
   profiles.describe(row.model, text, m);
-  // Programs before fused attention trained with dropout by default.
+  // Programs from before fused attention trained with dropout by default.
   if (row.workload.software.attention == AttentionKernel::kUnfused) m.dropout = 0.1;
   m.kv_heads = std::min(m.kv_heads, m.heads);
   if (m.vocabulary == 0) {
@@ -117,7 +117,7 @@ void read_layout(const Fields& f, Row& row) {
   w.micro_batch = f.count("micro_batch", 1, "taken as 1");
   w.global_batch =
       f.count("global_batch", w.dp * w.micro_batch * 4 * w.pp, "taken as 4 microbatches per stage");
-  // Some sources round the batch down, others state one that the layout cannot make.
+  // Some sources round the batch down, others state one that the layout cannot have.
   const std::int64_t step = w.dp * w.micro_batch;
   if (w.global_batch % step != 0) {
     const std::int64_t made = std::max<std::int64_t>(1, (w.global_batch + step / 2) / step) * step;
@@ -126,12 +126,12 @@ void read_layout(const Fields& f, Row& row) {
     w.global_batch = made;
   }
   w.sequence_parallel = f.text("sequence_parallel") == "yes";
-  // Megatron and what builds on it pad the vocabulary: every tensor-parallel rank has a multiple of 128.
+  // Megatron and programs based on it pad the vocabulary to a multiple of 128 per tensor-parallel rank.
   const std::int64_t multiple = 128 * w.tp;
   w.model.vocabulary = (w.model.vocabulary + multiple - 1) / multiple * multiple;
 }
 
-// Where the layers divide only with embedding and head counted as one each, the ends have one layer less: the
+// If the layers divide only with embedding and head counted as one each, the ends have one layer less: the
 // rule of Zero Bubble, BigScience and Llama 3.
 void read_split(Row& row) {
   Workload& w = row.workload;
@@ -198,7 +198,7 @@ Row read_row(const CsvTable& table, const std::vector<std::string>& cells, std::
   if (row.problem.empty()) {
     try {
       validate(row.workload);
-      // Of programs that cannot deal heads out unevenly.
+      // The programs of published rows cannot split heads unevenly.
       const Workload& w = row.workload;
       require<ConfigError>(
           w.model.heads % w.tp == 0,

@@ -42,7 +42,7 @@ bool allowed(const std::vector<T>& list, const T& value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// What each program can run.
+// The schedules that each program supports.
 std::vector<std::string> schedules_of(SearchTarget target) {
   switch (target) {
     case SearchTarget::kStoa:
@@ -56,8 +56,8 @@ std::vector<std::string> schedules_of(SearchTarget target) {
   fail<InternalError>("unknown target");
 }
 
-// ZB-H2 is for ranks which take the optimizer step on their own: here they wait for the norm of all
-// gradients. It is looked at where it is asked for, and so are those that trade time for memory.
+// ZB-H2 needs ranks that take the optimizer step independently: here they wait for the norm of all gradients.
+// It is searched only on request, and so are schedules that trade time for memory.
 bool by_default(const std::string& schedule) {
   return schedule == "1f1b" || schedule == "interleaved" || schedule == "zb-h1" || schedule == "zb-v" ||
          schedule == "dualpipev";
@@ -67,7 +67,7 @@ bool takes_chunks(const std::string& schedule) {
   return schedule == "interleaved" || schedule == "interleaved-zb" || schedule == "bfs";
 }
 
-// Whether the generator takes this many microbatches.
+// Whether the generator supports this number of microbatches.
 bool runs(const std::string& schedule, std::int64_t stages, std::int64_t microbatches) {
   if (schedule == "interleaved" || schedule == "interleaved-zb") return microbatches % stages == 0;
   if (schedule == "dualpipev") return microbatches >= 2 * stages;
@@ -143,10 +143,10 @@ class Layouts {
       for (std::int64_t v = 2; v <= most; ++v) {
         if (!allowed(r_.space.virtual_stages, v)) continue;
         if (r_.space.virtual_stages.empty() && v > 16) break;
-        // Megatron and torchtitan deal layers out evenly where there are several chunks.
+        // With several chunks, Megatron and torchtitan distribute layers evenly only.
         if (w.model.layers % (w.pp * v) != 0 && r_.target != SearchTarget::kStoa) continue;
-        // Uneven chunks of an interleaved pipeline wait for the longest: those that divide come near any
-        // other.
+        // Uneven chunks of an interleaved pipeline wait for the longest one: even splits are about as good as
+        // any other.
         if (w.model.layers % (w.pp * v) != 0 && r_.space.virtual_stages.empty() && v != most) continue;
         w.vpp = v;
         splits(w);
@@ -154,8 +154,8 @@ class Layouts {
     }
   }
 
-  // Layers of the chunks: even, or as even as can be; embedding and head counted as layers where that comes
-  // out.
+  // Layers of the chunks: even, or as even as possible; embedding and head count as layers if that makes the
+  // split even.
   void splits(Workload w) {
     const std::int64_t chunks = w.pp * w.vpp, layers = w.model.layers;
     w.chunk_layers.clear();
@@ -176,7 +176,7 @@ class Layouts {
     const bool alone = w.dp * w.cp == 1;
     for (std::int64_t stage = 0; stage <= 3; ++stage) {
       if (!allowed(r_.space.zero_stages, stage) || (alone && stage > 0)) continue;
-      // Between 1 and 3: whole gradients are held all the same where they are added up over microbatches.
+      // Between stages 1 and 3: whole gradients are held anyway if they accumulate over microbatches.
       if (stage == 2 && w.microbatches() > 1 && r_.space.zero_stages.empty()) continue;
       if (stage == 2 && r_.target != SearchTarget::kStoa) continue;
       if (stage == 3 && r_.target == SearchTarget::kMegatron) continue;
@@ -190,8 +190,8 @@ class Layouts {
   std::vector<Workload> out_;
 };
 
-// Bytes that a plan has too many of, negative where there is room: of the device, and of its share of the
-// host.
+// By how many bytes a plan exceeds the device or its share of the host, whichever is worse; negative if it
+// fits.
 double over_device(const RankBytes& bytes, const SearchRequest& request) {
   return static_cast<double>(bytes.total) - request.memory;
 }
@@ -207,7 +207,7 @@ std::string what_is_over(const RankBytes& bytes, const SearchRequest& request, c
   return fmt::format("{:.1f} GB too much for the host, per device", over_host(bytes, request, cluster) / 1e9);
 }
 
-// No plan needs less: whole weights, gradients and moments of an average rank. Bytes.
+// A lower bound for any plan, in bytes: whole weights, gradients and moments of an average rank.
 double least_bytes(const Workload& w, const nn::Precision& precision) {
   const double parameters = w.model.parameters(), ranks = static_cast<double>(w.tp * w.pp);
   const double experts = static_cast<double>(w.model.expert_layers * w.model.experts * w.model.hidden *
@@ -221,9 +221,9 @@ double least_bytes(const Workload& w, const nn::Precision& precision) {
 
 constexpr double kFarSlower = 1.1;  // than the best: not looked at, however few were found
 
-// How far a layout in the queue has been looked at: not at all (its time is a bound on that of its schedule),
-// not its bytes (its time is that without recomputation), it does not fit so (its time is that with the least
-// recomputation of whole layers), or it is settled but for its bytes.
+// What is known of a layout in the queue: nothing (its time is a bound for its schedule), not its bytes (its
+// time is that without recomputation), that it does not fit that way (its time is that with the least
+// recomputation of whole layers), or everything but its bytes.
 enum class Known { kBound, kNothing, kTooLarge, kSettled };
 
 struct Entry {
@@ -323,7 +323,7 @@ class Search {
   static model::RecomputeConfig offloaded(Granularity granularity, std::int64_t layers) {
     return {granularity, {}, {}, {.cpu_offloading = true, .cpu_offloading_num_layers = layers}};
   }
-  // Megatron neither offloads stages of a pipeline, nor beside recomputation.
+  // Megatron supports offloading neither with pipeline stages nor with recomputation.
   bool may_offload(const Workload& w, Granularity granularity) const {
     if (!may("offload") || cluster_.links.host_is_device || cluster_.links.shared_device) return false;
     if (granularity == Granularity::kSelective && !may("selective")) return false;
@@ -331,8 +331,8 @@ class Search {
     return r_.target == SearchTarget::kStoa;
   }
 
-  // What a layout can become that needs less memory: cheap operations again, activations moved away, or whole
-  // layers again.
+  // Variants of a layout that need less memory: recompute cheap operations, offload activations, or recompute
+  // whole layers.
   void recompute(const Entry& entry) {
     if (may("selective")) push(entry.layout, {Granularity::kSelective, {}, {}});
     for (const Granularity granularity : {Granularity::kNone, Granularity::kSelective})
@@ -344,13 +344,13 @@ class Search {
       push(entry.layout, block(longest_chunk(all_[entry.layout])), Known::kTooLarge);
   }
 
-  // So few layers of every chunk again that it fits.
+  // Finds the smallest number of recomputed layers per chunk that fits.
   void fewest_layers(const Entry& entry) {
     const Workload& w = all_[entry.layout];
     const std::int64_t longest = longest_chunk(w);
     const auto fits_with = [&](const model::RecomputeConfig& config) { return fits(bytes_of(w, config)); };
     if (fits_with(block(longest))) {
-      // More layers again need no more memory and take more time: the fewest that fit are the best.
+      // Recomputing more layers needs no more memory and takes more time: the fewest that fit are the best.
       std::int64_t low = may("block") ? 1 : longest, high = longest;
       while (low < high) {
         const std::int64_t middle = (low + high) / 2;
@@ -366,7 +366,7 @@ class Search {
     }
   }
 
-  // So few layers of every pipeline rank moved away that it fits: more take no less time.
+  // Finds the smallest number of offloaded layers per pipeline rank that fits: more are never faster.
   void fewest_offloaded(const Entry& entry) {
     const Workload& w = all_[entry.layout];
     const Granularity granularity = entry.recompute.granularity;
@@ -374,7 +374,7 @@ class Search {
       return fits(memory_.worst(memory_point(w, config)));
     };
     ++result_.looked_at;
-    // Then nothing need be moved; without recomputation that is known not to fit.
+    // Then nothing has to be offloaded; without recomputation it is known not to fit.
     if (granularity != Granularity::kNone && fits_with({granularity, {}, {}})) return;
     const std::vector<std::int64_t> layers = w.layers_of_ranks();
     std::int64_t most = *std::max_element(layers.begin(), layers.end());
@@ -389,7 +389,7 @@ class Search {
     nearest_bytes_ = bytes;
   }
 
-  // Layouts that were refused by their least bytes too.
+  // Includes layouts that were rejected because of their lower bound of bytes.
   void find_nearest() {
     if (!nearest_) {
       const nn::Precision precision = memory_.options({}).precision;
@@ -475,7 +475,7 @@ Workload with_recompute(Workload w, const model::RecomputeConfig& recompute) {
         for (const std::int64_t layers : w.split()) again += std::min(layers, number);
         w.recomputed_share = static_cast<double>(again) / static_cast<double>(w.model.layers);
       } else {
-        // Layers that share a kept input run forward once more to make the inputs between them.
+        // Layers that share a kept input run forward once more, to recompute the inputs between them.
         w.recomputed_share = 1 + static_cast<double>(number - 1) / static_cast<double>(number);
       }
       break;
@@ -533,7 +533,7 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
   const Workload& w = found.workload;
   const model::RecomputeConfig& now = found.point.recompute;
   const std::int64_t devices = w.devices();
-  // Degrees: the data-parallel degree follows.
+  // Degrees to vary; the data-parallel degree follows.
   struct Degree {
     const char* name;
     std::int64_t Workload::*value;

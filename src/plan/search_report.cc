@@ -23,7 +23,7 @@ double tflops_of(const Found& found) {
   return model_flops(found.workload) / found.seconds / devices_of(found) / 1e12;
 }
 
-// Of a whole training, or of a million steps' worth per token where its length is not known: only compared.
+// Days that `steps` steps take.
 double days_of(const Found& found, std::int64_t steps) {
   return found.seconds * static_cast<double>(steps) / 86400;
 }
@@ -233,7 +233,7 @@ std::string to_csv(const SearchReport& report) {
                   "Act Ckpt Micro Batches", "Act Ckpt Layers per Pipeline", "Num Layers", "Hidden Size",
                   "FFN Hidden Size", "GBS", "Nodes", "GPUs per Node", "Time per Step", "Samples per Second",
                   "Model TFLOPS / GPU", "Model TFLOPS Aggregate", "Config Name",
-                  // Not of the auto-configurator.
+                  // Columns that the auto-configurator's table does not have.
                   "VPP", "DP", "Schedule", "ZeRO Stage", "Sequence Parallel", "Recompute", "Memory GB",
                   "Free GB"};
   for (const SearchRun& run : report.runs)

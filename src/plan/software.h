@@ -1,5 +1,5 @@
-// Programs as data: which kernels and overlaps a release has. Stoa's own entry describes this program; the
-// others exist to judge published figures, and every flag is what a source states
+// Training programs as data: the kernels and overlaps of a release. Stoa's own entry describes this program;
+// the others serve to interpret published figures, and every flag is what a source states
 // (configs/planner/software_profiles.yaml).
 #pragma once
 
@@ -11,32 +11,32 @@
 namespace stoa::plan {
 
 enum class AttentionKernel {
-  kUnfused,  // two batched products on the whole s x s, softmax between them in memory
+  kUnfused,  // two batched GEMMs on the whole s x s, softmax between them in memory
   kTriton,   // first fused kernels (2022-2023), with a bias
   kFlash     // 2307.08691 and after
 };
 std::span<const config::EnumName<AttentionKernel>> enum_names(AttentionKernel);
 
 struct Software {
-  std::string release = "stoa";  // calibrations know it by this name
+  std::string release = "stoa";  // the name used in calibrations
   AttentionKernel attention = AttentionKernel::kFlash;
-  bool overlap_gradients = false;   // reductions run beside the last backward pass
-  bool overlap_parameters = false;  // gathers run beside the next forward pass
-  bool overlap_tensor = false;      // tensor-parallel collectives run beside products
-  bool overlap_pipeline = false;    // stage-to-stage transfers run beside computation
+  bool overlap_gradients = false;   // reductions run during the last backward pass
+  bool overlap_parameters = false;  // gathers run during the next forward pass
+  bool overlap_tensor = false;      // tensor-parallel collectives run during GEMMs
+  bool overlap_pipeline = false;    // stage-to-stage transfers run during computation
   // Tensor-parallel ranks send a slice each to the next stage, which gathers it (2104.04473 section 4.1).
   bool sliced_sends = false;
-  bool gathers_fp8 = false;     // of sequence parallelism, where an fp8 product reads what is gathered
+  bool gathers_fp8 = false;     // in sequence parallelism, if an FP8 GEMM reads the gathered rows
   bool fused = true;            // element-wise chains are one kernel
   bool compiled = false;        // whole layers are compiled or captured: little host time
-  double gradient_bytes = 4;    // in which gradients are held; they travel in at most 4
-  double optimizer_bytes = 12;  // per parameter: master weight and two moments, with what a step adds
-  // What a figure of memory counts beside tensors. 0 for peak-allocated figures and for this program, whose
-  // arena is planned; for used memory of the device: its context and buffers, and blocks that a caching
-  // allocator keeps.
+  double gradient_bytes = 4;    // per element of held gradients; at most 4 are sent
+  double optimizer_bytes = 12;  // per parameter: master weight and two moments, and temporaries of a step
+  // What a reported memory figure includes besides tensors: 0 for peak-allocated figures and for this
+  // program, whose arena is planned; for device memory in use: context, buffers, and blocks kept by a caching
+  // allocator.
   double memory_context_gb = 0;
   double memory_fragmentation = 0;  // share of the activations
-  bool balanced_context = true;     // every context rank has as many visible keys
+  bool balanced_context = true;     // every context rank has equally many visible keys
 };
 
 void declare(config::Section<Software>& s);

@@ -1,4 +1,4 @@
-// What is trained and how it is spread: everything the time model wants to know. Built from a configuration
+// What is trained and how it is distributed: all inputs of the time model. Built from a configuration
 // (cli/plan_predict_command), from a row of published measurements (plan/rows) or by a search.
 #pragma once
 
@@ -14,18 +14,18 @@
 
 namespace stoa::plan {
 
-// Sizes of a decoder; names of the papers: L layers, h hidden, a heads, V vocabulary, s sequence.
+// Sizes of a decoder in the notation of the papers: L layers, h hidden, a heads, V vocabulary, s sequence.
 struct ModelShape {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0;
-  // Multi-head latent attention: widths of the latents, the rotated part of head_size, that of a value.
+  // Multi-head latent attention: widths of the latents, of the rotated part of head_size, and of a value.
   // latent_rank 0: keys and values are projected from the stream; query_rank 0: queries are.
   std::int64_t query_rank = 0, latent_rank = 0, rotated = 0, value_size = 0;
-  // Layers of linear attention among them; columns of its queries and keys together, of its values; its
-  // heads; columns of a key.
+  // Linear attention: number of such layers; columns of queries and keys together, of values; heads; columns
+  // of a key.
   std::int64_t linear_layers = 0, linear_keys = 0, linear_values = 0, linear_heads = 0, linear_key_size = 0;
   std::int64_t ffn = 0;      // of a dense layer
   bool gated = false;        // two input projections
-  bool output_gate = false;  // a projection for a gate of what heads give
+  bool output_gate = false;  // a projection gates attention's output
   std::int64_t vocabulary = 0, sequence = 0;
   bool tied = true;       // embedding and head are one tensor
   bool positions = true;  // learned absolute positions
@@ -38,9 +38,9 @@ struct ModelShape {
   double linear_share() const {
     return layers > 0 ? static_cast<double>(linear_layers) / static_cast<double>(layers) : 0;
   }
-  // Of the mean layer, where there are layers of linear attention.
+  // For the average layer, if some layers have linear attention.
   double layer_parameters(bool with_experts) const;         // all experts
-  double active_layer_parameters(bool with_experts) const;  // that a token meets
+  double active_layer_parameters(bool with_experts) const;  // applied to a token
   double embedding_parameters() const;                      // without the head
   double parameters() const;
 };
@@ -50,13 +50,13 @@ enum class Recompute {
   kSelective,
   kOperators,
   kFull
-};  // kOperators: about half of the products again
+};  // kOperators: about half of the GEMMs are recomputed
 
-// Schedules with two chunks per rank, r and 2 ranks - 1 - r on rank r: the first holds both ends of the
-// model.
+// Whether a schedule has two chunks per rank, r and 2 ranks - 1 - r on rank r: the first rank then has both
+// ends of the model.
 bool is_v(const std::string& schedule);
 
-// A point of the space that a search walks. tp x cp x pp x dp devices; ep divides dp x cp.
+// A point of the search space: tp x cp x pp x dp devices; ep divides dp x cp.
 struct Workload {
   ModelShape model;
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
@@ -68,45 +68,45 @@ struct Workload {
   bool sequence_parallel = false;
   Recompute recompute = Recompute::kNone;
   double recomputed_share = 1;    // of the layers to which `recompute` applies
-  model::OffloadConfig offload;   // activations that wait in the host's memory
+  model::OffloadConfig offload;   // activations offloaded to host memory
   int zero_stage = 0;             // 3: parameters are gathered per layer and microbatch (FSDP)
   std::int64_t shard_ranks = 0;   // ranks over which ZeRO shards; 0: all of dp x cp
-  bool reshard = true;            // stage 3: gathered again for the backward pass
-  Format format = Format::kBf16;  // of the linear layers; the rest is in 16 bit below fp32
-  // Of fp8; Transformer Engine's default, which published measurements that say nothing are taken to have.
+  bool reshard = true;            // stage 3: parameters are gathered again for the backward pass
+  Format format = Format::kBf16;  // linear layers; the rest has 16 bits unless fp32
+  // For fp8; Transformer Engine's default, which is assumed for published measurements that do not state it.
   model::Fp8Recipe fp8_recipe = model::Fp8Recipe::kDelayed;
   double imbalance = 1;  // tokens of the busiest expert over the mean
-  Software software;     // what executes it
+  Software software;     // the program that trains
 
   std::int64_t devices() const { return tp * pp * dp * cp; }
   std::int64_t microbatches() const { return global_batch / (dp * micro_batch); }
   double tokens() const { return static_cast<double>(global_batch * model.sequence); }
-  // Layers of every chunk: as given, else L / (pp vpp), the remainder spread over the middle chunks.
+  // Layers of every chunk: as given, else L / (pp vpp), the remainder distributed over the middle chunks.
   std::vector<std::int64_t> split() const;
   std::string schedule_name() const;  // never empty
-  // Attention heads and key/value heads of the tensor-parallel rank that holds most.
+  // Attention heads and key/value heads on the tensor-parallel rank that has most.
   std::int64_t rank_heads() const { return (model.heads + tp - 1) / tp; }
   std::int64_t rank_groups() const { return (model.kv_heads + tp - 1) / tp; }
   std::vector<std::int64_t> layers_of_ranks() const;  // of every pipeline rank
-  // Of every chunk, its first layers whose activations wait in the host's memory. ConfigError where more are
-  // asked for than any pipeline rank has.
+  // How many layers of every chunk, from its first on, offload activations to host memory. ConfigError if
+  // more are requested than any pipeline rank has.
   std::vector<std::int64_t> offloaded_layers() const;
   std::int64_t rank_of_chunk(std::int64_t chunk) const;
   std::int64_t head_rank() const;  // pipeline rank of the last chunk
   std::string text() const;        // "TP8 PP16 VPP6 DP4 SP, microbatch 1, full recompute"
 };
 
-// ConfigError where degrees contradict each other or the model; says the rule, the values, the nearest
+// ConfigError if degrees contradict each other or the model; it names the rule, the values and the nearest
 // choice.
 void validate(const Workload& w);
 
 ModelShape shape_of(const model::ModelConfig& config, std::int64_t vocabulary);
-// Of the layout of a run. `global_batch` in samples.
+// The workload of a run's layout. `global_batch` in samples.
 Workload workload_of(const model::ModelConfig& config, const run::Layout& layout, std::int64_t vocabulary,
                      std::int64_t micro_batch, std::int64_t global_batch, Format format);
 
-// FLOPs of a step over all devices. Model: forward and backward of what a token meets, causal attention at
-// half (COMMANDS.md's convention is docs/planner.md's); hardware: with what is computed again.
+// FLOPs of a step over all devices. Model: forward and backward of the weights applied to a token, and of
+// attention, where a causal mask counts half; hardware: including recomputation.
 double model_flops(const Workload& w);
 double hardware_flops(const Workload& w);
 

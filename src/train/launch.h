@@ -51,7 +51,7 @@ struct Seat {
   // on the rank's GPU that waits for other ranks.
   std::function<void(const std::string& why)> on_failure = [](const std::string&) {};
   // Runs `body` without the other ranks while they may wait for this one, however long it takes: a rank that
-  // asks is told `text` ("writes the checkpoint").
+  // asks gets `text` as the answer ("writes the checkpoint").
   std::function<void(const std::string& text, const std::function<void()>& body)> apart =
       [](const std::string&, const std::function<void()>& body) { body(); };
   bool first() const { return rank == 0; }

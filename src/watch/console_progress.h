@@ -1,4 +1,4 @@
-// The lines that a run shows on standard error (COMMANDS, "What people see"): one live line in a terminal,
+// The lines that a run shows on standard error: in a terminal one line that is updated in place,
 // elsewhere a plain line per logged step; lines that stay for start, validation, samples, checkpoints,
 // skipped steps and the end.
 #pragma once

@@ -1,5 +1,5 @@
-// metrics.jsonl: the curve of a run, one line per logged step or validation (fields: COMMANDS, "A run
-// directory").
+// metrics.jsonl: the curve of a run, one line of JSON per logged step or validation. Its fields are from
+// StepReport and ValidationReport (watch/run_observer.h).
 #pragma once
 
 #include <filesystem>

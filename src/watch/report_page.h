@@ -7,7 +7,7 @@
 
 namespace stoa::watch {
 
-// In the order of COMMANDS, "What people see": verdict, curves, samples, time, memory, layout, how to repeat.
+// Sections in this order: verdict, curves, samples, time, memory, layout, how to reproduce the run.
 std::string render_report(const RunStory& story);
 
 // The sections, each with its heading; "" where a run has nothing to say.
