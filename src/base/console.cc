@@ -27,7 +27,7 @@ std::string_view fit_terminal(std::string_view text, std::FILE* stream) {
   return text;
 }
 
-// Work continues where nobody can be told of it: the log's disk is full, the terminal is gone.
+// Errors are ignored: work continues if the log's disk is full or the terminal is gone.
 void put(std::string_view text, std::FILE* stream) {
   [[maybe_unused]] const std::size_t told = std::fwrite(text.data(), 1, text.size(), stream);
 }

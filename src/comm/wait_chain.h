@@ -21,13 +21,13 @@ struct WaitState {
 
 class WaitChain {
  public:
-  // Of rank `own`, which waits for `awaited`.
+  // A chain that starts at rank `own`, which waits for `awaited`.
   WaitChain(int own, std::span<const int> awaited);
 
   void answer(int rank, WaitState state);
   // Ranks of the chain that are still to answer, ascending.
   std::vector<int> unanswered() const;
-  // Somebody of the chain works, and nobody is silent: the wait is worth continuing.
+  // True if some rank of the chain is working and all answer: the wait is worth continuing.
   bool excused() const;
   // "rank 4@n02 never arrived (rank 3@n02, which waits for it: pp receive …)". `name`: of a rank.
   std::string verdict(const std::function<std::string(int)>& name) const;

@@ -185,7 +185,7 @@ class Reader {
     fail<ConfigError>("{}", text);
   }
 
-  // Finds which keys are given; complains of those that nobody knows.
+  // Finds which keys are given, and reports unknown ones.
   void collect(const Node& node, const std::string& prefix) {
     for (const auto& [key, value] : node.entries) {
       const std::string path = join_path(prefix, key);

@@ -5,9 +5,9 @@
 //   struct OptimConfig { double lr = 6e-4; std::optional<double> min_lr; };
 //   void declare(config::Section<OptimConfig>& s) {
 //     s.field("lr", &OptimConfig::lr).range(0, 10).help("Peak learning rate.");
-//     s.field("min_lr", &OptimConfig::min_lr).at_least(0).derived("lr / 10").help("Learning rate at the
-//     end."); s.resolve([](OptimConfig& c) { if (!c.min_lr) c.min_lr = c.lr / 10; }); s.validate({"lr",
-//     "min_lr"}, [](const OptimConfig& c) { require<ConfigError>(*c.min_lr <= c.lr, "…"); });
+//     s.field("min_lr", &OptimConfig::min_lr).at_least(0).derived("lr / 10").help("Final learning rate.");
+//     s.resolve([](OptimConfig& c) { if (!c.min_lr) c.min_lr = c.lr / 10; });
+//     s.validate({"lr", "min_lr"}, [](const auto& c) { require<ConfigError>(*c.min_lr <= c.lr, "…"); });
 //   }
 //
 // A program composes sections: `s.section("model.optim", &RunConfig::optim, optim::declare)`. There is no
@@ -36,7 +36,7 @@ struct Field {
   std::vector<std::string> allowed;  // choices and ranges, as text for messages
   std::string nemo_default;  // YAML text that counts in files written for NeMo which leave the key out
   using Check =
-      std::function<std::string(const void* value)>;  // what is expected, where the value is refused
+      std::function<std::string(const void* value)>;  // what is expected, if it rejects the value; else ""
   std::vector<Check> checks;
   std::function<void(void* object, const Node&, const Field& self)> read;  // throws ValueError
   std::function<Node(const void* object)> print;

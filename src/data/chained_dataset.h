@@ -1,4 +1,4 @@
-// Data sets one after the other: what a run was planned to read, and what it reads when it continues beyond.
+// Concatenated data sets: what a run was planned to read, and what it reads when it is extended.
 #pragma once
 
 #include <memory>

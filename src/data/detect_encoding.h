@@ -8,7 +8,7 @@
 namespace stoa::data {
 
 struct DetectedEncoding {
-  std::string name;      // as iconv knows it; "UTF-8"; "": cannot be told
+  std::string name;      // a name for iconv; "UTF-8"; "": not detected
   std::size_t skip = 0;  // bytes of the byte-order mark
 };
 

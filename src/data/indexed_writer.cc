@@ -164,8 +164,8 @@ void IndexedWriter::commit(Provenance provenance) {
   provenance.bin_checksum = bin_hash_->text();
   provenance.idx_checksum = idx_hash.text();
 
-  // A reader needs the .idx file, so it goes first out and last in: whatever happens between, no one sees a
-  // mixed pair.
+  // Readers need the .idx file, so it is removed first and written last: at no time can a reader see an
+  // inconsistent pair.
   const fs::path bin_path = bin_->path(), idx_path = idx_->path(), side_path = provenance_path(prefix_);
   std::error_code error;
   fs::remove(idx_path, error);

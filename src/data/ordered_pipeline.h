@@ -81,7 +81,7 @@ class OrderedPipeline {
     OrderedPipeline& pipeline_;
   };
 
-  // The next block and its number; false when there is none, or nobody wants it.
+  // The next block and its number; false if there is none, or the pipeline was ended.
   bool take(const Read& read, In& in, Done& done, std::int64_t& number) {
     const std::lock_guard turn(reading_);
     {

@@ -18,9 +18,9 @@ class SentenceRows {
     std::int64_t begin, end, target;
   };
 
-  // `data`: documents whose sequences are sentences; `input` says which of them, its `data` does not count.
-  // The cached index is called `kind`, and described as that of Megatron's `megatron_class`. DataError: no
-  // such documents, no token ids, no document gives a sample.
+  // `data`: documents whose sequences are sentences; `input` selects documents, its `data` is ignored. The
+  // cached index is named `kind`, and its description is that of Megatron's `megatron_class`. DataError: no
+  // such documents, no token ids, or no document gives a sample.
   SentenceRows(std::shared_ptr<const IndexedDataset> data, SentenceIndexInput input, std::string_view kind,
                std::string_view megatron_class, std::string_view split, const IndexCache& cache);
 

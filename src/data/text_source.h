@@ -11,10 +11,10 @@
 namespace stoa::data {
 
 struct TextEncoding {
-  // "auto" tells it from the first bytes; else a name that iconv knows. "bytes": as they lie, unchecked.
+  // "auto" detects it from the first bytes; else a name that iconv accepts. "bytes": unchanged and unchecked.
   std::string name = "auto";
   bool line_ends = true;  // "\r\n" becomes "\n" where nearly all lines end so
-  // Where it is reported, once per file, that one was converted.
+  // Called once per file that is converted.
   std::function<void(std::string_view)> notice = {};
 };
 

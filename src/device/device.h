@@ -53,7 +53,7 @@ class Device {
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
   virtual std::string_view name() const = 0;
-  // Memory aligned to 4 KiB, its content not set. DeviceError says how much was asked and what was free.
+  // Uninitialised memory, aligned to 4 KiB. DeviceError says how much was requested and how much was free.
   virtual Buffer allocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<Stream> create_stream() = 0;
   // Between this device and host memory, ordered on the stream.

@@ -17,7 +17,7 @@ struct Box {
   std::int64_t elements() const;
 };
 
-// Of two records of one tensor; none: they hold different parts.
+// The box that two records of one tensor have in common; none if they hold different parts.
 std::optional<Box> intersect(const ckpt::DumpRecord& a, const ckpt::DumpRecord& b);
 
 // Same type, scale and bytes.

@@ -2,9 +2,9 @@
 // explains it.
 //
 // A product of inner size k in arithmetic with unit roundoff u (of its inputs and outputs) and v (of its
-// sums) has an error of about sqrt(u^2 + k v^2) of its norm. Errors of operations behind each other are
-// independent: after d of them the norm of the error is about sqrt(d) times that. Two computations differ by
-// sqrt(2) times as much; kSafety leaves room for what is amplified on the way (norms, softmax).
+// sums) has an error of about sqrt(u^2 + k v^2) of its norm. Errors of successive operations are independent:
+// after d of them the norm of the error is about sqrt(d) times that. Two computations differ by sqrt(2) times
+// as much; kSafety allows for operations that amplify errors (norms, softmax).
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ token::TokenId needed(std::optional<token::TokenId> id, const char* name) {
   return *id;
 }
 
-// What is left of two texts of this many tokens that share `room`: the longer gives way first, as in Hugging
+// How many tokens are kept of two texts that share `room`: the longer is shortened first, as by Hugging
 // Face's longest_first.
 std::pair<std::int64_t, std::int64_t> share(std::int64_t a, std::int64_t b, std::int64_t room) {
   if (a + b <= room) return {a, b};

@@ -37,10 +37,10 @@ class RowEncoder {
   }
   std::int64_t tokens_after_pair() const { return static_cast<std::int64_t>(around_.after.size()); }
   std::vector<token::TokenId> ids_of(const std::string& text) const;
-  // Tokens of the text and the characters that each came from. DataError for a SentencePiece model, which
-  // does not say.
+  // Tokens of the text, each with its range of characters. DataError for SentencePiece models, which have no
+  // such offsets.
   token::Encoding with_offsets(const std::string& text);
-  // Two texts as they are and what stands around them.
+  // Joins two texts, which are not shortened, with the special tokens around them.
   data::LabelledRow pair(std::span<const token::TokenId> a, std::span<const token::TokenId> b) const;
 
  private:

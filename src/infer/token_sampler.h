@@ -32,10 +32,10 @@ class TokenSampler {
  public:
   explicit TokenSampler(const SamplingOptions& options);
 
-  // `logits` of the next position, `seen`: prompt and answer so far. Order as in Hugging Face's processors:
-  // repetition penalty (a positive logit is divided, a negative one multiplied), tokens that must not come,
-  // temperature, top-k, top-p, min-p. Draw number n of a sequence is a function of (seed, n) alone. Ids
-  // beyond the vocabulary do not count.
+  // `logits` of the next position, `seen`: prompt and answer so far. Processed in the order of Hugging Face:
+  // repetition penalty (positive logits are divided, negative ones multiplied), forbidden tokens,
+  // temperature, top-k, top-p, min-p. The n-th draw of a sequence is a function of (seed, n) alone. Ids
+  // beyond the vocabulary are ignored.
   std::int32_t next(std::span<const float> logits, std::span<const std::int32_t> seen);
 
  private:

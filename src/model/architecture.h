@@ -1,5 +1,5 @@
-// What a kind of model is made of. A chunk asks here for its parts, and what stands above this folder asks a
-// chunk: nowhere else is one kind told from another. A new kind is a new derived class.
+// The parts of each kind of model. Chunks get their parts here and all higher layers use chunks: no other
+// code distinguishes kinds of models. A new kind is a new derived class.
 #pragma once
 
 #include <functional>

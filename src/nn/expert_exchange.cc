@@ -167,7 +167,7 @@ void ExpertExchange::gather(Pass& pass, Saved& saved, TensorView buffer, TensorV
       .all_to_all_v(buffer.slice(0, t.arrived), t.comes, buffer.slice(t.arrived + t.own, t.sent), t.sends,
                     pass.ops.stream)
       ->wait();
-  // Nobody's rows bring nothing back.
+  // Unused rows contribute zeros.
   if (limited_) ops::run(pass.ops, ops::FillZero{buffer.slice(t.came() + t.sent, copied - t.own - t.sent)});
   ops::run(pass.ops, ops::SumRows{.x = buffer.slice(t.arrived, copied),
                                   .place = place.reshape({y.rows(), place.elements() / y.rows()}),

@@ -14,8 +14,8 @@ TensorView widened(Pass& pass, TensorView x, DType type) {
   return wide;
 }
 
-// Before a grouped layer writes to the rows of experts: where operations go over nobody's too, those are
-// zeros, of which nothing comes.
+// Called before a grouped layer writes the experts' rows: if operations also process unused rows, those must
+// be zero, so that they contribute nothing.
 void clear_rows_of_nobody(Pass& pass, const ExpertExchange& exchange, TensorView rows) {
   if (!exchange.host_knows_count(rows)) ops::run(pass.ops, ops::FillZero{rows});
 }
@@ -379,8 +379,8 @@ void Moe::router_backward(Pass& pass, Saved& saved, TensorView dweights, TensorV
   ops::run(pass.ops, op);
 }
 
-// E times what the experts got beyond their share, T k / E: whole numbers, so that any order of summing gives
-// the same.
+// E times the number of assignments in excess of the experts' share, T k / E: whole numbers, so that the
+// order of summation does not matter.
 void Moe::add_excess(Pass& pass, TensorView experts) const {
   const std::int64_t count = options_.experts, tokens = experts.rows();
   const GradTarget target = pass.grads->target(bias_.grad);

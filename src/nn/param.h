@@ -16,8 +16,8 @@ enum class InitKind : std::uint8_t {
   kNormal,
   kOnes,
   kZeros,
-  // Of linear attention (2312.00752, section 3.6): the logarithm of a uniform number below 16; the number
-  // whose softplus is a step between 0.001 and 0.1, logarithmically uniform.
+  // For linear attention (2312.00752, section 3.6): kDecayRate is the logarithm of a uniform number below 16;
+  // kStepBias makes softplus(bias) a step between 0.001 and 0.1, logarithmically uniform.
   kDecayRate,
   kStepBias
 };

@@ -2,9 +2,9 @@
 // logit per head takes part in the softmax of every query and adds nothing to its output.
 //
 // Attention without it gives o and lse; with it they are o e^(lse - lse') and lse' = ln(e^lse + e^sink),
-// which needs no key. Backward of attention from those two is that of attention with a sink: its
-// probabilities are e^(score - lse'), and a sink's value of zero leaves the sum of do · o as it is. So the
-// sink enters once, after all keys have (context parallelism), and the kernels of attention know nothing of
+// which needs no key. Attention's backward pass with these two covers the sink as well: the probabilities
+// are e^(score - lse'), and as a sink's value is zero, the sum of do · o is unchanged. So the sink is
+// applied only once, after all keys (context parallelism), and the attention kernels need no support for
 // it.
 #pragma once
 

@@ -178,8 +178,8 @@ bool GradientStore::used_by_stages(const nn::ParamSpec& spec) const {
   return spec.uses > 0 && parallel_.parallel.degree(parallel::Axis::kPipeline) > 1;
 }
 
-// Every use's gradient goes to a place of its own, which one stage alone fills: added in their order, they
-// give what one stage with all layers has.
+// The gradient of each use has an accumulator of its own, filled by one stage only. Adding them in order
+// gives the same result as a single stage with all layers.
 void GradientStore::add_uses(int parameter, TensorView sum) {
   const auto& spec = params_->specs()[static_cast<std::size_t>(parameter)];
   Scratch::Frame frame(ops_->scratch);

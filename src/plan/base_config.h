@@ -59,8 +59,8 @@ struct BaseConfig {
 // ConfigError where the tables do not reach: says the sizes that they cover.
 BaseConfig base_config(const BaseRequest& request);
 
-// Executed operations per token of a model of `parameters`, of the shape that the tables give it; beyond
-// their ends, of the shape at the end in proportion.
+// FLOPs executed per token by a model of `parameters` with the shape in the tables; outside of their range,
+// scaled from the shape at the end.
 double flops_per_token(BaseRequest request, double parameters, BaseRecompute recompute);
 
 // The configuration as YAML for `stoa train`, with sources as comments.

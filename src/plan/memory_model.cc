@@ -189,8 +189,8 @@ std::shared_ptr<const MemoryModel::HoldingsOfStages> MemoryModel::holdings(const
                                       l.microbatch_group, enough.microbatches);
   auto& held = holdings_[key];
   if (!held) {
-    // What the schedule refuses, it refuses for the number that is asked for, not for the one that is looked
-    // at.
+    // If the schedule rejects the numbers, the error must name the requested number of microbatches, not the
+    // reduced one.
     if (enough.microbatches != o.microbatches) {
       try {
         held = std::make_shared<const HoldingsOfStages>(run::most_held(enough));

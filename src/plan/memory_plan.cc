@@ -121,7 +121,7 @@ MemoryPlan plan_memory(infer::Machine& meta, const run::TrainingOptions& options
   }
   plan.limit = options.memory_limit;
   run::TrainingOptions wired = options;
-  wired.memory_limit.reset();  // what is too much is reported, not refused
+  wired.memory_limit.reset();  // exceeding the limit is reported, not an error
   run::TrainingOptions base = wired;
   base.sample_context = 0;
   MemoryModel quick(meta, base);

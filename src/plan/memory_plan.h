@@ -20,7 +20,7 @@ struct RankMemory {
 
 struct MemoryPlan {
   MemoryTable categories{};          // of the worst rank
-  MemoryDetail detail;               // what they are made of
+  MemoryDetail detail;               // their parts
   std::size_t total = 0;             // of the device; offloaded activations are the host's
   std::optional<std::size_t> limit;  // that the total is compared with: trainer.memory_limit_gb
   int ranks = 1;                     // of the layout

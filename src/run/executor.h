@@ -46,9 +46,9 @@ class Executor {
   // One training step: every action of `actions` in order.
   void train(const std::vector<schedule::Action>& actions, const StageMicrobatch& stage,
              const ops::PrepareUpdate& prepare);
-  // Where logits of the tokens that are asked of (nn::MaskedTargets) go, microbatch by microbatch.
+  // Receives the logits of the requested tokens (nn::MaskedTargets), one microbatch after the other.
   struct Answers {
-    TensorView memory;                                            // none: nobody wants them
+    TensorView memory;                                            // none: not requested
     std::function<void(int microbatch, TensorView logits)> take;  // none: a dry run
   };
   // Forward passes only; losses of the head's tokens go to `losses`, and their sum to the state.

@@ -90,7 +90,7 @@ class Simulation {
     ends_.at(a.kind, a.chunk, a.microbatch) = end;
   }
 
-  // Simulates the action at `i` (with its partner, if they go as one) and says how many were done.
+  // Simulates the action at `i` (with its overlapped partner, if any) and returns how many actions were done.
   std::size_t step(const std::vector<Action>& list, std::size_t i, int rank) {
     const auto& before = timeline_.ranks[rank];
     double start = before.empty() ? 0 : before.back().end;

@@ -29,9 +29,9 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // What all ranks know before a step: valid tokens of the global batch, whether any rank is asked to stop,
-  // whether the time is up, how many ranks have written their part of the checkpoint under way, and whether
-  // the next one is due by the clock.
+  // What all ranks agree on before a step: valid tokens of the global batch, whether any rank is asked to
+  // stop, whether the time is up, how many ranks have written their part of the current checkpoint, and
+  // whether the next one is due by time.
   struct Agreement {
     std::int64_t tokens = 0, stop = 0, time = 0, written = 0, save = 0;
   };

@@ -46,7 +46,7 @@ std::int64_t steps_of(const RunConfig& config, const optim::BatchPlan& batch, st
   return *steps;
 }
 
-// Every batch of the ramp, before the run: the schedule may want a multiple of its stages, say.
+// Checks every batch size of the ramp-up before the run: a schedule may need a multiple of its stages.
 void check_ramp(const optim::BatchPlan& batch, const run::Layout& layout, std::int64_t granule) {
   for (const auto& [step, samples] : batch.sizes()) {
     if (samples == batch.largest()) continue;  // plan_layout() has seen it
@@ -109,8 +109,8 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
 
 namespace {
 
-// Of matrix products forward, per sample: projections, scores and values, feed-forward, head; causal
-// attention of the target at half.
+// FLOPs of forward GEMMs per sample: projections, scores and values, feed-forward, head; causal attention of
+// the target counts half.
 double pair_flops(const model::Gpt& model) {
   const model::ModelConfig& c = model.config;
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };

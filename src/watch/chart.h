@@ -23,7 +23,7 @@ struct Chart {
   std::vector<double> restarts;  // x of dashed marks
   bool logarithmic = false;      // y; only where all values are positive
   bool from_zero = false;        // the y axis begins at 0 whatever the values
-  bool robust = false;           // first values and peaks far above the rest may lie beyond the axis
+  bool robust = false;           // the axis need not include first values and peaks far above the rest
   double width = 560, height = 250;
 };
 

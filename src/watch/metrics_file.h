@@ -19,9 +19,9 @@ class MetricsFile final : public RunObserver {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  // Opens the file. A fresh run starts it over; a resumed one first drops, atomically, what lies beyond the
-  // step that it resumes from, so that its curve equals that of a run that was never disturbed. IoError where
-  // it cannot be written.
+  // Opens the file. A new run truncates it; a resumed one first removes, atomically, the lines after the step
+  // from which it resumes, so that its curve equals that of an uninterrupted run. IoError if it cannot be
+  // written.
   void on_start(const RunStart& start) override;
   void on_step(const StepReport& step) override;
   void on_validation(const ValidationReport& validation) override;

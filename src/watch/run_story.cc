@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kSamplesKept = 400;  // beyond that every second one goes
+constexpr std::size_t kSamplesKept = 400;  // beyond that every second one is dropped
 
 const char* word_of(StopReason reason) {
   switch (reason) {
@@ -83,8 +83,8 @@ void RunStory::read_facts(std::string_view report) {
   }
 }
 
-// The process before this one left no word when it ended. metrics.jsonl knows how far it came after it last
-// wrote a report, and when it last gave a sign.
+// The previous process did not record its end. metrics.jsonl shows how far it came after its last report, and
+// when it wrote last.
 void RunStory::close_killed_session(const Left& left) {
   Session& last = sessions_.back();
   if (!last.ended.empty()) return;

@@ -62,11 +62,11 @@ class RunStory {
   std::int64_t peak_memory_bytes() const { return peak_memory_bytes_; }
   const std::string& newest_checkpoint() const { return newest_checkpoint_; }
 
-  // From the start of the first process to now or the end of the last: processes and what was between them.
+  // From the start of the first process to now or to the end of the last, with the time between them.
   double total_seconds() const;
-  // Of that between processes: nobody had started the next one, or it waited in a queue.
+  // The part of it between processes: the next one had not been started, or waited in a queue.
   double waiting_seconds() const;
-  // Share of all that time that went into the computing of steps that count.
+  // The share of the total time spent computing steps that count.
   double goodput() const;
 
  private:

@@ -1,5 +1,5 @@
-// Wraps a communicator: the members compare what they ask for, and the first difference is named: of a
-// collective before any data moves, of a transfer before the receiver continues with what came.
+// Wraps a communicator: members compare their requests, and the first difference is reported: of a collective
+// before any data moves, of a transfer before the receiver continues with the received data.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// One operation of a group of processes while it is under way: rounds of messages, and what is done between
-// them.
+// One operation of a group of processes in flight: rounds of messages, and the computation that is done
+// between the rounds.
 #pragma once
 
 #include <cstddef>

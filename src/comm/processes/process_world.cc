@@ -27,12 +27,12 @@ using Clock = std::chrono::steady_clock;
 constexpr int kFirstTag = 1;  // 0: of notices
 constexpr int kKinds = 2;     // collectives, transfers
 constexpr int kEveryone = ProcessWorld::kGroups;
-constexpr int kProbes = 4000;  // looks before a waiting rank gives its core away, when every rank has one
-constexpr auto kPatience = std::chrono::milliseconds(20);  // of giving away before it sleeps in between
+constexpr int kProbes = 4000;  // polls before a waiting rank yields its core, if every rank has one
+constexpr auto kPatience = std::chrono::milliseconds(20);  // of yielding before it sleeps between polls
 constexpr auto kGrace = std::chrono::seconds(5);
-constexpr auto kGoing = std::chrono::seconds(1);  // of a failure's notices
+constexpr auto kGoing = std::chrono::seconds(1);  // for sending a failure's notices
 constexpr auto kTurn = std::chrono::milliseconds(30), kLastTurn = std::chrono::milliseconds(3000);
-constexpr auto kLook = std::chrono::milliseconds(2);  // between looks at what is asked of a rank that works
+constexpr auto kLook = std::chrono::milliseconds(2);  // between polls for questions while a rank works
 
 }  // namespace
 

@@ -233,9 +233,9 @@ bool receive_text(const Socket& socket, std::string& text, const Deadline& deadl
   return receive_all(socket, text.data(), text.size(), deadline);
 }
 
-// When each has reached each, all continue together; who has not is reported to all.
+// Waits until every rank has connected to every other; a rank that has not is reported to all.
 void part_together(const MeetingPlace& place, const Meeting& meeting, const Patience& patience) {
-  // The others give up first, and tell what they wait for.
+  // The other ranks time out first, and report what they wait for.
   const Deadline deadline = deadline_of(patience).from_now(patience.timeout + kAnswer);
   std::vector<int> silent;
   std::vector<std::string> problems;

@@ -50,7 +50,7 @@ void read_grouped_experts(JsonKeys& keys, ModelConfig& c, const GroupedExpertDef
   m.moe_router_num_groups = keys.integer("n_group", 1).value_or(d.groups);
   m.moe_router_group_topk = keys.integer("topk_group", 1).value_or(d.chosen_groups);
   for (std::int64_t l = 0; l < dense; ++l) m.moe_dense_layers.push_back(l);
-  // Of training, of deployment, and of layers that are not loaded.
+  // Keys for training, deployment, and layers that are not loaded.
   for (const char* key : {"aux_loss_alpha", "seq_aux", "ep_size", "num_nextn_predict_layers",
                           "num_mtp_layers", "output_router_logits", "router_aux_loss_coef"})
     keys.ignore(key);

@@ -1,5 +1,5 @@
-// What llama and its descendants share: keys, names, the spelling of activations. Each family's file says
-// what is its own.
+// What llama and its descendants share: keys, names, spellings of activations. Differences are in each
+// family's own file.
 #pragma once
 
 #include "model/huggingface/rope_keys.h"

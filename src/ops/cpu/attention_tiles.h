@@ -253,8 +253,8 @@ STOA_INLINE void panel_product(std::int64_t rows, std::int64_t words, const floa
 }
 
 #if STOA_ISA_LEVEL >= 3
-// Two by two tiles hold sums, as in gemm_tiles.h. Rows of a and words are read in sixteens: what lies beyond
-// `rows` spoils rows of c beyond them, what lies beyond `words` is zero in a and finite in b.
+// Two by two tiles hold sums, as in gemm_tiles.h. Rows of a and words are read in sixteens: values beyond
+// `rows` only affect rows of c beyond them; values beyond `words` are 0 in a and finite in b.
 template <bool kDown, bool kAcross>
 STOA_INLINE void amx_product(std::int64_t words, const float* a, std::int64_t a_row, const float* b,
                              std::int64_t b_row, float* c, std::int64_t c_row, bool add) {

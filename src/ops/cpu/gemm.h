@@ -40,8 +40,8 @@ struct Gemm {
 };
 
 std::size_t workspace_bytes(const Gemm& gemm, const MatrixKernels& kernels, int workers);
-// Enough for this product and for any with fewer rows of A, or with a shorter reduction: of rows that belong
-// to experts nobody knows beforehand how many are whose.
+// Enough for this GEMM and for any with fewer rows of A, or with a shorter reduction: how many rows each
+// expert gets is not known in advance.
 std::size_t workspace_bytes_of_any_rows(const Gemm& gemm, const MatrixKernels& kernels, int workers);
 std::size_t workspace_bytes_of_any_reduction(const Gemm& gemm, const MatrixKernels& kernels, int workers);
 void run(const Gemm& gemm, const MatrixKernels& kernels, WorkerPool& pool, void* workspace);

@@ -39,7 +39,7 @@ struct StoreJob {
 };
 
 // sums[rows, columns] = (first ? 0 : sums) + panels a * panel b over `units`; the last block goes to `store`
-// instead. The panels of A lie one below the other.
+// instead. The panels of A follow each other in memory.
 struct TileJob {
   std::int64_t units;
   const std::uint32_t* a;

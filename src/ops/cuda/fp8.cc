@@ -31,7 +31,7 @@ DType bias_type(const ScaledProduct& op) { return op.out.dtype == DType::kF32 ? 
 
 }  // namespace
 
-// Of out^T[N, M] = B A^T, column by column: both operands lie along the summed dimension.
+// Column-major: out^T[N, M] = B A^T; both operands are contiguous along the summed dimension.
 Matmul matmul_of(const ScaledProduct& op) {
   Matmul out;
   out.transpose_a = true;

@@ -27,7 +27,7 @@ ExpertRowsArgs expert_rows_of(const Op& op, const TensorView& y) {
   return args;
 }
 
-// Of kv [T, H, n + m], the part that heads share [T, r] and k, v [T, H, r + n], or of their gradients.
+// Arguments from kv [T, H, n + m], the shared part [T, r] and k, v [T, H, r + n], or from their gradients.
 LatentHeadsArgs latent_heads_of(const TensorView& kv, const TensorView& shared, const TensorView& k,
                                 const TensorView& v) {
   LatentHeadsArgs args;

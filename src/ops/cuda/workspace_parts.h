@@ -6,7 +6,7 @@
 
 namespace stoa::ops::cuda {
 
-// A workspace of several parts: what the scratch stack gives is aligned to less than libraries want.
+// Divides a workspace into parts that are aligned as libraries require, more than the scratch stack aligns.
 class WorkspaceParts {
  public:
   explicit WorkspaceParts(void* workspace) : at_(aligned(reinterpret_cast<std::uintptr_t>(workspace))) {}

@@ -5,7 +5,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-// Of training, or of how kernels of the time were fused.
+// Keys for training, or for fused kernels of the original implementation.
 constexpr const char* kNeedless[] = {"slow_but_exact",      "offset_alibi", "skip_bias_add",
                                      "skip_bias_add_qkv",   "unk_token_id", "masked_softmax_fusion",
                                      "bias_dropout_fusion", "n_inner",      "attention_softmax_in_fp32",

@@ -25,7 +25,7 @@ void read_gpt_bigcode(JsonKeys& keys, ModelConfig& c) {
   c.attention_dropout = keys.number("attn_pdrop").value_or(0.1);
   if (!keys.boolean("scale_attn_weights").value_or(true)) c.softmax_scale = 1;
   keys.only("add_cross_attention", false);
-  // Of rounding and of old inference code.
+  // Keys for rounding and for old inference code.
   for (const char* key : {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32",
                           "num_key_value_heads", "inference_runner", "validate_runner_input",
                           "pre_allocate_kv_cache", "max_sequence_length", "max_batch_size", "pad_key_length"})

@@ -8,7 +8,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-// Of other models of that code, or of training.
+// Keys for training, or for other models of the same code.
 constexpr const char* kNeedlessInHunyuan[] = {"eod_token_id",   "im_end_id",
                                               "im_newline_id",  "im_start_id",
                                               "text_start_id",  "text_end_id",

@@ -6,7 +6,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-// Of training, of kernels, or without effect in transformers.
+// Keys for training or kernels, or without effect in transformers.
 constexpr const char* kNeedlessInMpt[] = {
     "init_config",     "init_device",        "verbose",   "tokenizer_name",
     "learned_pos_emb", "embedding_fraction", "norm_type", "low_precision_layernorm",

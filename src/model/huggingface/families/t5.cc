@@ -7,7 +7,7 @@
 namespace stoa::model::huggingface {
 namespace {
 
-// "gated-gelu" is the tanh form in these models, whatever its name says.
+// In these models "gated-gelu" is the tanh form, despite its name.
 Activation activation_of(const std::string& name) {
   constexpr std::string_view kGated = "gated-";
   if (!name.starts_with(kGated)) return plain_activation(name);
@@ -38,9 +38,9 @@ void read_encoder_decoder(JsonKeys& keys, ModelConfig& c, bool first_version) {
       activation_of(keys.text("feed_forward_proj").value_or(first_version ? "relu" : "gated-gelu"));
   c.bias = BiasKind::kNone;
   c.hidden_dropout = c.attention_dropout = c.embedding_dropout = keys.number("dropout_rate").value_or(0.1);
-  // T5 1.0 is tied and its outputs are scaled; 1.1 and mT5 are neither, and say so. transformers 5 writes
-  // that every model is tied, as those are that it initialises, and tells T5's versions apart by whether
-  // outputs are scaled.
+  // T5 1.0 is tied and its outputs are scaled; 1.1 and mT5 are neither, and their files say so. transformers
+  // 5 writes every model that it initialises as tied, and distinguishes T5's versions by whether outputs are
+  // scaled.
   const bool tied = keys.boolean("tie_word_embeddings").value_or(true);
   const bool scaled = keys.boolean("scale_decoder_outputs").value_or(tied);
   c.share_embeddings_and_output_weights = tied;
@@ -53,7 +53,7 @@ void read_encoder_decoder(JsonKeys& keys, ModelConfig& c, bool first_version) {
 }
 void read_t5(JsonKeys& keys, ModelConfig& c) { read_encoder_decoder(keys, c, true); }
 void read_mt5(JsonKeys& keys, ModelConfig& c) { read_encoder_decoder(keys, c, false); }
-// Outputs are scaled where the head is tied, whatever else the file says.
+// Outputs are scaled if the head is tied; the file's own key is ignored.
 void read_umt5(JsonKeys& keys, ModelConfig& c) {
   read_encoder_decoder(keys, c, false);
   c.t5.relative_bias_per_layer = true;

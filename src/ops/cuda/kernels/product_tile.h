@@ -9,8 +9,8 @@
 
 namespace stoa::ops::cuda {
 
-// Vectors of `depth` elements, of which `count` are there: element p of vector i is data[i * stride + p], or
-// data[p * stride + i] where kAcross. What lies beyond is 0.
+// `count` vectors of `depth` elements: element p of vector i is data[i * stride + p], or data[p * stride + i]
+// with kAcross. Elements beyond are read as 0.
 template <class T, bool kAcross>
 struct Vectors {
   const T* data;
