@@ -10,8 +10,8 @@ namespace stoa {
 // `special` (of a quoted string: the quote and the backslash) get a backslash.
 std::string escape_controls(std::string_view text, std::string_view special = {});
 
-// Between tags and in quoted attributes of HTML. `quote` is what stands for a double quote: &quot; and &#34;
-// mean the same, and programs that must write byte for byte what another writes need the choice.
+// Escapes text between tags and in quoted attributes of HTML. `quote`: how a double quote is written; &quot;
+// and &#34; mean the same, and callers that must match another program's bytes need the choice.
 std::string escape_html_characters(std::string_view text, std::string_view quote = "&quot;");
 
 }  // namespace stoa

@@ -113,7 +113,7 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   for (struct stat status{}; status.st_nlink == 0;) {
     fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd_ < 0) fail_io("write", path_);
-    // Somebody may have taken it for abandoned before it was locked: then it has no name any more.
+    // Another process may have removed it as abandoned before it was locked: then it has no name any more.
     ::flock(fd_, LOCK_SH);
     if (::fstat(fd_, &status) == 0 && status.st_nlink > 0) break;
     ::close(std::exchange(fd_, -1));

@@ -13,7 +13,7 @@ struct PhiloxKey {
   std::uint32_t lo = 0, hi = 0;
 };
 
-// Purposes keep streams of one seed apart.
+// Purposes keep the streams of one seed independent.
 enum class RandomPurpose : std::uint32_t {
   kInit = 1,
   kHiddenDropout,

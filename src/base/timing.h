@@ -1,4 +1,4 @@
-// How long something took, and what is typical of several times.
+// Elapsed time, and the typical value of several measurements.
 #pragma once
 
 #include <algorithm>

@@ -59,7 +59,7 @@ void WorkerPool::run_calls(std::int64_t tasks, Call call, const void* body) {
   const auto count = static_cast<std::uint32_t>(tasks);
   const std::uint32_t generation = generation_of(ticket_.load(std::memory_order_relaxed)) + 1;
   ticket_.store(ticket_of(generation, kClosed), std::memory_order_relaxed);
-  // Release: who reads one of these values also sees that the ticket is closed, and takes no task with it.
+  // Release: a thread that reads one of these values also sees the closed ticket, and takes no task with it.
   tasks_.store(count, std::memory_order_release);
   call_.store(call, std::memory_order_release);
   body_.store(body, std::memory_order_release);

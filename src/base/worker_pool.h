@@ -65,7 +65,7 @@ class WorkerPool {
   std::atomic<bool> failed_{false};
   alignas(64) std::atomic<std::uint32_t> done_{0};
 
-  // Sleeping. The counts tell the other side that someone has to be woken.
+  // Sleeping threads. The counts tell the other side whether a thread must be woken.
   alignas(64) std::mutex mutex_;
   std::condition_variable start_, finish_;
   std::atomic<int> sleepers_{0};

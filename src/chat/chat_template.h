@@ -23,7 +23,7 @@ struct RenderOptions {
 
 class ChatTemplate {
  public:
-  // TemplateError (a DataError) for what is not understood, with its line.
+  // TemplateError (a DataError) for unsupported syntax, with its line.
   explicit ChatTemplate(std::string_view jinja);
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;

@@ -26,7 +26,7 @@ class Interpreter {
  private:
   struct Scope {
     Entries variables;
-    bool macro = false;  // what lies between it and the template's own scope is not seen
+    bool macro = false;  // scopes between it and the template's own scope are not visible
   };
   class Inner {  // a scope that ends with its block
    public:

@@ -65,7 +65,7 @@ class DeviceBench {
     memory_.clear();
   }
 
-  // Median seconds of one execution, of which as many stand in a row as take about 20 ms.
+  // Median seconds of one execution; each measurement runs as many in sequence as take about 20 ms.
   template <class Body>
   double time(Body&& body) {
     const auto many = [&](int count) {
@@ -151,7 +151,7 @@ void DeviceBench::gemm() {
   }
 }
 
-// A linear layer of FP8 GEMMs: the casts of what it reads, as a step makes them, and the products alone.
+// A linear layer of FP8 GEMMs: the casts of its operands, as in a training step, and the GEMMs alone.
 void DeviceBench::eight_bits() {
   struct Product {
     std::int64_t m, n, k;

@@ -173,7 +173,7 @@ void OpsBench::attention() {
   }
 }
 
-// The heads of Qwen3-Next 80B, a quarter and all of them; the convolution before them goes with either pass.
+// The heads of Qwen3-Next 80B, a quarter and all of them; the short convolution belongs to either pass.
 void OpsBench::linear_attention() {
   const double peak = matrix_peak();
   show({{"op", "matrix product"}, {"m", 2048}, {"n", 2048}, {"k", 2048}, {"tflops", rounded(peak * 1e-12)}});

@@ -40,7 +40,7 @@ struct Candidate {
   std::vector<std::vector<std::string>> traces;  // by rank, one per traced round
 };
 
-// What the computations took, without what they waited for, and what the end of a step adds to them.
+// Time of the computations, without waiting, and what the end of a step adds to it.
 struct Measured {
   schedule::Durations durations;
   double tail = 0;

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::duration, std::chrono::milliseconds;
 
-// What comes so soon after the first signal is that one again: a terminal and a launcher both send it.
+// A signal that follows the first so soon is the same one: a terminal and a launcher may both send it.
 constexpr milliseconds kEcho(200);
 constexpr unsigned kLastWordsSeconds = 2;
 constexpr int kInterrupted = 130;
@@ -28,7 +28,7 @@ const char* signal_name(int signal) {
   }
 }
 
-// Who gave the grace counts the saying of the last words in.
+// The grace period includes the time to print the last words.
 duration<double> until_last_words(duration<double> grace) {
   return grace - std::min<duration<double>>(milliseconds(1500), 0.1 * grace);
 }

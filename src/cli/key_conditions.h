@@ -1,5 +1,5 @@
-// Where keys of a run count and where they do nothing (config/condition.h). Conditions that keep a model or a
-// run from being made at all stand with the declarations of the keys.
+// Which keys of a run have an effect when (config/condition.h). Conditions without which a model or a run
+// cannot be created are next to the declarations of the keys.
 #pragma once
 
 #include <vector>

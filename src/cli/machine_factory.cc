@@ -77,7 +77,7 @@ void make_backend(const MachineOptions& options, infer::Machine& machine) {
 
 ops::cpu::InstructionSet choose_instruction_set(const std::optional<std::string>& name) {
   const auto wanted = name ? ops::cpu::instruction_set_from_name(*name) : ops::cpu::best_instruction_set();
-  // Its tiles can be tried only where they are; CpuBackend refuses what the processor has not.
+  // Its tiles can be checked only on processors that have them; CpuBackend rejects unsupported sets.
   if (wanted > ops::cpu::best_instruction_set()) return wanted;
   std::string complaint;
   const auto isa = ops::cpu::trusted_instruction_set(wanted, complaint);

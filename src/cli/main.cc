@@ -1,5 +1,5 @@
-// `stoa <command>`: results on standard output, everything else on standard error.
-// Exit: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
+// `stoa <command>`: results on standard output, everything else on standard error. Exit status: 0 done, 1
+// rejected or failed, 2 wrong usage, 130 interrupted.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>

@@ -36,7 +36,7 @@ struct TrainCommandArguments {
   std::optional<std::int64_t> stop_after;
 };
 
-// The command again, as a shell would take it.
+// The command line again, quoted for a shell.
 std::vector<std::string> command_of(const TrainCommandArguments& arguments) {
   std::vector<std::string> command{"stoa", "train", arguments.config.config};
   for (const auto& change : arguments.config.overrides) command.push_back(change);

@@ -10,7 +10,7 @@
 
 namespace stoa::comm {
 
-// Who asks: for messages and for the places of this member.
+// The calling member: for messages, and for its part of the tensors.
 struct Caller {
   const std::string& label;
   int size;

@@ -47,7 +47,7 @@ class Communicator {
   virtual std::unique_ptr<Event> receive(TensorView data, int peer, Stream& stream) = 0;
   virtual void barrier() = 0;
 
-  // Where the owner notes what it does, from now on (null: nowhere). Written by the rank's own thread.
+  // Where the owner records its current activity (null: nowhere). Written by the rank's own thread.
   virtual void follow(const Activity* activity) { activity_ = activity; }
 
  protected:

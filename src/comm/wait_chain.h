@@ -1,5 +1,5 @@
-// Who holds a waiting rank up. The ranks that it waits for may wait themselves, so they are asked, and then
-// those that they name: who does not answer is the one that never arrived.
+// Finds the rank that holds up a waiting rank. The ranks that it waits for may be waiting themselves, so they
+// are asked, then those that they name: one that does not answer never arrived.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ class WaitChain {
   std::map<int, std::optional<WaitState>> states_;  // of the ranks of the chain
 };
 
-// How long those who are asked have, after a wait of `timeout`: 5 to 10 seconds. A waiting rank answers in
+// How long ranks have to answer after a wait of `timeout`: 5 to 10 seconds. A waiting rank answers within
 // milliseconds on an idle machine.
 std::chrono::milliseconds answer_time(std::chrono::milliseconds timeout);
 

@@ -352,7 +352,7 @@ class Reader {
     }
   }
 
-  // Where the keys stand that a message names; where it names none, all of the check.
+  // The places of the keys that a message names; if it names none, of all keys of the check.
   std::vector<std::string> places_of(const CrossCheck& check, std::string_view message) const {
     std::vector<std::string> places, all;
     for (const auto& path : check.paths) all.push_back(place_of(path));
@@ -394,8 +394,8 @@ class Reader {
            fs::path(*origin.source).parent_path() == sources_.presets;
   }
 
-  // Keys given where they do nothing are refused. Where a later layer than theirs made them do nothing, and
-  // in files written for NeMo, they are reported and put back to their defaults.
+  // Keys set where they have no effect are rejected. If a later layer caused that, and in files written for
+  // NeMo, they are reported and reset to their defaults.
   void run_condition(const Condition& condition) {
     if (condition.holds(object_)) return;
     int decided = -1;
@@ -415,7 +415,7 @@ class Reader {
         report_.ignored.push_back(fmt::format("{} ({}): used only with {}", given.name,
                                               given.value.origin.text(), condition.words));
       } else if (given.value.origin.layer < decided) {
-        if (!of_preset(given.value.origin))  // nobody who runs it wrote it
+        if (!of_preset(given.value.origin))  // not written by the user who runs it
           report_.notes.push_back(fmt::format("{} ({}): {}", given.name, given.value.origin.text(), text));
       } else {
         problem(given.value.origin, given.name, text + "; leave it out");

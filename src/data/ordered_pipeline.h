@@ -1,5 +1,5 @@
-// Several workers that take turns at reading, one writer: blocks leave in the order in which they came, and
-// memory is bounded.
+// Several workers that take turns at reading, and one writer: blocks are written in the order in which they
+// were read, and memory is bounded.
 #pragma once
 
 #include <condition_variable>
@@ -13,9 +13,9 @@
 
 namespace stoa::data {
 
-// Runs `read` and `work` on `workers` threads, one `read` at a time: who read a block still has it in the
-// cache. Runs `write` on the calling thread. The first failure in the order of the blocks, wherever it
-// happened, is thrown here after all threads have ended.
+// Runs `read` and `work` on `workers` threads, one `read` at a time: the thread that read a block still has
+// it in its cache. Runs `write` on the calling thread. The first failure in the order of the blocks, wherever
+// it occurred, is thrown here after all threads have ended.
 template <class In, class Out>
 class OrderedPipeline {
  public:

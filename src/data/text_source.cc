@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kSampleBytes = 1 << 18, kReadBufferBytes = 1 << 17;
 
-// Another source whose first bytes have been looked at.
+// A source whose first bytes have already been examined.
 class SampledSource final : public ByteSource {
  public:
   explicit SampledSource(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {
@@ -49,7 +49,7 @@ class SampledSource final : public ByteSource {
   std::size_t at_ = 0;
 };
 
-// UTF-8 as it is, checked on the way.
+// UTF-8, unchanged but validated while it is read.
 class CheckedSource final : public ByteSource {
  public:
   CheckedSource(std::unique_ptr<ByteSource> source, std::string name, std::uint64_t offset)

@@ -13,7 +13,7 @@ namespace stoa {
 class DeviceTransfer {
  public:
   virtual ~DeviceTransfer() = default;
-  // Memory of the device; the two do not overlap.
+  // Copies within the device's memory; the two ranges do not overlap.
   virtual void copy(void* to, const void* from, std::size_t bytes, Stream& stream) = 0;
   // outputs[*][i] = sum, or maximum, over r = 0, 1, … of inputs[r][i], with the bits of
   // comm::reduce_in_rank_order(). Outputs may be inputs.

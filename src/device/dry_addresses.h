@@ -1,5 +1,5 @@
-// Where memory that does not exist begins. Operations of a dry run compare addresses (Checker::apart): a
-// tensor of the arena and one of the scratch stack must not seem to be one memory.
+// The addresses of memory that does not exist. Operations of a dry run compare addresses (Checker::apart): a
+// tensor in the arena and one on the scratch stack must not seem to overlap.
 #pragma once
 
 #include <cstdint>

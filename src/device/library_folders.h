@@ -1,4 +1,4 @@
-// Where NVIDIA's libraries may lie that Stoa opens when it runs.
+// Where NVIDIA's libraries may be found, which Stoa opens at run time.
 #pragma once
 
 #include <filesystem>

@@ -30,7 +30,7 @@ std::int64_t count_words(std::string_view text);
 struct PerplexityOptions {
   std::int64_t window = 1024, stride = 512;
   std::int64_t pass_tokens = 4096;     // tokens of one call of the model, at least a window
-  std::optional<std::int32_t> prefix;  // stands before every text, so that its first token counts too
+  std::optional<std::int32_t> prefix;  // precedes every text, so that its first token counts too
 };
 
 struct PerplexityResult {

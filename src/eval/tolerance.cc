@@ -43,7 +43,7 @@ Allowed Tolerance::of(const ckpt::DumpRecord& a, const ckpt::DumpRecord& b, std:
   // The largest of n independent errors.
   const double largest =
       std::max(3.0, std::sqrt(2 * std::log(static_cast<double>(std::max<std::int64_t>(elements, 1)))));
-  if (roundoff_of(a.type) == 0) return {};  // token ids and kin
+  if (roundoff_of(a.type) == 0) return {};  // token ids and the like
   // Two runs whose updates had opposite signs are twice a move apart.
   if (a.phase == DumpPhase::kWeights) return {stored, stored, 2 * moved_};
   const double layer = static_cast<double>(std::clamp<std::int64_t>(a.layer + 1, 0, layers_ + 1));

@@ -50,7 +50,7 @@ std::vector<std::int32_t> ChatSession::prompt_of(Json& messages, Reply& reply) c
   for (;;) {
     std::vector<std::int32_t> ids = render(messages);
     if (static_cast<std::int64_t>(ids.size()) <= room()) return ids;
-    // The oldest turn goes: a user's message and all up to the next one. What the system said stays.
+    // Drops the oldest turn: a user's message and everything up to the next one. System messages are kept.
     const std::size_t first = !messages.empty() && messages[0]["role"] == "system" ? 1 : 0;
     std::size_t next = first + 1;
     while (next < messages.size() && messages[next]["role"] != "user") ++next;

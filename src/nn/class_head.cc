@@ -52,7 +52,7 @@ void ClassHead::train(Pass& pass, TensorView x) const {
   Scratch& scratch = pass.ops.scratch;
   Scratch::Frame frame(scratch);
   const bool drops = dropout(pass) > 0;
-  // Tokens are dropped where they stand in the stream.
+  // Dropout masks follow the tokens' positions in the stream.
   DropoutRows mask;
   if (!pooler_)
     mask = dropout_of(pass, options_.dropout, RandomPurpose::kHiddenDropout, options_.name, options_.place);

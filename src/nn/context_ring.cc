@@ -12,8 +12,8 @@ namespace {
 
 using parallel::ContextBlock;
 
-// Neighbours in the ring, and what is under way between them. Messages of both directions of a pair are
-// posted in one order on both sides.
+// Neighbours in the ring, and the messages in flight between them. Messages in both directions of a pair are
+// posted in the same order on both sides.
 class Ring {
  public:
   explicit Ring(Pass& pass)

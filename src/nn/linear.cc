@@ -21,7 +21,7 @@ ParamSpec Linear::spec(bool matrix) const {
   // Every rank has the whole bias of a layer that is split by inputs, and its whole gradient.
   const bool copied =
       o.place.split() && (o.split == LinearSplit::kWhole || (!matrix && o.split == LinearSplit::kInputs));
-  // A whole layer sees this rank's rows of the stream alone.
+  // A whole layer sees only this rank's rows of the stream.
   bool partial = o.split == LinearSplit::kWhole && o.place.splits_stream();
   std::int64_t row = 0;
   for (const auto& piece : o.pieces) {

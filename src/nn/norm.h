@@ -1,4 +1,4 @@
-// LayerNorm or RMSNorm with its parameters; also of every head apart (q/k norm).
+// LayerNorm or RMSNorm with its parameters; also applied to each head separately (q/k norm).
 #pragma once
 
 #include "nn/dropout.h"

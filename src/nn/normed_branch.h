@@ -30,7 +30,7 @@ class NormedBranch {
 
   // `input`: the activation x, in residual precision.
   void declare(ParamList& params, ActivationTable& table, std::int64_t tokens, int input);
-  // Makes what add() reads: before y is written, which may lie where x does.
+  // Computes the inputs of add(): before y is written, which may be the same memory as x.
   void prepare(Pass& pass, Saved& saved) const { saved.get(pass, branch_); }
   void add(Pass& pass, Saved& saved, TensorView y) const;
   // kBoth, kInput: dy -> dx, which may be dy.
@@ -47,7 +47,7 @@ class NormedBranch {
   std::optional<Norm> before_;
   std::unique_ptr<Sublayer> layer_;
   Norm after_;
-  // x; what the layer reads of it; what it makes of that
+  // x; the layer's input; the layer's output
   int input_ = -1, read_ = -1, before_stats_ = -1, branch_ = -1, after_stats_ = -1;
 };
 

@@ -29,9 +29,9 @@ struct ParamInit {
   double deviation = 0.02;
 };
 
-// How a parametrisation by width scales a canonical tensor (model/mup.h). In memory stands `multiplier` times
-// what it speaks of: initial values and updates carry the factor, weight decay and Adam's epsilon, which are
-// to mean the same without it, are divided by it.
+// How a parametrisation by width scales a canonical tensor (model/mup.h). The stored value is `multiplier`
+// times the actual one: initial values and updates include the factor; weight decay and Adam's epsilon are
+// divided by it, so that their meaning does not change.
 struct ParamScale {
   double multiplier = 1;
   double init = 1;  // of the initial values, besides

@@ -31,7 +31,7 @@ struct RopeOptions {
 std::vector<double> rope_frequencies(const RopeOptions& options, std::int64_t sequence);
 // Yarn's growth of scores with the stretch (Peng et al. 2023, section 3.4), the root of it.
 double yarn_mscale(double factor, double scale);
-// Factor of cos and sin: 1 but for yarn and longrope.
+// Factor of cos and sin: 1 except for yarn and longrope.
 double rope_attention_factor(const RopeOptions& options);
 // [positions, 2, size/2]: cos and sin times the attention factor.
 std::vector<double> rope_table(const RopeOptions& options, std::int64_t positions, std::int64_t sequence);

@@ -1,4 +1,4 @@
-// Biases of experts' linear layers (ops/moe.h): rows are sorted by expert, nobody's rows come last.
+// Biases of experts' linear layers (ops/moe.h): rows are sorted by expert, unused rows come last.
 #pragma once
 
 #include "ops/access.h"
@@ -10,7 +10,7 @@ namespace stoa::ops {
 struct ExpertBias {
   static constexpr const char* kName = "expert bias";
   TensorView bias;            // [E, N] accumulation type
-  TensorView sorted_experts;  // int32 [T, k] of the R rows; -1: nobody's
+  TensorView sorted_experts;  // int32 [T, k] for the R rows; -1: unused
   TensorView order, weights;  // int32 [T, k], accumulation type [T, k]; both or none
   TensorView y;               // [R, N]
 

@@ -164,7 +164,7 @@ struct ExpertMembers {
 // expert; unused rows come last, which counts ignores and for which sorted_experts is -1.
 struct GroupByExpert {
   static constexpr const char* kName = "group by expert";
-  std::int64_t expert_count = 0;  // E: ids are below it; -1: nobody's
+  std::int64_t expert_count = 0;  // E: ids are below it; -1: unused
   TensorView experts;             // int32 [T, k]
   TensorView order, place;        // int32 [T, k C], read as [R C]
   TensorView sorted_experts;      // int32 [T, k], read as [R], of one member; or none

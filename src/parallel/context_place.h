@@ -62,8 +62,8 @@ void for_each_run(const ContextPlace& place, std::int64_t rows, std::int64_t len
 // Global token of every local token.
 std::vector<std::int32_t> local_tokens(const ContextPlace& place, std::int64_t rows, std::int64_t length);
 
-// Between tokens as they are received from several ranks (those of the lowest rank first) and as attention
-// wants them: in the order of the sequence; with kHierarchical in the local order of outer().
+// Index maps between tokens as received from several ranks (lowest rank first) and as attention needs them:
+// in the order of the sequence; with kHierarchical in the local order of outer().
 struct ContextOrder {
   std::vector<std::int32_t> to_attention;  // received token of every token of attention
   std::vector<std::int32_t> to_ranks;      // and the other way

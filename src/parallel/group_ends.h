@@ -1,4 +1,4 @@
-// A rank's ends of its groups, before they stand in its context.
+// A rank's communicators for its groups, before they become part of its context.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The parallel context of a rank that is only planned: its communicators move nothing and count what they
+// The parallel context of a rank that is only planned: its communicators move no data and count what they
 // would move.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Where a rank stands and whom it talks to: an immutable value, handed down by reference.
+// A rank's place and its communicators: an immutable value, passed by reference.
 #pragma once
 
 #include <array>
@@ -39,9 +39,9 @@ std::vector<int> members(const grid::RankGrid& grid, int rank, Group group);
 class ParallelContext {
  public:
   using Communicators = std::array<std::unique_ptr<comm::Communicator>, kGroups>;
-  // One communicator per group, created up front, shared with nobody; none where members() is empty.
+  // One communicator per group, created up front and not shared; none where members() is empty.
   ParallelContext(grid::RankGrid grid, int rank, Communicators communicators);
-  // One rank alone.
+  // A single rank.
   static ParallelContext single(Device& device);
 
   const grid::RankGrid& grid() const { return grid_; }

@@ -18,7 +18,7 @@ struct MoneyRequest {
 };
 
 struct MoneyAnswer {
-  double step_days = 0;              // without anything that goes wrong
+  double step_days = 0;              // without failures
   double checkpoint_seconds = 0;     // of one, where the file system's bandwidth is known
   double checkpoint_minutes = 0;     // between checkpoints
   double mean_hours_to_failure = 0;  // of the whole job

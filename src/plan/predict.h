@@ -56,13 +56,13 @@ struct Prediction {
   double share_of_peak = 0;                    // model FLOP/s over the peak of the workload's format
   double tokens_per_second = 0;                // of the whole machine
   std::vector<std::string> notes;              // assumptions; the calibration used
-  std::vector<std::string> nearest;            // published runs most like it; filled by who has them
+  std::vector<std::string> nearest;            // the most similar published runs; filled by the caller
 };
 
 // ConfigError where the workload contradicts itself or the cluster cannot hold it (no network between nodes).
 Prediction predict(const Workload& w, const Cluster& c, const Calibration& calibration);
 
-// Time alone, with given constants and without checks: for searches and fits.
+// Only the time, with given constants and without checks: for searches and fits.
 TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,
                        std::vector<StageTime>* stages = nullptr);
 // No more than predict_time(): the bubble of schedules that would be simulated is bounded.

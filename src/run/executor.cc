@@ -70,7 +70,7 @@ void Executor::train(const std::vector<Action>& actions, const StageMicrobatch& 
         if (parts_.dump) parts_.dump->gradients(parts_.parameters, parts_.gradients);
         break;
       case ActionKind::kStep:
-        // Before parameters travel: what is compared does not wait for them.
+        // Before parameters are gathered, so that the exchange of magnitudes does not wait for them.
         if (parts_.amax) parts_.amax->gather(parts_.ops);
         parts_.optimizer.step(parts_.ops, prepare);
         if (parts_.amax) parts_.amax->update(parts_.ops, parts_.state);

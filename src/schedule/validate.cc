@@ -72,7 +72,7 @@ class Walk {
     return next_[rank] < list.size() ? &list[next_[rank]] : nullptr;
   }
 
-  // Whether what another chunk made is at hand: made on this rank, or received (before lowering: made
+  // Whether another chunk's result is available: made on this rank, or received (before lowering: made
   // anywhere).
   bool arrived(ActionKind kind, int from, const Action& a) const {
     if (!done_.has(kind, from, a.microbatch)) return false;

@@ -11,7 +11,7 @@
 
 namespace stoa::token {
 
-// One per thread. The result never depends on what was encoded before.
+// One per thread. The result does not depend on earlier texts.
 class Encoder {
  public:
   enum class Cache { kNone, kWords };  // kWords: 4 MB, kept between texts

@@ -197,8 +197,8 @@ void Tokenizer::save(const fs::path& directory) const {
   std::error_code error;
   fs::create_directories(directory, error);
   require<IoError>(!error, "cannot create {}: {}", directory.string(), error.message());
-  // All are written before the first takes its place: a full disk leaves a tokenizer that was there as it
-  // was.
+  // All are written before the first replaces its target: a full disk leaves an existing tokenizer
+  // unchanged.
   std::vector<std::unique_ptr<AtomicFile>> written;
   for (const auto& file : tokenizer_texts(*this)) {
     written.push_back(std::make_unique<AtomicFile>(directory / file.name));

@@ -1,4 +1,4 @@
-// Byte-level BPE as two files, wherever each lies.
+// Byte-level BPE as two files, in any place.
 #pragma once
 
 #include "token/tokenizer.h"

@@ -52,7 +52,7 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
   return {plain(one), plain(other)};
 }
 
-// A GPU for each process. The second of two that have the same one tells.
+// A GPU for each process. If two have the same one, the second reports it.
 void require_own_device(comm::ProcessWorld& world, const std::string& identity) {
   const std::vector<std::string> all = world.gather(identity);
   for (int r = 0; r < world.rank(); ++r)
@@ -297,7 +297,7 @@ void Launch::run_process(const grid::RankGrid& grid, const LaunchOptions& option
   together([&] {
     world_->obey({});  // the body does, between its steps
     body(seat);
-    // A stop that was asked for before has had its effect.
+    // A stop requested before this point has already had its effect.
     if (!patience_.stop.stop_requested()) world_->obey(patience_.stop, patience_.grace);
     world_->finish();
   });

@@ -32,7 +32,7 @@ void RunDirectory::discard() noexcept {
   std::filesystem::remove_all(path, ignored);
   while (path != made_ && path.has_parent_path() && path != path.parent_path()) {
     path = path.parent_path();
-    if (!std::filesystem::remove(path, ignored)) return;  // somebody put something there
+    if (!std::filesystem::remove(path, ignored)) return;  // another process put something there
   }
 }
 

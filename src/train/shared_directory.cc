@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 SharedDirectoryProof::~SharedDirectoryProof() {
   std::error_code ignored;
   if (!file_.empty()) fs::remove(file_, ignored);
-  for (const fs::path& path : made_) fs::remove(path, ignored);  // unless somebody put something there
+  for (const fs::path& path : made_) fs::remove(path, ignored);  // unless another process put something there
 }
 
 std::string SharedDirectoryProof::write() {

@@ -15,7 +15,7 @@ class SharedDirectoryProof {
   SharedDirectoryProof(const SharedDirectoryProof&) = delete;
   SharedDirectoryProof& operator=(const SharedDirectoryProof&) = delete;
 
-  // A file in the directory, which is made if needed. Its name, of which no other is. IoError.
+  // Creates a file in the directory, which is created if needed, and returns its unique name. IoError.
   std::string write();
   // Whether the file that another process wrote is there, at the latest after `bound`.
   bool seen(const std::string& name, std::chrono::milliseconds bound) const;

@@ -7,8 +7,8 @@
 
 namespace stoa::watch {
 
-// Appends all of `bytes` to the open file or, where the disk is full, nothing: what was written of them is
-// taken back, so that the file holds whole records. IoError names `path`.
+// Appends all of `bytes` to the open file or, if the disk is full, nothing: a partial write is undone, so
+// that the file contains whole records. IoError names `path`.
 void append_whole(int fd, std::string_view bytes, const fs::path& path);
 
 }  // namespace stoa::watch

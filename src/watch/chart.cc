@@ -106,7 +106,7 @@ std::string path_of(const ChartSeries& series, const Frame& f) {
   return d;
 }
 
-// With so many digits: more would make the page longer, and nobody sees them.
+// With this many digits: more would make the page longer without being visible.
 nlohmann::ordered_json rounded(double value, int digits) {
   const double near = std::stod(fmt::format("{:.{}g}", value, digits));
   constexpr double kWhole = 1e15;  // 10, not 10.0

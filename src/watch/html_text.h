@@ -1,4 +1,4 @@
-// Text of unknown origin (what a model writes, what a user named) made safe to stand in HTML.
+// Makes text of unknown origin (written by a model, named by a user) safe for HTML.
 #pragma once
 
 #include <string>

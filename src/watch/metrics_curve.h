@@ -14,7 +14,7 @@ class MetricsCurve {
   explicit MetricsCurve(std::size_t most = 4096) : most_(most) {}
 
   void add(const MetricsPoint& point);
-  // Each stands for stride() points in a row, the last one perhaps for fewer: means of what is finite, steps
+  // Each point represents stride() consecutive ones, the last perhaps fewer: means of finite values; steps
   // and counts as at its end.
   const std::vector<MetricsPoint>& points() const { return points_; }
   std::size_t stride() const { return stride_; }

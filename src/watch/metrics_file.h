@@ -48,8 +48,8 @@ struct MetricsPoint {
   bool is_validation = false;
 };
 
-// Calls `each` with the points of metrics text up to and with `last_step`. What is no such line (torn by a
-// kill) is left out.
+// Calls `each` with the points of metrics text up to and including `last_step`. Invalid lines (torn by a
+// kill) are skipped.
 void parse_metrics(std::string_view text, std::int64_t last_step,
                    const std::function<void(const MetricsPoint&)>& each);
 // The lines themselves, each with its line break.

@@ -1,4 +1,4 @@
-// What a run's report tells, gathered from its events over all the processes that it took.
+// The content of a run's report, gathered from its events over all processes of the run.
 //
 // The curve lives in metrics.jsonl. What that does not hold (samples, processes, parts of the time) is kept
 // as JSON inside report.html itself, from where the next process of the same run reads it.

@@ -52,8 +52,8 @@ class CheckCommunicator final : public Communicator {
   std::unique_ptr<Event> collective(Record record, Stream& stream, Post post);
   void settle(Pending& pending);  // waits for the requests of all up to `pending`, and posts them
   bool try_settle(Pending& pending);
-  // Blocks until the event of a transfer is ready. Meanwhile collectives are posted whose requests come in: a
-  // peer may need one before it comes to what this rank waits for.
+  // Blocks until the event of a transfer is ready. Meanwhile it posts collectives whose requests arrive: a
+  // peer may need one of them before it reaches the operation for which this rank waits.
   void wait_for_transfer(Event& event);
   void post_front();  // the front's requests are here
   void compare(const Pending& receive) const;
@@ -61,8 +61,8 @@ class CheckCommunicator final : public Communicator {
   std::unique_ptr<Communicator> data_;
   std::unique_ptr<Communicator> control_;
   const bool at_once_;
-  // Collectives that were asked for and not yet posted, in order. A transfer is posted at once: what its
-  // receiver does next may wait, in another group, for the sender to get rid of it.
+  // Collectives requested but not yet posted, in order. A transfer is posted at once: the next operation of
+  // its receiver may wait, in another group, until the sender has sent.
   std::deque<std::shared_ptr<Pending>> waiting_;
   std::int64_t collectives_ = 0;
   std::vector<std::int64_t> sent_, received_;

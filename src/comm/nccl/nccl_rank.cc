@@ -34,7 +34,7 @@ NcclRank::~NcclRank() {
 
 void NcclRank::check(int status, const std::string& what) const {
   if (status == kNcclSuccess || status == kNcclInProgress) return;
-  throw_if_failed();  // rather the reason than what follows from it
+  throw_if_failed();  // report the cause rather than its consequences
   fail<CommError>("{}: NCCL: {}", what, api_.status_name(status));
 }
 

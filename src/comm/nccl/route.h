@@ -2,7 +2,7 @@
 
 namespace stoa::comm {
 
-// Members of a group, of which one sends tensors to the other.
+// Two members of a group; the first sends tensors to the second.
 struct Route {
   int from = 0, to = 0;
 

@@ -30,7 +30,7 @@ class Notices {
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  // What is too long is cut.
+  // Text that is too long is truncated.
   void send(int peer, const Notice& notice);
   // The next that has come. CommError when a rank is gone, once.
   std::optional<Notice> take();

@@ -186,7 +186,7 @@ std::unique_ptr<Event> ProcessCommunicator::all_to_all_v(TensorView in,
 std::unique_ptr<Event> ProcessCommunicator::broadcast(TensorView data, int root, Stream&) {
   check_broadcast(caller(), data, root);
   auto operation = begin("broadcast", data, kCollective);
-  // A binomial tree over the distance from the root: each takes it once and passes it on.
+  // A binomial tree over the distance from the root: each member receives once and forwards.
   const int me = (member_ - root + size()) % size();
   int step = 1;
   while (step < size()) step *= 2;

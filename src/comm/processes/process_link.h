@@ -33,7 +33,7 @@ class ProcessLink {
   virtual std::optional<Done> test(Handle handle) = 0;
   virtual void cancel(Handle handle) noexcept = 0;
 
-  // Ends the whole job with this status, after the other ranks came here too or `grace` is over.
+  // Ends the whole job with this status, once all other ranks have called it too or `grace` is over.
   [[noreturn]] virtual void end_job(int status, std::chrono::milliseconds grace) noexcept = 0;
 };
 

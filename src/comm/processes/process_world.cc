@@ -120,7 +120,7 @@ std::unique_ptr<Communicator> ProcessWorld::join(int number, const std::string& 
 }
 
 ProcessWorld::Failed ProcessWorld::first_failed(int code) {
-  // The largest of what is left to the end, and its code.
+  // Largest for the lowest failed rank: the number of ranks from it to the end, and its code.
   constexpr std::int64_t kCodes = 256;
   std::int64_t left = code != 0 ? (size() - rank()) * kCodes + code % kCodes : 0;
   InlineStream stream;
@@ -311,7 +311,7 @@ void ProcessWorld::hold_inquiry(const ProcessOperation& operation, Clock::time_p
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (operation.done() || chain.excused()) return;
-  // Many may have come to this at once: the first of them tells.
+  // Several ranks may find this at the same time: they take turns, and only the first reports it.
   const auto turn = Clock::now() + std::min(kTurn * rank(), kLastTurn);
   while (Clock::now() < turn) {
     if (poll(operation)) return;
@@ -331,7 +331,7 @@ void ProcessWorld::apart(const std::string& text, const std::function<void()>& b
       answer();
       look_for_stop(text);
     } catch (const std::exception& error) {
-      end_job(error);  // nobody can stop the work
+      end_job(error);  // the body cannot be stopped
     }
   }
   work.get();

@@ -110,7 +110,7 @@ class ProcessWorld {
   std::vector<Spare> spare_;
   std::vector<std::shared_ptr<ProcessOperation>> active_;
   std::unique_ptr<Notices> notices_;
-  // What this rank answers while it waits or works, and who has asked since it last did.
+  // What this rank answers while it waits or works, and the questions that are still to be answered.
   std::function<WaitState()> state_;
   std::vector<Notice> questions_;
   WaitChain* inquiry_ = nullptr;  // of this rank, numbered

@@ -19,7 +19,7 @@
 namespace stoa::comm {
 namespace {
 
-// Also tells the order of bytes.
+// Also reveals the byte order.
 constexpr std::uint64_t kMagic = 0x5374'6f61'4d65'6574;
 constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kText = 64;
@@ -33,7 +33,7 @@ struct Hello {
   std::uint32_t version = kVersion;
   std::uint32_t rank = 0, size = 0;
   std::uint32_t port = 0;   // where it listens
-  std::uint64_t token = 0;  // of this meeting; 0 until rank 0 has told it
+  std::uint64_t token = 0;  // of this rendezvous; 0 until rank 0 has assigned it
   char job[kText] = {}, program[kText] = {}, host[kText] = {};
 };
 
@@ -64,7 +64,7 @@ Hello hello_of(const MeetingPlace& place, std::string_view program) {
   return hello;
 }
 
-// Somebody at the door who has not said all of the first words yet.
+// An incoming connection that has not sent its whole introduction yet.
 struct Visitor {
   Socket socket;
   Hello hello;
@@ -114,8 +114,8 @@ class Door {
   void look() {
     std::vector<pollfd> entries{{door_.fd(), POLLIN, 0}};
     for (const Visitor& visitor : visitors_) entries.push_back({visitor.socket.fd(), POLLIN, 0});
-    // A rank that came to rank 0 waits for the answer: when it is heard before, it has gone, and another may
-    // come in its place.
+    // A rank that has introduced itself waits for the answer: input before that means that it is gone, and
+    // another process may take its place.
     std::vector<int> waiting;
     for (int r = first_; r < static_cast<int>(own_.size) && own_.token == 0; ++r)
       if (sockets_[r]) {
@@ -314,8 +314,8 @@ Socket reach_first(const MeetingPlace& place, const Deadline& deadline, const Pa
           place.rank, place.address, place.port, seconds_of(patience), problem);
 }
 
-// Joins this rank to those between rank 0 and itself, and waits for those behind it. What is wrong, if
-// anything is.
+// Connects this rank to the ranks between rank 0 and itself, and accepts those after it. Returns a problem,
+// if any.
 std::string reach_others(const MeetingPlace& place, const Hello& own, const std::vector<Member>& members,
                          Socket door, const Deadline& deadline, Meeting& meeting) {
   std::vector<Socket> lower(static_cast<std::size_t>(place.rank));
@@ -348,7 +348,7 @@ std::string reach_others(const MeetingPlace& place, const Hello& own, const std:
 
 Meeting visit(const MeetingPlace& place, Hello own, const Patience& patience) {
   const Deadline deadline = deadline_of(patience);
-  // Rank 0 may tell of a timeout that began later than this one.
+  // Rank 0's timeout may have started later than this rank's.
   const Deadline later = deadline.from_now(2 * patience.timeout + kAnswer);
   Socket door = listen_on(0);
   own.port = static_cast<std::uint32_t>(door.port());

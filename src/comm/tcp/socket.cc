@@ -34,7 +34,7 @@ void prepare(int fd) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 45000);
 }
 
-// IPv4 as itself, where it came in by a door for both.
+// IPv4 addresses as such, if they arrived on a socket for both protocols.
 SocketAddress plain(const SocketAddress& address) {
   const auto* six = reinterpret_cast<const sockaddr_in6*>(&address.storage);
   if (address.storage.ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) return address;

@@ -28,7 +28,7 @@ struct Deadline {
 // Milliseconds that poll() may wait before the next look at the deadline.
 int patience(const Deadline& deadline);
 
-// Where somebody listens.
+// The address of a listening socket.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -65,7 +65,7 @@ Socket accept_from(const Socket& door);
 
 // The addresses of a host that has a name. Empty with the reason when it has none.
 std::vector<SocketAddress> addresses_of(const std::string& host, int port, std::string& problem);
-// Empty with the reason when nobody answers until then.
+// Empty, with the reason, if no peer answers before the deadline.
 Socket connect_to(const SocketAddress& address, const Deadline& deadline, std::string& problem);
 
 // All the bytes. False when the connection ends before, or the time.

@@ -1,4 +1,4 @@
-// One member's end of the letters of a group: what it asked for and has not yet got.
+// One member's end of the letters of a group: what it has requested and not yet received.
 #pragma once
 
 #include <cstdint>

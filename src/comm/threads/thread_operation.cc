@@ -123,7 +123,7 @@ std::int64_t ThreadOperation::claim(int index) {
 bool ThreadOperation::help(int index) {
   if (!claimable()) return false;
   for (;;) {
-    // Announced before the look at withdrawn_, so that withdraw() either is seen here or sees us running.
+    // Set before withdrawn_ is read, so that withdraw() either is seen here or sees this thread running.
     const Running running(running_);
     std::int64_t task = 0;
     if (withdrawn_.load() || (task = claim(index)) < 0) return false;

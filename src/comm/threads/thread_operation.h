@@ -80,7 +80,7 @@ class ThreadOperation {
   std::size_t bytes_ = 0;
 
  private:
-  std::int64_t claim(int index);  // a share of work that nobody else has; -1 when none is left
+  std::int64_t claim(int index);  // a share that no other thread has; -1 when none is left
 
   std::int64_t chunk_ = 0;  // elements per share of a reduction
   std::int64_t chunks_ = 0;

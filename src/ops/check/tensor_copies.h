@@ -1,5 +1,5 @@
-// Copies of the tensors of one operation that keep what they share: a tensor that is two arguments stays one
-// in the copy.
+// Copies of the tensors of one operation that preserve aliasing: a tensor that is passed as two arguments is
+// one tensor in the copy.
 #pragma once
 
 #include <cstdint>

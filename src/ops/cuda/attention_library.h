@@ -1,4 +1,4 @@
-// An attention library takes what it can; Stoa's own kernels do the rest.
+// Attention libraries handle the cases that they support; Stoa's own kernels the others.
 #pragma once
 
 #include <cstddef>

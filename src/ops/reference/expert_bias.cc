@@ -4,7 +4,7 @@
 namespace stoa::ops {
 namespace {
 
-// Calls body(row, expert, assignment) for rows of somebody; `assignment` is 0 without order.
+// Calls body(row, expert, assignment) for rows that are used; `assignment` is 0 without order.
 template <class Body>
 void for_each_row(const TensorView& sorted_experts, const TensorView& order, const Body& body) {
   const auto* experts = sorted_experts.as<std::int32_t>();

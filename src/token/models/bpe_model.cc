@@ -73,7 +73,7 @@ void BpeModel::encode(std::string_view piece, ModelScratch& s, std::vector<Model
   if (options_.ignore_merges) {
     if (const TokenId whole = vocabulary_.find(piece); whole >= 0) return push(whole, 0, size);
   }
-  // Symbols and where each ends, as the library counts: what has no token takes no room.
+  // Symbols and their ends, as the library counts: text without a token takes no space.
   s.ids.clear();
   s.ends.clear();
   std::uint32_t at = 0, unknown_bytes = 0;

@@ -21,7 +21,7 @@ std::string onig_message(int code, OnigErrorInfo* about) {
   return {reinterpret_cast<const char*>(text), static_cast<std::size_t>(n)};
 }
 
-// Oniguruma's own tables are made once for the process, by whoever comes first.
+// Oniguruma's own tables are initialised once per process, by the first caller.
 void initialize_oniguruma() {
   static const int done = [] {
     OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};

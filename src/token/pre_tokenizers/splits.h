@@ -1,4 +1,4 @@
-// Pre-tokenizers that cut and leave the text as it is.
+// Pre-tokenizers that split the text without changing it.
 #pragma once
 
 #include "token/normalizers/edits.h"

@@ -167,7 +167,7 @@ struct GroupedQuantizeKernel {
         largest = 0;
       }
       group = of;
-      if (group < 0) return;  // nobody's, as all that follow
+      if (group < 0) return;  // unused, as are all that follow
       const float scale = a.y ? scale_of(a, group) : 1;
       const T* row = row_of<T>(a.x, r);
       for (std::int64_t c = static_cast<std::int64_t>(t.index()) * V; c < a.x.columns; c += kBlock * V) {

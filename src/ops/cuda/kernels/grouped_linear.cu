@@ -14,7 +14,7 @@ struct BoundsKernel {
   static constexpr const char* kName = "expert bounds";
   static constexpr int kThreads = 512;
   STOA_DEVICE static void run(const Thread& t, const Args& a) {
-    // Rows of experts below e: ids do not decrease, and nobody's come last.
+    // Number of rows of experts below e: ids do not decrease, and unused rows come last.
     for (std::int64_t e = t.index(); e <= a.experts; e += t.count()) {
       std::int64_t low = 0, high = a.rows;
       while (low < high) {
