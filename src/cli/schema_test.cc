@@ -374,7 +374,8 @@ TEST(Presets, HaveTheSizesOfTheirNames) {
       {"phi3-mini", 3.821e9},        {"olmo2-7b", 7.299e9},     {"gemma2-2b", 2.614e9},
       {"gemma3-1b", 0.9999e9},       {"bloom-560m", 559.2e6},   {"bloom-176b", 176.2e9},
       {"deepseek-v3-671b", 671.0e9}, {"gpt-oss-20b", 20.91e9},  {"gpt-oss-120b", 116.83e9},
-      {"qwen3-next-80b", 79.67e9}};
+      {"qwen3-next-80b", 79.67e9},   {"llama3-8b", 8.030e9},    {"llama3-70b", 70.55e9},
+      {"llama3-405b", 405.85e9}};
   for (const auto& [name, expected] : kExpected) {
     config::Report report;
     const auto m =

@@ -190,7 +190,7 @@ std::vector<Cluster> load_clusters(const fs::path& directory) {
   return clusters;
 }
 
-const Cluster& find_device(std::span<const Cluster> clusters, const std::string& device, std::string* note) {
+const Cluster& find_device(std::span<const Cluster> clusters, const std::string& device) {
   const Cluster* best = nullptr;
   std::size_t length = 0;
   std::vector<std::string> names;
@@ -199,7 +199,7 @@ const Cluster& find_device(std::span<const Cluster> clusters, const std::string&
     candidates.push_back(cluster.device.name);
     for (const std::string& name : candidates) {
       if (device == name) return cluster;
-      if (device.compare(0, name.size(), name) == 0 && name.size() > length) {
+      if (device.starts_with(name + " (") && name.size() > length) {
         best = &cluster;
         length = name.size();
       }
@@ -207,18 +207,12 @@ const Cluster& find_device(std::span<const Cluster> clusters, const std::string&
     }
   }
   if (best) return *best;
-  const std::string near = nearest(device, names);
-  for (const Cluster& cluster : clusters) {
-    const auto& aliases = cluster.device.aliases;
-    if (near.empty() ||
-        (cluster.device.name != near && std::find(aliases.begin(), aliases.end(), near) == aliases.end()))
-      continue;
-    if (note) *note = fmt::format("device '{}' is not known: taken as {}", device, near);
-    return cluster;
-  }
   std::string known;
   for (const Cluster& cluster : clusters) known += (known.empty() ? "" : ", ") + cluster.device.name;
-  fail<ConfigError>("device '{}' is not known; known are {}", device, known);
+  fail<ConfigError>(
+      "device '{}' is not known{}: known are {}. Another device: write its datasheet into a file "
+      "like those of configs/clusters",
+      device, did_you_mean(device, names), known);
 }
 
 }  // namespace stoa::plan

@@ -92,8 +92,9 @@ void declare(config::Section<Cluster>& s);
 Cluster load_cluster(const std::string& name, const fs::path& directory);
 // Every cluster of a directory, by name.
 std::vector<Cluster> load_clusters(const fs::path& directory);
-// The cluster whose device a row names: exact names first, then the longest alias that is a prefix, then the
-// nearest name, in which case `note` says so. ConfigError with the known names if none is near.
-const Cluster& find_device(std::span<const Cluster> clusters, const std::string& device, std::string* note);
+// The cluster whose device is called `device`: by its name or one of its aliases, or by one of them and a
+// place in parentheses ("H100-SXM-80GB (Eos)"; the longest counts). ConfigError with the nearest and all
+// known names otherwise: a device of a similar name may be another device (H20 and H200).
+const Cluster& find_device(std::span<const Cluster> clusters, const std::string& device);
 
 }  // namespace stoa::plan

@@ -60,13 +60,24 @@ TEST(Clusters, AllThatShipAreCompleteAndFound) {
     EXPECT_FALSE(c.source.empty()) << c.name;
     EXPECT_GT(c.peak(c.device.bf16_tflops > 0 ? Format::kBf16 : Format::kFp16), 1e11) << c.name;
   }
-  std::string note;
-  EXPECT_EQ(find_device(all, "A100-SXM-80GB (Jean Zay)", &note).name, "jean-zay-a100");
-  EXPECT_EQ(find_device(all, "H100-SXM-80GB (somewhere)", &note).name, "dgx-h100");
-  EXPECT_EQ(note, "");
-  EXPECT_EQ(find_device(all, "MI300Y", &note).device.family, "MI300X");
-  EXPECT_NE(note.find("taken as MI300X"), std::string::npos) << note;
-  EXPECT_NE(error_text([&] { find_device(all, "abacus", nullptr); }).find("known are"), std::string::npos);
+  EXPECT_EQ(find_device(all, "A100-SXM-80GB (Jean Zay)").name, "jean-zay-a100");
+  EXPECT_EQ(find_device(all, "H100-SXM-80GB (somewhere)").name, "dgx-h100");
+  EXPECT_EQ(find_device(all, "H20").name, "hgx-h20");
+  EXPECT_EQ(find_device(all, "H800").name, "hgx-h800");
+  EXPECT_EQ(find_device(all, "MI325X").name, "mi325x-oam");
+  EXPECT_EQ(find_device(all, "H100-SXM-80GB (Grand Teton)").name, "grand-teton-h100-80gb");
+  EXPECT_NE(error_text([&] { find_device(all, "abacus"); }).find("known are"), std::string::npos);
+}
+
+// Another device of a similar name has other figures.
+TEST(Clusters, AnUnknownDeviceIsNotTakenAsASimilarOne) {
+  const auto all = load_clusters(kConfigs / "clusters");
+  for (const auto& [name, near] : {std::pair{"MI300Y", "MI300X"}, {"H100 PCIe", "H100"}, {"H2000", "H200"}}) {
+    const std::string error = error_text([&] { find_device(all, name); });
+    EXPECT_NE(error.find(fmt::format("device '{}' is not known (did you mean '{}'", name, near)),
+              std::string::npos)
+        << error;
+  }
 }
 
 TEST(Clusters, WhatIsMissingIsNamed) {

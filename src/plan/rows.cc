@@ -160,9 +160,7 @@ Row read_row(const CsvTable& table, const std::vector<std::string>& cells, std::
   row.independent = stated.independent;
   row.workload.schedule = stated.schedule;
   try {
-    std::string note;
-    row.cluster = find_device(clusters, f.text("gpu"), &note);
-    if (!note.empty()) row.notes.push_back(note);
+    row.cluster = find_device(clusters, f.text("gpu"));
     if (!stated.cluster.empty()) {
       const auto at = std::find_if(clusters.begin(), clusters.end(),
                                    [&](const Cluster& c) { return c.name == stated.cluster; });
