@@ -216,6 +216,18 @@ TEST(AtomicFile, OfKilledWritersIsTakenAway) {
   fs::remove_all(dir);
 }
 
+TEST(AtomicFile, IsNotTakenAwayBeforeItHasItsName) {
+  const auto dir = fs::temp_directory_path() / fmt::format("stoa_base_test_names-{}", ::getpid());
+  fs::create_directories(dir);
+  {
+    const std::jthread remover([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) remove_abandoned(dir);
+    });
+    for (int i = 0; i < 300; ++i) ASSERT_NO_THROW(write_text(dir / "x", "abc")) << i;
+  }
+  fs::remove_all(dir);
+}
+
 TEST(Nearest, FindsTyposAndRefusesStrangers) {
   const std::vector<std::string> names{"hidden_size", "num_layers"};
   EXPECT_EQ(nearest("hiden_size", names), "hidden_size");

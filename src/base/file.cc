@@ -79,7 +79,11 @@ void remove_abandoned(const fs::path& directory) noexcept {
     if (fd < 0) continue;
     struct stat status {};
     const bool file = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-    if (file && ::flock(fd, LOCK_EX | LOCK_NB) == 0) ::unlink(it->path().c_str());
+    // A writer that has ended meanwhile may have left the name to its next file.
+    struct stat named {};
+    if (file && ::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::stat(it->path().c_str(), &named) == 0 &&
+        named.st_ino == status.st_ino)
+      ::unlink(it->path().c_str());
     ::close(fd);
   }
 }
@@ -122,8 +126,8 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) {
-    ::close(fd_);
     ::unlink(temporary_.c_str());
+    ::close(fd_);
   }
 }
 
@@ -145,16 +149,9 @@ void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t by
 
 void AtomicFile::commit() {
   if (::fsync(fd_) != 0) fail_io("sync", path_);
-  if (::close(std::exchange(fd_, -1)) != 0) {
-    ::unlink(temporary_.c_str());
-    fail_io("close", path_);
-  }
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int saved = errno;
-    ::unlink(temporary_.c_str());
-    errno = saved;
-    fail_io("rename into place", path_);
-  }
+  // Renamed while the lock is held: remove_abandoned() would take an unlocked temporary file away.
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_io("rename into place", path_);
+  ::close(std::exchange(fd_, -1));  // fsync has reported what could not be written
   sync_directory(path_.parent_path());
 }
 

@@ -38,10 +38,11 @@ void PositionedFile::write_at(std::uint64_t offset, const void* data, std::size_
   if (!write_pieces(fd_, offset, data, bytes)) fail_here("write");
 }
 
-void PositionedFile::sync_and_close() {
+void PositionedFile::sync() {
   if (::fsync(fd_) != 0) fail_here("sync");
-  if (::close(std::exchange(fd_, -1)) != 0) fail_here("close");
 }
+
+void PositionedFile::close() { ::close(std::exchange(fd_, -1)); }
 
 void PositionedFile::fail_here(const char* what) const {
   fail<IoError>("cannot {} '{}': {}", what, path_.string(), std::strerror(errno));

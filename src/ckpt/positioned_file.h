@@ -18,7 +18,8 @@ class PositionedFile {
 
   // Thread-safe. IoError names path and reason.
   void write_at(std::uint64_t offset, const void* data, std::size_t bytes);
-  void sync_and_close();
+  void sync();   // IoError: something could not be written
+  void close();  // after sync(); until then the file is locked and not abandoned (base/file.h)
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -159,11 +159,10 @@ void SafetensorsWriter::commit() {
     }
     require<InternalError>(wrong.empty(), "'{}' is not complete:{}", path_.string(), wrong);
   }
-  file_.sync_and_close();
-  if (placement_ == Placement::kAtomic) {
-    fs::rename(temporary_, path_);
-    sync_directory(path_.parent_path());
-  }
+  file_.sync();
+  if (placement_ == Placement::kAtomic) fs::rename(temporary_, path_);
+  file_.close();
+  if (placement_ == Placement::kAtomic) sync_directory(path_.parent_path());
   committed_ = true;
 }
 
