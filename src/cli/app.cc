@@ -1,20 +1,10 @@
 #include "cli/app.h"
 
-#include "cli/bench_command.h"
-#include "cli/chat_command.h"
-#include "cli/checkpoint_command.h"
-#include "cli/compare_command.h"
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
 #include "cli/config_command.h"
-#include "cli/data_command.h"
-#include "cli/embed_command.h"
-#include "cli/eval_command.h"
-#include "cli/generate_command.h"
 #include "cli/number_checks.h"
-#include "cli/plan_command.h"
-#include "cli/predict_command.h"
-#include "cli/schedule_command.h"
-#include "cli/score_command.h"
-#include "cli/train_command.h"
 #include "cli/version.h"
 
 namespace stoa::cli {

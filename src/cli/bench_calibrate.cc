@@ -1,7 +1,7 @@
-#include "cli/bench_calibrate.h"
-
+// `stoa bench calibrate`: writes the planner's files for the machine that it runs on.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "base/console.h"
 #include "base/cores.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"

@@ -1,5 +1,5 @@
-#include "cli/bench_collectives.h"
-
+// `stoa bench collectives`.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -8,6 +8,7 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"

@@ -1,13 +1,7 @@
-#include "cli/bench_command.h"
+// `stoa bench`: figures next to the machine's own peak.
+#include <CLI/CLI.hpp>
 
-#include "cli/bench_calibrate.h"
-#include "cli/bench_collectives.h"
-#include "cli/bench_decode.h"
-#include "cli/bench_device.h"
-#include "cli/bench_gemm.h"
-#include "cli/bench_ops.h"
-#include "cli/bench_pipeline.h"
-#include "cli/bench_train.h"
+#include "cli/command.h"
 
 namespace stoa::cli {
 

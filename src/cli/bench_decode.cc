@@ -1,5 +1,5 @@
-#include "cli/bench_decode.h"
-
+// `stoa bench decode`: tokens per second of an answer, next to the bound set by reading the weights.
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,6 +7,7 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"

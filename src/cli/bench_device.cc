@@ -1,7 +1,6 @@
 // Single operations on any backend, timed through streams and compared with the device's own copy bandwidth
 // and GEMM rate. Bytes are those that an ideal implementation moves: each operand once.
-#include "cli/bench_device.h"
-
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
 #include "cli/number_checks.h"

@@ -1,5 +1,5 @@
-#include "cli/bench_gemm.h"
-
+// `stoa bench gemm`: rates of the matrix products next to the machine's register peak and memory bandwidth.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -8,6 +8,7 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
 #include "cli/number_checks.h"

@@ -1,7 +1,6 @@
 // Reports compute-bound operations in TFLOP/s next to a large GEMM of the same type and threads, others in
 // GB/s next to a read-only sum. Bytes are those an ideal implementation moves: each operand once.
-#include "cli/bench_ops.h"
-
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,6 +13,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/machine_factory.h"
 #include "cli/noise.h"
 #include "cli/print.h"

@@ -1,5 +1,5 @@
-#include "cli/bench_pipeline.h"
-
+// `stoa bench pipeline CONFIG`: schedules timed on ranks of one process, next to what their simulation says.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -7,6 +7,7 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"

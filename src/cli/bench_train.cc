@@ -1,5 +1,5 @@
-#include "cli/bench_train.h"
-
+// `stoa bench train CONFIG`: speed and memory of training on random tokens.
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,6 +8,7 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/config_command.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"

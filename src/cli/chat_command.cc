@@ -1,10 +1,11 @@
-#include "cli/chat_command.h"
-
+// `stoa chat MODEL`.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
 
+#include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/model_argument.h"

@@ -1,7 +1,7 @@
-#include "cli/checkpoint_command.h"
-
+// `stoa checkpoint inspect | verify | export`.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +15,7 @@
 #include "ckpt/model_checksums.h"
 #include "ckpt/state_reader.h"
 #include "ckpt/tensor_directory.h"
+#include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"

@@ -1,9 +1,9 @@
 // `stoa checkpoint` as a user calls it.
-#include "cli/checkpoint_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
@@ -12,6 +12,7 @@
 #include "ckpt/checkpoint_writer.h"
 #include "ckpt/find_checkpoint.h"
 #include "ckpt/test_directory.h"
+#include "cli/command.h"
 #include "cli/interrupt.h"
 
 namespace stoa::cli {

@@ -1,5 +1,5 @@
-#include "cli/compare_command.h"
-
+// `stoa compare RUN_A RUN_B`.
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ckpt/tensor_dump.h"
+#include "cli/command.h"
 #include "cli/print.h"
 #include "cli/rerun.h"
 #include "eval/compare_metrics.h"

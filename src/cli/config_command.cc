@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "cli/command.h"
 #include "cli/print.h"
 #include "cli/schema.h"
 

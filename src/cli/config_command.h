@@ -1,12 +1,10 @@
-// `stoa config show | check | reference`.
+// Arguments of every command that takes a configuration.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "cli/command.h"
 
 namespace stoa::cli {
 
@@ -20,7 +18,5 @@ struct ConfigArguments {
   // Overrides with --output as exp_manager.explicit_log_dir.
   std::vector<std::string> all_overrides() const;
 };
-
-void add_config_command(CLI::App& app, Context& context);
 
 }  // namespace stoa::cli

@@ -1,5 +1,4 @@
-#include "cli/data_command.h"
-
+// `stoa data prepare`, `stoa data inspect` and the other commands of `stoa data`.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -10,8 +9,8 @@
 #include "base/console.h"
 #include "base/cores.h"
 #include "base/error.h"
+#include "cli/command.h"
 #include "cli/data_inspect.h"
-#include "cli/data_show.h"
 #include "cli/document_encoder.h"
 #include "cli/interrupt.h"
 #include "cli/number_checks.h"

@@ -1,9 +1,10 @@
-#include "cli/data_show.h"
-
+// `stoa data show CONFIG --step N`.
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "cli/command.h"
 #include "cli/config_command.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"

@@ -1,10 +1,11 @@
-#include "cli/embed_command.h"
-
+// `stoa embed`: a vector per line of text.
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
+#include "cli/command.h"
 #include "cli/input_lines.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"

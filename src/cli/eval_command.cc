@@ -1,13 +1,13 @@
-#include "cli/eval_command.h"
-
+// `stoa eval`: its commands, and `stoa eval baselines --train FILE --text FILE`.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
 #include "base/error.h"
-#include "cli/eval_perplexity.h"
+#include "cli/command.h"
 #include "cli/print.h"
 #include "cli/text_files.h"
 #include "eval/byte_ngram.h"

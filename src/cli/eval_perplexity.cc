@@ -1,11 +1,12 @@
-#include "cli/eval_perplexity.h"
-
+// `stoa eval perplexity MODEL --text FILE`.
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"

@@ -1,10 +1,11 @@
-#include "cli/generate_command.h"
-
+// `stoa generate MODEL --prompt TEXT`.
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/answer_output.h"
 #include "cli/answer_sources.h"
+#include "cli/command.h"
 #include "cli/input_lines.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"

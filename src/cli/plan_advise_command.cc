@@ -1,12 +1,13 @@
-#include "cli/plan_advise_command.h"
-
+// `stoa plan advise`.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/command.h"
 #include "cli/number_checks.h"
 #include "cli/plan_predict_command.h"
 #include "cli/plan_subject.h"

@@ -1,8 +1,9 @@
-#include "cli/plan_calibrate_command.h"
-
+// `stoa plan calibrate --rows ROWS.csv`.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/error.h"
+#include "cli/command.h"
 #include "cli/plan_predict_command.h"
 #include "cli/print.h"
 #include "plan/accuracy.h"

@@ -1,16 +1,13 @@
-#include "cli/plan_command.h"
-
+// `stoa plan`: its commands, and `stoa plan memory CONFIG`.
+#include <CLI/CLI.hpp>
 #include <memory>
 
+#include "cli/command.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
-#include "cli/plan_advise_command.h"
-#include "cli/plan_calibrate_command.h"
 #include "cli/plan_config.h"
-#include "cli/plan_inference_command.h"
 #include "cli/plan_predict_command.h"
 #include "cli/plan_search_command.h"
-#include "cli/plan_size_command.h"
 #include "cli/print.h"
 #include "cli/schema.h"
 #include "plan/memory_plan.h"

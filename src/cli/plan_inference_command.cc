@@ -1,11 +1,12 @@
-#include "cli/plan_inference_command.h"
-
+// `stoa plan inference`.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/console.h"
 #include "base/file.h"
+#include "cli/command.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_config.h"

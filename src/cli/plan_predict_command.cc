@@ -1,9 +1,11 @@
 #include "cli/plan_predict_command.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
 #include "base/error.h"
+#include "cli/command.h"
 #include "cli/config_command.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"

@@ -1,16 +1,12 @@
-// `stoa plan predict CONFIG --cluster C` and `stoa plan predict --rows ROWS.csv`.
+// What `stoa plan predict` and the other commands of the planner need of a configuration and of the files of
+// the planner.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
-#include "cli/command.h"
 #include "plan/calibration.h"
 #include "plan/workload.h"
 #include "train/run_config.h"
 
 namespace stoa::cli {
-
-void add_plan_predict_command(CLI::App& plan, Context& context);
 
 // What a configuration trains, as the time model wants it.
 plan::Workload workload_of(const train::RunConfig& config);

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <memory>
 
 #include "base/file.h"
 #include "base/timing.h"
+#include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"

@@ -1,13 +1,14 @@
-#include "cli/plan_size_command.h"
-
+// `stoa plan size` and `stoa plan base-config`.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
 #include "base/file.h"
+#include "cli/command.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
 #include "cli/print.h"

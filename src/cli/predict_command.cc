@@ -1,9 +1,10 @@
-#include "cli/predict_command.h"
-
+// `stoa predict`: what the head of a fine-tuned encoder answers.
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/command.h"
 #include "cli/input_lines.h"
 #include "cli/model_argument.h"
 #include "cli/number_checks.h"

@@ -1,12 +1,13 @@
-#include "cli/schedule_command.h"
-
+// `stoa schedule`: pipeline schedules, drawn and timed before a run.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "cli/command.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "schedule/draw.h"

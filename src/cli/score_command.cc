@@ -1,11 +1,12 @@
-#include "cli/score_command.h"
-
+// `stoa score MODEL [FILE]` (alias logprobs).
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/command.h"
 #include "cli/input_lines.h"
 #include "cli/model_argument.h"
 #include "cli/print.h"

@@ -1,5 +1,5 @@
-#include "cli/train_command.h"
-
+// `stoa train CONFIG [key=value …]`.
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <chrono>
 #include <memory>
@@ -7,6 +7,7 @@
 
 #include "base/console.h"
 #include "ckpt/find_checkpoint.h"
+#include "cli/command.h"
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
 #include "cli/launch_patience.h"
