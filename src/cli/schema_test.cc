@@ -7,6 +7,7 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/command.h"
 #include "cli/config_command.h"
 #include "cli/interrupt.h"
 #include "cli/key_conditions.h"
