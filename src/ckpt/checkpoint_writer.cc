@@ -26,7 +26,7 @@ std::uint64_t bytes_of(const std::vector<TensorEntry>& tensors) {
   return total;
 }
 
-// A full disk is found before the first byte, where the file system tells.
+// Detects a full disk before the first byte is written, if the file system reports its free space.
 void require_space(const fs::path& directory, std::uint64_t needed) {
   std::error_code error;
   const auto space = fs::space(directory, error);
@@ -43,7 +43,7 @@ void write_tensors(const fs::path& directory, std::string_view stem, std::vector
   writer.commit();
 }
 
-// Of all files; those in `records` are not read again.
+// The records of all files of `directory`; files in `records` are not read again.
 std::vector<FileRecord> records_of(const fs::path& directory, std::vector<FileRecord> records) {
   const auto known = [&, count = records.size()](const std::string& path) {
     const auto end = records.begin() + static_cast<std::ptrdiff_t>(count);
@@ -96,7 +96,7 @@ void CheckpointWriter::lock() {
   require<IoError>(errno != EWOULDBLOCK,
                    "another process writes checkpoints in '{}': give this run its own directory",
                    checkpoints_.string());
-  // A file system without locks: continue, but leave alone what might be another writer's.
+  // A file system without locks: continue, but do not remove files that may be another writer's.
 }
 
 void CheckpointWriter::clean() {
@@ -218,7 +218,7 @@ void CheckpointWriter::write_files(const fs::path& directory, TrainingState stat
 void CheckpointWriter::publish(const fs::path& temporary, const std::string& name) {
   const fs::path target = checkpoints_ / name;
   if (fs::exists(target)) {
-    // The same step again, after a resume from before it: both change places at once, then the old one goes.
+    // The step was saved before an earlier resume: exchange the two directories atomically.
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0)
       fail<IoError>("cannot replace the existing one: {}", std::strerror(errno));
     sync_directory(checkpoints_);
@@ -248,7 +248,7 @@ void CheckpointWriter::retire(const std::string& newest) {
   const Retention& rule = options_.retention;
   if (rule.keep_last <= 0) return;
   auto listed = list_checkpoints(checkpoints_);
-  // What is damaged is neither counted nor deleted: someone may want to look at it.
+  // Damaged checkpoints are neither counted nor deleted: users may want to examine them.
   std::erase_if(listed, [](const ListedCheckpoint& c) { return !c.manifest; });
   std::set<std::string> keep{newest};
   for (std::size_t i = 0; i < listed.size() && i < static_cast<std::size_t>(rule.keep_last); ++i)
@@ -266,7 +266,7 @@ void CheckpointWriter::retire(const std::string& newest) {
   for (const auto& c : listed) {
     const std::string name = c.path.filename().string();
     if (keep.contains(name)) continue;
-    // First out of sight, then away: one that is half deleted must not look like a checkpoint.
+    // Rename it before deleting it: a partially deleted directory must not look like a checkpoint.
     const fs::path aside = checkpoints_ / fmt::format(".{}.tmp-retired-{}", name, ::getpid());
     std::error_code error;
     fs::rename(c.path, aside, error);

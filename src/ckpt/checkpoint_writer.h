@@ -1,6 +1,6 @@
 // The commit protocol. A checkpoint is written into `.step-0000100.tmp-…`, synced, renamed to `step-0000100`,
-// then named by the link `latest`. A process killed at any instant leaves the checkpoints before it as they
-// were.
+// then the link `latest` is set to it. A process killed at any time leaves earlier checkpoints unchanged, and
+// an unfinished directory, which the next writer removes.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 
 namespace stoa::ckpt {
 
-// Host copies of everything that a checkpoint holds, made by the caller at the step. Used from the writing
-// thread, during training: it must not refer to memory that changes.
+// Host copies of everything in a checkpoint, made by the caller at the step. The writer thread uses them
+// while training continues: they must not refer to memory that changes.
 class Snapshot {
  public:
   struct TextFile {
@@ -38,7 +38,7 @@ class Snapshot {
 
 struct Retention {
   int keep_last = 0;  // newest ones to keep; 0: all
-  int keep_best = 0;  // and as many of the best by `metric`
+  int keep_best = 0;  // and this many of the best by `metric`
   std::string metric = "val_loss";
   bool lower_is_better = true;
 };
@@ -53,27 +53,27 @@ struct WriterOptions {
 
 class CheckpointWriter {
  public:
-  // `checkpoints` is made if needed, locked against other writers (IoError names it) and freed of what killed
-  // writers left.
+  // `checkpoints` is created if needed, locked against other writers (IoError names it), and cleared of files
+  // left by killed writers.
   CheckpointWriter(fs::path checkpoints, WriterOptions options);
-  ~CheckpointWriter();  // waits; an error of the last save that nobody asked for with wait() goes to no one
+  ~CheckpointWriter();  // waits; an error that no wait() has reported is lost
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Writes in the background. Waits for the save before, and throws its error if it failed.
+  // Writes in the background. Waits for the previous save, and throws its error if it failed.
   void save(TrainingState state, std::unique_ptr<Snapshot> snapshot);
 
-  // A checkpoint that several ranks write. Its directory, made here for all; state/ is theirs to fill
-  // (JointPart). `bytes`: of the whole. Waits for the save before.
+  // A checkpoint written by several ranks: creates its directory, whose state/ the ranks fill (JointPart).
+  // `bytes`: total size. Waits for the previous save.
   fs::path open_joint(std::int64_t step, std::uint64_t bytes);
-  // After all of them have: the model out of `model` (its write_state is not called), manifest, publication;
-  // in the background. `summed`: records of files that the ranks have summed up (join_sums); all others are
-  // read here.
+  // Called after all ranks have written: writes the model from `model` (its write_state is not called) and
+  // the manifest, and publishes the checkpoint, in the background. `summed`: records of files whose checksums
+  // the ranks have combined (join_sums); all other files are read here.
   void commit_joint(TrainingState state, fs::path directory, std::unique_ptr<Snapshot> model,
                     std::vector<FileRecord> summed);
 
-  // Waits for the save under way; throws its error, once. After an error older checkpoints are intact and
-  // nothing is left behind.
+  // Waits for the current save; throws its error, once. After an error older checkpoints are intact and no
+  // files are left behind.
   void wait();
   bool busy() const;
 
@@ -84,14 +84,14 @@ class CheckpointWriter {
   };
   Cost last_cost();  // waits
 
-  // What the start removed: names of unfinished checkpoints.
+  // Names of the unfinished checkpoints that the constructor removed.
   const std::vector<std::string>& removed_at_start() const { return removed_; }
 
  private:
   void lock();
   void clean();
-  // What several ranks have written: the directory whose state/ it is, and records of its files. Without a
-  // directory all is to be written.
+  // What several ranks have written: the directory that contains their state/, and records of its files.
+  // Without a directory everything is still to be written.
   struct Joint {
     fs::path directory;
     std::vector<FileRecord> summed;
@@ -115,7 +115,7 @@ class CheckpointWriter {
   Cost cost_;
   std::exception_ptr error_;
   std::atomic<bool> busy_{false};
-  std::jthread thread_;  // last: joined before the rest goes
+  std::jthread thread_;  // last: joined before other members are destroyed
 };
 
 }  // namespace stoa::ckpt

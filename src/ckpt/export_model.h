@@ -1,5 +1,5 @@
-// A bare Hugging Face directory out of any model that find_checkpoint() finds: weights converted tensor by
-// tensor.
+// Exports any model that find_checkpoint() finds as a plain Hugging Face directory: weights are converted
+// tensor by tensor.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ struct ExportResult {
   std::size_t shards = 0;
 };
 
-// Gets bytes done and bytes in all. What it throws ends the export, of which nothing stays.
+// Called with bytes done and total bytes. An exception from it aborts the export and removes its files.
 using ExportProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 
-// Writes config.json (its dtype changed, both spellings), tokenizer and other small files as they are, and
-// all floating-point tensors as `dtype` (others unchanged). `output` must not exist or be empty; it appears
-// complete or not at all. DataError: a finite weight does not fit `dtype` (fp16), by name.
+// Writes config.json (with the new dtype, in both spellings), copies of the tokenizer and other small files,
+// and all floating-point tensors as `dtype` (others unchanged). `output` must not exist or be empty; it
+// appears complete or not at all. DataError names a finite weight that does not fit `dtype` (fp16).
 ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& output,
                           std::uint64_t max_shard_bytes = kDefaultShardBytes,
                           const ExportProgress& progress = nullptr);
 
-// What stands in an exported directory in addition to the small files that are copied.
+// The content of an exported directory in addition to the small files that are copied.
 struct ExportContent {
   std::string config;  // config.json
   std::vector<TensorEntry> tensors;

@@ -1,6 +1,6 @@
-// What a path means: a Hugging Face model, a checkpoint, or a run with checkpoints; and whether its bytes are
-// what was written. Never silently nothing: a path that is none of these is an error that says what was found
-// there.
+// Determines what a path is: a Hugging Face model, a checkpoint, or a run with checkpoints; and whether its
+// files are intact. A path that is none of these is an error, never an empty result; the message says what
+// was found there.
 #pragma once
 
 #include <cstdint>
@@ -23,51 +23,51 @@ struct FileProblem {
 struct VerifyReport {
   std::int64_t files = 0;
   std::uint64_t bytes = 0;            // read
-  std::vector<FileProblem> problems;  // empty: all is as it was written
-  std::vector<std::string> unlisted;  // files that the manifest does not know; not a problem
+  std::vector<FileProblem> problems;  // empty: everything is intact
+  std::vector<std::string> unlisted;  // files that are not in the manifest; not a problem
   bool ok() const { return problems.empty(); }
   std::string text() const;  // the problems, one per line
 };
 
 enum class Verify : std::uint8_t {
-  kSizes,  // all files are there and of the right size
-  kModel,  // and the checksums of model/ are right
+  kSizes,  // all files exist and have the right size
+  kModel,  // and the checksums of model/ match
   kAll,    // and those of state/
 };
-// `checkpoint` holds model/ and state/. A manifest that is missing or damaged is reported as a problem.
+// `checkpoint` contains model/ and state/. A missing or damaged manifest is reported as a problem.
 VerifyReport verify_checkpoint(const fs::path& checkpoint, Verify what = Verify::kAll);
 
 struct FoundCheckpoint {
   enum class Kind : std::uint8_t { kHuggingFace, kCheckpoint, kRun };
   Kind kind = Kind::kHuggingFace;
-  fs::path given;                    // as asked for
+  fs::path given;                    // the path as given
   fs::path root;                     // the checkpoint, or the Hugging Face directory
   fs::path model;                    // directory with config.json and safetensors
   std::optional<fs::path> state;     // directory with optimizer shards; none for a Hugging Face model
   std::optional<Manifest> manifest;  // of a checkpoint
   std::vector<std::string>
-      skipped;  // newer checkpoints of the run that were passed over, each with its reason
+      skipped;  // newer checkpoints of the run that failed verification, each with the reason
 };
 
 // IoError: no such path (names the nearest one). DataError: none of the three, an unfinished or damaged
-// checkpoint, a run without a complete one; the message lists what is there. A run falls back to its newest
-// checkpoint that verifies. The weights of a Hugging Face model are held against their checksums where it has
-// some (ckpt/model_checksums.h).
+// checkpoint, a run without a complete one; the message lists what is there. For a run, the newest checkpoint
+// that verifies is used. The weights of a Hugging Face model are verified if the directory has checksums of
+// them (ckpt/model_checksums.h).
 FoundCheckpoint find_checkpoint(const fs::path& path, Verify verify = Verify::kAll);
 
-// The newest checkpoint of a run that verifies, or nothing when the run has none at all: for
-// `resume_if_exists`. DataError when there are some but all are damaged: a run must not start anew over them.
+// For `resume_if_exists`: the newest checkpoint of a run that verifies, or none if the run has no
+// checkpoints. DataError if there are some but all are damaged: a run must not start over and replace them.
 std::optional<FoundCheckpoint> find_resume(const fs::path& run, Verify verify = Verify::kAll);
 
 std::string checkpoint_name(std::int64_t step);                             // "step-0000100"
-std::optional<std::int64_t> checkpoint_step(const std::string& file_name);  // of such a name
+std::optional<std::int64_t> checkpoint_step(const std::string& file_name);  // inverse of checkpoint_name()
 bool is_unfinished_name(const std::string& file_name);                      // ".step-0000100.tmp-…"
 
 struct ListedCheckpoint {
   fs::path path;
   std::int64_t step = 0;
   std::optional<Manifest> manifest;  // none: damaged
-  std::string problem;               // why
+  std::string problem;               // why it is damaged
 };
 // The step-N directories of `checkpoints`, newest first (by manifest sequence; damaged ones last, by step).
 // Sizes checked.

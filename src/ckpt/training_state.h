@@ -1,5 +1,5 @@
-// What a run must know besides tensors to go on bit for bit, and the manifest that makes a checkpoint
-// verifiable.
+// What a run needs besides tensors to resume with identical results, and the manifest against which a
+// checkpoint is verified.
 #pragma once
 
 #include <cstdint>
@@ -17,41 +17,41 @@ struct TrainingState {
   std::int64_t tokens = 0;
   std::int64_t data_cursor = 0;  // next sample
   std::uint64_t seed = 0;
-  std::vector<double> loss_scale;  // state of the dynamic loss scale; its owner knows the order; finite
+  std::vector<double> loss_scale;  // state of the dynamic loss scale, in its owner's order; finite
   std::string config_hash;
   std::string tokenizer_fingerprint;
-  std::string layout;  // for people: "TP2 PP1 DP4"
+  std::string layout;  // for display: "TP2 PP1 DP4"
   std::map<std::string, double>
-      metrics;  // of this step: "val_loss"; non-finite ones are left out of the file
-  std::map<std::string, std::int64_t> counters;  // anything else that counts
-  // Samples that each part of the training data was made for: their order follows from that (train/
-  // training_data.h). Empty in checkpoints of before.
+      metrics;  // of this step: "val_loss"; non-finite values are not written to the file
+  std::map<std::string, std::int64_t> counters;  // other counters
+  // Numbers of samples for which each part of the training data was built, which determine their order
+  // (train/training_data.h). Empty in older checkpoints.
   std::vector<std::int64_t> data_parts;
-  // What a run that goes on is held against: "model.seed" -> "1234".
+  // Settings that a resumed run is compared with: "model.seed" -> "1234".
   std::map<std::string, std::string> settings;
 };
 
 struct FileRecord {
   std::string path;  // within the checkpoint: "model/config.json"
   std::uint64_t bytes = 0;
-  std::uint64_t checksum = 0;  // XXH3, or CRC-32 of a file whose parts several ranks summed up
+  std::uint64_t checksum = 0;  // XXH3, or CRC-32 of a file whose parts several ranks checksummed
   bool crc = false;
 
   std::string checksum_text() const;  // hexadecimal
 };
 
 struct Manifest {
-  static constexpr int kFormat = 2;  // a reader refuses what is newer; 1: all checksums are XXH3
+  static constexpr int kFormat = 2;  // a reader rejects newer ones; 1: all checksums are XXH3
 
-  std::int64_t sequence = 0;  // counts checkpoints of a run in order of writing: the newest has the highest
+  std::int64_t sequence = 0;  // numbers a run's checkpoints in order of writing: the newest has the highest
   TrainingState training;
   std::vector<FileRecord> files;
 };
 
-// JSON, closed by a checksum of its own content.
+// JSON, followed by a checksum of its own content.
 std::string manifest_text(const Manifest& manifest);
-// DataError: damaged (the checksum differs), newer format, fields missing or of the wrong type, paths that
-// leave the checkpoint.
+// DataError: damaged (the checksum differs), newer format, fields missing or of the wrong type, paths outside
+// of the checkpoint.
 Manifest parse_manifest(std::string_view text, std::string_view source);
 
 // checkpoint/state/manifest.json

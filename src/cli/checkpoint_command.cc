@@ -108,7 +108,7 @@ std::string training_text(const ckpt::TrainingState& t) {
   return out;
 }
 
-// Sizes are checked, checksums are shown as written: `verify` recomputes them.
+// Sizes are checked; checksums are shown as stored: `verify` recomputes them.
 void inspect(const Arguments& arguments, Context& context) {
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kSizes, context);
   const ckpt::TensorDirectory model(found.model);
@@ -142,8 +142,8 @@ void inspect(const Arguments& arguments, Context& context) {
   print(out);
 }
 
-// Of a run: its newest checkpoint, without falling back: what is damaged is to be seen. That one, or `latest`
-// where it is set.
+// In a run, the checkpoint that `latest` names, else the newest one; never an older one instead of it,
+// because damage must be reported.
 fs::path checkpoint_to_verify(const fs::path& path) {
   const fs::path folder = fs::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
   if (fs::is_directory(folder / "latest")) return folder / fs::read_symlink(folder / "latest");

@@ -28,13 +28,13 @@ struct AdviseArguments {
   bool json = false;
 };
 
-// What the file of the cluster does not say, or the user knows better.
+// Replaces the cluster's prices and failure rates by those given on the command line.
 void amend(plan::Economy& economy, const AdviseArguments& a) {
   if (a.price) economy.price_per_device_hour = a.price;
   if (a.failures) economy.failures_per_device_year = *a.failures;
 }
 
-// The layout of the configuration, as a search would have found it.
+// The layout of the configuration, in the form of a search result.
 plan::Found as_found(PlanSubject& s) {
   const auto& o = s.training.options;
   plan::Found found;
@@ -46,8 +46,8 @@ plan::Found as_found(PlanSubject& s) {
   return found;
 }
 
-// Master weights, moments and counters of all ranks: what a checkpoint holds, 12 bytes per parameter and the
-// model.
+// Size of a checkpoint: master weights and moments, 12 bytes per parameter, and the model's weights, 2 bytes
+// per parameter.
 double checkpoint_bytes(const PlanSubject& s) {
   return 14 * static_cast<double>(model::parameter_count(s.training.options.model));
 }
@@ -174,7 +174,7 @@ class Advice {
       if (seconds > 0.005 * now_.seconds)
         text_ += fmt::format("  {:<20}{:>9.3f} s{:>7.1f} %\n", name, seconds, 100 * seconds / now_.seconds);
     }
-    // Products and attention are the work itself.
+    // GEMMs and attention are the work itself, not overhead.
     for (const auto& [name, seconds] : now_.time.parts()) {
       if (name == "linear layers" || name == "attention") continue;
       text_ += fmt::format("  largest overhead: {} ({:.1f} %)\n", name, 100 * seconds / now_.seconds);

@@ -25,14 +25,14 @@ E choice(const std::string& text, const char* option) {
   fail<UsageError>("{} '{}': expected one of {}{}", option, text, all, did_you_mean(text, names));
 }
 
-// A file or folder that ships with the program, below its presets ("clusters"). ConfigError says where it was
-// looked for.
+// A file or folder that ships with the program, in its configs directory ("clusters"). ConfigError says where
+// it was searched for.
 fs::path shipped_file(const char* name);
 
 // The cluster of this name (configs/clusters) or file.
 plan::Cluster find_cluster(const std::string& name);
 
-// Of the file; without one, of what comes with the program. "none": no constants.
+// The constants in `file`; if empty, those that ship with the program. "none": no constants.
 plan::Calibration find_calibration(const std::string& file);
 
 }  // namespace stoa::cli

@@ -16,7 +16,7 @@
 namespace stoa::cli {
 namespace {
 
-// Samples of a plan of a model directory that says only how long its positions reach.
+// Sequence length of a plan for a model directory, which gives only its number of positions.
 constexpr std::int64_t kSampleTokens = 4096;
 
 void keep(PlanConfig& plan, config::Report& report) {

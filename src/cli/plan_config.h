@@ -24,21 +24,21 @@ struct PlanConfigArguments {
 
 struct PlanConfig {
   train::RunConfig run;
-  std::vector<std::string> ignored;  // keys that change nothing here, each with its reason
+  std::vector<std::string> ignored;  // keys without effect, each with its reason
   std::vector<std::string> notes;
 };
 
-// ConfigError, UsageError: what cannot be read, honoured or understood. `ranks`: that train together, where
+// ConfigError, UsageError: what cannot be read, honoured or understood. `ranks`: how many train together, if
 // known.
 PlanConfig read_plan_config(const PlanConfigArguments& arguments, std::optional<std::int64_t> ranks = {});
-// The same; what has no effect and what was assumed is reported on `console`.
+// The same; keys without effect and assumptions are reported on `console`.
 train::RunConfig load_plan_config(const PlanConfigArguments& arguments, Console& console,
                                   std::optional<std::int64_t> ranks = {});
 
-// Ids of the configured tokenizer. Without one 0, and the model gets the usual vocabulary where it has none.
+// Vocabulary size of the configured tokenizer; 0 without one, and a model without vocab_size gets the usual.
 std::int64_t tokenizer_ids(train::RunConfig& config);
-// What is not trained to its end: where the configuration says nothing of its steps, the end of the schedules
-// is out of sight.
+// A plan for questions that do not depend on the length of the run: if max_steps is not set, 1,000,000, so
+// that the ends of the schedules are far away.
 train::TrainingPlan plan_open_ended(const train::RunConfig& config, std::int64_t tokenizer_ids);
 
 }  // namespace stoa::cli

@@ -11,11 +11,11 @@ namespace stoa::cli {
 // What a configuration trains, as the time model wants it.
 plan::Workload workload_of(const train::RunConfig& config);
 
-// Directories and files of the planner beside the presets. ConfigError where there are none.
+// Data of the planner that ships next to the presets. ConfigError if it is missing.
 fs::path clusters_directory();
 fs::path software_profiles();
 
-// Published runs most like a workload (configs/planner/published_rows.csv), as text.
+// The published runs most similar to a workload (configs/planner/published_rows.csv), as text.
 std::vector<std::string> nearest_published(const plan::Workload& w, const plan::Cluster& c,
                                            const plan::Calibration& calibration);
 

@@ -38,9 +38,9 @@ struct SearchArguments {
   bool json = false;
 };
 
-constexpr std::int64_t kMostThreads = 64;  // ranks that a trial runs as threads of one process
+constexpr std::int64_t kMostThreads = 64;  // most ranks of a trial that runs as threads of one process
 
-// Degrees that this program's trainer takes: what its configuration refuses is not in the space.
+// Removes degrees that this program's trainer does not support: its configuration would reject them.
 void limit_to_program(plan::SearchSpace& space, const plan::SearchTarget target) {
   if (target != plan::SearchTarget::kStoa) return;
   const auto takes = [](const char* key) {
@@ -132,7 +132,7 @@ std::string command_of(plan::SearchTarget target, const plan::Found& found, cons
       per_node, megatron ? "pretrain_gpt.py" : "-m torchtitan.train", fmt::join(list, " \\\n  "));
 }
 
-// The configured layout beside the best.
+// Compares the configured layout with the best one.
 std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found& best, Console& console) {
   PlanSubjectArguments other = a.subject;
   for (const auto& part : CLI::detail::split_up(a.beside)) other.config.overrides.push_back(part);
@@ -176,7 +176,7 @@ void write_files(const SearchArguments& a, const PlanSubject& s, const plan::Sea
   for (const auto& note : notes) console.line(note);
 }
 
-// On this machine where the ranks are few, else as files for a cluster.
+// Runs trials on this machine if there are few ranks, else writes files for a cluster.
 std::string try_best(const SearchArguments& a, const PlanSubject& s, const plan::SearchRun& chosen,
                      Context& context) {
   const std::vector<plan::Found>& best = chosen.result.best;
@@ -199,7 +199,7 @@ std::string try_best(const SearchArguments& a, const PlanSubject& s, const plan:
 }
 
 void search(const SearchArguments& a, Context& context) {
-  // The emitted program is the one that is searched for.
+  // The search is for the program whose arguments are emitted.
   const auto target =
       choice<plan::SearchTarget>(a.emit.empty() ? a.target : a.emit, a.emit.empty() ? "--target" : "--emit");
   const auto objective = choice<plan::SearchReport::Objective>(a.objective, "--objective");
@@ -213,7 +213,7 @@ void search(const SearchArguments& a, Context& context) {
   request.top = a.top;
   request.batch_tolerance = a.batch_tolerance;
   request.front_within = a.front_within;
-  // Overlap costs neither bytes nor bits: every plan has it.
+  // Overlap costs no memory and changes no results: every plan uses it.
   request.workload.software.overlap_gradients = true;
   if (target != plan::SearchTarget::kStoa) request.workload.software.overlap_parameters = true;
   limit_to_program(request.space, target);

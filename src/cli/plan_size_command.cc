@@ -30,7 +30,7 @@ struct SizeArguments {
   bool json = false;
 };
 
-// Sustained FLOP/s of a device, and what says so.
+// Sustained FLOP/s of a device, and where the figure comes from.
 std::pair<double, std::string> sustained(const SizeArguments& a) {
   require<UsageError>(!(a.tflops && !a.cluster.empty()), "--tflops and --cluster are both given: give one");
   if (a.cluster.empty()) {

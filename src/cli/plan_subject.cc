@@ -9,7 +9,7 @@
 namespace stoa::cli {
 namespace {
 
-// Of a GPU, beside what Stoa allocates: context, libraries, buffers of the communication library.
+// On a GPU, memory that Stoa does not allocate itself: context, libraries, communication buffers.
 constexpr double kReserveGb = 4;
 
 }  // namespace
@@ -52,7 +52,7 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
   training.options.sample_context = 0;
   MachineOptions options;
   options.threads = config.trainer.num_threads.value_or(1);
-  // Before the aggregate: GCC 12 destroys its members twice when a later initializer throws.
+  // Declared before the aggregate: GCC 12 destroys its members twice if a later initializer throws.
   plan::Cluster cluster = find_cluster(a.cluster);
   plan::Calibration calibration = find_calibration(a.calibration);
   infer::Machine machine = make_planning_machine(options);
@@ -79,7 +79,7 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
   s.memory = (memory - reserve) * 1e9;
   const plan::Format format =
       a.precision.empty() ? format_of(s.config) : choice<plan::Format>(a.precision, "--precision");
-  s.cluster.peak(format);  // the device has it
+  s.cluster.peak(format);  // throws if the device lacks it
   const auto& o = s.training.options;
   s.workload = plan::workload_of(o.model.config, o.layout, o.model.vocabulary, o.micro_batch,
                                  s.training.batch.largest(), format);

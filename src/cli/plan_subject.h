@@ -1,4 +1,4 @@
-// What plan commands ask about: a configuration on a cluster, with what counts its memory and its time.
+// The subject of plan commands: a configuration on a cluster, with models of its memory and its time.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -27,21 +27,21 @@ struct PlanSubjectArguments {
 
 struct PlanSubject {
   train::RunConfig config;
-  train::TrainingPlan training;  // of the configuration as it stands
+  train::TrainingPlan training;  // of the configuration as given
   plan::Cluster cluster;
   plan::Calibration calibration;
   const plan::Calibration::Entry* constants = nullptr;
   std::string calibration_text;
-  plan::Workload workload;  // of the configuration as it stands
+  plan::Workload workload;  // of the configuration as given
   double memory = 0;        // bytes of a device that a plan may fill
   infer::Machine machine;   // counts
   std::unique_ptr<plan::MemoryModel> memory_model;
 };
 
-// Of the linear layers of a configuration.
+// The number format of the linear layers of a configuration.
 plan::Format format_of(const train::RunConfig& config);
 
-// ConfigError, UsageError: what cannot be read or contradicts itself. `ranks`: as in load_plan_config.
+// ConfigError, UsageError: invalid or contradictory input. `ranks`: as in load_plan_config.
 std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& arguments, Console& console,
                                                std::optional<std::int64_t> ranks = {});
 

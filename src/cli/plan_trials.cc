@@ -26,7 +26,7 @@
 namespace stoa::cli {
 namespace {
 
-constexpr double kStartSeconds = 60;  // of a trial before its first step
+constexpr double kStartSeconds = 60;  // until the first step of a trial
 
 struct Ended {
   int status = 0;
@@ -50,7 +50,7 @@ Ended run_self(const std::vector<std::string>& arguments, const fs::path& direct
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t child = 0;
-  // Signals that this process receives in a thread of its own are not blocked in the other one.
+  // The child must not inherit the mask of signals that this process handles in a separate thread.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -130,7 +130,7 @@ nlohmann::ordered_json json_of(const Trial& t) {
           {"reason", t.reason}};
 }
 
-// What an earlier, killed search has tried. A last line that was cut is not there.
+// The trials of an earlier search that was killed. An incomplete last line is skipped.
 std::vector<Trial> earlier_trials(const fs::path& file) {
   std::vector<Trial> out;
   std::ifstream in(file);
@@ -209,7 +209,7 @@ std::vector<Trial> run_trials(const std::vector<plan::Found>& best, const train:
                                        "--warmup",
                                        "1",
                                        "--json"};
-      // As the calibration ran its own: two ranks never take turns on one core while another is idle.
+      // As in the calibration: pinning keeps two ranks from sharing a core while another core is idle.
       if (ranks > 1 && ranks <= available_cores()) command.emplace_back("--bind-cores");
       const Ended ended = run_self(command, request.directory, most, request.stop);
       classify(trial, ended, most);

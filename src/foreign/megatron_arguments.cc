@@ -14,7 +14,7 @@
 namespace stoa::foreign {
 namespace {
 
-// Arguments whose value goes to one key as it is.
+// Arguments whose value becomes that of a key.
 struct Valued {
   std::string_view name, key;
 };
@@ -112,7 +112,7 @@ constexpr Flag kFlags[] = {
     {"moe-pad-expert-input-to-capacity", "model.moe_pad_expert_input_to_capacity=true"},
 };
 
-// Known arguments that change nothing in a plan: the beginnings of their names, and why.
+// Known arguments without effect on a plan: prefixes of their names, and the reason.
 struct Group {
   std::string_view beginning, reason;
 };
@@ -289,7 +289,7 @@ class MegatronReading {
     return names;
   }
 
-  // Arguments that are more than a name for a key. False: none of them.
+  // Handles arguments that do not correspond to a single key. False: not one of them.
   bool special(const Argument& a) {
     const std::string& n = a.name;
     if (n == "normalization") {
@@ -415,7 +415,7 @@ class MegatronReading {
     }
   }
 
-  // Megatron's defaults of what --fp8-format turns on.
+  // Megatron's defaults for the keys that --fp8-format enables.
   void eight_bits() {
     constexpr std::pair<const char*, const char*> kDefaults[] = {
         {"model.fp8_recipe", "delayed"},
@@ -428,7 +428,7 @@ class MegatronReading {
     }
   }
 
-  // Layers of the first and the last stage given: the rest is distributed evenly.
+  // Sets the layers of the first and the last stage as given, and distributes the rest evenly.
   void uneven(std::int64_t layers, std::int64_t stages) {
     const auto of = [&](const char* name) -> std::optional<std::int64_t> {
       const auto it = later_.find(name);

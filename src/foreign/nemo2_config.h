@@ -12,10 +12,10 @@ bool is_nemo2(const config::Node& root);
 
 struct Nemo2Config {
   std::vector<std::string> overrides;  // key=value of Stoa's configuration
-  std::vector<std::string> ignored;    // keys that change nothing here, each with its reason
+  std::vector<std::string> ignored;    // keys without effect, each with its reason
   std::vector<std::string> notes;
 };
-// ConfigError: no shape, because the model's class is not known and its sizes are not given.
+// ConfigError: the model's sizes are unknown, because its class is not known and the file does not give them.
 Nemo2Config read_nemo2(const config::Node& root);
 
 }  // namespace stoa::foreign

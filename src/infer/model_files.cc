@@ -221,7 +221,7 @@ std::vector<std::byte> ModelFiles::canonical(const std::string& name, DType type
     hf::scatter(tensor, type, file.data(), [&](const model::CanonicalTensor& part) {
       const auto bytes = static_cast<std::size_t>(part.shape.elements()) * size_of(type);
       if (wanted(part)) return out.resize(bytes), out.data();
-      others.resize(file.size());  // the largest part fits; nobody reads it
+      others.resize(file.size());  // a discarded part; the largest one fits
       return others.data();
     });
     return out;
@@ -279,7 +279,7 @@ void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<Tens
     const bool here = std::any_of(tensor.parts.begin(), tensor.parts.end(),
                                   [&](const auto& part) { return places.contains(part.name); });
     if (!here) continue;
-    // Of the way: wider than what is stored, or equal.
+    // The intermediate type: at least as wide as the stored one.
     const bool wide = !packed_.contains(match_.names[i]) &&
                       tensors_.at(match_.names[i]).entry.type == ckpt::StorageType::kF64;
     const DType type = wide ? DType::kF64 : DType::kF32;
@@ -318,7 +318,7 @@ void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const hf::F
                  const std::function<void()>& written) {
   std::vector<std::byte> file, wide;
   for (const auto& tensor : hf::tensors(gpt, family)) {
-    // What is near 1 before the file's form is made of it keeps its digits until then.
+    // Zero-centred weights are near 1 in memory: subtracting 1 in a wider type keeps their digits.
     const DType through = tensor.zero_centered && size_of(type) < size_of(DType::kF32) ? DType::kF32 : type;
     const std::int64_t count = tensor.shape.elements();
     file.resize(static_cast<std::size_t>(count) * size_of(through));

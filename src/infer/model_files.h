@@ -1,4 +1,4 @@
-// Between a model directory of Hugging Face's form and a rank's memory.
+// Copies weights between a model directory in Hugging Face's format and a rank's memory.
 #pragma once
 
 #include <functional>

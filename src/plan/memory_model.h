@@ -46,7 +46,7 @@ class MemoryModel {
 
   // ConfigError if the point cannot run.
   RankBytes rank(const MemoryPoint& point, int rank);
-  // The pipeline rank that needs most. In each stage the first rank is counted: uneven parts are larger
+  // The pipeline rank that needs most. In each stage only the lowest rank is counted: uneven parts are larger
   // there. `offloaded` is the maximum over all stages.
   RankBytes worst(const MemoryPoint& point);
   // Instantiates the rank.

@@ -52,8 +52,8 @@ enum class Recompute {
   kFull
 };  // kOperators: about half of the GEMMs are recomputed
 
-// Whether a schedule has two chunks per rank, r and 2 ranks - 1 - r on rank r: the first rank then has both
-// ends of the model.
+// Whether a schedule has two chunks per rank, r and 2 ranks - 1 - r on rank r: the first pipeline rank then
+// has both ends of the model.
 bool is_v(const std::string& schedule);
 
 // A point of the search space: tp x cp x pp x dp devices; ep divides dp x cp.
