@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Checks that documentation, messages and (for some words) comments use the words of the field.
+"""Checks that documentation, messages and comments use the words of the field.
 
 The list below holds words and turns of phrase that this project once used in a sense of its own, each with what to write instead.
-They are searched in README.md, CHANGELOG.md, CONTRIBUTING.md and docs/, in the string literals of src/ (help texts, messages, the
-configuration reference), and in the comments of src/ where the entry says so. Tests are not searched: they quote messages.
+They are searched in README.md, CHANGELOG.md, CONTRIBUTING.md and docs/, and in src/ in string literals (help texts, messages, the
+configuration reference) and comments. Tests are not searched: they quote messages.
 
-  python3 scripts/check_words.py             # names every hit; exit status 1 if there is one
-  python3 scripts/check_words.py --comments  # also counts, per word, the hits in comments that are not checked yet
+  python3 scripts/check_words.py  # names every hit; exit status 1 if there is one
 """
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# (regular expression, what to write instead[, True: in comments too])
+# (regular expression, what to write instead)
 WORDS = [
     (r"\b(made|makes?|computed|done) again\b", "recomputed, rebuilt, repeated"),
     (r"\b(anew|afresh)\b", "again, from scratch; regenerated, restarted"),
@@ -26,11 +25,11 @@ WORDS = [
     (r"\bin words\b", "at once, with a message"),
     (r"\blies? (in|on|above|deep|there)\b", "is in, is on"),
     (r"\b(stands?|stood) (twice|beside|still|where|in its place)\b", "appears twice, is next to, is paused"),
-    (r"\bas ever\b", "unchanged, as usual", True),
+    (r"\bas ever\b", "unchanged, as usual"),
     (r"\bso (many|often) (\w+ )?(bytes|tokens|layers|times|stages|beams|steps|ranks|minutes|likeliest|to either|of)\b",
      "this many, a number of"),
     (r"\banother (\w+ )?than\b", "different from"),
-    (r"\breckon", "estimate, compute", True),
+    (r"\breckon", "estimate, compute"),
     (r"\btime-outs?\b", "timeout"),
     (r"\bthe first rank\b", "rank 0"),
     (r"\bwithout a word\b", "silently"),
@@ -42,7 +41,7 @@ WORDS = [
     (r"\bcounts? only (with|beside|together|where)\b", "is used only with"),
     (r"\b(it )?changes? nothing\b", "has no effect"),
     (r"(?<!there )\b(is|was) no (key|list|action|schedule|send|directory|command|number|text|message|JSON|object|file|run)\b", "is not a"),
-    (r"\b(is|are) of kind\b", "is for kind ... only", True),
+    (r"\b(is|are) of kind\b", "is for kind ... only"),
     (r"\bmend(s|ed|ing)?\b", "fix, correct"),
     (r"\bquick(er|est)\b", "faster, fastest"),
     (r"\blikeliest\b", "most likely"),
@@ -51,16 +50,16 @@ WORDS = [
     (r"\b8-bit products?\b|\bproducts? of (8|16) bits?\b", "FP8 GEMMs"),
     (r"\bpassed over\b|\bpass(es)? (it|them) over\b", "ignored"),
     (r"\bknows? better\b", "is more accurate"),
-    (r"\bfor ever\b", "forever", True),
+    (r"\bfor ever\b", "forever"),
     (r"\bg(i|a)ve(s|n)? back\b", "return"),
     (r"\bof our own\b", "Stoa's own"),
-    (r"\b(come|comes|came) to an end\b", "terminate", True),
-    (r"\bturns? \w+ (\w+ )?away\b", "reject", True),
+    (r"\b(come|comes|came) to an end\b", "terminate"),
+    (r"\bturns? \w+ (\w+ )?away\b", "reject"),
     (r"\bspread over ranks\b", "distributed, sharded"),
-    (r"\bgoes in a circle\b", "is circular", True),
-    (r"\bhas no meaning here\b", "does not apply to Stoa", True),
+    (r"\bgoes in a circle\b", "is circular"),
+    (r"\bhas no meaning here\b", "does not apply to Stoa"),
     (r"\b(what|as) it lies\b", "unchanged"),
-    (r"\bmeets? (again|each other)\b", "connect, synchronise", True),
+    (r"\bmeets? (again|each other)\b", "connect, synchronise"),
     (r"\b(is|are) wanted\b", "is needed"),
 ]
 
@@ -147,31 +146,24 @@ def sources():
         if path.suffix in (".cc", ".h", ".cu") and not re.search(r"_test\.cc$|_suite\.h$|^(test|fake)_", path.name): yield path
 
 
-def find(path, texts, words, hits, unchecked):
-    """Appends to `hits` where one of (line, text, checked) has a word; counts in `unchecked` where it need not be checked."""
-    for line, text, checked in texts:
-        for expression, instead, everywhere in words:
-            match = expression.search(text)
-            if not match: continue
-            if checked or everywhere:
-                hits.append(f"{path.relative_to(ROOT).as_posix()}:{line}: '{match[0].strip()}': write: {instead}")
-            else:
-                unchecked[expression.pattern] = unchecked.get(expression.pattern, 0) + 1
+def find(path, texts, words):
+    """The hits in texts (line, text) of `path`, as messages."""
+    out = []
+    for line, text in texts:
+        for expression, instead in words:
+            if match := expression.search(text):
+                out.append(f"{path.relative_to(ROOT).as_posix()}:{line}: '{match[0].strip()}': write: {instead}")
+    return out
 
 
 def main():
-    words = [(re.compile(entry[0], re.I if entry[0][0] == "\\" else 0), entry[1], len(entry) > 2) for entry in WORDS]
-    hits, unchecked = [], {}
-    for path in pages():
-        find(path, [(line, text, True) for line, text in paragraphs(path.read_text())], words, hits, unchecked)
-    count = 0
+    words = [(re.compile(expression, re.I if expression[0] == "\\" else 0), instead) for expression, instead in WORDS]
+    hits, count = [], 0
+    for path in pages(): hits += find(path, paragraphs(path.read_text()), words)
     for path in sources():
         source = path.read_text()
-        find(path, [(line, text, True) for line, text in literals(source)], words, hits, unchecked)
-        find(path, [(line, text, False) for line, text in comments(source)], words, hits, unchecked)
+        hits += find(path, literals(source) + comments(source), words)
         count += 1
-    if "--comments" in sys.argv[1:]:
-        for word, number in sorted(unchecked.items(), key=lambda item: -item[1]): print(f"{number:5} in comments: {word}")
     print("\n".join(hits) or f"{len(list(pages()))} pages, {count} sources: no word of the list")
     return 1 if hits else 0
 

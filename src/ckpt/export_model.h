@@ -33,8 +33,8 @@ struct ExportContent {
   std::vector<TensorEntry> tensors;
   std::function<void(ShardedWriter&)> write;  // all of them
 };
-// The same with another content than the model's own tensors under their names. `progress` is asked a last
-// time right before the directory appears; what is written before that tells its progress itself.
+// The same with other content than the model's own tensors under their names. `progress` is called a last
+// time right before the directory appears; before that, content.write is expected to report progress itself.
 ExportResult export_content(const FoundCheckpoint& from, const ExportContent& content, const fs::path& output,
                             std::uint64_t max_shard_bytes = kDefaultShardBytes,
                             const ExportProgress& progress = nullptr);

@@ -8,7 +8,7 @@
 
 namespace stoa::cli {
 
-// What a configuration trains, as the time model wants it.
+// What a configuration trains, as the input of the time model.
 plan::Workload workload_of(const train::RunConfig& config);
 
 // Data of the planner that ships next to the presets. ConfigError if it is missing.

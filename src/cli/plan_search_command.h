@@ -6,7 +6,7 @@
 
 namespace stoa::cli {
 
-// The configuration with the layout, microbatch and recomputation of a plan, on so many devices of a node.
+// The configuration with a plan's layout, microbatch and recomputation, for nodes of `devices_per_node`.
 train::RunConfig with_plan(train::RunConfig config, const plan::Found& found, std::int64_t devices_per_node);
 
 }  // namespace stoa::cli
