@@ -22,7 +22,7 @@ std::span<const config::EnumName<PoolerActivation>> enum_names(PoolerActivation)
 struct BertConfig {
   std::int64_t num_token_types = 2;  // rows of the token-type table; 0: no such table
   bool lm_head = true;               // false: a bare encoder, usable only for embeddings
-  bool binary_head = true;           // next-sentence prediction, in addition to masked tokens
+  bool binary_head = true;           // whether the second segment follows the first: also trained
   std::int64_t first_position = 0;   // row of position 0 in the table: 2 in RoBERTa
   bool pre_norm = false;             // norm before each branch but the first attention, and one at the end
   // A trained bias of scores by distance, shared by all layers, in addition to other positions; null: none.
