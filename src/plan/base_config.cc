@@ -370,7 +370,8 @@ void write_shape(const BaseConfig& base, std::string& out) {
   const auto line = [&](std::string_view key, const auto& value) {
     out += fmt::format("  {}: {}\n", key, value);
   };
-  line("num_layers", m.num_layers);
+  const bool t5 = base.family == BaseFamily::kT5;
+  line("num_layers", t5 ? 2 * m.num_layers : m.num_layers);  // T5: of both stacks
   line("hidden_size", m.hidden_size);
   line("ffn_hidden_size", m.ffn_size());
   line("num_attention_heads", m.num_attention_heads);
@@ -382,7 +383,13 @@ void write_shape(const BaseConfig& base, std::string& out) {
   line("hidden_dropout", base.dropout);
   line("attention_dropout", base.dropout);
   if (base.family == BaseFamily::kGpt || base.family == BaseFamily::kBert) line("activation", "gelu");
-  if (base.family == BaseFamily::kT5) line("activation", "geglu");
+  if (t5) {
+    line("activation", "geglu_tanh");
+    line("normalization", "rmsnorm");
+    line("position_embedding_type", "relative");
+    line("bias", "none");
+    line("t5", fmt::format("{{seq_length_dec: {}}}", base.decoder_sequence));
+  }
   if (base.family != BaseFamily::kLlama && base.family != BaseFamily::kMoe) return;
   line("activation", "swiglu");
   line("normalization", "rmsnorm");
@@ -411,14 +418,11 @@ std::string to_yaml(const BaseConfig& base) {
       "2203.15556); more "
       "make a\n# better model of the same size.\n",
       format_count(compute_optimal_tokens(base.active_parameters)));
-  if (base.family == BaseFamily::kT5)
-    out +=
-        "# Encoder and decoder have these layers each; keys are NeMo's. This program does not train T5 "
-        "yet.\n";
   out += fmt::format("name: {}\n", base.name);
   out += fmt::format("trainer: {{max_steps: {}, precision: bf16, gradient_clip_val: 1.0}}\n", base.max_steps);
   out += "model:\n";
   if (base.family == BaseFamily::kBert) out += "  kind: bert\n";
+  if (base.family == BaseFamily::kT5) out += "  kind: t5\n";
   out +=
       fmt::format("  micro_batch_size: {}\n  global_batch_size: {}\n", base.micro_batch, base.global_batch);
   out += fmt::format("  tensor_model_parallel_size: {}\n  pipeline_model_parallel_size: {}\n", base.tensor,

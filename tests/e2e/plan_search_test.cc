@@ -154,7 +154,9 @@ TEST_F(PlanSearch, SizesAndBaseConfigurations) {
     stoa_ok({"config", "check", "base.yaml"});
   }
   stoa_ok({"plan", "base-config", "--model", "bert", "--params", "110M"});
-  stoa_ok({"plan", "base-config", "--model", "t5", "--params", "3B"});
+  stoa_ok({"plan", "base-config", "--model", "t5", "--params", "220M", "--output", "t5.yaml"});
+  stoa_ok({"config", "check", "t5.yaml"});
+  stoa_ok({"plan", "memory", "t5.yaml", "--ranks", "1"});
 }
 
 TEST_F(PlanSearch, InferenceFindsTheBestWithinALatency) {
