@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/schema.h"
+#include "foreign/megatron/table.h"
 
 namespace stoa::cli {
 namespace {
@@ -105,6 +106,10 @@ void add_config_command(CLI::App& app, Context& context) {
       command->add_subcommand("reference", "print the reference of all fields, as Markdown");
   reference->footer("Example: stoa config reference > docs/configuration.md");
   reference->callback([] { print(reference_page()); });
+  CLI::App* megatron = command->add_subcommand(
+      "megatron-arguments", "print what becomes of each argument of Megatron-LM, as Markdown");
+  megatron->footer("Example: stoa config megatron-arguments > docs/megatron-arguments.md");
+  megatron->callback([] { print(foreign::megatron_table_page()); });
 }
 
 }  // namespace stoa::cli

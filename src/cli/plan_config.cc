@@ -65,8 +65,15 @@ void PlanConfigArguments::add_to(CLI::App& command) {
   command.add_option("config", config,
                      "YAML for Stoa or NeMo, a preset, a Hugging Face config.json or its directory");
   command.add_option("overrides", overrides, "key=value …");
-  command.add_option("--from-megatron", from_megatron,
-                     "The arguments of Megatron-LM, in quotes, instead of CONFIG");
+  command.add_option(
+      "--from-megatron", from_megatron,
+      "Instead of CONFIG: the arguments of Megatron-LM in quotes, or the path of a script (.sh) or of "
+      "a file with MODEL_ARGS (.yaml)");
+  command
+      .add_option("--ignore", ignore,
+                  "With --from-megatron: an argument that is left out, such as mtp-num-layers (repeatable)")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_flag("--list-ignored", all_ignored, "List every key without effect, with the reason");
 }
 
@@ -78,12 +85,14 @@ PlanConfig read_plan_config(const PlanConfigArguments& a, std::optional<std::int
                           "CONFIG '{}' and --from-megatron are both given: give one", a.config);
       own.insert(own.begin(), a.config);  // the first override
     }
-    foreign::MegatronArguments megatron = foreign::read_megatron_arguments(a.from_megatron);
+    foreign::MegatronArguments megatron = foreign::read_megatron(a.from_megatron, {ranks, a.ignore});
     PlanConfig plan = from_overrides(megatron.overrides, own, "name: megatron\n", ranks);
     plan.ignored.insert(plan.ignored.begin(), megatron.ignored.begin(), megatron.ignored.end());
     plan.notes.insert(plan.notes.begin(), megatron.notes.begin(), megatron.notes.end());
     return plan;
   }
+  require<UsageError>(a.ignore.empty(), "--ignore {} is for --from-megatron",
+                      a.ignore.empty() ? "" : a.ignore[0]);
   require<UsageError>(!a.config.empty(), "no CONFIG: give a file, a preset, or --from-megatron \"ARGS\"");
   const fs::path path = a.config;
   std::error_code error;

@@ -16,7 +16,8 @@ namespace stoa::cli {
 struct PlanConfigArguments {
   std::string config;  // empty with from_megatron
   std::vector<std::string> overrides;
-  std::string from_megatron;
+  std::string from_megatron;        // arguments, or the path of a script or of a YAML file
+  std::vector<std::string> ignore;  // arguments of it that are left out
   bool all_ignored = false;  // list every key that has no effect, not their number
 
   void add_to(CLI::App& command);

@@ -1,6 +1,9 @@
-// The command line of Megatron-LM as a configuration: names of its arguments.py (August 2026).
+// The command line of Megatron-LM as a configuration. What becomes of each argument:
+// foreign/megatron/table.h.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,12 +13,22 @@ namespace stoa::foreign {
 struct MegatronArguments {
   std::vector<std::string> overrides;  // key=value of Stoa's configuration
   std::vector<std::string> ignored;    // "--save (files: …)": what has no effect here, with its reason
-  std::vector<std::string> notes;      // defaults of Megatron that were filled in
+  std::vector<std::string> notes;      // defaults of Megatron that were filled in, what --ignore left out
 };
 
-// `text`: the arguments as a shell would see them; words before the first option (torchrun, pretrain_gpt.py)
-// are ignored, torchrun's own --nproc-per-node and --nnodes say how many ranks run. UsageError: a missing
-// value, an argument that must be there, a value that cannot be honoured.
-MegatronArguments read_megatron_arguments(std::string_view text);
+struct MegatronOptions {
+  std::optional<std::int64_t> ranks;  // that train together, where known: the default of --global-batch-size
+  std::vector<std::string> ignore;    // arguments that are left out, with or without dashes
+};
+
+// `text`: the arguments as a shell would see them; words up to a script (torchrun … pretrain_gpt.py) say how
+// many ranks run. UsageError: an argument that is unknown, would change numbers, memory or time and is not
+// honoured, or must be there; all of those at once.
+MegatronArguments read_megatron_arguments(std::string_view text, const MegatronOptions& options = {});
+MegatronArguments read_megatron_words(const std::vector<std::string>& words,
+                                      const MegatronOptions& options = {});
+// The same of arguments, of a script (.sh, .slurm, .sbatch) whose path `source` is, or of a YAML file with
+// MODEL_ARGS.
+MegatronArguments read_megatron(const std::string& source, const MegatronOptions& options = {});
 
 }  // namespace stoa::foreign

@@ -1,0 +1,376 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "foreign/megatron/command_line.h"
+#include "foreign/megatron/shell_arithmetic.h"
+#include "foreign/megatron/shell_script.h"
+#include "foreign/megatron_arguments.h"
+
+namespace stoa::foreign {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kSmall =
+    "--num-layers 61 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 100 "
+    "--micro-batch-size 1 ";
+
+MegatronArguments read_small(const std::string& more, MegatronOptions options = {}) {
+  return read_megatron_arguments(kSmall + more, options);
+}
+
+std::string message_of(const std::string& text, const MegatronOptions& options = {}) {
+  try {
+    read_megatron_arguments(text, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool any_with(const std::vector<std::string>& lines, std::string_view part) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const auto& l) { return l.find(part) != std::string::npos; });
+}
+
+TEST(MegatronTable, HasEachArgumentOnceWithAReason) {
+  std::set<std::string_view> names;
+  for (const MegatronTheme& theme : megatron_themes())
+    for (const MegatronArgument& a : theme.arguments) {
+      EXPECT_TRUE(names.insert(a.name).second) << a.name << " stands twice";
+      EXPECT_FALSE(a.text.empty()) << a.name;
+      EXPECT_TRUE(a.neutral.empty() || a.use == Use::kRefused) << a.name;
+      if (a.use == Use::kKey) {
+        EXPECT_EQ(a.arity == Arity::kFlag, a.text.find('=') != std::string_view::npos) << a.name;
+        EXPECT_TRUE(a.arity == Arity::kFlag || a.arity == Arity::kOne) << a.name;
+      }
+    }
+  EXPECT_GT(names.size(), 1000u);
+  for (const char* old : {"checkpoint-activations", "activations-checkpoint-method", "DDP-impl", "zero-stage",
+                          "deepspeed", "partition-activations", "pipeline-model-parallel-layout"})
+    EXPECT_TRUE(names.contains(old)) << old;
+}
+
+TEST(MegatronTable, ItsPageIsCurrent) {
+  EXPECT_TRUE(read_text(fs::path(STOA_SOURCE_DIR) / "docs" / "megatron-arguments.md") ==
+              megatron_table_page())
+      << "write it anew: stoa config megatron-arguments > docs/megatron-arguments.md";
+}
+
+TEST(MegatronCommand, TakesItsWordsApartAsArgparseDoes) {
+  const MegatronCommand command =
+      read_megatron_command(shell_words("torchrun --nproc-per-node=8 --nnodes 2 pretrain_gpt.py "
+                                        "--num-layers=24 --bf16 --iterations-to-skip 3 -4 5 "
+                                        "--data-path 0.5 a 0.5 b --lr 1 --lr 2"));
+  EXPECT_EQ(command.script, "pretrain_gpt.py");
+  EXPECT_EQ(command.devices, 8);
+  EXPECT_EQ(command.nodes, 2);
+  ASSERT_EQ(command.arguments.size(), 5u);
+  EXPECT_THAT(command.arguments[0].values, ElementsAre("24"));
+  EXPECT_THAT(command.arguments[1].values, ElementsAre());
+  EXPECT_THAT(command.arguments[2].values, ElementsAre("3", "-4", "5"));
+  EXPECT_THAT(command.arguments[3].values, ElementsAre("0.5", "a", "0.5", "b"));
+  EXPECT_THAT(command.arguments[4].values, ElementsAre("2")) << "the last one counts";
+}
+
+TEST(MegatronCommand, ValuesTooManyOrMissingAreErrors) {
+  EXPECT_THAT(message_of("--num-layers"), HasSubstr("--num-layers takes one value, got none"));
+  EXPECT_THAT(message_of("--num-layers 2 3"),
+              HasSubstr("'3' belongs to no argument: --num-layers takes one value"));
+  EXPECT_THAT(message_of("--bf16 true"), HasSubstr("'true' belongs to no argument: --bf16 takes no value"));
+  EXPECT_THAT(message_of("--bf16=true"), HasSubstr("--bf16 takes no value, got 'true'"));
+  EXPECT_THAT(message_of("--num-layers --bf16"), HasSubstr("--num-layers takes one value"));
+  // Megatron's parser does not accept abbreviations (allow_abbrev=False).
+  EXPECT_THAT(message_of(kSmall + "--tensor-model-parallel 2"),
+              HasSubstr("--tensor-model-parallel (did you mean 'tensor-model-parallel-size'?)"));
+}
+
+TEST(MegatronArguments, WhatIsNotHonouredIsAnErrorUnlessIgnored) {
+  const std::string three = "--mtp-num-layers 1 --fp8-param-gather --optimizer-cpu-offload";
+  const std::string message = message_of(kSmall + three);
+  EXPECT_THAT(message, HasSubstr("these 3 arguments"));
+  EXPECT_THAT(message, HasSubstr("--mtp-num-layers 1 (multi-token prediction"));
+  EXPECT_THAT(message,
+              HasSubstr("--ignore mtp-num-layers --ignore fp8-param-gather --ignore optimizer-cpu-offload"));
+  const auto read =
+      read_small(three, {{}, {"mtp-num-layers", "--fp8-param-gather", "optimizer-cpu-offload"}});
+  EXPECT_TRUE(any_with(read.notes, "left out by --ignore: --mtp-num-layers 1"));
+  EXPECT_THAT(message_of(kSmall, {{}, {"mtp-num-layers"}}),
+              HasSubstr("the command line of Megatron-LM has no"));
+  // A value that asks for what Stoa does anyway.
+  EXPECT_TRUE(
+      any_with(read_small("--exp-avg-dtype fp32 --mtp-num-layers 0").ignored, "--exp-avg-dtype fp32"));
+  for (const char* refused :
+       {"--exp-avg-dtype bf16", "--main-grads-dtype bf16", "--recompute-activations --recompute-modules mlp",
+        "--overlap-moe-expert-parallel-comm", "--partition-activations", "--checkpoint-in-cpu",
+        "--cpu-optimizer", "--optimizer lion", "--spec a b",
+        "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*30|t*31mL"})
+    EXPECT_THAT(message_of(kSmall + refused), HasSubstr("Stoa does not do what")) << refused;
+}
+
+TEST(MegatronArguments, WhatChangesNothingIsCounted) {
+  const auto read = read_small("--save x --no-gradient-accumulation-fusion --use-precision-aware-optimizer");
+  EXPECT_TRUE(any_with(read.ignored, "--save x (checkpoints"));
+  EXPECT_TRUE(any_with(read.ignored, "--no-gradient-accumulation-fusion ("));
+  EXPECT_TRUE(any_with(read.ignored, "--use-precision-aware-optimizer ("));
+  EXPECT_TRUE(
+      any_with(read_small("--kv-lora-rank 32").ignored, "--kv-lora-rank 32 (has no effect in this command"));
+}
+
+TEST(MegatronArguments, AnUnknownArgumentNamesTheNearest) {
+  EXPECT_THAT(message_of(kSmall + "--micro-batchsize 2"), HasSubstr("(did you mean 'micro-batch-size'?)"));
+  EXPECT_THAT(message_of(kSmall + "--some-new-option 7"),
+              HasSubstr("--some-new-option is no argument of Megatron-LM"));
+  read_small("--some-new-option 7", {{}, {"some-new-option"}});
+}
+
+TEST(MegatronArguments, BalancingSaysTheWordOfTheSchema) {
+  const std::string experts = "--num-experts 8 --moe-aux-loss-coeff 0.01 --moe-router-load-balancing-type ";
+  EXPECT_THAT(read_small(experts + "seq_aux_loss").overrides,
+              Contains("model.moe_router_load_balancing_type=seq_aux_loss"));
+  EXPECT_THAT(read_small(experts + "aux_loss").overrides,
+              Contains("model.moe_router_load_balancing_type=seq_aux_loss"))
+      << "with one sequence in a microbatch they are one";
+  EXPECT_THAT(message_of(kSmall + experts + "aux_loss --micro-batch-size 2"),
+              HasSubstr("microbatches of several"));
+  EXPECT_THAT(message_of(kSmall + experts + "sinkhorn"), HasSubstr("expected seq_aux_loss"));
+}
+
+TEST(MegatronArguments, ListsOfLayers) {
+  EXPECT_THAT(read_small("--num-experts 8 --moe-layer-freq ([0]*3+[1]*58)").overrides,
+              Contains("model.moe_dense_layers=[0, 1, 2]"));
+  EXPECT_THAT(read_small("--num-experts 8 --moe-layer-freq 2").overrides, Contains("model.moe_layer_freq=2"));
+  EXPECT_THAT(read_small("--num-experts 8 --num-layers 4 --moe-layer-freq [1,0]*2").overrides,
+              Contains("model.moe_dense_layers=[1, 3]"));
+  EXPECT_THAT(message_of(kSmall + "--num-experts 8 --moe-layer-freq [0]*3"),
+              HasSubstr("3 entries for 61 layers"));
+  EXPECT_THAT(message_of(kSmall + "--num-experts 8 --moe-layer-freq print(1)"),
+              HasSubstr("expected a whole number or a list"));
+  EXPECT_THAT(read_small("--num-layers 4 --num-experts 8 --expert-interval 2").overrides,
+              Contains("model.moe_dense_layers=[0, 2]"));
+}
+
+TEST(MegatronArguments, LayersOfEncoderAndDecoder) {
+  const std::string rest = "--hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 100 ";
+  EXPECT_THAT(read_megatron_arguments(rest + "--encoder-num-layers 6").overrides,
+              Contains("model.num_layers=6"));
+  const auto t5 = read_megatron_arguments(
+      "pretrain_t5.py " + rest + "--encoder-num-layers 6 --decoder-num-layers 4 --decoder-seq-length 16");
+  EXPECT_THAT(t5.overrides, Contains("model.kind=t5"));
+  EXPECT_THAT(t5.overrides, Contains("model.num_layers=10"));
+  EXPECT_THAT(t5.overrides, Contains("model.t5.encoder_layers=6"));
+  EXPECT_THAT(message_of(rest), HasSubstr("--num-layers is missing"));
+}
+
+TEST(MegatronArguments, TheGlobalBatchIsMicroTimesDataRanks) {
+  const auto with = [&](const std::string& more, MegatronOptions options = {}) {
+    return read_small("--micro-batch-size 2 --tensor-model-parallel-size 4 " + more, options).overrides;
+  };
+  EXPECT_THAT(with("", {64, {}}), Contains("model.global_batch_size=32"));
+  EXPECT_THAT(with("", {}), Contains("model.global_batch_size=2"));
+  EXPECT_THAT(
+      read_megatron_arguments("torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py " + kSmall).overrides,
+      Contains("model.global_batch_size=16"));
+  EXPECT_TRUE(any_with(read_small("").notes, "--global-batch-size is not given: 1"));
+}
+
+TEST(MegatronArguments, SamplesBecomeStepsWithTheRamp) {
+  const auto steps = [&](const std::string& more) {
+    for (const std::string& o : read_small(more).overrides)
+      if (o.starts_with("trainer.max_steps=")) return o.substr(18);
+    return std::string();
+  };
+  EXPECT_EQ(steps("--global-batch-size 8 --train-samples 801"), "100");
+  // 2, 4 and 6 for 60 samples each (30, 15, 10 steps), then 8: 180 samples in 55 steps, 621 in 77.
+  EXPECT_EQ(steps("--global-batch-size 8 --rampup-batch-size 2 2 180 --train-samples 801"), "132");
+}
+
+TEST(MegatronArguments, TheVocabularyIsSaid) {
+  const std::string rest = "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 ";
+  EXPECT_TRUE(any_with(read_megatron_arguments(rest).notes, "--vocab-size is not given: 50257 assumed"));
+  EXPECT_TRUE(any_with(
+      read_megatron_arguments(rest + "--tokenizer-type HuggingFaceTokenizer --tokenizer-model a/b").notes,
+      "--tokenizer-model a/b is not here"));
+  EXPECT_TRUE(any_with(read_megatron_arguments(rest + "--tokenizer-type BertWordPieceCase").notes, "28996"));
+  const fs::path file = fs::path(::testing::TempDir()) / "megatron_vocabulary.txt";
+  write_text(file, "a\nb\nc\n");
+  EXPECT_THAT(read_megatron_arguments(rest + "--vocab-file " + file.string()).overrides,
+              Contains("model.vocab_size=3"));
+  fs::remove(file);
+}
+
+TEST(MegatronArguments, LatentAttentionHasMegatronsWidths) {
+  const auto read = read_small(
+      "--multi-latent-attention --qk-layernorm --normalization RMSNorm --disable-bias-linear --kv-channels "
+      "16 --kv-lora-rank 512 --v-head-dim 64 --q-lora-rank 1536 "
+      "--rotary-scaling-factor 40 --mscale 1.0 --mscale-all-dim 1.0");
+  for (const char* expected : {"model.multi_latent_attention=true", "model.kv_lora_rank=512",
+                               "model.v_head_dim=64", "model.q_lora_rank=1536", "model.qk_head_dim=128",
+                               "model.rope_scaling.type=yarn", "model.rope_scaling.factor=40",
+                               "model.rope_scaling.mscale_all_dim=1.0", "model.position_embedding_type=rope"})
+    EXPECT_THAT(read.overrides, Contains(expected));
+  EXPECT_FALSE(any_with(read.overrides, "model.kv_channels"));
+  EXPECT_FALSE(any_with(read.overrides, "model.qk_layernorm"));
+  EXPECT_THAT(message_of(kSmall + "--multi-latent-attention"), HasSubstr("it needs --qk-layernorm"));
+}
+
+TEST(MegatronArguments, LayoutsOfStages) {
+  const auto small = read_small(
+      "--num-layers 6 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et|(tt|)*2,tL");
+  EXPECT_THAT(small.overrides, Contains("model.pipeline_layers=[1, 2, 2, 1]"));
+  EXPECT_THAT(small.overrides, Contains("model.virtual_pipeline_model_parallel_size=2"));
+  EXPECT_THAT(
+      message_of(kSmall + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et|tt|L"),
+      HasSubstr("3 parts cannot be distributed over 2 stages"));
+  EXPECT_THAT(
+      read_small("--num-layers 10 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 "
+                 "--decoder-first-pipeline-num-layers 4")
+          .overrides,
+      Contains("model.pipeline_layers=[2, 3, 2, 3]"));
+}
+
+TEST(MegatronArguments, OldNamesOfRecomputationAndZero) {
+  const auto old = read_small(
+      "--checkpoint-activations --deepspeed --deepspeed_config a.json --zero-stage 2 --DDP-impl local");
+  EXPECT_THAT(old.overrides, Contains("model.activations_checkpoint_granularity=full"));
+  EXPECT_THAT(old.overrides, Contains("model.activations_checkpoint_method=uniform"));
+  EXPECT_THAT(old.overrides, Contains("model.activations_checkpoint_num_layers=1"));
+  EXPECT_THAT(old.overrides, Contains("model.zero_stage=2"));
+  EXPECT_THAT(
+      read_small("--activations-checkpoint-method block --activations-checkpoint-num-layers 3").overrides,
+      Contains("model.activations_checkpoint_num_layers=3"));
+  EXPECT_THAT(message_of(kSmall + "--deepspeed --deepspeed_config a.json"),
+              HasSubstr("give --zero-stage too"));
+  EXPECT_THAT(read_small("--grad-reduce-in-bf16 --bf16").overrides,
+              Contains("model.optim.grad_reduce_type=bf16"));
+  EXPECT_THAT(read_small("--use-megatron-fsdp").overrides, Contains("model.zero_stage=3"));
+  EXPECT_THAT(read_small("--ds-sequence-parallel-size 4").overrides, Contains("model.cp_comm_type=a2a"));
+}
+
+std::vector<std::string> script_words(const std::string& text) {
+  return read_shell_script(text, "job.sh").words;
+}
+
+TEST(MegatronScript, ResolvesWhatIsConstant) {
+  const auto words = script_words(R"sh(#!/bin/bash
+#SBATCH --nodes=4
+GPUS=8   # of a node
+NODES=${SLURM_NNODES:-1}
+WORLD=$(($GPUS * NODES))
+MODE=${MODE:-"large"}
+if [ "$MODE" == "small" ]; then
+  LAYERS=2
+elif [[ $MODE == large && $WORLD -gt 16 ]]; then
+  LAYERS=24
+else
+  LAYERS=3
+fi
+MODEL=(
+    --num-layers $LAYERS   # a comment's "quote
+    --hidden-size "1024" \
+    --num-attention-heads 16
+)
+[ -n "$MODE" ] && MODEL+=(--bf16)
+[ -z "$MODE" ] && MODEL+=(--fp16)
+MORE="--seq-length 2048 \
+      --lr $(( 3 * (2 + 4) ))"
+cat <<EOT > config.json
+{ "a": '$GPUS }
+EOT
+MORE="$MORE --seed ${SEEDS[1]:-7}"
+torchrun --nproc_per_node $GPUS pretrain_gpt.py ${MODEL[@]} $MORE --save "$OUT/x y" 2>&1 | tee log.txt
+)sh");
+  EXPECT_THAT(words, Contains("24"));
+  EXPECT_THAT(words, Contains("--bf16"));
+  EXPECT_THAT(words, Not(Contains("--fp16")));
+  EXPECT_THAT(words, Contains("18"));
+  EXPECT_THAT(words, Contains("7"));
+  EXPECT_EQ(shown_word(words.back()), "$OUT/x y");
+}
+
+TEST(MegatronScript, FindsTheCommandInsideOthers) {
+  for (const char* text :
+       {"CMD=\"pretrain_gpt.py --num-layers 2 --bf16 --lr 1\"\nL='python -m torch.distributed.run'\n"
+        "clear; srun -N 2 bash -c \"$L --node_rank \\$ID $CMD\" | tee log\n",
+        "options=\" --num-layers 2 --bf16 --lr 1\"\nrun_cmd=\"deepspeed pretrain_gpt.py ${options} &> "
+        "a.log\"\n"
+        "echo ${run_cmd}\neval ${run_cmd}\n",
+        "python pretrain_gpt.py \\\n  --num-layers 2 \\\n  --bf16 --lr 1\nset +x\n"}) {
+    const auto words = script_words(text);
+    EXPECT_THAT(words, Contains("--num-layers")) << text;
+    EXPECT_EQ(words.back(), "1") << text;
+  }
+}
+
+TEST(MegatronScript, WhatIsNotConstantIsNamed) {
+  const fs::path file = fs::path(::testing::TempDir()) / "megatron_open.sh";
+  const auto with = [&](const std::string& micro) {
+    write_text(
+        file,
+        "python pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 8 "
+        "--micro-batch-size " +
+            micro + " --save $SAVE --tokenizer-model $TOKENIZER $EXTRA\n");
+    return read_megatron(file.string());
+  };
+  const auto read = with("2");
+  EXPECT_TRUE(any_with(read.ignored, "--save $SAVE"));
+  EXPECT_TRUE(any_with(read.notes, "taken as empty: $EXTRA"));
+  EXPECT_TRUE(any_with(read.notes, "--tokenizer-model $TOKENIZER is not here"));
+  try {
+    with("$MBS");
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the script does not set $MBS of --micro-batch-size $MBS"));
+  }
+  fs::remove(file);
+}
+
+TEST(MegatronScript, BrokenScriptsAreErrors) {
+  for (const char* text : {"X=\"a", "X=(a\n", "X=$(( 1", "X=${a", "echo hello\n", "X=`a", "X='"})
+    EXPECT_THROW(script_words(text), UsageError) << text;
+  EXPECT_THROW(read_megatron("nowhere/run.sh"), UsageError);
+}
+
+TEST(MegatronScript, Arithmetic) {
+  const auto at = [](std::string_view text) {
+    return shell_arithmetic(text, [](std::string_view name) -> std::optional<std::string> {
+      if (name == "A") return "4";
+      if (name == "LOOP") return "LOOP";
+      return {};
+    });
+  };
+  EXPECT_EQ(at("1 + 2*A"), 9);
+  EXPECT_EQ(at("(${A} - 1) * -2"), -6);
+  EXPECT_EQ(at("2**10 / 3 % 7"), 5);
+  EXPECT_EQ(at("A == 4"), 1);
+  for (const char* none : {"B", "1/0", "9223372036854775807+1", "LOOP", "1 +", "", "a b"})
+    EXPECT_FALSE(at(none).has_value()) << none;
+}
+
+TEST(MegatronYaml, ReadsModelArguments) {
+  const fs::path file = fs::path(::testing::TempDir()) / "megatron_model.yaml";
+  write_text(file,
+             "MODEL_ARGS:\n  --num-layers: 12\n  --hidden-size: 512\n  --num-attention-heads: 8\n"
+             "  --seq-length: 1024\n  --bf16: true\n  --fp16: false\n  --data-path: ${DATA}/x\n  "
+             "--vocab-size: 100\n"
+             "  --micro-batch-size: 4\n  --global-batch-size: 8\n  --rampup-batch-size: 4 4 8\n");
+  const auto read = read_megatron(file.string());
+  EXPECT_THAT(read.overrides, Contains("trainer.precision=bf16"));
+  EXPECT_THAT(read.overrides, Contains("model.rampup_batch_size=[4, 4, 8]"));
+  EXPECT_TRUE(any_with(read.ignored, "--data-path $DATA/x"));
+  write_text(file, "model: 1\n");
+  EXPECT_THROW(read_megatron(file.string()), UsageError);
+  fs::remove(file);
+}
+
+}  // namespace
+}  // namespace stoa::foreign

@@ -1,0 +1,407 @@
+// The shape of the model.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/value.h"
+#include "foreign/megatron/reading.h"
+
+namespace stoa::foreign {
+namespace {
+
+// A list in Python's notation: brackets, +, * and parentheses.
+class MegatronList {
+ public:
+  MegatronList(std::string_view name, std::string_view text) : name_(name), text_(text) {}
+  std::vector<std::int64_t> read() {
+    auto list = sum();
+    if (at_ != text_.size()) fail();
+    return list;
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw UsageError(fmt::format(
+        "--from-megatron: --{} {}: expected a whole number or a list such as [0]*3+[1]*29", name_, text_));
+  }
+  char peek() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\'')) ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool skip(char c) {
+    if (peek() != c) return false;
+    ++at_;
+    peek();
+    return true;
+  }
+  std::int64_t integer() {
+    std::string digits;
+    if (peek() == '-') digits += text_[at_++];
+    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') digits += text_[at_++];
+    const auto number = config::parse_integer(digits);
+    if (!number) fail();
+    return *number;
+  }
+  std::vector<std::int64_t> sum() {
+    auto list = product();
+    while (skip('+')) {
+      const auto more = product();
+      list.insert(list.end(), more.begin(), more.end());
+    }
+    return list;
+  }
+  std::vector<std::int64_t> product() {
+    std::vector<std::int64_t> list;
+    if (skip('(')) {
+      list = sum();
+      if (!skip(')')) fail();
+    } else if (skip('[')) {
+      while (!skip(']')) {
+        list.push_back(integer());
+        if (peek() != ']' && !skip(',')) fail();
+      }
+    } else {
+      fail();
+    }
+    while (skip('*')) {
+      const std::int64_t times = integer();
+      if (times < 0 || times > 10000) fail();
+      const auto once = list;
+      list.clear();
+      for (std::int64_t i = 0; i < times; ++i) list.insert(list.end(), once.begin(), once.end());
+    }
+    return list;
+  }
+
+  std::string_view name_, text_;
+  std::size_t at_ = 0;
+};
+
+std::vector<std::int64_t> indices_of(const std::vector<std::int64_t>& list, std::int64_t value) {
+  std::vector<std::int64_t> out;
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (list[i] == value) out.push_back(static_cast<std::int64_t>(i));
+  return out;
+}
+
+std::string yaml_list(const std::vector<std::int64_t>& list) {
+  return fmt::format("[{}]", fmt::join(list, ", "));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> megatron_list(std::string_view name, std::string_view text) {
+  return MegatronList(name, text).read();
+}
+
+// One entry a layer.
+std::vector<std::int64_t> MegatronReading::layer_list(std::string_view name, const std::string& text) const {
+  auto list = megatron_list(name, text);
+  const std::int64_t layers = number("model.num_layers", 0);
+  require<UsageError>(layers == 0 || static_cast<std::int64_t>(list.size()) == layers,
+                      "--from-megatron: --{} {}: {} entries for {} layers", name, text, list.size(), layers);
+  return list;
+}
+
+void MegatronReading::kind() {
+  const std::string& script = command_.script;
+  for (const char* other : {"mamba", "hybrid", "vlm", "vision", "ict", "retro", "multimodal", "mimo", "rl.py",
+                            "prefix_lm", "non_causal"})
+    require<UsageError>(script.find(other) == std::string::npos,
+                        "--from-megatron: {} trains a kind of model that Stoa does not have: expected "
+                        "pretrain_gpt.py, pretrain_bert.py or pretrain_t5.py",
+                        script);
+  const auto* tokenizer = find("tokenizer-type");
+  const bool word_piece =
+      tokenizer && !tokenizer->values.empty() && tokenizer->values[0].starts_with("BertWordPiece");
+  if (script.find("t5") != std::string::npos || (script.empty() && has("decoder-seq-length")))
+    kind_ = Kind::kT5;
+  else if (script.find("bert") != std::string::npos || (script.empty() && word_piece))
+    kind_ = Kind::kBert;
+  if (kind_ == Kind::kGpt) return;
+  set("model.kind", kind_ == Kind::kT5 ? "t5" : "bert");
+  if (script.empty())
+    note(fmt::format("read as the arguments of pretrain_{}.py, because of {}",
+                     kind_ == Kind::kT5 ? "t5" : "bert",
+                     kind_ == Kind::kT5 ? "--decoder-seq-length" : "--tokenizer-type"));
+  if (kind_ == Kind::kT5) {
+    set("model.t5.scale_attention", "true");
+    set("model.data.dataset_type", "t5_sentences");
+  } else {
+    set("model.bert.pre_norm", "true");
+    if (take("bert-no-binary-head")) set("model.bert.binary_head", "false");
+    note("Megatron's BERT has one norm more, before the first attention");
+  }
+}
+
+void MegatronReading::layers() {
+  const auto count = whole("num-layers"), encoder = whole("encoder-num-layers");
+  require<UsageError>(!count || !encoder || *count == *encoder,
+                      "--from-megatron: --num-layers {} and --encoder-num-layers {} are both given: give one",
+                      count.value_or(0), encoder.value_or(0));
+  if (!count && !encoder) {
+    missing_.emplace_back("--num-layers");
+    return;
+  }
+  const std::int64_t first = count ? *count : *encoder;
+  if (kind_ != Kind::kT5) {
+    set("model.num_layers", std::to_string(first));
+    return;
+  }
+  const std::int64_t decoder = whole("decoder-num-layers").value_or(first);
+  set("model.num_layers", std::to_string(first + decoder));
+  set("model.t5.encoder_layers", std::to_string(first));
+}
+
+void MegatronReading::shape() {
+  for (const char* name : {"seq-length", "encoder-seq-length"})
+    if (const auto length = value(name)) set("model.encoder_seq_length", *length);
+  constexpr std::pair<const char*, const char*> kNeeded[] = {
+      {"model.hidden_size", "--hidden-size"},
+      {"model.num_attention_heads", "--num-attention-heads"},
+      {"model.encoder_seq_length", "--seq-length"}};
+  for (const auto& [key, text] : kNeeded)
+    if (!is_set(key)) missing_.emplace_back(text);
+  if (const auto norm = value("normalization")) {
+    if (*norm == "RMSNorm" || *norm == "LayerNorm")
+      set("model.normalization", *norm == "RMSNorm" ? "rmsnorm" : "layernorm");
+    else
+      refuse("normalization", "expected LayerNorm or RMSNorm");
+  }
+  if (take("apply-layernorm-1p") &&
+      (!is_set("model.normalization") || values_["model.normalization"] == "layernorm"))
+    set("model.normalization", "layernorm1p");
+  set_default("model.hidden_dropout", "0.1");
+  set_default("model.attention_dropout", "0.1");
+  if (!is_set("model.fp32_residual_connection")) set("model.fp32_residual_connection", "false");
+  if (take("add-qkv-bias") && is_set("model.bias")) set("model.bias", "qkv");
+}
+
+void MegatronReading::positions() {
+  std::string type = value("position-embedding-type").value_or("learned_absolute");
+  if (take("use-rotary-position-embeddings")) type = "rope";
+  const bool disabled = take("no-position-embedding");
+  if (disabled && type == "learned_absolute") type = "none";
+  const bool yarn = type == "yarn";
+  if (yarn) type = "rope";
+  if (type == "mrope")
+    refuse("position-embedding-type", "multimodal rotary positions");
+  else if (type == "learned_absolute" && has("multi-latent-attention"))
+    set("model.position_embedding_type", "rope");  // its own, whatever the embedding adds
+  else
+    set("model.position_embedding_type", type);
+  if (const auto factor = real("rotary-seq-len-interpolation-factor"); factor && *factor != 1) {
+    set("model.rope_scaling.type", "linear");
+    set("model.rope_scaling.factor", fmt::format("{}", *factor));
+  }
+  if (take("use-rope-scaling")) {
+    set("model.rope_scaling.type", "llama3");
+    set("model.rope_scaling.factor", value("rope-scaling-factor").value_or("8"));
+    set("model.rope_scaling.original_max_position_embeddings", "8192");
+    set("model.rope_scaling.low_freq_factor", "1");
+    set("model.rope_scaling.high_freq_factor", "4");
+  }
+  if (yarn) rope_scaling();
+  if (const auto freq = value("no-rope-freq")) {
+    std::vector<std::int64_t> without;
+    if (const auto every = config::parse_integer(*freq)) {
+      require<UsageError>(*every > 0, "--from-megatron: --no-rope-freq {}: expected at least 1", *freq);
+      for (std::int64_t i = 0; i < number("model.num_layers", 0); ++i)
+        if ((i + 1) % *every == 0) without.push_back(i);
+    } else {
+      without = indices_of(layer_list("no-rope-freq", *freq), 1);
+    }
+    set("model.no_rope_layers", yaml_list(without));
+  }
+}
+
+void MegatronReading::rope_scaling() {
+  const double factor = real("rotary-scaling-factor").value_or(1);
+  for (const char* detail :
+       {"mscale", "mscale-all-dim", "rope-type", "yarn-original-max-position-embeddings", "yarn-beta-fast",
+        "yarn-beta-slow", "yarn-correction-range-round-to-int", "no-yarn-correction-range-round-to-int"})
+    take(detail);
+  if (factor <= 1) return;  // scales nothing
+  set("model.rope_scaling.type", "yarn");
+  set("model.rope_scaling.factor", fmt::format("{}", factor));
+  set("model.rope_scaling.original_max_position_embeddings",
+      value("yarn-original-max-position-embeddings").value_or("4096"));
+  set("model.rope_scaling.beta_fast", value("yarn-beta-fast").value_or("32"));
+  set("model.rope_scaling.beta_slow", value("yarn-beta-slow").value_or("1"));
+  if (take("no-yarn-correction-range-round-to-int")) set("model.rope_scaling.truncate", "false");
+  if (has("multi-latent-attention")) {
+    set("model.rope_scaling.mscale", value("mscale").value_or("1"));
+    set("model.rope_scaling.mscale_all_dim", value("mscale-all-dim").value_or("0"));
+  }
+}
+
+void MegatronReading::attention() {
+  if (take("group-query-attention")) set("model.num_query_groups", value("num-query-groups").value_or("1"));
+  window();
+  if (const auto softmax = value("softmax-type"); softmax && *softmax != "vanilla") {
+    if (*softmax == "learnable")
+      set("model.attention_sinks", "true");
+    else
+      refuse("softmax-type", "expected vanilla or learnable");
+  }
+  const auto channels = value("kv-channels");
+  const bool norms = take("qk-layernorm");
+  if (take("multi-latent-attention"))
+    latent_attention();
+  else if (channels)
+    set("model.kv_channels", *channels);
+  if (norms && !has("multi-latent-attention")) set("model.qk_layernorm", "true");
+  linear_attention();
+}
+
+void MegatronReading::window() {
+  const auto text = value("window-size");
+  if (!text) return;
+  const auto begin = text->find_first_not_of("([ '");
+  const std::string first =
+      begin == std::string::npos ? "" : text->substr(begin, text->find_first_of(",)] ", begin) - begin);
+  const auto keys = config::parse_integer(first);
+  require<UsageError>(keys.has_value(),
+                      "--from-megatron: --window-size {}: expected two numbers, such as 127,0", *text);
+  if (*keys < 0) return;                                // -1: all of them
+  set("model.window_size", std::to_string(*keys + 1));  // itself included
+  if (const auto skip = value("window-attn-skip-freq")) {
+    if (config::parse_integer(*skip))
+      set("model.window_attn_skip_freq", *skip);
+    else
+      set("model.window_layers", yaml_list(indices_of(layer_list("window-attn-skip-freq", *skip), 1)));
+  }
+}
+
+void MegatronReading::latent_attention() {
+  set("model.multi_latent_attention", "true");
+  const auto norm = values_.find("model.normalization");
+  if (!has("qk-layernorm") || !is_set("model.bias") || norm == values_.end() || norm->second != "rmsnorm")
+    refuse(
+        "multi-latent-attention",
+        "Stoa's has norms of its latent vectors, which are RMSNorms, and no biases: it needs --qk-layernorm, "
+        "--normalization RMSNorm and --disable-bias-linear");
+  constexpr std::pair<const char*, const char*> kWidths[] = {
+      {"kv-lora-rank", "32"}, {"qk-head-dim", "128"}, {"qk-pos-emb-head-dim", "64"}, {"v-head-dim", "128"}};
+  for (const auto& [name, otherwise] : kWidths) {
+    std::string key = fmt::format("model.{}", name);
+    std::replace(key.begin(), key.end(), '-', '_');
+    if (const auto width = value(name))
+      set(key, *width);
+    else
+      set_default(key, otherwise);
+  }
+  if (const auto width = value("q-lora-rank"); width && *width != "null" && *width != "None")
+    set("model.q_lora_rank", *width);
+  if (value("rope-type").value_or("yarn") == "yarn") rope_scaling();
+}
+
+void MegatronReading::linear_attention() {
+  const auto variant = value("experimental-attention-variant");
+  if (variant && *variant != "gated_delta_net" && *variant != "gdn") {
+    refuse("experimental-attention-variant", "expected gated_delta_net");
+    return;
+  }
+  const auto freq = value("linear-attention-freq");
+  if (!freq) return;
+  if (config::parse_integer(*freq))
+    set("model.linear_attention_freq", *freq);
+  else
+    set("model.linear_attention_layers",
+        yaml_list(indices_of(layer_list("linear-attention-freq", *freq), 1)));
+  for (const char* name : {"linear-conv-kernel-dim", "linear-key-head-dim", "linear-value-head-dim",
+                           "linear-num-key-heads", "linear-num-value-heads"}) {
+    std::string key = fmt::format("model.{}", name);
+    std::replace(key.begin(), key.end(), '-', '_');
+    if (const auto width = value(name)) set(key, *width);
+  }
+}
+
+void MegatronReading::activation() {
+  if (take("quick-geglu")) {
+    const double offset = real("glu-linear-offset").value_or(0);
+    if (offset != 1) {
+      refuse("quick-geglu", "without --glu-linear-offset 1: a gate of x sigmoid(1.702 x) alone");
+    } else {
+      set("model.activation", "swiglu_oai");
+      set("model.activation_limit", value("activation-func-clamp-value").value_or("1000000"));
+    }
+  } else {
+    for (const char* name : {"glu-linear-offset", "activation-func-clamp-value"})
+      if (has(name)) refuse(name, "with --quick-geglu only");
+  }
+  if (const auto gate = value("glu-activation")) {
+    if (*gate == "swiglu" || *gate == "geglu" || *gate == "reglu")
+      set("model.activation", *gate);
+    else
+      refuse("glu-activation", "expected swiglu, geglu or reglu");
+  }
+  if (!is_set("model.activation")) set("model.activation", "gelu");
+}
+
+void MegatronReading::experts() {
+  const GivenArgument* given = find("num-experts");
+  if (!given) return;
+  take("num-experts");
+  if (std::any_of(given->values.begin(), given->values.end(),
+                  [&](const std::string& v) { return v != given->values.front(); })) {
+    refuse("num-experts", "another number of experts in each layer");
+    return;
+  }
+  const std::int64_t experts = whole_of(*given), layers = number("model.num_layers", 0);
+  if (experts <= 1) return;
+  set("model.num_moe_experts", std::to_string(experts));
+  if (const auto k = value("topk")) set("model.moe_router_topk", *k);
+  if (const auto freq = value("moe-layer-freq")) {
+    if (config::parse_integer(*freq))
+      set("model.moe_layer_freq", *freq);
+    else
+      set("model.moe_dense_layers", yaml_list(indices_of(layer_list("moe-layer-freq", *freq), 0)));
+  }
+  if (const auto interval = whole("expert-interval")) {
+    std::vector<std::int64_t> dense;
+    for (std::int64_t i = 0; i < layers; ++i)
+      if (*interval > 0 && (i + 1) % *interval != 0) dense.push_back(i);
+    set("model.moe_dense_layers", yaml_list(dense));
+  }
+  if (const auto score = value("moe-router-score-function")) {
+    if (*score == "softmax" || *score == "sigmoid")
+      set("model.moe_router_score_function", *score);
+    else
+      refuse("moe-router-score-function", "expected softmax or sigmoid");
+  }
+}
+
+// Of the kinds of balancing Stoa has the loss per sequence, which is that of a microbatch of one sequence.
+void MegatronReading::balancing() {
+  if (!is_set("model.num_moe_experts")) return;
+  const GivenArgument* given = find("moe-router-load-balancing-type");
+  const std::string type = value("moe-router-load-balancing-type").value_or("aux_loss");
+  if (given && given->values.size() > 1) {
+    refuse("moe-router-load-balancing-type", "several kinds at once");
+    return;
+  }
+  const GivenArgument* coefficient = find("moe-aux-loss-coeff");
+  const double weight = real("moe-aux-loss-coeff").value_or(0);
+  if (coefficient) set("model.moe_aux_loss_coeff", coefficient->values.front());
+  if (type == "none") {
+    set("model.moe_router_load_balancing_type", "none");
+  } else if (type == "seq_aux_loss" || (type == "aux_loss" && number("model.micro_batch_size", 1) == 1)) {
+    set("model.moe_router_load_balancing_type", "seq_aux_loss");
+  } else if (type == "aux_loss" || type == "global_aux_loss") {
+    if (weight != 0)
+      refuse(given ? "moe-router-load-balancing-type" : "moe-aux-loss-coeff",
+             type == "aux_loss"
+                 ? "a loss over microbatches of several sequences: Stoa's is per sequence, seq_aux_loss"
+                 : "a loss over the global batch: Stoa's is per sequence, seq_aux_loss");
+  } else {
+    refuse("moe-router-load-balancing-type", "expected seq_aux_loss, aux_loss or none");
+  }
+  if (has("moe-expert-capacity-factor") && number("model.micro_batch_size", 1) > 1)
+    refuse("moe-expert-capacity-factor",
+           "a capacity over microbatches of several sequences: Stoa's is per sequence");
+}
+
+}  // namespace stoa::foreign
