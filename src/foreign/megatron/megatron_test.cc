@@ -181,6 +181,10 @@ TEST(MegatronArguments, TheGlobalBatchIsMicroTimesDataRanks) {
       read_megatron_arguments("torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py " + kSmall).overrides,
       Contains("model.global_batch_size=16"));
   EXPECT_TRUE(any_with(read_small("").notes, "--global-batch-size is not given: 1"));
+  const auto other =
+      read_megatron_arguments("torchrun --nproc_per_node 8 pretrain_gpt.py " + kSmall, {32, {}});
+  EXPECT_TRUE(any_with(other.notes, "the command starts 8 ranks: read for 32"));
+  EXPECT_FALSE(any_with(other.overrides, "trainer.devices"));
 }
 
 TEST(MegatronArguments, SamplesBecomeStepsWithTheRamp) {
@@ -304,6 +308,10 @@ TEST(MegatronScript, FindsTheCommandInsideOthers) {
         "options=\" --num-layers 2 --bf16 --lr 1\"\nrun_cmd=\"deepspeed pretrain_gpt.py ${options} &> "
         "a.log\"\n"
         "echo ${run_cmd}\neval ${run_cmd}\n",
+        "A=$(scontrol show 'x' $L | head -n 1)\nP=`date +'%y %d'`\nexport CMD=\"`pwd`/pretrain_gpt.py "
+        "--num-layers 2 "
+        "--pp-partition-method 'type:transformer|embedding' --bf16 --save $P --lr 1\"\n"
+        "srun bash -c \"python -m torch.distributed.run --rdzv_endpoint $A:1 $CMD\" 2>&1 | tee log\n",
         "python pretrain_gpt.py \\\n  --num-layers 2 \\\n  --bf16 --lr 1\nset +x\n"}) {
     const auto words = script_words(text);
     EXPECT_THAT(words, Contains("--num-layers")) << text;

@@ -374,7 +374,7 @@ void MegatronReading::experts() {
   }
 }
 
-// Of the kinds of balancing Stoa has the loss per sequence, which is that of a microbatch of one sequence.
+// Stoa balances by a loss per sequence, which is that of a microbatch of one sequence.
 void MegatronReading::balancing() {
   if (!is_set("model.num_moe_experts")) return;
   const GivenArgument* given = find("moe-router-load-balancing-type");

@@ -37,8 +37,13 @@ std::int64_t MegatronReading::model_parallel() const {
 }
 
 void MegatronReading::batch() {
-  if (command_.devices) set("trainer.devices", std::to_string(*command_.devices));
-  if (command_.nodes) set("trainer.num_nodes", std::to_string(*command_.nodes));
+  const std::int64_t started = command_.devices.value_or(1) * command_.nodes.value_or(1);
+  if (command_.devices && options_.ranks && *options_.ranks != started) {
+    note(fmt::format("the command starts {} ranks: read for {}, as given", started, *options_.ranks));
+  } else {
+    if (command_.devices) set("trainer.devices", std::to_string(*command_.devices));
+    if (command_.nodes) set("trainer.num_nodes", std::to_string(*command_.nodes));
+  }
   set_default("model.micro_batch_size", "1");
   if (!is_set("model.global_batch_size")) {
     std::optional<std::int64_t> ranks = options_.ranks;

@@ -108,8 +108,7 @@ void MegatronReading::leave_out() {
   }
 }
 
-// Variables of a script that it does not set: they may stand where the argument has no effect, or names a
-// file.
+// Variables of a script that it does not set: allowed where the argument has no effect or names a file.
 void MegatronReading::open_values() {
   constexpr std::string_view kFiles[] = {"tokenizer-model", "tokenizer-name-or-path", "vocab-file",
                                          "merge-file",      "deepspeed_config",       "deepspeed-config"};

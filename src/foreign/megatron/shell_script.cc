@@ -505,7 +505,14 @@ class ShellReading {
     });
   }
 
-  std::string open(std::string_view name) const { return fmt::format("{}{}{}", kOpen, name, kClose); }
+  // A word that another shell may read again: without what would mean something there.
+  static std::string open(std::string_view text) {
+    std::string name;
+    for (const char c : text)
+      if (!is_blank(c) && std::string_view("$'\"`|&;<>\\{}").find(c) == std::string_view::npos) name += c;
+    return open_name(name);
+  }
+  static std::string open_name(std::string_view name) { return fmt::format("{}{}{}", kOpen, name, kClose); }
 
   // The words of a variable; of an array all of them where `all`.
   std::optional<Words> value_of(const std::string& name, bool all) const {
