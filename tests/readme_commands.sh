@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the commands of README.md that are marked as tested: each ```console block after a line `<!-- tested -->`, in one new
-# folder, in order, with `stoa` on the path.  tests/readme_commands.sh STOA [README.md]
+# folder, in order, with `stoa` on the path.  tests/readme_commands.sh STOA [README.md [FOLDER]]
+# FOLDER: what lies in the new folder at the start.
 set -euo pipefail
 program=$(realpath "$1")
 readme=$(realpath "${2:-$(dirname "$0")/../README.md}")
@@ -18,5 +19,6 @@ if [ ! -s "$work/commands.sh" ]; then
   exit 77  # ctest: skipped
 fi
 mkdir "$work/run"
+[ -z "${3:-}" ] || cp -r "$3/." "$work/run"
 cd "$work/run"
 PATH="$(dirname "$program"):$PATH" bash -euxo pipefail "$work/commands.sh"

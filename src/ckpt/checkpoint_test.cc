@@ -380,8 +380,9 @@ TEST_F(Checkpoint, WrongPathsSayWhatIsThere) {
   refused(step(4), "damaged");
   fs::create_directories(directory_.path() / "old");
   write_text(directory_.path() / "old" / "config.json", "{}");
+  refused(directory_.path() / "old", "neither model.safetensors nor pytorch_model.bin");
   write_text(directory_.path() / "old" / "pytorch_model.bin", "");
-  refused(directory_.path() / "old", "pickle");
+  EXPECT_EQ(find_checkpoint(directory_.path() / "old").kind, FoundCheckpoint::Kind::kHuggingFace);
   EXPECT_NO_THROW(find_checkpoint(run() / ""));
 }
 

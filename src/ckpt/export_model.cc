@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ckpt/convert.h"
 #include "ckpt/model_checksums.h"
+#include "ckpt/tensor_source.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -104,25 +105,29 @@ class Staging {
   int lock_ = -1;
 };
 
-void write_converted(const StoredTensor& tensor, DType dtype, ShardedWriter& writer) {
-  const auto memory = memory_type(tensor.entry.type);
-  if (!memory || !is_float(*memory) || *memory == dtype) {
-    writer.write_bytes(tensor.entry.name, tensor.bytes);
-    return;
-  }
+void write_converted(const TensorSource& source, const TensorEntry& tensor, DType dtype,
+                     ShardedWriter& writer) {
+  const auto memory = memory_type(tensor.type);
+  const bool as_it_is = !memory || !is_float(*memory) || *memory == dtype;
   constexpr std::int64_t kChunk = 1 << 20;  // elements
-  const std::size_t from = stoa::size_of(*memory), to = stoa::size_of(dtype);
-  const std::int64_t elements = tensor.entry.elements();
-  std::vector<std::byte> out(static_cast<std::size_t>(std::min(kChunk, elements)) * to);
+  const std::size_t to = stoa::size_of(dtype);
+  const std::int64_t elements = tensor.elements();
+  std::vector<std::byte> scratch,
+      out(as_it_is ? 0 : static_cast<std::size_t>(std::min(kChunk, elements)) * to);
   for (std::int64_t done = 0; done < elements; done += kChunk) {
     const std::int64_t n = std::min(kChunk, elements - done);
-    const std::byte* data = tensor.bytes.data() + static_cast<std::size_t>(done) * from;
+    const auto piece = source.elements(tensor, done, done + n, scratch);
+    if (as_it_is) {
+      writer.write_elements(tensor.name, done, piece);
+      continue;
+    }
+    const std::byte* data = piece.data();
     convert_elements(data, *memory, out.data(), dtype, n);
     const auto lost = count_non_finite(out.data(), dtype, n) - count_non_finite(data, *memory, n);
     require<DataError>(lost == 0,
                        "{} weights of tensor '{}' are beyond the range of {}: export as bf16 or fp32", lost,
-                       tensor.entry.name, name_of(dtype));
-    writer.write_elements(tensor.entry.name, done, std::span(out).first(static_cast<std::size_t>(n) * to));
+                       tensor.name, name_of(dtype));
+    writer.write_elements(tensor.name, done, std::span(out).first(static_cast<std::size_t>(n) * to));
   }
 }
 
@@ -131,25 +136,25 @@ void write_converted(const StoredTensor& tensor, DType dtype, ShardedWriter& wri
 ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::path& given,
                           std::uint64_t max_shard_bytes, const ExportProgress& progress) {
   ExportContent content{adjusted_config(from.model / "config.json", torch_name(dtype)), {}, nullptr};
-  const TensorDirectory source(from.model);
-  for (const auto* tensor : source.tensors()) {
-    TensorEntry entry = tensor->entry;
+  const auto source = open_weights(from.model);
+  for (const auto* tensor : source->entries()) {
+    TensorEntry entry = *tensor;
     if (const auto memory = memory_type(entry.type); memory && is_float(*memory))
       entry.type = storage_type(dtype);
     content.tensors.push_back(std::move(entry));
   }
   content.write = [&](ShardedWriter& writer) {
     std::uint64_t done = 0;
-    for (const auto* tensor : source.tensors()) {
-      write_converted(*tensor, dtype, writer);
-      done += tensor->entry.bytes();
-      if (progress) progress(done, source.bytes());
+    for (const auto* tensor : source->entries()) {
+      write_converted(*source, *tensor, dtype, writer);
+      done += tensor->bytes();
+      if (progress) progress(done, source->bytes());
     }
   };
-  return export_content(from, content, given, max_shard_bytes, progress);
+  return export_content(from.model, content, given, max_shard_bytes, progress);
 }
 
-ExportResult export_content(const FoundCheckpoint& from, const ExportContent& content, const fs::path& given,
+ExportResult export_content(const fs::path& small_files, const ExportContent& content, const fs::path& given,
                             std::uint64_t max_shard_bytes, const ExportProgress& progress) {
   fs::path output = fs::absolute(given).lexically_normal();
   if (!output.has_filename()) output = output.parent_path();
@@ -163,9 +168,10 @@ ExportResult export_content(const FoundCheckpoint& from, const ExportContent& co
   writer.commit();
   write_model_checksums(staging.path());
   write_text(staging.path() / "config.json", content.config);
-  for (const auto& item : fs::directory_iterator(from.model))
-    if (item.is_regular_file() && !is_made_anew(item.path()))
-      write_text(staging.path() / item.path().filename(), read_text(item.path()));
+  if (!small_files.empty())
+    for (const auto& item : fs::directory_iterator(small_files))
+      if (item.is_regular_file() && !is_made_anew(item.path()))
+        write_text(staging.path() / item.path().filename(), read_text(item.path()));
   staging.publish([&] {
     if (progress) progress(total, total);
   });

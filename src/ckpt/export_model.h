@@ -33,9 +33,10 @@ struct ExportContent {
   std::vector<TensorEntry> tensors;
   std::function<void(ShardedWriter&)> write;  // all of them
 };
-// The same with other content than the model's own tensors under their names. `progress` is called a last
-// time right before the directory appears; before that, content.write is expected to report progress itself.
-ExportResult export_content(const FoundCheckpoint& from, const ExportContent& content, const fs::path& output,
+// The same with other content than the model's own tensors under their names. `small_files`: the directory
+// whose tokenizer and other small files are copied; empty: none are. `progress` is called a last time right
+// before the directory appears; before that, content.write is expected to report progress itself.
+ExportResult export_content(const fs::path& small_files, const ExportContent& content, const fs::path& output,
                             std::uint64_t max_shard_bytes = kDefaultShardBytes,
                             const ExportProgress& progress = nullptr);
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "ckpt/model_checksums.h"
-#include "ckpt/tensor_directory.h"
+#include "ckpt/tensor_source.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -38,7 +38,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 bool is_model(const fs::path& path) {
-  return fs::is_regular_file(path / "config.json") && TensorDirectory::exists(path);
+  return fs::is_regular_file(path / "config.json") && holds_weights(path);
 }
 bool is_checkpoint(const fs::path& path) { return is_folder(path / "model") && is_folder(path / "state"); }
 
@@ -138,17 +138,13 @@ std::string alternative(const fs::path& path) {
 
 [[noreturn]] void fail_unknown(const fs::path& path) {
   std::string hint;
-  const bool config = fs::exists(path / "config.json");
-  if (config && (fs::exists(path / "pytorch_model.bin") || fs::exists(path / "pytorch_model.bin.index.json")))
-    hint = "; its weights are a pickle (pytorch_model.bin), which is not read: save them as safetensors";
-  else if (config)
-    hint = "; it has a config.json but no model.safetensors";
-  else if (TensorDirectory::exists(path))
+  if (fs::exists(path / "config.json"))
+    hint = "; it has a config.json but neither model.safetensors nor pytorch_model.bin";
+  else if (holds_weights(path))
     hint = "; it has weights but no config.json";
   fail<DataError>(
-      "'{}' is not a model (config.json and model.safetensors), not a checkpoint (model/ and state/) and not "
-      "a run "
-      "(checkpoints/): {}{}{}",
+      "'{}' is not a model (config.json and model.safetensors or pytorch_model.bin), not a checkpoint "
+      "(model/ and state/) and not a run (checkpoints/): {}{}{}",
       path.string(), listing(path), hint, alternative(path));
 }
 

@@ -42,7 +42,7 @@ struct FoundCheckpoint {
   Kind kind = Kind::kHuggingFace;
   fs::path given;                    // the path as given
   fs::path root;                     // the checkpoint, or the Hugging Face directory
-  fs::path model;                    // directory with config.json and safetensors
+  fs::path model;                    // directory with config.json and weights
   std::optional<fs::path> state;     // directory with optimizer shards; none for a Hugging Face model
   std::optional<Manifest> manifest;  // of a checkpoint
   std::vector<std::string>

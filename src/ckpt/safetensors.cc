@@ -183,11 +183,11 @@ Shape StoredTensor::shape() const {
   }
 }
 
-DType StoredTensor::dtype() const {
-  const auto type = memory_type(entry.type);
-  require<DataError>(type.has_value(), "tensor '{}' is {}, which has no type in memory", entry.name,
-                     name_of(entry.type));
-  return *type;
+DType TensorEntry::dtype() const {
+  const auto memory = memory_type(type);
+  require<DataError>(memory.has_value(), "tensor '{}' is {}, which has no type in memory", name,
+                     name_of(type));
+  return *memory;
 }
 
 TensorView StoredTensor::view() const {

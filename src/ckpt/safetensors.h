@@ -30,6 +30,8 @@ struct TensorEntry {
   std::int64_t elements() const;
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(elements()) * size_of(type); }
   std::string shape_text() const;  // "[4, 768]"
+  // Type in memory (see memory_type); DataError when there is none.
+  DType dtype() const;
 };
 TensorEntry entry_of(const TensorSpec& spec);
 
@@ -54,8 +56,7 @@ struct StoredTensor {
 
   // DataError when the rank exceeds Shape::kMaxRank.
   Shape shape() const;
-  // Type in memory (see memory_type); DataError when there is none.
-  DType dtype() const;
+  DType dtype() const { return entry.dtype(); }
   // Read-only view (writing to it is a fault). DataError also when the file does not align the data: use
   // read() then.
   TensorView view() const;

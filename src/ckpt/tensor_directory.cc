@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/nearest.h"
+#include "ckpt/shard_index.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -17,28 +17,6 @@ fs::path index_file(const fs::path& directory, std::string_view stem) {
   return directory / fmt::format("{}.safetensors.index.json", stem);
 }
 
-// {tensor: shard file} of an index. Only plain file names are accepted: an index must not reach out of its
-// directory.
-std::map<std::string, std::string> read_weight_map(const fs::path& path) {
-  constexpr std::uintmax_t kMaxIndexBytes = 256'000'000;
-  require<DataError>(fs::file_size(path) <= kMaxIndexBytes, "'{}' is too large for an index", path.string());
-  const auto json = nlohmann::json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
-  require<DataError>(json.is_object() && json.contains("weight_map") && json["weight_map"].is_object(),
-                     "'{}' is not an index of safetensors: it has no object 'weight_map'", path.string());
-  std::map<std::string, std::string> map;
-  for (const auto& [name, value] : json["weight_map"].items()) {
-    require<DataError>(value.is_string(), "'{}' maps '{}' to something that is not a file name",
-                       path.string(), name);
-    const auto& file = value.get_ref<const std::string&>();
-    require<DataError>(!file.empty() && file.find('/') == std::string::npos &&
-                           file.find('\0') == std::string::npos && file != "..",
-                       "'{}' maps '{}' to '{}': only files of its own directory are allowed", path.string(),
-                       name, file);
-    map.emplace(name, file);
-  }
-  return map;
-}
-
 }  // namespace
 
 bool TensorDirectory::exists(const fs::path& directory, std::string_view stem) {
@@ -48,33 +26,25 @@ bool TensorDirectory::exists(const fs::path& directory, std::string_view stem) {
 }
 
 TensorDirectory::TensorDirectory(fs::path directory, std::string_view stem)
-    : directory_(std::move(directory)) {
-  if (const auto single = single_file(directory_, stem); fs::exists(single))
+    : TensorSource(std::move(directory)) {
+  if (const auto single = single_file(this->directory(), stem); fs::exists(single))
     add(single);
   else
     open_shards(stem);
   std::sort(tensors_.begin(), tensors_.end(),
             [](const StoredTensor* a, const StoredTensor* b) { return a->entry.name < b->entry.name; });
+  std::vector<const TensorEntry*> entries;
+  for (const auto* tensor : tensors_) entries.push_back(&tensor->entry);
+  set_entries(std::move(entries));
 }
 
 void TensorDirectory::open_shards(std::string_view stem) {
-  const auto path = index_file(directory_, stem);
+  const auto path = index_file(directory(), stem);
   require<IoError>(fs::exists(path), "'{}' holds neither {}.safetensors nor {}.safetensors.index.json",
-                   directory_.string(), stem, stem);
-  const auto map = read_weight_map(path);
-  std::set<std::string> shards;
-  for (const auto& [name, file] : map) shards.insert(file);
-  std::string missing;
-  for (const auto& file : shards)
-    if (!fs::exists(directory_ / file)) missing += "\n  " + file;
-  require<IoError>(missing.empty(), "'{}' names files that do not exist:{}", path.string(), missing);
-
-  for (const auto& file : shards) add(directory_ / file);
-  std::string lost;
-  for (const auto& [name, file] : map)
-    if (!find(name)) lost += fmt::format("\n  {} (in {})", name, file);
-  require<DataError>(lost.empty(), "'{}' names tensors that the files do not contain:{}", path.string(),
-                     lost);
+                   directory().string(), stem, stem);
+  const ShardIndex index(path);
+  for (const auto& file : index.files()) add(directory() / file);
+  index.require_all([&](const std::string& name) { return find(name) != nullptr; });
 }
 
 void TensorDirectory::add(const fs::path& path) {
@@ -92,16 +62,15 @@ const StoredTensor* TensorDirectory::find(std::string_view name) const {
 }
 
 const StoredTensor& TensorDirectory::at(std::string_view name) const {
-  if (const auto* tensor = find(name)) return *tensor;
-  std::vector<std::string> names;
-  for (const auto* tensor : tensors_) names.push_back(tensor->entry.name);
-  fail<DataError>("'{}' holds no tensor '{}'{}", directory_.string(), name, did_you_mean(name, names));
+  entry(name);  // which says that there is none
+  return *find(name);
 }
 
-std::uint64_t TensorDirectory::bytes() const {
-  std::uint64_t total = 0;
-  for (const auto* tensor : tensors_) total += tensor->bytes.size();
-  return total;
+std::span<const std::byte> TensorDirectory::elements(const TensorEntry& tensor, std::int64_t begin,
+                                                     std::int64_t end, std::vector<std::byte>&) const {
+  const std::size_t each = size_of(tensor.type);
+  return at(tensor.name)
+      .bytes.subspan(static_cast<std::size_t>(begin) * each, static_cast<std::size_t>(end - begin) * each);
 }
 
 std::string compare_tensors(const std::vector<TensorSpec>& expected, const TensorDirectory& found,

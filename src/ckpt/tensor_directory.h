@@ -14,13 +14,14 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/safetensors_writer.h"
 #include "ckpt/shard_io.h"
+#include "ckpt/tensor_source.h"
 
 namespace stoa::ckpt {
 
 inline constexpr std::string_view kModelStem = "model";
 inline constexpr std::uint64_t kDefaultShardBytes = 5'000'000'000;
 
-class TensorDirectory {
+class TensorDirectory : public TensorSource {
  public:
   // IoError: nothing there (lists what is), a shard is missing (all missing ones are listed). DataError:
   // damaged index or shard, an index that leaves the directory, a tensor that its shard does not hold or that
@@ -30,18 +31,18 @@ class TensorDirectory {
   // Is there such a set of files? Looks at names only.
   static bool exists(const fs::path& directory, std::string_view stem = kModelStem);
 
-  const fs::path& directory() const { return directory_; }
   const std::vector<const StoredTensor*>& tensors() const { return tensors_; }  // by name
   const StoredTensor* find(std::string_view name) const;                        // nullptr: not there
   const StoredTensor& at(std::string_view name) const;  // DataError with the nearest name
   const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }
-  std::uint64_t bytes() const;  // of all tensors
+  std::size_t file_count() const override { return files_.size(); }
+  std::span<const std::byte> elements(const TensorEntry& tensor, std::int64_t begin, std::int64_t end,
+                                      std::vector<std::byte>& scratch) const override;
 
  private:
   void open_shards(std::string_view stem);
   void add(const fs::path& path);
 
-  fs::path directory_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::vector<const StoredTensor*> tensors_;
   std::unordered_map<std::string_view, const StoredTensor*> index_;

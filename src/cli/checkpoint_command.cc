@@ -12,9 +12,11 @@
 #include "base/error.h"
 #include "ckpt/export_model.h"
 #include "ckpt/find_checkpoint.h"
+#include "ckpt/import_model.h"
 #include "ckpt/model_checksums.h"
 #include "ckpt/state_reader.h"
 #include "ckpt/tensor_directory.h"
+#include "ckpt/tensor_source.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/number_checks.h"
@@ -31,7 +33,9 @@ struct Arguments {
   std::string model;
   std::string dtype;
   std::string output;
-  std::string family;  // empty: as it is
+  std::string family;             // empty: as it is
+  std::string config, tokenizer;  // of an import
+  std::int64_t vocabulary = 0;    // 0: what the checkpoint says
   double max_shard_gigabytes = static_cast<double>(ckpt::kDefaultShardBytes) / 1e9;
   bool json = false;
 };
@@ -54,13 +58,13 @@ std::string_view kind_name(FoundCheckpoint::Kind kind) {
   return "?";
 }
 
-Json tensors_json(const ckpt::TensorDirectory& files) {
+Json tensors_json(const ckpt::TensorSource& files) {
   Json list = Json::array();
-  for (const auto* tensor : files.tensors())
-    list.push_back({{"name", tensor->entry.name},
-                    {"dtype", ckpt::name_of(tensor->entry.type)},
-                    {"shape", tensor->entry.shape},
-                    {"bytes", tensor->bytes.size()}});
+  for (const auto* tensor : files.entries())
+    list.push_back({{"name", tensor->name},
+                    {"dtype", ckpt::name_of(tensor->type)},
+                    {"shape", tensor->shape},
+                    {"bytes", tensor->bytes()}});
   return list;
 }
 
@@ -77,20 +81,19 @@ Json training_json(const ckpt::TrainingState& t) {
           {"counters", t.counters}};
 }
 
-std::string tensors_text(const std::string& title, const ckpt::TensorDirectory& files) {
+std::string tensors_text(const std::string& title, const ckpt::TensorSource& files) {
   std::int64_t elements = 0;
   std::size_t width = 4;
-  for (const auto* tensor : files.tensors()) {
-    elements += tensor->entry.elements();
-    width = std::max(width, tensor->entry.name.size());
+  for (const auto* tensor : files.entries()) {
+    elements += tensor->elements();
+    width = std::max(width, tensor->name.size());
   }
   std::string out = fmt::format("\n{}: {} tensors, {} elements, {} in {} files\n", title,
-                                files.tensors().size(), format_count(static_cast<double>(elements)),
-                                format_bytes(static_cast<double>(files.bytes())), files.files().size());
-  for (const auto* tensor : files.tensors())
-    out += fmt::format("  {:<{}}  {:<7}  {:>18}  {:>10}\n", tensor->entry.name, width,
-                       ckpt::name_of(tensor->entry.type), tensor->entry.shape_text(),
-                       format_bytes(static_cast<double>(tensor->bytes.size())));
+                                files.entries().size(), format_count(static_cast<double>(elements)),
+                                format_bytes(static_cast<double>(files.bytes())), files.file_count());
+  for (const auto* tensor : files.entries())
+    out += fmt::format("  {:<{}}  {:<7}  {:>18}  {:>10}\n", tensor->name, width, ckpt::name_of(tensor->type),
+                       tensor->shape_text(), format_bytes(static_cast<double>(tensor->bytes())));
   return out;
 }
 
@@ -111,12 +114,12 @@ std::string training_text(const ckpt::TrainingState& t) {
 // Sizes are checked; checksums are shown as stored: `verify` recomputes them.
 void inspect(const Arguments& arguments, Context& context) {
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kSizes, context);
-  const ckpt::TensorDirectory model(found.model);
+  const auto model = ckpt::open_weights(found.model);
   std::unique_ptr<ckpt::StateReader> state;
   if (found.state) state = std::make_unique<ckpt::StateReader>(found);
   if (arguments.json) {
     Json answer{
-        {"path", found.root.string()}, {"kind", kind_name(found.kind)}, {"model", tensors_json(model)}};
+        {"path", found.root.string()}, {"kind", kind_name(found.kind)}, {"model", tensors_json(*model)}};
     if (state) {
       answer["training"] = training_json(state->training());
       answer["state"] = tensors_json(state->tensors());
@@ -131,7 +134,7 @@ void inspect(const Arguments& arguments, Context& context) {
   }
   std::string out = fmt::format("{} ({})\n", found.root.string(), kind_name(found.kind));
   if (state) out += training_text(state->training());
-  out += tensors_text("model", model);
+  out += tensors_text("model", *model);
   if (state) {
     out += tensors_text("training state", state->tensors());
     out += "\nfiles and checksums (16 digits: XXH3, 8: CRC-32), as written:\n";
@@ -155,18 +158,20 @@ void verify(const Arguments& arguments, Context&) {
   const fs::path path = checkpoint_to_verify(arguments.model);
   std::error_code ignored;
   if (!fs::exists(ckpt::manifest_path(path), ignored)) {
-    // A bare model has checksums where this program exported it; all are compared with their own headers.
+    // A bare model has checksums where this program exported it, and PyTorch's files hold some of their own;
+    // all are compared with their own headers.
     const FoundCheckpoint found = ckpt::find_checkpoint(path, ckpt::Verify::kAll);
-    const ckpt::TensorDirectory model(found.model);
-    const bool checksums = fs::exists(found.model / ckpt::kModelChecksums, ignored);
+    const auto model = ckpt::open_weights(found.model);
+    const bool own = model->check_sums(),
+               checksums = own || fs::exists(found.model / ckpt::kModelChecksums, ignored);
     if (arguments.json)
       return print_json(Json{{"path", found.root.string()},
                              {"ok", true},
                              {"checksums", checksums},
-                             {"files", model.files().size()}});
+                             {"files", model->file_count()}});
     return print(
         fmt::format("{}: {} tensors in {} files are well formed; {}\n", found.root.string(),
-                    model.tensors().size(), model.files().size(),
+                    model->entries().size(), model->file_count(),
                     checksums ? "the weights match their checksums" : "a bare model has no checksums"));
   }
   const auto report = ckpt::verify_checkpoint(path, ckpt::Verify::kAll);
@@ -208,35 +213,83 @@ void tell(const Arguments& arguments, const ckpt::ExportResult& result, DType dt
                     format_bytes(static_cast<double>(result.bytes)), result.shards));
 }
 
+// Shows how far the writing of a directory is, which a signal ends without a trace.
+class WritingProgress {
+ public:
+  // `what`: "export"; `undone`: "nothing is exported".
+  WritingProgress(Context& context, std::string what, const std::string& undone)
+      : context_(context), what_(std::move(what)) {
+    context_.interrupt.set({.grace = std::chrono::seconds(10),
+                            .words = "exiting, " + undone + " (again: exit immediately)",
+                            .last_words = {}});
+  }
+  void update(std::uint64_t done, std::uint64_t total) {
+    if (!progress_)
+      progress_ = std::make_unique<Progress>(context_.console, what_, static_cast<double>(total), "B");
+    progress_->update(static_cast<double>(done));
+    require<Interrupted>(!context_.interrupt.token().stop_requested(), "interrupted; nothing was written");
+  }
+  void finish() {
+    context_.interrupt.set({});  // it is there
+    if (progress_) progress_->finish();
+  }
+
+ private:
+  Context& context_;
+  const std::string what_;
+  std::unique_ptr<Progress> progress_;
+};
+
 void export_to(const Arguments& arguments, Context& context) {
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
-  context.interrupt.set({.grace = std::chrono::seconds(10),
-                         .words = "exiting, nothing is exported (again: exit immediately)",
-                         .last_words = {}});
-  std::unique_ptr<Progress> progress;
-  const auto advance = [&](std::uint64_t done, std::uint64_t total) {
-    if (!progress)
-      progress = std::make_unique<Progress>(context.console, "export", static_cast<double>(total), "B");
-    progress->update(static_cast<double>(done));
-    require<Interrupted>(!context.interrupt.token().stop_requested(), "interrupted; nothing was exported");
-  };
+  WritingProgress progress(context, "export", "nothing is exported");
+  const auto advance = [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); };
   run::FamilyExport out;
   if (arguments.family.empty())
     out.result = ckpt::export_model(found, dtype, arguments.output, shard_bytes(arguments), advance);
   else
     out = run::export_as_family(found, arguments.family, dtype, arguments.output, shard_bytes(arguments),
                                 advance);
-  context.interrupt.set({});  // it is there
-  if (progress) progress->finish();
+  progress.finish();
   if (!out.why_not.empty()) context.console.warn("no family of transformers fits this model: " + out.why_not);
   tell(arguments, out.result, dtype, out.family);
+}
+
+void import_from(const Arguments& arguments, Context& context) {
+  ckpt::ImportOptions options;
+  if (!arguments.config.empty()) options.config = arguments.config;
+  if (arguments.vocabulary > 0) options.vocabulary = arguments.vocabulary;
+  const ckpt::ImportedModel model = ckpt::open_import(arguments.model, options);
+  for (const auto& note : model.notes) context.console.warn(note);
+  WritingProgress progress(context, "import", "nothing is imported");
+  fs::path small_files = arguments.tokenizer;
+  if (small_files.empty() && model.small_files) small_files = *model.small_files;
+  const auto result =
+      ckpt::write_import(model, small_files, arguments.output, shard_bytes(arguments),
+                         [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+  progress.finish();
+  if (arguments.json)
+    return print_json(Json{{"path", arguments.output},
+                           {"from", model.kind},
+                           {"tensors", result.tensors},
+                           {"bytes", result.bytes},
+                           {"files", result.shards}});
+  print(fmt::format("{}: from {}, {} tensors, {} in {} files\n", arguments.output, model.kind, result.tensors,
+                    format_bytes(static_cast<double>(result.bytes)), result.shards));
+}
+
+void add_output(CLI::App* command, Arguments& arguments) {
+  command->add_option("--output", arguments.output, "Directory to write; new or empty")->required();
+  command->add_option("--max-shard-gb", arguments.max_shard_gigabytes, "Largest file, in 10^9 bytes")
+      ->capture_default_str()
+      ->check(between(1e-9, 1e6));
 }
 
 }  // namespace
 
 void add_checkpoint_command(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("checkpoint", "Inspect, verify or export a model or checkpoint");
+  auto* command = app.add_subcommand("checkpoint", "Inspect, verify, export or import a model or checkpoint");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, const char* example,
                        void (*body)(const Arguments&, Context&)) {
@@ -260,13 +313,33 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   sub->add_option("--dtype", arguments->dtype, "Type of the weights")
       ->required()
       ->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
-  sub->add_option("--output", arguments->output, "Directory to write; new or empty")->required();
   sub->add_option("--family", arguments->family,
                   "Write it as a model of this model_type, if it fits; auto: the family that Stoa writes "
                   "(default: names and keys unchanged)");
-  sub->add_option("--max-shard-gb", arguments->max_shard_gigabytes, "Largest file, in 10^9 bytes")
-      ->capture_default_str()
-      ->check(between(1e-9, 1e6));
+  add_output(sub, *arguments);
+
+  const auto imported = std::make_shared<Arguments>();
+  auto* from = command->add_subcommand(
+      "import",
+      "Write a Hugging Face directory of another program's checkpoint: Megatron-Core, torchtitan, "
+      "PyTorch's .bin files");
+  from->footer("Example: stoa checkpoint import checkpoints/llama --output llama-hf --tokenizer tok");
+  from->add_option("CKPT", imported->model,
+                   "Megatron's folder of checkpoints (its newest) or one of them (torch_dist), a torchtitan "
+                   "checkpoint, or a Hugging Face directory")
+      ->required();
+  from->add_option("--config", imported->config,
+                   "params.json or config.json of the model, where the checkpoint does not hold its shape "
+                   "(torchtitan)")
+      ->check(CLI::ExistingFile);
+  from->add_option("--tokenizer", imported->tokenizer, "Directory whose tokenizer files are copied")
+      ->check(CLI::ExistingDirectory);
+  from->add_option("--vocab-size", imported->vocabulary,
+                   "Entries of the vocabulary that are not padding (default: what the checkpoint says)")
+      ->check(CLI::PositiveNumber);
+  from->add_flag("--json", imported->json, "Answer as JSON");
+  add_output(from, *imported);
+  from->callback([imported, &context] { import_from(*imported, context); });
 }
 
 }  // namespace stoa::cli

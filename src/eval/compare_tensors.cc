@@ -2,34 +2,38 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 
 #include "ckpt/convert.h"
-#include "ckpt/tensor_directory.h"
+#include "ckpt/tensor_source.h"
 #include "eval/compare_metrics.h"
 
 namespace stoa::eval {
 namespace {
 
-using ckpt::StoredTensor;
+using ckpt::TensorEntry;
+using ckpt::TensorSource;
 
 // Elements as fp64, a piece at a time: every type that Stoa stores fits in it exactly.
 class Elements {
  public:
   static constexpr std::int64_t kPiece = 1 << 16;
 
-  Elements(const StoredTensor& tensor) : tensor_(tensor), type_(tensor.dtype()), buffer_(kPiece) {}
+  Elements(const TensorSource& source, const TensorEntry& tensor)
+      : source_(source), tensor_(tensor), type_(tensor.dtype()), buffer_(kPiece) {}
   const std::vector<double>& piece(std::int64_t begin, std::int64_t count) {
-    const std::byte* from = tensor_.bytes.data() + static_cast<std::size_t>(begin) * size_of(type_);
-    ckpt::convert_elements(from, type_, reinterpret_cast<std::byte*>(buffer_.data()), DType::kF64, count);
+    const auto from = source_.elements(tensor_, begin, begin + count, scratch_);
+    ckpt::convert_elements(from.data(), type_, reinterpret_cast<std::byte*>(buffer_.data()), DType::kF64,
+                           count);
     return buffer_;
   }
 
  private:
-  const StoredTensor& tensor_;
+  const TensorSource& source_;
+  const TensorEntry& tensor_;
   const DType type_;
+  std::vector<std::byte> scratch_;
   std::vector<double> buffer_;
 };
 
@@ -45,12 +49,12 @@ std::string_view kind_of(std::string_view name) {
 }
 
 // The root mean square of all finite floating-point elements of the tensors of a kind.
-double root_mean_square(const ckpt::TensorDirectory& tensors, std::string_view kind) {
+double root_mean_square(const TensorSource& tensors, std::string_view kind) {
   double sum = 0, elements = 0;
-  for (const StoredTensor* tensor : tensors.tensors()) {
-    if (kind_of(tensor->entry.name) != kind || !is_float(tensor->dtype())) continue;
-    Elements values(*tensor);
-    for_each_piece(tensor->entry.elements(), [&](std::int64_t begin, std::int64_t count) {
+  for (const TensorEntry* tensor : tensors.entries()) {
+    if (kind_of(tensor->name) != kind || !is_float(tensor->dtype())) continue;
+    Elements values(tensors, *tensor);
+    for_each_piece(tensor->elements(), [&](std::int64_t begin, std::int64_t count) {
       const auto& x = values.piece(begin, count);
       for (std::int64_t i = 0; i < count; ++i)
         if (std::isfinite(x[i])) sum += x[i] * x[i];
@@ -69,11 +73,10 @@ std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::
   return index;
 }
 
-TensorDifference compare_elements(const StoredTensor& a, const StoredTensor& b, double scale,
+TensorDifference compare_elements(Elements left, Elements right, const TensorEntry& tensor, double scale,
                                   double tolerance) {
   TensorDifference d;
-  d.elements = a.entry.elements();
-  Elements left(a), right(b);
+  d.elements = tensor.elements();
   double worst = -1;
   std::int64_t at = 0;
   for_each_piece(d.elements, [&](std::int64_t begin, std::int64_t count) {
@@ -90,18 +93,18 @@ TensorDifference compare_elements(const StoredTensor& a, const StoredTensor& b, 
       d.b = y[i];
     }
   });
-  d.index = index_of(at, a.entry.shape);
+  d.index = index_of(at, tensor.shape);
   return d;
 }
 
-std::string described(const StoredTensor& tensor) {
-  return std::string(ckpt::name_of(tensor.entry.type)) + " " + tensor.entry.shape_text();
+std::string described(const TensorEntry& tensor) {
+  return std::string(ckpt::name_of(tensor.type)) + " " + tensor.shape_text();
 }
 
 }  // namespace
 
-bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory& b, std::string_view prefix,
-                     double tolerance, Comparison& out) {
+bool compare_tensors(const TensorSource& a, const TensorSource& b, std::string_view prefix, double tolerance,
+                     Comparison& out) {
   const std::size_t before = out.different.size();
   std::map<std::string_view, double> scales;
   const auto scale_of = [&](std::string_view name) {
@@ -109,27 +112,26 @@ bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory
     if (fresh) place->second = root_mean_square(a, place->first);
     return place->second;
   };
-  const auto problem = [&](const StoredTensor& tensor, std::string text) {
+  const auto problem = [&](const TensorEntry& tensor, std::string text) {
     TensorDifference d;
-    d.name = std::string(prefix) + tensor.entry.name;
-    d.elements = d.different = tensor.entry.elements();
+    d.name = std::string(prefix) + tensor.name;
+    d.elements = d.different = tensor.elements();
     d.relative = std::numeric_limits<double>::infinity();
     d.problem = std::move(text);
     out.different.push_back(std::move(d));
   };
-  for (const StoredTensor* x : a.tensors()) {
-    const StoredTensor* y = b.find(x->entry.name);
+  for (const TensorEntry* x : a.entries()) {
+    const TensorEntry* y = b.find_entry(x->name);
     if (!y) {
       problem(*x, "only in A");
       continue;
     }
     ++out.tensors;
-    if (x->entry.type != y->entry.type || x->entry.shape != y->entry.shape) {
+    if (x->type != y->type || x->shape != y->shape) {
       problem(*x, described(*x) + " and " + described(*y));
       continue;
     }
-    if (x->bytes.size() == y->bytes.size() &&
-        std::memcmp(x->bytes.data(), y->bytes.data(), x->bytes.size()) == 0) {
+    if (ckpt::same_elements(a, *x, b, *y)) {
       ++out.equal_tensors;
       continue;
     }
@@ -137,12 +139,12 @@ bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory
       problem(*x, "different bytes");
       continue;
     }
-    TensorDifference d = compare_elements(*x, *y, scale_of(x->entry.name), tolerance);
-    d.name = std::string(prefix) + x->entry.name;
+    TensorDifference d = compare_elements({a, *x}, {b, *y}, *x, scale_of(x->name), tolerance);
+    d.name = std::string(prefix) + x->name;
     if (d.different > 0) out.different.push_back(std::move(d));
   }
-  for (const StoredTensor* y : b.tensors())
-    if (!a.find(y->entry.name)) problem(*y, "only in B");
+  for (const TensorEntry* y : b.entries())
+    if (!a.find_entry(y->name)) problem(*y, "only in B");
   return out.different.size() == before;
 }
 

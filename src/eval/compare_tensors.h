@@ -1,4 +1,4 @@
-// The tensors of two directories of safetensors, element by element.
+// The tensors of two directories, element by element.
 #pragma once
 
 #include <string_view>
@@ -6,14 +6,14 @@
 #include "eval/compare_runs.h"
 
 namespace stoa::ckpt {
-class TensorDirectory;
+class TensorSource;
 }
 
 namespace stoa::eval {
 
 // Adds to tensors, equal_tensors, different, with names under `prefix` ("model/"). True: equal within the
 // tolerance.
-bool compare_tensors(const ckpt::TensorDirectory& a, const ckpt::TensorDirectory& b, std::string_view prefix,
+bool compare_tensors(const ckpt::TensorSource& a, const ckpt::TensorSource& b, std::string_view prefix,
                      double tolerance, Comparison& out);
 
 }  // namespace stoa::eval

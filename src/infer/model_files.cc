@@ -67,25 +67,51 @@ Shape shape_of(const std::vector<std::int64_t>& dims, const std::string& name) {
 constexpr std::string_view kBlocks = "_blocks", kScales = "_scales";  // ends of names of MXFP4 tensors
 
 // Weights that layers compute with, as they are in the file.
-void require_float(const ckpt::StoredTensor& tensor, const fs::path& directory) {
-  const auto type = ckpt::memory_type(tensor.entry.type);
+void require_float(const ckpt::TensorEntry& tensor, const fs::path& directory) {
+  const auto type = ckpt::memory_type(tensor.type);
   require<DataError>(type && is_float(*type),
                      "{}: tensor '{}' is {}, and weights are F32, BF16, F16 or F64; {}", directory.string(),
-                     tensor.entry.name, ckpt::name_of(tensor.entry.type), hf::kMakeFloats);
+                     tensor.name, ckpt::name_of(tensor.type), hf::kMakeFloats);
 }
 
-// A model with one such weight answers nothing but "not a number", wherever the weight stands.
-void require_finite(const std::byte* elements, DType type, std::int64_t count, const std::string& tensor,
-                    const fs::path& directory) {
-  const auto bad = ckpt::count_non_finite(elements, type, count);
-  if (bad == 0) return;
-  std::int64_t first = 0;
-  while (ckpt::count_non_finite(elements + static_cast<std::size_t>(first) * size_of(type), type, 1) == 0)
-    ++first;
-  fail<DataError>(
-      "{}: tensor '{}': {} of its {} weights {} infinite or not a number (the first is element {}); the "
-      "training that wrote it diverged, or the file is damaged: take an earlier checkpoint",
-      directory.string(), tensor, bad, count, bad == 1 ? "is" : "are", first);
+// Weights that are infinite or not a number. A model with one of them answers nothing but "not a number",
+// wherever it stands.
+struct NonFinite {
+  std::int64_t count = 0, first = 0;
+
+  // `elements` are those of the tensor from `begin` on.
+  void look_at(const std::byte* elements, DType type, std::int64_t begin, std::int64_t number) {
+    const auto bad = ckpt::count_non_finite(elements, type, number);
+    if (bad > 0 && count == 0)
+      while (ckpt::count_non_finite(elements + static_cast<std::size_t>(first) * size_of(type), type, 1) == 0)
+        ++first;
+    if (bad > 0 && count == 0) first += begin;
+    count += bad;
+  }
+  void require_none(const std::string& tensor, std::int64_t elements, const fs::path& directory) const {
+    require<DataError>(count == 0,
+                       "{}: tensor '{}': {} of its {} weights {} infinite or not a number (the first is "
+                       "element {}); the training that wrote it diverged, or the file is damaged: take an "
+                       "earlier checkpoint",
+                       directory.string(), tensor, count, elements, count == 1 ? "is" : "are", first);
+  }
+};
+
+// All elements of a tensor as `type`.
+NonFinite convert_tensor(const ckpt::TensorSource& source, const ckpt::TensorEntry& stored, DType type,
+                         std::byte* out) {
+  constexpr std::int64_t kPiece = 1 << 20;  // elements
+  NonFinite bad;
+  std::vector<std::byte> scratch;
+  const std::int64_t elements = stored.elements();
+  for (std::int64_t begin = 0; begin < elements; begin += kPiece) {
+    const std::int64_t count = std::min(kPiece, elements - begin);
+    const std::byte* piece = source.elements(stored, begin, begin + count, scratch).data();
+    bad.look_at(piece, stored.dtype(), begin, count);
+    ckpt::convert_elements(piece, stored.dtype(), out + static_cast<std::size_t>(begin) * size_of(type), type,
+                           count);
+  }
+  return bad;
 }
 
 }  // namespace
@@ -99,22 +125,21 @@ ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription descripti
     : directory_(directory),
       description_(std::move(description)),
       model_(resolve(description_, directory)),
-      tensors_(directory) {
+      tensors_(ckpt::open_weights(directory)) {
   find_tensors(head_optional);
   if (match_.head_beside_tied) {
     // Where the two differ, transformers 5 keeps both; a tied model holds one.
-    const auto& head = tensors_.at(*match_.head_beside_tied);
+    const auto& head = tensors_->entry(*match_.head_beside_tied);
     const auto tokens = std::find_if(wanted_.begin(), wanted_.end(), [](const hf::Tensor& tensor) {
       return tensor.parts.front().name == "embedding.tokens.weight";
     });
-    const auto& embedding = tensors_.at(match_.names[static_cast<std::size_t>(tokens - wanted_.begin())]);
-    const bool same = head.bytes.size() == embedding.bytes.size() &&
-                      std::memcmp(head.bytes.data(), embedding.bytes.data(), head.bytes.size()) == 0;
+    const auto& embedding = tensors_->entry(match_.names[static_cast<std::size_t>(tokens - wanted_.begin())]);
+    const bool same = ckpt::same_elements(*tensors_, head, *tensors_, embedding);
     const auto may_untie = description_.family->names().head_may_untie;
     require<DataError>(
         same || (may_untie && may_untie(model_.config)),
         "{}: the model ties head and embedding, but '{}' and '{}' differ: set tie_word_embeddings to false",
-        directory_.string(), *match_.head_beside_tied, embedding.entry.name);
+        directory_.string(), *match_.head_beside_tied, embedding.name);
     if (!same) {
       description_.config.share_embeddings_and_output_weights = false;
       model_ = resolve(description_, directory);
@@ -122,7 +147,7 @@ ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription descripti
     }
   }
   for (const auto& name : match_.names)
-    if (!packed_.contains(name)) require_float(tensors_.at(name), directory_);
+    if (!packed_.contains(name)) require_float(tensors_->entry(name), directory_);
 }
 
 void ModelFiles::find_tensors(bool head_optional) {
@@ -130,18 +155,18 @@ void ModelFiles::find_tensors(bool head_optional) {
   wanted_ = hf::tensors(model_, *description_.family);
   std::vector<hf::FileTensor> offered;
   packed_.clear();
-  for (const auto* tensor : tensors_.tensors())
+  for (const auto* tensor : tensors_->entries())
     if (auto packed = packed_matrices(*tensor)) {
-      const std::string& name = tensor->entry.name;
+      const std::string& name = tensor->name;
       packed_.emplace(name.substr(0, name.size() - kBlocks.size()), *packed);
     }
   for (const auto& [name, packed] : packed_) offered.push_back({name, packed.shape});
-  for (const auto* tensor : tensors_.tensors()) {
-    const std::string& name = tensor->entry.name;
+  for (const auto* tensor : tensors_->entries()) {
+    const std::string& name = tensor->name;
     const bool known =
         (name.ends_with(kBlocks) && packed_.contains(name.substr(0, name.size() - kBlocks.size()))) ||
         (name.ends_with(kScales) && packed_.contains(name.substr(0, name.size() - kScales.size())));
-    if (!known) offered.push_back({name, shape_of(tensor->entry.shape, name)});
+    if (!known) offered.push_back({name, shape_of(tensor->shape, name)});
   }
   hf::refuse_quantised(offered);
   match_ = hf::match(wanted_, offered, *description_.family, model_.config, head_optional);
@@ -153,21 +178,21 @@ void ModelFiles::find_tensors(bool head_optional) {
   }
 }
 
-std::optional<ModelFiles::Packed> ModelFiles::packed_matrices(const ckpt::StoredTensor& blocks) const {
-  const std::string& name = blocks.entry.name;
+std::optional<ModelFiles::Packed> ModelFiles::packed_matrices(const ckpt::TensorEntry& blocks) const {
+  const std::string& name = blocks.name;
   if (description_.family->quantised != "mxfp4" || !name.ends_with(kBlocks)) return std::nullopt;
-  const auto* scales = tensors_.find(name.substr(0, name.size() - kBlocks.size()) + std::string(kScales));
-  const auto& shape = blocks.entry.shape;
-  const auto bytes_each = [](const ckpt::StoredTensor& tensor) {
-    return tensor.entry.type == ckpt::StorageType::kU8 || tensor.entry.type == ckpt::StorageType::kF8E8M0;
+  const auto* scales =
+      tensors_->find_entry(name.substr(0, name.size() - kBlocks.size()) + std::string(kScales));
+  const auto& shape = blocks.shape;
+  const auto bytes_each = [](const ckpt::TensorEntry& tensor) {
+    return tensor.type == ckpt::StorageType::kU8 || tensor.type == ckpt::StorageType::kF8E8M0;
   };
-  require<DataError>(scales && shape.size() == 4 && shape[3] == ckpt::kMxfp4Bytes && bytes_each(blocks) &&
-                         bytes_each(*scales) &&
-                         scales->entry.shape == std::vector<std::int64_t>(shape.begin(), shape.begin() + 3),
-                     "{}: tensor '{}' {} {} is not MXFP4: expected U8 [experts, rows, blocks, {}] with '…{}' "
-                     "U8 [experts, rows, blocks]",
-                     directory_.string(), name, ckpt::name_of(blocks.entry.type), blocks.entry.shape_text(),
-                     ckpt::kMxfp4Bytes, kScales);
+  require<DataError>(
+      scales && shape.size() == 4 && shape[3] == ckpt::kMxfp4Bytes && bytes_each(blocks) &&
+          bytes_each(*scales) && scales->shape == std::vector<std::int64_t>(shape.begin(), shape.begin() + 3),
+      "{}: tensor '{}' {} {} is not MXFP4: expected U8 [experts, rows, blocks, {}] with '…{}' "
+      "U8 [experts, rows, blocks]",
+      directory_.string(), name, ckpt::name_of(blocks.type), blocks.shape_text(), ckpt::kMxfp4Bytes, kScales);
   return Packed{&blocks, scales, Shape{shape[0], shape[2] * ckpt::kMxfp4Block, shape[1]}};
 }
 
@@ -175,19 +200,21 @@ void ModelFiles::load_elements(const std::string& name, DType type, std::vector<
   if (const auto packed = packed_.find(name); packed != packed_.end()) {
     const auto& [blocks, scales, shape] = packed->second;
     out.resize(static_cast<std::size_t>(shape.elements()) * size_of(type));
-    ckpt::decode_mxfp4_transposed(blocks->bytes, scales->bytes, shape[0], shape[2], shape[1], type,
-                                  out.data());
-    return require_finite(out.data(), type, shape.elements(), name, directory_);
+    std::vector<std::byte> block_bytes, scale_bytes;
+    ckpt::decode_mxfp4_transposed(tensors_->all_elements(*blocks, block_bytes),
+                                  tensors_->all_elements(*scales, scale_bytes), shape[0], shape[2], shape[1],
+                                  type, out.data());
+    NonFinite bad;
+    bad.look_at(out.data(), type, 0, shape.elements());
+    return bad.require_none(name, shape.elements(), directory_);
   }
-  const ckpt::StoredTensor& stored = tensors_.at(name);
+  const ckpt::TensorEntry& stored = tensors_->entry(name);
   require_float(stored, directory_);
-  const std::int64_t count = stored.entry.elements();
-  require_finite(stored.bytes.data(), stored.dtype(), count, name, directory_);
-  out.resize(static_cast<std::size_t>(count) * size_of(type));
-  ckpt::convert_elements(stored.bytes.data(), stored.dtype(), out.data(), type, count);
+  out.resize(static_cast<std::size_t>(stored.elements()) * size_of(type));
+  convert_tensor(*tensors_, stored, type, out.data()).require_none(name, stored.elements(), directory_);
 }
 
-DType ModelFiles::stored_type() const { return tensors_.at(match_.names.front()).dtype(); }
+DType ModelFiles::stored_type() const { return tensors_->entry(match_.names.front()).dtype(); }
 
 void ModelFiles::require_same_tensors(const std::map<std::string, Shape>& expected) const {
   std::string problems;
@@ -214,10 +241,9 @@ std::vector<std::byte> ModelFiles::canonical(const std::string& name, DType type
     const hf::Tensor& tensor = wanted_[i];
     const auto wanted = [&](const model::CanonicalTensor& part) { return part.name == name; };
     if (std::none_of(tensor.parts.begin(), tensor.parts.end(), wanted)) continue;
-    const ckpt::StoredTensor& stored = tensors_.at(match_.names[i]);
-    const std::int64_t count = tensor.shape.elements();
-    std::vector<std::byte> file(static_cast<std::size_t>(count) * size_of(type)), others, out;
-    ckpt::convert_elements(stored.bytes.data(), stored.dtype(), file.data(), type, count);
+    std::vector<std::byte> file(static_cast<std::size_t>(tensor.shape.elements()) * size_of(type)), others,
+        out;
+    convert_tensor(*tensors_, tensors_->entry(match_.names[i]), type, file.data());
     hf::scatter(tensor, type, file.data(), [&](const model::CanonicalTensor& part) {
       const auto bytes = static_cast<std::size_t>(part.shape.elements()) * size_of(type);
       if (wanted(part)) return out.resize(bytes), out.data();
@@ -281,7 +307,7 @@ void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<Tens
     if (!here) continue;
     // The intermediate type: at least as wide as the stored one.
     const bool wide = !packed_.contains(match_.names[i]) &&
-                      tensors_.at(match_.names[i]).entry.type == ckpt::StorageType::kF64;
+                      tensors_->entry(match_.names[i]).type == ckpt::StorageType::kF64;
     const DType type = wide ? DType::kF64 : DType::kF32;
     load_elements(match_.names[i], type, converted);
     std::map<std::string, std::vector<std::byte>> whole;

@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "ckpt/find_checkpoint.h"
 #include "ckpt/tensor_directory.h"
+#include "ckpt/tensor_source.h"
 #include "infer/canonical_index.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/tensor_map.h"
@@ -19,8 +21,8 @@ namespace stoa::infer {
 // yet.
 class ModelFiles {
  public:
-  // `directory` holds config.json and safetensors. IoError, ConfigError, DataError. Whether the head of a
-  // family is its own may be told by the tensors (NameMap::head_may_untie).
+  // `directory` holds config.json and weights (ckpt::open_weights). IoError, ConfigError, DataError. Whether
+  // the head of a family is its own may be told by the tensors (NameMap::head_may_untie).
   explicit ModelFiles(const fs::path& directory);
   // An encoder's files for a model of a labelled task, whatever theirs is: what they lack of its head is
   // fresh().
@@ -57,19 +59,19 @@ class ModelFiles {
   fs::path directory_;
   model::huggingface::ModelDescription description_;
   model::Gpt model_;
-  ckpt::TensorDirectory tensors_;
+  std::unique_ptr<const ckpt::TensorSource> tensors_;
   std::vector<model::huggingface::Tensor> wanted_;
   model::huggingface::Match match_;
   std::set<std::string> fresh_;
   // MXFP4 matrices (ckpt/mxfp4.h) by the name that the floating-point tensor has in such files.
   struct Packed {
-    const ckpt::StoredTensor *blocks, *scales;
+    const ckpt::TensorEntry *blocks, *scales;
     Shape shape;  // [E, inputs, outputs], of the floating-point tensor
   };
   std::map<std::string, Packed> packed_;
 
   // What `blocks` and its scales hold, if the family has such tensors. DataError: they are none.
-  std::optional<Packed> packed_matrices(const ckpt::StoredTensor& blocks) const;
+  std::optional<Packed> packed_matrices(const ckpt::TensorEntry& blocks) const;
 };
 
 // Entries and bytes of a model directory to be written: all weights as `type`.

@@ -36,7 +36,7 @@ FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::stri
       if (progress) progress(std::min(done, total), total);
     });
   };
-  out.result = ckpt::export_content(from, content, output, max_shard_bytes, progress);
+  out.result = ckpt::export_content(from.model, content, output, max_shard_bytes, progress);
   return out;
 }
 

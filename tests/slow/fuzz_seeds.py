@@ -48,6 +48,10 @@ write("safetensors", [
 ], ['"dtype"', '"shape"', '"data_offsets"', '"__metadata__"', '"BOOL"', '"F8_E4M3"', '"U8"', '"F64"', "18446744073709551615",
     "9223372036854775807", "-1", "1e9", "[0,0]", "null", "\\u0000", '"checksum"', '"manifest_checksum"', '"format"'])
 
+write("torch_file", [p.read_bytes() for p in sorted(fixtures.glob("torch/*.p*"))],
+      ["ctorch\n", "ctorch._utils\n_rebuild_tensor_v2\n", "ccollections\nOrderedDict\n", "storage", "FloatStorage", "UntypedStorage",
+       "PK\x01\x02", "PK\x03\x04", "PK\x05\x06", "data.pkl", "byteorder", "I9223372036854775807\n", "tR", "Q", "h\0", "q\0"])
+
 write("idx", [idx([5, 3, 7]), idx([]), idx([15], 8), idx([7], 4, 4), idx([1] * 15)],
       ["MMIDIDX", "\0\0\0\0\0\0\0\1"])
 

@@ -159,15 +159,6 @@ TEST(MegatronArguments, ListsOfLayers) {
               Contains("model.moe_dense_layers=[0, 2]"));
 }
 
-TEST(MegatronArguments, KindsOfPositions) {
-  for (const char* rope : {"--position-embedding-type rotary", "--use-rotary-position-embeddings",
-                           "--position-embedding-type rope --no-position-embedding"})
-    EXPECT_THAT(read_small(rope).overrides, Contains("model.position_embedding_type=rope")) << rope;
-  EXPECT_THAT(read_small("--no-position-embedding").overrides,
-              Contains("model.position_embedding_type=none"));
-  EXPECT_THAT(read_small("").overrides, Contains("model.position_embedding_type=learned_absolute"));
-}
-
 TEST(MegatronArguments, LayersOfEncoderAndDecoder) {
   const std::string rest = "--hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 100 ";
   EXPECT_THAT(read_megatron_arguments(rest + "--encoder-num-layers 6").overrides,

@@ -185,7 +185,6 @@ void MegatronReading::positions() {
   const bool disabled = take("no-position-embedding");
   if (disabled && type == "learned_absolute") type = "none";
   const bool yarn = type == "yarn";
-  if (type == "rotary") type = "rope";  // BigScience's word
   if (yarn) type = "rope";
   if (type == "mrope")
     refuse("position-embedding-type", "multimodal rotary positions");
