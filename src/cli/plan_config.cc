@@ -73,6 +73,7 @@ void PlanConfigArguments::add_to(CLI::App& command) {
       .add_option("--ignore", ignore,
                   "With --from-megatron: an argument that is left out, such as mtp-num-layers (repeatable)")
       ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_flag("--list-ignored", all_ignored, "List every key without effect, with the reason");
 }

@@ -23,6 +23,7 @@ Commands about_the_program() {
           {"config", "check", "tiny"},
           {"config", "check", "tiny", "--json"},
           {"config", "reference"},
+          {"config", "megatron-arguments"},
           {"schedule", "show", "1f1b", "--stages", "2", "--microbatches", "2"}};
 }
 
@@ -92,6 +93,8 @@ Commands about_a_decoder() {
           {"checkpoint", "verify", "run", "--json"},
           {"checkpoint", "verify", "run/checkpoints/latest/model"},
           {"checkpoint", "export", "run", "--dtype", "bf16", "--output", "exported"},
+          {"checkpoint", "import", "run/checkpoints/latest/model", "--output", "imported"},
+          {"checkpoint", "import", "run/checkpoints/latest/model", "--output", "imported-too", "--json"},
           {"compare", "run", "run"},
           {"compare", "run", "run", "--locate"}};
 }

@@ -175,6 +175,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"checkpoint verify", {"run"}},
         {"checkpoint export", {"run", "--dtype", "bf16", "--output", "made"}},
         {"checkpoint convert", {"run", "--dtype", "bf16", "--output", "made"}},
+        {"checkpoint import", {"run/checkpoints/latest/model", "--output", "made"}},
         {"plan memory", config},
         {"plan predict", config + Arguments{"--cluster", "laptop-cpu"}},
         {"plan calibrate", {"--rows", "lines.txt", "--output", "made"}},
@@ -190,6 +191,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"config show", {"tiny"}},
         {"config check", {"tiny"}},
         {"config reference", {}},
+        {"config megatron-arguments", {}},
     };
     const auto found = all.find(command);
     if (found != all.end()) return found->second;
