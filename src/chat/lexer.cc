@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/utf8.h"
 #include "base/white_space.h"
 
 namespace stoa::chat {
@@ -10,25 +11,6 @@ namespace {
 
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-void append_utf8(std::uint32_t code, std::string& out) {
-  if (code >= 0xd800 && code <= 0xdfff) code = 0xfffd;
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xc0 | code >> 6);
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xe0 | code >> 12);
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else {
-    out += static_cast<char>(0xf0 | code >> 18);
-    out += static_cast<char>(0x80 | (code >> 12 & 0x3f));
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  }
-}
 
 class Lexer {
  public:
@@ -258,7 +240,7 @@ class Lexer {
       }
       require<TemplateError>(code <= 0x10ffff, "line {} of the chat template: an escape beyond Unicode",
                              line);
-      append_utf8(code, text);
+      append_utf8(code >= 0xd800 && code <= 0xdfff ? 0xfffd : code, text);
     };
     while (i < source_.size() && source_[i] != quote) {
       const char c = source_[i++];

@@ -85,6 +85,13 @@ bool ImportBuilder::has_layer(const std::string& prefix, const std::string& suff
   return has(prefix + suffix) || has(prefix + "0." + suffix);
 }
 
+std::vector<ImportBuilder::Rows> ImportBuilder::vocabulary(std::int64_t entries, std::int64_t rows) const {
+  require<DataError>(0 < entries && entries <= rows,
+                     "'{}': the vocabulary is {}, and the embedding has {} rows",
+                     source_.directory().string(), entries, rows);
+  return {{0, entries}};
+}
+
 void ImportBuilder::add(const std::string& name, const SourcePart& part, const std::vector<Rows>& rows) {
   if (!part.tensor) return;
   const std::int64_t row = product_of(part.shape) / part.shape.at(0);

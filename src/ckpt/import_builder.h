@@ -45,6 +45,9 @@ class ImportBuilder {
   struct Rows {
     std::int64_t first = 0, count = 0;
   };
+  // Those of `entries` of a vocabulary in an embedding of `rows`. DataError: it has fewer, or none are asked
+  // for.
+  std::vector<Rows> vocabulary(std::int64_t entries, std::int64_t rows) const;
   void add(const std::string& name, const SourcePart& part) { add(name, part, {{0, part.shape.at(0)}}); }
   void add(const std::string& name, const SourcePart& part, const std::vector<Rows>& rows);
 

@@ -139,7 +139,8 @@ ImportedModel import_megatron(const fs::path& directory, const ImportOptions& op
   out.kind = "Megatron-Core (torch_dist)";
   out.source = std::make_unique<torch::DistributedCheckpoint>(directory);
   const torch::TorchFile common(directory / "common.pt");
-  LlamaShape shape = shape_of(MegatronArguments(common));
+  const MegatronArguments args(common);
+  LlamaShape shape = shape_of(args);
 
   ImportBuilder builder(*out.source);
   const std::string prefix = prefix_of(builder), layers = prefix + "decoder.layers.";
@@ -148,15 +149,12 @@ ImportedModel import_megatron(const fs::path& directory, const ImportOptions& op
   require<DataError>(embedding.shape.size() == 2, "'{}': '{}' is {}, and not a matrix", directory.string(),
                      words, embedding.shape_text());
   const std::int64_t padded = embedding.shape[0];
-  const auto known = MegatronArguments(common).given("vocab_size");
+  const auto known = args.given("vocab_size");
   shape.vocabulary = options.vocabulary.value_or(known ? known->integer() : padded);
-  require<DataError>(0 < shape.vocabulary && shape.vocabulary <= padded,
-                     "'{}': the vocabulary is {}, and the embedding has {} rows", directory.string(),
-                     shape.vocabulary, padded);
   if (!options.vocabulary && !known)
     out.notes.push_back(fmt::format(
         "the checkpoint does not say how many of its {} embedding rows are padding: all are kept", padded));
-  const std::vector<ImportBuilder::Rows> vocabulary{{0, shape.vocabulary}};
+  const auto vocabulary = builder.vocabulary(shape.vocabulary, padded);
   builder.add("model.embed_tokens.weight", builder.whole(words, {padded, shape.hidden}), vocabulary);
 
   const FusedRows fused = fused_rows(shape);

@@ -17,6 +17,12 @@ class ShapeFile {
         json_(nlohmann::ordered_json::parse(read_text(path), nullptr, /*allow_exceptions=*/false)) {
     require<DataError>(json_.is_object(), "'{}' is not a JSON object", path.string());
   }
+  // DataError where the file and the checkpoint have different sizes.
+  void require_size(const char* meta, const char* huggingface, std::int64_t found) const {
+    const auto said = get<std::int64_t>(meta, huggingface, found);
+    require<DataError>(said == found, "'{}' says {} = {}, and the checkpoint has {}", path_.string(),
+                       is_huggingface() ? huggingface : meta, said, found);
+  }
   bool is_huggingface() const { return json_.contains("model_type"); }
   nlohmann::ordered_json& json() { return json_; }
   const fs::path& path() const { return path_; }
@@ -84,10 +90,10 @@ ImportedModel import_torchtitan(const fs::path& directory, const ImportOptions& 
   const std::int64_t padded = words.shape[0];
   shape.hidden = words.shape[1];
   shape.ffn = gate.shape[0];
+  file.require_size("n_layers", "num_hidden_layers", shape.layers);
+  file.require_size("dim", "hidden_size", shape.hidden);
+  if (file.is_huggingface()) file.require_size("intermediate_size", "intermediate_size", shape.ffn);
   shape.vocabulary = options.vocabulary.value_or(padded);
-  require<DataError>(0 < shape.vocabulary && shape.vocabulary <= padded,
-                     "'{}': the vocabulary is to be {}, and the embedding has {} rows", directory.string(),
-                     shape.vocabulary, padded);
   shape.heads = file.get<std::int64_t>("n_heads", "num_attention_heads", std::nullopt);
   shape.groups = file.get<std::int64_t>("n_kv_heads", "num_key_value_heads", shape.heads);
   require<DataError>(shape.heads > 0 && shape.groups > 0 && shape.heads % shape.groups == 0,
@@ -100,7 +106,7 @@ ImportedModel import_torchtitan(const fs::path& directory, const ImportOptions& 
   shape.positions = file.get<std::int64_t>("max_seq_len", "max_position_embeddings", 8192);
   shape.tied = !builder.has(prefix + "output.weight");
 
-  const std::vector<ImportBuilder::Rows> vocabulary{{0, shape.vocabulary}};
+  const auto vocabulary = builder.vocabulary(shape.vocabulary, padded);
   builder.add("model.embed_tokens.weight", builder.whole(words.name, {padded, shape.hidden}), vocabulary);
   const std::int64_t queries = shape.heads * shape.head_dim, keys = shape.groups * shape.head_dim;
   for (std::int64_t i = 0; i < shape.layers; ++i) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
+
 namespace stoa::token {
 
 // What a split pattern distinguishes. Newline is \r or \n, Space is the rest of \s; Other is what is in none
@@ -25,7 +27,6 @@ struct CodePoint {
 CodePoint read_utf8(const char* p, const char* end);
 // Reads the code point that ends at `p`, begin < p.
 CodePoint read_utf8_before(const char* begin, const char* p);
-void append_utf8(char32_t c, std::string& out);
 
 // Runs of equal class in ascending order: first code point << 8 | class bits (unicode_data.cc).
 std::span<const std::uint32_t> unicode_class_runs();

@@ -87,6 +87,10 @@ TEST_F(Import, SaysWhatItFoundInstead) {
   write_text(path("wrong.json"), R"({"n_heads": 8, "n_kv_heads": 2})");
   refused({"titan", "--config", "wrong.json"},
           "wrong shape: layers.0.attention.wk.weight is [8, 16], expected [4, 16]");
+  write_text(path("other.json"), R"({"n_heads": 4, "n_kv_heads": 2, "n_layers": 3})");
+  refused({"titan", "--config", "other.json"}, "says n_layers = 3, and the checkpoint has 2");
+  write_text(path("other.json"), R"({"model_type": "llama", "num_attention_heads": 4, "hidden_size": 32})");
+  refused({"titan", "--config", "other.json"}, "says hidden_size = 32, and the checkpoint has 16");
   fs::remove(path("titan/__1_0.distcp"));
   refused({"titan", "--config", fixtures() / "torchtitan/params.json"}, "__1_0.distcp");
   fs::create_directories(path("older/iter_0000003/mp_rank_00_001"));

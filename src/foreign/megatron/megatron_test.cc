@@ -345,6 +345,9 @@ TEST(MegatronScript, WhatIsNotConstantIsNamed) {
 TEST(MegatronScript, BrokenScriptsAreErrors) {
   for (const char* text : {"X=\"a", "X=(a\n", "X=$(( 1", "X=${a", "echo hello\n", "X=`a", "X='"})
     EXPECT_THROW(script_words(text), UsageError) << text;
+  std::string deep = "X=";
+  for (int i = 0; i < 200'000; ++i) deep += "${X:-";
+  EXPECT_THROW(script_words(deep), UsageError);
   EXPECT_THROW(read_megatron("nowhere/run.sh"), UsageError);
 }
 

@@ -6,184 +6,23 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "config/value.h"
 #include "foreign/megatron/command_line.h"
 #include "foreign/megatron/shell_arithmetic.h"
+#include "foreign/megatron/shell_statements.h"
 
 namespace stoa::foreign {
 namespace {
 
-constexpr std::size_t kLargestText = 1
-                                     << 20;  // of an expanded word: scripts that double a variable end there
+constexpr std::size_t kLargestText = 1 << 20;  // expanded words: scripts that double a variable end there
 
-bool is_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
 bool is_name(std::string_view text) {
   return !text.empty() && !(text[0] >= '0' && text[0] <= '9') &&
          std::all_of(text.begin(), text.end(), is_name_char);
 }
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-struct ShellStatement {
-  std::string text;
-  int line = 0;
-  bool after_and = false, after_or = false;  // joined to the one before by && or ||
-};
-
-// Where a quoted, substituted or parenthesised part that begins at `at` ends (one past it).
-class ShellSpan {
- public:
-  ShellSpan(std::string_view text, const std::string& name) : text_(text), name_(name) {}
-
-  std::size_t after(std::size_t at) const {
-    const char c = text_[at];
-    if (c == '\\') return std::min(at + 2, text_.size());
-    if (c == '\'') return closing(text_.find('\'', at + 1), at);
-    if (c == '`') return closing(text_.find('`', at + 1), at);
-    if (c == '"') {
-      for (std::size_t i = at + 1; i < text_.size();) {
-        if (text_[i] == '"') return i + 1;
-        i = text_[i] == '\'' ? i + 1 : after(i);
-      }
-      return closing(std::string_view::npos, at);
-    }
-    if (c == '$' && at + 1 < text_.size() && (text_[at + 1] == '(' || text_[at + 1] == '{'))
-      return matching(at + 1);
-    return at + 1;
-  }
-  std::size_t matching(std::size_t at) const {
-    const char open = text_[at], close = open == '(' ? ')' : '}';
-    int depth = 0;
-    for (std::size_t i = at; i < text_.size();) {
-      if (text_[i] == open) ++depth;
-      if (text_[i] == close && --depth == 0) return i + 1;
-      i = (text_[i] == open || text_[i] == '#') ? i + 1 : after(i);
-    }
-    return closing(std::string_view::npos, at);
-  }
-
- private:
-  std::size_t closing(std::size_t found, std::size_t at) const {
-    require<UsageError>(found != std::string_view::npos, "{}:{}: '{}' is not closed", name_,
-                        1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n'),
-                        text_[at]);
-    return found + 1;
-  }
-  std::string_view text_;
-  const std::string& name_;
-};
-
-// Statements of a script: comments, here-documents and continued lines are gone.
-class ShellLines {
- public:
-  ShellLines(std::string_view text, const std::string& name) : text_(text), span_(text_, name) {}
-
-  std::vector<ShellStatement> read() {
-    while (at_ < text_.size()) step();
-    end_statement();
-    return std::move(out_);
-  }
-
- private:
-  void step() {
-    const char c = text_[at_];
-    if (c == '\\' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n') {
-      now_ += ' ';
-      at_ += 2;
-      ++line_;
-    } else if (c == '#' && (now_.empty() || is_blank(now_.back()))) {
-      while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-    } else if (c == '\n' || c == ';') {
-      const bool line_ends = c == '\n';
-      ++at_;
-      end_statement();
-      if (line_ends) {
-        ++line_;
-        skip_document();
-      }
-    } else if (in_test() && (c == '&' || c == '|')) {
-      now_ += c;
-      ++at_;
-    } else if (text_.substr(at_, 2) == "&&" || text_.substr(at_, 2) == "||") {
-      at_ += 2;
-      end_statement();
-      (c == '&' ? and_ : or_) = true;
-    } else if (text_.substr(at_, 2) == "<<" && text_.substr(at_, 3) != "<<<") {
-      begin_document();
-    } else if (c == '(' && !now_.empty() && now_.back() == '=') {
-      copy_array();
-    } else {
-      const std::size_t end = c == '(' ? at_ + 1 : span_.after(at_);
-      const std::string_view part = text_.substr(at_, end - at_);
-      line_ += static_cast<int>(std::count(part.begin(), part.end(), '\n'));
-      now_ += part;
-      at_ = end;
-    }
-  }
-  // The elements of an array, without its comments.
-  void copy_array() {
-    now_ += '(';
-    ++at_;
-    while (at_ < text_.size() && text_[at_] != ')') {
-      if (text_[at_] == '#' && is_blank(now_.back())) {
-        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-        continue;
-      }
-      if (text_[at_] == '\\' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n') ++at_;
-      const std::size_t end = span_.after(at_);
-      const std::string_view part = text_.substr(at_, end - at_);
-      line_ += static_cast<int>(std::count(part.begin(), part.end(), '\n'));
-      now_ += part;
-      at_ = end;
-    }
-    if (at_ == text_.size()) span_.matching(at_ - 1);
-    now_ += ')';
-    ++at_;
-  }
-  bool in_test() const {
-    return now_.find("[[") != std::string::npos && now_.find("]]") == std::string::npos;
-  }
-  void begin_document() {
-    at_ += 2;
-    while (at_ < text_.size() && (text_[at_] == '-' || text_[at_] == ' ')) ++at_;
-    std::string word;
-    while (at_ < text_.size() && !is_blank(text_[at_]) && text_[at_] != ';' && text_[at_] != '>') {
-      if (text_[at_] != '\'' && text_[at_] != '"' && text_[at_] != '\\') word += text_[at_];
-      ++at_;
-    }
-    document_ = word;
-  }
-  void skip_document() {
-    while (!document_.empty() && at_ < text_.size()) {
-      const std::size_t end = std::min(text_.find('\n', at_), text_.size());
-      std::string_view line = text_.substr(at_, end - at_);
-      while (!line.empty() && is_blank(line.front())) line.remove_prefix(1);
-      while (!line.empty() && is_blank(line.back())) line.remove_suffix(1);
-      at_ = std::min(end + 1, text_.size());
-      ++line_;
-      if (line == document_) document_.clear();
-    }
-  }
-  void end_statement() {
-    const auto first = now_.find_first_not_of(" \t\r");
-    if (first != std::string::npos) {
-      out_.push_back({now_.substr(first, now_.find_last_not_of(" \t\r") - first + 1), line_, and_, or_});
-      and_ = or_ = false;
-    }
-    now_.clear();
-  }
-
-  std::string_view text_;
-  ShellSpan span_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-  bool and_ = false, or_ = false;
-  std::string now_, document_;
-  std::vector<ShellStatement> out_;
-};
 
 class ShellReading {
  public:
@@ -194,7 +33,7 @@ class ShellReading {
 
   ScriptCommand read() {
     slurm_nodes();
-    for (const ShellStatement& s : ShellLines(text_, name_).read()) {
+    for (const ShellStatement& s : shell_statements(text_, name_)) {
       if (stopped_) break;
       take(s);
     }
@@ -445,7 +284,7 @@ class ShellReading {
       const Words words = expand(value.substr(1, value.size() - 2));
       if (!more) variable.clear();
       variable.insert(variable.end(), words.begin(), words.end());
-      arrays_.insert_or_assign(std::string(name), true);
+      arrays_.emplace(name);
       return;
     }
     const std::string text = fmt::format("{}", fmt::join(expand(value, false), " "));
@@ -685,7 +524,7 @@ class ShellReading {
   std::string_view text_;
   std::string name_, directory_;
   std::map<std::string, Words> variables_;
-  std::map<std::string, bool> arrays_;
+  std::set<std::string> arrays_;
   std::vector<Block> blocks_;
   std::vector<std::string> notes_;
   std::optional<bool> status_;
