@@ -26,11 +26,7 @@ struct PlanArguments {
 
 void plan_memory(const PlanArguments& arguments, Context& context) {
   train::RunConfig config = load_plan_config(arguments.config, context.console, arguments.ranks);
-  MachineOptions options = arguments.machine;
-  if (!options.threads) options.threads = config.trainer.num_threads;
-  options.ranks = train::ranks_of(config) / static_cast<int>(config.trainer.num_nodes.value_or(1));
-  if (options.ranks < 1) options.ranks = 1;
-  infer::Machine machine = make_planning_machine(options);
+  infer::Machine machine = make_planning_machine(planning_options(config, arguments.machine));
   const auto ids = tokenizer_ids(config);
   const auto plan = plan_open_ended(config, ids);
   const auto memory = plan::plan_memory(machine, plan.options, train::layout_text(plan.options.layout));

@@ -11,6 +11,7 @@
 #include "foreign/nemo2_config.h"
 #include "foreign/nemo_keys.h"
 #include "model/huggingface/config_json.h"
+#include "train/layout_plan.h"
 #include "train/tokenizer_choice.h"
 
 namespace stoa::cli {
@@ -141,6 +142,12 @@ std::int64_t tokenizer_ids(train::RunConfig& config) {
   if (const auto tokenizer = train::load_tokenizer(config.tokenizer)) return tokenizer->vocab_size();
   if (!config.model.vocab_size) config.model.vocab_size = model::kVocabWithoutTokenizer;
   return 0;
+}
+
+MachineOptions planning_options(const train::RunConfig& config, MachineOptions given) {
+  if (!given.threads) given.threads = config.trainer.num_threads;
+  given.ranks = std::max(1, train::ranks_of(config) / static_cast<int>(config.trainer.num_nodes.value_or(1)));
+  return given;
 }
 
 train::TrainingPlan plan_open_ended(const train::RunConfig& config, std::int64_t tokenizer_ids) {

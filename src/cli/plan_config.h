@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/console.h"
+#include "cli/machine_factory.h"
 #include "train/run_config.h"
 #include "train/training_plan.h"
 
@@ -18,7 +19,7 @@ struct PlanConfigArguments {
   std::vector<std::string> overrides;
   std::string from_megatron;        // arguments, or the path of a script or of a YAML file
   std::vector<std::string> ignore;  // arguments of it that are left out
-  bool all_ignored = false;  // list every key that has no effect, not their number
+  bool all_ignored = false;         // list every key that has no effect, not their number
 
   void add_to(CLI::App& command);
 };
@@ -35,6 +36,9 @@ PlanConfig read_plan_config(const PlanConfigArguments& arguments, std::optional<
 // The same; keys without effect and assumptions are reported on `console`.
 train::RunConfig load_plan_config(const PlanConfigArguments& arguments, Console& console,
                                   std::optional<std::int64_t> ranks = {});
+
+// What make_planning_machine() needs for a configuration; `given` goes before it.
+MachineOptions planning_options(const train::RunConfig& config, MachineOptions given = {});
 
 // Vocabulary size of the configured tokenizer; 0 without one, and a model without vocab_size gets the usual.
 std::int64_t tokenizer_ids(train::RunConfig& config);

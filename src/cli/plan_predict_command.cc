@@ -7,8 +7,10 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/config_command.h"
+#include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
+#include "cli/plan_config.h"
 #include "cli/plan_subject.h"
 #include "cli/print.h"
 #include "cli/schema.h"
@@ -37,18 +39,52 @@ void write_timeline(const std::string& path, const plan::StepTimeline& timeline)
   fail<UsageError>("--timeline {}: expected a file that ends in .html, .svg or .json (a Chrome trace)", path);
 }
 
+// As if the configuration asked for this precision.
+void set_format(plan::Format format, train::RunConfig& config) {
+  if (format == plan::Format::kFp8) {
+    if (!config.model.fp8.fp8) config.model.fp8.fp8 = model::Fp8Format::kHybrid;
+    return;
+  }
+  config.model.fp8.fp8.reset();
+  config.trainer.precision = format == plan::Format::kFp32   ? train::Precision::kFp32
+                             : format == plan::Format::kFp16 ? train::Precision::kFp16
+                                                             : train::Precision::kBf16;
+}
+
+// Nothing where Stoa cannot run the configuration: `why` gets the reason.
+std::optional<plan::CountedMemory> counted_memory(train::RunConfig config, const plan::Cluster& cluster,
+                                                  std::string& why) {
+  try {
+    const std::int64_t ids = tokenizer_ids(config);
+    run::TrainingOptions options = plan_open_ended(config, ids).options;
+    options.sample_context = 0;
+    options.memory_limit.reset();
+    infer::Machine machine = make_planning_machine(planning_options(config));
+    plan::MemoryModel memory(machine, options);
+    return plan::count_memory(
+        memory, {options.layout, options.micro_batch, options.microbatches, options.model.config.recompute},
+        reserved_bytes(cluster));
+  } catch (const ConfigError& error) {
+    why = error.what();
+    return {};
+  }
+}
+
 void predict_config(const PlanPredictArguments& arguments, Context& context) {
   require<UsageError>(!arguments.cluster.empty(),
                       "--cluster is missing: a cluster file, or the name of one in {}",
                       clusters_directory().string());
-  const auto config = load_run_config(arguments.config.config, arguments.config.all_overrides(),
-                                      context.console, nullptr, arguments.ranks);
+  train::RunConfig config = load_run_config(arguments.config.config, arguments.config.all_overrides(),
+                                            context.console, nullptr, arguments.ranks);
   const plan::Cluster cluster = plan::load_cluster(arguments.cluster, clusters_directory());
-  plan::Workload workload = workload_of(config);
   if (!arguments.precision.empty())
-    workload.format = config::Codec<plan::Format>::parse(config::Node::text(arguments.precision));
+    set_format(config::Codec<plan::Format>::parse(config::Node::text(arguments.precision)), config);
+  const plan::Workload workload = workload_of(config);
   const plan::Calibration calibration = find_calibration(arguments.calibration);
-  plan::Prediction prediction = plan::predict(workload, cluster, calibration);
+  std::string why;
+  const auto counted = counted_memory(config, cluster, why);
+  plan::Prediction prediction = plan::predict(workload, cluster, calibration, counted ? &*counted : nullptr);
+  if (!counted) prediction.notes.push_back("memory is estimated: Stoa cannot run this: " + why);
   prediction.nearest = nearest_published(workload, cluster, calibration);
   if (!arguments.timeline.empty())
     write_timeline(arguments.timeline, plan::timeline_of(prediction, workload));

@@ -9,10 +9,15 @@
 namespace stoa::cli {
 namespace {
 
-// On a GPU, memory that Stoa does not allocate itself: context, libraries, communication buffers.
 constexpr double kReserveGb = 4;
 
 }  // namespace
+
+double reserved_bytes(const plan::Cluster& cluster) {
+  const bool gpu = cluster.device.family.find("CPU") == std::string::npos &&
+                   cluster.device.name.find("CPU") == std::string::npos;
+  return gpu ? kReserveGb * 1e9 : 0;
+}
 
 plan::Format format_of(const train::RunConfig& config) {
   if (config.model.fp8.fp8) return plan::Format::kFp8;
@@ -67,10 +72,8 @@ std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Co
                                                            std::move(machine),
                                                            nullptr});
   PlanSubject& s = *subject;
-  const bool gpu = s.cluster.device.family.find("CPU") == std::string::npos &&
-                   s.cluster.device.name.find("CPU") == std::string::npos;
   const double memory = a.memory_gb.value_or(s.cluster.device.memory_gb),
-               reserve = a.reserve_gb.value_or(gpu ? kReserveGb : 0);
+               reserve = a.reserve_gb.value_or(reserved_bytes(s.cluster) / 1e9);
   require<UsageError>(
       memory > reserve && reserve >= 0,
       "{} GB of a device, of which {} GB are reserved: nothing is left for a plan; give --memory-gb or a "

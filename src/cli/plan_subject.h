@@ -38,6 +38,10 @@ struct PlanSubject {
   std::unique_ptr<plan::MemoryModel> memory_model;
 };
 
+// Bytes of each device of a cluster that Stoa does not allocate itself: on a GPU the context, libraries and
+// communication buffers.
+double reserved_bytes(const plan::Cluster& cluster);
+
 // The number format of the linear layers of a configuration.
 plan::Format format_of(const train::RunConfig& config);
 

@@ -300,7 +300,8 @@ double least_seconds(const Workload& w, const Cluster& c, const Constants& k) {
   return time_with(least_pipeline_seconds, w, c, k, nullptr).sum();
 }
 
-Prediction predict(const Workload& w, const Cluster& c, const Calibration& calibration) {
+Prediction predict(const Workload& w, const Cluster& c, const Calibration& calibration,
+                   const CountedMemory* counted) {
   validate(w);
   if (c.nodes)
     require<ConfigError>(w.devices() <= *c.nodes * c.links.devices_per_node,
@@ -314,9 +315,11 @@ Prediction predict(const Workload& w, const Cluster& c, const Calibration& calib
   out.seconds = out.time.sum();
   out.low = out.seconds * entry.low;
   out.high = out.seconds * entry.high;
-  out.memory = estimate_memory(w);
+  out.counted = counted != nullptr;
+  out.memory = counted ? counted->fullest : estimate_memory(w);
   for (std::size_t stage = 0; stage < out.stages.size(); ++stage)
-    out.stages[stage].memory = stage_memory(w, static_cast<std::int64_t>(stage)).sum();
+    out.stages[stage].memory =
+        counted ? counted->stages.at(stage) : stage_memory(w, static_cast<std::int64_t>(stage)).sum();
   const double host_room = c.host_room(w.devices());
   out.fits = out.memory.sum() <= c.device.memory_gb * 1e9 && out.memory.offloaded <= host_room;
   const double devices = real(w.devices());

@@ -8,7 +8,7 @@
 
 #include "plan/calibration.h"
 #include "plan/cluster.h"
-#include "plan/memory_estimate.h"
+#include "plan/counted_memory.h"
 #include "plan/workload.h"
 
 namespace stoa::plan {
@@ -50,6 +50,7 @@ struct Prediction {
   double low = 0, high = 0;  // where 8 of 10 measurements are expected to lie
   TimeSplit time;
   MemorySplit memory;
+  bool counted = false;  // memory is that of Stoa's own program, and not an estimate
   bool fits = true;
   std::vector<StageTime> stages;
   double model_flops = 0, hardware_flops = 0;  // per second and device
@@ -60,7 +61,9 @@ struct Prediction {
 };
 
 // ConfigError where the workload contradicts itself or the cluster cannot hold it (no network between nodes).
-Prediction predict(const Workload& w, const Cluster& c, const Calibration& calibration);
+// Without `counted` the memory is estimated.
+Prediction predict(const Workload& w, const Cluster& c, const Calibration& calibration,
+                   const CountedMemory* counted = nullptr);
 
 // Only the time, with given constants and without checks: for searches and fits.
 TimeSplit predict_time(const Workload& w, const Cluster& c, const Constants& k,

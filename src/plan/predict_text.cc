@@ -28,7 +28,11 @@ std::string to_text(const Prediction& p, const Workload& w, const Cluster& c, co
       format_count(p.tokens_per_second), p.model_flops / 1e12, percent(p.share_of_peak),
       p.hardware_flops / 1e12);
   out += fmt::format(
-      "memory  {:.1f} of {:.0f} GB on the fullest device: {}\n", p.memory.sum() / 1e9, c.device.memory_gb,
+      "memory  {:.1f} of {:.0f} GB on the fullest device, {}: {}\n", p.memory.sum() / 1e9, c.device.memory_gb,
+      p.counted ? p.memory.overhead > 0
+                      ? fmt::format("counted, with {:.3g} GB in reserve", p.memory.overhead / 1e9)
+                      : std::string("counted")
+                : std::string("estimated"),
       p.fits ? "fits"
       : p.memory.sum() / 1e9 <= c.device.memory_gb
           ? "but host memory is too small for the offloaded activations"
@@ -73,6 +77,15 @@ std::string to_json(const Prediction& p, const Workload& w, const Cluster& c,
                       {"busy_seconds", s.busy},
                       {"memory_bytes", s.memory}});
   const MemorySplit& m = p.memory;
+  nlohmann::ordered_json bytes{{"weights", m.weights},
+                               {"gradients", m.gradients},
+                               {"optimizer", m.optimizer},
+                               {"activations", m.activations}};
+  if (!p.counted) bytes["logits"] = m.logits;
+  bytes.update({{"working", m.working},
+                {"overhead", m.overhead},
+                {"offloaded_to_host", m.offloaded},
+                {"total", m.sum()}});
   nlohmann::ordered_json out{{"cluster", c.name},
                              {"devices", w.devices()},
                              {"layout", w.text()},
@@ -84,16 +97,8 @@ std::string to_json(const Prediction& p, const Workload& w, const Cluster& c,
                              {"hardware_tflops", p.hardware_flops / 1e12},
                              {"share_of_peak", p.share_of_peak},
                              {"fits", p.fits},
-                             {"memory_bytes",
-                              {{"weights", m.weights},
-                               {"gradients", m.gradients},
-                               {"optimizer", m.optimizer},
-                               {"activations", m.activations},
-                               {"logits", m.logits},
-                               {"working", m.working},
-                               {"overhead", m.overhead},
-                               {"offloaded_to_host", m.offloaded},
-                               {"total", m.sum()}}},
+                             {"memory", p.counted ? "counted" : "estimated"},
+                             {"memory_bytes", std::move(bytes)},
                              {"seconds", split},
                              {"stages", stages},
                              {"nearest_published", p.nearest},

@@ -49,6 +49,24 @@ TEST_F(PlanPredict, OfAConfiguration) {
   }
 }
 
+// One truth about memory: both commands count, and a GPU has 4 GB that Stoa does not allocate.
+TEST_F(PlanPredict, MemoryIsThatOfPlanMemory) {
+  const auto same = [&](const Arguments& config, const char* cluster, double reserve) {
+    const auto planned = json_of(Arguments{"plan", "memory", "--json"} + config);
+    const auto predicted = json_of(Arguments{"plan", "predict", "--json", "--cluster", cluster} + config);
+    EXPECT_EQ(predicted["memory"], "counted");
+    EXPECT_EQ(predicted["memory_bytes"]["total"].get<double>(),
+              planned["total_bytes"].get<double>() + reserve);
+    EXPECT_EQ(predicted["fits"], predicted["memory_bytes"]["total"].get<double>() <= 80e9);
+  };
+  same({"tiny"}, "laptop-cpu", 0);
+  same({"gpt-20b", "--ranks", "64", "model.pipeline_model_parallel_size=4",
+        "model.tensor_model_parallel_size=2", "model.global_batch_size=256"},
+       "dgx-h100", 4e9);
+  same({"mixtral-8x7b", "--ranks", "64", "model.expert_model_parallel_size=8", "model.global_batch_size=256"},
+       "dgx-h100", 4e9);
+}
+
 // On a link so slow that the copies cannot hide behind the layers.
 TEST_F(PlanPredict, CopiesOfOffloadedActivationsAreCounted) {
   std::string cluster = text_of(fs::path(STOA_SOURCE_DIR) / "configs/clusters/dgx-a100-80gb.yaml");
