@@ -6,6 +6,7 @@
 #include "base/console.h"
 #include "cli/command.h"
 #include "cli/config_command.h"
+#include "cli/config_of_run.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/schema.h"
@@ -73,7 +74,7 @@ std::string describe(const Json& row, const token::Tokenizer* tokenizer, std::in
 
 void show(const ShowArguments& a, Context& context) {
   const auto overrides = a.config.all_overrides();
-  const train::RunConfig config = load_run_config(a.config.config, overrides, context.console);
+  const train::RunConfig config = load_config_of_run(a.config.config, overrides, context.console);
   const auto tokenizer = train::load_tokenizer(config.tokenizer);
   const token::Tokenizer* const names = tokenizer ? &*tokenizer : nullptr;
   const auto resume = train::checkpoint_to_resume(config, ckpt::Verify::kSizes);

@@ -9,6 +9,7 @@
 #include "ckpt/find_checkpoint.h"
 #include "cli/command.h"
 #include "cli/config_command.h"
+#include "cli/config_of_run.h"
 #include "cli/interrupt.h"
 #include "cli/launch_patience.h"
 #include "cli/machine_factory.h"
@@ -126,8 +127,8 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   train::TrainerParts::Dump dump = arguments.dump;
   launch.prepare([&] {
     dump.steps = parse_steps(arguments.dump_steps);
-    config = load_run_config(arguments.config.config, arguments.config.all_overrides(), console, nullptr,
-                             launch.agreed_ranks(arguments.ranks.count));
+    config = load_config_of_run(arguments.config.config, arguments.config.all_overrides(), console,
+                                launch.agreed_ranks(arguments.ranks.count));
     require<ConfigError>(train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
     inputs = train::read_inputs(

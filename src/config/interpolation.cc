@@ -1,6 +1,7 @@
 #include "config/interpolation.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "base/error.h"
@@ -129,12 +130,13 @@ Node Interpolator::evaluate(std::string_view expression, const std::string& path
 
 Node Interpolator::call(std::string_view name, std::string_view arguments, const std::string& path,
                         const Origin& origin) {
+  if (name == "oc.env") return environment(arguments, path, origin);
   const bool known = name == "multiply" || name == "add" || name == "sum" || name == "subtract" ||
                      name == "divide" || name == "divide_floor" || name == "divide_ceil";
   require<ConfigError>(
       known,
       "{}: {}: unknown function '{}' in ${{{}:…}}; known are multiply, add, sum, subtract, divide, "
-      "divide_floor, divide_ceil",
+      "divide_floor, divide_ceil, oc.env",
       origin.text(), path, name, name);
   std::vector<Number> values;
   for (const auto& argument : split_arguments(arguments)) {
@@ -175,6 +177,33 @@ Node Interpolator::call(std::string_view name, std::string_view arguments, const
     total = {exact && !overflow ? integer : 0, real, exact && !overflow};
   }
   Node result = Node::plain(total.exact ? std::to_string(total.integer) : print_real(total.real));
+  result.origin = origin;
+  return result;
+}
+
+Node Interpolator::environment(std::string_view arguments, const std::string& path, const Origin& origin) {
+  const auto parts = split_arguments(arguments);
+  const std::string variable(parts.front());
+  Node result;
+  if (const char* set = std::getenv(variable.c_str())) {
+    result = Node::plain(set);
+  } else if (parts.size() > 1) {
+    std::string_view other = parts[1];
+    const bool quoted =
+        other.size() >= 2 && (other.front() == '\'' || other.front() == '"') && other.back() == other.front();
+    if (quoted) other = other.substr(1, other.size() - 2);
+    Node given = Node::plain(std::string(other));
+    given.origin = origin;
+    result = quoted ? given : expand_scalar(given, path);
+    if (!quoted && result.is_scalar() && result.scalar == "null") result = Node();
+  } else {
+    const auto value = fallback_ ? fallback_("oc.env:" + variable) : std::nullopt;
+    require<ConfigError>(value.has_value(),
+                         "{}: {}: ${{oc.env:{}}}: there is no such environment variable, and no value "
+                         "for that case (${{oc.env:{},VALUE}})",
+                         origin.text(), path, variable, variable);
+    result = *value;
+  }
   result.origin = origin;
   return result;
 }

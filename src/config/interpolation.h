@@ -13,10 +13,11 @@ namespace stoa::config {
 
 // Expands references in one tree. A reference alone in a scalar takes the whole value that it names, with its
 // type; inside text it is spliced in. Functions: multiply, add, subtract (of numbers), divide (exact),
-// divide_floor, divide_ceil.
+// divide_floor, divide_ceil; oc.env (an environment variable, or the value after the comma).
 class Interpolator {
  public:
-  // `fallback(path)`: the value of a key that the tree does not give (a default), or nullopt.
+  // `fallback(path)`: the value of a key that the tree does not give (a default), or nullopt; "oc.env:NAME" is
+  // asked for an environment variable that is not set.
   using Fallback = std::function<std::optional<Node>(const std::string& path)>;
   explicit Interpolator(const Node& root, Fallback fallback = {});
 
@@ -28,6 +29,7 @@ class Interpolator {
   Node expand_scalar(const Node& node, const std::string& path);
   Node evaluate(std::string_view expression, const std::string& path, const Origin& origin);
   Node call(std::string_view name, std::string_view arguments, const std::string& path, const Origin& origin);
+  Node environment(std::string_view arguments, const std::string& path, const Origin& origin);
   Node lookup(std::string_view key, const std::string& path, const Origin& origin);
 
   const Node& root_;

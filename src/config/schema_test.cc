@@ -193,7 +193,9 @@ TEST(Schema, References) {
   EXPECT_THAT(error_of("count: ${inner.size}\ninner: {size: '${count}'}\n"),
               AllOf(HasSubstr("refers back"), HasSubstr("f.yaml:")));
   EXPECT_THAT(error_of("count: ${nowhere}\n"), AllOf(HasSubstr("nowhere"), HasSubstr("not given")));
-  EXPECT_THAT(error_of("count: ${oc.env:HOME}\n"), HasSubstr("unknown function"));
+  EXPECT_EQ(read("count: ${oc.env:STOA_NOT_SET,7}\n").count, 7);
+  EXPECT_THAT(error_of("count: ${oc.env:STOA_NOT_SET}\n"), HasSubstr("no such environment variable"));
+  EXPECT_THAT(error_of("count: ${oc.dict:HOME}\n"), HasSubstr("unknown function"));
   EXPECT_THAT(error_of("count: \"x${count\"\n"), HasSubstr("without its"));
   EXPECT_THAT(error_of("name: \"a${inner}\"\ninner: {size: 1}\n"), HasSubstr("inside text"));
 }
