@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
-#include "cli/config_command.h"
 #include "cli/number_checks.h"
 #include "cli/version.h"
 

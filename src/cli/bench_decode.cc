@@ -8,7 +8,7 @@
 #include "base/console.h"
 #include "base/timing.h"
 #include "cli/command.h"
-#include "cli/config_command.h"
+#include "cli/config_source.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
@@ -74,9 +74,7 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
                        "--prompt, --tokens and --rounds must be at least 1, got {}, {} and {}",
                        arguments.prompt, arguments.tokens, arguments.rounds);
   const run::TrainingOptions planned =
-      plan_random_tokens(load_run_config(arguments.config.config, arguments.config.all_overrides(),
-                                         context.console, nullptr, 1))
-          .options;
+      plan_random_tokens(load_config(arguments.config, Purpose::kBench, context.console, 1)).options;
   const model::ModelConfig& shape = planned.model.config;
   require<ConfigError>(shape.kind == model::ModelKind::kGpt,
                        "bench decode: only models that continue a text");
@@ -107,9 +105,9 @@ void bench_decode(const BenchDecodeArguments& arguments, Context& context) {
   }
   context.console.finish_live();
   nlohmann::ordered_json result{
-      {"config", arguments.config.config},  {"machine", machine.description},
-      {"type", std::string(name_of(type))}, {"prompt", arguments.prompt},
-      {"tokens", arguments.tokens},         {"tokens_per_second", median_of(rates)}};
+      {"config", arguments.config.source()}, {"machine", machine.description},
+      {"type", std::string(name_of(type))},  {"prompt", arguments.prompt},
+      {"tokens", arguments.tokens},          {"tokens_per_second", median_of(rates)}};
   if (cpu) result["read_gigabytes_per_second"] = median_of(reads);
   result["rounds"] = {{"tokens_per_second", rates}};
   if (cpu) result["rounds"]["read_gigabytes_per_second"] = reads;
@@ -128,6 +126,7 @@ void add_bench_decode(CLI::App& bench, Context& context) {
                            "memory, which limits it, is measured after each answer. Example: stoa "
                            "bench decode gpt2-124m --tokens 64 --json");
   arguments->config.add_to(*command);
+  arguments->config.add_output(*command);
   command->add_option("--prompt", arguments->prompt, "Tokens before the answer")
       ->capture_default_str()
       ->check(between(1, 1 << 24));

@@ -8,7 +8,7 @@
 #include "base/console.h"
 #include "base/timing.h"
 #include "cli/command.h"
-#include "cli/config_command.h"
+#include "cli/config_source.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
@@ -124,9 +124,8 @@ void run_candidates(std::vector<Candidate>& candidates, const BenchPipelineArgum
 
 void bench_pipeline(const BenchPipelineArguments& arguments, Context& context) {
   require<ConfigError>(arguments.rounds >= 1, "--rounds must be at least 1, got {}", arguments.rounds);
-  const auto overrides = arguments.config.all_overrides();
   train::TrainingPlan plan =
-      plan_random_tokens(load_run_config(arguments.config.config, overrides, context.console));
+      plan_random_tokens(load_config(arguments.config, Purpose::kBench, context.console));
   MachineOptions machine = arguments.machine;
   if (!machine.threads) machine.threads = 1;
   std::vector<Candidate> candidates;
@@ -163,7 +162,7 @@ void bench_pipeline(const BenchPipelineArguments& arguments, Context& context) {
                        {"simulated_speed", first_simulated / simulated}});
   }
   if (arguments.json)
-    return print_json_line(nlohmann::ordered_json{{"config", arguments.config.config},
+    return print_json_line(nlohmann::ordered_json{{"config", arguments.config.source()},
                                                   {"stages", arguments.stages},
                                                   {"microbatches", arguments.microbatches},
                                                   {"rounds", arguments.rounds},
@@ -187,6 +186,7 @@ void add_bench_pipeline(CLI::App& bench, Context& context) {
                            "with measured times. Example: "
                            "stoa bench pipeline tiny --schedules 1f1b,interleaved --microbatches 4");
   arguments->config.add_to(*command);
+  arguments->config.add_output(*command);
   command->add_option("--schedules", arguments->schedules, "To compare")
       ->delimiter(',')
       ->capture_default_str();

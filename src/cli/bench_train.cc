@@ -9,7 +9,7 @@
 #include "base/console.h"
 #include "base/timing.h"
 #include "cli/command.h"
-#include "cli/config_command.h"
+#include "cli/config_source.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
@@ -117,9 +117,8 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   std::optional<train::TrainingPlan> planned;
   MachineOptions options = arguments.machine;
   launch.prepare([&] {
-    const auto overrides = arguments.config.all_overrides();
-    const train::RunConfig config = load_run_config(arguments.config.config, overrides, console, nullptr,
-                                                    launch.agreed_ranks(arguments.ranks.count));
+    const train::RunConfig config =
+        load_config(arguments.config, Purpose::kBench, console, launch.agreed_ranks(arguments.ranks.count));
     planned = plan_random_tokens(config);
     planned->options.evaluation = false;
     planned->options.sample_context = 0;
@@ -137,7 +136,7 @@ void bench_train(const BenchTrainArguments& arguments, Context& context) {
   const std::int64_t rows = plan.batch.largest();
   const auto tokens = static_cast<double>(rows * plan.options.length);
   const double flops = train::model_flops_per_token(plan.options.model, plan.options.length);
-  const nlohmann::ordered_json result{{"config", arguments.config.config},
+  const nlohmann::ordered_json result{{"config", arguments.config.source()},
                                       {"machine", measured->machine},
                                       {"layout", train::layout_text(plan.options.layout)},
                                       {"parameters", model::parameter_count(plan.options.model)},
@@ -164,6 +163,7 @@ void add_bench_train(CLI::App& bench, Context& context) {
                                            "Training speed on random tokens. Example: stoa bench train "
                                            "gpt2-124m model.micro_batch_size=4 --steps 6 --json");
   arguments->config.add_to(*command);
+  arguments->config.add_output(*command);
   command->add_option("--steps", arguments->steps, "Steps that count")
       ->capture_default_str()
       ->check(between(1, 1e9));

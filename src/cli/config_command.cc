@@ -1,11 +1,13 @@
-#include "cli/config_command.h"
-
+// `stoa config show`, `check` and the references.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/console.h"
 #include "cli/command.h"
+#include "cli/config_source.h"
 #include "cli/print.h"
 #include "cli/schema.h"
 #include "foreign/megatron/table.h"
@@ -40,41 +42,24 @@ nlohmann::ordered_json to_json(const config::Node& node) {
 }
 
 void show(const ConfigArguments& arguments, bool json, Context& context) {
-  const RunConfig run = load_run_config(arguments.config, arguments.all_overrides(), context.console);
+  const RunConfig run = load_config(arguments, Purpose::kShow, context.console);
   if (!json) return print(show_run_config(run));
   const auto tree = to_json(run_schema().schema().print(&run));
   print_json(tree);
 }
 
-void check(const ConfigArguments& arguments, bool json, Context& context) {
-  config::Report report;
-  load_run_config(arguments.config, arguments.all_overrides(), context.console, &report);
+void check(const ConfigArguments& arguments, bool json) {
+  const FoundConfig found = read_config(arguments, Purpose::kShow);
   if (json) {
-    const nlohmann::ordered_json answer{
-        {"valid", true}, {"ignored", report.ignored}, {"notes", report.notes}};
+    const nlohmann::ordered_json answer{{"valid", true}, {"ignored", found.ignored}, {"notes", found.notes}};
     return print_json(answer);
   }
-  for (const auto& line : report.ignored) print("ignored: " + line + "\n");
-  for (const auto& line : report.notes) print("note: " + line + "\n");
-  print(fmt::format("{}: valid\n", arguments.config));
+  for (const auto& line : found.ignored) print("ignored: " + line + "\n");
+  for (const auto& line : found.notes) print("note: " + line + "\n");
+  print(fmt::format("{}: valid\n", arguments.source()));
 }
 
 }  // namespace
-
-void ConfigArguments::add_to(CLI::App& command) {
-  command.add_option("CONFIG", config, "configuration file, or the name of a preset")->required();
-  command.add_option("OVERRIDES", overrides, "key=value changes, ~key removals");
-  command.add_option("--output", output, "run directory (exp_manager.explicit_log_dir)");
-}
-
-std::vector<std::string> ConfigArguments::all_overrides() const {
-  std::vector<std::string> all = overrides;
-  if (!output.empty()) {
-    all.push_back("exp_manager.explicit_log_dir=" +
-                  nlohmann::json(output).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  }
-  return all;
-}
 
 void add_config_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("config", "show, check and explain configurations");
@@ -88,6 +73,7 @@ void add_config_command(CLI::App& app, Context& context) {
     CLI::App* sub = command->add_subcommand(name, text);
     auto options = std::make_shared<Options>();
     options->arguments.add_to(*sub);
+    options->arguments.add_output(*sub);
     sub->add_flag("--json", options->json, "answer in JSON");
     sub->footer(std::string("Example: ") + example);
     return std::make_pair(sub, options);
@@ -99,8 +85,7 @@ void add_config_command(CLI::App& app, Context& context) {
 
   const auto [check_command, check_options] = with_options(
       "check", "validate only; list ignored keys with their reasons", "stoa config check run.yaml");
-  check_command->callback(
-      [options = check_options, &context] { check(options->arguments, options->json, context); });
+  check_command->callback([options = check_options] { check(options->arguments, options->json); });
 
   CLI::App* reference =
       command->add_subcommand("reference", "print the reference of all fields, as Markdown");

@@ -5,8 +5,7 @@
 
 #include "base/console.h"
 #include "cli/command.h"
-#include "cli/config_command.h"
-#include "cli/config_of_run.h"
+#include "cli/config_source.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
 #include "cli/schema.h"
@@ -73,8 +72,7 @@ std::string describe(const Json& row, const token::Tokenizer* tokenizer, std::in
 }
 
 void show(const ShowArguments& a, Context& context) {
-  const auto overrides = a.config.all_overrides();
-  const train::RunConfig config = load_config_of_run(a.config.config, overrides, context.console);
+  const train::RunConfig config = load_config(a.config, Purpose::kTrain, context.console);
   const auto tokenizer = train::load_tokenizer(config.tokenizer);
   const token::Tokenizer* const names = tokenizer ? &*tokenizer : nullptr;
   const auto resume = train::checkpoint_to_resume(config, ckpt::Verify::kSizes);
@@ -116,6 +114,7 @@ void add_data_show(CLI::App& data, Context& context) {
   CLI::App* c = data.add_subcommand("show", "The documents and tokens of one step of a run");
   c->footer("Example: stoa data show tiny model.data=data/corpus model.tokenizer=tok --step 3");
   a->config.add_to(*c);
+  a->config.add_output(*c);
   c->add_option("--step", a->step, "Which step, counted from 1 as in the progress line")
       ->capture_default_str()
       ->check(between(1, 1e12));

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "cli/plan_config.h"
+#include "cli/config_source.h"
 
 namespace stoa::cli {
 namespace {
@@ -50,12 +50,12 @@ json facts_of(const train::RunConfig& run) {
   return facts;
 }
 
-PlanConfig read_entry(const json& entry, std::vector<std::string> ignore) {
-  PlanConfigArguments arguments;
+FoundConfig read_entry(const json& entry, std::vector<std::string> ignore) {
+  ConfigArguments arguments;
   arguments.from_megatron = fmt::format("pretrain_{}.py {}", entry["kind"].get<std::string>(),
                                         entry["arguments"].get<std::string>());
   arguments.ignore = std::move(ignore);
-  return read_plan_config(arguments, entry["ranks"].get<std::int64_t>());
+  return read_config(arguments, Purpose::kPlan, entry["ranks"].get<std::int64_t>());
 }
 
 TEST(MegatronCorpus, IsReadRightOrRefusedWithTheReason) {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "cli/plan_config.h"
+#include "cli/config_source.h"
 #include "cli/schema.h"
 #include "config/value.h"
 #include "config/yaml.h"
@@ -74,10 +74,10 @@ TEST(NemoCorpus, IsReadRightOrRefusedWithTheReason) {
     SCOPED_TRACE(entry["path"].get<std::string>());
     write_text(file, entry["values"].dump());
     const std::string reason = entry.value("refused", std::string());
-    PlanConfigArguments arguments;
+    ConfigArguments arguments;
     arguments.config = file.string();
     try {
-      const json facts = facts_of_nemo(read_plan_config(arguments).run);
+      const json facts = facts_of_nemo(read_config(arguments, Purpose::kPlan).run);
       bool same = reason.empty();
       EXPECT_EQ(reason, "") << "expected a refusal";
       for (const auto& [name, value] : entry["facts"].items()) {

@@ -5,11 +5,9 @@
 
 #include <cstdlib>
 
-#include "base/console.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "cli/config_of_run.h"
-#include "cli/plan_config.h"
+#include "cli/config_source.h"
 
 namespace stoa::cli {
 namespace {
@@ -69,16 +67,18 @@ class NemoFiles : public ::testing::Test {
   void TearDown() override { fs::remove_all(conf_); }
   fs::path training() const { return conf_ / "training/gpt3/small.yaml"; }
 
-  PlanConfig read(const fs::path& path, std::vector<std::string> overrides = {}) {
-    PlanConfigArguments arguments;
+  FoundConfig read(const fs::path& path, std::vector<std::string> overrides = {}) {
+    ConfigArguments arguments;
     arguments.config = path.string();
     arguments.overrides = std::move(overrides);
-    return read_plan_config(arguments);
+    return read_config(arguments, Purpose::kPlan);
   }
   std::string error_of_run(const fs::path& path, std::vector<std::string> overrides = {}) {
-    Console quiet(Console::Level::kQuiet);
+    ConfigArguments arguments;
+    arguments.config = path.string();
+    arguments.overrides = std::move(overrides);
     try {
-      load_config_of_run(path.string(), overrides, quiet);
+      read_config(arguments, Purpose::kTrain);
     } catch (const Error& error) {
       return error.what();
     }
@@ -89,7 +89,7 @@ class NemoFiles : public ::testing::Test {
 
 TEST_F(NemoFiles, ATrainingFileAndTheConfigurationAroundItAreOne) {
   for (const fs::path& path : {training(), conf_ / "config.yaml"}) {
-    const PlanConfig plan = read(path);
+    const FoundConfig plan = read(path);
     EXPECT_EQ(plan.run.model.ffn_hidden_size, 128) << path;
     EXPECT_EQ(plan.run.model.vocab_size, 50257);
     EXPECT_EQ(plan.run.layout.tensor_model_parallel_size, 2);
@@ -108,7 +108,7 @@ TEST_F(NemoFiles, OverridesAreThoseOfTheLauncherOrOfStoa) {
   write_text(
       conf_ / "training/gpt3/large.yaml",
       "defaults: [gpt3/small, _self_]\nmodel: {num_layers: 8, activations_checkpoint_granularity: full}\n");
-  const PlanConfig plan =
+  const FoundConfig plan =
       read(conf_ / "config.yaml", {"training=gpt3/large", "training.model.hidden_size=64",
                                    "model.micro_batch_size=1", "data_dir=/d", "base_results_dir=/r"});
   EXPECT_EQ(plan.run.model.num_layers, 8);
@@ -129,6 +129,10 @@ TEST_F(NemoFiles, ARunNeedsWhatAPlanLeavesOpen) {
               AllOf(HasSubstr("data_dir is not given"), HasSubstr("base_results_dir is not given"),
                     HasSubstr("model.tokenizer.vocab_file")));
   EXPECT_THAT(error_of_run(conf_ / "config.yaml"), HasSubstr("launcher_scripts_path"));
+  ConfigArguments arguments;
+  arguments.config = training().string();
+  for (const Purpose others : {Purpose::kShow, Purpose::kBench})
+    EXPECT_THAT(read_config(arguments, others).notes, Contains(HasSubstr("data_dir is not given")));
   EXPECT_EQ(error_of_run(training(), {"data_dir=/d", "base_results_dir=/r"}), "(no error)");
 }
 
@@ -143,7 +147,7 @@ TEST_F(NemoFiles, EnvironmentVariablesAreRead) {
 }
 
 TEST_F(NemoFiles, KeysWithOtherMeaningsAreTranslated) {
-  const PlanConfig plan = read(
+  const FoundConfig plan = read(
       training(), {"+model.window_size=[31,0]", "+model.openai_gelu=true", "+model.override_vocab_size=1000",
                    "+model.scale_positional_embedding=true", "model.position_embedding_type=rope"});
   EXPECT_EQ(plan.run.model.window_size, 32);
@@ -173,7 +177,7 @@ TEST_F(NemoFiles, EncoderDecodersAreOfTwoStacks) {
                    "  data: {dataset_type: t5, seq_length: 64, seq_length_dec: 32}\n");
   };
   write("", "");
-  const PlanConfig plan = read(file);
+  const FoundConfig plan = read(file);
   EXPECT_EQ(plan.run.model.kind, model::ModelKind::kT5);
   EXPECT_EQ(plan.run.model.num_layers, 6);
   EXPECT_EQ(plan.run.model.t5.encoder_layers, 2);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/config_source.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/plan_config.h"
@@ -18,14 +19,14 @@ namespace stoa::cli {
 namespace {
 
 struct PlanArguments {
-  PlanConfigArguments config;
+  ConfigArguments config;
   MachineOptions machine;
   std::optional<std::int64_t> ranks;
   bool json = false;
 };
 
 void plan_memory(const PlanArguments& arguments, Context& context) {
-  train::RunConfig config = load_plan_config(arguments.config, context.console, arguments.ranks);
+  train::RunConfig config = load_config(arguments.config, Purpose::kPlan, context.console, arguments.ranks);
   infer::Machine machine = make_planning_machine(planning_options(config, arguments.machine));
   const auto ids = tokenizer_ids(config);
   const auto plan = plan_open_ended(config, ids);

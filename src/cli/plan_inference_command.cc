@@ -7,6 +7,7 @@
 #include "base/console.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/config_source.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_config.h"
@@ -18,7 +19,7 @@ namespace stoa::cli {
 namespace {
 
 struct InferenceArguments {
-  PlanConfigArguments config;
+  ConfigArguments config;
   std::string cluster, csv;
   std::vector<std::string> types{"bf16"};
   plan::InferenceRequest request;
@@ -28,7 +29,7 @@ struct InferenceArguments {
 };
 
 void inference(InferenceArguments a, Context& context) {
-  train::RunConfig config = load_plan_config(a.config, context.console);
+  train::RunConfig config = load_config(a.config, Purpose::kPlan, context.console);
   const std::int64_t ids = tokenizer_ids(config);
   const model::Gpt gpt = model::resolve_gpt(config.model, ids);
   const plan::Cluster cluster = find_cluster(a.cluster);

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
-#include "cli/config_command.h"
+#include "cli/config_source.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
@@ -74,8 +74,7 @@ void predict_config(const PlanPredictArguments& arguments, Context& context) {
   require<UsageError>(!arguments.cluster.empty(),
                       "--cluster is missing: a cluster file, or the name of one in {}",
                       clusters_directory().string());
-  train::RunConfig config = load_run_config(arguments.config.config, arguments.config.all_overrides(),
-                                            context.console, nullptr, arguments.ranks);
+  train::RunConfig config = load_config(arguments.config, Purpose::kPlan, context.console, arguments.ranks);
   const plan::Cluster cluster = plan::load_cluster(arguments.cluster, clusters_directory());
   if (!arguments.precision.empty())
     set_format(config::Codec<plan::Format>::parse(config::Node::text(arguments.precision)), config);
@@ -171,8 +170,7 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
   CLI::App* command = plan.add_subcommand("predict",
                                           "Seconds and bytes of a step on a cluster. Example: stoa plan "
                                           "predict gpt-175b --cluster dgx-h100 --ranks 1024");
-  command->add_option("CONFIG", arguments->config.config, "configuration file, or the name of a preset");
-  command->add_option("OVERRIDES", arguments->config.overrides, "key=value changes, ~key removals");
+  arguments->config.add_to(*command);
   command->add_option("--cluster", arguments->cluster,
                       "Cluster file, or the name of one in configs/clusters");
   command->add_option("--ranks,--gpus", arguments->ranks, "Number of ranks")->check(rank_count());
@@ -192,11 +190,13 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
   command->add_option("--output", arguments->output, "With --rows: the CSV file with predictions");
   command->add_flag("--json", arguments->json, "One JSON object");
   counts_only_with(*command, {"--output"}, "--rows");
-  counts_only_without(
-      *command, {"--cluster", "--ranks", "--precision", "--accounting", "--timeline", "--json"}, "--rows");
+  counts_only_without(*command,
+                      {"--cluster", "--ranks", "--precision", "--accounting", "--timeline", "--json",
+                       "--from-megatron", "--ignore", "--list-ignored"},
+                      "--rows");
   command->callback([arguments, &context] {
-    require<UsageError>(arguments->rows.empty() != arguments->config.config.empty(),
-                        "give either CONFIG or --rows ROWS.csv");
+    require<UsageError>(arguments->rows.empty() == arguments->config.given(),
+                        "give either CONFIG (or --from-megatron) or --rows ROWS.csv");
     if (arguments->rows.empty())
       predict_config(*arguments, context);
     else

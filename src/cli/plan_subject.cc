@@ -4,6 +4,7 @@
 
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
+#include "cli/plan_config.h"
 #include "cli/schema.h"
 
 namespace stoa::cli {
@@ -51,7 +52,7 @@ void PlanSubjectArguments::add_to(CLI::App& command) {
 
 std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& a, Console& console,
                                                std::optional<std::int64_t> ranks) {
-  train::RunConfig config = load_plan_config(a.config, console, ranks);
+  train::RunConfig config = load_config(a.config, Purpose::kPlan, console, ranks);
   const std::int64_t ids = tokenizer_ids(config);
   train::TrainingPlan training = plan_open_ended(config, ids);
   training.options.sample_context = 0;

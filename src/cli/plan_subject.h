@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/console.h"
+#include "cli/config_source.h"
 #include "cli/machine_factory.h"
-#include "cli/plan_config.h"
 #include "plan/calibration.h"
 #include "plan/cluster.h"
 #include "plan/memory_model.h"
@@ -18,7 +18,7 @@
 namespace stoa::cli {
 
 struct PlanSubjectArguments {
-  PlanConfigArguments config;
+  ConfigArguments config;
   std::string cluster, calibration, precision;
   std::optional<double> memory_gb, reserve_gb;
 
@@ -45,7 +45,7 @@ double reserved_bytes(const plan::Cluster& cluster);
 // The number format of the linear layers of a configuration.
 plan::Format format_of(const train::RunConfig& config);
 
-// ConfigError, UsageError: invalid or contradictory input. `ranks`: as in load_plan_config.
+// ConfigError, UsageError: invalid or contradictory input. `ranks`: as in load_config.
 std::unique_ptr<PlanSubject> load_plan_subject(const PlanSubjectArguments& arguments, Console& console,
                                                std::optional<std::int64_t> ranks = {});
 

@@ -11,13 +11,14 @@ PresetChanges changes_against_preset(const std::string& config, const RunConfig&
   PresetChanges found;
   RunConfig base;
   // The last preset in the chain of bases: the file itself, where it is one.
-  for (const auto& layer : config::read_layers(config, sources)) {
-    if (!layer.origin.source) continue;
-    const fs::path file = *layer.origin.source;
-    std::error_code ignored;
-    if (!sources.presets.empty() && fs::equivalent(file.parent_path(), sources.presets, ignored))
-      found.preset = file.stem().string();
-  }
+  if (!config.empty())
+    for (const auto& layer : config::read_layers(config, sources)) {
+      if (!layer.origin.source) continue;
+      const fs::path file = *layer.origin.source;
+      std::error_code ignored;
+      if (!sources.presets.empty() && fs::equivalent(file.parent_path(), sources.presets, ignored))
+        found.preset = file.stem().string();
+    }
   if (found.preset.empty()) {
     for (const auto& resolve : section.schema().resolves) resolve(&base);
   } else {

@@ -6,7 +6,7 @@
 
 namespace stoa::cli {
 
-// Against the preset that a configuration is or builds upon; against the defaults where there is none.
+// Against the preset that a configuration file is or builds upon; against the defaults where there is none.
 struct PresetChanges {
   std::string preset;  // name, "" for the defaults
   std::vector<config::Difference> changes;

@@ -25,8 +25,7 @@ void rerun_and_dump(const fs::path& run, const std::vector<std::int64_t>& steps,
       "exp_manager.explicit_log_dir=" + output.string(), "exp_manager.create_checkpoint_callback=false",
       "exp_manager.resume_if_exists=true", "exp_manager.resume_ignore_no_checkpoint=true",
       "trainer.val_check_interval=0"};
-  Console quiet(Console::Level::kQuiet);
-  const train::RunConfig config = load_run_config(file.string(), overrides, quiet);
+  const train::RunConfig config = load_run_config(file.string(), overrides);
   const std::int64_t ranks = config.trainer.devices.value_or(1) * config.trainer.num_nodes.value_or(1);
   require<ConfigError>(
       ranks == 1,
@@ -47,6 +46,7 @@ void rerun_and_dump(const fs::path& run, const std::vector<std::int64_t>& steps,
   context.interrupt.set({.grace = std::chrono::seconds(30),
                          .words = "ending after this step (again: exit immediately)",
                          .last_words = {}});
+  Console quiet(Console::Level::kQuiet);
   MachineOptions machine;
   machine.threads = config.trainer.num_threads;
   train::Trainer trainer({config,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cli/config_of_run.h"
 #include "cli/key_conditions.h"
 #include "config/reference.h"
 #include "config/yaml.h"
@@ -70,52 +69,22 @@ fs::path presets_directory() {
   return {};
 }
 
-namespace {
-
-RunConfig read_configuration(const std::string& config, std::span<const std::string> overrides,
-                             std::optional<std::int64_t> ranks, foreign::NemoUse use, config::Report& found) {
+RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides,
+                          config::Report* report, std::optional<std::int64_t> ranks,
+                          foreign::Purpose purpose) {
   const config::Sources sources{presets_directory(), foreign::nemo_keys(), key_conditions()};
   const auto section = run_schema(ranks);
-  std::error_code error;
-  if (!fs::is_regular_file(config, error) || !foreign::is_nemo(config::read_yaml(config)))
-    return config::load<RunConfig>(section, config, overrides, sources, &found);
+  config::Report found;
   RunConfig run;
-  foreign::NemoFile nemo = foreign::read_nemo(config, overrides, section.schema(), use);
-  found = config::read_object(section.schema(), nemo.root, &run, sources);
-  found.notes.insert(found.notes.begin(), nemo.notes.begin(), nemo.notes.end());
-  return run;
-}
-
-void report_foreign(const config::Report& found, Console& console) {
-  for (const auto& note : found.notes) console.line(note);
-  if (found.ignored.empty()) return;
-  std::string keys;
-  for (const auto& line : found.ignored) {
-    if (!keys.empty()) keys += ", ";
-    keys += line.substr(0, line.find(' '));
+  std::error_code error;
+  if (fs::is_regular_file(config, error) && foreign::is_nemo(config::read_yaml(config))) {
+    foreign::NemoFile nemo = foreign::read_nemo(config, overrides, section.schema(), purpose);
+    found = config::read_object(section.schema(), nemo.root, &run, sources);
+    found.notes.insert(found.notes.begin(), nemo.notes.begin(), nemo.notes.end());
+  } else {
+    run = config::load<RunConfig>(section, config, overrides, sources, &found);
   }
-  console.line(fmt::format("{} NeMo keys have no effect in Stoa ('stoa config check' gives the reasons): {}",
-                           found.ignored.size(), keys));
-}
-
-}  // namespace
-
-RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides, Console& console,
-                          config::Report* report, std::optional<std::int64_t> ranks) {
-  config::Report found;
-  const RunConfig run = read_configuration(config, overrides, ranks, foreign::NemoUse::kPlan, found);
-  if (report)
-    *report = std::move(found);
-  else
-    report_foreign(found, console);
-  return run;
-}
-
-RunConfig load_config_of_run(const std::string& config, std::span<const std::string> overrides,
-                             Console& console, std::optional<std::int64_t> ranks) {
-  config::Report found;
-  const RunConfig run = read_configuration(config, overrides, ranks, foreign::NemoUse::kRun, found);
-  report_foreign(found, console);
+  if (report) *report = std::move(found);
   return run;
 }
 

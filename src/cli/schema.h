@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/console.h"
 #include "base/file.h"
 #include "config/reader.h"
 #include "config/schema.h"
+#include "foreign/purpose.h"
 #include "train/run_config.h"
 
 namespace stoa::cli {
@@ -23,11 +23,11 @@ config::Section<RunConfig> run_schema(std::optional<std::int64_t> ranks = {});
 // program; empty where there is none.
 fs::path presets_directory();
 
-// Reads CONFIG (a file or the name of a preset) with `key=value` overrides. Ignored keys and defaults taken
-// from NeMo are reported on `console`, or handed out in `report` where it is given. ConfigError lists all
-// that is wrong.
-RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides, Console& console,
-                          config::Report* report = nullptr, std::optional<std::int64_t> ranks = {});
+// Reads CONFIG (a file for Stoa or NeMo 1.x, or the name of a preset) with `key=value` overrides; `report`
+// gets ignored keys and defaults taken from NeMo. ConfigError lists all that is wrong.
+RunConfig load_run_config(const std::string& config, std::span<const std::string> overrides,
+                          config::Report* report = nullptr, std::optional<std::int64_t> ranks = {},
+                          foreign::Purpose purpose = foreign::Purpose::kPlan);
 
 // The same from text, for tests and fuzzing.
 RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> overrides = {},

@@ -8,8 +8,7 @@
 #include "base/console.h"
 #include "ckpt/find_checkpoint.h"
 #include "cli/command.h"
-#include "cli/config_command.h"
-#include "cli/config_of_run.h"
+#include "cli/config_source.h"
 #include "cli/interrupt.h"
 #include "cli/launch_patience.h"
 #include "cli/machine_factory.h"
@@ -40,13 +39,16 @@ struct TrainCommandArguments {
 
 // The command line again, quoted for a shell.
 std::vector<std::string> command_of(const TrainCommandArguments& arguments) {
-  std::vector<std::string> command{"stoa", "train", arguments.config.config};
+  std::vector<std::string> command{"stoa", "train"};
+  if (!arguments.config.config.empty()) command.push_back(arguments.config.config);
   for (const auto& change : arguments.config.overrides) command.push_back(change);
   const auto option = [&](const char* name, const std::string& value) {
     if (value.empty()) return;
     command.emplace_back(name);
     command.push_back(value);
   };
+  option("--from-megatron", arguments.config.from_megatron);
+  for (const auto& name : arguments.config.ignore) option("--ignore", name);
   const MachineOptions defaults;
   if (arguments.ranks.count) option("--ranks", std::to_string(*arguments.ranks.count));
   option("--output", arguments.config.output);
@@ -115,8 +117,7 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   const auto began = std::chrono::system_clock::now();
   InterruptScope& interrupt = context.interrupt;
   interrupt.set(manner_before_training(true));
-  train::Launch launch(build_name(), launch_patience(arguments.config.config,
-                                                     arguments.config.all_overrides(), interrupt.token()));
+  train::Launch launch(build_name(), launch_patience(arguments.config, interrupt.token()));
   const bool told = launch.first_process();
   interrupt.set(manner_before_training(told));
   Console quiet(Console::Level::kQuiet);
@@ -127,8 +128,8 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   train::TrainerParts::Dump dump = arguments.dump;
   launch.prepare([&] {
     dump.steps = parse_steps(arguments.dump_steps);
-    config = load_config_of_run(arguments.config.config, arguments.config.all_overrides(), console,
-                                launch.agreed_ranks(arguments.ranks.count));
+    config =
+        load_config(arguments.config, Purpose::kTrain, console, launch.agreed_ranks(arguments.ranks.count));
     require<ConfigError>(train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
     inputs = train::read_inputs(
@@ -148,7 +149,7 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   launch.prepare([&] {
     // Once, however many machines are made of it.
     machine.instruction_set = ops::cpu::name_of(choose_instruction_set(machine.instruction_set));
-    against = changes_against_preset(arguments.config.config, config);
+    against = changes_against_preset(arguments.config.stoa_file(), config);
     if (launch.first_process())
       owned = watch::make_observers(*train::run_directory(config), context.console,
                                     {config.exp_manager.create_tensorboard_logger, true});
@@ -199,6 +200,7 @@ void add_train_command(CLI::App& app, Context& context) {
                          "Train a model. Example: stoa train tiny model.data=data/shakespeare "
                          "model.tokenizer=tok --output runs/shakespeare");
   arguments->config.add_to(*command);
+  arguments->config.add_output(*command);
   arguments->ranks.add_to(*command);
   command->add_option(
       "--backend", arguments->machine.backend,

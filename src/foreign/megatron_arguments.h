@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "foreign/purpose.h"
+
 namespace stoa::foreign {
 
 struct MegatronArguments {
@@ -19,6 +21,9 @@ struct MegatronArguments {
 struct MegatronOptions {
   std::optional<std::int64_t> ranks;  // that train together, where known: the default of --global-batch-size
   std::vector<std::string> ignore;    // arguments that are left out, with or without dashes
+  Purpose purpose = Purpose::kPlan;
+  std::vector<std::string> changes =
+      {};  // key=value that come after the command: what they set is not needed
 };
 
 // `text`: the arguments as a shell would see them; words up to a script (torchrun … pretrain_gpt.py) say how

@@ -123,6 +123,7 @@ TEST(ArgumentValues, OptionsWithoutEffectAreRefused) {
       {{"plan", "predict", "tiny", "--cluster", "laptop-cpu", "--output", "x.csv"}, "--rows"},
       {{"plan", "predict", "--rows", "x.csv", "--output", "y.csv", "--timeline", "t.svg"}, "--rows"},
       {{"plan", "predict", "--rows", "x.csv", "--output", "y.csv", "--ranks", "2"}, "--rows"},
+      {{"plan", "predict", "--rows", "x.csv", "--output", "y.csv", "--from-megatron", "--bf16"}, "--rows"},
       {{"plan", "search", "tiny", "--cluster", "laptop-cpu", "--trial-steps", "3"}, "--trials"},
       {{"plan", "size", "--gpus", "8", "--utilization", "0.5"}, "--cluster"},
       {{"generate", "run", "--prompt", "a", "--length-penalty", "2"}, "--beams"},

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/console.h"
 #include "cli/machine_factory.h"
 #include "cli/schema.h"
 #include "ops/cuda/cuda_backend.h"
@@ -27,10 +26,7 @@ class LibraryMemory final : public ops::cuda::MatmulLibrary {
 TEST(Cards, PresetsFitOnBothBackends) {
   for (const char* preset : {"card-8gb", "card-16gb", "card-24gb"}) {
     SCOPED_TRACE(preset);
-    Console quiet(Console::Level::kQuiet);
-    config::Report report;
-    const auto config =
-        cli::load_run_config(STOA_SOURCE_DIR "/configs/" + std::string(preset) + ".yaml", {}, quiet, &report);
+    const auto config = cli::load_run_config(STOA_SOURCE_DIR "/configs/" + std::string(preset) + ".yaml", {});
     const auto plan = train::plan_training(config, 0);
     infer::Machine cpu = cli::make_planning_machine({.threads = 2}), gpu;
     gpu.backend = std::make_unique<ops::cuda::CudaBackend>(std::make_shared<LibraryMemory>(), nullptr,

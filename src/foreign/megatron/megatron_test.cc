@@ -119,7 +119,7 @@ TEST(MegatronArguments, WhatIsNotHonouredIsAnErrorUnlessIgnored) {
 
 TEST(MegatronArguments, WhatChangesNothingIsCounted) {
   const auto read = read_small("--save x --no-gradient-accumulation-fusion --use-precision-aware-optimizer");
-  EXPECT_TRUE(any_with(read.ignored, "--save x (checkpoints"));
+  EXPECT_TRUE(any_with(read.ignored, "--save x (has no effect in this command: when training"));
   EXPECT_TRUE(any_with(read.ignored, "--no-gradient-accumulation-fusion ("));
   EXPECT_TRUE(any_with(read.ignored, "--use-precision-aware-optimizer ("));
   EXPECT_TRUE(
@@ -258,6 +258,142 @@ TEST(MegatronArguments, OldNamesOfRecomputationAndZero) {
               Contains("model.optim.grad_reduce_type=bf16"));
   EXPECT_THAT(read_small("--use-megatron-fsdp").overrides, Contains("model.zero_stage=3"));
   EXPECT_THAT(read_small("--ds-sequence-parallel-size 4").overrides, Contains("model.cp_comm_type=a2a"));
+}
+
+// A run: what it needs besides, or what to give instead.
+class MegatronRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::path(::testing::TempDir()) /
+                 fmt::format("megatron_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(directory_ / "tok");
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+  std::string at(const std::string& name) const { return (directory_ / name).string(); }
+  static MegatronOptions options(std::vector<std::string> changes = {}) {
+    return {{}, {}, Purpose::kTrain, std::move(changes)};
+  }
+  // Everything that a run needs but `without`.
+  std::string command(std::string_view without = "") const {
+    std::string text =
+        "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1";
+    const std::pair<const char*, std::string> parts[] = {
+        {"lr", "--lr 1e-3"},
+        {"steps", "--train-iters 5"},
+        {"tokenizer", "--tokenizer-type HuggingFaceTokenizer --tokenizer-model " + at("tok")},
+        {"data", "--data-path a"}};
+    for (const auto& [name, part] : parts)
+      if (name != without) text += " " + part;
+    return text + " ";
+  }
+  fs::path directory_;
+};
+
+TEST_F(MegatronRun, TakesDataTokenizerAndEnds) {
+  const auto read = read_megatron_arguments(
+      command("data") +
+          "--data-path 0.3 a/b 0.7 c --split 90,5,5 --save out --load out --seed 7 --eval-iters "
+          "3 --save-interval 4 --exit-interval 5 --vocab-size 100 --data-cache-path cache",
+      options());
+  for (const std::string& expected :
+       {std::string("model.data.data_prefix=[0.3, \"a/b\", 0.7, \"c\"]"),
+        std::string("model.data.splits_string=90,5,5"), std::string("model.data.index_mapping_dir=\"cache\""),
+        std::string("exp_manager.explicit_log_dir=\"out\""), std::string("model.seed=7"),
+        std::string("trainer.val_check_interval=1000"), std::string("trainer.limit_val_batches=3"),
+        std::string("exp_manager.checkpoint_callback_params.every_n_train_steps=4"),
+        std::string("model.tokenizer.library=huggingface"), "model.tokenizer.type=" + at("tok")})
+    EXPECT_THAT(read.overrides, Contains(expected));
+  EXPECT_FALSE(any_with(read.overrides, "model.vocab_size")) << "the tokenizer's size counts";
+  const auto parts = read_megatron_arguments(
+      command("data") + "--train-data-path a --valid-data-path 1 b 2 c --test-data-path d", options());
+  EXPECT_THAT(
+      parts.overrides,
+      Contains("model.data.data_prefix={train: \"a\", validation: [1, \"b\", 2, \"c\"], test: \"d\"}"));
+  const auto plain = read_megatron_arguments(command(), options());
+  EXPECT_THAT(plain.overrides, Contains("model.data.splits_string=969,30,1"));
+  EXPECT_THAT(plain.overrides, Contains("model.data.data_prefix=\"a\""));
+  // A plan needs none of these.
+  EXPECT_FALSE(any_with(read_megatron_arguments(command()).overrides, "model.data.data_prefix"));
+}
+
+TEST_F(MegatronRun, SaysWhatToGiveWhereSomethingIsMissing) {
+  const std::pair<const char*, const char*> missing[] = {
+      {"lr", "--lr is missing: give model.optim.lr=RATE"},
+      {"steps", "--train-iters is missing: give trainer.max_steps=N"},
+      {"tokenizer", "no tokenizer is named: give model.tokenizer=DIR"},
+      {"data", "--data-path is missing: give model.data=PREFIX"}};
+  const std::vector<std::string> changes{"model.optim.lr=1", "trainer.max_steps=2", "model.tokenizer=t",
+                                         "+model.data=d"};
+  for (const auto& [name, words] : missing) {
+    EXPECT_THAT(message_of(command(name), options()), HasSubstr(words));
+    EXPECT_EQ(message_of(command(name), options(changes)), "") << name;
+    EXPECT_EQ(message_of(command(name)), "") << "a plan";
+  }
+  fs::create_directories(at("theirs"));
+  write_text(at("theirs/latest_checkpointed_iteration.txt"), "7");
+  const std::pair<std::string, std::string> refused[] = {
+      {"--data-path a b c", "paths without weights"},
+      {"--data-path a b", "give model.data=[WEIGHT, PREFIX"},
+      {"--mock-data", "give model.data=PREFIX"},
+      {"--data-impl lazy", "expected mmap"},
+      {"--tokenizer-model nowhere/tok", "no tokenizer that Stoa reads is there: give model.tokenizer=DIR"},
+      {"--exit-interval 3", "give --stop-after 3"},
+      {"--load " + at("theirs"), "stoa checkpoint import"},
+      {"--pretrained-checkpoint nowhere", "restore_from_path=MODEL"},
+      {"--load nowhere --exit-on-missing-checkpoint", "there is no checkpoint"},
+      {"--vocab-extra-ids 100", "<extra_id_0>"}};
+  for (const auto& [more, words] : refused) {
+    EXPECT_THAT(message_of(command() + more, options()), HasSubstr(words)) << more;
+    EXPECT_EQ(message_of(command() + more), "") << "a plan: " << more;
+  }
+  EXPECT_TRUE(any_with(read_megatron_arguments(command() + "--load nowhere", options()).notes,
+                       "begins with fresh weights"));
+  EXPECT_EQ(message_of(command() + "--load " + at("theirs"), options({"restore_from_path=m"})), "");
+}
+
+TEST_F(MegatronRun, VariablesThatAScriptDoesNotSet) {
+  const fs::path file = directory_ / "run.sh";
+  write_text(file, "python pretrain_gpt.py " + command("data") +
+                       "--data-path $DATA/x --save $OUT --load $OUT --tokenizer-model $TOK\n");
+  try {
+    read_megatron(file.string(), options());
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--data-path $DATA/x: give model.data=PREFIX"));
+    EXPECT_THAT(error.what(), HasSubstr("--save $OUT: give --output DIR"));
+    EXPECT_THAT(error.what(), HasSubstr("--tokenizer-model $TOK: "));
+  }
+  const auto read = read_megatron(
+      file.string(), options({"model.data=d", "model.tokenizer=t", "exp_manager.explicit_log_dir=o"}));
+  EXPECT_FALSE(any_with(read.overrides, "data_prefix"));
+  EXPECT_FALSE(any_with(read.overrides, "tokenizer"));
+}
+
+TEST_F(MegatronRun, ABertThatStoaWouldTrainDifferentlyIsRefused) {
+  const std::string bert = "pretrain_bert.py " + command();
+  EXPECT_EQ(message_of(bert), "");
+  for (const Purpose purpose : {Purpose::kTrain, Purpose::kBench})
+    EXPECT_THAT(message_of(bert, {{}, {}, purpose, {}}), HasSubstr("one norm more"));
+  EXPECT_TRUE(
+      any_with(read_megatron_arguments(bert, {{}, {}, Purpose::kShow, {}}).notes, "'stoa train' refuses it"));
+}
+
+TEST_F(MegatronRun, ADisplaySaysWhatARunStillNeeds) {
+  const auto shown = read_megatron_arguments(command("data") + "--save out", {{}, {}, Purpose::kShow, {}});
+  EXPECT_TRUE(any_with(shown.notes, "before it can be trained: --data-path is missing"));
+  EXPECT_THAT(shown.overrides, Contains("exp_manager.explicit_log_dir=\"out\""));
+  EXPECT_THAT(shown.overrides, Contains("model.tokenizer.type=" + at("tok")));
+}
+
+TEST_F(MegatronRun, ARunResumesWithAllOfItsCheckpoint) {
+  const std::string own = "--save " + at("run") + " --load " + at("run") + " ";
+  for (const char* more : {"--finetune", "--no-load-optim", "--ckpt-step 3", "--reset-iteration"})
+    EXPECT_EQ(message_of(command() + own + more, options()), "") << "nothing is there yet: " << more;
+  fs::create_directories(at("run/checkpoints"));
+  EXPECT_EQ(message_of(command() + own, options()), "");
+  for (const char* more : {"--finetune", "--no-load-optim", "--ckpt-step 3", "--reset-iteration"})
+    EXPECT_THAT(message_of(command() + own + more, options()), HasSubstr("with all of its newest checkpoint"))
+        << more;
 }
 
 std::vector<std::string> script_words(const std::string& text) {

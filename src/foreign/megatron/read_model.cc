@@ -132,7 +132,13 @@ void MegatronReading::kind() {
   } else {
     set("model.bert.pre_norm", "true");
     if (take("bert-no-binary-head")) set("model.bert.binary_head", "false");
-    note("Megatron's BERT has one norm more, before the first attention");
+    constexpr const char* kNorm = "Megatron's BERT has one norm more, before the first attention";
+    const bool only_looked_at = options_.purpose == Purpose::kPlan || options_.purpose == Purpose::kShow;
+    require<UsageError>(only_looked_at,
+                        "--from-megatron: {}: Stoa would train another model. Such a command can be planned "
+                        "(stoa plan); to train an encoder, give a configuration with model.kind: bert",
+                        kNorm);
+    note(std::string(kNorm) + "; 'stoa train' refuses it");
   }
 }
 

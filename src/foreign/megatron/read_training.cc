@@ -151,6 +151,7 @@ void MegatronReading::data() {
 }
 
 void MegatronReading::vocabulary() {
+  if (of_run()) return run_tokenizer();
   const std::int64_t extra = whole("vocab-extra-ids").value_or(0);
   for (const char* padded : {"padded-vocab-size", "pad-vocab-size-to"})
     if (const auto size = value(padded)) {
@@ -162,7 +163,7 @@ void MegatronReading::vocabulary() {
     set("model.vocab_size", std::to_string(*size + extra));
     return;
   }
-  if (tokenizer_files()) return;
+  if (tokenizer_files() || counted_vocabulary()) return;
   const std::string type = value("tokenizer-type").value_or("");
   for (const auto& [name, size] : kVocabularies)
     if (name == type) {
@@ -178,7 +179,7 @@ void MegatronReading::vocabulary() {
                    named.empty() ? "" : " and " + named + " is not here", kUsualVocabulary + extra));
 }
 
-// True: the tokenizer's files are here, and say the size.
+// True: the tokenizer's files are here.
 bool MegatronReading::tokenizer_files() {
   const std::string type = value("tokenizer-type").value_or("");
   const auto set_all = [&](std::initializer_list<std::pair<const char*, std::string>> settings) {
@@ -186,20 +187,9 @@ bool MegatronReading::tokenizer_files() {
     return true;
   };
   const auto vocab = value("vocab-file"), merges = value("merge-file");
-  if (vocab && is_file(*vocab)) {
-    if (type == "GPT2BPETokenizer" && merges && is_file(*merges))
-      return set_all(
-          {{"library", "megatron"}, {"type", type}, {"vocab_file", *vocab}, {"merge_file", *merges}});
-    const std::string text = read_text(*vocab);
-    const auto json = nlohmann::json::parse(text, nullptr, false);
-    const std::int64_t size =
-        json.is_object() || json.is_array()
-            ? static_cast<std::int64_t>(json.size())
-            : std::count(text.begin(), text.end(), '\n') + (!text.empty() && text.back() != '\n');
-    set("model.vocab_size", std::to_string(size + whole("vocab-extra-ids").value_or(0)));
-    note(fmt::format("--vocab-size is not given: {} has {} entries", *vocab, size));
-    return true;
-  }
+  if (type == "GPT2BPETokenizer" && vocab && merges && is_file(*vocab) && is_file(*merges))
+    return set_all(
+        {{"library", "megatron"}, {"type", type}, {"vocab_file", *vocab}, {"merge_file", *merges}});
   for (const char* name : {"tokenizer-model", "tokenizer-name-or-path"}) {
     const auto model = value(name);
     std::error_code error;
@@ -209,6 +199,20 @@ bool MegatronReading::tokenizer_files() {
     if (fs::is_directory(*model, error)) return set_all({{"library", "huggingface"}, {"type", *model}});
   }
   return false;
+}
+
+// True: a file of the vocabulary is here, whose entries are counted.
+bool MegatronReading::counted_vocabulary() {
+  const auto vocab = value("vocab-file");
+  if (!vocab || !is_file(*vocab)) return false;
+  const std::string text = read_text(*vocab);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const std::int64_t size = json.is_object() || json.is_array() ? static_cast<std::int64_t>(json.size())
+                                                                : std::count(text.begin(), text.end(), '\n') +
+                                                                      (!text.empty() && text.back() != '\n');
+  set("model.vocab_size", std::to_string(size + whole("vocab-extra-ids").value_or(0)));
+  note(fmt::format("--vocab-size is not given: {} has {} entries", *vocab, size));
+  return true;
 }
 
 }  // namespace stoa::foreign

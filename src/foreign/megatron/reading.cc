@@ -92,6 +92,17 @@ void MegatronReading::refuse(std::string_view name, std::string_view reason) {
   refused_names_.emplace_back(name);
 }
 
+bool MegatronReading::changed(std::string_view key) const {
+  const auto below = [](std::string_view part, std::string_view whole) {
+    return part.starts_with(whole) && (part.size() == whole.size() || part[whole.size()] == '.');
+  };
+  return std::any_of(options_.changes.begin(), options_.changes.end(), [&](std::string_view change) {
+    while (change.starts_with('+')) change.remove_prefix(1);
+    const auto name = change.substr(0, change.find('='));
+    return below(name, key) || below(key, name);
+  });
+}
+
 // What --ignore names is not read at all.
 void MegatronReading::leave_out() {
   for (const std::string& given : options_.ignore) {
@@ -115,6 +126,7 @@ void MegatronReading::open_values() {
   std::vector<std::string> variables;
   for (const GivenArgument& a : command_.arguments) {
     if (!a.row || a.row->use == Use::kNone || a.row->use == Use::kRefused ||
+        a.row->text.starts_with("when training:") ||  // run() asks for these one by one
         std::find(std::begin(kFiles), std::end(kFiles), a.name) != std::end(kFiles))
       continue;
     for (const std::string& v : a.values)
@@ -177,6 +189,11 @@ void MegatronReading::finish() {
     add(fmt::format("{} {} no argument of Megatron-LM or Megatron-DeepSpeed", fmt::join(unknown_, ", "),
                     unknown_.size() == 1 ? "is" : "are"));
   for (const std::string& name : missing_) add(fmt::format("{} is missing", name));
+  for (const std::string& need : needs_)
+    if (options_.purpose == Purpose::kTrain)
+      add(need);
+    else
+      note("before it can be trained: " + need);
   if (!refused_.empty()) {
     std::string ignore;
     for (const std::string& name : refused_names_) ignore += " --ignore " + name;
@@ -214,6 +231,7 @@ MegatronArguments MegatronReading::read() {
   schedule();
   data();
   vocabulary();
+  run();
   report_rest();
   finish();
   return std::move(out_);

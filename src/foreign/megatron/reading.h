@@ -37,6 +37,8 @@ class MegatronReading {
   bool is_set(std::string_view key) const { return values_.contains(std::string(key)); }
   std::int64_t number(std::string_view key, std::int64_t otherwise) const;
   void refuse(std::string_view name, std::string_view reason);
+  // Whether the user's key=value set `key`, one above or below it.
+  bool changed(std::string_view key) const;
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
 
   void leave_out();
@@ -61,6 +63,7 @@ class MegatronReading {
   void balancing();
   void vocabulary();
   bool tokenizer_files();
+  bool counted_vocabulary();
   // read_layout.cc
   void pipeline();
   void stages_layout(const std::string& layout);
@@ -79,6 +82,18 @@ class MegatronReading {
   void data();
   std::int64_t steps_of(std::int64_t samples) const;
   std::int64_t model_parallel() const;
+  // read_run.cc
+  void run();
+  void run_tokenizer();
+  void run_data();
+  std::string blend(std::string_view name);
+  void run_directory();
+  void run_start();
+  void run_end();
+  bool of_run() const { return options_.purpose == Purpose::kTrain || options_.purpose == Purpose::kShow; }
+  // What stands between the command and a run, with the key=value that helps.
+  void needs(std::string problem) { needs_.push_back(std::move(problem)); }
+  bool open(std::string_view name);
 
   std::vector<std::int64_t> layer_list(std::string_view name, const std::string& text) const;
 
@@ -89,7 +104,7 @@ class MegatronReading {
   std::map<std::string, std::string> values_;
   std::vector<std::string> order_;  // of values_, as set
   std::set<std::string, std::less<>> taken_;
-  std::vector<std::string> refused_, unknown_, missing_, defaults_;
+  std::vector<std::string> refused_, unknown_, missing_, needs_, defaults_;
   std::vector<std::string> refused_names_;
 };
 

@@ -138,13 +138,14 @@ SortedOverrides sort_overrides(const std::vector<std::string>& overrides, const 
   return sorted;
 }
 
-void report_open(const OpenValues& values, NemoUse use, NemoFile& out, std::vector<std::string>& problems) {
+void report_open(const OpenValues& values, Purpose purpose, NemoFile& out,
+                 std::vector<std::string>& problems) {
   for (const auto& [name, paths] : values.open) {
     const bool own = paths.front() == name;
     const std::string how = name.starts_with("oc.env:")
                                 ? fmt::format("set the environment variable {}", name.substr(7))
                                 : fmt::format("give {}=…", name);
-    if (use == NemoUse::kRun) {
+    if (purpose == Purpose::kTrain) {
       problems.push_back(own ? fmt::format("{}: the file leaves it open, as {}: {}", name, kMissing, how)
                              : fmt::format("{}: {} is not given: {}", fmt::join(paths, ", "), name, how));
     } else {
@@ -167,7 +168,7 @@ bool is_nemo(const Node& root) {
 }
 
 NemoFile read_nemo(const fs::path& file, std::span<const std::string> overrides, const config::Schema& schema,
-                   NemoUse use) {
+                   Purpose purpose) {
   std::vector<std::string> remaining(overrides.begin(), overrides.end());
   Composed composed = compose_hydra(file, remaining);
   NemoFile out;
@@ -199,8 +200,8 @@ NemoFile read_nemo(const fs::path& file, std::span<const std::string> overrides,
   OpenValues values(tree, schema);
   out.root = values.expand(training, "");
   std::vector<std::string> problems;
-  report_open(values, use, out, problems);
-  NemoTranslation translation(out.root, use);
+  report_open(values, purpose, out, problems);
+  NemoTranslation translation(out.root, purpose);
   if (const Node* model = tree.find_path("model.tokenizer.model"); model && model->is_scalar())
     translation.opened_tokenizer = model->scalar;
   translation.run();

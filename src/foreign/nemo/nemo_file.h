@@ -10,12 +10,9 @@
 #include "base/file.h"
 #include "config/node.h"
 #include "config/schema.h"
+#include "foreign/purpose.h"
 
 namespace stoa::foreign {
-
-// kPlan: paths that the file leaves open (`${data_dir}/…`) and tokenizers that are not on this machine are
-// left out and reported; kRun: they are errors.
-enum class NemoUse { kPlan, kRun };
 
 // A file that Hydra composes, or one with keys that only NeMo's files have.
 bool is_nemo(const config::Node& root);
@@ -27,8 +24,9 @@ struct NemoFile {
 
 // `overrides`: as on Stoa's command line; also options of groups (training=gpt3/5b), keys of the launcher
 // (data_dir=DIR) and its prefix (training.model.micro_batch_size=2). ConfigError lists what cannot be
-// honoured.
+// honoured; for a run also what Stoa trains differently, paths that the file leaves open (`${data_dir}/…`)
+// and tokenizers that are not on this machine, which otherwise are left out and reported.
 NemoFile read_nemo(const fs::path& file, std::span<const std::string> overrides, const config::Schema& schema,
-                   NemoUse use);
+                   Purpose purpose);
 
 }  // namespace stoa::foreign

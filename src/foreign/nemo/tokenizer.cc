@@ -55,7 +55,7 @@ std::optional<std::int64_t> known_vocabulary(std::string_view tokenizer) {
 }
 
 void NemoTranslation::tokenizer() {
-  if (use_ == NemoUse::kRun || !root_.find_path("model.tokenizer")) return;
+  if (purpose_ == Purpose::kTrain || !root_.find_path("model.tokenizer")) return;
   const std::string library = text("model.tokenizer.library");
   const bool here = library == "megatron"        ? is_here(find("model.tokenizer.vocab_file"), false)
                     : library == "sentencepiece" ? is_here(find("model.tokenizer.model"), false)

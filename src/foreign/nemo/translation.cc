@@ -115,7 +115,7 @@ void NemoTranslation::encoder_decoder() {
   // A number per id of the head: left out of plans, where it is one of thousands; a run would be another
   // model.
   if (text("model.tokens_head_bias") != "false") {
-    if (use_ == NemoUse::kRun)
+    if (purpose_ == Purpose::kTrain)
       problems.emplace_back(
           "model.tokens_head_bias: NeMo's T5 has a bias of the output head, Stoa's has none: give "
           "model.tokens_head_bias=false");
@@ -239,7 +239,7 @@ void NemoTranslation::attention() {
     put("model.rope_scaling.original_max_position_embeddings", "8192", source);
   }
   erase("model.scale_positional_embedding");
-  if (is_true("model.rotary_interleaved") && use_ == NemoUse::kPlan) {
+  if (is_true("model.rotary_interleaved") && purpose_ != Purpose::kTrain) {
     notes.emplace_back(
         "rotary_interleaved: Stoa rotates halves, not neighbours; the plan is the same, and a run is "
         "refused");
@@ -350,7 +350,7 @@ void NemoTranslation::data() {
     erase("model.data.fim");
   }
   if (text("model.data.data_impl") == "mock") {
-    if (use_ == NemoUse::kPlan)
+    if (purpose_ != Purpose::kTrain)
       erase("model.data.data_impl");
     else
       problem("model.data.data_impl", "for random tokens use 'stoa bench train'");

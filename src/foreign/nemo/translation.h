@@ -16,7 +16,7 @@ class NemoTranslation {
  public:
   // `root`: references expanded, overrides (of a layer above 0) merged; a key that an override gave is never
   // replaced.
-  NemoTranslation(config::Node& root, NemoUse use) : root_(root), use_(use) {}
+  NemoTranslation(config::Node& root, Purpose purpose) : root_(root), purpose_(purpose) {}
 
   // `opened_tokenizer`: the text of model.tokenizer.model in the file, where it was left open.
   void run();
@@ -51,7 +51,7 @@ class NemoTranslation {
   void problem(std::string_view path, std::string_view reason);
 
   config::Node& root_;
-  const NemoUse use_;
+  const Purpose purpose_;
 };
 
 // Vocabulary sizes of tokenizers that NeMo's files name, or nullopt.

@@ -1,4 +1,4 @@
-#include "cli/plan_config.h"
+#include "cli/config_source.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,15 +25,15 @@ constexpr const char* kMegatron =
     "--recompute-granularity full --recompute-method block --recompute-num-layers 1 --hidden-dropout 0 "
     "--attention-dropout 0";
 
-PlanConfig of_megatron(std::string text, std::vector<std::string> overrides = {}) {
-  PlanConfigArguments arguments;
+FoundConfig of_megatron(std::string text, std::vector<std::string> overrides = {}) {
+  ConfigArguments arguments;
   arguments.from_megatron = std::move(text);
   arguments.overrides = std::move(overrides);
-  return read_plan_config(arguments);
+  return read_config(arguments, Purpose::kPlan);
 }
 
-TEST(PlanConfig, ReadsMegatronArguments) {
-  const PlanConfig plan = of_megatron(kMegatron);
+TEST(ConfigSource, ReadsMegatronArguments) {
+  const FoundConfig plan = of_megatron(kMegatron);
   const train::RunConfig& run = plan.run;
   EXPECT_EQ(run.model.num_layers, 24);
   EXPECT_EQ(run.model.query_groups(), 8);
@@ -56,16 +56,17 @@ TEST(PlanConfig, ReadsMegatronArguments) {
   EXPECT_TRUE(ignored("--no-gradient-accumulation-fusion"));
 }
 
-TEST(PlanConfig, ReadsMegatronsCapacityOfExperts) {
-  const PlanConfig plan = of_megatron(std::string(kMegatron) +
-                                      " --num-experts 8 --moe-router-topk 2 --moe-expert-capacity-factor 1.5 "
-                                      "--moe-pad-expert-input-to-capacity --moe-token-drop-policy position");
+TEST(ConfigSource, ReadsMegatronsCapacityOfExperts) {
+  const FoundConfig plan =
+      of_megatron(std::string(kMegatron) +
+                  " --num-experts 8 --moe-router-topk 2 --moe-expert-capacity-factor 1.5 "
+                  "--moe-pad-expert-input-to-capacity --moe-token-drop-policy position");
   EXPECT_EQ(plan.run.model.moe.moe_expert_capacity_factor, 1.5);
   EXPECT_TRUE(plan.run.model.moe.moe_pad_expert_input_to_capacity);
   EXPECT_EQ(plan.run.model.moe.moe_token_drop_policy, model::TokenDropPolicy::kPosition);
 }
 
-TEST(PlanConfig, ReadsWhatMegatronSaysOfEightBits) {
+TEST(ConfigSource, ReadsWhatMegatronSaysOfEightBits) {
   const model::Fp8Config all =
       of_megatron(std::string(kMegatron) +
                   " --fp8-format e4m3 --fp8-recipe delayed --fp8-margin 2 --fp8-amax-history-len 16 "
@@ -88,7 +89,7 @@ TEST(PlanConfig, ReadsWhatMegatronSaysOfEightBits) {
   EXPECT_EQ(least.fp8_amax_history_len, 1);
   EXPECT_EQ(least.fp8_amax_compute_algo, model::Fp8AmaxAlgorithm::kMostRecent);
   EXPECT_TRUE(least.fp8_wgrad);
-  const PlanConfig none = of_megatron(kMegatron);
+  const FoundConfig none = of_megatron(kMegatron);
   EXPECT_FALSE(none.run.model.fp8.fp8);
   for (const std::string& note : none.notes) EXPECT_EQ(note.find("fp8"), std::string::npos) << note;
   try {
@@ -100,19 +101,19 @@ TEST(PlanConfig, ReadsWhatMegatronSaysOfEightBits) {
   }
 }
 
-TEST(PlanConfig, MegatronsDefaultsCount) {
-  const PlanConfig plan =
+TEST(ConfigSource, MegatronsDefaultsCount) {
+  const FoundConfig plan =
       of_megatron("--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 100");
   EXPECT_EQ(plan.run.trainer.precision, train::Precision::kFp32);
   EXPECT_DOUBLE_EQ(plan.run.model.hidden_dropout, 0.1);
   EXPECT_FALSE(plan.notes.empty());
 }
 
-TEST(PlanConfig, OverridesComeAfterMegatronArguments) {
+TEST(ConfigSource, OverridesComeAfterMegatronArguments) {
   EXPECT_EQ(of_megatron(kMegatron, {"model.micro_batch_size=2"}).run.batch.micro_batch_size, 2);
 }
 
-TEST(PlanConfig, WrongMegatronArgumentsAreNamed) {
+TEST(ConfigSource, WrongMegatronArgumentsAreNamed) {
   const auto message = [](const char* text) {
     try {
       foreign::read_megatron_arguments(text);
@@ -132,7 +133,7 @@ TEST(PlanConfig, WrongMegatronArgumentsAreNamed) {
             std::string::npos);
 }
 
-class PlanFiles : public ::testing::Test {
+class SourceFiles : public ::testing::Test {
  protected:
   void SetUp() override {
     directory_ =
@@ -141,16 +142,16 @@ class PlanFiles : public ::testing::Test {
     fs::create_directories(directory_);
   }
   void TearDown() override { fs::remove_all(directory_); }
-  PlanConfig read(const fs::path& path, std::vector<std::string> overrides = {}) {
-    PlanConfigArguments arguments;
+  FoundConfig read(const fs::path& path, std::vector<std::string> overrides = {}) {
+    ConfigArguments arguments;
     arguments.config = path.string();
     arguments.overrides = std::move(overrides);
-    return read_plan_config(arguments);
+    return read_config(arguments, Purpose::kPlan);
   }
   fs::path directory_;
 };
 
-TEST_F(PlanFiles, ReadsRecipesOfNemo2) {
+TEST_F(SourceFiles, ReadsRecipesOfNemo2) {
   const fs::path file = directory_ / "recipe.yaml";
   write_text(
       file,
@@ -169,7 +170,7 @@ TEST_F(PlanFiles, ReadsRecipesOfNemo2) {
       "data: {global_batch_size: 128, micro_batch_size: 1, seq_length: 8192}\n"
       "optim:\n  config: {lr: 0.0003, use_distributed_optimizer: true, adam_beta1: 0.9, adam_beta2: 0.95}\n"
       "log: {ckpt: null}\n");
-  const PlanConfig plan = read(file);
+  const FoundConfig plan = read(file);
   EXPECT_EQ(plan.run.model.num_layers, 80);
   EXPECT_EQ(plan.run.model.query_groups(), 8);
   EXPECT_EQ(plan.run.model.encoder_seq_length, 8192);
@@ -189,7 +190,7 @@ TEST_F(PlanFiles, ReadsRecipesOfNemo2) {
                           [](const std::string& line) { return line.starts_with("log.ckpt"); }));
 }
 
-TEST_F(PlanFiles, UnknownRecipesSayWhatIsMissing) {
+TEST_F(SourceFiles, UnknownRecipesSayWhatIsMissing) {
   const fs::path file = directory_ / "recipe.yaml";
   write_text(file, "model: {config: {_target_: nemo.collections.llm.Llama4Config8B}}\n");
   try {
@@ -201,7 +202,7 @@ TEST_F(PlanFiles, UnknownRecipesSayWhatIsMissing) {
   }
 }
 
-TEST_F(PlanFiles, ReadsHuggingFaceConfigurations) {
+TEST_F(SourceFiles, ReadsHuggingFaceConfigurations) {
   write_text(
       directory_ / "config.json",
       R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
@@ -209,7 +210,7 @@ TEST_F(PlanFiles, ReadsHuggingFaceConfigurations) {
                  "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
                  "tie_word_embeddings": false})");
   for (const fs::path& path : {directory_, directory_ / "config.json"}) {
-    const PlanConfig plan = read(path, {"model.tensor_model_parallel_size=4"});
+    const FoundConfig plan = read(path, {"model.tensor_model_parallel_size=4"});
     EXPECT_EQ(plan.run.model.num_layers, 32);
     EXPECT_EQ(plan.run.model.encoder_seq_length, 4096);
     EXPECT_EQ(plan.run.layout.tensor_model_parallel_size, 4);
@@ -218,14 +219,65 @@ TEST_F(PlanFiles, ReadsHuggingFaceConfigurations) {
   EXPECT_EQ(read(directory_, {"model.encoder_seq_length=8192"}).run.model.encoder_seq_length, 8192);
 }
 
-TEST_F(PlanFiles, ADirectoryWithoutAConfigurationSaysSo) { EXPECT_THROW(read(directory_), ConfigError); }
+TEST_F(SourceFiles, AModelGivesARunItsTokenizerAndWeights) {
+  write_text(directory_ / "config.json",
+             R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+                 "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300,
+                 "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "tie_word_embeddings": false})");
+  ConfigArguments arguments;
+  arguments.config = directory_.string();
+  FoundConfig found = read_config(arguments, Purpose::kTrain);
+  EXPECT_FALSE(found.run.restore_from_path);
+  EXPECT_FALSE(found.run.tokenizer.type);
+  EXPECT_FALSE(found.notes.empty()) << "says that weights are fresh";
+  write_text(directory_ / "tokenizer.json", "{}");
+  write_text(directory_ / "model.safetensors", "");
+  found = read_config(arguments, Purpose::kTrain);
+  EXPECT_EQ(found.run.restore_from_path, directory_.string());
+  EXPECT_EQ(found.run.tokenizer.type, directory_.string());
+  EXPECT_FALSE(read_config(arguments, Purpose::kBench).run.restore_from_path);
+  arguments.overrides = {"restore_from_path=null", "model.tokenizer=tok"};
+  found = read_config(arguments, Purpose::kTrain);
+  EXPECT_FALSE(found.run.restore_from_path);
+  EXPECT_EQ(found.run.tokenizer.type, "tok");
+  EXPECT_EQ(arguments.stoa_file(), "");
+}
 
-TEST(PlanConfig, NothingGivenSaysWhatToGive) {
-  EXPECT_THROW(read_plan_config({}), UsageError);
-  PlanConfigArguments both;
+TEST_F(SourceFiles, ChangesWithoutEffectAreRefusedWhateverTheyChange) {
+  const fs::path json = directory_ / "config.json";
+  write_text(json, R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
+                       "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 300,
+                       "max_position_embeddings": 128})");
+  ConfigArguments from_json, from_megatron;
+  from_json.config = json.string();
+  from_megatron.from_megatron = kMegatron;
+  for (ConfigArguments arguments : {from_json, from_megatron}) {
+    arguments.overrides = {"model.optim.muon_momentum=0.9"};
+    EXPECT_THROW(read_config(arguments, Purpose::kPlan), ConfigError);
+    arguments.overrides.push_back("model.optim.name=muon");
+    EXPECT_DOUBLE_EQ(read_config(arguments, Purpose::kPlan).run.optim.muon_momentum, 0.9);
+  }
+}
+
+TEST_F(SourceFiles, RecipesOfNemo2AreOnlyPlanned) {
+  const fs::path file = directory_ / "recipe.yaml";
+  write_text(file, "model: {config: {_target_: nemo.collections.llm.Llama3Config8B}}\n");
+  ConfigArguments arguments;
+  arguments.config = file.string();
+  for (const Purpose looked_at : {Purpose::kPlan, Purpose::kShow})
+    EXPECT_EQ(read_config(arguments, looked_at).run.model.num_layers, 32);
+  for (const Purpose trained : {Purpose::kTrain, Purpose::kBench})
+    EXPECT_THROW(read_config(arguments, trained), ConfigError);
+}
+
+TEST_F(SourceFiles, ADirectoryWithoutAConfigurationSaysSo) { EXPECT_THROW(read(directory_), ConfigError); }
+
+TEST(ConfigSource, NothingGivenSaysWhatToGive) {
+  EXPECT_THROW(read_config({}, Purpose::kPlan), UsageError);
+  ConfigArguments both;
   both.config = "gpt-5b";
   both.from_megatron = kMegatron;
-  EXPECT_THROW(read_plan_config(both), UsageError);
+  EXPECT_THROW(read_config(both, Purpose::kPlan), UsageError);
 }
 
 }  // namespace
