@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "device/arena.h"
+#include "model/freeze.h"
 #include "model/mup.h"
 #include "ops/elementwise.h"
 
@@ -38,11 +39,17 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
   parallel::check_split(o.place, tensor_split(gpt, o.tokens));
   const auto parts = make_architecture(gpt, o);
   constants_ = parts->constants();
+  if (!gpt.config.freeze.empty())
+    params_->train_where(
+        [freeze = gpt.config.freeze](const nn::ParamSpec& spec) { return is_trained(freeze, spec); });
   parts->declare_shared(*params_);
+  const std::size_t before = params_->grads().size();
+  std::optional<std::size_t> lowest;  // the first block at or below which something is trained
   if (o.embedding) {
     params_->begin_unit(false);
     embedding_ = parts->embedding();
     embedding_->declare(*params_, o.tied_apart);
+    if (params_->grads().size() > before) lowest = 0;
   }
   if (o.fp8) fp8_ = fp8_of(gpt.config.fp8);
   decisions_ = nn::decide_recompute(o.recompute, o.layers);
@@ -51,11 +58,13 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     nn::ActivationTable& table = tables_.emplace_back();
     params_->begin_unit(true);
     blocks_.back()->declare(*params_, table, o.tokens);
+    if (!lowest && params_->grads().size() > before) lowest = static_cast<std::size_t>(i);
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
     in_fp8_.push_back(o.fp8 && gpt.config.fp8.covers(o.first_layer + i, gpt.config.num_layers));
     if (in_fp8_.back()) add_linears(*params_, eight_bit_layers_);
     table.resolve(nn::recompute_policy(decision), decision.input(), o.split_backward);
   }
+  if (o.embedding) lowest_trained_ = lowest.value_or(blocks_.size());
   if (o.head) head_ = parts->head();
   if (head_) {
     params_->begin_unit(false);
@@ -250,7 +259,9 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
   TensorView gradient = head_ ? slot.head_.slice(0, slot.rows_) : dout;
   const TensorView target = din ? din : gradient;  // in place if there is no previous stage
   FetchAhead ahead(slot.ring_, slot.offloaded_);
-  for (std::size_t end = blocks_.size(); end > 0;) {
+  // The ring fetches offloaded blocks in turn, down to the first.
+  const std::size_t lowest = slot.offloaded_.empty() ? lowest_trained_ : 0;
+  for (std::size_t end = blocks_.size(); end > lowest;) {
     // Blocks [begin, end) share one kept input; the streams between them are recomputed.
     std::size_t begin = end - 1;
     while (!decisions_[begin].keep_input) --begin;
@@ -267,7 +278,7 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
         saved.set(inner, blocks_[i]->input(), inputs[i - begin]);
         blocks_[i]->forward(inner, saved, inputs.back());
       }
-    for (std::size_t i = end; i-- > begin;) {
+    for (std::size_t i = end; i-- > std::max(begin, lowest);) {
       Scratch::Frame block_frame(pass.ops.scratch);
       nn::Pass inner = in_block(pass, i);
       nn::Saved& saved = slot.blocks_[i];
@@ -279,7 +290,7 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
     if (ahead.moves(begin)) ahead.release(begin, pass.ops.stream);
     end = begin;
   }
-  if (which == nn::Which::kWeight) return;
+  if (which == nn::Which::kWeight || lowest > 0) return;
   if (pass.probe) pass.probe->gradient(stream_maker(), ".output", gradient, {});
   if (embedding_)
     embedding_->backward(pass, gradient);

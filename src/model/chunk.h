@@ -98,6 +98,8 @@ class Chunk {
   std::vector<nn::BlockDecision> decisions_;
   nn::Fp8 fp8_;
   std::vector<bool> in_fp8_;  // by block
+  // Blocks below it do not run backward: they and the embedding, which this chunk has, are frozen.
+  std::size_t lowest_trained_ = 0;
   std::vector<nn::ParamId> eight_bit_layers_;
   std::unique_ptr<nn::Embedding> embedding_;
   std::vector<std::unique_ptr<nn::Block>> blocks_;

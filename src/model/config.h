@@ -153,6 +153,8 @@ struct ModelConfig {
   std::int64_t make_vocab_size_divisible_by = 128;  // padding in memory only, never in files or results
   std::int64_t seed = 1234;
 
+  std::vector<std::string> freeze;  // patterns of names that are not trained (model/freeze.h)
+
   BertConfig bert;  // kind bert
   Fp8Config fp8;
   LatentConfig latent;

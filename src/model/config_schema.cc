@@ -288,6 +288,11 @@ void declare(Section<ModelConfig>& s) {
       .help(
           "Weight of the squared logarithm of the softmax denominator, added to the training loss (PaLM: "
           "1e-4): keeps logits small.");
+  s.field("freeze", &C::freeze)
+      .help(
+          "Parameters that are not trained: beginnings of their names, as in "
+          "[embedding, layers.0-3, '*.norm*']; '!layers.3' trains again what an earlier one froze. Frozen "
+          "parameters have no gradient and no optimizer state.");
   s.field("fp32_residual_connection", &C::fp32_residual_connection)
       .nemo_default("false")
       .help(

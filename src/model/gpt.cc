@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/chunk.h"
+#include "model/freeze.h"
 
 namespace stoa::model {
 
@@ -124,6 +125,7 @@ Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
       gpt.vocabulary, tokenizer_vocabulary);
   const std::int64_t multiple = config.make_vocab_size_divisible_by;
   gpt.padded_vocabulary = (gpt.vocabulary + multiple - 1) / multiple * multiple;
+  check_freeze(gpt);
   return gpt;
 }
 
@@ -364,13 +366,20 @@ std::vector<CanonicalTensor> canonical_tensors(const Gpt& gpt) {
   const Chunk chunk = whole_chunk(gpt);
   std::vector<CanonicalTensor> out;
   for (const auto& spec : chunk.params().specs())
-    for (const auto& piece : spec.shard.pieces) out.push_back({piece.name, piece.global});
+    for (const auto& piece : spec.shard.pieces)
+      out.push_back({piece.name, piece.global, spec.trained, spec.is_matrix()});
   return out;
 }
 
 std::int64_t parameter_count(const Gpt& gpt) {
   std::int64_t total = 0;
   for (const auto& tensor : canonical_tensors(gpt)) total += tensor.shape.elements();
+  return total;
+}
+
+std::int64_t trained_parameter_count(const Gpt& gpt) {
+  std::int64_t total = 0;
+  for (const auto& tensor : canonical_tensors(gpt)) total += tensor.trained ? tensor.shape.elements() : 0;
   return total;
 }
 

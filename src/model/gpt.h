@@ -18,7 +18,8 @@ struct Gpt {
 };
 
 // `tokenizer_vocabulary`: number of ids of the tokenizer, 0 when there is none (then the configuration must
-// say vocab_size). ConfigError: contradictory sizes, a vocabulary smaller than the tokenizer's.
+// say vocab_size). ConfigError: contradictory sizes, a vocabulary smaller than the tokenizer's, names in
+// model.freeze that are none.
 Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary = 0);
 
 // `place`: where this rank stands in its tensor-parallel group.
@@ -62,10 +63,13 @@ nn::RecomputeOptions recompute_options(const RecomputeConfig& config, std::int64
 struct CanonicalTensor {
   std::string name;
   Shape shape;
+  bool trained = true;  // model.freeze
+  bool matrix = false;  // held in compute precision
 };
 std::vector<CanonicalTensor> canonical_tensors(const Gpt& gpt);
 // Number of weights, tied ones counted once.
 std::int64_t parameter_count(const Gpt& gpt);
+std::int64_t trained_parameter_count(const Gpt& gpt);
 // Those that one token meets: of a layer with experts, the chosen and the shared ones.
 std::int64_t active_parameter_count(const Gpt& gpt);
 

@@ -22,6 +22,7 @@ constexpr auto kTrainingOnly = std::to_array<std::string_view>({
     "use_scaled_init_method",
     "make_vocab_size_divisible_by",
     "seed",
+    "freeze",
     "encoder_seq_length",
     "max_position_embeddings",
     "t5.seq_length_dec",

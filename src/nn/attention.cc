@@ -231,7 +231,7 @@ void SelfAttention::declare_sinks(ParamList& params) {
 Sinks SelfAttention::sinks(Pass& pass, bool training) const {
   if (!sinks_) return {};
   Sinks out{.values = pass.params.get(sinks_.value)};
-  if (!training) return out;
+  if (!training || !sinks_.trained()) return out;
   const GradTarget target = pass.grads->target(sinks_.grad);
   out.gradient = target.tensor;
   out.accumulate = target.accumulate;
@@ -350,7 +350,7 @@ void SelfAttention::backward(Pass& pass, Saved& saved, Which which, TensorView d
                                              .relative_bias = bias,
                                              .drelative_bias = dbias};
       core_attention(pass, attention, sinks(pass, true));
-      if (sinks_) pass.grads->notify(sinks_.grad);
+      if (sinks_.trained()) pass.grads->notify(sinks_.grad);
       if (relative_bias_) relative_bias_->add_gradient(pass, dbias);
     }
     pass.show_gradient(options_.name, ".q", dcore.q, shown(part_.heads, o.heads));

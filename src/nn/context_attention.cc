@@ -174,7 +174,8 @@ void exchange_forward(Pass& pass, const ops::AttentionForward& op, const Sinks& 
 void exchange_backward(Pass& pass, const ops::AttentionBackward& op, Sinks sinks) {
   Scratch::Frame frame(pass.ops.scratch);
   const HeadExchange exchange(pass);
-  if (sinks && !std::exchange(sinks.accumulate, true))  // other ranks have the gradients of other heads
+  if (sinks.gradient &&
+      !std::exchange(sinks.accumulate, true))  // other ranks have the gradients of other heads
     ops::run(pass.ops, ops::FillZero{sinks.gradient});
   ops::AttentionBackward run = op;
   run.options = exchange.options(op.options, op.q);

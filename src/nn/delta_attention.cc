@@ -4,6 +4,7 @@
 
 #include "nn/attention_parts.h"
 #include "nn/copy_rows.h"
+#include "nn/discarded_gradient.h"
 #include "ops/activation.h"
 #include "ops/gated_delta.h"
 #include "ops/short_conv.h"
@@ -266,8 +267,10 @@ void DeltaAttention::core_backward(Pass& pass, Saved& saved, TensorView dread, T
   const TensorView projected = saved.get(pass, projected_), mixed = saved.get(pass, mixed_),
                    dmixed = pass.ops.scratch.allocate(mixed.dtype, mixed.shape);
   const Heads in = split(mixed), gradients = split(dmixed);
-  const GradTarget ddecay = pass.grads->target(decay_rate_.grad), dbias = pass.grads->target(step_bias_.grad),
-                   dweight = pass.grads->target(convolution_.grad);
+  const bool accumulate = step_bias_.trained() && pass.grads->target(step_bias_.grad).accumulate;
+  const GradTarget ddecay = target_or_discarded(pass, decay_rate_, accumulate),
+                   dbias = target_or_discarded(pass, step_bias_, ddecay.accumulate),
+                   dweight = target_or_discarded(pass, convolution_, false);
   require<InternalError>(ddecay.accumulate == dbias.accumulate, "gradients of '{}' are out of step",
                          options_.name);
   ops::run(pass.ops, ops::GatedDeltaBackward{.texts = texts_of(pass),
@@ -294,7 +297,7 @@ void DeltaAttention::core_backward(Pass& pass, Saved& saved, TensorView dread, T
                                             .dx = dprojected.columns(0, convolved()),
                                             .dweight = dweight.tensor,
                                             .accumulate = dweight.accumulate});
-  for (const Param& parameter : {decay_rate_, step_bias_, convolution_}) pass.grads->notify(parameter.grad);
+  for (const Param& parameter : {decay_rate_, step_bias_, convolution_}) notify_trained(pass, parameter);
 }
 
 void DeltaAttention::backward_weight(Pass& pass, Saved& saved) const {

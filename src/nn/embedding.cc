@@ -146,11 +146,12 @@ void Embedding::forward(Pass& pass, TensorView out) const {
   each_part(pass, out, [&](Pass& part, TensorView rows) { forward_part(part, rows); });
 }
 void Embedding::backward(Pass& pass, TensorView dout) const {
-  const TensorView dtable = target(pass, tokens_.grad),
-                   dpositions = positions_ ? target(pass, positions_.grad) : TensorView();
+  if (!trains()) return;
+  const TensorView dtable = tokens_.trained() ? target(pass, tokens_.grad) : TensorView(),
+                   dpositions = positions_.trained() ? target(pass, positions_.grad) : TensorView();
   each_part(pass, dout, [&](Pass& part, TensorView rows) { backward_part(part, rows, dtable, dpositions); });
-  pass.grads->notify(tokens_.grad);
-  if (positions_) pass.grads->notify(positions_.grad);
+  if (tokens_.trained()) pass.grads->notify(tokens_.grad);
+  if (positions_.trained()) pass.grads->notify(positions_.grad);
 }
 
 void Embedding::forward_part(Pass& pass, TensorView out) const {
@@ -184,7 +185,7 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
         pass,
         {.x = sum, .stats = stats, .dy = dnormed, .dresidual = {}, .dx = sum, .dropout = {}, .dbranch = {}});
     ops::run(pass.ops, ops::Cast{.x = sum, .y = dstream});
-    if (types_) {
+    if (types_.trained()) {
       ops::run(pass.ops, ops::EmbeddingBackward{.tokens = types_of(pass, dstream.rows()),
                                                 .positions = {},
                                                 .dropout = {},
@@ -194,22 +195,33 @@ void Embedding::backward_part(Pass& pass, TensorView dout, TensorView dtable, Te
       pass.grads->notify(types_.grad);
     }
   }
+  if (!dtable && !dpositions) return;
   if (options_.scale != 1) {
     const TensorView scaled = pass.ops.scratch.allocate(dstream.dtype, dstream.shape);
     ops::run(pass.ops, ops::Cast{.x = dstream, .y = scaled});
     ops::run(pass.ops, ops::Combine{.a = options_.scale, .b = 0, .x = scaled, .y = scaled});
     dstream = scaled;
   }
-  const TensorView dy = gather_rows(pass, options_.place, dstream).wait(), ids = ids_of(dtable),
+  const TensorView dy = gather_rows(pass, options_.place, dstream).wait(),
+                   ids = dtable ? ids_of(dtable) : dtable,
                    places = dpositions ? positions_of(dpositions) : dpositions;
   dropout(pass).each(dy.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
+    if (!ids) {  // positions alone
+      ops::run(pass.ops, ops::EmbeddingBackward{.tokens = pass.batch.positions.slice(begin, count),
+                                                .positions = {},
+                                                .dropout = run,
+                                                .dy = dy.slice(begin, count),
+                                                .dtable = places,
+                                                .dposition_table = {}});
+      return;
+    }
     ops::EmbeddingBackward op{.tokens = pass.batch.tokens.slice(begin, count),
                               .positions = {},
                               .dropout = run,
                               .dy = dy.slice(begin, count),
                               .dtable = ids,
                               .dposition_table = places};
-    if (positions_) op.positions = pass.batch.positions.slice(begin, count);
+    if (places) op.positions = pass.batch.positions.slice(begin, count);
     if (options_.place.split()) op.first_id = part_.ids.begin, op.vocabulary = options_.vocabulary;
     ops::run(pass.ops, op);
   });

@@ -49,11 +49,12 @@ class Embedding {
   // Writes this rank's rows of the stream [T, hidden], in residual precision. In an encoder-decoder those of
   // the source come before those of the target.
   void forward(Pass& pass, TensorView out) const;
+  // Nothing if all of it is frozen.
   void backward(Pass& pass, TensorView dout) const;
 
  private:
   void forward_part(Pass& pass, TensorView out) const;
-  // Adds to the gradients of the tables; `dpositions` may be none.
+  // Adds to the gradients of the tables; those of frozen ones are none.
   void backward_part(Pass& pass, TensorView dout, TensorView dtable, TensorView dpositions) const;
   // Calls f(pass over a part of the tokens, its rows of the stream) for every part that has tokens.
   template <class F>
@@ -72,6 +73,9 @@ class Embedding {
   // The same with types added in `sum`, and its norm in `normed` (none: not needed).
   void norm(Pass& pass, TensorView sum, TensorView normed, TensorView stats) const;
   TensorView types_of(const Pass& pass, std::int64_t rows) const;
+  bool trains() const {
+    return tokens_.trained() || positions_.trained() || types_.trained() || (norm_ && norm_->trains());
+  }
   // The operation adds to single rows: before the first microbatch of a step the others must be zeroed.
   TensorView target(Pass& pass, GradId id) const;
 

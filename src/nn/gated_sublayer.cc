@@ -139,6 +139,7 @@ void GatedSublayer::backward(Pass& pass, Saved& saved, Which which, TensorView d
 }
 
 void GatedSublayer::gate_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) const {
+  if (!gate_.trained()) return;
   const GradTarget target = pass.grads->target(gate_.grad);
   Scratch::Frame frame(pass.ops.scratch);
   ops::run(pass.ops, ops::LinearBackwardWeight{.x = in_type(pass, x, dlogits.dtype),

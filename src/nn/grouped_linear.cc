@@ -116,14 +116,16 @@ void GroupedLinear::forward(Pass& pass, TensorView x, TensorView sorted, TensorV
 
 void GroupedLinear::backward_bias(Pass& pass, TensorView dy, TensorView sorted, const RowWeights& weights,
                                   TensorView dweights) const {
-  const GradTarget target = pass.grads->target(bias_.grad);
-  ops::run(pass.ops, ops::ExpertBiasBackward{.dy = dy,
-                                             .sorted_experts = sorted,
-                                             .order = weights.order,
-                                             .weights = weights.weights,
-                                             .dbias = by_expert(target.tensor),
-                                             .accumulate = target.accumulate});
-  pass.grads->notify(bias_.grad);
+  if (bias_.trained()) {
+    const GradTarget target = pass.grads->target(bias_.grad);
+    ops::run(pass.ops, ops::ExpertBiasBackward{.dy = dy,
+                                               .sorted_experts = sorted,
+                                               .order = weights.order,
+                                               .weights = weights.weights,
+                                               .dbias = by_expert(target.tensor),
+                                               .accumulate = target.accumulate});
+    pass.grads->notify(bias_.grad);
+  }
   if (dweights && brings_bias())
     ops::run(pass.ops, ops::ExpertBiasBackwardWeights{.dy = dy,
                                                       .bias = by_expert(pass.params.get(bias_.value)),
@@ -146,6 +148,7 @@ void GroupedLinear::backward_input(Pass& pass, TensorView dy, TensorView sorted,
 }
 
 void GroupedLinear::backward_weight(Pass& pass, TensorView x, TensorView dy, TensorView sorted) const {
+  if (!weight_.trained()) return;
   const GradTarget target = pass.grads->target(weight_.grad);
   ops::GroupedLinearBackwardWeight op{
       .x = x, .dy = dy, .sorted_experts = sorted, .dw = target.tensor, .accumulate = target.accumulate};

@@ -99,7 +99,7 @@ Quantized Linear::multiply_gradient(Pass& pass, Which which, TensorView dy, Tens
     ops::run(pass.ops, ops::LinearBackwardInput{.dy = dy, .w = weight(pass), .dx = dx});
     return {};
   }
-  const bool both = which == Which::kBoth && pass.fp8->weight_gradient;
+  const bool both = which == Which::kBoth && pass.fp8->weight_gradient && weight_.trained();
   const Quantized dy8 = gradient8(pass, dy, both ? Orientation::kBoth : Orientation::kRows);
   Scratch::Frame frame(pass.ops.scratch);
   const Quantized w8 = weight8(pass, Orientation::kColumns);
@@ -124,7 +124,7 @@ void Linear::forward(Pass& pass, TensorView x, TensorView y) const {
 
 void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const {
   Scratch::Frame frame(pass.ops.scratch);
-  const bool weights = which == Which::kBoth;
+  const bool weights = which == Which::kBoth && trains();
   // What weights read is gathered again rather than kept: it arrives while the input's gradient is computed,
   // whose sum over the ranks is under way while the weights' gradient is.
   InFlight all_x = weights ? gather_rows(pass, x_place(), x) : InFlight(x, nullptr);
@@ -137,6 +137,7 @@ void Linear::backward(Pass& pass, Which which, TensorView x, TensorView dy, Tens
 }
 
 void Linear::backward_weight(Pass& pass, TensorView x, TensorView dy) const {
+  if (!trains()) return;
   Scratch::Frame frame(pass.ops.scratch);
   InFlight all_x = gather_rows(pass, x_place(), x), all_dy = gather_rows(pass, y_place(), dy);
   const TensorView own_x = all_x.wait();
@@ -158,10 +159,16 @@ void Linear::multiply_columns(Pass& pass, const ops::LinearBackwardWeight& op, Q
 }
 
 void Linear::add_weight_gradient(Pass& pass, TensorView x, TensorView dy, Quantized dy8) const {
+  if (!weight_.trained()) {
+    const GradTarget bias = pass.grads->target(bias_.grad);
+    ops::run(pass.ops, ops::BiasBackward{.dy = dy, .dbias = bias.tensor, .accumulate = bias.accumulate});
+    pass.grads->notify(bias_.grad);
+    return;
+  }
   const GradTarget dweight = pass.grads->target(weight_.grad);
   ops::LinearBackwardWeight op{
       .x = x, .dy = dy, .dw = dweight.tensor, .dbias = {}, .accumulate = dweight.accumulate};
-  if (bias_) {
+  if (bias_.trained()) {
     const GradTarget bias = pass.grads->target(bias_.grad);
     require<InternalError>(bias.accumulate == dweight.accumulate, "gradients of '{}' are out of step",
                            options_.name);
@@ -172,7 +179,7 @@ void Linear::add_weight_gradient(Pass& pass, TensorView x, TensorView dy, Quanti
   else
     ops::run(pass.ops, op);
   pass.grads->notify(weight_.grad);
-  if (bias_) pass.grads->notify(bias_.grad);
+  if (bias_.trained()) pass.grads->notify(bias_.grad);
 }
 
 }  // namespace stoa::nn

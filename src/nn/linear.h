@@ -51,11 +51,12 @@ class Linear {
   void backward(Pass& pass, Which which, TensorView x, TensorView dy, TensorView dx) const;
   // This rank's part of the matrix, in compute precision: [outputs, inputs].
   TensorView weight(Pass& pass) const { return pass.params.get(weight_.value); }
-  // Only the weights' gradients.
+  // Only the weights' gradients; nothing if they are frozen.
   void backward_weight(Pass& pass, TensorView x, TensorView dy) const;
 
  private:
   ParamSpec spec(bool matrix) const;
+  bool trains() const { return weight_.trained() || bias_.trained(); }
   void multiply(Pass& pass, TensorView x, TensorView bias, TensorView y) const;
   // dx from dy; returns dy in FP8 for the weights' gradients, where those GEMMs will be in FP8.
   Quantized multiply_gradient(Pass& pass, Which which, TensorView dy, TensorView dx) const;

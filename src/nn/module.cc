@@ -7,6 +7,7 @@ void ParamList::begin_unit(bool block) { blocks_.push_back(block); }
 Param ParamList::add(ParamSpec spec) {
   if (blocks_.empty()) begin_unit(false);
   spec.unit = units() - 1;
+  spec.trained = !trains_ || trains_(spec);
   for (const auto& other : specs_)
     require<InternalError>(other.name != spec.name, "parameter '{}' is declared twice", spec.name);
   specs_.push_back(std::move(spec));
@@ -14,6 +15,7 @@ Param ParamList::add(ParamSpec spec) {
 }
 
 Param ParamList::tie(ParamId id, std::int64_t use) {
+  if (!specs_[static_cast<std::size_t>(id.index)].trained) return {id, {}};
   grads_.push_back(id);
   grad_uses_.push_back(use);
   return {id, {static_cast<int>(grads_.size()) - 1}};

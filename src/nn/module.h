@@ -2,6 +2,8 @@
 // exists.
 #pragma once
 
+#include <functional>
+
 #include "nn/saved.h"
 
 namespace stoa::nn {
@@ -20,9 +22,11 @@ class ParamList {
   // ParamSpec::uses it is.
   Param tie(ParamId id, std::int64_t use = -1);
   void set_scales(ParamId id, std::vector<ParamScale> scales);
+  // Parameters from here on for which `trains` is false are frozen. Without it, all are trained.
+  void train_where(std::function<bool(const ParamSpec&)> trains) { trains_ = std::move(trains); }
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
-  // Accumulator -> parameter.
+  // Accumulator -> parameter; none is of a frozen one.
   const std::vector<ParamId>& grads() const { return grads_; }
   // Which use of the whole model's an accumulator is of; -1 where that does not matter.
   std::int64_t use(GradId id) const { return grad_uses_[static_cast<std::size_t>(id.index)]; }
@@ -32,6 +36,7 @@ class ParamList {
   std::vector<ParamId> grads_;
   std::vector<std::int64_t> grad_uses_;
   std::vector<bool> blocks_;  // by unit
+  std::function<bool(const ParamSpec&)> trains_;
 };
 
 // Types in which a model runs.

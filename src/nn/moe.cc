@@ -2,6 +2,7 @@
 
 #include "nn/gated_sublayer.h"
 #include "ops/elementwise.h"
+#include "ops/fp8.h"
 
 namespace stoa::nn {
 namespace {
@@ -346,7 +347,7 @@ void Moe::backward(Pass& pass, Saved& saved, Which which, TensorView dy, TensorV
     ops::run(pass.ops, ops::AddTo{wide, own(dx)});
   }
   add_others(pass, dx);
-  if (bias_) add_excess(pass, saved.get(pass, experts_));
+  if (bias_.trained()) add_excess(pass, saved.get(pass, experts_));
   if (shared_) shared_backward(pass, saved, which, dy, dx);
   if (which != Which::kBoth) return;
   up_.backward_weight(pass, gathered, draw, sorted);
@@ -412,9 +413,16 @@ void Moe::shared_backward(Pass& pass, Saved& saved, Which which, TensorView dy, 
 }
 
 void Moe::router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) const {
+  if (!router_.trained()) {
+    if (!router_bias_.trained()) return;
+    const GradTarget bias = pass.grads->target(router_bias_.grad);
+    ops::run(pass.ops, ops::BiasBackward{.dy = dlogits, .dbias = bias.tensor, .accumulate = bias.accumulate});
+    pass.grads->notify(router_bias_.grad);
+    return;
+  }
   const GradTarget target = pass.grads->target(router_.grad);
   GradTarget bias{{}, target.accumulate};
-  if (router_bias_) bias = pass.grads->target(router_bias_.grad);
+  if (router_bias_.trained()) bias = pass.grads->target(router_bias_.grad);
   require<InternalError>(bias.accumulate == target.accumulate, "gradients of '{}.router' are out of step",
                          options_.name);
   Scratch::Frame frame(pass.ops.scratch);
@@ -424,7 +432,7 @@ void Moe::router_weight_gradient(Pass& pass, TensorView x, TensorView dlogits) c
                                                .dbias = bias.tensor,
                                                .accumulate = target.accumulate});
   pass.grads->notify(router_.grad);
-  if (router_bias_) pass.grads->notify(router_bias_.grad);
+  if (router_bias_.trained()) pass.grads->notify(router_bias_.grad);
 }
 
 void Moe::backward_weight(Pass& pass, Saved& saved) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nn/discarded_gradient.h"
+
 namespace stoa::nn {
 
 Norm::Norm(std::string name, NormOptions options, std::int64_t width, const parallel::TensorPlace& place,
@@ -54,10 +56,11 @@ void Norm::add_forward(Pass& pass, TensorView x, TensorView branch, const Dropou
 }
 
 void Norm::backward(Pass& pass, const Backward& t) const {
-  GradTarget gamma{{}, false};
-  if (gamma_) gamma = pass.grads->target(gamma_.grad);
-  GradTarget beta{{}, gamma.accumulate};
-  if (beta_) beta = pass.grads->target(beta_.grad);
+  Scratch::Frame frame(pass.ops.scratch);
+  GradTarget beta{{}, false}, gamma = beta;
+  if (beta_.trained()) beta = pass.grads->target(beta_.grad);
+  if (gamma_) gamma = target_or_discarded(pass, gamma_, beta.accumulate);
+  if (!beta_.trained()) beta.accumulate = gamma.accumulate;
   require<InternalError>(beta.accumulate == gamma.accumulate, "gradients of '{}' are out of step", name_);
   const std::int64_t per_row = t.stats.rows() / std::max<std::int64_t>(1, t.x.rows());
   t.dropout.each(t.x.rows(), [&](std::int64_t begin, std::int64_t count, const ops::Dropout& run) {
@@ -75,8 +78,8 @@ void Norm::backward(Pass& pass, const Backward& t) const {
                                          .dbeta = beta.tensor,
                                          .accumulate = gamma.accumulate || begin > 0});
   });
-  if (gamma_) pass.grads->notify(gamma_.grad);
-  if (beta_) pass.grads->notify(beta_.grad);
+  notify_trained(pass, gamma_);
+  notify_trained(pass, beta_);
 }
 
 }  // namespace stoa::nn

@@ -22,6 +22,7 @@ class Norm {
        bool partial = false);
 
   void declare(ParamList& params);
+  bool trains() const { return gamma_.trained() || beta_.trained(); }
 
   // y = norm(x); stats may be none (inference).
   void forward(Pass& pass, TensorView x, TensorView y, TensorView stats) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/activation.h"
+#include "ops/fp8.h"
 #include "ops/loss.h"
 #include "ops/muon.h"
 
@@ -118,9 +119,9 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
   const auto& o = options_;
   const DType compute = o.precision.compute;
   const TensorView w = pass.params.get(weight_.value);
-  const GradTarget target = pass.grads->target(weight_.grad);
-  GradTarget bias_target{{}, target.accumulate};
-  if (bias_) bias_target = pass.grads->target(bias_.grad);
+  GradTarget target{{}, false}, bias_target = target;
+  if (weight_.trained()) target = pass.grads->target(weight_.grad);
+  if (bias_.trained()) bias_target = pass.grads->target(bias_.grad);
   Scratch::Frame frame(pass.ops.scratch);
   const std::int64_t rows = x.rows(), step = piece(rows, compute);
   const TensorView block = pass.ops.scratch.allocate(compute, {step, part_.rows});
@@ -140,18 +141,23 @@ void OutputLayer::train(Pass& pass, TensorView x, const Targets& targets, bool p
       ops::run(pass.ops,
                ops::ActivationBackward{
                    .kind = ops::ActivationKind::kTanh, .gated = false, .x = raw, .dy = logits, .dx = logits});
-    ops::run(pass.ops, ops::LinearBackwardWeight{.x = h,
-                                                 .dy = logits,
-                                                 .dw = target.tensor,
-                                                 .dbias = bias_target.tensor,
-                                                 .accumulate = target.accumulate || begin > 0});
+    if (target.tensor)
+      ops::run(pass.ops, ops::LinearBackwardWeight{.x = h,
+                                                   .dy = logits,
+                                                   .dw = target.tensor,
+                                                   .dbias = bias_target.tensor,
+                                                   .accumulate = target.accumulate || begin > 0});
+    else if (bias_target.tensor)
+      ops::run(pass.ops, ops::BiasBackward{.dy = logits,
+                                           .dbias = bias_target.tensor,
+                                           .accumulate = bias_target.accumulate || begin > 0});
     // The rows of this piece have been read for the last time: their gradient takes their place.
     ops::run(pass.ops, ops::LinearBackwardInput{.dy = logits, .w = w, .dx = h});
     // Its sum over the ranks is under way while the next piece is computed.
     if (o.place.split() && !o.place.splits_stream()) sums.push_back(add_rows(pass, o.place, h, h));
   }
-  pass.grads->notify(weight_.grad);
-  if (bias_) pass.grads->notify(bias_.grad);
+  if (weight_.trained()) pass.grads->notify(weight_.grad);
+  if (bias_.trained()) pass.grads->notify(bias_.grad);
   for (auto& sum : sums) sum.wait();
 }
 

@@ -51,6 +51,9 @@ struct ParamSpec {
   ParamInit init;
   std::vector<ParamScale> scales;  // of the pieces; none: all 1
   bool decay = true;               // weight decay applies (matrices; not norms and biases)
+  // Frozen otherwise: a value alone, without gradient, moments, master or share of the gradient norm. Decided
+  // by ParamList::train_where when the parameter is added.
+  bool trained = true;
   // Gradients are to be summed over the ranks of these groups that hold the same elements: over the tensor
   // axis that is the pieces marked `shared`, over kEmbedding the two ends of a pipeline, over kPipeline all
   // its stages.
@@ -82,14 +85,17 @@ struct ParamId {
   int index = -1;
   explicit operator bool() const { return index >= 0; }
 };
-// A tied weight is one parameter with one gradient accumulator per use, added in order of declaration.
+// A tied weight is one parameter with one gradient accumulator per use, added in order of declaration. None
+// of a frozen parameter: layers do not compute its gradient.
 struct GradId {
   int index = -1;
+  explicit operator bool() const { return index >= 0; }
 };
 struct Param {
   ParamId value;
   GradId grad;
   explicit operator bool() const { return static_cast<bool>(value); }
+  bool trained() const { return static_cast<bool>(grad); }
 };
 
 // Compute-precision values. Layers never see how they are stored (ZeRO) or when they were gathered.

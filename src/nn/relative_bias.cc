@@ -89,6 +89,7 @@ TensorView RelativeBias::zero_gradient(Pass& pass) const {
 }
 
 void RelativeBias::add_gradient(Pass& pass, TensorView gradient) const {
+  if (!weight_.trained()) return;
   const GradTarget target = pass.grads->target(weight_.grad);
   if (!target.accumulate) ops::run(pass.ops, ops::FillZero{.y = target.tensor});
   ops::run(pass.ops, ops::EmbeddingBackward{.tokens = index(pass),

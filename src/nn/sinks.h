@@ -9,7 +9,7 @@ namespace stoa::nn {
 
 struct Sinks {
   TensorView values = {};    // [H]; none: the layer has no sinks
-  TensorView gradient = {};  // [H], of a backward pass
+  TensorView gradient = {};  // [H], of a backward pass; none: frozen
   bool accumulate = true;    // into it
 
   explicit operator bool() const { return static_cast<bool>(values); }
@@ -23,7 +23,7 @@ struct Sinks {
     if (values) ops::run(pass.ops, ops::AttentionSink{.sinks = values, .o = o, .lse = lse});
   }
   void add_gradient(Pass& pass, const ops::AttentionBackward& op) const {
-    if (values)
+    if (gradient)
       ops::run(pass.ops, ops::AttentionSinkBackward{.sinks = values,
                                                     .o = op.o,
                                                     .dout = op.dout,

@@ -11,7 +11,7 @@ BucketReducer::BucketReducer(Arena& arena, const FlatLayout& layout, const DataP
   if (!parallel.reduce_type || *parallel.reduce_type == type) return;
   std::int64_t largest = 0;
   for (const FlatBucket& bucket : layout.buckets())
-    if (bucket.shards > 1) largest = std::max(largest, bucket.elements);
+    if (bucket.trained && bucket.shards > 1) largest = std::max(largest, bucket.elements);
   if (largest == 0) return;
   for (int i = 0; i < (parallel.overlap ? 2 : 1); ++i)
     staging_.push_back(arena.declare(MemoryCategory::kCommunication,

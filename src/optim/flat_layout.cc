@@ -17,15 +17,15 @@ FlatLayout::FlatLayout(const nn::ParamList& params, const DataParallel& parallel
   for (const nn::ParamId id : params.grads()) ++uses[static_cast<std::size_t>(id.index)];
   // The bucket being filled of every kind. The matrices of the layers are apart from other matrices: an
   // optimizer may treat them differently (optim/muon.h).
-  std::map<std::tuple<bool, bool, bool, std::vector<parallel::Group>, parallel::Group>, int> open;
+  std::map<std::tuple<bool, bool, bool, bool, std::vector<parallel::Group>, parallel::Group>, int> open;
   for (std::size_t p = params.specs().size(); p-- > 0;) {
     const nn::ParamSpec& spec = params.specs()[p];
     const bool late = uses[p] > 1 || !spec.grad_partial_over.empty();
     const std::int64_t count = spec.shard.local.elements();
-    const auto [it, fresh] =
-        open.try_emplace({spec.is_matrix(), spec.shard.local.rank() >= 2 && params.is_block(spec.unit), late,
-                          spec.grad_partial_over, spec.copies},
-                         static_cast<int>(buckets_.size()));
+    const auto [it, fresh] = open.try_emplace(
+        {spec.trained, spec.is_matrix(), spec.shard.local.rank() >= 2 && params.is_block(spec.unit), late,
+         spec.grad_partial_over, spec.copies},
+        static_cast<int>(buckets_.size()));
     if (!fresh) {
       const FlatBucket& bucket = buckets_[static_cast<std::size_t>(it->second)];
       if (bucket.elements + count > bucket_elements || (by_unit && bucket.unit != spec.unit))
@@ -34,6 +34,7 @@ FlatLayout::FlatLayout(const nn::ParamList& params, const DataParallel& parallel
     if (it->second == static_cast<int>(buckets_.size())) {
       FlatBucket& bucket = buckets_.emplace_back();
       bucket.matrices = spec.is_matrix();
+      bucket.trained = spec.trained;
       bucket.unit = spec.unit;
       bucket.late = late;
       bucket.partial = spec.grad_partial_over;

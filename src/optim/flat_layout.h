@@ -19,6 +19,7 @@ struct FlatBucket {
   std::vector<FlatMember> members;  // by `begin`; the last declared parameter first, as backward meets them
   std::int64_t elements = 0;        // padding included; a multiple of shards x kAlign
   bool matrices = false;            // values in compute precision, else in the accumulation type
+  bool trained = true;              // all members; else none of them has a gradient
   int unit = 0;                     // of the first member
   // Gradients complete only when the step's last backward is done: parameters that are used twice, or whose
   // gradients are to be summed over further axes.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "ops/step_state.h"
@@ -10,6 +11,10 @@ namespace stoa::optim {
 namespace {
 
 constexpr std::int64_t kBlock = ops::SumSquares::kBlock;
+
+std::span<const ShardPiece> trained_pieces(const nn::ParamSpec& spec) {
+  return spec.trained ? std::span(spec.shard.pieces) : std::span<const ShardPiece>();
+}
 
 std::int64_t columns_of(const Shape& shape) { return shape.rank() >= 2 ? shape.inner() : 1; }
 
@@ -25,7 +30,7 @@ GlobalNorm::GlobalNorm(Arena& arena, const ParameterStore& parameters, GradientS
   cut_.resize(layout_.buckets().size());
   if (tensors.empty())
     for (const nn::ParamSpec& spec : specs)
-      for (const ShardPiece& piece : spec.shard.pieces)
+      for (const ShardPiece& piece : trained_pieces(spec))
         tensors.push_back({piece.name, piece.global.elements()});
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   std::map<std::string, std::int64_t> begins;
@@ -36,7 +41,7 @@ GlobalNorm::GlobalNorm(Arena& arena, const ParameterStore& parameters, GradientS
     blocks_ += blocks;
   }
   for (std::size_t p = 0; p < specs.size(); ++p)
-    for (const ShardPiece& piece : specs[p].shard.pieces) {
+    for (const ShardPiece& piece : trained_pieces(specs[p])) {
       const auto begin = begins.find(piece.name);
       require<InternalError>(begin != begins.end(), "'{}' is not a tensor of the model", piece.name);
       if (specs[p].update == nn::UpdateRule::kGradient &&

@@ -12,7 +12,7 @@
 
 namespace stoa::optim {
 
-// A canonical tensor of the whole model, whichever rank holds it.
+// A trained canonical tensor of the whole model, whichever rank holds it.
 struct CanonicalTensor {
   std::string name;
   std::int64_t elements = 0;

@@ -25,9 +25,13 @@ GradientStore::GradientStore(Arena& arena, const nn::ParamList& params, nn::Prec
     window_ = std::make_unique<UnitWindow>(
         arena, params, *layout_,
         UnitWindow::Options{"gradients of a microbatch", [type](const FlatBucket&) { return type; },
-                            [](const FlatBucket& bucket) { return !bucket.late && bucket.shards > 1; }});
+                            may_pass});
   for (std::size_t b = 0; b < layout_->buckets().size(); ++b) {
     const FlatBucket& bucket = layout_->buckets()[b];
+    if (!bucket.trained) {
+      buckets_.emplace_back();
+      continue;
+    }
     const std::int64_t count = passes_window(bucket) ? layout_->share(static_cast<int>(b)) : bucket.elements;
     buckets_.push_back(arena.declare(
         MemoryCategory::kGradients,
@@ -156,6 +160,7 @@ void GradientStore::finish(ops::OpContext& ops) {
   const int buckets = static_cast<int>(buckets_.size());
   for (int b = 0; b < buckets; ++b) {
     const FlatBucket& bucket = layout_->bucket(b);
+    if (!bucket.trained) continue;
     Progress& progress = progress_[static_cast<std::size_t>(b)];
     if (passes_window(bucket)) {
       if (progress.notices > 0) {
@@ -227,6 +232,7 @@ TensorView GradientStore::reduced(int bucket, FlatRange range) {
 }
 
 TensorView GradientStore::gradient(nn::ParamId id) {
+  if (!params_->specs()[static_cast<std::size_t>(id.index)].trained) return {};
   const FlatMember& member = layout_->member(id.index);
   const FlatRange held = parameters_->held_range(id);
   const TensorView view =

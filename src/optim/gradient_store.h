@@ -1,5 +1,5 @@
-// Main gradients of a chunk: one accumulator per use of a parameter, in the accumulation type, summed over
-// the ranks that hold the same parameters.
+// Main gradients of a chunk: one accumulator per use of a trained parameter, in the accumulation type, summed
+// over the ranks that hold the same parameters.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,8 @@ class GradientStore final : public nn::GradAccess {
   // the same parameters.
   void finish(ops::OpContext& ops);
 
-  // The gradient for this rank's part of a parameter (ParameterStore::held), after finish().
+  // The gradient for this rank's part of a parameter (ParameterStore::held), after finish(); none of a frozen
+  // one.
   TensorView gradient(nn::ParamId id);
   // Elements of a bucket, within the range of reduced(bucket).
   TensorView reduced(int bucket, FlatRange range);
@@ -43,7 +44,10 @@ class GradientStore final : public nn::GradAccess {
   };
   TensorView whole(int bucket);
   TensorView accumulator(nn::GradId id);
-  bool passes_window(const FlatBucket& bucket) const { return window_ && !bucket.late && bucket.shards > 1; }
+  static bool may_pass(const FlatBucket& bucket) {
+    return bucket.trained && !bucket.late && bucket.shards > 1;
+  }
+  bool passes_window(const FlatBucket& bucket) const { return window_ && may_pass(bucket); }
   void enter(int unit);
   void send(int bucket);
   void absorb(int bucket);
@@ -56,7 +60,8 @@ class GradientStore final : public nn::GradAccess {
   const ParameterStore* parameters_;
   const FlatLayout* layout_;
   const DataParallel parallel_;
-  std::vector<Arena::Id> buckets_;  // whole, or this rank's share where the bucket passes through the window
+  // Whole, or this rank's share where the bucket passes through the window; none of frozen parameters.
+  std::vector<Arena::Id> buckets_;
   std::vector<Arena::Id> further_;  // by GradId: accumulators of second uses
   std::vector<int> uses_;           // by bucket: accumulators
   std::unique_ptr<UnitWindow> window_;

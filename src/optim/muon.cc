@@ -45,7 +45,8 @@ Muon::Muon(ParameterStore& parameters, GradientStore& gradients, const OptimConf
     : parameters_(parameters), gradients_(gradients), config_(config) {
   for (std::size_t p = 0; p < parameters.specs().size(); ++p) {
     const ShardPiece& piece = parameters.specs()[p].shard.pieces.front();
-    if (takes_muon(config, piece.name, piece.global)) ids_.push_back({static_cast<int>(p)});
+    if (parameters.specs()[p].trained && takes_muon(config, piece.name, piece.global))
+      ids_.push_back({static_cast<int>(p)});
   }
 }
 

@@ -54,7 +54,7 @@ Optimizer::Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gr
       const nn::ParamSpec& first =
           parameters.specs()[static_cast<std::size_t>(layout.bucket(bucket).members.front().parameter)];
       const ShardPiece& piece = first.shard.pieces.front();
-      const bool has = has_moment(static_cast<int>(which), piece.name, piece.global);
+      const bool has = first.trained && has_moment(static_cast<int>(which), piece.name, piece.global);
       row.push_back(has ? arena.declare(MemoryCategory::kOptimizer,
                                         {fmt::format("{}.{}", moment_names_[which], first.name),
                                          precision.vectors(), Shape{held}})
@@ -85,10 +85,11 @@ void Optimizer::step(ops::OpContext& ops, const ops::PrepareUpdate& prepare) {
   ops::run(ops, prepare);
   parameters_.settle();
   for (std::size_t p = 0; p < parameters_.specs().size(); ++p)
-    if (const nn::ParamId id{static_cast<int>(p)}; !muon_.updates(id)) update(ops, id, prepare.state);
+    if (const nn::ParamId id{static_cast<int>(p)}; parameters_.specs()[p].trained && !muon_.updates(id))
+      update(ops, id, prepare.state);
   const int momentum = static_cast<int>(moment_names_.size()) - 1;
   muon_.step(ops, prepare.state, [&](nn::ParamId id) { return moment(momentum, id); });
-  parameters_.publish();
+  parameters_.publish(false);
 }
 
 void Optimizer::update(ops::OpContext& ops, nn::ParamId id, TensorView state) {
@@ -154,7 +155,7 @@ void Optimizer::refresh_values(ops::OpContext& ops) {
     if (const TensorView value = parameters_.held_value(id); value && held.begin < held.end)
       ops::run(ops, ops::Cast{parameters_.master(id), value});
   }
-  parameters_.publish();
+  parameters_.publish(true);
 }
 
 }  // namespace stoa::optim

@@ -29,14 +29,17 @@ class Optimizer {
   void reset(ops::OpContext& ops);
   // Reads main gradients, updates masters and compute values, unless the step is to be skipped. Collective.
   void step(ops::OpContext& ops, const ops::PrepareUpdate& prepare);
-  // Writes compute values from the masters (after a checkpoint was loaded). Collective.
+  // Writes compute values from the masters, and makes frozen ones known (after weights were loaded).
+  // Collective.
   void refresh_values(ops::OpContext& ops);
 
   // Names of the moments ("adam.m", "adam.v"; "sgd.momentum"; "muon.momentum"), as in checkpoints, and their
-  // tensors: for this rank's part of the parameter (ParameterStore::held), in the shape of its master.
+  // tensors: for this rank's part of the parameter (ParameterStore::held), in the shape of its master; none
+  // of a frozen one.
   const std::vector<std::string>& moment_names() const { return moment_names_; }
   TensorView moment(int which, nn::ParamId id);
-  // Whether a canonical tensor has this moment: with Muon some have one, the others Adam's two.
+  // Whether a canonical tensor that is trained has this moment: with Muon some have one, the others Adam's
+  // two.
   bool has_moment(int which, std::string_view canonical_name, const Shape& global) const;
 
  private:

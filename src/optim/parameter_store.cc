@@ -51,7 +51,7 @@ void ParameterStore::declare(Arena& arena, nn::Precision precision, bool masters
     values_.push_back(
         arena.declare(MemoryCategory::kWeights,
                       {name, type, Shape{parallel_ && parallel_->sharded(3) ? share : bucket.elements}}));
-    const bool separate = masters && type != accumulation_type(type);
+    const bool separate = masters && bucket.trained && type != accumulation_type(type);
     masters_.push_back(
         separate ? arena.declare(MemoryCategory::kMaster, {"master." + name, accumulation_type(type),
                                                            Shape{sharded() ? share : bucket.elements}})
@@ -164,11 +164,11 @@ void ParameterStore::settle() {
   last_unit_ = -1;
 }
 
-void ParameterStore::publish() {
+void ParameterStore::publish(bool frozen) {
   if (window_ || !sharded()) return;
   for (std::size_t b = 0; b < values_.size(); ++b) {
     const FlatBucket& bucket = layout_.buckets()[b];
-    if (bucket.shards == 1) continue;
+    if (bucket.shards == 1 || !(bucket.trained || frozen)) continue;
     const TensorView whole = arena_->view(values_[b]);
     post_gather(static_cast<int>(b), part_of(whole, own_range(static_cast<int>(b))), whole);
   }

@@ -14,8 +14,9 @@
 
 namespace stoa::optim {
 
-// Matrices are held in compute precision with a separate fp32 master; if the two types are equal, and for
-// vectors, the value is its own master. Masters are sharded from stage 1 on, values in stage 3.
+// Matrices are held in compute precision with a separate fp32 master; if the two types are equal, for vectors
+// and for what is frozen, the value is its own master. Masters are sharded from stage 1 on, values in
+// stage 3.
 class ParameterStore final : public nn::ParamAccess {
  public:
   // Training. What `parallel` refers to must outlive the store.
@@ -40,16 +41,17 @@ class ParameterStore final : public nn::ParamAccess {
   bool is_first_copy(nn::ParamId id, const ShardPiece& piece) const;
   // Elements of the parameter that are held (all of them unless sharded; maybe none).
   FlatRange held_range(nn::ParamId id) const;
-  // In the accumulation type: of shape shard.local, or flat if sharded. A view without memory if nothing is
-  // held.
+  // In the accumulation type (of what is frozen: as the value is held): of shape shard.local, or flat if
+  // sharded. A view without memory if nothing is held.
   TensorView master(nn::ParamId id);
   bool has_separate_master(nn::ParamId id) const;
   // The part of `bucket` that belongs to this rank's part of a parameter.
   TensorView held_part(TensorView bucket, nn::ParamId id) const;
   // The compute values of the held part if they are separate from the master; else none.
   TensorView held_value(nn::ParamId id);
-  // Makes held values that were written visible to get() on every rank. Collective.
-  void publish();
+  // Makes held values that were written visible to get() on every rank; frozen ones, which no step writes,
+  // only with `frozen`. Collective.
+  void publish(bool frozen);
   // Must be called before held values are written: waits for gathers, and ends the use of gathered values.
   void settle();
 

@@ -51,11 +51,12 @@ void shape(Arguments& a, const EmitModel& model) {
   require<ConfigError>(
       m.embedding_multiplier == 1 && m.residual_multiplier == 1 && m.logit_scale == 1 && !m.softmax_scale &&
           m.no_rope_layers.empty() && m.norm_weight && m.norm_bias && !m.lm_head_bias &&
-          m.first_position == 0 && !m.qk_layernorm_after_rope && !m.moe.moe_shared_expert_gate,
+          m.first_position == 0 && !m.qk_layernorm_after_rope && !m.moe.moe_shared_expert_gate &&
+          m.freeze.empty(),
       "Megatron-LM has no arguments for embedding_multiplier, residual_multiplier, logit_scale, "
       "softmax_scale, "
-      "no_rope_layers, norm_weight, norm_bias, lm_head_bias, first_position, qk_layernorm_after_rope or "
-      "moe_shared_expert_gate: the layout cannot be written for this model");
+      "no_rope_layers, norm_weight, norm_bias, lm_head_bias, first_position, qk_layernorm_after_rope, "
+      "moe_shared_expert_gate or freeze: the layout cannot be written for this model");
   latent_attention(a, m.latent);
   a.flag(true, "use-mcore-models");
   a.value("num-layers", m.num_layers);

@@ -1,5 +1,6 @@
 #include "run/rank_checkpoint.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -40,18 +41,18 @@ std::vector<TensorSpec> canonical_tensors(const TrainingOptions& options) {
 struct StateSet {
   std::string prefix;
   std::function<TensorView(nn::ParamId)> tensor;
-  std::function<bool(const std::string& name, const Shape& shape)> has;  // a canonical tensor
+  std::function<bool(const model::CanonicalTensor&)> has;
 };
 
 std::vector<StateSet> state_sets(TrainingRank& rank) {
   std::vector<StateSet> sets{{"master/", [&rank](nn::ParamId id) { return rank.parameters().master(id); },
-                              [](const std::string&, const Shape&) { return true; }}};
+                              [](const model::CanonicalTensor&) { return true; }}};
   const auto& moments = rank.optimizer().moment_names();
   for (std::size_t i = 0; i < moments.size(); ++i) {
     const int m = static_cast<int>(i);
     sets.push_back({moments[i] + "/", [&rank, m](nn::ParamId id) { return rank.optimizer().moment(m, id); },
-                    [&rank, m](const std::string& name, const Shape& shape) {
-                      return rank.optimizer().has_moment(m, name, shape);
+                    [&rank, m](const model::CanonicalTensor& tensor) {
+                      return tensor.trained && rank.optimizer().has_moment(m, tensor.name, tensor.shape);
                     }});
   }
   return sets;
@@ -154,6 +155,26 @@ void require_same_function(const model::ModelConfig& found, const model::Gpt& gp
                        directory.string(), problems);
 }
 
+// A tensor that was trained has moments, if the optimizer has any.
+void require_same_frozen(TrainingRank& rank, const ckpt::TensorDirectory& state, const fs::path& root) {
+  // Of any optimizer: one different from that of the checkpoint is reported by require_tensors().
+  const auto was_trained = [&](const std::string& name) {
+    return state.find("adam.m/" + name) || state.find("sgd.momentum/" + name) ||
+           state.find("muon.momentum/" + name);
+  };
+  const auto tensors = model::canonical_tensors(rank.options().model);
+  // SGD without momentum leaves no trace of what was trained.
+  if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return was_trained(t.name); }))
+    return;
+  for (const auto& tensor : tensors)
+    require<ConfigError>(
+        was_trained(tensor.name) == tensor.trained,
+        "'{}': '{}' was {} when this checkpoint was saved, the configuration {} it; give the "
+        "same model.freeze, or start from the weights (restore_from_path)",
+        root.string(), tensor.name, tensor.trained ? "frozen" : "trained",
+        tensor.trained ? "trains" : "freezes");
+}
+
 // Model files out of a state that is on disk.
 class StateModel final : public ckpt::Snapshot {
  public:
@@ -204,10 +225,14 @@ std::unique_ptr<ckpt::Snapshot> take_snapshot(TrainingRank& rank, const ModelTex
 
 std::vector<TensorSpec> state_tensors(TrainingRank& rank) {
   std::vector<TensorSpec> all;
-  const auto canonical = canonical_tensors(rank.options());
+  const auto canonical = model::canonical_tensors(rank.options().model);
+  const nn::Precision precision = rank.options().precision;
   for (const StateSet& set : state_sets(rank))
-    for (const TensorSpec& spec : canonical)
-      if (set.has(spec.name, spec.shape)) all.push_back({set.prefix + spec.name, spec.dtype, spec.shape});
+    for (const model::CanonicalTensor& tensor : canonical) {
+      // A frozen matrix has no master: its value is stored as it is held.
+      const DType type = tensor.matrix && !tensor.trained ? precision.compute : precision.vectors();
+      if (set.has(tensor)) all.push_back({set.prefix + tensor.name, type, tensor.shape});
+    }
   for (TensorSpec& spec : amax_tensors(rank.options())) all.push_back(std::move(spec));
   return all;
 }
@@ -242,6 +267,7 @@ std::unique_ptr<ckpt::Snapshot> model_of_state(TrainingRank& rank, const ModelTe
 
 void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
   const ckpt::StateReader reader(found);
+  require_same_frozen(rank, reader.tensors(), found.root);
   ckpt::require_tensors(state_tensors(rank), reader.tensors());
   const hf::ModelDescription saved = hf::read_config(read_text(found.model / "config.json"));
   require_same_function(saved.config, rank.options().model, model::Purpose::kResume, found.root);

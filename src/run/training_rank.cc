@@ -109,13 +109,13 @@ TensorSpec bytes_spec(const char* name, std::size_t bytes) {
   return {name, DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
 
-// The tensors of the whole model if a rank holds only some of its layers or experts; else none.
+// The trained tensors of the whole model if a rank holds only some of its layers or experts; else none.
 std::vector<optim::CanonicalTensor> tensors_of_whole_model(const TrainingOptions& o) {
   std::vector<optim::CanonicalTensor> tensors;
   if (o.layout.grid.degree(parallel::Axis::kPipeline) == 1 && o.layout.expert_place(0).size == 1)
     return tensors;
   for (const auto& tensor : model::canonical_tensors(o.model))
-    tensors.push_back({tensor.name, tensor.shape.elements()});
+    if (tensor.trained) tensors.push_back({tensor.name, tensor.shape.elements()});
   return tensors;
 }
 

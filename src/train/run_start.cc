@@ -99,6 +99,9 @@ watch::RunStart describe_start(const TrainerParts& parts, run::TrainingRank& ran
       fmt::format("{} parameters: {} layers x {}, {} heads, sequence {}, vocabulary {}",
                   format_count(static_cast<double>(start.parameters)), m.config.num_layers,
                   m.config.hidden_size, m.config.num_attention_heads, plan.options.length, m.vocabulary);
+  if (!m.config.freeze.empty())
+    start.model += fmt::format(", {} of them trained",
+                               format_count(static_cast<double>(model::trained_parameter_count(m))));
   start.precision = std::string(name_of(plan.options.precision.compute));
   start.tokens_per_sample = plan.options.length;
   start.first_step = beginning.done.step;

@@ -100,6 +100,45 @@ TEST_F(Resume, RanksSumUpWhatTheyWrite) {
   EXPECT_THAT(stoa({"checkpoint", "verify", "two"}).err, HasSubstr("optimizer.safetensors: checksum"));
 }
 
+// In bf16 what is frozen has no master: a checkpoint holds the value itself.
+TEST_F(Resume, FrozenParametersKeepEveryBit) {
+  const auto frozen = [&](const std::string& run, const Arguments& more) {
+    return train(run, Arguments{"trainer.precision=bf16", "model.freeze=[embedding, layers.0]"} + more);
+  };
+  const Arguments four{"trainer.max_steps=4"}, stopped = four + Arguments{"--stop-after", "2"},
+                                               two{"--ranks", "2", "model.zero_stage=3"};
+  EXPECT_THAT(stoa_ok(frozen("whole", four)).text(), HasSubstr(" of them trained"));
+  stoa_ok(frozen("half", stopped));
+  EXPECT_THAT(stoa_ok(frozen("half", four)).err, HasSubstr("RESUMED step-2"));
+  expect_same("whole", "half");
+  stoa_ok(frozen("two", four + two));
+  stoa_ok(frozen("two halves", stopped + two));
+  stoa_ok(frozen("two halves", four + two));
+  expect_same("two", "two halves");
+  stoa_ok(frozen("moved", stopped));
+  EXPECT_THAT(stoa_ok(frozen("moved", four + two)).err, HasSubstr("RESUMED step-2"));
+  // Those of the first step, on one rank, on two, and from one to two.
+  stoa_ok(frozen("first", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0"}));
+  for (const char* run : {"whole", "two", "moved"}) {
+    const auto newest = [](const std::string& of) { return of + "/checkpoints/latest"; };
+    const Outcome outcome = stoa({"compare", newest("first"), newest(run), "--json"});
+    const auto report = nlohmann::json::parse(outcome.out, nullptr, false);
+    ASSERT_TRUE(report.is_object()) << outcome.text();
+    EXPECT_GT(report["equal_tensors"].get<int>(), 5) << report;
+    const std::string different = report["different_tensors"].dump();
+    EXPECT_THAT(different, HasSubstr("state/master/layers.1.mlp"));
+    EXPECT_THAT(different, Not(HasSubstr("state/master/layers.0")));
+    EXPECT_THAT(different, Not(HasSubstr("state/master/embedding")));
+  }
+  Outcome other =
+      stoa(train("half", {"trainer.precision=bf16", "trainer.max_steps=6", "model.freeze=[embedding]"}));
+  EXPECT_NE(other.exit_code, 0);
+  EXPECT_THAT(other.err, HasSubstr("was frozen when this checkpoint was saved, the configuration trains it"));
+  other = stoa(train("new", {"model.freeze=[layer.0]"}));
+  EXPECT_NE(other.exit_code, 0);
+  EXPECT_THAT(other.err, HasSubstr("did you mean 'layers.0'"));
+}
+
 TEST_F(Resume, AFlippedBitOfAnExportedModelIsFound) {
   stoa_ok(train("run", {"trainer.max_steps=1", "model.optim.sched.warmup_steps=0"}));
   stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "bare"});

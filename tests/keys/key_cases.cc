@@ -160,6 +160,7 @@ void add_model(std::vector<KeyCase>& out) {
   set("model.vocab_size", "400", "gpt", kWeights);
   set("model.make_vocab_size_divisible_by", "512", "gpt", kMemory);
   set("model.seed", "7");
+  set("model.freeze", "[embedding]");
   set("model.use_mup", "true", "gpt", kRefusal, "mup_base_hidden_size");
   set("model.mup_base_hidden_size", "8", "mup");
   set("model.mup_base_head_dim", "4", "mup");

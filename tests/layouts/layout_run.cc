@@ -244,7 +244,9 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
     for (std::size_t p = 0; p < rank.params().specs().size(); ++p) {
       const nn::ParamId id{static_cast<int>(p)};
       const FlatRange held = rank.parameters().held_range(id);
-      if (held.begin < held.end) collector.add(number, rank.params().specs()[p], held, tensor(id), tensors);
+      const TensorView memory = tensor(id);  // none: the gradient of a frozen parameter
+      if (memory && held.begin < held.end)
+        collector.add(number, rank.params().specs()[p], held, memory, tensors);
     }
   };
   if (run.before) run.before(number, rank);

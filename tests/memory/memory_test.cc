@@ -63,6 +63,12 @@ const std::vector<Case>& cases() {
        {"trainer.precision=bf16", "model.activation=swiglu", "model.bias=false", "model.num_moe_experts=4",
         "model.fp8=hybrid", "model.fp8_recipe=delayed"}},
       {"no validation", {"trainer.val_check_interval=0"}},
+      {"frozen", {"trainer.precision=bf16", "model.freeze=[embedding,layers.0-1]"}},
+      {"all frozen but biases", {"trainer.precision=bf16", "model.freeze=['*','!*.bias']"}},
+      {"frozen in fp32", {"trainer.precision=fp32", "model.freeze=['*.mlp',final_norm]"}},
+      {"frozen in fp8",
+       {"trainer.precision=bf16", "model.fp8=hybrid", "model.fp8_recipe=delayed",
+        "model.freeze=[embedding,'layers.*.weight','!layers.1']"}},
       {"sgd", {"model.optim.name=sgd", "trainer.precision=fp32"}},
       {"accumulation", {"model.micro_batch_size=1", "model.global_batch_size=4"}},
   };
@@ -118,6 +124,24 @@ TEST(ExactMemory, PlannedDeclaredAndTouchedAreEqualByCategory) {
     SCOPED_TRACE(c.name);
     expect_exact(configuration(c.overrides));
   }
+}
+
+// What is frozen has no gradient, no moments and no master; its value stays.
+TEST(ExactMemory, FrozenParametersHaveTheirValueAlone) {
+  const auto planned = [](const Arguments& more) {
+    const auto plan = train::plan_training(configuration(Arguments{"trainer.precision=bf16"} + more), 0);
+    infer::Machine machine = two_threads(), meta = infer::make_meta_machine(machine);
+    return plan::plan_memory(meta, plan.options).categories;
+  };
+  const auto all = planned({}), some = planned({"model.freeze=['*','!final_norm']"});
+  const auto of = [](const auto& table, MemoryCategory c) { return table[static_cast<std::size_t>(c)]; };
+  EXPECT_EQ(of(some, MemoryCategory::kMaster), 0u);
+  const std::size_t norm = 2 * 64 * sizeof(float);  // weight and bias
+  EXPECT_EQ(of(some, MemoryCategory::kGradients), norm);
+  EXPECT_EQ(of(some, MemoryCategory::kOptimizer), 2 * norm);
+  EXPECT_GT(of(all, MemoryCategory::kMaster), 100 * norm);
+  EXPECT_NEAR(static_cast<double>(of(some, MemoryCategory::kWeights)),
+              static_cast<double>(of(all, MemoryCategory::kWeights)), 4096);
 }
 
 // The shapes of the presets, with few layers and ids so that they fit a test.
