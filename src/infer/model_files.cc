@@ -114,7 +114,76 @@ NonFinite convert_tensor(const ckpt::TensorSource& source, const ckpt::TensorEnt
   return bad;
 }
 
+// Where a canonical tensor goes: a piece of a parameter that the rank holds.
+struct Place {
+  std::size_t parameter;
+  std::vector<ckpt::ElementRun> runs;
+
+  bool is_all(std::int64_t elements) const {
+    return runs.size() == 1 && runs.front().file == 0 && runs.front().count == elements;
+  }
+};
+
+// With ZeRO a rank may hold nothing of a parameter.
+bool holds_something(const ShardSpec& shard) { return !shard.flat || shard.flat->begin < shard.flat->end; }
+
+// The memory of parameters, from the first tensor that goes there to the last.
+class OpenParameters {
+ public:
+  OpenParameters(std::size_t parameters, const std::function<TensorView(nn::ParamId)>& target,
+                 const std::function<void(nn::ParamId)>& filled)
+      : awaited_(parameters), target_(target), filled_(filled) {}
+
+  // One more tensor will arrive().
+  void await(std::size_t parameter) { ++awaited_[parameter]; }
+  void arrived(std::size_t parameter) {
+    if (--awaited_[parameter] == 0) close(parameter);
+  }
+  // What consists of padding.
+  void fill_if_complete(std::size_t parameter) {
+    if (awaited_[parameter] > 0) return;
+    at(parameter);
+    close(parameter);
+  }
+  const TensorView& at(std::size_t parameter) {
+    const auto [it, fresh] = open_.try_emplace(parameter);
+    if (fresh) {
+      it->second = target_(id_of(parameter));
+      require<InternalError>(it->second && it->second.contiguous(),
+                             "a parameter has no memory for its weights");
+      std::memset(it->second.data, 0, it->second.bytes());
+    }
+    return it->second;
+  }
+  std::byte* element(std::size_t parameter, std::int64_t index) {
+    const TensorView& memory = at(parameter);
+    return static_cast<std::byte*>(memory.data) + static_cast<std::size_t>(index) * size_of(memory.dtype);
+  }
+
+ private:
+  static nn::ParamId id_of(std::size_t parameter) { return {static_cast<int>(parameter)}; }
+  void close(std::size_t parameter) {
+    open_.erase(parameter);
+    filled_(id_of(parameter));
+  }
+
+  std::vector<std::size_t> awaited_;
+  std::map<std::size_t, TensorView> open_;
+  const std::function<TensorView(nn::ParamId)>& target_;
+  const std::function<void(nn::ParamId)>& filled_;
+};
+
 }  // namespace
+
+HeldParameters HeldParameters::whole(const std::vector<nn::ParamSpec>& specs) {
+  HeldParameters out;
+  for (const nn::ParamSpec& spec : specs) {
+    out.parts.push_back(spec.shard);
+    for (const ShardPiece& piece : spec.shard.pieces)
+      out.tensors.push_back({piece.name, DType::kF32, piece.global});
+  }
+  return out;
+}
 
 ModelFiles::ModelFiles(const fs::path& directory) : ModelFiles(directory, describe(directory), false) {}
 
@@ -255,80 +324,66 @@ std::vector<std::byte> ModelFiles::canonical(const std::string& name, DType type
   fail<InternalError>("'{}' has no tensor '{}'", directory_.string(), name);
 }
 
-void ModelFiles::read(const std::vector<nn::ParamSpec>& specs,
-                      const std::function<TensorView(nn::ParamId)>& target) const {
-  const CanonicalIndex index(specs);
-  std::map<std::string, Shape> expected;
-  for (const auto& [name, place] : index.places()) expected.emplace(name, place.shape);
-  require_same_tensors(expected);
-  for (std::size_t p = 0; p < specs.size(); ++p) {
-    if (fresh_.contains(specs[p].shard.pieces.front().name)) continue;
-    const TensorView memory = target({static_cast<int>(p)});
-    std::memset(memory.data, 0, memory.bytes());
-  }
-  std::vector<std::byte> converted;
-  for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    const hf::Tensor& tensor = wanted_[i];
-    const DType type = target(index.at(tensor.parts.front().name).parameter).dtype;
-    load_elements(match_.names[i], type, converted);
-    hf::scatter(tensor, type, converted.data(), [&](const model::CanonicalTensor& part) {
-      const auto& place = index.at(part.name);
-      return static_cast<std::byte*>(CanonicalIndex::in(place, target(place.parameter)).data);
-    });
-  }
+// Values are converted once, from the type in the file to that in memory; those that are to be added to, and
+// those of fp64, in a wide type.
+DType ModelFiles::reading_type(std::size_t tensor, DType memory) const {
+  const std::string& name = match_.names[tensor];
+  if (!packed_.contains(name) && tensors_->entry(name).type == ckpt::StorageType::kF64) return DType::kF64;
+  return wanted_[tensor].zero_centered && size_of(memory) < size_of(DType::kF32) ? DType::kF32 : memory;
 }
 
-void ModelFiles::read(const std::vector<ShardSpec>& held, const std::vector<TensorSpec>& all,
-                      const std::function<TensorView(nn::ParamId)>& target) const {
+void ModelFiles::read(const HeldParameters& rank, const std::function<TensorView(nn::ParamId)>& target,
+                      const std::function<void(nn::ParamId)>& filled) const {
   std::map<std::string, Shape> expected;
-  for (const TensorSpec& spec : all) expected.emplace(spec.name, spec.shape);
+  for (const TensorSpec& spec : rank.tensors) expected.emplace(spec.name, spec.shape);
   require_same_tensors(expected);
-  struct Place {
-    const ShardSpec* shard;
-    const ShardPiece* piece;
-    TensorView local;  // addressed by element of the local tensor
-  };
+  OpenParameters open(rank.parts.size(), target, filled);
   std::multimap<std::string, Place> places;
-  for (std::size_t p = 0; p < held.size(); ++p) {
-    TensorView local = target({static_cast<int>(p)});
-    if (!local || fresh_.contains(held[p].pieces.front().name)) continue;
-    std::memset(local.data, 0, local.bytes());
-    if (held[p].flat) {
-      local.shape = held[p].local;
-      local.stride0 = held[p].local.inner();
+  for (std::size_t p = 0; p < rank.parts.size(); ++p) {
+    const ShardSpec& shard = rank.parts[p];
+    if (!holds_something(shard) || (!shard.pieces.empty() && fresh_.contains(shard.pieces.front().name)))
+      continue;
+    for (const ShardPiece& piece : shard.pieces) {
+      Place place{p, {}};
+      ckpt::for_each_run(piece, shard.local, shard.local.inner(), shard.flat,
+                         [&](const ckpt::ElementRun& run) { place.runs.push_back(run); });
+      if (place.runs.empty()) continue;
+      open.await(p);
+      places.emplace(piece.name, std::move(place));
     }
-    for (const ShardPiece& piece : held[p].pieces) places.emplace(piece.name, Place{&held[p], &piece, local});
+    open.fill_if_complete(p);
   }
   std::vector<std::byte> converted;
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const hf::Tensor& tensor = wanted_[i];
-    const bool here = std::any_of(tensor.parts.begin(), tensor.parts.end(),
-                                  [&](const auto& part) { return places.contains(part.name); });
-    if (!here) continue;
-    // The intermediate type: at least as wide as the stored one.
-    const bool wide = !packed_.contains(match_.names[i]) &&
-                      tensors_->entry(match_.names[i]).type == ckpt::StorageType::kF64;
-    const DType type = wide ? DType::kF64 : DType::kF32;
+    std::vector<const Place*> here;
+    for (const auto& part : tensor.parts)
+      for (auto [it, last] = places.equal_range(part.name); it != last; ++it) here.push_back(&it->second);
+    if (here.empty()) continue;
+    DType memory = open.at(here.front()->parameter).dtype;
+    for (const Place* place : here)
+      if (open.at(place->parameter).dtype != memory) memory = DType::kF32;
+    const DType type = reading_type(i, memory);
     load_elements(match_.names[i], type, converted);
-    std::map<std::string, std::vector<std::byte>> whole;
+    std::map<std::string, std::vector<std::byte>> apart;
     hf::scatter(tensor, type, converted.data(), [&](const model::CanonicalTensor& part) {
-      auto& bytes = whole[part.name];
-      bytes.resize(static_cast<std::size_t>(part.shape.elements()) * size_of(type));
+      const auto [first, last] = places.equal_range(part.name);
+      const std::int64_t elements = part.shape.elements();
+      if (first != last && std::next(first) == last)
+        if (const Place& only = first->second; only.is_all(elements) && open.at(only.parameter).dtype == type)
+          return open.element(only.parameter, only.runs.front().memory);
+      auto& bytes = apart[part.name];
+      bytes.resize(static_cast<std::size_t>(elements) * size_of(type));
       return bytes.data();
     });
-    for (const auto& [name, bytes] : whole) {
-      const auto [first, last] = places.equal_range(name);
-      for (auto it = first; it != last; ++it) {
-        const Place& place = it->second;
-        ckpt::for_each_run(*place.piece, place.local.shape, place.local.stride0, place.shard->flat,
-                           [&](const ckpt::ElementRun& run) {
-                             ckpt::convert_elements(
-                                 bytes.data() + static_cast<std::size_t>(run.file) * size_of(type), type,
-                                 static_cast<std::byte*>(place.local.byte_offset(run.memory)),
-                                 place.local.dtype, run.count);
-                           });
-      }
-    }
+    for (const auto& [name, bytes] : apart)
+      for (auto [it, last] = places.equal_range(name); it != last; ++it)
+        for (const ckpt::ElementRun& run : it->second.runs) {
+          const std::size_t p = it->second.parameter;
+          ckpt::convert_elements(bytes.data() + static_cast<std::size_t>(run.file) * size_of(type), type,
+                                 open.element(p, run.memory), open.at(p).dtype, run.count);
+        }
+    for (const Place* place : here) open.arrived(place->parameter);
   }
 }
 

@@ -11,11 +11,19 @@
 #include "ckpt/find_checkpoint.h"
 #include "ckpt/tensor_directory.h"
 #include "ckpt/tensor_source.h"
-#include "infer/canonical_index.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/tensor_map.h"
+#include "nn/module.h"
 
 namespace stoa::infer {
+
+// What a rank holds of a model.
+struct HeldParameters {
+  std::vector<ShardSpec> parts;     // by parameter
+  std::vector<TensorSpec> tensors;  // of the whole model
+  // What a rank with the whole model holds.
+  static HeldParameters whole(const std::vector<nn::ParamSpec>& specs);
+};
 
 // A model directory, its configuration read and its tensors checked by name and shape; weights are not read
 // yet.
@@ -38,20 +46,20 @@ class ModelFiles {
 
   // One canonical tensor, dense, as `type`. The file's tensor that holds it is read whole.
   std::vector<std::byte> canonical(const std::string& name, DType type) const;
-  // Fills the memory of every canonical tensor. `target(id)`: host view of the parameter's whole local
-  // tensor, any floating-point type; padding is set to zero. DataError, before anything is written, when the
-  // model that `specs` describe has other tensors or shapes.
-  void read(const std::vector<nn::ParamSpec>& specs,
-            const std::function<TensorView(nn::ParamId)>& target) const;
-  // The same for a rank that holds parts: `held` by parameter, `all` tensors of the model. Where nothing is
-  // held, the target has no memory.
-  void read(const std::vector<ShardSpec>& held, const std::vector<TensorSpec>& all,
-            const std::function<TensorView(nn::ParamId)>& target) const;
+  // Fills the memory of what a rank holds. `target(id)`: host memory for the rank's part of a parameter, any
+  // floating-point type; asked for when the first tensor of the parameter is due. `filled(id)`: it is
+  // complete, padding set to zero, and not used again. The tensors of a file lie together, so that few
+  // parameters are between the two at a time. DataError, before anything is written, when the model has other
+  // tensors or shapes.
+  void read(const HeldParameters& rank, const std::function<TensorView(nn::ParamId)>& target,
+            const std::function<void(nn::ParamId)>& filled) const;
 
  private:
   ModelFiles(const fs::path& directory, model::huggingface::ModelDescription description, bool head_optional);
   // Fills wanted_, match_, fresh_ and packed_.
   void find_tensors(bool head_optional);
+  // The type in which wanted_[i] is on its way into memory of type `memory`.
+  DType reading_type(std::size_t i, DType memory) const;
   // All elements of a tensor of the file, as `type`. DataError: one of them is not finite.
   void load_elements(const std::string& name, DType type, std::vector<std::byte>& out) const;
   void require_same_tensors(const std::map<std::string, Shape>& expected) const;

@@ -72,10 +72,13 @@ void read_all(const ModelFiles& files) {
   std::vector<std::vector<float>> memory;
   for (const auto& spec : chunk.params().specs())
     memory.emplace_back(static_cast<std::size_t>(spec.shard.local.elements()));
-  files.read(chunk.params().specs(), [&](nn::ParamId id) {
-    const auto p = static_cast<std::size_t>(id.index);
-    return TensorView(memory[p].data(), DType::kF32, chunk.params().specs()[p].shard.local);
-  });
+  files.read(
+      HeldParameters::whole(chunk.params().specs()),
+      [&](nn::ParamId id) {
+        const auto p = static_cast<std::size_t>(id.index);
+        return TensorView(memory[p].data(), DType::kF32, chunk.params().specs()[p].shard.local);
+      },
+      [](nn::ParamId) {});
 }
 
 TEST(ModelFiles, RefusesWeightsThatAreNotNumbers) {
@@ -87,6 +90,56 @@ TEST(ModelFiles, RefusesWeightsThatAreNotNumbers) {
                 testing::ThrowsMessage<DataError>(
                     testing::AllOf(testing::HasSubstr("tensor 'lm_head.weight': 512 of its 512 weights"),
                                    testing::HasSubstr("the first is element 0"))));
+}
+
+// Whoever reads needs host memory for few parameters at a time, and is told once that one is complete.
+TEST(ModelFiles, ParametersAreFilledOneAfterAnother) {
+  const ckpt::TestDirectory directory;
+  write_text(directory.path() / "config.json",
+             R"({"model_type": "mixtral", "vocab_size": 32, "hidden_size": 16, "num_attention_heads": 4,
+                 "num_key_value_heads": 2, "num_hidden_layers": 3, "intermediate_size": 8,
+                 "max_position_embeddings": 32, "num_local_experts": 4, "num_experts_per_tok": 2})");
+  const auto description = hf::read_config(read_text(directory.path() / "config.json"));
+  const model::Gpt gpt = model::resolve_gpt(description.config);
+  ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem,
+                             model_entries(gpt, *description.family, DType::kBF16),
+                             ckpt::Placement::kInPlace);
+  const std::vector<float> values(1024, 0.5f);
+  write_model(writer, gpt, *description.family, DType::kBF16, [&](const std::string&) {
+    return TensorView(const_cast<float*>(values.data()), DType::kF32, {1024});
+  });
+  writer.commit();
+  const ModelFiles files(directory.path());
+  const model::Chunk chunk = model::whole_chunk(files.model());
+  HeldParameters rank = HeldParameters::whole(chunk.params().specs());
+  rank.parts[1].flat = FlatRange{8, 8};  // nothing of it
+  std::map<int, std::vector<float>> memory;
+  std::set<int> filled;
+  std::size_t most = 0;
+  files.read(
+      rank,
+      [&](nn::ParamId id) {
+        const Shape& local = rank.parts[static_cast<std::size_t>(id.index)].local;
+        EXPECT_FALSE(memory.contains(id.index) || filled.contains(id.index));
+        std::vector<float>& values_of = memory[id.index];
+        values_of.assign(static_cast<std::size_t>(local.elements()), -1);
+        most = std::max(most, memory.size());
+        return TensorView(values_of.data(), DType::kF32, local);
+      },
+      [&](nn::ParamId id) {
+        // All values, and zero in padding.
+        const auto p = static_cast<std::size_t>(id.index);
+        const auto count = [&](float value) {
+          return std::count(memory.at(id.index).begin(), memory.at(id.index).end(), value);
+        };
+        EXPECT_EQ(count(0.5f), rank.parts[p].canonical_elements()) << rank.parts[p].pieces.front().name;
+        EXPECT_EQ(count(0.5f) + count(0), rank.parts[p].local.elements());
+        memory.erase(id.index);
+        filled.insert(id.index);
+      });
+  EXPECT_EQ(filled.size(), rank.parts.size() - 1);
+  EXPECT_FALSE(filled.contains(1));
+  EXPECT_LE(most, 3u);
 }
 
 // Every weight of a tiny llama as `type`.
@@ -156,7 +209,7 @@ TEST(ModelFiles, ReadsMxfp4) {
     const auto p = static_cast<std::size_t>(id.index);
     return TensorView(memory[p].data(), DType::kF32, specs[p].shard.local);
   };
-  files.read(specs, target);
+  files.read(HeldParameters::whole(specs), target, [](nn::ParamId) {});
   const CanonicalIndex index(specs);
   const auto at = [&](const std::string& name, std::int64_t row, std::int64_t column) {
     const auto& place = index.at(name);

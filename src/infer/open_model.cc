@@ -1,6 +1,7 @@
 #include "infer/open_model.h"
 
 #include "ckpt/find_checkpoint.h"
+#include "infer/read_weights.h"
 
 namespace stoa::infer {
 
@@ -53,7 +54,8 @@ Machine& OpenModel::machine() {
 
 void OpenModel::read_weights(optim::ParameterStore& parameters) {
   require<InternalError>(files_.has_value(), "{}: the weights were read before", directory_.string());
-  files_->read(parameters.specs(), [&](nn::ParamId id) { return parameters.get(id); });
+  infer::read_weights(machine(), *files_, HeldParameters::whole(parameters.specs()),
+                      [&](nn::ParamId id) { return parameters.get(id); });
   files_.reset();
 }
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 
+#include "infer/canonical_index.h"
 #include "infer/host_window.h"
+#include "infer/read_weights.h"
 #include "model/same_function.h"
 
 namespace stoa::run {
@@ -298,23 +299,13 @@ void restore(TrainingRank& rank, const ckpt::FoundCheckpoint& found) {
 }
 
 void load_weights(TrainingRank& rank, const infer::ModelFiles& files) {
-  std::vector<ShardSpec> held;
+  infer::HeldParameters held{{}, canonical_tensors(rank.options())};
   for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p)
-    held.push_back(rank.parameters().held({static_cast<int>(p)}));
-  std::map<int, HostCopy> staging;
-  files.read(held, canonical_tensors(rank.options()), [&](nn::ParamId id) {
-    const TensorView master = rank.parameters().master(id);
-    if (!master || rank.machine().device->kind() == DeviceKind::kHost) return master;
-    auto [it, fresh] = staging.try_emplace(id.index);
-    if (fresh) it->second = copy_to_host(rank.machine(), master);
-    return it->second.view;
-  });
+    held.parts.push_back(rank.parameters().held({static_cast<int>(p)}));
+  infer::read_weights(rank.machine(), files, held,
+                      [&](nn::ParamId id) { return rank.parameters().master(id); });
   require_same_function(files.description().config, rank.options().model, model::Purpose::kStart,
                         files.directory());
-  for (auto& [index, copy] : staging)
-    infer::write_tensor(rank.machine(), rank.parameters().master({index}), [&](TensorView host) {
-      std::memcpy(host.data, copy.bytes.data(), copy.bytes.size());
-    });
   rank.optimizer().refresh_values(rank.ops());
 }
 

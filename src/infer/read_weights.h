@@ -1,0 +1,16 @@
+// Weights from files into the memory of a rank, on whatever device.
+#pragma once
+
+#include <functional>
+
+#include "infer/machine.h"
+#include "infer/model_files.h"
+
+namespace stoa::infer {
+
+// `memory(id)`: the rank's part of a parameter on the machine's device. The host holds few parameters at a
+// time. Complete when this returns.
+void read_weights(Machine& machine, const ModelFiles& files, const HeldParameters& rank,
+                  const std::function<TensorView(nn::ParamId)>& memory);
+
+}  // namespace stoa::infer
