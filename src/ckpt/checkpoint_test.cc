@@ -187,6 +187,41 @@ TEST_F(Checkpoint, KilledAtEveryStageLeavesACompleteOne) {
   }
 }
 
+// A run that resumes from an earlier checkpoint comes to a step again.
+TEST_F(Checkpoint, IsReplacedOnFileSystemsThatCannotExchangeDirectories) {
+  const auto loss = [&] { return find_checkpoint(run()).manifest->training.metrics.at("val_loss"); };
+  const std::vector<std::string> names{"latest", "step-0000010"};
+  WriterOptions options;
+  options.exchange = [](const fs::path&, const fs::path&) {
+    return std::make_error_code(std::errc::invalid_argument);
+  };
+  save(10);
+  save(10, options, 2.0);
+  EXPECT_EQ(loss(), 2.0);
+  EXPECT_EQ(steps(), names);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    options.on_stage = [&](std::string_view done) {
+      if (done == "moved aside") ::_exit(42);
+    };
+    save(10, options, 3.0);
+    ::_exit(1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+  { CheckpointWriter cleaner(checkpoints(), {}); }
+  EXPECT_EQ(loss(), 2.0) << "brought back";
+  EXPECT_EQ(steps(), names);
+  options.exchange = [](const fs::path&, const fs::path&) {
+    return std::make_error_code(std::errc::permission_denied);
+  };
+  EXPECT_THROW(save(10, options, 4.0), IoError);
+  EXPECT_EQ(loss(), 2.0);
+  EXPECT_EQ(steps(), names);
+}
+
 // Killed at random moments, again and again, as in a run that is preempted.
 TEST_F(Checkpoint, KilledAtRandomMomentsAlwaysResumes) {
   save(1);

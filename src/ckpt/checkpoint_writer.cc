@@ -59,7 +59,20 @@ std::vector<FileRecord> records_of(const fs::path& directory, std::vector<FileRe
   return records;
 }
 
+constexpr std::string_view kReplaced = ".replaced";
+
+// "step-0000100" of ".step-0000100.tmp-….replaced".
+std::optional<std::string> replaced_name(const std::string& name) {
+  if (!is_unfinished_name(name) || !name.ends_with(kReplaced)) return std::nullopt;
+  return name.substr(1, name.find(".tmp-") - 1);
+}
+
 }  // namespace
+
+std::error_code exchange_directories(const fs::path& a, const fs::path& b) {
+  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return {};
+  return {errno, std::generic_category()};
+}
 
 CheckpointWriter::CheckpointWriter(fs::path checkpoints, WriterOptions options)
     : checkpoints_(std::move(checkpoints)), options_(std::move(options)) {
@@ -107,6 +120,12 @@ void CheckpointWriter::clean() {
     if (is_unfinished_name(name) || name.starts_with(".latest.tmp-")) leftovers.push_back(item.path());
   }
   for (const auto& path : leftovers) {
+    if (const auto original = replaced_name(path.filename().string()))
+      if (!fs::exists(checkpoints_ / *original)) {
+        fs::rename(path, checkpoints_ / *original);
+        sync_directory(checkpoints_);
+        continue;
+      }
     discard(path);
     removed_.push_back(path.filename().string());
   }
@@ -215,14 +234,33 @@ void CheckpointWriter::write_files(const fs::path& directory, TrainingState stat
   stage("synced");
 }
 
+void CheckpointWriter::replace(const fs::path& temporary, const std::string& name) {
+  const fs::path target = checkpoints_ / name;
+  const std::error_code error = options_.exchange(temporary, target);
+  if (!error) {
+    sync_directory(checkpoints_);
+    return discard(temporary);
+  }
+  // NFS and others cannot.
+  require<IoError>(error == std::errc::invalid_argument || error == std::errc::function_not_supported ||
+                       error == std::errc::operation_not_supported,
+                   "cannot replace the existing one: {}", error.message());
+  const fs::path aside = temporary.string() + std::string(kReplaced);
+  discard(aside);
+  fs::rename(target, aside);
+  stage("moved aside");
+  std::error_code failed;
+  fs::rename(temporary, target, failed);
+  if (failed) fs::rename(aside, target);
+  require<IoError>(!failed, "cannot replace the existing one: {}", failed.message());
+  sync_directory(checkpoints_);
+  discard(aside);
+}
+
 void CheckpointWriter::publish(const fs::path& temporary, const std::string& name) {
   const fs::path target = checkpoints_ / name;
   if (fs::exists(target)) {
-    // The step was saved before an earlier resume: exchange the two directories atomically.
-    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0)
-      fail<IoError>("cannot replace the existing one: {}", std::strerror(errno));
-    sync_directory(checkpoints_);
-    discard(temporary);
+    replace(temporary, name);  // the step was saved before an earlier resume
   } else {
     fs::rename(temporary, target);
     sync_directory(checkpoints_);

@@ -1,6 +1,8 @@
 // The commit protocol. A checkpoint is written into `.step-0000100.tmp-…`, synced, renamed to `step-0000100`,
 // then the link `latest` is set to it. A process killed at any time leaves earlier checkpoints unchanged, and
-// an unfinished directory, which the next writer removes.
+// an unfinished directory, which the next writer removes. A checkpoint of the same step is exchanged for the
+// new one in one step; a file system that cannot do so moves it aside to `.step-0000100.tmp-….replaced`, and
+// the next writer brings it back if the process was killed in between.
 #pragma once
 
 #include <atomic>
@@ -11,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -43,12 +46,18 @@ struct Retention {
   bool lower_is_better = true;
 };
 
+// In one step. The error that the file system reports.
+std::error_code exchange_directories(const fs::path& a, const fs::path& b);
+
 struct WriterOptions {
   Retention retention;
   std::uint64_t max_shard_bytes = kDefaultShardBytes;
-  // Called as each stage of the protocol ends: "created", "model", "state", "manifest", "synced", "renamed",
-  // "linked", "retired". For progress and traces; from the writing thread.
+  // Called as each stage of the protocol ends: "created", "model", "state", "manifest", "synced", "moved
+  // aside" (only where directories cannot be exchanged), "renamed", "linked", "retired". For progress and
+  // traces; from the writing thread.
   std::function<void(std::string_view stage)> on_stage;
+  // Tests put a file system that cannot in its place.
+  std::function<std::error_code(const fs::path&, const fs::path&)> exchange = exchange_directories;
 };
 
 class CheckpointWriter {
@@ -102,6 +111,7 @@ class CheckpointWriter {
   void create(const fs::path& directory, std::uint64_t bytes);
   fs::path temporary_of(std::int64_t step) const;
   void publish(const fs::path& temporary, const std::string& name);
+  void replace(const fs::path& temporary, const std::string& name);
   void retire(const std::string& newest);
   void discard(const fs::path& directory) noexcept;
   void stage(std::string_view name) const;
