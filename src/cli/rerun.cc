@@ -49,22 +49,22 @@ void rerun_and_dump(const fs::path& run, const std::vector<std::int64_t>& steps,
   Console quiet(Console::Level::kQuiet);
   MachineOptions machine;
   machine.threads = config.trainer.num_threads;
-  train::Trainer trainer({config,
-                          show_run_config(config),
-                          "",
-                          {},
-                          train::read_inputs(
-                              config, [](std::string_view) {}, {}, from),
-                          train::only_seat(),
-                          [machine] { return make_machine(machine); },
-                          quiet,
-                          {},
-                          context.interrupt.token(),
-                          {},
-                          std::string(version()),
-                          std::string(commit()),
-                          {steps, output / ckpt::kDumpFolder, {}},
-                          *last});
+  train::Trainer trainer(
+      {config,
+       show_run_config(config),
+       "",
+       {},
+       train::read_inputs(config, train::find_start(config, from), [](std::string_view) {}),
+       train::only_seat(),
+       [machine] { return make_machine(machine); },
+       quiet,
+       {},
+       context.interrupt.token(),
+       {},
+       std::string(version()),
+       std::string(commit()),
+       {steps, output / ckpt::kDumpFolder, {}},
+       *last});
   if (trainer.run().reason == watch::StopReason::kSignal) throw Interrupted("stopped by a signal");
 }
 

@@ -132,8 +132,11 @@ void train(const TrainCommandArguments& arguments, Context& context) {
         load_config(arguments.config, Purpose::kTrain, console, launch.agreed_ranks(arguments.ranks.count));
     require<ConfigError>(train::run_directory(config).has_value(),
                          "no run directory: give --output DIR (exp_manager.explicit_log_dir)");
+  });
+  const train::StartingPoint start = train::agree_on_start(launch, config);
+  launch.prepare([&] {
     inputs = train::read_inputs(
-        config, [&](std::string_view note) { console.line(note); }, interrupt.token());
+        config, start, [&](std::string_view note) { console.line(note); }, interrupt.token());
     machine = rank_machine(std::move(machine), config, launch, arguments.ranks.bind_cores);
   });
   launch.agree("configuration", [common = config]() mutable {
@@ -143,7 +146,7 @@ void train(const TrainCommandArguments& arguments, Context& context) {
   launch.agree("tokenizer", [&] { return train::view_of_tokenizer(*inputs); });
   launch.agree("data", [&] { return train::view_of_data(config, *inputs); });
   launch.require_shared(*train::run_directory(config));
-  launch.agree("starting point", [&] { return train::view_of_start(config); });
+  launch.agree("starting point", [&] { return train::view_of_start(config, start); });
   PresetChanges against;
   std::vector<std::unique_ptr<watch::RunObserver>> owned;
   launch.prepare([&] {

@@ -161,6 +161,15 @@ void Launch::prepare_all(const char* text, const std::function<void()>& body, Tu
   });
 }
 
+std::string Launch::told_by_first(const std::function<std::string()>& text) {
+  std::string told;
+  prepare([&] {
+    if (first_process()) told = text();
+  });
+  if (world_) together([&] { told = world_->text_of(0, told); });
+  return told;
+}
+
 void Launch::agree(std::string_view what, const std::function<std::string()>& text) {
   if (!world_) return;
   std::string own;

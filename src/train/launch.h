@@ -93,6 +93,9 @@ class Launch {
   // that of all processes. May be called several times.
   void prepare(const std::function<void()>& body);
 
+  // What text() returns on the first process, on all. Like prepare(), but that the others do not call it.
+  std::string told_by_first(const std::function<std::string()>& text);
+
   // Checks that all processes have the same text. `what`: "configuration", "data". Otherwise those that
   // differ from the majority, or from the first, are named with the first line that differs, in one message:
   // SilentEnd. Call only with several processes.

@@ -83,7 +83,7 @@ std::string view_of_tokenizer(const RunInputs& inputs) {
                      inputs.tokenizer->fingerprint());
 }
 
-std::string view_of_start(const RunConfig& config) {
+std::string view_of_start(const RunConfig& config, const StartingPoint& start) {
   std::string text;
   const auto directory = run_directory(config);
   std::error_code ignored;
@@ -92,10 +92,9 @@ std::string view_of_start(const RunConfig& config) {
     for (const ckpt::ListedCheckpoint& listed : ckpt::list_checkpoints(checkpoints))
       text += "checkpoint " + line_of_file(listed.path / "state" / "manifest.json");
   if (text.empty()) text = fmt::format("no checkpoint in '{}'\n", checkpoints.string());
-  if (!config.restore_from_path) return text;
-  const fs::path model = ckpt::find_checkpoint(*config.restore_from_path, ckpt::Verify::kSizes).model;
+  if (!start.weights) return text;
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(model))
+  for (const auto& entry : fs::directory_iterator(start.weights->model))
     if (entry.is_regular_file()) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) text += "weights " + line_of_file(file);

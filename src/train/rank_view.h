@@ -15,6 +15,6 @@ namespace stoa::train {
 std::string view_of_data(const RunConfig& config, const RunInputs& inputs);
 std::string view_of_tokenizer(const RunInputs& inputs);
 // Where the run begins: its newest checkpoints, or the weights that it starts from.
-std::string view_of_start(const RunConfig& config);
+std::string view_of_start(const RunConfig& config, const StartingPoint& start);
 
 }  // namespace stoa::train

@@ -67,17 +67,19 @@ RunBeginning resume(const TrainerParts& parts, run::TrainingRank& rank, const ck
 }  // namespace
 
 RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank) {
-  if (parts.inputs->resume) return resume(parts, rank, *parts.inputs->resume);
+  const StartingPoint& start = parts.inputs->start;
+  if (start.resume) return resume(parts, rank, *start.resume);
   rank.initialize();
   RunBeginning out;
-  if (!parts.config.restore_from_path) return out;
-  const auto from = ckpt::find_checkpoint(*parts.config.restore_from_path);
+  if (!start.weights) return out;
+  const ckpt::FoundCheckpoint& from = *start.weights;
   out.model = from.model;
   const model::BertConfig& task = parts.config.model.bert;
   const infer::ModelFiles files =
       task.labelled() ? infer::ModelFiles(from.model, task) : infer::ModelFiles(from.model);
   run::load_weights(rank, files);
   if (!parts.seat.first()) return out;
+  for (const auto& skipped : from.skipped) parts.console.warn(skipped);
   if (!files.fresh().empty())
     parts.console.line(fmt::format("initialised, not in the files: {}", fmt::join(files.fresh(), ", ")));
   parts.console.line(fmt::format("weights from {}", from.root.string()));

@@ -181,35 +181,13 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   return {std::move(plan), std::move(datasets), std::move(parts)};
 }
 
-std::optional<ckpt::FoundCheckpoint> checkpoint_to_resume(const RunConfig& config, ckpt::Verify verify) {
-  const auto directory = run_directory(config);
-  std::optional<ckpt::FoundCheckpoint> found;
-  if (directory) found = ckpt::find_resume(*directory, verify);
-  require<ConfigError>(!found || config.exp_manager.resume_if_exists,
-                       "'{}' holds a run (its newest checkpoint is {}): resume it with "
-                       "exp_manager.resume_if_exists=true, or "
-                       "give another directory",
-                       directory.value_or(""), found ? found->root.filename().string() : "");
-  require<ConfigError>(
-      found || !config.exp_manager.resume_if_exists || config.exp_manager.resume_ignore_no_checkpoint,
-      "'{}' holds no checkpoint to resume (exp_manager.resume_ignore_no_checkpoint is false)",
-      directory.value_or(""));
-  return found;
-}
-
-std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, const data::Notice& notice,
-                                             const std::stop_token& stop,
-                                             const std::optional<fs::path>& from) {
-  std::optional<ckpt::FoundCheckpoint> resume;
-  if (from)
-    resume = ckpt::find_checkpoint(*from);
-  else
-    resume = checkpoint_to_resume(config);
+std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, StartingPoint start,
+                                             const data::Notice& notice, const std::stop_token& stop) {
   std::optional<token::Tokenizer> tokenizer = load_tokenizer(config.tokenizer);
   PlannedData planned = plan_with_data(config, tokenizer ? &*tokenizer : nullptr, notice, stop,
-                                       resume ? &resume->manifest->training : nullptr);
+                                       start.resume ? &start.resume->manifest->training : nullptr);
   return std::make_shared<const RunInputs>(
-      RunInputs{std::move(tokenizer), std::move(planned), std::move(resume)});
+      RunInputs{std::move(tokenizer), std::move(planned), std::move(start)});
 }
 
 std::map<std::string, std::string> data_settings(const RunConfig& config, const PlannedData& data) {

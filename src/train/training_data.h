@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "ckpt/find_checkpoint.h"
 #include "data/builder.h"
 #include "token/tokenizer.h"
+#include "train/starting_point.h"
 #include "train/training_plan.h"
 
 namespace stoa::train {
@@ -31,21 +31,14 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
                            const data::Notice& notice = {}, const std::stop_token& stop = {},
                            const ckpt::TrainingState* done = nullptr);
 
-// The checkpoint from which a run of this configuration resumes; none: it starts from the beginning.
-// ConfigError if there is one but the configuration forbids resuming, or there is none but it requires one.
-std::optional<ckpt::FoundCheckpoint> checkpoint_to_resume(const RunConfig& config,
-                                                          ckpt::Verify verify = ckpt::Verify::kAll);
-
 // Shared by all ranks of a process.
 struct RunInputs {
   std::optional<token::Tokenizer> tokenizer;
   PlannedData data;
-  std::optional<ckpt::FoundCheckpoint> resume;  // verified checkpoint to resume from
+  StartingPoint start;
 };
-// `from`: this checkpoint instead of checkpoint_to_resume().
-std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, const data::Notice& notice = {},
-                                             const std::stop_token& stop = {},
-                                             const std::optional<fs::path>& from = {});
+std::shared_ptr<const RunInputs> read_inputs(const RunConfig& config, StartingPoint start,
+                                             const data::Notice& notice, const std::stop_token& stop = {});
 
 // The settings that determine which samples a run sees, by key: stored in checkpoints, so that a run that
 // resumes with different settings reports it.

@@ -168,6 +168,35 @@ TEST_F(LaunchedRanks, RanksThatSeeDifferentThingsDoNotStart) {
           "its starting point differs from that of rank 0@[^ ]*: 'weights .*model.safetensors");
 }
 
+// The second rank's copy of the newest checkpoint is damaged, in a file that no weights are read from: by
+// itself, it would take the checkpoint before.
+TEST_F(LaunchedRanks, TheFirstChoosesTheCheckpointForAll) {
+  const Arguments constant{"model.optim.sched.warmup_steps=0"};
+  for (const char* steps : {"1", "2"})
+    stoa_ok(train("weights", constant + Arguments{std::string("trainer.max_steps=") + steps}));
+  fs::create_directory(path("elsewhere"));
+  for (const char* item : {"tok", "data.idx", "data.bin", "weights"})
+    fs::copy(path(item), path("elsewhere") / item,
+             fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  const fs::path file = path("elsewhere/weights/checkpoints/step-0000002/state/optimizer.safetensors");
+  std::string bytes = read_text(file);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_text(file, bytes);
+  const Arguments more =
+      constant + Arguments{"restore_from_path=weights", "trainer.max_steps=2", "trainer.num_threads=1"};
+  EXPECT_THAT(stoa_ok(train("threads", more + Arguments{"--ranks", "2"})).text(),
+              HasSubstr("weights from weights/checkpoints/step-0000002"));
+  const std::string port = free_port();
+  const Arguments arguments = train(path("processes").string(), more);
+  const auto first = start(variables_of(0, 2, port), arguments),
+             second = start(variables_of(1, 2, port), arguments, path("elsewhere"));
+  for (const auto* rank : {&first, &second}) {
+    const Outcome outcome = (*rank)->wait();
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.text();
+  }
+  expect_same("threads", "processes");
+}
+
 // A token that no vocabulary has, in what the second rank reads first.
 TEST_F(LaunchedRanks, AnErrorOfOneEndsAllWithItsMessage) {
   std::string bytes = read_text(path("data.bin"));

@@ -214,7 +214,7 @@ TEST_F(SteadyMemory, NoLargeBlockOutsideTheArenaFromTheThirdStepOn) {
                             cli::show_run_config(config),
                             "",
                             {},
-                            train::read_inputs(config, [](std::string_view) {}),
+                            train::read_inputs(config, train::find_start(config), [](std::string_view) {}),
                             train::only_seat(),
                             two_threads,
                             quiet,
