@@ -9,7 +9,7 @@
 #include "cli/key_conditions.h"
 #include "cli/schema.h"
 #include "config/yaml.h"
-#include "foreign/nemo2_config.h"
+#include "foreign/nemo2/recipe.h"
 #include "foreign/nemo_keys.h"
 #include "model/huggingface/config_json.h"
 
@@ -110,14 +110,11 @@ FoundConfig from_megatron(const ConfigArguments& a, Purpose purpose, std::option
   return found;
 }
 
-FoundConfig from_nemo2(const config::Node& root, const ConfigArguments& a, Purpose purpose,
+FoundConfig from_nemo2(config::Node root, const ConfigArguments& a, Purpose purpose,
                        std::optional<std::int64_t> ranks) {
-  require<ConfigError>(purpose == Purpose::kPlan || purpose == Purpose::kShow,
-                       "{} is a recipe of NeMo 2, whose data and schedules Stoa does not read: it can be "
-                       "planned (stoa plan), not trained",
-                       a.config);
-  foreign::Nemo2Config nemo = foreign::read_nemo2(root);
-  FoundConfig found = from_overrides("name: nemo\n", nemo.overrides, a.all_overrides(), ranks);
+  std::vector<std::string> own = a.all_overrides();
+  foreign::Nemo2Config nemo = foreign::read_nemo2(std::move(root), own, purpose);
+  FoundConfig found = from_overrides("name: nemo\n", nemo.overrides, own, ranks);
   found.ignored.insert(found.ignored.begin(), nemo.ignored.begin(), nemo.ignored.end());
   found.notes.insert(found.notes.begin(), nemo.notes.begin(), nemo.notes.end());
   return found;
@@ -147,7 +144,8 @@ std::optional<fs::path> huggingface_file(const std::string& config) {
 
 void ConfigArguments::add_to(CLI::App& command) {
   command.add_option("CONFIG", config,
-                     "YAML for Stoa or NeMo, a preset, a Hugging Face config.json or its directory");
+                     "YAML for Stoa or NeMo, a preset, the name of a NeMo 2 recipe, a Hugging Face "
+                     "config.json or its directory");
   command.add_option("OVERRIDES", overrides, "key=value changes, ~key removals");
   command.add_option(
       "--from-megatron", from_megatron,
@@ -185,8 +183,10 @@ FoundConfig read_config(const ConfigArguments& a, Purpose purpose, std::optional
     return from_huggingface(*file, a.all_overrides(), purpose, ranks);
   std::error_code error;
   if (fs::is_regular_file(a.config, error)) {
-    const config::Node root = config::read_yaml(a.config);
-    if (foreign::is_nemo2(root)) return from_nemo2(root, a, purpose, ranks);
+    config::Node root = config::read_yaml(a.config);
+    if (foreign::is_nemo2(root)) return from_nemo2(std::move(root), a, purpose, ranks);
+  } else if (auto recipe = foreign::nemo2_recipe(a.config)) {
+    return from_nemo2(std::move(*recipe), a, purpose, ranks);
   }
   FoundConfig found;
   config::Report report;

@@ -169,7 +169,7 @@ TEST_F(SourceFiles, ReadsRecipesOfNemo2) {
       "    first_last_layers_bf16: true\n    num_layers_at_start_in_bf16: 2\n"
       "data: {global_batch_size: 128, micro_batch_size: 1, seq_length: 8192}\n"
       "optim:\n  config: {lr: 0.0003, use_distributed_optimizer: true, adam_beta1: 0.9, adam_beta2: 0.95}\n"
-      "log: {ckpt: null}\n");
+      "log: {ckpt: {save_last: true}}\n");
   const FoundConfig plan = read(file);
   EXPECT_EQ(plan.run.model.num_layers, 80);
   EXPECT_EQ(plan.run.model.query_groups(), 8);
@@ -187,7 +187,7 @@ TEST_F(SourceFiles, ReadsRecipesOfNemo2) {
   EXPECT_TRUE(fp8.first_last_layers_bf16);
   EXPECT_EQ(fp8.num_layers_at_start_in_bf16, 2);
   EXPECT_TRUE(std::any_of(plan.ignored.begin(), plan.ignored.end(),
-                          [](const std::string& line) { return line.starts_with("log.ckpt"); }));
+                          [](const std::string& line) { return line.starts_with("log.ckpt.save_last"); }));
 }
 
 TEST_F(SourceFiles, UnknownRecipesSayWhatIsMissing) {
@@ -198,7 +198,7 @@ TEST_F(SourceFiles, UnknownRecipesSayWhatIsMissing) {
     FAIL() << "expected an error";
   } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find("Llama4Config8B"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("model.num_layers"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("model.config.num_layers"), std::string::npos);
   }
 }
 

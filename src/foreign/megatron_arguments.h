@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +26,8 @@ struct MegatronOptions {
   Purpose purpose = Purpose::kPlan;
   std::vector<std::string> changes =
       {};  // key=value that come after the command: what they set is not needed
+  std::map<std::string, std::string, std::less<>> shown =
+      {};  // of arguments that stand for keys of a recipe: "model.config.num_layers: 32"
 };
 
 // `text`: the arguments as a shell would see them; words up to a script (torchrun … pretrain_gpt.py) say how

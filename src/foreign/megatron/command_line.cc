@@ -83,6 +83,7 @@ void check_arity(const GivenArgument& a) {
 }  // namespace
 
 std::string GivenArgument::text() const {
+  if (!shown.empty()) return shown;
   return values.empty() ? "--" + name
                         : fmt::format("--{} {}", name, shown_word(fmt::format("{}", fmt::join(values, " "))));
 }

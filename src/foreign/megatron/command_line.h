@@ -16,8 +16,9 @@ struct GivenArgument {
   std::string name;                 // without its dashes
   const MegatronArgument* row{};    // null: unknown
   std::vector<std::string> values;  // of an unknown one all words up to the next argument
+  std::string shown = {};           // where it stands for a key of a recipe: "key: value"
 
-  std::string text() const;  // "--name value"
+  std::string text() const;  // "--name value", or `shown`
 };
 
 struct MegatronCommand {

@@ -30,7 +30,10 @@ bool among(std::string_view list, std::string_view word) {
 }  // namespace
 
 MegatronReading::MegatronReading(MegatronCommand command, const MegatronOptions& options)
-    : command_(std::move(command)), options_(options) {}
+    : command_(std::move(command)), options_(options) {
+  for (GivenArgument& a : command_.arguments)
+    if (const auto it = options_.shown.find(a.name); it != options_.shown.end()) a.shown = it->second;
+}
 
 const GivenArgument* MegatronReading::find(std::string_view name) const {
   const auto it = std::find_if(command_.arguments.begin(), command_.arguments.end(),
@@ -195,12 +198,17 @@ void MegatronReading::finish() {
     else
       note("before it can be trained: " + need);
   if (!refused_.empty()) {
+    const bool recipe = !options_.shown.empty();
     std::string ignore;
-    for (const std::string& name : refused_names_) ignore += " --ignore " + name;
-    add(fmt::format(
-        "Stoa does not do what {} ask{} for: {}. To read the others without:{}",
-        refused_.size() == 1 ? "this argument" : fmt::format("these {} arguments", refused_.size()),
-        refused_.size() == 1 ? "s" : "", fmt::join(refused_, ", "), ignore));
+    for (const std::string& name : refused_names_) {
+      const std::string& shown = find(name)->shown;
+      ignore += recipe ? fmt::format(" {}=null", shown.substr(0, shown.find(':'))) : " --ignore " + name;
+    }
+    const char* const word = recipe ? "key" : "argument";
+    add(fmt::format("Stoa does not do what {} ask{} for: {}. To read the others without:{}",
+                    refused_.size() == 1 ? fmt::format("this {}", word)
+                                         : fmt::format("these {} {}s", refused_.size(), word),
+                    refused_.size() == 1 ? "s" : "", fmt::join(refused_, ", "), ignore));
   }
   require<UsageError>(message.empty(), "--from-megatron: {}", message);
   for (const std::string& key : order_) out_.overrides.push_back(fmt::format("{}={}", key, values_.at(key)));

@@ -153,6 +153,15 @@ void NemoTranslation::bert() {
   if (!block.empty() && block != "pre_ln")
     problem("model.transformer_block_type", "NeMo's BERT is read where it is pre_ln");
   put("model.bert.pre_norm", "true", "model.transformer_block_type");
+  constexpr const char* kNorm = "NeMo's BERT has one norm more, before the first attention";
+  if (purpose_ == Purpose::kTrain || purpose_ == Purpose::kBench)
+    problems.push_back(
+        fmt::format("{}: Stoa would train another model. Such a file can be planned (stoa plan); to train an "
+                    "encoder, give a "
+                    "configuration with model.kind: bert",
+                    kNorm));
+  else
+    notes.push_back(std::string(kNorm) + "; 'stoa train' refuses it");
   put("model.bert.binary_head", text("model.bert_binary_head") == "false" ? "false" : "true",
       "model.bert_binary_head");
   erase("model.bert_binary_head");

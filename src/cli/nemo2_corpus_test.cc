@@ -1,0 +1,230 @@
+// Recipes of nemo.collections.llm and of Megatron-Bridge as YAML: each is read right, or refused with the
+// reason. Values and facts are those of tests/oracle/nemo2_facts.py, which runs the recipes themselves.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/config_source.h"
+#include "cli/schema.h"
+#include "config/value.h"
+#include "config/yaml.h"
+#include "foreign/nemo2/recipe.h"
+#include "train/layout_plan.h"
+
+namespace stoa::cli {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+json shown_value(const config::Node& shown, const char* path) {
+  const config::Node* node = shown.find_path(path);
+  if (!node || node->is_null()) return nullptr;
+  if (node->scalar == "true" || node->scalar == "false") return node->scalar == "true";
+  if (const auto integer = config::parse_integer(node->scalar)) return *integer;
+  if (const auto real = config::parse_real(node->scalar)) {
+    if (*real == static_cast<double>(static_cast<std::int64_t>(*real)))
+      return static_cast<std::int64_t>(*real);
+    return *real;
+  }
+  return node->scalar;
+}
+
+json facts_of_recipe(const train::RunConfig& run) {
+  const config::Node shown = config::parse_yaml(show_run_config(run), "shown");
+  constexpr std::pair<const char*, const char*> kPaths[] = {
+      {"kind", "model.kind"},
+      {"layers", "model.num_layers"},
+      {"hidden", "model.hidden_size"},
+      {"heads", "model.num_attention_heads"},
+      {"groups", "model.num_query_groups"},
+      {"ffn", "model.ffn_hidden_size"},
+      {"channels", "model.kv_channels"},
+      {"seq", "model.encoder_seq_length"},
+      {"tp", "model.tensor_model_parallel_size"},
+      {"pp", "model.pipeline_model_parallel_size"},
+      {"vpp", "model.virtual_pipeline_model_parallel_size"},
+      {"cp", "model.context_parallel_size"},
+      {"ep", "model.expert_model_parallel_size"},
+      {"sp", "model.sequence_parallel"},
+      {"micro", "model.micro_batch_size"},
+      {"global", "model.global_batch_size"},
+      {"recompute", "model.activations_checkpoint_granularity"},
+      {"precision", "trainer.precision"},
+      {"experts", "model.num_moe_experts"},
+      {"topk", "model.moe_router_topk"},
+      {"expert_ffn", "model.moe_ffn_hidden_size"},
+      {"zero", "model.zero_stage"},
+      {"activation", "model.activation"},
+      {"normalization", "model.normalization"},
+      {"positions", "model.position_embedding_type"},
+      {"rotary_base", "model.rotary_base"},
+      {"window", "model.window_size"},
+      {"tied", "model.share_embeddings_and_output_weights"},
+      {"vocab", "model.vocab_size"},
+      {"lr", "model.optim.lr"},
+      {"min_lr", "model.optim.sched.min_lr"},
+      {"weight_decay", "model.optim.weight_decay"},
+      {"steps", "trainer.max_steps"}};
+  json facts;
+  for (const auto& [name, path] : kPaths) facts[name] = shown_value(shown, path);
+  if (facts["vpp"].is_null()) facts["vpp"] = 1;
+  if (facts["experts"].is_null()) facts["experts"] = 0;
+  facts["ranks"] = train::ranks_of(run);
+  facts["beta2"] = run.optim.betas[1];
+  facts["fp8"] = run.model.fp8.fp8.has_value();
+  const json bias = shown_value(shown, "model.bias");
+  facts["bias"] = bias == "all";
+  facts["qkv_bias"] = bias == "all" || bias == "qkv";
+  return facts;
+}
+
+FoundConfig read_recipe(const std::string& config, std::vector<std::string> overrides = {},
+                        Purpose purpose = Purpose::kPlan) {
+  ConfigArguments arguments;
+  arguments.config = config;
+  arguments.overrides = std::move(overrides);
+  return read_config(arguments, purpose);
+}
+
+std::string error_of_recipe(const std::string& config, std::vector<std::string> overrides = {}) {
+  try {
+    read_recipe(config, std::move(overrides));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+json nemo2_corpus() {
+  return json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/nemo2/corpus.json"));
+}
+
+TEST(Nemo2Corpus, IsReadRightOrRefusedWithTheReason) {
+  const json corpus = nemo2_corpus();
+  const fs::path file = fs::path(::testing::TempDir()) / "nemo2_corpus.yaml";
+  int right = 0, refused = 0, wrong = 0;
+  for (const json& entry : corpus) {
+    SCOPED_TRACE(entry["name"].get<std::string>());
+    write_text(file, entry["values"].dump());
+    const std::string reason = entry.value("refused", std::string());
+    try {
+      const json facts = facts_of_recipe(read_recipe(file.string()).run);
+      bool same = reason.empty();
+      EXPECT_EQ(reason, "") << "expected a refusal";
+      for (const auto& [name, value] : entry["facts"].items()) {
+        if (name == "class") continue;
+        EXPECT_EQ(facts[name], value) << name;
+        same = same && facts[name] == value;
+      }
+      (same ? right : wrong) += 1;
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      const bool expected = !reason.empty() && message.find(reason) != std::string::npos;
+      EXPECT_TRUE(expected) << message;
+      (expected ? refused : wrong) += 1;
+    }
+  }
+  fs::remove(file);
+  RecordProperty("right", right);
+  RecordProperty("refused", refused);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GE(corpus.size(), 90U);
+  EXPECT_GE(right, 60);
+}
+
+// A name is the recipe that NeMo exports under it.
+TEST(Nemo2Corpus, NamesAreTheirFiles) {
+  const fs::path file = fs::path(::testing::TempDir()) / "nemo2_named.yaml";
+  const std::vector<std::string> names = foreign::nemo2_recipe_names();
+  int compared = 0;
+  for (const json& entry : nemo2_corpus()) {
+    const std::string name = entry["name"];
+    if (entry.contains("refused") || std::find(names.begin(), names.end(), name) == names.end()) continue;
+    SCOPED_TRACE(name);
+    write_text(file, entry["values"].dump());
+    const std::vector<std::string> nodes{
+        fmt::format("trainer.num_nodes={}", entry["values"]["trainer"]["num_nodes"].get<int>())};
+    EXPECT_EQ(show_run_config(read_recipe(name, nodes).run),
+              show_run_config(read_recipe(file.string(), nodes).run));
+    ++compared;
+  }
+  fs::remove(file);
+  EXPECT_GE(compared, 60);
+}
+
+TEST(Nemo2Recipes, ChangesAreThoseOfNemoOrOfStoa) {
+  const FoundConfig found =
+      read_recipe("llama3_70b",
+                  {"trainer.num_nodes=8", "trainer.strategy.tensor_model_parallel_size=8",
+                   "data.global_batch_size=64", "model.config.num_layers=40", "optim.config.lr=1e-4",
+                   "model.micro_batch_size=2", "trainer.strategy.virtual_pipeline_model_parallel_size=null"});
+  EXPECT_EQ(found.run.layout.tensor_model_parallel_size, 8);
+  EXPECT_EQ(found.run.trainer.num_nodes, 8);
+  EXPECT_EQ(found.run.batch.global(), 64);
+  EXPECT_EQ(found.run.batch.micro_batch_size, 2);
+  EXPECT_EQ(found.run.model.num_layers, 40);
+  EXPECT_DOUBLE_EQ(found.run.optim.lr, 1e-4);
+  EXPECT_FALSE(found.run.layout.virtual_pipeline_model_parallel_size);
+  EXPECT_THAT(error_of_recipe("llama3_70b"), HasSubstr("must divide the 8 ranks"));
+}
+
+TEST(Nemo2Recipes, UnknownKeysNameTheNearest) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"model.config.num_layer=2", "num_layers"},
+      {"trainer.strategy.tensor_model_paralel_size=2", "tensor_model_parallel_size"},
+      {"trainer.strategy.ddp.overlap_grad_reduse=true", "overlap_grad_reduce"},
+      {"data.global_batchsize=2", "global_batch_size"},
+      {"optim.config.adam_beta3=2", "adam_beta"},
+      {"optim.lr_scheduler.warmup_step=2", "warmup_steps"}};
+  for (const auto& [change, nearest] : wrong)
+    EXPECT_THAT(error_of_recipe("llama3_8b", {change}), AllOf(HasSubstr("no key"), HasSubstr(nearest)));
+}
+
+TEST(Nemo2Recipes, WhatWouldChangeResultsIsRefusedByItsKey) {
+  const std::pair<const char*, const char*> refused[] = {
+      {"model.config.mtp_num_layers=1", "model.config.mtp_num_layers: 1"},
+      {"model.config.softmax_scale=0.1", "model.config.softmax_scale: 0.1"},
+      {"model.config.label_smoothing=0.1", "label smoothing"},
+      {"optim.config.exp_avg_dtype=bf16", "optim.config.exp_avg_dtype: bf16"},
+      {"optim.lr_mult=2", "optim.lr_mult: 2"},
+      {"trainer.strategy.num_distributed_optimizer_instances=2", "num_distributed_optimizer_instances: 2"},
+      {"trainer.plugins.fp8_params=true", "trainer.plugins.fp8_params: true"}};
+  for (const auto& [change, words] : refused)
+    EXPECT_THAT(error_of_recipe("llama3_8b", {change}),
+                AllOf(HasSubstr(words), HasSubstr("To read the others without"), Not(HasSubstr("--ignore"))));
+  for (const char* harmless :
+       {"model.config.softmax_scale=null", "model.config.label_smoothing=0.0", "optim.lr_mult=1.0",
+        "optim.config.exp_avg_dtype=fp32", "trainer.strategy.num_distributed_optimizer_instances=1"})
+    EXPECT_EQ(error_of_recipe("llama3_8b", {harmless}), "(no error)") << harmless;
+  EXPECT_THAT(read_recipe("llama3_8b", {"trainer.strategy.ckpt_async_save=true"}).ignored,
+              Contains(HasSubstr("trainer.strategy.ckpt_async_save (checkpoints")));
+}
+
+TEST(Nemo2Recipes, EncodersSayWhichNormsTheyHave) {
+  const FoundConfig megatron = read_recipe("bert_110m");
+  EXPECT_TRUE(megatron.run.model.bert.pre_norm);
+  EXPECT_THAT(megatron.notes, Contains(HasSubstr("one norm more")));
+  EXPECT_FALSE(megatron.run.model.bert.binary_head);
+  const FoundConfig huggingface =
+      read_recipe("bert_110m", {"model.config._target_=HuggingFaceBertBaseConfig"});
+  EXPECT_FALSE(huggingface.run.model.bert.pre_norm);
+  EXPECT_THAT(huggingface.notes, Not(Contains(HasSubstr("one norm more"))));
+  EXPECT_TRUE(huggingface.run.model.bert.binary_head);
+}
+
+TEST(Nemo2Recipes, ArePlannedAndShownNotTrained) {
+  EXPECT_NO_THROW(read_recipe("llama3_8b", {}, Purpose::kShow));
+  for (const Purpose trained : {Purpose::kTrain, Purpose::kBench})
+    EXPECT_THROW(read_recipe("llama3_8b", {}, trained), ConfigError);
+}
+
+}  // namespace
+}  // namespace stoa::cli
