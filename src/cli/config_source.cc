@@ -204,7 +204,7 @@ train::RunConfig load_config(const ConfigArguments& a, Purpose purpose, Console&
   } else if (!found.ignored.empty()) {
     std::string names;
     for (const auto& line : found.ignored)
-      names += (names.empty() ? "" : ", ") + line.substr(0, line.find(' '));
+      names += (names.empty() ? "" : ", ") + line.substr(0, line.find_first_of(" :"));
     console.line(fmt::format("{} keys have no effect {} (--list-ignored gives the reasons): {}",
                              found.ignored.size(), purpose == Purpose::kPlan ? "on the plan" : "in Stoa",
                              names));

@@ -1,4 +1,4 @@
-// Recipes of nemo.collections.llm and of Megatron-Bridge as YAML: each is read right, or refused with the
+// Recipes of nemo.collections.llm as YAML: each is read right, or refused with the
 // reason. Values and facts are those of tests/oracle/nemo2_facts.py, which runs the recipes themselves.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -206,6 +206,75 @@ TEST(Nemo2Recipes, WhatWouldChangeResultsIsRefusedByItsKey) {
     EXPECT_EQ(error_of_recipe("llama3_8b", {harmless}), "(no error)") << harmless;
   EXPECT_THAT(read_recipe("llama3_8b", {"trainer.strategy.ckpt_async_save=true"}).ignored,
               Contains(HasSubstr("trainer.strategy.ckpt_async_save (checkpoints")));
+}
+
+constexpr const char* kBridge = R"yaml(_target_: megatron.bridge.training.config.ConfigContainer
+model:
+  _target_: megatron.bridge.models.llama.llama_provider.LlamaModelProvider
+  num_layers: 32
+  hidden_size: 4096
+  ffn_hidden_size: 14336
+  num_attention_heads: 32
+  num_query_groups: 8
+  kv_channels: 128
+  seq_length: 8192
+  vocab_size: 128256
+  normalization: RMSNorm
+  gated_linear_unit: true
+  activation_func: {_call_: false, _target_: torch.nn.functional.silu}
+  add_bias_linear: false
+  share_embeddings_and_output_weights: false
+  position_embedding_type: rope
+  rotary_base: 500000
+  hidden_dropout: 0.0
+  attention_dropout: 0.0
+  tensor_model_parallel_size: 1
+  pipeline_model_parallel_size: 1
+  context_parallel_size: 2
+  sequence_parallel: false
+  params_dtype: {_call_: false, _target_: torch.bfloat16}
+  mtp_enabled: false
+  cuda_graph_impl: none
+  fp8: null
+train: {train_iters: 1168251, global_batch_size: 512, micro_batch_size: 1, manual_gc: true, manual_gc_interval: 100}
+validation: {eval_interval: 2000, eval_iters: 32}
+optimizer:
+  _target_: megatron.bridge.training.config.OptimizerConfig
+  lr: 0.0003
+  min_lr: 3.0e-05
+  weight_decay: 0.1
+  adam_beta1: 0.9
+  adam_beta2: 0.95
+  bf16: true
+  use_distributed_optimizer: true
+  main_grads_dtype: {_call_: false, _target_: torch.float32}
+scheduler: {lr_decay_style: cosine, lr_warmup_iters: 2000}
+ddp: {overlap_grad_reduce: true, grad_reduce_in_fp32: true, use_distributed_optimizer: true, data_parallel_sharding_strategy: no_shard}
+dataset: {_target_: megatron.bridge.training.config.GPTDatasetConfig, seq_length: 8192, num_workers: 8}
+tokenizer: {tokenizer_type: NullTokenizer, vocab_size: 32000}
+mixed_precision: bf16_mixed
+checkpoint: {save_interval: 500}
+rng: {seed: 1234}
+)yaml";
+
+TEST(BridgeConfigs, AreReadAsRecipesAre) {
+  const fs::path file = fs::path(::testing::TempDir()) / "bridge.yaml";
+  write_text(file, kBridge);
+  const json facts = facts_of_recipe(read_recipe(file.string()).run);
+  const json expected{{"layers", 32},  {"hidden", 4096}, {"groups", 8},         {"channels", 128},
+                      {"seq", 8192},   {"cp", 2},        {"vocab", 128256},     {"activation", "swiglu"},
+                      {"bias", false}, {"tied", false},  {"positions", "rope"}, {"rotary_base", 500000},
+                      {"global", 512}, {"micro", 1},     {"steps", 1168251},    {"precision", "bf16"},
+                      {"zero", 1},     {"lr", 0.0003},   {"min_lr", 3e-05},     {"beta2", 0.95}};
+  for (const auto& [name, value] : expected.items()) EXPECT_EQ(facts[name], value) << name;
+  EXPECT_THAT(error_of_recipe(file.string(), {"train.train_iter=3"}),
+              AllOf(HasSubstr("no key"), HasSubstr("train_iters")));
+  EXPECT_THAT(error_of_recipe(file.string(), {"optimizer.exp_avg_dtype=bf16"}),
+              HasSubstr("optimizer.exp_avg_dtype: bf16"));
+  EXPECT_THAT(error_of_recipe(file.string(), {"mixed_precision=bf16_with_mxfp8_mixed"}),
+              HasSubstr("write its settings out"));
+  EXPECT_EQ(read_recipe(file.string(), {"train.micro_batch_size=2"}).run.batch.micro_batch_size, 2);
+  fs::remove(file);
 }
 
 TEST(Nemo2Recipes, EncodersSayWhichNormsTheyHave) {
