@@ -440,7 +440,7 @@ TEST_F(Checkpoint, ExportConvertsWeightsAndConfig) {
 
   std::vector<float> large(24, 70000.0f);
   fs::remove(out / "model.safetensors");
-  ShardedWriter writer(out, "model", {{"w.weight", StorageType::kF32, {6, 4}, 0, 0}}, Placement::kAtomic);
+  ShardedWriter writer(out, "model", {{"w.weight", StorageType::kF32, {6, 4}, 0, 0}}, WriteMode::kAtomic);
   writer.write("w.weight", TensorView(large.data(), DType::kF32, {6, 4}));
   writer.commit();
   EXPECT_THAT([&] { find_checkpoint(out); },

@@ -38,7 +38,7 @@ void require_space(const fs::path& directory, std::uint64_t needed) {
 
 void write_tensors(const fs::path& directory, std::string_view stem, std::vector<TensorEntry> tensors,
                    std::uint64_t shard_bytes, const std::function<void(ShardedWriter&)>& body) {
-  ShardedWriter writer(directory, stem, std::move(tensors), Placement::kInPlace, shard_bytes);
+  ShardedWriter writer(directory, stem, std::move(tensors), WriteMode::kInPlace, shard_bytes);
   body(writer);
   writer.commit();
 }

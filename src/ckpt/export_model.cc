@@ -163,7 +163,7 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
   std::uint64_t total = 0;
   for (const TensorEntry& entry : content.tensors) total += entry.bytes();
   Staging staging(output);
-  ShardedWriter writer(staging.path(), kModelStem, content.tensors, Placement::kInPlace, max_shard_bytes);
+  ShardedWriter writer(staging.path(), kModelStem, content.tensors, WriteMode::kInPlace, max_shard_bytes);
   content.write(writer);
   writer.commit();
   write_model_checksums(staging.path());

@@ -45,7 +45,7 @@ JointPart::JointPart(std::filesystem::path directory, std::vector<TensorEntry> a
   thread_ = std::jthread([this, directory = std::move(directory), all = std::move(all),
                           held = std::move(held), first, max_shard_bytes]() mutable {
     try {
-      ShardedWriter writer(directory / "state", kStateStem, std::move(all), Placement::kJoint,
+      ShardedWriter writer(directory / "state", kStateStem, std::move(all), WriteMode::kJoint,
                            max_shard_bytes);
       for (HeldTensor& tensor : held) {
         const Shape shape =

@@ -94,7 +94,7 @@ std::string small_file(const fs::path& directory) {
                                    {"a", StorageType::kF32, {2, 2}, 0, 0},
                                    {"n", StorageType::kI64, {}, 0, 0},
                                    {"m", StorageType::kBool, {3}, 0, 0}};
-  SafetensorsWriter writer(directory / "small.safetensors", SafetensorsLayout(tensors), Placement::kAtomic);
+  SafetensorsWriter writer(directory / "small.safetensors", SafetensorsLayout(tensors), WriteMode::kAtomic);
   std::vector<float> w{1, 2, 3, 4, 5, 6}, a{-1, -2, -3, -4};
   std::int64_t n = 77;
   writer.write("w", TensorView(w.data(), DType::kF32, {3, 2}));
@@ -145,7 +145,7 @@ TEST(Safetensors, WriterRefusesGapsAndStrangers) {
   std::vector<float> x(4);
   {
     SafetensorsWriter writer(directory.path() / "x.safetensors",
-                             SafetensorsLayout({{"a", StorageType::kF32, {2, 2}, 0, 0}}), Placement::kAtomic);
+                             SafetensorsLayout({{"a", StorageType::kF32, {2, 2}, 0, 0}}), WriteMode::kAtomic);
     EXPECT_THROW(writer.write("b", TensorView(x.data(), DType::kF32, {4})), InternalError);
     EXPECT_THROW(writer.write("a", TensorView(x.data(), DType::kF32, {4})), ShapeError);
     EXPECT_THAT([&] { writer.commit(); }, ThrowsMessage<InternalError>(HasSubstr("'a': 0 of 4 elements")));
@@ -162,7 +162,7 @@ TEST(Safetensors, SeveralWritersFillOneFile) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 4; ++rank)
     ranks.emplace_back([&, rank] {  // each holds two columns of all rows
-      SafetensorsWriter writer(path, layout, Placement::kJoint);
+      SafetensorsWriter writer(path, layout, WriteMode::kJoint);
       const TensorView mine = TensorView(whole.data(), DType::kF32, {64, 8}).columns(rank * 2, 2);
       writer.write(ShardPiece{"m", {64, 8}, 0, 64, 0, rank * 2, 2}, mine);
       writer.commit();
@@ -224,7 +224,7 @@ TEST(Shards, AnyCutReadsWhatAnyOtherWrote) {
   std::iota(k.begin(), k.end(), 500.0f);
   ShardedWriter writer(directory.path(), "model",
                        {{"q", StorageType::kF32, {12, 5}, 0, 0}, {"k", StorageType::kF32, {6, 5}, 0, 0}},
-                       Placement::kAtomic);
+                       WriteMode::kAtomic);
   for (int rank = 0; rank < 2; ++rank) {  // tensor parallel over rows: [6 q rows, 3 k rows, 1 padding row]
     std::vector<float> local(10 * 5, -1.0f);
     std::copy_n(q.begin() + rank * 30, 30, local.begin());
@@ -260,7 +260,7 @@ TEST(TensorDirectory, ShardsAndIndex) {
   const TestDirectory directory;
   std::vector<TensorEntry> tensors;
   for (int i = 0; i < 5; ++i) tensors.push_back({fmt::format("t{}", i), StorageType::kF32, {10}, 0, 0});
-  ShardedWriter writer(directory.path(), "model", tensors, Placement::kAtomic, 80);
+  ShardedWriter writer(directory.path(), "model", tensors, WriteMode::kAtomic, 80);
   EXPECT_EQ(writer.shards(), 3u);
   for (int i = 0; i < 5; ++i) {
     std::vector<float> x(10, static_cast<float>(i));

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kChunkElements = 1 << 20;  // converted at a time
 
-fs::path temporary_name(const fs::path& path, Placement placement) {
-  if (placement != Placement::kAtomic) return path;
+fs::path temporary_name(const fs::path& path, WriteMode placement) {
+  if (placement != WriteMode::kAtomic) return path;
   fs::path out = path;
   out += fmt::format(".tmp-{}-0", ::getpid());  // as an AtomicFile's
   return out;
@@ -54,7 +54,7 @@ SafetensorsLayout::SafetensorsLayout(std::vector<TensorEntry> tensors,
   header_ += json;
 }
 
-SafetensorsWriter::SafetensorsWriter(fs::path path, SafetensorsLayout layout, Placement placement)
+SafetensorsWriter::SafetensorsWriter(fs::path path, SafetensorsLayout layout, WriteMode placement)
     : path_(std::move(path)),
       temporary_(temporary_name(path_, placement)),
       placement_(placement),
@@ -66,7 +66,7 @@ SafetensorsWriter::SafetensorsWriter(fs::path path, SafetensorsLayout layout, Pl
 }
 
 SafetensorsWriter::~SafetensorsWriter() {
-  if (!committed_ && placement_ == Placement::kAtomic) ::unlink(temporary_.c_str());
+  if (!committed_ && placement_ == WriteMode::kAtomic) ::unlink(temporary_.c_str());
 }
 
 std::size_t SafetensorsWriter::index_of(const std::string& name) const {
@@ -77,7 +77,7 @@ std::size_t SafetensorsWriter::index_of(const std::string& name) const {
 
 void SafetensorsWriter::write_bytes_at(std::uint64_t offset, const std::byte* data, std::size_t bytes) {
   file_.write_at(offset, data, bytes);
-  if (placement_ == Placement::kJoint)
+  if (placement_ == WriteMode::kJoint)
     crc_ ^= crc32_part(crc32({data, bytes}), layout_.file_bytes() - offset - bytes);
 }
 
@@ -150,7 +150,7 @@ void SafetensorsWriter::write_elements(const std::string& name, std::int64_t beg
 }
 
 void SafetensorsWriter::commit() {
-  if (placement_ != Placement::kJoint) {
+  if (placement_ != WriteMode::kJoint) {
     std::string wrong;
     for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
       const TensorEntry& entry = layout_.tensors()[i];
@@ -160,9 +160,9 @@ void SafetensorsWriter::commit() {
     require<InternalError>(wrong.empty(), "'{}' is not complete:{}", path_.string(), wrong);
   }
   file_.sync();
-  if (placement_ == Placement::kAtomic) fs::rename(temporary_, path_);
+  if (placement_ == WriteMode::kAtomic) fs::rename(temporary_, path_);
   file_.close();
-  if (placement_ == Placement::kAtomic) sync_directory(path_.parent_path());
+  if (placement_ == WriteMode::kAtomic) sync_directory(path_.parent_path());
   committed_ = true;
 }
 

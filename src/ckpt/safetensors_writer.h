@@ -35,7 +35,7 @@ class SafetensorsLayout {
   std::uint64_t data_bytes_ = 0;
 };
 
-enum class Placement : std::uint8_t {
+enum class WriteMode : std::uint8_t {
   kAtomic,   // under a temporary name until commit(); for directories that others read
   kInPlace,  // under its name at once; for directories that are temporary themselves
   kJoint,    // in place, and other processes write the rest: completeness is theirs to check together
@@ -43,7 +43,7 @@ enum class Placement : std::uint8_t {
 
 class SafetensorsWriter {
  public:
-  SafetensorsWriter(fs::path path, SafetensorsLayout layout, Placement placement);
+  SafetensorsWriter(fs::path path, SafetensorsLayout layout, WriteMode placement);
   ~SafetensorsWriter();  // without commit(): the temporary file is removed
 
   // Thread-safe, each. Floating-point views are converted to the tensor's type on the way.
@@ -73,7 +73,7 @@ class SafetensorsWriter {
 
   const fs::path path_;
   fs::path temporary_;
-  const Placement placement_;
+  const WriteMode placement_;
   const SafetensorsLayout layout_;
   std::unordered_map<std::string, std::size_t> index_;
   std::unique_ptr<std::atomic<std::int64_t>[]> written_;  // elements per tensor

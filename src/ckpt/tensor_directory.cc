@@ -107,7 +107,7 @@ std::vector<TensorEntry> entries_of(const std::vector<TensorSpec>& specs) {
 }
 
 ShardedWriter::ShardedWriter(fs::path directory, std::string_view stem, std::vector<TensorEntry> tensors,
-                             Placement placement, std::uint64_t max_shard_bytes)
+                             WriteMode placement, std::uint64_t max_shard_bytes)
     : directory_(std::move(directory)), stem_(stem), placement_(placement) {
   std::sort(tensors.begin(), tensors.end(),
             [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });

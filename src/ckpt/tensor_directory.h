@@ -60,7 +60,7 @@ void require_tensors(const std::vector<TensorSpec>& expected, const TensorDirect
 class ShardedWriter {
  public:
   ShardedWriter(fs::path directory, std::string_view stem, std::vector<TensorEntry> tensors,
-                Placement placement, std::uint64_t max_shard_bytes = kDefaultShardBytes);
+                WriteMode placement, std::uint64_t max_shard_bytes = kDefaultShardBytes);
 
   // As in SafetensorsWriter; thread-safe.
   void write(const std::string& name, const TensorView& tensor) { shard_of(name).write(name, tensor); }
@@ -93,7 +93,7 @@ class ShardedWriter {
 
   const fs::path directory_;
   const std::string stem_;
-  const Placement placement_;
+  const WriteMode placement_;
   std::vector<std::unique_ptr<SafetensorsWriter>> writers_;
   std::map<std::string, std::size_t> shard_index_;
   std::vector<std::string> names_;

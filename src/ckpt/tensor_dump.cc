@@ -196,7 +196,7 @@ void DumpWriter::flush() {
     entry.shape = record.shape;
     entries.push_back(std::move(entry));
   }
-  SafetensorsWriter writer(directory_ / file, SafetensorsLayout(std::move(entries)), Placement::kAtomic);
+  SafetensorsWriter writer(directory_ / file, SafetensorsLayout(std::move(entries)), WriteMode::kAtomic);
   for (const auto& [record, bytes] : waiting_) writer.write_bytes(record.key, bytes);
   writer.commit();
   for (const auto& [r, bytes] : waiting_) {

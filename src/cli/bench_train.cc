@@ -55,11 +55,11 @@ MeasuredRun measure_steps(const BenchTrainArguments& arguments, const train::Tra
   const run::Layout& layout = plan.options.layout;
   const std::int64_t rows = plan.batch.largest();
   const model::ModelConfig& config = plan.options.model.config;
-  const bool masked = config.kind == model::ModelKind::kBert;
+  const bool masked = model::traits(config).picks_tokens();
   const auto part = static_cast<std::uint64_t>(layout.data_rank(seat.rank));
   data::Batch batch =
       masked ? random_masked_batch(rows / layout.data_ranks(), plan.options.length,
-                                   plan.options.model.vocabulary, part, arguments.natural, config.bert)
+                                   plan.options.model.vocabulary, part, arguments.natural, config)
              : random_batch(rows / layout.data_ranks(), plan.options.length, plan.options.model.vocabulary,
                             part, config.source_length());
   // With masked batches each rank keeps its own count: that scales the loss gradient, not the time.

@@ -29,7 +29,7 @@ bool is_sentence_spans(const RunConfig& c) {
 }
 
 // Samples that are made of prepared text, not read with their labels.
-bool is_masked_text(const RunConfig& c) { return is_kind(c, ModelKind::kBert) && !c.model.bert.labelled(); }
+bool is_masked_text(const RunConfig& c) { return is_kind(c, ModelKind::kBert) && !c.model.task.labelled(); }
 
 bool is_optimizer(const RunConfig& c, optim::OptimizerKind kind) { return c.optim.name == kind; }
 
@@ -122,13 +122,13 @@ void add_model(List& list) {
            [](const RunConfig& c) { return c.model.recompute.offload.cpu_offloading; });
   list.add("model.bert", {"*"}, {kind}, "kind bert",
            [](const RunConfig& c) { return is_kind(c, ModelKind::kBert); });
-  list.add("model.bert", {"lm_head", "binary_head"}, {"model.bert.task"}, "bert.task masked_lm",
-           [](const RunConfig& c) { return !c.model.bert.labelled(); });
-  list.add("model.bert", {"classifier_bias"}, {"model.bert.task", "model.bert.lm_head"},
-           "bert.task masked_lm and bert.lm_head",
-           [](const RunConfig& c) { return !c.model.bert.labelled() && c.model.bert.lm_head; });
-  list.add("model.bert", {"pooler_activation"}, {"model.bert.task"}, "bert.task sequence_classification",
-           [](const RunConfig& c) { return c.model.bert.task == model::BertTask::kSequenceClassification; });
+  list.add("model.bert", {"lm_head", "binary_head"}, {"model.task"}, "task language_model",
+           [](const RunConfig& c) { return !c.model.task.labelled(); });
+  list.add("model.bert", {"classifier_bias"}, {"model.task", "model.bert.lm_head"},
+           "task language_model and bert.lm_head",
+           [](const RunConfig& c) { return !c.model.task.labelled() && c.model.bert.lm_head; });
+  list.add("model.bert", {"pooler_activation"}, {"model.task"}, "task sequence_classification",
+           [](const RunConfig& c) { return c.model.task.type == model::Task::kSequenceClassification; });
   list.add("model.t5", {"*"}, {kind}, "kind t5",
            [](const RunConfig& c) { return is_kind(c, ModelKind::kT5); });
   list.add("model.t5", {"relative_attention_num_buckets", "relative_attention_max_distance"}, {positions},
@@ -154,18 +154,18 @@ void add_layout(List& list) {
 }
 
 void add_data(List& list) {
-  const std::string kind = "model.kind", type = "model.data.dataset_type", task = "model.bert.task";
+  const std::string kind = "model.kind", type = "model.data.dataset_type", task = "model.task";
   list.add("model.data", {"eod_mask_loss", "reset_position_ids", "reset_attention_mask"}, {kind}, "kind gpt",
            [](const RunConfig& c) { return is_kind(c, ModelKind::kGpt); });
-  list.add("model.data", {"masked_lm_prob"}, {kind, task}, "kind bert (task masked_lm) or t5",
+  list.add("model.data", {"masked_lm_prob"}, {kind, task}, "kind bert (task language_model) or t5",
            [](const RunConfig& c) { return is_masked_text(c) || is_kind(c, ModelKind::kT5); });
   list.add("model.data", {"short_seq_prob"}, {kind, type, task},
-           "kind bert (task masked_lm) or dataset_type t5_sentences",
+           "kind bert (task language_model) or dataset_type t5_sentences",
            [](const RunConfig& c) { return is_masked_text(c) || is_sentence_spans(c); });
-  list.add("model.data", {"max_ngram_size"}, {task}, "bert.task masked_lm",
-           [](const RunConfig& c) { return !c.model.bert.labelled(); });
-  list.add("model.data", {"doc_stride"}, {kind, task}, "bert.task question_answering",
-           [](const RunConfig& c) { return c.model.bert.task == model::BertTask::kQuestionAnswering; });
+  list.add("model.data", {"max_ngram_size"}, {task}, "task language_model",
+           [](const RunConfig& c) { return !c.model.task.labelled(); });
+  list.add("model.data", {"doc_stride"}, {kind, task}, "task question_answering",
+           [](const RunConfig& c) { return c.model.task.type == model::Task::kQuestionAnswering; });
   list.add(
       "model.data", {"splits_string"}, {"model.data.data_prefix"},
       "one data_prefix, which it divides: this one names the files of each split",

@@ -12,7 +12,7 @@
 #include "cli/plan_arguments.h"
 #include "cli/plan_config.h"
 #include "cli/print.h"
-#include "model/gpt.h"
+#include "model/model_spec.h"
 #include "plan/inference.h"
 
 namespace stoa::cli {
@@ -31,10 +31,10 @@ struct InferenceArguments {
 void inference(InferenceArguments a, Context& context) {
   train::RunConfig config = load_config(a.config, Purpose::kPlan, context.console);
   const std::int64_t ids = tokenizer_ids(config);
-  const model::Gpt gpt = model::resolve_gpt(config.model, ids);
+  const model::ModelSpec spec = model::resolve_model(config.model, ids);
   const plan::Cluster cluster = find_cluster(a.cluster);
   plan::InferenceRequest& r = a.request;
-  r.model = plan::shape_of(gpt.config, gpt.vocabulary);
+  r.model = plan::shape_of(spec.config, spec.vocabulary);
   r.types.clear();
   for (const auto& type : a.types) r.types.push_back(choice<plan::InferenceType>(type, "--dtype"));
   if (a.most_latency_ms) r.most_latency = *a.most_latency_ms / 1e3;

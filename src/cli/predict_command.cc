@@ -1,4 +1,4 @@
-// `stoa predict`: what the head of a fine-tuned encoder answers.
+// `stoa predict`: what the head of a model fine-tuned for a labelled task answers.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -27,22 +27,22 @@ void add_line(infer::TaskReader& reader, const std::string& line, const data::La
   const std::size_t begin = line.find_first_not_of(" \t\r");
   require<DataError>(begin != line.npos, "{} line {}: an empty line", source.file, source.line);
   const bool json = line[begin] == '{';
-  switch (reader.task().task) {
-    case model::BertTask::kTokenClassification: {
+  switch (reader.task().type) {
+    case model::Task::kTokenClassification: {
       if (json) return reader.add(data::parse_labelled_words(line, source), source);
       data::LabelledWords words;
       std::istringstream in(line);
       for (std::string word; in >> word;) words.words.push_back(word);
       return reader.add(std::move(words), source);
     }
-    case model::BertTask::kQuestionAnswering:
+    case model::Task::kQuestionAnswering:
       return reader.add(data::parse_labelled_question(line, source), source);
     default:
       reader.add(json ? data::parse_labelled_text(line, source) : data::LabelledText{line, {}, {}}, source);
   }
 }
 
-Json json_of(const infer::TextClass& answer, const model::BertConfig& task) {
+Json json_of(const infer::TextClass& answer, const model::TaskConfig& task) {
   if (task.regression()) return {{"label", task.labels[0]}, {"value", answer.scores[0]}};
   Json scores = Json::object();
   for (std::size_t i = 0; i < answer.scores.size(); ++i) scores[task.labels[i]] = answer.scores[i];
@@ -51,7 +51,7 @@ Json json_of(const infer::TextClass& answer, const model::BertConfig& task) {
           {"scores", std::move(scores)}};
 }
 
-Json json_of(const infer::WordTags& answer, const model::BertConfig& task) {
+Json json_of(const infer::WordTags& answer, const model::TaskConfig& task) {
   Json tags = Json::array(), scores = Json::array();
   for (const auto& tag : answer.tags) {
     tags.push_back(tag ? Json(task.labels[tag->label]) : Json(nullptr));
@@ -66,7 +66,7 @@ Json json_of(const infer::WordTags& answer, const model::BertConfig& task) {
   return out;
 }
 
-Json json_of(const infer::QuestionAnswer& answer, const model::BertConfig&) {
+Json json_of(const infer::QuestionAnswer& answer, const model::TaskConfig&) {
   Json out = Json::object();
   if (!answer.id.empty()) out["id"] = answer.id;
   if (answer.found)
@@ -99,7 +99,8 @@ void add_predict_command(CLI::App& app, Context&) {
   auto arguments = std::make_shared<AnswerArguments>();
   CLI::App* command = app.add_subcommand(
       "predict",
-      "Predictions of a fine-tuned encoder (model.bert.task), a JSON object per line: the class of a text, "
+      "Predictions of a model fine-tuned for a labelled task (model.task), a JSON object per line: the class "
+      "of a text, "
       "the tags of its words, or the answer to a question. Example: echo 'A fine film' | stoa "
       "predict runs/sentiment");
   arguments->model.add_to(*command);

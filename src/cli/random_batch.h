@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "data/batch.h"
-#include "model/bert_config.h"
+#include "model/config.h"
 #include "train/training_plan.h"
 
 namespace stoa::cli {
@@ -16,9 +16,10 @@ train::TrainingPlan plan_random_tokens(train::RunConfig config);
 data::Batch random_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,
                          std::uint64_t part = 0, std::int64_t source = 0);
 
-// For an encoder: 15 % of the tokens are to be predicted or have a class, or the first of every row, as its
-// task has it. `natural`: rows end early, after an eighth to all of `length` tokens; else all are full.
+// For a model that works on labelled tokens (model::Traits): 15 % of the tokens are to be predicted or have a
+// class, or the one by which a row is classified, as its task has it. `natural`: rows end early, after an
+// eighth to all of `length` tokens; else all are full.
 data::Batch random_masked_batch(std::int64_t rows, std::int64_t length, std::int64_t vocabulary,
-                                std::uint64_t part, bool natural, const model::BertConfig& bert);
+                                std::uint64_t part, bool natural, const model::ModelConfig& config);
 
 }  // namespace stoa::cli

@@ -14,7 +14,7 @@
 #include "cli/key_conditions.h"
 #include "cli/preset_changes.h"
 #include "foreign/nemo_keys.h"
-#include "model/gpt.h"
+#include "model/model_spec.h"
 
 namespace stoa::cli {
 namespace {
@@ -382,7 +382,7 @@ TEST(Presets, HaveTheSizesOfTheirNames) {
         load_run_config((fs::path(STOA_SOURCE_DIR) / "configs" / (std::string(name) + ".yaml")).string(), {},
                         &report)
             .model;
-    const double parameters = static_cast<double>(model::parameter_count(model::resolve_gpt(m)));
+    const double parameters = static_cast<double>(model::parameter_count(model::resolve_model(m)));
     EXPECT_NEAR(parameters, expected, expected * 0.003) << name;
   }
 }
@@ -391,8 +391,8 @@ TEST(Presets, EncodersHaveTheSizesOfTheirNames) {
   for (const auto& [name, expected] : {std::pair{"bert-110m", 109.5e6}, std::pair{"bert-4b", 3.86e9},
                                        std::pair{"bert-20b", 21.95e9}, std::pair{"bert-100b", 98.2e9}}) {
     const auto path = fs::path(STOA_SOURCE_DIR) / "configs" / (std::string(name) + ".yaml");
-    const auto gpt = model::resolve_gpt(load_run_config(path.string(), {}).model);
-    EXPECT_NEAR(static_cast<double>(model::parameter_count(gpt)), expected, expected * 0.005) << name;
+    const auto spec = model::resolve_model(load_run_config(path.string(), {}).model);
+    EXPECT_NEAR(static_cast<double>(model::parameter_count(spec)), expected, expected * 0.005) << name;
   }
 }
 

@@ -130,14 +130,14 @@ std::int32_t label_number(const LabelValue& value, const std::vector<std::string
                           const LabelledSource& source) {
   if (const auto* number = std::get_if<std::int64_t>(&value)) {
     require<DataError>(*number >= 0 && *number < static_cast<std::int64_t>(labels.size()),
-                       "{}: label {}, but model.bert.labels names {} classes: expected 0 to {}",
-                       where(source), *number, labels.size(), labels.size() - 1);
+                       "{}: label {}, but model.labels names {} classes: expected 0 to {}", where(source),
+                       *number, labels.size(), labels.size() - 1);
     return static_cast<std::int32_t>(*number);
   }
   const auto& name = std::get<std::string>(value);
   const auto found = std::find(labels.begin(), labels.end(), name);
-  require<DataError>(found != labels.end(), "{}: label '{}' is not among model.bert.labels ({}){}",
-                     where(source), name, fmt::join(labels, ", "), did_you_mean(name, labels));
+  require<DataError>(found != labels.end(), "{}: label '{}' is not among model.labels ({}){}", where(source),
+                     name, fmt::join(labels, ", "), did_you_mean(name, labels));
   return static_cast<std::int32_t>(found - labels.begin());
 }
 

@@ -8,7 +8,7 @@
 
 namespace stoa::infer {
 
-Decoder::Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision, const Options& options)
+Decoder::Decoder(Arena& arena, const model::ModelSpec& model, nn::Precision precision, const Options& options)
     : arena_(&arena), options_(options), vocabulary_(model.vocabulary), tables_(model.config) {
   const auto declare = [&](const char* name, DType type, Shape shape) {
     return arena.declare(MemoryCategory::kBatch, {std::string("decoder.") + name, type, shape});
@@ -132,7 +132,11 @@ std::span<const float> Decoder::feed(const Parts& parts, std::span<const std::in
     cache_.slots = positions;
     if (follows) tables_.write(parts.machine, *arena_, *parts.constants, before, count, length);
     Scratch::Frame frame(parts.ops.scratch);
-    nn::Pass pass{parts.ops, parts.parallel, parts.parameters, nullptr, view, {}, 0, false, &cache_, {}};
+    nn::Pass pass{.ops = parts.ops,
+                  .parallel = parts.parallel,
+                  .params = parts.parameters,
+                  .batch = view,
+                  .cache = &cache_};
     const std::int32_t last = count - 1;
     model::Chunk::Outputs outputs;
     if (tokens.empty()) {
@@ -180,7 +184,7 @@ void Decoder::losses(const Parts& parts, std::span<const std::int32_t> tokens,
   parts.machine.device->copy_from_host(view.loss_mask.data, ones.data(), ones.size() * sizeof(float),
                                        *parts.machine.stream);
   Scratch::Frame frame(parts.ops.scratch);
-  nn::Pass pass{parts.ops, parts.parallel, parts.parameters, nullptr, view, {}, 0, false, nullptr, {}};
+  nn::Pass pass{.ops = parts.ops, .parallel = parts.parallel, .params = parts.parameters, .batch = view};
   const TensorView out = arena_->view(losses_).slice(0, n);
   model::Chunk::Outputs outputs;
   outputs.losses = out;

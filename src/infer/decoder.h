@@ -25,7 +25,7 @@ class Decoder {
     }
   };
   // Declares cache and batch buffers in `arena`.
-  Decoder(Arena& arena, const model::Gpt& model, nn::Precision precision, const Options& options);
+  Decoder(Arena& arena, const model::ModelSpec& model, nn::Precision precision, const Options& options);
 
   // What a pass runs with. All references live as long as the decoder is used.
   struct Parts {

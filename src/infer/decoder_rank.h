@@ -9,7 +9,7 @@
 namespace stoa::infer {
 
 struct DecoderRankOptions {
-  model::Gpt model;
+  model::ModelSpec model;
   nn::Precision precision;
   Decoder::Options decoder;
 };

@@ -44,7 +44,7 @@ class Model {
     machine_.backend = std::make_unique<ops::cpu::CpuBackend>(*machine_.pool);
     machine_.stream = machine_.device->create_stream();
     const DecoderRankOptions options{
-        model::resolve_gpt(tiny_decoder(scaling)),
+        model::resolve_model(tiny_decoder(scaling)),
         {DType::kF32, DType::kF32},
         {.context = kPositions, .pass_tokens = kPositions, .text_tokens = kPositions}};
     rank_ = make_rank<DecoderRank>(machine_, options);

@@ -12,7 +12,7 @@
 namespace stoa::infer {
 
 struct EncoderDecoderOptions {
-  model::Gpt model;
+  model::ModelSpec model;
   nn::Precision precision;
   std::int64_t sources = 1;          // of one read()
   std::int64_t source_tokens = 512;  // of the longest source

@@ -13,12 +13,12 @@ EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
   const model::ModelConfig& config = options_.model.config;
   require<ConfigError>(options_.masks == 0 || config.bert.lm_head,
                        "the model has no head that predicts tokens (it is {}): it can only embed{}",
-                       config.bert.labelled() ? "of a labelled task" : "a bare encoder",
-                       config.bert.labelled() ? ", or answer ('stoa predict')" : "");
-  require<ConfigError>(options_.answers == 0 || config.bert.labelled(),
+                       config.task.labelled() ? "of a labelled task" : "a bare encoder",
+                       config.task.labelled() ? ", or answer ('stoa predict')" : "");
+  require<ConfigError>(options_.answers == 0 || config.task.labelled(),
                        "the model has no head of a labelled task (its architecture is neither "
                        "ForSequenceClassification nor ForTokenClassification nor ForQuestionAnswering): "
-                       "train one with model.bert.task");
+                       "train one with model.task");
   const auto declare = [&](const char* name, DType type, Shape shape) {
     return chunk_.arena().declare(MemoryCategory::kBatch, {std::string("encoder.") + name, type, shape});
   };
@@ -34,7 +34,7 @@ EncoderRank::EncoderRank(Machine& machine, const EncoderOptions& options,
     logits_ =
         declare("logits", options_.precision.vectors(), {options_.masks, options_.model.padded_vocabulary});
   if (options_.answers > 0)
-    logits_ = declare("logits", options_.precision.vectors(), {options_.answers, config.bert.classes()});
+    logits_ = declare("logits", options_.precision.vectors(), {options_.answers, config.task.classes()});
   chunk_.commit(scratch_bytes);
 }
 
@@ -113,11 +113,13 @@ std::span<const float> EncoderRank::answers(std::span<const std::int32_t> tokens
                          "{} tokens to answer for, declared for {}", rows.size(), options_.answers);
   pass(tokens, types, lengths, rows);
   return chunk_.read(chunk_.arena().view(logits_).slice(0, static_cast<std::int64_t>(rows.size())),
-                     options_.model.config.bert.classes());
+                     options_.model.config.task.classes());
 }
 
 std::unique_ptr<EncoderRank> load_encoder(OpenModel& model, const EncoderUse& use) {
-  model.require_kind(model::ModelKind::kBert);
+  // The head of a decoder that classifies is used like an encoder's; its states are not: they see only
+  // earlier tokens.
+  if (!(use.answers && model.model().config.task.labelled())) model.require_kind(model::ModelKind::kBert);
   model.tokenizer();
   EncoderOptions options;
   options.model = model.model();

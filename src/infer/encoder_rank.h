@@ -9,7 +9,7 @@
 namespace stoa::infer {
 
 struct EncoderOptions {
-  model::Gpt model;
+  model::ModelSpec model;
   nn::Precision precision;
   std::int64_t pass_tokens = 4096;  // total over the texts of a pass
   std::int64_t longest = 512;       // tokens of a text

@@ -25,7 +25,7 @@ DecoderRankOptions hybrid_options() {
   c.init_method_std = 0.3;
   c.attention_output_gate = c.qk_layernorm = true;
   c.linear = {4, {}, 2, 4, 8, 8, 4};
-  return {model::resolve_gpt(c), {DType::kF32, DType::kF32}, {.context = 200, .pass_tokens = 70}};
+  return {model::resolve_model(c), {DType::kF32, DType::kF32}, {.context = 200, .pass_tokens = 70}};
 }
 
 class HybridDecoder : public ::testing::Test {

@@ -30,20 +30,29 @@ std::pair<std::int64_t, std::int64_t> share(std::int64_t a, std::int64_t b, std:
 
 }  // namespace
 
-RowEncoder::RowEncoder(const token::Tokenizer& tokenizer, const model::BertConfig& bert, std::int64_t longest)
+RowEncoder::RowEncoder(const token::Tokenizer& tokenizer, const model::ModelConfig& config,
+                       std::int64_t longest)
     : tokenizer_(tokenizer),
-      bert_(bert),
+      task_(config.task),
+      decoder_(config.kind == model::ModelKind::kGpt),
+      typed_(config.kind == model::ModelKind::kBert && config.bert.num_token_types > 1),
       longest_(longest),
-      cls_(needed(tokenizer.cls_id(), "[CLS]")),
-      sep_(needed(tokenizer.sep_id(), "[SEP]")),
       blank_before_words_(tokenizer.spec().form == token::SymbolForm::kByteLevel) {
   require<ConfigError>(longest >= 8, "rows of {} tokens; expected 8 or more", longest);
-  const std::vector<token::TokenId> cls{cls_}, sep{sep_};
+  const token::TokenizerSpec& spec = tokenizer.spec();
+  if (decoder_) {
+    before_ = spec.before, after_ = spec.after;
+    around_ = spec.pair.value_or(token::PairSurroundings{before_, {}, after_});
+    return;
+  }
+  const std::vector<token::TokenId> cls{needed(tokenizer.cls_id(), "[CLS]")},
+      sep{needed(tokenizer.sep_id(), "[SEP]")};
+  before_ = cls, after_ = sep;
   // Files that put nothing around texts, or do not begin with [CLS], belong to no encoder's checkpoint.
-  if (const auto& said = tokenizer.spec().pair; said && said->before == cls && !said->between.empty())
+  if (const auto& said = spec.pair; said && said->before == cls && !said->between.empty())
     around_ = *said;
   else
-    around_ = {cls, blank_before_words_ ? std::vector{sep_, sep_} : sep, sep};
+    around_ = {cls, blank_before_words_ ? std::vector{sep[0], sep[0]} : sep, sep};
 }
 
 std::vector<token::TokenId> RowEncoder::ids_of(const std::string& text) const {
@@ -59,7 +68,7 @@ token::Encoding RowEncoder::with_offsets(const std::string& text) {
 
 void RowEncoder::add(LabelledRow& row, std::span<const token::TokenId> ids, std::int32_t type) const {
   row.tokens.insert(row.tokens.end(), ids.begin(), ids.end());
-  row.token_types.resize(row.tokens.size(), bert_.num_token_types > 1 ? type : 0);
+  row.token_types.resize(row.tokens.size(), typed_ ? type : 0);
 }
 
 LabelledRow RowEncoder::pair(std::span<const token::TokenId> a, std::span<const token::TokenId> b) const {
@@ -75,7 +84,7 @@ LabelledRow RowEncoder::pair(std::span<const token::TokenId> a, std::span<const 
 LabelledRow RowEncoder::text(const data::LabelledText& text, const LabelledSource& source) const {
   const std::vector<token::TokenId> a = ids_of(text.text),
                                     b = text.pair ? ids_of(*text.pair) : std::vector<token::TokenId>();
-  const std::int64_t around = text.pair ? tokens_around_pair() : 2;
+  const std::int64_t around = text.pair ? tokens_around_pair() : std::ssize(before_) + std::ssize(after_);
   const auto [of_a, of_b] =
       share(static_cast<std::int64_t>(a.size()), static_cast<std::int64_t>(b.size()), longest_ - around);
   const auto kept = std::span(a).first(static_cast<std::size_t>(of_a));
@@ -83,32 +92,39 @@ LabelledRow RowEncoder::text(const data::LabelledText& text, const LabelledSourc
   if (text.pair) {
     row = pair(kept, std::span(b).first(static_cast<std::size_t>(of_b)));
   } else {
-    add(row, {&cls_, 1}, 0);
+    add(row, before_, 0);
     add(row, kept, 0);
-    add(row, {&sep_, 1}, 0);
+    add(row, after_, 0);
   }
   row.file = source.file, row.line = source.line;
-  if (text.label) row.labels.push_back({0, data::label_number(*text.label, bert_.labels, source)});
+  require<DataError>(!row.tokens.empty(), "{} line {}: an empty text", source.file, source.line);
+  if (text.label)
+    row.labels.push_back({text_token(row), data::label_number(*text.label, task_.labels, source)});
   return row;
+}
+
+std::int32_t RowEncoder::text_token(const LabelledRow& row) const {
+  return decoder_ ? static_cast<std::int32_t>(row.tokens.size()) - 1 : 0;
 }
 
 RowEncoder::Words RowEncoder::words(const data::LabelledWords& words, const LabelledSource& source) const {
   Words out;
   out.row.file = source.file, out.row.line = source.line;
   out.first.assign(words.words.size(), -1);
-  add(out.row, {&cls_, 1}, 0);
+  add(out.row, before_, 0);
   for (std::size_t w = 0; w < words.words.size(); ++w) {
     const auto ids = ids_of(blank_before_words_ ? " " + words.words[w] : words.words[w]);
     const auto begin = static_cast<std::int32_t>(out.row.tokens.size());
-    const auto room = static_cast<std::size_t>(longest_ - 1 - begin);
+    const auto room = static_cast<std::size_t>(longest_ - std::ssize(after_) - begin);
     if (room == 0) break;
     add(out.row, std::span(ids).first(std::min(ids.size(), room)), 0);
     if (ids.empty()) continue;
     out.first[w] = begin;
     if (!words.tags.empty())
-      out.row.labels.push_back({begin, data::label_number(words.tags[w], bert_.labels, source)});
+      out.row.labels.push_back({begin, data::label_number(words.tags[w], task_.labels, source)});
   }
-  add(out.row, {&sep_, 1}, 0);
+  add(out.row, after_, 0);
+  require<DataError>(!out.row.tokens.empty(), "{} line {}: no words", source.file, source.line);
   return out;
 }
 

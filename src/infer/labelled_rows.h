@@ -1,13 +1,13 @@
-// Labelled text as rows of tokens, as an encoder reads them: [CLS] A [SEP], and two texts as the tokenizer's
+// Labelled text as rows of tokens. As an encoder reads them: [CLS] A [SEP], and two texts as the tokenizer's
 // files say: [CLS] A [SEP] B [SEP] with types 0 and 1 (BERT), <s> A </s></s> B </s> without types (RoBERTa,
-// XLM-R).
+// XLM-R). As a decoder reads them: with the special tokens that the tokenizer's files put around a text.
 #pragma once
 
 #include <memory>
 
 #include "data/labelled_dataset.h"
 #include "data/labelled_text.h"
-#include "model/bert_config.h"
+#include "model/config.h"
 #include "token/offset_encoder.h"
 #include "token/tokenizer.h"
 
@@ -16,13 +16,16 @@ namespace stoa::infer {
 // Used by one thread.
 class RowEncoder {
  public:
-  // `longest`: tokens of a row. ConfigError: the tokenizer lacks [CLS] or [SEP], or rows are too short for
-  // both.
-  RowEncoder(const token::Tokenizer& tokenizer, const model::BertConfig& bert, std::int64_t longest);
+  // `longest`: tokens of a row. ConfigError: the tokenizer of an encoder lacks [CLS] or [SEP], or rows are
+  // too short for both.
+  RowEncoder(const token::Tokenizer& tokenizer, const model::ModelConfig& config, std::int64_t longest);
 
   // A text or pair; what is too long is cut from the end of the longer. The label, if there is one, is that
-  // of the first token. DataError: an unknown label.
+  // of text_token(). DataError: an unknown label.
   data::LabelledRow text(const data::LabelledText& text, const data::LabelledSource& source) const;
+
+  // The token by which a whole text is classified: an encoder's first, a decoder's last.
+  std::int32_t text_token(const data::LabelledRow& row) const;
 
   // Words; a label is that of a word's first token. Words beyond the end of the row are left out.
   struct Words {
@@ -48,10 +51,11 @@ class RowEncoder {
   void add(data::LabelledRow& row, std::span<const token::TokenId> ids, std::int32_t type) const;
 
   const token::Tokenizer& tokenizer_;
-  const model::BertConfig& bert_;
+  const model::TaskConfig& task_;
+  const bool decoder_, typed_;
   std::int64_t longest_;
-  token::TokenId cls_, sep_;
-  token::PairSurroundings around_;
+  std::vector<token::TokenId> before_, after_;  // around one text
+  token::PairSurroundings around_;              // around two
   bool blank_before_words_;  // a word of a list is one within a text only with a blank before it
   std::unique_ptr<token::OffsetEncoder> offsets_;  // made when first asked for
 };

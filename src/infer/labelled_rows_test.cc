@@ -25,8 +25,9 @@ token::Tokenizer bert() {
 
 TEST(LabelledRows, PairsAreCutAsHuggingFaceCutsThem) {
   const token::Tokenizer tokenizer = bert();
-  model::BertConfig config;
-  config.labels = {"no", "yes"};
+  model::ModelConfig config;
+  config.kind = model::ModelKind::kBert;
+  config.task.labels = {"no", "yes"};
   const RowEncoder encoder(tokenizer, config, 12);
   const std::string longer = "a light under seven trees and much more than that is";
   auto row =
@@ -48,8 +49,9 @@ TEST(LabelledRows, PairsAreCutAsHuggingFaceCutsThem) {
 
 TEST(LabelledRows, WordsHaveTheLabelOnTheirFirstToken) {
   const token::Tokenizer tokenizer = bert();
-  model::BertConfig config;
-  config.labels = {"O", "X"};
+  model::ModelConfig config;
+  config.kind = model::ModelKind::kBert;
+  config.task.labels = {"O", "X"};
   const RowEncoder encoder(tokenizer, config, 10);
   // "trees" has several tokens; the last word has no room.
   const data::LabelledWords words{{"the", "trees", "\u200b", "under", "trees", "trees", "trees", "seven"},
@@ -65,6 +67,20 @@ TEST(LabelledRows, WordsHaveTheLabelOnTheirFirstToken) {
   for (const std::int32_t token : encoded.first) labelled += token >= 0;
   EXPECT_EQ(encoded.row.labels.size(), labelled);
   EXPECT_EQ(encoded.row.labels[0].label, 1);
+}
+
+// A decoder reads what the tokenizer's files put around a text, and its last token has seen all others.
+TEST(LabelledRows, ADecoderHasItsLabelOnTheLastToken) {
+  const token::Tokenizer tokenizer = bert();
+  model::ModelConfig config;
+  config.task.labels = {"no", "yes"};
+  const RowEncoder encoder(tokenizer, config, 12);
+  const auto row = encoder.text({"the river and the stone", {}, LabelValue("yes")}, kSource);
+  ASSERT_EQ(row.tokens.size(), 12u);  // [CLS] and [SEP], as the files say
+  EXPECT_EQ(row.tokens.back(), 3);
+  EXPECT_EQ(row.labels.at(0).token, 11);
+  EXPECT_EQ(encoder.text_token(row), 11);
+  EXPECT_THAT(row.token_types, testing::Each(0));
 }
 
 TEST(LabelledRows, LabelsBeyondTheClassesAreRefused) {
@@ -102,7 +118,8 @@ token::Tokenizer xlm_roberta() {
 
 TEST(LabelledRows, PairsOfXlmRobertaHaveTwoSeparators) {
   const token::Tokenizer tokenizer = xlm_roberta();
-  const model::BertConfig config;
+  model::ModelConfig config;
+  config.kind = model::ModelKind::kBert;
   const RowEncoder encoder(tokenizer, config, 10);
   const auto row = encoder.text({"the trees", "seven.", {}}, kSource);
   EXPECT_THAT(row.tokens, ElementsAre(0, 5, 6, 7, 2, 2, 10, 9, 2));
@@ -112,7 +129,8 @@ TEST(LabelledRows, PairsOfXlmRobertaHaveTwoSeparators) {
 // The context is encoded as one text: a mark has no blank before it.
 TEST(QuestionWindows, OfXlmRobertaAreWhatItsTokenizerMakesOfTheText) {
   const token::Tokenizer tokenizer = xlm_roberta();
-  const model::BertConfig config;
+  model::ModelConfig config;
+  config.kind = model::ModelKind::kBert;
   RowEncoder encoder(tokenizer, config, 20);
   const auto check = [&](const std::string& context, std::size_t start, const std::string& answer,
                          const std::string& words, const std::vector<token::TokenId>& tokens) {
@@ -139,7 +157,8 @@ TEST(QuestionWindows, OfXlmRobertaAreWhatItsTokenizerMakesOfTheText) {
 
 TEST(QuestionWindows, OverlapAndKnowTheirBytes) {
   const token::Tokenizer tokenizer = bert();
-  const model::BertConfig config;
+  model::ModelConfig config;
+  config.kind = model::ModelKind::kBert;
   RowEncoder encoder(tokenizer, config, 14);
   // "trees," is a word and a mark; é counts as one character.
   data::LabelledQuestion question = data::parse_labelled_question(

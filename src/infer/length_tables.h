@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "infer/constants.h"
-#include "model/gpt.h"
+#include "model/model_spec.h"
 
 namespace stoa::infer {
 

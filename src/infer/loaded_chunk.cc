@@ -8,7 +8,7 @@
 namespace stoa::infer {
 namespace {
 
-std::unique_ptr<model::Chunk> whole_chunk(const model::Gpt& model, const nn::Precision& precision,
+std::unique_ptr<model::Chunk> whole_chunk(const model::ModelSpec& model, const nn::Precision& precision,
                                           std::int64_t tokens, std::int64_t positions) {
   model::ChunkOptions options;
   options.layers = model.config.num_layers;
@@ -20,7 +20,7 @@ std::unique_ptr<model::Chunk> whole_chunk(const model::Gpt& model, const nn::Pre
 
 }  // namespace
 
-LoadedChunk::LoadedChunk(Machine& machine, const model::Gpt& model, const nn::Precision& precision,
+LoadedChunk::LoadedChunk(Machine& machine, const model::ModelSpec& model, const nn::Precision& precision,
                          std::int64_t tokens, std::int64_t positions)
     : machine_(machine),
       positions_(positions),

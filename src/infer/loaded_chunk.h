@@ -18,8 +18,8 @@ class LoadedChunk {
  public:
   // Declares weights and constants. `tokens`: most in a pass; `positions`: of the longest text. Further
   // tensors are declared in arena() before commit().
-  LoadedChunk(Machine& machine, const model::Gpt& model, const nn::Precision& precision, std::int64_t tokens,
-              std::int64_t positions);
+  LoadedChunk(Machine& machine, const model::ModelSpec& model, const nn::Precision& precision,
+              std::int64_t tokens, std::int64_t positions);
   // `scratch_bytes`: the result of measure_scratch; none on a meta machine.
   void commit(std::optional<std::size_t> scratch_bytes);
 
@@ -38,7 +38,7 @@ class LoadedChunk {
   std::size_t scratch_high_water() const { return scratch_->high_water(); }
   // The context of one pass; `cache`: keys and values of earlier tokens, or null.
   nn::Pass pass(const nn::BatchView& batch, nn::KvCache* cache = nullptr) {
-    return {*ops_, parallel_, *parameters_, nullptr, batch, {}, 0, false, cache, {}};
+    return {.ops = *ops_, .parallel = parallel_, .params = *parameters_, .batch = batch, .cache = cache};
   }
 
  private:

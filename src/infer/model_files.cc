@@ -8,6 +8,7 @@
 #include "ckpt/mxfp4.h"
 #include "ckpt/shard_io.h"
 #include "model/huggingface/quantization.h"
+#include "model/huggingface/task_keys.h"
 
 namespace stoa::infer {
 
@@ -15,9 +16,9 @@ namespace hf = model::huggingface;
 
 namespace {
 
-model::Gpt resolve(const hf::ModelDescription& description, const fs::path& directory) {
+model::ModelSpec resolve(const hf::ModelDescription& description, const fs::path& directory) {
   try {
-    return model::resolve_gpt(description.config);
+    return model::resolve_model(description.config);
   } catch (const ConfigError& error) {
     fail<ConfigError>("{}: {}", (directory / "config.json").string(), error.what());
   }
@@ -34,14 +35,16 @@ hf::ModelDescription describe(const fs::path& directory) {
   }
 }
 
-hf::ModelDescription describe_for(const fs::path& directory, const model::BertConfig& task) {
+hf::ModelDescription describe_for(const fs::path& directory, const model::TaskConfig& task) {
   hf::ModelDescription out = describe(directory);
-  require<ConfigError>(out.config.kind == model::ModelKind::kBert,
-                       "{}: model_type {} is not an encoder; expected bert or roberta", directory.string(),
-                       out.family->type);
-  out.config.bert.task = task.task;
-  out.config.bert.labels = task.labels;
-  out.config.bert.classifier_dropout = task.classifier_dropout;
+  require<ConfigError>(out.config.kind != model::ModelKind::kT5,
+                       "{}: model_type {} is an encoder-decoder, which has no labelled task; expected a "
+                       "decoder or an encoder",
+                       directory.string(), out.family->type);
+  require<ConfigError>(hf::has_head(*out.family, task.type) || out.config.kind == model::ModelKind::kBert,
+                       "{}: transformers has no class {}{} for family {}", directory.string(),
+                       out.family->architecture, hf::task_suffix(task.type), out.family->type);
+  hf::set_task(out.config, task);
   return out;
 }
 
@@ -187,7 +190,7 @@ HeldParameters HeldParameters::whole(const std::vector<nn::ParamSpec>& specs) {
 
 ModelFiles::ModelFiles(const fs::path& directory) : ModelFiles(directory, describe(directory), false) {}
 
-ModelFiles::ModelFiles(const fs::path& directory, const model::BertConfig& task)
+ModelFiles::ModelFiles(const fs::path& directory, const model::TaskConfig& task)
     : ModelFiles(directory, describe_for(directory, task), true) {}
 
 ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription description, bool head_optional)
@@ -387,18 +390,19 @@ void ModelFiles::read(const HeldParameters& rank, const std::function<TensorView
   }
 }
 
-std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, const hf::Family& family, DType type) {
+std::vector<ckpt::TensorEntry> model_entries(const model::ModelSpec& spec, const hf::Family& family,
+                                             DType type) {
   std::vector<ckpt::TensorEntry> entries;
-  for (const auto& tensor : hf::tensors(gpt, family))
+  for (const auto& tensor : hf::tensors(spec, family))
     entries.push_back(ckpt::entry_of({tensor.name, type, tensor.shape}));
   return entries;
 }
 
-void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const hf::Family& family, DType type,
-                 const std::function<TensorView(const std::string&)>& source,
+void write_model(ckpt::ShardedWriter& writer, const model::ModelSpec& spec, const hf::Family& family,
+                 DType type, const std::function<TensorView(const std::string&)>& source,
                  const std::function<void()>& written) {
   std::vector<std::byte> file, wide;
-  for (const auto& tensor : hf::tensors(gpt, family)) {
+  for (const auto& tensor : hf::tensors(spec, family)) {
     // Zero-centred weights are near 1 in memory: subtracting 1 in a wider type keeps their digits.
     const DType through = tensor.zero_centered && size_of(type) < size_of(DType::kF32) ? DType::kF32 : type;
     const std::int64_t count = tensor.shape.elements();

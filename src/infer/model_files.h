@@ -32,13 +32,13 @@ class ModelFiles {
   // `directory` holds config.json and weights (ckpt::open_weights). IoError, ConfigError, DataError. Whether
   // the head of a family is its own may be told by the tensors (NameMap::head_may_untie).
   explicit ModelFiles(const fs::path& directory);
-  // An encoder's files for a model of a labelled task, whatever theirs is: what they lack of its head is
-  // fresh().
-  ModelFiles(const fs::path& directory, const model::BertConfig& task);
+  // The files of an encoder or decoder for a model of a labelled task, whatever theirs is: what they lack of
+  // its head is fresh().
+  ModelFiles(const fs::path& directory, const model::TaskConfig& task);
 
   const fs::path& directory() const { return directory_; }
   const model::huggingface::ModelDescription& description() const { return description_; }
-  const model::Gpt& model() const { return model_; }
+  const model::ModelSpec& model() const { return model_; }
   // Canonical tensors that the files do not hold; read() leaves their memory as it is.
   const std::set<std::string>& fresh() const { return fresh_; }
   // Element type of most weights in the file.
@@ -66,7 +66,7 @@ class ModelFiles {
 
   fs::path directory_;
   model::huggingface::ModelDescription description_;
-  model::Gpt model_;
+  model::ModelSpec model_;
   std::unique_ptr<const ckpt::TensorSource> tensors_;
   std::vector<model::huggingface::Tensor> wanted_;
   model::huggingface::Match match_;
@@ -83,12 +83,13 @@ class ModelFiles {
 };
 
 // Entries and bytes of a model directory to be written: all weights as `type`.
-std::vector<ckpt::TensorEntry> model_entries(const model::Gpt& gpt, const model::huggingface::Family& family,
-                                             DType type);
+std::vector<ckpt::TensorEntry> model_entries(const model::ModelSpec& spec,
+                                             const model::huggingface::Family& family, DType type);
 // `source(canonical)`: host view of a canonical tensor, any floating-point type, alive until `written` is
 // called: after every tensor of the file.
-void write_model(ckpt::ShardedWriter& writer, const model::Gpt& gpt, const model::huggingface::Family& family,
-                 DType type, const std::function<TensorView(const std::string& canonical)>& source,
+void write_model(ckpt::ShardedWriter& writer, const model::ModelSpec& spec,
+                 const model::huggingface::Family& family, DType type,
+                 const std::function<TensorView(const std::string& canonical)>& source,
                  const std::function<void()>& written = nullptr);
 
 }  // namespace stoa::infer

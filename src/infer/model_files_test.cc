@@ -26,12 +26,12 @@ struct T5Files {
     };
     const hf::ModelDescription description =
         hf::read_config(config_of(head ? ",\"tie_word_embeddings\":false" : ""));
-    const model::Gpt gpt = model::resolve_gpt(description.config);
+    const model::ModelSpec spec = model::resolve_model(description.config);
     std::vector<float> values(1024);
     ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem,
-                               model_entries(gpt, *description.family, DType::kF32),
-                               ckpt::Placement::kInPlace);
-    write_model(writer, gpt, *description.family, DType::kF32, [&](const std::string& name) {
+                               model_entries(spec, *description.family, DType::kF32),
+                               ckpt::WriteMode::kInPlace);
+    write_model(writer, spec, *description.family, DType::kF32, [&](const std::string& name) {
       std::fill(values.begin(), values.end(), name == "head.weight" ? head.value() : 1.0f);
       return TensorView(values.data(), DType::kF32, {static_cast<std::int64_t>(values.size())});
     });
@@ -100,12 +100,12 @@ TEST(ModelFiles, ParametersAreFilledOneAfterAnother) {
                  "num_key_value_heads": 2, "num_hidden_layers": 3, "intermediate_size": 8,
                  "max_position_embeddings": 32, "num_local_experts": 4, "num_experts_per_tok": 2})");
   const auto description = hf::read_config(read_text(directory.path() / "config.json"));
-  const model::Gpt gpt = model::resolve_gpt(description.config);
+  const model::ModelSpec spec = model::resolve_model(description.config);
   ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem,
-                             model_entries(gpt, *description.family, DType::kBF16),
-                             ckpt::Placement::kInPlace);
+                             model_entries(spec, *description.family, DType::kBF16),
+                             ckpt::WriteMode::kInPlace);
   const std::vector<float> values(1024, 0.5f);
-  write_model(writer, gpt, *description.family, DType::kBF16, [&](const std::string&) {
+  write_model(writer, spec, *description.family, DType::kBF16, [&](const std::string&) {
     return TensorView(const_cast<float*>(values.data()), DType::kF32, {1024});
   });
   writer.commit();
@@ -151,9 +151,9 @@ TEST(ModelFiles, NamesTypesThatAreNoWeightsAsTheFileDoes) {
                R"({"model_type": "llama", "vocab_size": 32, "hidden_size": 16, "num_attention_heads": 4,
                    "num_hidden_layers": 1, "intermediate_size": 8, "max_position_embeddings": 32})");
     const auto description = hf::read_config(read_text(directory.path() / "config.json"));
-    auto entries = model_entries(model::resolve_gpt(description.config), *description.family, DType::kF32);
+    auto entries = model_entries(model::resolve_model(description.config), *description.family, DType::kF32);
     for (auto& entry : entries) entry.type = type;
-    ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem, entries, ckpt::Placement::kInPlace);
+    ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem, entries, ckpt::WriteMode::kInPlace);
     for (const auto& entry : entries) writer.write_bytes(entry.name, std::vector<std::byte>(entry.bytes()));
     writer.commit();
     EXPECT_THAT([&] { ModelFiles files(directory.path()); },
@@ -173,7 +173,8 @@ TEST(ModelFiles, ReadsMxfp4) {
                  "sliding_window": 4, "quantization_config": {"quant_method": "mxfp4"}})");
   const auto description = hf::read_config(read_text(directory.path() / "config.json"));
   std::vector<ckpt::TensorEntry> entries;
-  for (auto entry : model_entries(model::resolve_gpt(description.config), *description.family, DType::kF32)) {
+  for (auto entry :
+       model_entries(model::resolve_model(description.config), *description.family, DType::kF32)) {
     if (!entry.name.ends_with("_proj")) {
       entries.push_back(entry);
       continue;
@@ -188,7 +189,7 @@ TEST(ModelFiles, ReadsMxfp4) {
     entries.push_back(scales);
     entries.push_back(blocks);
   }
-  ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem, entries, ckpt::Placement::kInPlace);
+  ckpt::ShardedWriter writer(directory.path(), ckpt::kModelStem, entries, ckpt::WriteMode::kInPlace);
   for (const auto& entry : entries) {
     std::vector<std::byte> bytes(entry.bytes());
     const bool blocks = entry.name.ends_with("_blocks"), scales = entry.name.ends_with("_scales");

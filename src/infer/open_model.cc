@@ -15,6 +15,10 @@ OpenModel::OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachi
       make_machine_(std::move(make_machine)) {}
 
 void OpenModel::require_kind(model::ModelKind wanted) const {
+  require<ConfigError>(kind() != model::ModelKind::kGpt || !model_.config.task.labelled(),
+                       "{}: the model has the head of a labelled task and does not predict text: use 'stoa "
+                       "predict'",
+                       directory_.string());
   if (kind() == wanted) return;
   switch (wanted) {
     case model::ModelKind::kGpt:

@@ -20,7 +20,7 @@ class OpenModel {
   OpenModel(const fs::path& path, std::optional<DType> dtype, MakeMachine make_machine);
 
   const fs::path& directory() const { return directory_; }  // with config.json
-  const model::Gpt& model() const { return model_; }
+  const model::ModelSpec& model() const { return model_; }
   model::ModelKind kind() const { return model_.config.kind; }
   // ConfigError: another kind.
   void require_kind(model::ModelKind wanted) const;
@@ -43,7 +43,7 @@ class OpenModel {
 
   fs::path directory_;
   std::optional<ModelFiles> files_;  // until the weights were read
-  model::Gpt model_;
+  model::ModelSpec model_;
   std::string model_type_;  // of config.json
   model::huggingface::SpecialTokens special_;
   DType type_;

@@ -27,11 +27,12 @@ class Llama {
         R"({"model_type": "llama", "vocab_size": 32, "hidden_size": 16, "num_attention_heads": 4,
             "num_hidden_layers": 1, "intermediate_size": 8, "max_position_embeddings": 32})";
     const auto description = hf::read_config(config);
-    const model::Gpt gpt = model::resolve_gpt(description.config);
+    const model::ModelSpec spec = model::resolve_model(description.config);
     const std::vector<float> values(1024, value);
-    ckpt::ShardedWriter writer(path(), ckpt::kModelStem, model_entries(gpt, *description.family, DType::kF32),
-                               ckpt::Placement::kInPlace);
-    write_model(writer, gpt, *description.family, DType::kF32, [&](const std::string&) {
+    ckpt::ShardedWriter writer(path(), ckpt::kModelStem,
+                               model_entries(spec, *description.family, DType::kF32),
+                               ckpt::WriteMode::kInPlace);
+    write_model(writer, spec, *description.family, DType::kF32, [&](const std::string&) {
       return TensorView(const_cast<float*>(values.data()), DType::kF32,
                         {static_cast<std::int64_t>(values.size())});
     });

@@ -27,14 +27,14 @@ TaskReader::TaskReader(OpenModel& model, const TaskOptions& options, Emit emit)
     : options_(options),
       emit_(std::move(emit)),
       rank_(load_encoder(model, {.masks = 0, .answers = true})),
-      bert_(rank_->options().model.config.bert),
-      encoder_(model.tokenizer(), bert_, longest_row(options, *rank_)) {}
+      task_(rank_->options().model.config.task),
+      encoder_(model.tokenizer(), rank_->options().model.config, longest_row(options, *rank_)) {}
 
 void TaskReader::add(data::LabelledText text, const data::LabelledSource& source) {
   text.label.reset();  // what it is reported to be does not count
   Pending pending;
   pending.row = encoder_.text(text, source);
-  pending.asked = {0};
+  pending.asked = {encoder_.text_token(pending.row)};
   append(std::move(pending));
 }
 
@@ -82,7 +82,7 @@ void TaskReader::flush() {
     types.insert(types.end(), p.row.token_types.begin(), p.row.token_types.end());
     lengths.push_back(static_cast<std::int64_t>(p.row.tokens.size()));
   }
-  const auto classes = static_cast<std::size_t>(bert_.classes());
+  const auto classes = static_cast<std::size_t>(task_.classes());
   std::span<const float> logits;
   if (!rows.empty()) logits = rank_->answers(tokens, types, lengths, rows);
   std::size_t at = 0;
@@ -100,19 +100,19 @@ void TaskReader::answer(const Pending& pending, std::span<const float> logits) {
     if (pending.window + 1 == pending.question->encoded.windows.size()) emit_(answer_of(*pending.question));
     return;
   }
-  if (bert_.task == model::BertTask::kTokenClassification) return emit_(tags_of(pending, logits));
+  if (task_.type == model::Task::kTokenClassification) return emit_(tags_of(pending, logits));
   emit_(class_of(logits));
 }
 
 TextClass TaskReader::class_of(std::span<const float> logits) const {
-  if (bert_.regression()) return {{static_cast<double>(logits[0])}, 0};
+  if (task_.regression()) return {{static_cast<double>(logits[0])}, 0};
   TextClass out{probabilities(logits), 0};
   out.best = best_of(out.scores);
   return out;
 }
 
 WordTags TaskReader::tags_of(const Pending& pending, std::span<const float> logits) const {
-  const std::size_t classes = bert_.labels.size();
+  const std::size_t classes = task_.labels.size();
   WordTags out;
   out.words = pending.words;
   std::vector<std::int32_t> numbers;  // of the words that have a token, one after the other
@@ -128,9 +128,9 @@ WordTags TaskReader::tags_of(const Pending& pending, std::span<const float> logi
     numbers.push_back(static_cast<std::int32_t>(best));
     words.push_back(w);
   }
-  if (!are_span_tags(bert_.labels)) return out;
+  if (!are_span_tags(task_.labels)) return out;
   out.spans.emplace();
-  for (const TagSpan& s : tag_spans(numbers, bert_.labels)) {
+  for (const TagSpan& s : tag_spans(numbers, task_.labels)) {
     std::string text;
     for (std::size_t i = s.begin; i < s.end; ++i) text += (text.empty() ? "" : " ") + pending.words[words[i]];
     out.spans->push_back({s.type, words[s.begin], words[s.end - 1] + 1, std::move(text)});

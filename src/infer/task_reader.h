@@ -1,4 +1,4 @@
-// Answers of an encoder fine-tuned for a labelled task: the class of a text, the tags of its words, or the
+// Answers of a model fine-tuned for a labelled task: the class of a text, the tags of its words, or the
 // part of a context that answers a question.
 #pragma once
 
@@ -58,11 +58,11 @@ struct TaskOptions {
 class TaskReader {
  public:
   using Emit = std::function<void(const TaskAnswer&)>;
-  // `emit` is called once per item, in the order of add(). `model` must outlive this. ConfigError: not an
-  // encoder of a labelled task, or a length beyond its limit.
+  // `emit` is called once per item, in the order of add(). `model` must outlive this. ConfigError: not a
+  // model of a labelled task, or a length beyond its limit.
   TaskReader(OpenModel& model, const TaskOptions& options, Emit emit);
 
-  const model::BertConfig& task() const { return bert_; }
+  const model::TaskConfig& task() const { return task_; }
   // Add an item; rows are collected until a pass is full. Labels are ignored. DataError: too long for a row.
   void add(data::LabelledText text, const data::LabelledSource& source);
   void add(data::LabelledWords words, const data::LabelledSource& source);
@@ -100,7 +100,7 @@ class TaskReader {
   const TaskOptions options_;
   const Emit emit_;
   const std::unique_ptr<EncoderRank> rank_;
-  const model::BertConfig& bert_;
+  const model::TaskConfig& task_;
   RowEncoder encoder_;
   std::int64_t tokens_ = 0;
   std::vector<Pending> pending_;

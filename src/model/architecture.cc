@@ -29,14 +29,26 @@ std::vector<std::byte> Constant::bytes(std::int64_t sequence) const {
   return out;
 }
 
-std::unique_ptr<Architecture> make_architecture(const Gpt& gpt, const ChunkOptions& options) {
-  switch (gpt.config.kind) {
+Traits traits(const ModelConfig& config) {
+  switch (config.kind) {
     case ModelKind::kGpt:
-      return std::make_unique<GptArchitecture>(gpt, options);
+      return GptArchitecture::traits(config);
     case ModelKind::kBert:
-      return std::make_unique<BertArchitecture>(gpt, options);
+      return BertArchitecture::traits(config);
     case ModelKind::kT5:
-      return std::make_unique<T5Architecture>(gpt, options);
+      return T5Architecture::traits(config);
+  }
+  fail<InternalError>("unknown kind of model");
+}
+
+std::unique_ptr<Architecture> make_architecture(const ModelSpec& spec, const ChunkOptions& options) {
+  switch (spec.config.kind) {
+    case ModelKind::kGpt:
+      return std::make_unique<GptArchitecture>(spec, options);
+    case ModelKind::kBert:
+      return std::make_unique<BertArchitecture>(spec, options);
+    case ModelKind::kT5:
+      return std::make_unique<T5Architecture>(spec, options);
   }
   fail<InternalError>("unknown kind of model");
 }

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/gpt.h"
+#include "model/model_spec.h"
 #include "nn/head.h"
 
 namespace stoa::model {
@@ -25,6 +25,28 @@ struct ChunkOptions {
   nn::RecomputeOptions recompute;
   bool fp8 = false;  // linear layers in 8 bits as the configuration says: of training and its validation
 };
+
+// How samples of training are made of text.
+enum class Samples {
+  kNextToken,   // every token predicts the next
+  kMaskedText,  // masked tokens are predicted, and whether the second sentence follows the first
+  kPairs,       // a source and a target
+  kLabelled     // rows of labelled text, read whole
+};
+
+// What training and inference need to know of a kind of model with its task.
+struct Traits {
+  Samples samples = Samples::kNextToken;
+  // Rows have lengths of their own, and the head works on their labelled tokens alone (nn::MaskedTargets):
+  // such rows are not split over ranks.
+  bool picks_tokens() const { return samples == Samples::kMaskedText || samples == Samples::kLabelled; }
+  bool continues_text = false;   // a prompt is continued token by token
+  std::string untrainable = {};  // why nothing can be trained; empty: it can
+};
+Traits traits(const ModelConfig& config);
+inline constexpr const char* kRegressionIsNotTrained =
+    "model.labels names one class, which makes the head a regression: it can be loaded and used for "
+    "prediction, not trained; give two classes or more";
 
 // Values that layers read but do not train: tables of the rotary embedding.
 struct Constant {
@@ -51,7 +73,7 @@ class Architecture {
   virtual std::unique_ptr<nn::Head> head() const = 0;
 };
 
-// The architecture of gpt.config.kind, for the parts of one chunk.
-std::unique_ptr<Architecture> make_architecture(const Gpt& gpt, const ChunkOptions& options);
+// The architecture of spec.config.kind, for the parts of one chunk.
+std::unique_ptr<Architecture> make_architecture(const ModelSpec& spec, const ChunkOptions& options);
 
 }  // namespace stoa::model

@@ -32,9 +32,18 @@ nn::RelativeBuckets buckets_of(const BertConfig& c) {
 
 }  // namespace
 
+Traits BertArchitecture::traits(const ModelConfig& config) {
+  Traits out;
+  out.samples = config.task.labelled() ? Samples::kLabelled : Samples::kMaskedText;
+  if (!config.task.labelled() && !config.bert.lm_head)
+    out.untrainable = "a bare encoder has no head to train: set model.bert.lm_head to true";
+  if (config.task.regression()) out.untrainable = kRegressionIsNotTrained;
+  return out;
+}
+
 // After the rotary tables: that of the windows, or the buckets of distances.
 std::vector<Constant> BertArchitecture::constants() const {
-  const ModelConfig& c = gpt_.config;
+  const ModelConfig& c = spec_.config;
   if (options_.layers == 0) return {};
   std::vector<Constant> out = rope_constants(c, options_);
   if (c.window_size)
@@ -53,7 +62,7 @@ std::vector<Constant> BertArchitecture::constants() const {
 }
 
 nn::RelativeBiasOptions BertArchitecture::relative_bias(std::int64_t layer) const {
-  const ModelConfig& c = gpt_.config;
+  const ModelConfig& c = spec_.config;
   nn::RelativeBiasOptions out;
   out.name = "encoder.relative_bias";
   out.buckets = buckets_of(c.bert);
@@ -68,7 +77,7 @@ nn::RelativeBiasOptions BertArchitecture::relative_bias(std::int64_t layer) cons
 }
 
 void BertArchitecture::declare_shared(nn::ParamList& params) const {
-  if (!gpt_.config.bert.relative_attention_num_buckets) return;
+  if (!spec_.config.bert.relative_attention_num_buckets) return;
   const nn::RelativeBiasOptions bias = relative_bias();
   if (nn::RelativeBias::find(params, bias)) return;
   params.begin_unit(false);
@@ -76,8 +85,8 @@ void BertArchitecture::declare_shared(nn::ParamList& params) const {
 }
 
 std::unique_ptr<nn::Embedding> BertArchitecture::embedding() const {
-  const ModelConfig& c = gpt_.config;
-  nn::EmbeddingOptions o = embedding_options(gpt_, options_.precision, options_.place);
+  const ModelConfig& c = spec_.config;
+  nn::EmbeddingOptions o = embedding_options(spec_, options_.precision, options_.place);
   if (o.positions > 0) o.positions = c.max_positions() + c.bert.first_position;
   o.first_position = c.bert.first_position;
   o.token_types = c.bert.num_token_types;
@@ -87,7 +96,7 @@ std::unique_ptr<nn::Embedding> BertArchitecture::embedding() const {
 
 std::unique_ptr<nn::Block> BertArchitecture::pre_norm_block(nn::TransformerBlockOptions o,
                                                             std::int64_t layer) const {
-  const ModelConfig& c = gpt_.config;
+  const ModelConfig& c = spec_.config;
   o.attention_norm = layer > 0;
   std::unique_ptr<nn::Block> block = nn::make_block(o);
   if (layer + 1 < c.num_layers) return block;
@@ -101,11 +110,11 @@ std::unique_ptr<nn::Block> BertArchitecture::pre_norm_block(nn::TransformerBlock
 
 std::unique_ptr<nn::Block> BertArchitecture::block(std::int64_t layer) const {
   nn::TransformerBlockOptions o =
-      block_options(gpt_, layer, options_.precision, options_.place, options_.experts);
+      block_options(spec_, layer, options_.precision, options_.place, options_.experts);
   o.attention.causal = false;
   o.attention.window = 0;  // a bias by distance
-  if (gpt_.config.bert.relative_attention_num_buckets) o.attention.relative_bias = relative_bias(layer);
-  if (gpt_.config.bert.pre_norm) return pre_norm_block(std::move(o), layer);
+  if (spec_.config.bert.relative_attention_num_buckets) o.attention.relative_bias = relative_bias(layer);
+  if (spec_.config.bert.pre_norm) return pre_norm_block(std::move(o), layer);
   return std::make_unique<nn::PostNormBlock>(nn::PostNormBlockOptions{.name = o.name,
                                                                       .norm = o.norm,
                                                                       .attention = o.attention,
@@ -115,21 +124,21 @@ std::unique_ptr<nn::Block> BertArchitecture::block(std::int64_t layer) const {
 }
 
 std::unique_ptr<nn::Head> BertArchitecture::class_head() const {
-  const ModelConfig& c = gpt_.config;
-  if (c.bert.task == BertTask::kQuestionAnswering)
+  const ModelConfig& c = spec_.config;
+  if (c.task.type == Task::kQuestionAnswering)
     return std::make_unique<nn::SpanHead>(nn::SpanHeadOptions{.hidden = c.hidden_size,
                                                               .deviation = c.init_method_std,
                                                               .precision = options_.precision,
                                                               .place = options_.place});
-  const bool pooled = c.bert.task == BertTask::kSequenceClassification;
+  const bool pooled = c.task.type == Task::kSequenceClassification;
   return std::make_unique<nn::ClassHead>(nn::ClassHeadOptions{
       .name = pooled ? "head.classes" : "head.tags",
       .hidden = c.hidden_size,
-      .classes = c.bert.classes(),
+      .classes = c.task.classes(),
       .pooled = pooled,
       .pooler = pooler_kind(c.bert.pooler_activation),
       .deviation = c.init_method_std,
-      .dropout = static_cast<float>(c.bert.classifier_dropout.value_or(c.hidden_dropout)),
+      .dropout = static_cast<float>(c.task.classifier_dropout.value_or(c.hidden_dropout)),
       .precision = options_.precision,
       .place = options_.place,
       .smoothing = c.label_smoothing,
@@ -137,18 +146,18 @@ std::unique_ptr<nn::Head> BertArchitecture::class_head() const {
 }
 
 std::unique_ptr<nn::Head> BertArchitecture::head() const {
-  if (gpt_.config.bert.labelled()) return class_head();
-  if (!gpt_.config.bert.lm_head) return nullptr;
-  nn::LmHeadOptions o = head_options(gpt_, options_.precision, options_.place);
+  if (spec_.config.task.labelled()) return class_head();
+  if (!spec_.config.bert.lm_head) return nullptr;
+  nn::LmHeadOptions o = head_options(spec_, options_.precision, options_.place);
   o.output.bias = true;
   // RoBERTa's head has the exact form whatever the layers have.
-  const bool roberta = gpt_.config.bert.first_position > 0;
+  const bool roberta = spec_.config.bert.first_position > 0;
   return std::make_unique<nn::MaskedLmHead>(nn::MaskedLmHeadOptions{
       .output = o.output,
       .norm = o.norm,
-      .activation = roberta ? ops::ActivationKind::kGelu : activation_kind(gpt_.config.activation),
-      .dense_bias = gpt_.config.bert.classifier_bias,
-      .binary = gpt_.config.bert.sentence_question()});
+      .activation = roberta ? ops::ActivationKind::kGelu : activation_kind(spec_.config.activation),
+      .dense_bias = spec_.config.bert.classifier_bias,
+      .binary = spec_.config.judges_sentences()});
 }
 
 }  // namespace stoa::model

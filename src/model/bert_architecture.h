@@ -8,7 +8,9 @@ namespace stoa::model {
 
 class BertArchitecture final : public Architecture {
  public:
-  BertArchitecture(const Gpt& gpt, const ChunkOptions& options) : gpt_(gpt), options_(options) {}
+  static Traits traits(const ModelConfig& config);
+
+  BertArchitecture(const ModelSpec& spec, const ChunkOptions& options) : spec_(spec), options_(options) {}
 
   std::vector<Constant> constants() const override;
   void declare_shared(nn::ParamList& params) const override;
@@ -21,7 +23,7 @@ class BertArchitecture final : public Architecture {
   std::unique_ptr<nn::Head> class_head() const;
   nn::RelativeBiasOptions relative_bias(std::int64_t layer = -1) const;
 
-  const Gpt& gpt_;
+  const ModelSpec& spec_;
   const ChunkOptions& options_;
 };
 

@@ -4,16 +4,6 @@
 
 namespace stoa::model {
 
-std::span<const config::EnumName<BertTask>> enum_names(BertTask) {
-  static constexpr std::array<config::EnumName<BertTask>, 4> kNames{{
-      {"masked_lm", BertTask::kMaskedLm},
-      {"sequence_classification", BertTask::kSequenceClassification},
-      {"token_classification", BertTask::kTokenClassification},
-      {"question_answering", BertTask::kQuestionAnswering},
-  }};
-  return kNames;
-}
-
 std::span<const config::EnumName<PoolerActivation>> enum_names(PoolerActivation) {
   static constexpr std::array<config::EnumName<PoolerActivation>, 3> kNames{{
       {"tanh", PoolerActivation::kTanh},
@@ -23,21 +13,16 @@ std::span<const config::EnumName<PoolerActivation>> enum_names(PoolerActivation)
   return kNames;
 }
 
-std::int64_t BertConfig::classes() const {
-  if (task == BertTask::kMaskedLm) return 0;
-  // The logit of a token to begin the answer, and that to end it.
-  return task == BertTask::kQuestionAnswering ? 2 : static_cast<std::int64_t>(labels.size());
-}
-
 void declare_bert(config::Section<BertConfig>& s) {
   using C = BertConfig;
   s.field("num_token_types", &C::num_token_types)
       .range(0, 65536)
       .help("Number of token types, which distinguish the segments of a pair; 0: none.");
   s.field("lm_head", &C::lm_head)
-      .help("Task masked_lm: the head that predicts masked tokens; without it the model can only embed.");
+      .help(
+          "Task language_model: the head that predicts masked tokens; without it the model can only embed.");
   s.field("binary_head", &C::binary_head)
-      .help("Task masked_lm: also train to predict whether the second segment follows the first.");
+      .help("Task language_model: also train to predict whether the second segment follows the first.");
   s.field("first_position", &C::first_position)
       .range(0, 65536)
       .help("Row of the position table for the first token: 2 in RoBERTa.");
@@ -51,17 +36,7 @@ void declare_bert(config::Section<BertConfig>& s) {
           "Buckets of a trained relative-position bias of attention scores, in addition to other positions "
           "(MPNet: 32). null: none.");
   s.field("classifier_bias", &C::classifier_bias)
-      .help("Task masked_lm: the dense layer of the head has a bias (ModernBERT's has none).");
-  s.field("task", &C::task)
-      .help(
-          "What the head predicts: masked tokens of prepared text; or, from labelled text, the class of a "
-          "text (or pair), the class of every word, or the position of an answer in a context.");
-  s.field("labels", &C::labels)
-      .help("Names of the classes of sequence_classification and token_classification, in order.");
-  s.field("classifier_dropout", &C::classifier_dropout)
-      .range(0, 1)
-      .derived("hidden_dropout")
-      .help("Dropout before the classification layer.");
+      .help("Task language_model: the dense layer of the head has a bias (ModernBERT's has none).");
   s.field("pooler_activation", &C::pooler_activation)
       .help(
           "Task sequence_classification: activation of the pooler, before the classes (BERT: tanh, "

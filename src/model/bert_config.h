@@ -11,10 +11,6 @@
 
 namespace stoa::model {
 
-// The task of an encoder's head. The last three are fine-tuned on labelled text (docs/encoders.md,
-// "Fine-tuning").
-enum class BertTask { kMaskedLm, kSequenceClassification, kTokenClassification, kQuestionAnswering };
-std::span<const config::EnumName<BertTask>> enum_names(BertTask);
 // Activation of the pooler, which transforms the first token for the head of sequence_classification.
 enum class PoolerActivation { kTanh, kRelu, kGelu };
 std::span<const config::EnumName<PoolerActivation>> enum_names(PoolerActivation);
@@ -28,24 +24,7 @@ struct BertConfig {
   // A trained bias of scores by distance, shared by all layers, in addition to other positions; null: none.
   std::optional<std::int64_t> relative_attention_num_buckets;
   bool classifier_bias = true;  // bias of the head's dense layer
-  BertTask task = BertTask::kMaskedLm;
-  std::vector<std::string> labels;           // names of the classes of a classification, in order
-  std::optional<double> classifier_dropout;  // null: hidden_dropout
   PoolerActivation pooler_activation = PoolerActivation::kTanh;
-
-  bool labelled() const { return task != BertTask::kMaskedLm; }
-  bool classifies() const {  // labels are the names of the classes
-    return task == BertTask::kSequenceClassification || task == BertTask::kTokenClassification;
-  }
-  // A row has a single label, stored at its first token; otherwise every token has its own.
-  bool one_label_per_row() const {
-    return task == BertTask::kSequenceClassification || task == BertTask::kQuestionAnswering;
-  }
-  // One number per row instead of classes: supported for prediction, not for training.
-  bool regression() const { return task == BertTask::kSequenceClassification && labels.size() == 1; }
-  bool sentence_question() const { return binary_head && !labelled(); }
-  // Columns of the head's logits; 0 if they are over the vocabulary.
-  std::int64_t classes() const;
 };
 
 void declare_bert(config::Section<BertConfig>& s);

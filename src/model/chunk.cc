@@ -30,18 +30,21 @@ void add_linears(const nn::ParamList& params, std::vector<nn::ParamId>& out) {
 
 }  // namespace
 
-Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::ParamId tied)
-    : options_(std::move(options)), hidden_(gpt.config.hidden_size), params_(shared ? shared : &own_params_) {
+Chunk::Chunk(const ModelSpec& spec, ChunkOptions options, nn::ParamList* shared, nn::ParamId tied)
+    : options_(std::move(options)),
+      hidden_(spec.config.hidden_size),
+      params_(shared ? shared : &own_params_) {
   const auto& o = options_;
   require<InternalError>(
-      o.first_layer >= 0 && o.layers >= 0 && o.first_layer + o.layers <= gpt.config.num_layers,
-      "layers [{}, {}) of {}", o.first_layer, o.first_layer + o.layers, gpt.config.num_layers);
-  parallel::check_split(o.place, tensor_split(gpt, o.tokens));
-  const auto parts = make_architecture(gpt, o);
+      o.first_layer >= 0 && o.layers >= 0 && o.first_layer + o.layers <= spec.config.num_layers,
+      "layers [{}, {}) of {}", o.first_layer, o.first_layer + o.layers, spec.config.num_layers);
+  parallel::check_split(o.place, tensor_split(spec, o.tokens));
+  const auto parts = make_architecture(spec, o);
   constants_ = parts->constants();
-  if (!gpt.config.freeze.empty())
-    params_->train_where(
-        [freeze = gpt.config.freeze](const nn::ParamSpec& spec) { return is_trained(freeze, spec); });
+  if (!spec.config.freeze.empty())
+    params_->train_where([freeze = spec.config.freeze](const nn::ParamSpec& parameter) {
+      return is_trained(freeze, parameter);
+    });
   parts->declare_shared(*params_);
   const std::size_t before = params_->grads().size();
   std::optional<std::size_t> lowest;  // the first block at or below which something is trained
@@ -51,7 +54,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     embedding_->declare(*params_, o.tied_apart);
     if (params_->grads().size() > before) lowest = 0;
   }
-  if (o.fp8) fp8_ = fp8_of(gpt.config.fp8);
+  if (o.fp8) fp8_ = fp8_of(spec.config.fp8);
   decisions_ = nn::decide_recompute(o.recompute, o.layers);
   for (std::int64_t i = 0; i < o.layers; ++i) {
     blocks_.push_back(parts->block(o.first_layer + i));
@@ -60,7 +63,7 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
     blocks_.back()->declare(*params_, table, o.tokens);
     if (!lowest && params_->grads().size() > before) lowest = static_cast<std::size_t>(i);
     const auto& decision = decisions_[static_cast<std::size_t>(i)];
-    in_fp8_.push_back(o.fp8 && gpt.config.fp8.covers(o.first_layer + i, gpt.config.num_layers));
+    in_fp8_.push_back(o.fp8 && spec.config.fp8.covers(o.first_layer + i, spec.config.num_layers));
     if (in_fp8_.back()) add_linears(*params_, eight_bit_layers_);
     table.resolve(nn::recompute_policy(decision), decision.input(), o.split_backward);
   }
@@ -69,14 +72,14 @@ Chunk::Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared, nn::Pa
   if (head_) {
     params_->begin_unit(false);
     if (embedding_) tied = embedding_->tokens();
-    if (!gpt.config.ties_head())
+    if (!spec.config.ties_head())
       head_->declare(*params_, {});
     else if (tied)
       head_->declare(*params_, tied);
     else
       head_->declare_tied_copy(*params_);
   }
-  apply_mup(gpt.config, *params_);
+  apply_mup(spec.config, *params_);
 }
 
 TensorSpec Chunk::boundary() const {
@@ -320,11 +323,11 @@ void Chunk::infer(nn::Pass& pass, TensorView in, const Outputs& outputs) const {
   if (!outputs.rows.empty()) head_->logits(pass, x, outputs.rows, outputs.logits);
 }
 
-Chunk whole_chunk(const Gpt& gpt) {
+Chunk whole_chunk(const ModelSpec& spec) {
   ChunkOptions options;
-  options.layers = gpt.config.num_layers;
+  options.layers = spec.config.num_layers;
   options.fp8 = true;
-  return Chunk(gpt, options);
+  return Chunk(spec, options);
 }
 
 }  // namespace stoa::model

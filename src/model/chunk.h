@@ -15,7 +15,7 @@ class Chunk {
  public:
   // Parameters are declared in `shared` (which must outlive the chunk), after those of earlier chunks of the
   // same rank, or in a list of its own. `tied`: the token embedding in `shared`, for a head tied to it.
-  Chunk(const Gpt& gpt, ChunkOptions options, nn::ParamList* shared = nullptr, nn::ParamId tied = {});
+  Chunk(const ModelSpec& spec, ChunkOptions options, nn::ParamList* shared = nullptr, nn::ParamId tied = {});
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
 
@@ -108,6 +108,6 @@ class Chunk {
 };
 
 // The whole model as one chunk: to list its parameters, whatever part of them a rank holds.
-Chunk whole_chunk(const Gpt& gpt);
+Chunk whole_chunk(const ModelSpec& spec);
 
 }  // namespace stoa::model

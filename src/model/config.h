@@ -16,6 +16,7 @@
 #include "model/mup_config.h"
 #include "model/offload_config.h"
 #include "model/t5_config.h"
+#include "model/task_config.h"
 
 namespace stoa::model {
 
@@ -155,6 +156,7 @@ struct ModelConfig {
 
   std::vector<std::string> freeze;  // patterns of names that are not trained (model/freeze.h)
 
+  TaskConfig task;
   BertConfig bert;  // kind bert
   Fp8Config fp8;
   LatentConfig latent;
@@ -180,8 +182,10 @@ struct ModelConfig {
   bool has_mlp_bias() const;
   std::int64_t encoder_layers() const;  // of num_layers; 0 but in kind t5
   std::int64_t source_length() const;   // of a sample, tokens of the source; 0 but in kind t5
+  // Whether rows are judged as two sentences that follow each other or not (BERT's pretraining).
+  bool judges_sentences() const { return kind == ModelKind::kBert && bert.binary_head && !task.labelled(); }
   // Whether the head's matrix is the token embedding; heads that classify have their own.
-  bool ties_head() const { return share_embeddings_and_output_weights && !bert.labelled(); }
+  bool ties_head() const { return share_embeddings_and_output_weights && !task.labelled(); }
   std::int64_t sample_length()
       const;  // tokens of a training sample: encoder_seq_length; t5: and those of its target
 };

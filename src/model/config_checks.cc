@@ -7,23 +7,6 @@
 namespace stoa::model {
 namespace {
 
-void validate_task(const BertConfig& c) {
-  const bool classes = c.classifies();
-  const auto found = static_cast<std::int64_t>(c.labels.size());
-  require<ConfigError>(!classes || found >= (c.task == BertTask::kSequenceClassification ? 1 : 2),
-                       "model.bert.labels names {} classes, expected 2 or more, as in [negative, positive]",
-                       found);
-  require<ConfigError>(classes || found == 0,
-                       "model.bert.labels are the classes of task sequence_classification or "
-                       "token_classification: give one of these, or leave them out");
-  require<ConfigError>(classes || !c.classifier_dropout,
-                       "model.bert.classifier_dropout is for task sequence_classification or "
-                       "token_classification: leave it out");
-  for (auto label = c.labels.begin(); label != c.labels.end(); ++label)
-    require<ConfigError>(!label->empty() && std::find(c.labels.begin(), label, *label) == label,
-                         "model.bert.labels: '{}' is empty or appears twice", *label);
-}
-
 // What models of kind gpt alone have.
 void validate_decoder_options(const ModelConfig& c) {
   const std::string kind = c.kind == ModelKind::kBert ? "bert" : "t5";
@@ -79,6 +62,22 @@ void validate_no_rope_layers(const ModelConfig& c) {
   }
 }
 
+// The head of a classification has its own matrix and none of the language model head's options.
+void validate_labelled_decoder(const ModelConfig& c) {
+  require<ConfigError>(
+      c.task.type != Task::kQuestionAnswering,
+      "task question_answering is for kind bert only: a decoder sees no context after a token; let it "
+      "generate the answer, or give kind bert");
+  require<ConfigError>(!c.lm_head_bias && c.logit_scale == 1 && !c.final_logit_softcapping,
+                       "lm_head_bias, logit_scale and final_logit_softcapping belong to the head of task "
+                       "language_model: leave them out with another task");
+  require<ConfigError>(!c.mup.use_mup, "use_mup is for task language_model only: leave it out");
+  require<ConfigError>(
+      c.task.type != Task::kSequenceClassification || c.task.classifier_dropout.value_or(0) == 0,
+      "classifier_dropout: a decoder has none in task sequence_classification, as in "
+      "transformers; leave it out");
+}
+
 // Options of decoders that encoders do not have.
 void validate_bert(const ModelConfig& c) {
   require<ConfigError>(
@@ -109,11 +108,11 @@ void validate_bert(const ModelConfig& c) {
       "kind bert has as many key and value heads as queries, of hidden_size / "
       "num_attention_heads channels: leave out num_query_groups and kv_channels");
   require<ConfigError>(
-      c.bert.task != BertTask::kQuestionAnswering || (c.label_smoothing == 0 && c.z_loss_coeff == 0),
+      c.task.type != Task::kQuestionAnswering || (c.label_smoothing == 0 && c.z_loss_coeff == 0),
       "task question_answering has the plain loss: leave out label_smoothing and z_loss_coeff");
-  require<ConfigError>(c.bert.lm_head || !c.bert.sentence_question(),
+  require<ConfigError>(c.bert.lm_head || !c.judges_sentences(),
                        "model.bert.binary_head needs model.bert.lm_head");
-  require<ConfigError>(c.bert.first_position == 0 || !c.bert.sentence_question(),
+  require<ConfigError>(c.bert.first_position == 0 || !c.judges_sentences(),
                        "first_position {} is RoBERTa's, which has no binary_head", c.bert.first_position);
   require<ConfigError>(
       c.bert.first_position == 0 || c.position_embedding_type == PositionEmbedding::kLearnedAbsolute,
@@ -226,9 +225,10 @@ void validate(const ModelConfig& c) {
   }
   validate_decoder_options(c);
   validate_no_rope_layers(c);
-  validate_task(c.bert);
-  require<ConfigError>(c.kind == ModelKind::kBert || !c.bert.labelled(),
-                       "model.bert.task is for kind bert only: leave it out, or give kind bert");
+  validate(c.task);
+  require<ConfigError>(c.kind != ModelKind::kT5 || !c.task.labelled(),
+                       "kind t5 has no task but language_model: leave out model.task");
+  if (c.kind == ModelKind::kGpt && c.task.labelled()) validate_labelled_decoder(c);
   if (c.kind == ModelKind::kBert) validate_bert(c);
   if (c.latent.multi_latent_attention) validate_latent(c);
   if (c.kind == ModelKind::kT5) validate_t5(c);

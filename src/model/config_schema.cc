@@ -311,6 +311,7 @@ void declare(Section<ModelConfig>& s) {
   s.field("seed", &C::seed)
       .range(0, 9007199254740992.0)
       .help("Seed of initial weights, data order and dropout.");
+  s.section("", &C::task, declare_task);
   s.section("bert", &C::bert, declare_bert, "Models of kind bert.");
   s.section("", &C::latent, declare_latent);
   s.section("", &C::linear, declare_linear_attention);

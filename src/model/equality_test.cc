@@ -202,7 +202,7 @@ Outcome run(const ModelConfig& config, const Setting& setting, const Way& way) {
   o.tokens = 2 * config.encoder_seq_length;
   o.split_backward = way.split;
   o.recompute = way.recompute;
-  Model model(resolve_gpt(config), o, setting.machine());
+  Model model(resolve_model(config), o, setting.machine());
   model.initialize_all(way.seed);
   std::vector<Batch> batches;
   for (std::uint64_t i = 0; i < 3; ++i) {
@@ -280,7 +280,7 @@ TEST_P(Equality, TwoModelsInOneProcessDoNotMeet) {
 // Every tensor that is declared as saved is written by forward and matters to backward.
 TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
   const ModelConfig c = config();
-  const Gpt gpt = resolve_gpt(c);
+  const ModelSpec spec = resolve_model(c);
   for (const auto level :
        {nn::RecomputeLevel::kNone, nn::RecomputeLevel::kSelective, nn::RecomputeLevel::kFull}) {
     ChunkOptions o;
@@ -288,32 +288,33 @@ TEST_P(Equality, EverySavedTensorIsWrittenAndRead) {
     o.precision = setting().precision;
     o.tokens = 16;
     o.recompute.level = level;
-    Model model(gpt, o, setting().machine());
+    Model model(spec, o, setting().machine());
     model.initialize_all(3);
     Batch batch = rows_for(c, 1);
     model.step(batch);
     const auto expected = model.gradient_bytes();
     const auto& table = model.chunk.tables()[0];
     for (std::size_t i = 0; i < table.activations().size(); ++i) {
-      const auto& spec = table.activations()[i];
-      if (spec.keep != nn::Keep::kSave) continue;
+      const auto& activation = table.activations()[i];
+      if (activation.keep != nn::Keep::kSave) continue;
       bool written = true;
       model.before_forward = [&](TensorView slot) {
         std::fill_n(static_cast<unsigned char*>(slot.data), slot.bytes(), static_cast<unsigned char>(0xff));
       };
       model.before_backward = [&](TensorView slot) {
         auto* bytes = static_cast<unsigned char*>(slot.data) + table.offset(static_cast<int>(i));
-        const std::size_t element = size_of(spec.tensor.dtype);
-        for (std::size_t at = 0; at < spec.tensor.bytes(); at += element)
+        const std::size_t element = size_of(activation.tensor.dtype);
+        for (std::size_t at = 0; at < activation.tensor.bytes(); at += element)
           written = written &&
                     !std::all_of(bytes + at, bytes + at + element, [](unsigned char x) { return x == 0xff; });
         // Floats become NaN; numbers of rows and experts stay valid ones.
-        std::fill_n(bytes, spec.tensor.bytes(),
-                    static_cast<unsigned char>(is_float(spec.tensor.dtype) ? 0xff : 0));
+        std::fill_n(bytes, activation.tensor.bytes(),
+                    static_cast<unsigned char>(is_float(activation.tensor.dtype) ? 0xff : 0));
       };
       model.step(batch);
-      EXPECT_TRUE(written) << spec.tensor.name << " level " << static_cast<int>(level);
-      EXPECT_NE(model.gradient_bytes(), expected) << spec.tensor.name << " level " << static_cast<int>(level);
+      EXPECT_TRUE(written) << activation.tensor.name << " level " << static_cast<int>(level);
+      EXPECT_NE(model.gradient_bytes(), expected)
+          << activation.tensor.name << " level " << static_cast<int>(level);
     }
   }
 }
@@ -349,14 +350,14 @@ INSTANTIATE_TEST_SUITE_P(Families, Equality,
 
 // Rows that end early: a microbatch of fewer tokens than memory was declared for is the same microbatch.
 TEST(Padding, RoomForMoreTokensChangesNoBit) {
-  const Gpt gpt = resolve_gpt(config_of(kBert));
+  const ModelSpec spec = resolve_model(config_of(kBert));
   std::vector<std::vector<std::vector<std::byte>>> gradients;
   for (const std::int64_t room : {11, 16}) {
     ChunkOptions o;
     o.layers = 5;
     o.precision = {DType::kBF16, DType::kF32};
     o.tokens = room;
-    Model model(gpt, o, testing::cpu());
+    Model model(spec, o, testing::cpu());
     model.initialize_all(3);
     Batch batch = Batch::masked({8, 3}, 8, 19, 1);
     ASSERT_TRUE(std::isfinite(model.step(batch)));
@@ -369,12 +370,12 @@ TEST(Padding, RoomForMoreTokensChangesNoBit) {
 TEST(Padding, RowsAreWhatTheyAreAlone) {
   ModelConfig config = config_of(kBert);
   config.bert.binary_head = false;
-  const Gpt gpt = resolve_gpt(config);
+  const ModelSpec spec = resolve_model(config);
   ChunkOptions o;
   o.layers = 5;
   o.precision = testing::fp64();
   o.tokens = 16;
-  Model together(gpt, o, testing::reference()), apart(gpt, o, testing::reference());
+  Model together(spec, o, testing::reference()), apart(spec, o, testing::reference());
   Batch both = Batch::masked({3, 6}, 8, 19, 1);
   std::vector<Batch> rows;
   for (std::int64_t r = 0; r < 2; ++r) {
@@ -399,7 +400,7 @@ TEST(Padding, RowsAreWhatTheyAreAlone) {
 // Two chunks of a pipeline give the loss of one, and the same gradients.
 TEST(Pipeline, TwoChunksAreOneModel) {
   const ModelConfig config = config_of(kGpt2);
-  const Gpt gpt = resolve_gpt(config);
+  const ModelSpec spec = resolve_model(config);
   ChunkOptions whole;
   whole.layers = 5;
   whole.precision = testing::fp64();
@@ -410,8 +411,8 @@ TEST(Pipeline, TwoChunksAreOneModel) {
   second.first_layer = 2;
   second.layers = 3;
   second.embedding = false;
-  Model one(gpt, whole, testing::reference()), a(gpt, first, testing::reference()),
-      b(gpt, second, testing::reference());
+  Model one(spec, whole, testing::reference()), a(spec, first, testing::reference()),
+      b(spec, second, testing::reference());
   for (Model* m : {&one, &a, &b}) m->initialize_all(6);
   Batch batch(2, testing::ids(16, 19, 1), testing::ids(16, 19, 2));
   const double loss = one.step(batch);
@@ -451,7 +452,7 @@ TEST(Generation, CacheGivesTheSameLogits) {
     o.layers = config.num_layers;
     o.precision = testing::fp64();
     o.tokens = 8;
-    Model model(resolve_gpt(config), o, testing::reference());
+    Model model(resolve_model(config), o, testing::reference());
     model.initialize_all(2);
     const auto tokens = testing::ids(8, 19, 4);
     Batch all(1, tokens, tokens);
@@ -507,7 +508,7 @@ TEST(Initial, DependsOnNameAndElementAlone) {
   ChunkOptions o;
   o.layers = 5;
   o.precision = testing::fp64();
-  Model model(resolve_gpt(config), o, testing::reference());
+  Model model(resolve_model(config), o, testing::reference());
   model.initialize_all(21);
   const auto k = model.canonical("layers.2.attention.k.weight");
   const PhiloxKey key = philox_key(21, RandomPurpose::kInit, "layers.2.attention.k.weight");
@@ -528,38 +529,40 @@ TEST(Initial, DependsOnNameAndElementAlone) {
 
 TEST(Sizes, AreRefusedWithAReason) {
   ModelConfig c = config_of(kGpt2);
-  EXPECT_THROW(resolve_gpt(c, 20), ConfigError);  // tokenizer has more ids
+  EXPECT_THROW(resolve_model(c, 20), ConfigError);  // tokenizer has more ids
   c.vocab_size.reset();
-  EXPECT_THROW(resolve_gpt(c), ConfigError);
-  EXPECT_EQ(resolve_gpt(c, 20).padded_vocabulary, 24);
+  EXPECT_THROW(resolve_model(c), ConfigError);
+  EXPECT_EQ(resolve_model(c, 20).padded_vocabulary, 24);
   c = config_of(kGpt2);
   c.num_attention_heads = 3;
-  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  EXPECT_THROW(resolve_model(c), ConfigError);
   c = config_of(kLlama);
   c.num_query_groups = 3;
-  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  EXPECT_THROW(resolve_model(c), ConfigError);
   c = config_of(kGpt2);
-  c.bert.labels = {"a", "b"};  // of no task
-  EXPECT_THROW(resolve_gpt(c), ConfigError);
-  c.bert.task = BertTask::kSequenceClassification;  // a task of another kind
-  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  c.task.labels = {"a", "b"};  // of no task
+  EXPECT_THROW(resolve_model(c), ConfigError);
+  c.task = {Task::kQuestionAnswering, {}, {}};  // encoders' alone
+  EXPECT_THROW(resolve_model(c), ConfigError);
+  c.task = {Task::kSequenceClassification, {"a", "b"}, 0.1};  // a dropout that decoders have for tokens alone
+  EXPECT_THROW(resolve_model(c), ConfigError);
   c = config_of(kBiasParts);
-  resolve_gpt(c);
+  resolve_model(c);
   c.window_first_layer = 1;  // two ways to say it
-  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  EXPECT_THROW(resolve_model(c), ConfigError);
   c.window_first_layer.reset();
   c.window_layers = {5};
-  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  EXPECT_THROW(resolve_model(c), ConfigError);
   c.window_layers = {1, 1};
-  EXPECT_THROW(resolve_gpt(c), ConfigError);
+  EXPECT_THROW(resolve_model(c), ConfigError);
 }
 
 TEST(Sizes, OfLatentAttentionAreRefusedWithAReason) {
   const auto refused = [](auto spoil) {
     ModelConfig c = config_of(kLatent);
-    resolve_gpt(c);
+    resolve_model(c);
     spoil(c);
-    EXPECT_THROW(resolve_gpt(c), ConfigError);
+    EXPECT_THROW(resolve_model(c), ConfigError);
   };
   refused([](ModelConfig& c) { c.num_query_groups = 2; });
   refused([](ModelConfig& c) { c.kv_channels = 9; });        // 4 + 4
@@ -574,9 +577,9 @@ TEST(Sizes, OfLatentAttentionAreRefusedWithAReason) {
 TEST(Sizes, OfLinearAttentionAreRefusedWithAReason) {
   const auto refused = [](auto spoil) {
     ModelConfig c = config_of(kLinear);
-    resolve_gpt(c);
+    resolve_model(c);
     spoil(c);
-    EXPECT_THROW(resolve_gpt(c), ConfigError);
+    EXPECT_THROW(resolve_model(c), ConfigError);
   };
   refused([](ModelConfig& c) { c.linear.linear_num_value_heads = 3; });
   refused([](ModelConfig& c) { c.linear.linear_attention_layers = {0}; });  // beside every third

@@ -100,10 +100,10 @@ bool is_trained(std::span<const std::string> freeze, const nn::ParamSpec& spec) 
   return trained;
 }
 
-void check_freeze(const Gpt& gpt) {
-  const auto& freeze = gpt.config.freeze;
+void check_freeze(const ModelSpec& spec) {
+  const auto& freeze = spec.config.freeze;
   if (freeze.empty()) return;
-  const std::vector<CanonicalTensor> tensors = canonical_tensors(gpt);
+  const std::vector<CanonicalTensor> tensors = canonical_tensors(spec);
   for (const std::string& given : freeze) {
     const std::string_view text = parse(given).text;
     if (std::any_of(tensors.begin(), tensors.end(),

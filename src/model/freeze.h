@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/gpt.h"
+#include "model/model_spec.h"
 
 namespace stoa::model {
 
@@ -20,6 +20,6 @@ bool is_trained(std::span<const std::string> freeze, std::string_view name);
 bool is_trained(std::span<const std::string> freeze, const nn::ParamSpec& spec);
 
 // ConfigError: a pattern matches none of the model's tensors, or nothing is trained.
-void check_freeze(const Gpt& gpt);
+void check_freeze(const ModelSpec& spec);
 
 }  // namespace stoa::model

@@ -70,7 +70,7 @@ ModelConfig pairs(Patterns freeze) {
 
 std::string refusal(const ModelConfig& config) {
   try {
-    resolve_gpt(config);
+    resolve_model(config);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -114,9 +114,9 @@ TEST(Freeze, WhatCannotBeMeantIsRefused) {
 }
 
 TEST(Freeze, CountsWhatIsTrained) {
-  const Gpt gpt = resolve_gpt(decoder({"*", "!final_norm"}));
-  EXPECT_EQ(trained_parameter_count(gpt), 2 * 8);
-  EXPECT_EQ(parameter_count(gpt), parameter_count(resolve_gpt(decoder({}))));
+  const ModelSpec spec = resolve_model(decoder({"*", "!final_norm"}));
+  EXPECT_EQ(trained_parameter_count(spec), 2 * 8);
+  EXPECT_EQ(parameter_count(spec), parameter_count(resolve_model(decoder({}))));
 }
 
 struct Gradients {
@@ -126,13 +126,13 @@ struct Gradients {
 };
 
 Gradients gradients_of(const ModelConfig& config, bool split) {
-  const Gpt gpt = resolve_gpt(config);
+  const ModelSpec spec = resolve_model(config);
   ChunkOptions options;
   options.layers = config.num_layers;
   options.precision = testing::fp64();
   options.tokens = 2 * config.sample_length();
   options.split_backward = split;
-  testing::Model model(gpt, options, testing::reference());
+  testing::Model model(spec, options, testing::reference());
   model.initialize_all(5);
   using testing::Batch;
   using testing::ids;
@@ -145,7 +145,7 @@ Gradients gradients_of(const ModelConfig& config, bool split) {
   Gradients out;
   out.loss = model.step(batches, split);
   out.accumulators = model.chunk.params().grads().size();
-  for (const auto& tensor : canonical_tensors(gpt))
+  for (const auto& tensor : canonical_tensors(spec))
     if (auto gradient = model.canonical(tensor.name, true); !gradient.empty())
       out.by_name[tensor.name] = std::move(gradient);
   return out;

@@ -3,12 +3,22 @@
 #include "model/position_constants.h"
 #include "nn/alibi.h"
 #include "nn/blocks.h"
+#include "nn/class_head.h"
+#include "nn/final_norm_block.h"
 #include "nn/lm_head.h"
 
 namespace stoa::model {
 
+Traits GptArchitecture::traits(const ModelConfig& config) {
+  Traits out;
+  out.samples = config.task.labelled() ? Samples::kLabelled : Samples::kNextToken;
+  out.continues_text = !config.task.labelled();
+  if (config.task.regression()) out.untrainable = kRegressionIsNotTrained;
+  return out;
+}
+
 std::vector<Constant> GptArchitecture::constants() const {
-  const ModelConfig& c = gpt_.config;
+  const ModelConfig& c = spec_.config;
   if (options_.layers == 0) return {};
   if (c.position_embedding_type != PositionEmbedding::kAlibi) return rope_constants(c, options_);
   const std::int64_t positions = table_positions(c, options_);
@@ -19,15 +29,40 @@ std::vector<Constant> GptArchitecture::constants() const {
 }
 
 std::unique_ptr<nn::Embedding> GptArchitecture::embedding() const {
-  return std::make_unique<nn::Embedding>(embedding_options(gpt_, options_.precision, options_.place));
+  return std::make_unique<nn::Embedding>(embedding_options(spec_, options_.precision, options_.place));
 }
 
 std::unique_ptr<nn::Block> GptArchitecture::block(std::int64_t layer) const {
-  return nn::make_block(block_options(gpt_, layer, options_.precision, options_.place, options_.experts));
+  const ModelConfig& c = spec_.config;
+  const auto o = block_options(spec_, layer, options_.precision, options_.place, options_.experts);
+  std::unique_ptr<nn::Block> block = nn::make_block(o);
+  // The head of a language model has the final norm itself; that of a classification reads a few tokens.
+  if (!c.task.labelled() || layer + 1 < c.num_layers) return block;
+  return std::make_unique<nn::FinalNormBlock>(nn::FinalNormOptions{.name = "final_norm",
+                                                                   .norm = norm_options(c),
+                                                                   .hidden = c.hidden_size,
+                                                                   .precision = o.precision,
+                                                                   .place = options_.place},
+                                              std::move(block));
 }
 
 std::unique_ptr<nn::Head> GptArchitecture::head() const {
-  return std::make_unique<nn::LmHead>(head_options(gpt_, options_.precision, options_.place));
+  const ModelConfig& c = spec_.config;
+  if (c.task.labelled()) {
+    const bool texts = c.task.type == Task::kSequenceClassification;
+    return std::make_unique<nn::ClassHead>(nn::ClassHeadOptions{
+        .name = texts ? "head.classes" : "head.tags",
+        .hidden = c.hidden_size,
+        .classes = c.task.classes(),
+        .bias = !texts,
+        .deviation = c.init_method_std,
+        .dropout = texts ? 0 : static_cast<float>(c.task.classifier_dropout.value_or(c.hidden_dropout)),
+        .precision = options_.precision,
+        .place = options_.place,
+        .smoothing = c.label_smoothing,
+        .z_weight = c.z_loss_coeff});
+  }
+  return std::make_unique<nn::LmHead>(head_options(spec_, options_.precision, options_.place));
 }
 
 }  // namespace stoa::model

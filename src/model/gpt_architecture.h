@@ -7,7 +7,9 @@ namespace stoa::model {
 
 class GptArchitecture final : public Architecture {
  public:
-  GptArchitecture(const Gpt& gpt, const ChunkOptions& options) : gpt_(gpt), options_(options) {}
+  static Traits traits(const ModelConfig& config);
+
+  GptArchitecture(const ModelSpec& spec, const ChunkOptions& options) : spec_(spec), options_(options) {}
 
   std::vector<Constant> constants() const override;
   std::unique_ptr<nn::Embedding> embedding() const override;
@@ -15,7 +17,7 @@ class GptArchitecture final : public Architecture {
   std::unique_ptr<nn::Head> head() const override;
 
  private:
-  const Gpt& gpt_;
+  const ModelSpec& spec_;
   const ChunkOptions& options_;
 };
 

@@ -283,11 +283,11 @@ class Gradient : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Gradient, EqualsCentralDifferences) {
   const ModelConfig& config = GetParam().config;
-  const Gpt gpt = resolve_gpt(config);
-  Model model(gpt, options_for(config, 2), testing::reference());
+  const ModelSpec spec = resolve_model(config);
+  Model model(spec, options_for(config, 2), testing::reference());
   model.initialize_all(5);
   // Norms and biases away from one and zero, so that an exchanged or missing one shows.
-  for (const auto& tensor : canonical_tensors(gpt)) {
+  for (const auto& tensor : canonical_tensors(spec)) {
     if (tensor.shape.rank() != 1) continue;
     const TensorView view = model.canonical_view(tensor.name);
     const PhiloxKey key = philox_key(9, RandomPurpose::kTest, tensor.name);
@@ -302,9 +302,9 @@ TEST_P(Gradient, EqualsCentralDifferences) {
   ASSERT_TRUE(std::isfinite(loss));
   // Gradients first: the steps of the differences overwrite them.
   std::map<std::string, std::vector<double>> analytic;
-  for (const auto& tensor : canonical_tensors(gpt))
+  for (const auto& tensor : canonical_tensors(spec))
     analytic[tensor.name] = model.canonical(tensor.name, true);
-  for (const auto& tensor : canonical_tensors(gpt)) {
+  for (const auto& tensor : canonical_tensors(spec)) {
     const TensorView view = model.canonical_view(tensor.name);
     const auto& gradient = analytic[tensor.name];
     double norm = 0;
@@ -342,16 +342,16 @@ class MixedGradient : public ::testing::TestWithParam<MixedCase> {};
 
 TEST_P(MixedGradient, PredictsTheChangeOfTheLoss) {
   for (const ModelConfig& config : {tiny(), llama(), bert()}) {
-    const Gpt gpt = resolve_gpt(config);
+    const ModelSpec spec = resolve_model(config);
     ChunkOptions options = options_for(config, 2);
     options.precision = GetParam().precision;
-    Model model(gpt, options, GetParam().cpu ? testing::cpu() : testing::reference());
+    Model model(spec, options, GetParam().cpu ? testing::cpu() : testing::reference());
     model.initialize_all(5);
     Batch batch = config.kind == ModelKind::kBert
                       ? Batch::masked({6, 4}, 6, 11, 1)
                       : Batch(2, testing::ids(12, 11, 1), testing::ids(12, 11, 2));
     ASSERT_TRUE(std::isfinite(model.step(batch)));
-    const auto tensors = canonical_tensors(gpt);
+    const auto tensors = canonical_tensors(spec);
     std::map<std::string, std::vector<double>> gradient;
     double squares = 0;
     for (const auto& tensor : tensors) {

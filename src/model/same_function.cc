@@ -5,13 +5,13 @@
 #include <cmath>
 #include <string_view>
 
-#include "model/gpt.h"
+#include "model/model_spec.h"
 
 namespace stoa::model {
 namespace {
 
 constexpr auto kTrainingOnly = std::to_array<std::string_view>({
-    "bert.classifier_dropout",
+    "task.classifier_dropout",
     "hidden_dropout",
     "attention_dropout",
     "embedding_dropout",
@@ -119,7 +119,7 @@ ModelConfig spelled_out(ModelConfig c) {
   std::sort(c.no_rope_layers.begin(), c.no_rope_layers.end());
   if (!c.latent.multi_latent_attention) c.latent = {};
   spell_out(c.linear, c.num_layers);
-  if (c.bert.labelled()) c.bert.lm_head = c.bert.binary_head = false;
+  if (c.task.labelled()) c.bert.lm_head = c.bert.binary_head = false;
   if (c.kind == ModelKind::kT5)
     c.t5.encoder_layers = c.encoder_layers();
   else

@@ -163,7 +163,7 @@ void collect(const ShardSpec& shard, TensorView local, Outcome& out) {
 
 // Two microbatches, on the ranks of a group; a group of one is the model that is not split.
 Outcome run(const Case& what, const Setting& setting) {
-  const Gpt gpt = resolve_gpt(what.config);
+  const ModelSpec spec = resolve_model(what.config);
   const grid::RankGrid grid({setting.place.size, setting.context.size, 1, 1, 1});
   comm::ThreadWorld world(grid.size());
   const auto contexts = parallel::make_contexts(world, grid);
@@ -181,7 +181,7 @@ Outcome run(const Case& what, const Setting& setting) {
     o.place.rank = grid.coordinate(rank, parallel::Axis::kTensor);
     o.recompute.level = setting.recompute;
     o.split_backward = setting.split;
-    Model model(gpt, o, testing::reference());
+    Model model(spec, o, testing::reference());
     model.group = &contexts[static_cast<std::size_t>(rank)];
     model.initialize_all(5);
     // Norms and biases away from one and zero, so that an exchanged or missing one shows.
@@ -236,9 +236,9 @@ Outcome run(const Case& what, const Setting& setting) {
     if (rank == 0) out.loss = loss;
     if (context.rank > 0) return;  // the same gradients as those of rank 0 of its group
     for (std::size_t p = 0; p < gradients.size(); ++p) {
-      const auto& spec = model.chunk.params().specs()[p];
-      collect(spec.shard, gradients[p], out);
-      for (const auto& piece : spec.shard.pieces)
+      const auto& parameter = model.chunk.params().specs()[p];
+      collect(parameter.shard, gradients[p], out);
+      for (const auto& piece : parameter.shard.pieces)
         if (piece.shared && piece.begin == 0) first_copies[piece.name] += piece.first_copy;
     }
   });

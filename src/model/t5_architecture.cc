@@ -42,11 +42,13 @@ nn::RelativeBiasOptions bias_options(const ModelConfig& c, bool encoder, const p
 
 }  // namespace
 
+Traits T5Architecture::traits(const ModelConfig&) { return {.samples = Samples::kPairs}; }
+
 std::vector<Constant> T5Architecture::constants() const {
-  if (!is_relative(gpt_.config)) return {};
+  if (!is_relative(spec_.config)) return {};
   std::vector<Constant> out;
   for (const bool encoder : {true, false}) {
-    const nn::RelativeBuckets buckets = buckets_of(gpt_.config, encoder);
+    const nn::RelativeBuckets buckets = buckets_of(spec_.config, encoder);
     Constant& constant = out.emplace_back();
     constant.tensor = {encoder ? "encoder buckets" : "decoder buckets", DType::kI32, {buckets.offsets()}};
     constant.values = [buckets](std::int64_t) { return buckets.buckets_of_offsets(); };
@@ -55,25 +57,25 @@ std::vector<Constant> T5Architecture::constants() const {
 }
 
 void T5Architecture::declare_shared(nn::ParamList& params) const {
-  if (!is_relative(gpt_.config) || gpt_.config.t5.relative_bias_per_layer) return;
-  const nn::RelativeBiasOptions encoder = bias_options(gpt_.config, true, options_.place);
+  if (!is_relative(spec_.config) || spec_.config.t5.relative_bias_per_layer) return;
+  const nn::RelativeBiasOptions encoder = bias_options(spec_.config, true, options_.place);
   if (nn::RelativeBias::find(params, encoder)) return;
   params.begin_unit(false);
   nn::RelativeBias::declare_table(params, encoder);
-  nn::RelativeBias::declare_table(params, bias_options(gpt_.config, false, options_.place));
+  nn::RelativeBias::declare_table(params, bias_options(spec_.config, false, options_.place));
 }
 
 std::unique_ptr<nn::Embedding> T5Architecture::embedding() const {
-  return std::make_unique<nn::Embedding>(embedding_options(gpt_, options_.precision, options_.place));
+  return std::make_unique<nn::Embedding>(embedding_options(spec_, options_.precision, options_.place));
 }
 
 std::unique_ptr<nn::Block> T5Architecture::block(std::int64_t layer) const {
-  const ModelConfig& c = gpt_.config;
+  const ModelConfig& c = spec_.config;
   const std::int64_t encoder_layers = c.encoder_layers();
   const bool encoder = layer < encoder_layers;
   const std::int64_t in_stack = encoder ? layer : layer - encoder_layers;
   const std::string stack = encoder ? "encoder" : "decoder", name = fmt::format("{}.{}", stack, in_stack);
-  nn::TransformerBlockOptions same = block_options(gpt_, layer, options_.precision, options_.place, {});
+  nn::TransformerBlockOptions same = block_options(spec_, layer, options_.precision, options_.place, {});
   nn::EncoderDecoderBlockOptions o;
   o.name = name;
   o.norm = same.norm;
@@ -106,9 +108,9 @@ std::unique_ptr<nn::Block> T5Architecture::block(std::int64_t layer) const {
 }
 
 std::unique_ptr<nn::Head> T5Architecture::head() const {
-  nn::LmHeadOptions o = head_options(gpt_, options_.precision, options_.place);
-  if (gpt_.config.t5.scale_decoder_outputs)
-    o.scale = 1 / std::sqrt(static_cast<double>(gpt_.config.hidden_size));
+  nn::LmHeadOptions o = head_options(spec_, options_.precision, options_.place);
+  if (spec_.config.t5.scale_decoder_outputs)
+    o.scale = 1 / std::sqrt(static_cast<double>(spec_.config.hidden_size));
   return std::make_unique<nn::TargetHead>(std::make_unique<nn::LmHead>(o), options_.place);
 }
 

@@ -8,7 +8,9 @@ namespace stoa::model {
 
 class T5Architecture final : public Architecture {
  public:
-  T5Architecture(const Gpt& gpt, const ChunkOptions& options) : gpt_(gpt), options_(options) {}
+  static Traits traits(const ModelConfig& config);
+
+  T5Architecture(const ModelSpec& spec, const ChunkOptions& options) : spec_(spec), options_(options) {}
 
   std::vector<Constant> constants() const override;
   void declare_shared(nn::ParamList& params) const override;
@@ -17,7 +19,7 @@ class T5Architecture final : public Architecture {
   std::unique_ptr<nn::Head> head() const override;
 
  private:
-  const Gpt& gpt_;
+  const ModelSpec& spec_;
   const ChunkOptions& options_;
 };
 

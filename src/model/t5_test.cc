@@ -16,7 +16,7 @@ namespace {
 using testing::Batch;
 using testing::Model;
 
-Gpt tiny(bool first_version) {
+ModelSpec tiny(bool first_version) {
   ModelConfig c;
   c.kind = ModelKind::kT5;
   c.num_layers = 4;
@@ -37,14 +37,14 @@ Gpt tiny(bool first_version) {
   c.t5.relative_attention_num_buckets = 8;
   c.t5.relative_attention_max_distance = 16;
   c.t5.scale_decoder_outputs = first_version;
-  return resolve_gpt(c);
+  return resolve_model(c);
 }
 
-ChunkOptions options_of(const Gpt& gpt, nn::Precision precision, std::int64_t rows = 1) {
+ChunkOptions options_of(const ModelSpec& spec, nn::Precision precision, std::int64_t rows = 1) {
   ChunkOptions o;
-  o.layers = gpt.config.num_layers;
+  o.layers = spec.config.num_layers;
   o.precision = precision;
-  o.tokens = rows * gpt.config.sample_length();
+  o.tokens = rows * spec.config.sample_length();
   return o;
 }
 
@@ -63,12 +63,12 @@ struct Expected {
 };
 
 void check(const Expected& e, nn::Precision precision, double tolerance, testing::Machine machine) {
-  const Gpt gpt = tiny(e.first_version);
-  Model model(gpt, options_of(gpt, precision), std::move(machine));
+  const ModelSpec spec = tiny(e.first_version);
+  Model model(spec, options_of(spec, precision), std::move(machine));
   model.initialize_all(1);
-  EXPECT_EQ(canonical_tensors(gpt).size(), e.tensors);
-  EXPECT_EQ(parameter_count(gpt), e.elements);
-  huggingface::testing::load_formula(model, gpt, huggingface::kT5);
+  EXPECT_EQ(canonical_tensors(spec).size(), e.tensors);
+  EXPECT_EQ(parameter_count(spec), e.elements);
+  huggingface::testing::load_formula(model, spec, huggingface::kT5);
   Batch batch = reference_batch();
   const auto logits = model.logits(batch);
   ASSERT_EQ(logits.size(), 7u * 32);
@@ -78,7 +78,7 @@ void check(const Expected& e, nn::Precision precision, double tolerance, testing
   EXPECT_NEAR(sum, e.sum, 20 * tolerance);
   EXPECT_NEAR(model.step(batch), e.loss, tolerance);
   double squares = 0;
-  for (const auto& tensor : canonical_tensors(gpt))
+  for (const auto& tensor : canonical_tensors(spec))
     for (const double g : model.canonical(tensor.name, true)) squares += g * g;
   EXPECT_NEAR(std::sqrt(squares), e.norm, tolerance * e.norm);
   const auto embedding = model.canonical("embedding.tokens.weight", true);
@@ -120,8 +120,8 @@ TEST(T5, BucketsOfRelativePositions) {
   EXPECT_EQ(firsts, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91}));
 }
 
-Batch random_batch(const Gpt& gpt, std::int64_t rows) {
-  const std::int64_t s = gpt.config.encoder_seq_length, t = gpt.config.t5.seq_length_dec;
+Batch random_batch(const ModelSpec& spec, std::int64_t rows) {
+  const std::int64_t s = spec.config.encoder_seq_length, t = spec.config.t5.seq_length_dec;
   return Batch::pairs(rows, testing::ids(rows * s, 32, 1), testing::ids(rows * t, 32, 2),
                       testing::ids(rows * t, 32, 3));
 }
@@ -129,17 +129,17 @@ Batch random_batch(const Gpt& gpt, std::int64_t rows) {
 // Every parameter's gradient at some places by central differences, with dropout.
 TEST(T5, GradientsMatchDifferences) {
   for (const int version : {0, 1, 2}) {
-    Gpt gpt = tiny(version == 0);
-    gpt.config.t5.relative_bias_per_layer = version == 2;
-    gpt.config.hidden_dropout = gpt.config.attention_dropout = gpt.config.embedding_dropout = 0.1;
-    Model model(gpt, options_of(gpt, testing::fp64(), 2), testing::reference());
+    ModelSpec spec = tiny(version == 0);
+    spec.config.t5.relative_bias_per_layer = version == 2;
+    spec.config.hidden_dropout = spec.config.attention_dropout = spec.config.embedding_dropout = 0.1;
+    Model model(spec, options_of(spec, testing::fp64(), 2), testing::reference());
     model.initialize_all(5);
-    Batch batch = random_batch(gpt, 2);
+    Batch batch = random_batch(spec, 2);
     model.step(batch);
     std::map<std::string, std::vector<double>> gradients;
-    for (const auto& tensor : canonical_tensors(gpt))
+    for (const auto& tensor : canonical_tensors(spec))
       gradients[tensor.name] = model.canonical(tensor.name, true);
-    for (const auto& tensor : canonical_tensors(gpt)) {
+    for (const auto& tensor : canonical_tensors(spec)) {
       const TensorView view = model.canonical_view(tensor.name);
       const std::int64_t n = view.elements();
       for (const std::int64_t i : {std::int64_t{0}, n / 3, n - 1}) {
@@ -157,20 +157,20 @@ TEST(T5, GradientsMatchDifferences) {
 }
 
 TEST(T5, RecomputationAndSplitBackwardChangeNoBit) {
-  Gpt gpt = tiny(false);
-  gpt.config.hidden_dropout = gpt.config.attention_dropout = 0.1;
+  ModelSpec spec = tiny(false);
+  spec.config.hidden_dropout = spec.config.attention_dropout = 0.1;
   const nn::Precision precision{DType::kBF16, DType::kF32};
-  Batch batch = random_batch(gpt, 2);
+  Batch batch = random_batch(spec, 2);
   std::vector<std::vector<std::byte>> expected;
   double loss = 0;
   for (const auto level :
        {nn::RecomputeLevel::kNone, nn::RecomputeLevel::kSelective, nn::RecomputeLevel::kFull})
     for (const bool split : {false, true}) {
-      ChunkOptions o = options_of(gpt, precision, 2);
+      ChunkOptions o = options_of(spec, precision, 2);
       o.recompute.level = level;
       o.recompute.layers = level == nn::RecomputeLevel::kFull ? 2 : 1;
       o.split_backward = split;
-      Model model(gpt, o, testing::cpu());
+      Model model(spec, o, testing::cpu());
       model.initialize_all(5);
       const double got = model.step(batch, split);
       if (expected.empty()) expected = model.gradient_bytes(), loss = got;

@@ -261,18 +261,18 @@ inline Machine cpu(int workers = 2) {
 
 class Model : public nn::ParamAccess, public nn::GradAccess {
  public:
-  Model(const Gpt& gpt, ChunkOptions options, Machine machine, std::int64_t sequence = 0)
-      : gpt_(gpt),
-        chunk(gpt, options),
+  Model(const ModelSpec& spec, ChunkOptions options, Machine machine, std::int64_t sequence = 0)
+      : spec_(spec),
+        chunk(spec, options),
         machine_(std::move(machine)),
         parallel_(parallel::ParallelContext::single(device_)),
         stream_(device_.create_stream()),
         scratch_memory_(new_memory(DType::kU8, {std::int64_t{4} << 20})),
         scratch_(scratch_memory_) {
     const nn::Precision precision = options.precision;
-    for (const auto& spec : chunk.params().specs())
+    for (const auto& parameter : chunk.params().specs())
       values_.push_back(
-          new_memory(spec.is_matrix() ? precision.compute : precision.vectors(), spec.shard.local));
+          new_memory(parameter.is_matrix() ? precision.compute : precision.vectors(), parameter.shard.local));
     for (const nn::ParamId id : chunk.params().grads())
       gradients_.push_back(new_memory(
           precision.vectors(), chunk.params().specs()[static_cast<std::size_t>(id.index)].shard.local));
@@ -309,10 +309,14 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
   nn::Pass pass(const nn::BatchView& batch, bool training) {
     context_ =
         std::make_unique<ops::OpContext>(ops::OpContext{*machine_.backend, *stream_, scratch_, nullptr});
-    nn::Pass out{
-        *context_, group ? *group : parallel_, *this, this, batch, state_, dropout_seed, training, nullptr,
-        {}};
-    return out;
+    return {.ops = *context_,
+            .parallel = group ? *group : parallel_,
+            .params = *this,
+            .grads = this,
+            .batch = batch,
+            .state = state_,
+            .seed = dropout_seed,
+            .training = training};
   }
 
   // One step of several microbatches: gradients of the mean loss. Returns the loss.
@@ -352,7 +356,7 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
     std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(batch.source));
     const std::int64_t tokens = static_cast<std::int64_t>(rows.size());
     const DType type = chunk.options().precision.vectors();
-    const TensorView out = new_memory(type, {tokens, gpt_.padded_vocabulary});
+    const TensorView out = new_memory(type, {tokens, spec_.padded_vocabulary});
     const TensorView loss = new_memory(type, {tokens + batch.source});
     Chunk::Outputs outputs;
     outputs.losses = loss;
@@ -363,8 +367,8 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
     std::vector<double> result;
     const std::vector<double> all = doubles(out);
     for (std::int64_t t = 0; t < tokens; ++t)
-      result.insert(result.end(), all.begin() + t * gpt_.padded_vocabulary,
-                    all.begin() + t * gpt_.padded_vocabulary + gpt_.vocabulary);
+      result.insert(result.end(), all.begin() + t * spec_.padded_vocabulary,
+                    all.begin() + t * spec_.padded_vocabulary + spec_.vocabulary);
     return result;
   }
 
@@ -453,7 +457,7 @@ class Model : public nn::ParamAccess, public nn::GradAccess {
   }
 
  private:
-  Gpt gpt_;
+  ModelSpec spec_;
   HostDevice device_;
   std::vector<Buffer> memory_;
 

@@ -51,12 +51,12 @@ struct Trained {
 Trained train(ModelConfig config, double smoothing, double z_weight) {
   config.label_smoothing = smoothing;
   config.z_loss_coeff = z_weight;
-  const Gpt gpt = resolve_gpt(config);
+  const ModelSpec spec = resolve_model(config);
   ChunkOptions options;
   options.layers = config.num_layers;
   options.precision = testing::fp64();
   options.tokens = 2 * config.sample_length();
-  Model model(gpt, options, testing::reference());
+  Model model(spec, options, testing::reference());
   model.initialize_all(5);
   Batch batch = plain_batch(config);
   std::vector<double> losses;
@@ -84,7 +84,7 @@ Trained train(ModelConfig config, double smoothing, double z_weight) {
   }
   out.by_formula /= rows, out.plain /= rows;
   out.loss = model.step(batch);
-  for (const auto& tensor : canonical_tensors(gpt))
+  for (const auto& tensor : canonical_tensors(spec))
     for (const double g : model.canonical(tensor.name, true)) out.gradient.push_back(g);
   return out;
 }

@@ -8,8 +8,8 @@ namespace stoa::nn {
 
 ClassHead::ClassHead(const ClassHeadOptions& options)
     : options_(options),
-      classes_(
-          whole_linear(options.name, options.hidden, options.classes, options.deviation, options.place)) {
+      classes_(whole_linear(options.name, options.hidden, options.classes, options.deviation, options.place,
+                            options.bias)) {
   if (options.pooled)
     pooler_.emplace(
         whole_linear("head.pooler", options.hidden, options.hidden, options.deviation, options.place));

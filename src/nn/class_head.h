@@ -1,7 +1,7 @@
 // Head of a classification (Devlin et al. 2018, section 4): tokens with a label (MaskedTargets) pass dropout
-// and a linear layer to the classes. A whole text is classified by its first token, which passes a pooler,
-// f(W x + b) with f tanh or another activation, before. Losses are added over labelled tokens: divided by
-// their number, mean cross entropy.
+// and a linear layer to the classes. An encoder classifies a whole text by its first token, which passes a
+// pooler before, f(W x + b) with f tanh or another activation; a decoder by its last token. Losses are added
+// over labelled tokens: divided by their number, mean cross entropy.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,7 @@ namespace stoa::nn {
 struct ClassHeadOptions {
   std::string name;  // of the linear layer: "head.classes"
   std::int64_t hidden = 0, classes = 0;
+  bool bias = true;     // of the linear layer
   bool pooled = false;  // one labelled token per row at most, the first, through the pooler
   ops::ActivationKind pooler = ops::ActivationKind::kTanh;
   double deviation = 0.02;

@@ -20,11 +20,12 @@ TensorView matrix(TensorView x) { return x.reshape({x.rows(), x.shape.inner()});
 comm::Communicator& group_of(Pass& pass) { return pass.parallel.along(Axis::kContext); }
 
 // Keys and values of all ranks in the order of the sequence.
-KeyValues gather(Pass& pass, TensorView k, TensorView v) {
+PackedKeyValues gather(Pass& pass, TensorView k, TensorView v) {
   const std::int64_t tokens = k.rows() * pass.batch.context.size;
-  const KeyValues out = KeyValues::allocate(pass, k.dtype, tokens, k);
+  const PackedKeyValues out = PackedKeyValues::allocate(pass, k.dtype, tokens, k);
   Scratch::Frame frame(pass.ops.scratch);
-  const KeyValues own = KeyValues::of(pass, k, v), all = KeyValues::allocate(pass, k.dtype, tokens, k);
+  const PackedKeyValues own = PackedKeyValues::of(pass, k, v),
+                        all = PackedKeyValues::allocate(pass, k.dtype, tokens, k);
   group_of(pass).all_gather(own.both, all.both, pass.ops.stream)->wait();
   copy_rows(pass, all.both, out.both, pass.batch.to_attention);
   return out;
@@ -32,7 +33,7 @@ KeyValues gather(Pass& pass, TensorView k, TensorView v) {
 
 void gather_forward(Pass& pass, const ops::AttentionForward& op, const Sinks& sinks) {
   Scratch::Frame frame(pass.ops.scratch);
-  const KeyValues all = gather(pass, op.k, op.v);
+  const PackedKeyValues all = gather(pass, op.k, op.v);
   for (int chunk = 0; chunk < 2; ++chunk) {
     ops::AttentionForward run = op;
     run.segments = pass.batch.context_segments[static_cast<std::size_t>(chunk)];
@@ -49,13 +50,13 @@ void gather_forward(Pass& pass, const ops::AttentionForward& op, const Sinks& si
 void gather_backward(Pass& pass, const ops::AttentionBackward& op) {
   Scratch::Frame frame(pass.ops.scratch);
   const std::int64_t tokens = op.k.rows() * pass.batch.context.size;
-  const KeyValues gradient = KeyValues::allocate(pass, op.k.dtype, tokens, op.k);
+  const PackedKeyValues gradient = PackedKeyValues::allocate(pass, op.k.dtype, tokens, op.k);
   {
     Scratch::Frame inner(pass.ops.scratch);
-    const KeyValues all = gather(pass, op.k, op.v);
-    const KeyValues late = KeyValues::allocate(pass, op.k.dtype, tokens, op.k);
+    const PackedKeyValues all = gather(pass, op.k, op.v);
+    const PackedKeyValues late = PackedKeyValues::allocate(pass, op.k.dtype, tokens, op.k);
     for (int chunk = 0; chunk < 2; ++chunk) {
-      const KeyValues& target = chunk == 0 ? gradient : late;
+      const PackedKeyValues& target = chunk == 0 ? gradient : late;
       ops::AttentionBackward run = of_queries(op, chunk);
       run.segments = pass.batch.context_segments[static_cast<std::size_t>(chunk)];
       run.k = all.k();
@@ -66,8 +67,8 @@ void gather_backward(Pass& pass, const ops::AttentionBackward& op) {
     }
     ops::run(pass.ops, ops::AddTo{.x = late.both, .y = gradient.both});
   }
-  const KeyValues by_rank = KeyValues::allocate(pass, op.k.dtype, tokens, op.k),
-                  own = KeyValues::allocate(pass, op.k.dtype, op.k.rows(), op.k);
+  const PackedKeyValues by_rank = PackedKeyValues::allocate(pass, op.k.dtype, tokens, op.k),
+                        own = PackedKeyValues::allocate(pass, op.k.dtype, op.k.rows(), op.k);
   copy_rows(pass, gradient.both, by_rank.both, pass.batch.to_ranks);
   group_of(pass).reduce_scatter(by_rank.both, own.both, pass.ops.stream)->wait();
   own.copy_to(pass, op.dk, op.dv);

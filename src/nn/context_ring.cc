@@ -64,8 +64,8 @@ void ring_attention(Pass& pass, const ops::AttentionForward& op, const Sinks& si
   const TensorView lse = op.lse ? op.lse : scratch.allocate(sums, {op.q.rows(), op.q.shape[1]});
   const TensorView part = scratch.allocate(op.o.dtype, chunk_of(op.o, 0).shape),
                    part_lse = scratch.allocate(sums, chunk_of(lse, 0).shape);
-  KeyValues held = KeyValues::of(pass, op.k, op.v);
-  KeyValues arriving = KeyValues::allocate(pass, op.k.dtype, op.k.rows(), op.k);
+  PackedKeyValues held = PackedKeyValues::of(pass, op.k, op.v);
+  PackedKeyValues arriving = PackedKeyValues::allocate(pass, op.k.dtype, op.k.rows(), op.k);
   std::array<bool, 2> begun{};  // by chunk of queries: `o` and `lse` have a part
   for (int step = 0; step < ring.size(); ++step) {
     std::unique_ptr<Event> sent, received;
@@ -111,11 +111,11 @@ void ring_attention(Pass& pass, const ops::AttentionBackward& op) {
   Ring ring(pass);
   const TensorView dq = scratch.allocate(sums, op.q.shape);
   const TensorView part = scratch.allocate(type, chunk_of(dq, 0).shape);
-  const KeyValues key_part = KeyValues::allocate(pass, type, op.k.rows() / 2, op.k);
-  KeyValues held = KeyValues::of(pass, op.k, op.v);
-  KeyValues arriving = KeyValues::allocate(pass, type, op.k.rows(), op.k);
-  KeyValues gradient = KeyValues::allocate(pass, sums, op.k.rows(), op.k);
-  KeyValues gradient_arriving = KeyValues::allocate(pass, sums, op.k.rows(), op.k);
+  const PackedKeyValues key_part = PackedKeyValues::allocate(pass, type, op.k.rows() / 2, op.k);
+  PackedKeyValues held = PackedKeyValues::of(pass, op.k, op.v);
+  PackedKeyValues arriving = PackedKeyValues::allocate(pass, type, op.k.rows(), op.k);
+  PackedKeyValues gradient = PackedKeyValues::allocate(pass, sums, op.k.rows(), op.k);
+  PackedKeyValues gradient_arriving = PackedKeyValues::allocate(pass, sums, op.k.rows(), op.k);
   std::array<bool, 2> dq_begun{}, gradient_begun{};  // in step 0 every chunk meets its own keys
   std::unique_ptr<Event> gradient_sent;
   for (int step = 0; step < ring.size(); ++step) {

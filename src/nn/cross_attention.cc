@@ -69,7 +69,7 @@ void CrossAttention::declare(ParamList& params, ActivationTable& table, std::int
   table.begin_rows(RowPart::kTarget);
 }
 
-CrossAttention::KeyValues CrossAttention::split(TensorView kv) const {
+CrossAttention::PackedKeyValues CrossAttention::split(TensorView kv) const {
   const std::int64_t width = heads_ * options_.head_size;
   return {by_head(kv.columns(0, width)), by_head(kv.columns(width, width))};
 }
@@ -84,7 +84,7 @@ void CrossAttention::make_kv(Pass& pass, Saved& saved) const {
   kv_linear_.forward(pass, x, kv);
 }
 
-CrossAttention::KeyValues CrossAttention::key_values(Pass& pass, Saved& saved) const {
+CrossAttention::PackedKeyValues CrossAttention::key_values(Pass& pass, Saved& saved) const {
   if (!pass.cache) return split(saved.get(pass, kv_));
   const TensorView cache = pass.cache->sources[static_cast<std::size_t>(options_.layer)];
   const TensorView all = cache.reshape({cache.rows(), 2 * heads_ * options_.head_size});
@@ -103,7 +103,7 @@ ops::AttentionOptions CrossAttention::core(const Pass& pass) const {
 
 void CrossAttention::make_context(Pass& pass, Saved& saved) const {
   const TensorView q = saved.get(pass, q_);
-  const KeyValues kv = key_values(pass, saved);
+  const PackedKeyValues kv = key_values(pass, saved);
   const TensorView out = saved.put(pass, context_);
   const TensorView lse = pass.training ? saved.put(pass, lse_) : TensorView();
   ops::run(pass.ops, ops::AttentionForward{.options = core(pass),
@@ -132,7 +132,7 @@ void CrossAttention::backward(Pass& pass, Saved& saved, Which which, TensorView 
     Scratch::Frame frame(pass.ops.scratch);
     const TensorView dcontext = pass.ops.scratch.allocate(context.dtype, context.shape);
     output_.backward(pass, which, context, dy, dcontext);
-    const KeyValues in = split(kv), gradient = split(dkv);
+    const PackedKeyValues in = split(kv), gradient = split(dkv);
     ops::run(pass.ops, ops::AttentionBackward{.options = core(pass),
                                               .segments = pass.batch.cross_segments,
                                               .q = by_head(q),

@@ -37,15 +37,15 @@ class CrossAttention {
   void backward_weight(Pass& pass, Saved& saved) const;
 
  private:
-  struct KeyValues {
+  struct PackedKeyValues {
     TensorView k, v;  // [T, heads, d], rows strided
   };
   TensorView by_head(TensorView rows) const {
     return rows.reshape({rows.rows(), heads_, options_.head_size});
   }
-  KeyValues split(TensorView kv) const;
+  PackedKeyValues split(TensorView kv) const;
   // Keys and values of the encoder's output; in generation those in the cache.
-  KeyValues key_values(Pass& pass, Saved& saved) const;
+  PackedKeyValues key_values(Pass& pass, Saved& saved) const;
   void make_q(Pass& pass, Saved& saved) const;
   void make_kv(Pass& pass, Saved& saved) const;
   void make_context(Pass& pass, Saved& saved) const;

@@ -6,18 +6,18 @@
 
 namespace stoa::nn {
 
-struct KeyValues {
+struct PackedKeyValues {
   TensorView both;  // [tokens, 2 G d]
   Shape heads;      // [tokens, G, d]
 
   // Allocates scratch for `tokens` tokens with heads as in `like` [*, G, d].
-  static KeyValues allocate(Pass& pass, DType type, std::int64_t tokens, const TensorView& like) {
+  static PackedKeyValues allocate(Pass& pass, DType type, std::int64_t tokens, const TensorView& like) {
     Shape heads = like.shape;
     heads.set(0, tokens);
     return {pass.ops.scratch.allocate(type, {tokens, 2 * heads.inner()}), heads};
   }
-  static KeyValues of(Pass& pass, const TensorView& k, const TensorView& v) {
-    const KeyValues out = allocate(pass, k.dtype, k.rows(), k);
+  static PackedKeyValues of(Pass& pass, const TensorView& k, const TensorView& v) {
+    const PackedKeyValues out = allocate(pass, k.dtype, k.rows(), k);
     ops::run(pass.ops, ops::CopyRows{.x = rows_of(k), .index = {}, .y = rows_of(out.k())});
     ops::run(pass.ops, ops::CopyRows{.x = rows_of(v), .index = {}, .y = rows_of(out.v())});
     return out;

@@ -82,17 +82,28 @@ struct Pass {
   ParamAccess& params;
   GradAccess* grads = nullptr;  // none in inference
   const BatchView& batch;
-  TensorView state;                       // ops::StepSlot scalars; none in inference
-  std::uint64_t seed = 0;                 // of dropout
-  bool training = false;                  // dropout is active, activations are saved
-  KvCache* cache = nullptr;               // generation
-  std::span<const TensorView> constants;  // of the chunk (rotary tables); set by it
-  Probe* probe = nullptr;                 // none: no observation
-  const Fp8* fp8 = nullptr;               // linear layers in FP8 (nn/fp8.h); set by the chunk
+  TensorView state = {};                       // ops::StepSlot scalars; none in inference
+  std::uint64_t seed = 0;                      // of dropout
+  bool training = false;                       // dropout is active, activations are saved
+  KvCache* cache = nullptr;                    // generation
+  std::span<const TensorView> constants = {};  // of the chunk (rotary tables); set by it
+  Probe* probe = nullptr;                      // none: no observation
+  const Fp8* fp8 = nullptr;                    // linear layers in FP8 (nn/fp8.h); set by the chunk
 
   // The same pass over a part of its tokens.
   Pass on(const BatchView& part) const {
-    return {ops, parallel, params, grads, part, state, seed, training, cache, constants, probe, fp8};
+    return {.ops = ops,
+            .parallel = parallel,
+            .params = params,
+            .grads = grads,
+            .batch = part,
+            .state = state,
+            .seed = seed,
+            .training = training,
+            .cache = cache,
+            .constants = constants,
+            .probe = probe,
+            .fp8 = fp8};
   }
 
   // Show a tensor of a layer to the probe, if there is one.

@@ -6,7 +6,8 @@
 
 namespace stoa::optim {
 
-BucketReducer::BucketReducer(Arena& arena, const FlatLayout& layout, const DataParallel& parallel, DType type)
+BucketReducer::BucketReducer(Arena& arena, const BucketLayout& layout, const DataParallel& parallel,
+                             DType type)
     : arena_(&arena), layout_(&layout), parallel_(parallel), scatter_(parallel.sharded(1)) {
   if (!parallel.reduce_type || *parallel.reduce_type == type) return;
   std::int64_t largest = 0;

@@ -9,8 +9,8 @@
 #include "device/arena.h"
 #include "ops/elementwise.h"
 #include "ops/op_context.h"
+#include "optim/bucket_layout.h"
 #include "optim/data_parallel.h"
-#include "optim/flat_layout.h"
 
 namespace stoa::optim {
 
@@ -18,7 +18,7 @@ namespace stoa::optim {
 // size of buckets nor the time of their reduction affects a bit.
 class BucketReducer {
  public:
-  BucketReducer(Arena& arena, const FlatLayout& layout, const DataParallel& parallel, DType type);
+  BucketReducer(Arena& arena, const BucketLayout& layout, const DataParallel& parallel, DType type);
 
   // `whole`: the bucket [elements], complete on this rank. Must not be accessed until complete().
   void start(int bucket, TensorView whole, ops::OpContext& ops);
@@ -37,7 +37,7 @@ class BucketReducer {
   void finish(Work& work, ops::OpContext& ops);
 
   Arena* arena_;
-  const FlatLayout* layout_;
+  const BucketLayout* layout_;
   const DataParallel parallel_;
   const bool scatter_;
   std::vector<Arena::Id> staging_;  // two, where gradients travel in another type

@@ -52,7 +52,7 @@ class GlobalNorm {
 
   Arena* arena_;
   GradientStore& gradients_;
-  const FlatLayout& layout_;
+  const BucketLayout& layout_;
   const DataParallel parallel_;
   struct Tensor {
     std::int64_t begin, blocks;

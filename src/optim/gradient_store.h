@@ -58,7 +58,7 @@ class GradientStore final : public nn::GradAccess {
   Arena* arena_;
   const nn::ParamList* params_;
   const ParameterStore* parameters_;
-  const FlatLayout* layout_;
+  const BucketLayout* layout_;
   const DataParallel parallel_;
   // Whole, or this rank's share where the bucket passes through the window; none of frozen parameters.
   std::vector<Arena::Id> buckets_;

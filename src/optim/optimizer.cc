@@ -45,7 +45,7 @@ Optimizer::Optimizer(Arena& arena, ParameterStore& parameters, GradientStore& gr
   else if (config.momentum != 0)
     moment_names_ = {"sgd.momentum"};
   if (config.name == OptimizerKind::kMuon) moment_names_.push_back(kMuonMomentum);
-  const FlatLayout& layout = parameters.layout();
+  const BucketLayout& layout = parameters.layout();
   for (std::size_t which = 0; which < moment_names_.size(); ++which) {
     auto& row = moments_.emplace_back();
     for (std::size_t b = 0; b < layout.buckets().size(); ++b) {

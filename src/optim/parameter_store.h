@@ -8,8 +8,8 @@
 
 #include "device/arena.h"
 #include "ops/op_context.h"
+#include "optim/bucket_layout.h"
 #include "optim/data_parallel.h"
-#include "optim/flat_layout.h"
 #include "optim/unit_window.h"
 
 namespace stoa::optim {
@@ -59,7 +59,7 @@ class ParameterStore final : public nn::ParamAccess {
   void observe(ops::OpObserver* observer) { observer_ = observer; }
 
   const std::vector<nn::ParamSpec>& specs() const { return *specs_; }
-  const FlatLayout& layout() const { return layout_; }
+  const BucketLayout& layout() const { return layout_; }
   const std::optional<DataParallel>& data_parallel() const { return parallel_; }
 
  private:
@@ -76,7 +76,7 @@ class ParameterStore final : public nn::ParamAccess {
   const std::vector<nn::ParamSpec>* specs_;
   const nn::ParamList* params_ = nullptr;
   std::optional<DataParallel> parallel_;
-  FlatLayout layout_;
+  BucketLayout layout_;
   std::vector<Arena::Id> values_;                // by bucket: whole, in stage 3 this rank's share
   std::vector<Arena::Id> masters_;               // by bucket; none where the value is its own master
   std::unique_ptr<UnitWindow> window_;           // stage 3

@@ -4,7 +4,7 @@
 
 namespace stoa::optim {
 
-UnitWindow::UnitWindow(Arena& arena, const nn::ParamList& params, const FlatLayout& layout,
+UnitWindow::UnitWindow(Arena& arena, const nn::ParamList& params, const BucketLayout& layout,
                        const Options& options)
     : arena_(&arena), layout_(&layout), units_(static_cast<std::size_t>(params.units())) {
   std::vector<std::size_t> bytes(units_.size(), 0);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "device/arena.h"
-#include "optim/flat_layout.h"
+#include "optim/bucket_layout.h"
 
 namespace stoa::optim {
 
@@ -19,7 +19,7 @@ class UnitWindow {
     std::function<bool(const FlatBucket&)> includes;  // buckets that pass through the window
   };
   // The layout was made by unit.
-  UnitWindow(Arena& arena, const nn::ParamList& params, const FlatLayout& layout, const Options& options);
+  UnitWindow(Arena& arena, const nn::ParamList& params, const BucketLayout& layout, const Options& options);
 
   const std::vector<int>& buckets_of(int unit) const {
     return units_[static_cast<std::size_t>(unit)].buckets;
@@ -45,7 +45,7 @@ class UnitWindow {
     int unit = -1;
   };
   Arena* arena_;
-  const FlatLayout* layout_;
+  const BucketLayout* layout_;
   std::vector<Unit> units_;
   std::vector<Slot> slots_;
   std::vector<int> turns_;            // slots of blocks

@@ -24,7 +24,7 @@ run::TrainingOptions options_22b(std::int64_t layers, bool sequence_parallel,
   config.hidden_dropout = config.attention_dropout = 0.1;
   config.recompute.granularity = granularity;
   run::TrainingOptions o;
-  o.model = model::resolve_gpt(config);
+  o.model = model::resolve_model(config);
   o.precision = {DType::kBF16, DType::kBF16};
   o.micro_batch = static_cast<std::int64_t>(kBatch);
   o.length = config.encoder_seq_length;

@@ -9,7 +9,7 @@
 
 #include "base/console.h"
 #include "base/error.h"
-#include "model/gpt.h"
+#include "model/model_spec.h"
 
 namespace stoa::plan {
 
@@ -155,9 +155,9 @@ struct Counted {
 Counted count_gpt(model::ModelConfig config) {
   const auto at = [&](std::int64_t layers) {
     config.num_layers = layers;
-    const model::Gpt gpt = model::resolve_gpt(config);
-    return std::pair(static_cast<double>(model::parameter_count(gpt)),
-                     static_cast<double>(model::active_parameter_count(gpt)));
+    const model::ModelSpec spec = model::resolve_model(config);
+    return std::pair(static_cast<double>(model::parameter_count(spec)),
+                     static_cast<double>(model::active_parameter_count(spec)));
   };
   const auto [one, active_one] = at(1);
   const auto [two, active_two] = at(2);

@@ -38,7 +38,7 @@ void latent_attention(Arguments& a, const model::LatentConfig& l) {
 }
 
 void shape(Arguments& a, const EmitModel& model) {
-  const model::ModelConfig& m = model.gpt.config;
+  const model::ModelConfig& m = model.spec.config;
   require<ConfigError>(
       m.position_embedding_type != model::PositionEmbedding::kAlibi && !m.embedding_layernorm &&
           m.norm_placement == model::NormPlacement::kBefore && !m.use_parallel_residual &&
@@ -86,7 +86,7 @@ void shape(Arguments& a, const EmitModel& model) {
   a.flag(m.qk_layernorm, "qk-layernorm");
   a.value("hidden-dropout", m.hidden_dropout);
   a.value("attention-dropout", m.attention_dropout);
-  a.value("vocab-size", model.gpt.vocabulary);
+  a.value("vocab-size", model.spec.vocabulary);
   if (!m.moe.num_moe_experts) return;
   a.value("num-experts", *m.moe.num_moe_experts);
   a.value("moe-router-topk", m.moe.moe_router_topk);
@@ -165,7 +165,7 @@ std::vector<std::string> megatron_arguments(const Found& found, const EmitModel&
     a.value("cpu-offloading-num-layers", offload.layers_of(w.model.layers));
   a.flag(model.format == Format::kBf16 || model.format == Format::kFp8, "bf16");
   a.flag(model.format == Format::kFp16, "fp16");
-  if (model.format == Format::kFp8) eight_bits(a, model.gpt.config.fp8);
+  if (model.format == Format::kFp8) eight_bits(a, model.spec.config.fp8);
   return a.take();
 }
 

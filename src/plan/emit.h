@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/gpt.h"
+#include "model/model_spec.h"
 #include "plan/cluster.h"
 #include "plan/search.h"
 
@@ -12,7 +12,7 @@ namespace stoa::plan {
 
 // What the arguments depend on, in addition to the plan.
 struct EmitModel {
-  const model::Gpt& gpt;
+  const model::ModelSpec& spec;
   std::string name;  // of the run
   Format format = Format::kBf16;
   std::int64_t steps = 0;

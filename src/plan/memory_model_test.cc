@@ -33,7 +33,7 @@ run::TrainingOptions small_options() {
   config.num_attention_heads = 4;
   config.encoder_seq_length = 32;
   config.vocab_size = 256;
-  o.model = model::resolve_gpt(config);
+  o.model = model::resolve_model(config);
   o.precision = {DType::kBF16, DType::kBF16};
   o.length = 32;
   return o;
@@ -145,7 +145,7 @@ TEST(MemoryModel, EqualsWiredRanksOfExperts) {
   config.bias = model::BiasKind::kNone;
   config.moe.num_moe_experts = 4;
   config.moe.moe_layer_freq = 2;
-  base.model = model::resolve_gpt(config);
+  base.model = model::resolve_model(config);
   MemoryModel model(counting.machine, base);
   expect_equal(model, counting.machine, point_of({1, 1, 1, 2, 3}, "1f1b", 0, 4));
   expect_equal(model, counting.machine, point_of({1, 1, 1, 1, 2}, "interleaved", 3, 4));
@@ -157,7 +157,7 @@ TEST(MemoryModel, EqualsWiredRanksOfLinearAttention) {
   run::TrainingOptions base = small_options();
   model::ModelConfig config = base.model.config;
   config.linear = {3, {}, 2, 4, 8, 8, 4};
-  base.model = model::resolve_gpt(config);
+  base.model = model::resolve_model(config);
   MemoryModel model(counting.machine, base);
   expect_equal(model, counting.machine, point_of({1, 1, 1, 2, 3}, "1f1b", 0, 4));
   expect_equal(model, counting.machine, point_of({2, 1, 1, 1, 2}, "interleaved", 3, 4));
@@ -174,7 +174,7 @@ TEST(MemoryModel, EqualsWiredRanksOfEightBits) {
       config.fp8.fp8_recipe = recipe;
       config.fp8.first_last_layers_bf16 = but_some;
       config.fp8.num_layers_at_start_in_bf16 = 5;
-      base.model = model::resolve_gpt(config);
+      base.model = model::resolve_model(config);
       MemoryModel model(counting.machine, base);
       expect_equal(model, counting.machine, point_of({2, 1, 1, 1, 4}, "1f1b", 0, 5));
       expect_equal(model, counting.machine, point_of({1, 1, 1, 2, 2}, "interleaved", 3, 4));
@@ -187,7 +187,7 @@ TEST(MemoryModel, EqualsWiredRanksThatShareExpertsAndContext) {
   model::ModelConfig config = base.model.config;
   config.bias = model::BiasKind::kNone;
   config.moe.num_moe_experts = 4;
-  base.model = model::resolve_gpt(config);
+  base.model = model::resolve_model(config);
   MemoryModel model(counting.machine, base);
   struct Case {
     std::array<int, 5> degrees;
@@ -217,7 +217,7 @@ TEST(MemoryModel, EqualsWiredRanksWithExpertsInEightBits) {
     config.moe.num_moe_experts = 4;
     config.fp8.fp8 = model::Fp8Format::kHybrid;
     config.fp8.fp8_recipe = recipe;
-    base.model = model::resolve_gpt(config);
+    base.model = model::resolve_model(config);
     MemoryModel model(counting.machine, base);
     MemoryPoint point = point_of({1, 1, 1, 4, 2}, "1f1b", 0, 4);
     point.layout.grid = RankGrid({1, 1, 1, 4, 2}, {2, 2});

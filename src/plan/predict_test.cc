@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "model/gpt.h"
+#include "model/model_spec.h"
 #include "plan/layer_time.h"
 #include "plan/pipeline_time.h"
 #include "plan/predict_text.h"
@@ -132,7 +132,7 @@ TEST(Workloads, WeightsOfLatentAttention) {
     c.latent.multi_latent_attention = true;
     if (latent_queries) c.latent.q_lora_rank = 96;
     c.vocab_size = 1024;
-    const double counted = static_cast<double>(model::parameter_count(model::resolve_gpt(c)));
+    const double counted = static_cast<double>(model::parameter_count(model::resolve_model(c)));
     EXPECT_NEAR(shape_of(c, 1024).parameters() / counted, 1, 1e-3);
   }
 }

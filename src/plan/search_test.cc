@@ -48,7 +48,7 @@ class SearchTest : public ::testing::Test {
     config.num_attention_heads = 8;
     config.encoder_seq_length = 128;
     config.vocab_size = 1024;
-    base_.model = model::resolve_gpt(config);
+    base_.model = model::resolve_model(config);
     base_.precision = {DType::kBF16, DType::kBF16};
     base_.length = 128;
     base_.evaluation = false;
@@ -263,10 +263,10 @@ TEST_F(SearchTest, EmitsWhatMegatronIsToKnowOfEightBits) {
   request_.target = SearchTarget::kMegatron;
   const Found found = run().best.front();
   const auto emitted = [&](const model::Fp8Config& fp8) {
-    model::Gpt gpt = base_.model;
-    gpt.config.fp8 = fp8;
+    model::ModelSpec spec = base_.model;
+    spec.config.fp8 = fp8;
     std::vector<std::string> out;
-    for (const std::string& argument : megatron_arguments(found, {gpt, "small", Format::kFp8, 100}))
+    for (const std::string& argument : megatron_arguments(found, {spec, "small", Format::kFp8, 100}))
       if (argument.find("fp8") != std::string::npos || argument.find("bf16") != std::string::npos)
         out.push_back(argument);
     return out;

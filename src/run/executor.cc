@@ -123,17 +123,15 @@ bool Executor::is_here(int chunk) const {
 }
 
 nn::Pass Executor::pass(const nn::BatchView& batch, bool training) {
-  return {parts_.ops,
-          parts_.parallel,
-          parts_.parameters,
-          training ? &parts_.gradients : nullptr,
-          batch,
-          parts_.state,
-          parts_.seed,
-          training,
-          nullptr,
-          {},
-          training ? parts_.dump : nullptr};
+  return {.ops = parts_.ops,
+          .parallel = parts_.parallel,
+          .params = parts_.parameters,
+          .grads = training ? &parts_.gradients : nullptr,
+          .batch = batch,
+          .state = parts_.state,
+          .seed = parts_.seed,
+          .training = training,
+          .probe = training ? parts_.dump : nullptr};
 }
 
 void Executor::compute(const Action& action, const StageMicrobatch& stage) {

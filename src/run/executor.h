@@ -19,7 +19,7 @@ namespace stoa::run {
 struct ExecutorParts {
   ops::OpContext& ops;
   const parallel::ParallelContext& parallel;
-  const schedule::Placement& placement;
+  const schedule::ChunkPlacement& placement;
   std::vector<LocalChunk>& chunks;  // of this rank, in model order
   Outbox& outbox;
   int batches = 1;  // microbatches whose batch can be held at once

@@ -13,10 +13,10 @@ FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::stri
                               const std::filesystem::path& output, std::uint64_t max_shard_bytes,
                               const ckpt::ExportProgress& progress) {
   const infer::ModelFiles files(from.model);
-  const model::Gpt& gpt = files.model();
+  const model::ModelSpec& spec = files.model();
   FamilyExport out;
   const hf::Family& target =
-      family == "auto" ? hf::choose_family(gpt.config, &out.why_not) : hf::family_for(family, gpt.config);
+      family == "auto" ? hf::choose_family(spec.config, &out.why_not) : hf::family_for(family, spec.config);
   out.family = target.type;
   std::list<std::vector<std::byte>> alive;
   // fp32 in between: norms that a file holds minus 1 keep their digits.
@@ -25,12 +25,12 @@ FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::stri
     auto& bytes = alive.emplace_back(files.canonical(name, type));
     return TensorView(bytes.data(), type, {static_cast<std::int64_t>(bytes.size() / size_of(type))});
   };
-  ckpt::ExportContent content{hf::write_config(gpt, target, dtype, files.description().special),
-                              infer::model_entries(gpt, target, dtype), nullptr};
+  ckpt::ExportContent content{hf::write_config(spec, target, dtype, files.description().special),
+                              infer::model_entries(spec, target, dtype), nullptr};
   std::uint64_t done = 0, total = 0;
   for (const auto& entry : content.tensors) total += entry.bytes();
   content.write = [&](ckpt::ShardedWriter& writer) {
-    infer::write_model(writer, gpt, target, dtype, source, [&] {
+    infer::write_model(writer, spec, target, dtype, source, [&] {
       for (const auto& bytes : alive) done += bytes.size() / size_of(type) * size_of(dtype);
       alive.clear();
       if (progress) progress(std::min(done, total), total);

@@ -87,7 +87,7 @@ std::string rank_name(const grid::RankGrid& grid, int rank) {
 }
 
 std::vector<PlacedChunk> place_chunks(const Layout& layout, std::int64_t num_layers) {
-  const schedule::Placement placement = schedule::placement_of(request_of(layout, 1));
+  const schedule::ChunkPlacement placement = schedule::placement_of(request_of(layout, 1));
   const std::vector<std::int64_t> layers = layers_of_chunks(layout, num_layers, placement.chunks());
   std::vector<PlacedChunk> out;
   std::int64_t first = 0;

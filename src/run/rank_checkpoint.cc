@@ -84,12 +84,12 @@ void for_each_history(TrainingRank& rank, const AmaxTensor& body, bool written =
 class RankSnapshot final : public ckpt::Snapshot {
  public:
   RankSnapshot(TrainingRank& rank, const ModelTextFiles& files, const hf::SpecialTokens& special)
-      : gpt_(rank.options().model),
+      : spec_(rank.options().model),
         type_(rank.options().precision.compute),
         index_(rank.parameters().specs()),
-        family_(hf::choose_family(gpt_.config)),
+        family_(hf::choose_family(spec_.config)),
         files_(files) {
-    files_.push_back({"config.json", hf::write_config(gpt_, family_, type_, special)});
+    files_.push_back({"config.json", hf::write_config(spec_, family_, type_, special)});
     for (const StateSet& set : state_sets(rank)) {
       auto& tensors = sets_.emplace_back(set.prefix, std::vector<HostCopy>()).second;
       for (std::size_t p = 0; p < rank.parameters().specs().size(); ++p) {
@@ -103,10 +103,10 @@ class RankSnapshot final : public ckpt::Snapshot {
   }
 
   std::vector<ckpt::TensorEntry> model_tensors() const override {
-    return infer::model_entries(gpt_, family_, type_);
+    return infer::model_entries(spec_, family_, type_);
   }
   void write_model(ckpt::ShardedWriter& writer) override {
-    infer::write_model(writer, gpt_, family_, type_, [this](const std::string& name) {
+    infer::write_model(writer, spec_, family_, type_, [this](const std::string& name) {
       const auto& place = index_.at(name);
       return infer::CanonicalIndex::in(place, sets_[0].second[place.parameter.index].view);
     });
@@ -132,7 +132,7 @@ class RankSnapshot final : public ckpt::Snapshot {
   }
 
  private:
-  const model::Gpt gpt_;
+  const model::ModelSpec spec_;
   const DType type_;
   const infer::CanonicalIndex index_;
   const hf::Family& family_;
@@ -143,14 +143,14 @@ class RankSnapshot final : public ckpt::Snapshot {
 
 // The rank's configuration as its own checkpoint would say it: what a family's file does not carry is then
 // equal on both sides.
-model::ModelConfig as_saved(const model::Gpt& gpt) {
-  return hf::read_config(hf::write_config(gpt, hf::choose_family(gpt.config), DType::kF32, {})).config;
+model::ModelConfig as_saved(const model::ModelSpec& spec) {
+  return hf::read_config(hf::write_config(spec, hf::choose_family(spec.config), DType::kF32, {})).config;
 }
 
-void require_same_function(const model::ModelConfig& found, const model::Gpt& gpt, model::Purpose purpose,
-                           const fs::path& directory) {
+void require_same_function(const model::ModelConfig& found, const model::ModelSpec& spec,
+                           model::Purpose purpose, const fs::path& directory) {
   std::string problems;
-  for (const auto& d : model::function_differences(found, as_saved(gpt), purpose))
+  for (const auto& d : model::function_differences(found, as_saved(spec), purpose))
     problems += fmt::format("\n  model.{}: {} in the files, {} in the configuration", d.path, d.from, d.to);
   require<ConfigError>(problems.empty(), "'{}' holds weights of a different model with the same shapes:{}",
                        directory.string(), problems);
@@ -181,19 +181,19 @@ class StateModel final : public ckpt::Snapshot {
  public:
   StateModel(const TrainingRank& rank, const ModelTextFiles& files, const hf::SpecialTokens& special,
              std::filesystem::path directory)
-      : gpt_(rank.options().model),
+      : spec_(rank.options().model),
         type_(rank.options().precision.compute),
-        family_(hf::choose_family(gpt_.config)),
+        family_(hf::choose_family(spec_.config)),
         files_(files),
         directory_(std::move(directory)) {
-    files_.push_back({"config.json", hf::write_config(gpt_, family_, type_, special)});
+    files_.push_back({"config.json", hf::write_config(spec_, family_, type_, special)});
   }
   std::vector<ckpt::TensorEntry> model_tensors() const override {
-    return infer::model_entries(gpt_, family_, type_);
+    return infer::model_entries(spec_, family_, type_);
   }
   void write_model(ckpt::ShardedWriter& writer) override {
     const ckpt::TensorDirectory state(directory_ / "state", ckpt::kStateStem);
-    infer::write_model(writer, gpt_, family_, type_,
+    infer::write_model(writer, spec_, family_, type_,
                        [&](const std::string& name) { return state.at(ckpt::master_name(name)).view(); });
   }
   std::vector<TextFile> model_files() const override { return files_; }
@@ -201,7 +201,7 @@ class StateModel final : public ckpt::Snapshot {
   void write_state(ckpt::ShardedWriter&) override {}
 
  private:
-  const model::Gpt gpt_;
+  const model::ModelSpec spec_;
   const DType type_;
   const hf::Family& family_;
   ModelTextFiles files_;

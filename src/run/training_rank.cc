@@ -42,8 +42,8 @@ model::ChunkOptions chunk_options(const TrainingOptions& o, const parallel::Para
 
 MaskedOptions masked_options(const TrainingOptions& o) {
   const model::ModelConfig& c = o.model.config;
-  return {c.kind == model::ModelKind::kBert, c.bert.sentence_question(), c.bert.one_label_per_row(),
-          c.bert.task == model::BertTask::kQuestionAnswering,
+  return {model::traits(c).picks_tokens(), c.judges_sentences(), c.task.one_label_per_row(),
+          c.task.type == model::Task::kQuestionAnswering,
           o.layout.sequence_parallel ? o.layout.grid.degree(grid::Axis::kTensor) : 1};
 }
 
@@ -173,7 +173,7 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
     if (placement_.rank_of_chunk.back() == stage())
       losses_ = arena_.declare(MemoryCategory::kScalars, {"evaluation losses", options_.precision.vectors(),
                                                           Shape{local_tokens(options_)}});
-    if (const std::int64_t classes = options_.model.config.bert.classes(); losses_ && classes > 0) {
+    if (const std::int64_t classes = options_.model.config.task.classes(); losses_ && classes > 0) {
       const MaskedOptions masked = masked_options(options_);
       const std::int64_t asked =
           masked.one_per_row && !masked.all_asked ? options_.micro_batch : local_tokens(options_);
@@ -205,15 +205,16 @@ TrainingRank::TrainingRank(infer::Machine& machine, const TrainingOptions& optio
 void TrainingRank::make_chunks() {
   const std::vector<PlacedChunk> placed = place_chunks(options_.layout, options_.model.config.num_layers);
   const model::ModelConfig& config = options_.model.config;
+  const model::Traits traits = model::traits(config);
   const parallel::TensorPlace tensor{parallel_.coordinate(parallel::Axis::kTensor),
                                      parallel_.degree(parallel::Axis::kTensor)};
   const parallel::HeadPart heads =
       parallel::head_part(config.num_attention_heads, config.query_groups(), tensor);
-  require<ConfigError>(
-      config.kind != model::ModelKind::kBert || options_.layout.grid.degree(parallel::Axis::kContext) == 1,
-      "context_parallel_size {} with kind bert: rows have different lengths, so that their tokens cannot be "
-      "distributed evenly; give 1",
-      options_.layout.grid.degree(parallel::Axis::kContext));
+  require<ConfigError>(!traits.picks_tokens() || options_.layout.grid.degree(parallel::Axis::kContext) == 1,
+                       "context_parallel_size {} with kind bert or a labelled task: rows have different "
+                       "lengths, so that their "
+                       "tokens cannot be distributed evenly; give 1",
+                       options_.layout.grid.degree(parallel::Axis::kContext));
   require<ConfigError>(!config.linear.any() || options_.layout.grid.degree(parallel::Axis::kContext) == 1,
                        "context_parallel_size {} with linear attention: its state passes along a text, which "
                        "is not split over ranks; give 1",
@@ -236,14 +237,9 @@ void TrainingRank::make_chunks() {
     chunks_.push_back(std::make_unique<model::Chunk>(options_.model, chunk, &params_, embedding));
     if (place.embedding) embedding = chunks_.back()->token_embedding();
   }
-  require<ConfigError>(
-      config.kind != model::ModelKind::kBert || config.bert.lm_head || config.bert.labelled(),
-      "a bare encoder has no head to train: set model.bert.lm_head to true");
-  require<ConfigError>(!config.bert.regression(),
-                       "model.bert.labels names one class, which makes the head a regression: it can be "
-                       "loaded and used for prediction, not trained; give two classes or more");
-  require<ConfigError>(options_.sample_context == 0 || config.kind == model::ModelKind::kGpt,
-                       "encoders do not continue text: leave out trainer.sample_prompts");
+  require<ConfigError>(traits.untrainable.empty(), "{}", traits.untrainable);
+  require<ConfigError>(options_.sample_context == 0 || traits.continues_text,
+                       "encoders and classifiers do not continue text: leave out trainer.sample_prompts");
   require<ConfigError>(
       options_.sample_context == 0 || placed.size() == 1,
       "text is sampled during training on one pipeline stage of one chunk only, the layout has "

@@ -12,7 +12,7 @@
 #include "infer/decoder.h"
 #include "infer/machine.h"
 #include "model/chunk.h"
-#include "model/gpt.h"
+#include "model/model_spec.h"
 #include "optim/batch_plan.h"
 #include "optim/optimizer.h"
 #include "run/device_batch.h"
@@ -23,7 +23,7 @@
 namespace stoa::run {
 
 struct TrainingOptions {
-  model::Gpt model;
+  model::ModelSpec model;
   optim::OptimConfig optim;
   nn::Precision precision;
   std::int64_t micro_batch = 1;   // rows
@@ -132,7 +132,7 @@ class TrainingRank {
   const TrainingOptions options_;
   parallel::ParallelContext parallel_;
   Arena arena_;
-  schedule::Placement placement_;
+  schedule::ChunkPlacement placement_;
   nn::ParamList params_;
   std::vector<std::unique_ptr<model::Chunk>> chunks_;
   std::unique_ptr<optim::ParameterStore> parameters_;

@@ -32,7 +32,7 @@ TrainingOptions micro_options(std::int64_t seed, DType type) {
   config.seed = seed;
   config.hidden_dropout = 0.1;
   TrainingOptions options;
-  options.model = model::resolve_gpt(config);
+  options.model = model::resolve_model(config);
   options.precision = {type, type};
   options.micro_batch = 2;
   options.length = 16;

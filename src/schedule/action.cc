@@ -51,7 +51,7 @@ bool is_transfer(ActionKind kind) {
   return kind >= ActionKind::kSendActivation && kind <= ActionKind::kReceiveGradient;
 }
 
-int peer_of(const Action& transfer, const Placement& placement) {
+int peer_of(const Action& transfer, const ChunkPlacement& placement) {
   require<InternalError>(is_transfer(transfer.kind), "{} has no peer", to_text(transfer));
   const bool up =
       transfer.kind == ActionKind::kSendActivation || transfer.kind == ActionKind::kReceiveGradient;
@@ -68,40 +68,40 @@ Action matching_receive(const Action& send) {
   return {ActionKind::kReceiveGradient, send.chunk - 1, send.microbatch};
 }
 
-int Placement::ranks() const {
+int ChunkPlacement::ranks() const {
   return rank_of_chunk.empty() ? 0 : 1 + *std::max_element(rank_of_chunk.begin(), rank_of_chunk.end());
 }
 
-Placement Placement::one_chunk_per_rank(int stages) {
-  Placement placement;
+ChunkPlacement ChunkPlacement::one_chunk_per_rank(int stages) {
+  ChunkPlacement placement;
   placement.rank_of_chunk.resize(stages);
   std::iota(placement.rank_of_chunk.begin(), placement.rank_of_chunk.end(), 0);
   return placement;
 }
 
-int Placement::chunks_on(int rank) const {
+int ChunkPlacement::chunks_on(int rank) const {
   return static_cast<int>(std::count(rank_of_chunk.begin(), rank_of_chunk.end(), rank));
 }
 
-int Placement::local_index(int chunk) const {
+int ChunkPlacement::local_index(int chunk) const {
   return static_cast<int>(
       std::count(rank_of_chunk.begin(), rank_of_chunk.begin() + chunk, rank_of_chunk[chunk]));
 }
 
-Placement Placement::interleaved(int ranks, int chunks_per_rank) {
-  Placement placement;
+ChunkPlacement ChunkPlacement::interleaved(int ranks, int chunks_per_rank) {
+  ChunkPlacement placement;
   for (int c = 0; c < ranks * chunks_per_rank; ++c) placement.rank_of_chunk.push_back(c % ranks);
   return placement;
 }
 
-Placement Placement::v_shaped(int ranks) {
-  Placement placement = one_chunk_per_rank(ranks);
+ChunkPlacement ChunkPlacement::v_shaped(int ranks) {
+  ChunkPlacement placement = one_chunk_per_rank(ranks);
   for (int r = ranks - 1; r >= 0; --r) placement.rank_of_chunk.push_back(r);
   return placement;
 }
 
-Placement Placement::two_ways(int ranks) {
-  Placement placement = v_shaped(ranks);
+ChunkPlacement ChunkPlacement::two_ways(int ranks) {
+  ChunkPlacement placement = v_shaped(ranks);
   placement.copies = 2;
   return placement;
 }

@@ -37,7 +37,7 @@ struct Action {
 
 // Which pipeline rank holds which chunk of consecutive layers; chunk 0 holds the embedding, the last one the
 // head.
-struct Placement {
+struct ChunkPlacement {
   std::vector<int> rank_of_chunk;
   int copies = 1;  // of the model, of as many chunks each, one behind the other; microbatches stay within one
   int ranks() const;
@@ -46,15 +46,15 @@ struct Placement {
   int local_index(int chunk) const;  // how many earlier chunks the same rank holds
   bool begins(int chunk) const { return chunk % (chunks() / copies) == 0; }  // of its copy the first
   bool ends(int chunk) const { return begins(chunk + 1); }
-  static Placement one_chunk_per_rank(int stages);
-  static Placement interleaved(int ranks, int chunks_per_rank);  // chunk c on rank c mod ranks
-  static Placement v_shaped(int ranks);                          // chunks r and 2 ranks - 1 - r on rank r
-  static Placement two_ways(int ranks);  // the same, but the first half is one copy, the second another
+  static ChunkPlacement one_chunk_per_rank(int stages);
+  static ChunkPlacement interleaved(int ranks, int chunks_per_rank);  // chunk c on rank c mod ranks
+  static ChunkPlacement v_shaped(int ranks);  // chunks r and 2 ranks - 1 - r on rank r
+  static ChunkPlacement two_ways(int ranks);  // the same, but the first half is one copy, the second another
 };
 
 struct Schedule {
   std::string name;
-  Placement placement;
+  ChunkPlacement placement;
   int microbatches = 0;                    // of each copy
   std::vector<std::vector<Action>> ranks;  // in order of execution
 };
@@ -64,7 +64,7 @@ bool is_backward(ActionKind kind);  // whole, or one of its halves
 bool is_transfer(ActionKind kind);
 // Rank at the other end of a transfer. A send names the chunk that made the tensor, a receive the chunk that
 // needs it.
-int peer_of(const Action& transfer, const Placement& placement);
+int peer_of(const Action& transfer, const ChunkPlacement& placement);
 // The receive that matches a send: the same tensor, named by the chunk that needs it.
 Action matching_receive(const Action& send);
 

@@ -13,7 +13,7 @@ Schedule empty_schedule(std::string name, int stages, int microbatches) {
   require<ConfigError>(stages >= 1 && microbatches >= 1,
                        "a {} schedule needs at least 1 stage and 1 microbatch, got {} and {}", name, stages,
                        microbatches);
-  return {std::move(name), Placement::one_chunk_per_rank(stages), microbatches,
+  return {std::move(name), ChunkPlacement::one_chunk_per_rank(stages), microbatches,
           std::vector<std::vector<Action>>(stages)};
 }
 
@@ -91,7 +91,7 @@ struct NamedGenerator {
   std::string_view name;
   int chunks;  // per rank where the schedule fixes it, else 0
   Generator generate;
-  Placement (*place)(int stages) = nullptr;  // null: round robin
+  ChunkPlacement (*place)(int stages) = nullptr;  // null: round robin
 };
 
 constexpr std::array<NamedGenerator, 12> kGenerators{{
@@ -103,19 +103,19 @@ constexpr std::array<NamedGenerator, 12> kGenerators{{
     {"zb-h1", 1, [](const ScheduleRequest& r) { return zero_bubble_h1(r.stages, r.microbatches); }},
     {"zb-h2", 1, [](const ScheduleRequest& r) { return zero_bubble_h2(r.stages, r.microbatches); }},
     {"zb-v", 2, [](const ScheduleRequest& r) { return zero_bubble_v(r.stages, r.microbatches); },
-     Placement::v_shaped},
+     ChunkPlacement::v_shaped},
     {"interleaved-zb", 0,
      [](const ScheduleRequest& r) {
        return interleaved_zero_bubble(r.stages, r.chunks, r.microbatches, r.group);
      }},
     {"dualpipev", 2, [](const ScheduleRequest& r) { return dual_pipe_v(r.stages, r.microbatches); },
-     Placement::v_shaped},
+     ChunkPlacement::v_shaped},
     {"dualpipe", 2, [](const ScheduleRequest& r) { return dual_pipe(r.stages, r.microbatches); },
-     Placement::two_ways},
+     ChunkPlacement::two_ways},
     {"v-half", 2, [](const ScheduleRequest& r) { return v_half(r.stages, r.microbatches); },
-     Placement::v_shaped},
+     ChunkPlacement::v_shaped},
     {"v-min", 2, [](const ScheduleRequest& r) { return v_min(r.stages, r.microbatches); },
-     Placement::v_shaped},
+     ChunkPlacement::v_shaped},
 }};
 
 }  // namespace
@@ -129,7 +129,7 @@ std::vector<std::string> schedule_names() {
 std::vector<std::string> run_schedule_names() {
   std::vector<std::string> names;
   for (const NamedGenerator& entry : kGenerators)
-    if (entry.place != Placement::two_ways) names.emplace_back(entry.name);
+    if (entry.place != ChunkPlacement::two_ways) names.emplace_back(entry.name);
   return names;
 }
 
@@ -149,12 +149,13 @@ const NamedGenerator& entry_of(ScheduleRequest& request) {
 
 }  // namespace
 
-Placement placement_of(ScheduleRequest request) {
+ChunkPlacement placement_of(ScheduleRequest request) {
   const NamedGenerator& entry = entry_of(request);
-  return entry.place ? entry.place(request.stages) : Placement::interleaved(request.stages, request.chunks);
+  return entry.place ? entry.place(request.stages)
+                     : ChunkPlacement::interleaved(request.stages, request.chunks);
 }
 
-Schedule forward_only(const Placement& placement, int microbatches) {
+Schedule forward_only(const ChunkPlacement& placement, int microbatches) {
   const int ranks = placement.ranks();
   Schedule schedule{"forward only", placement, microbatches, std::vector<std::vector<Action>>(ranks)};
   for (int first = 0; first < microbatches; first += ranks)

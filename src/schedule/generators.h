@@ -42,7 +42,7 @@ Schedule v_half(int stages, int microbatches);
 Schedule v_min(int stages, int microbatches);
 
 // Evaluation: every microbatch forward once, in groups as large as the number of ranks, chunk by chunk.
-Schedule forward_only(const Placement& placement, int microbatches);
+Schedule forward_only(const ChunkPlacement& placement, int microbatches);
 
 inline constexpr int kMaxScheduleItems =
     4 << 20;  // stages x chunks x microbatches: a list that still fits in memory
@@ -59,7 +59,7 @@ std::vector<std::string> schedule_names();
 std::vector<std::string> run_schedule_names();
 Schedule generate(ScheduleRequest request);
 // The placement of the chunks, which is the same for any number of microbatches.
-Placement placement_of(ScheduleRequest request);
+ChunkPlacement placement_of(ScheduleRequest request);
 
 // Adds sends and receives, the reduction of gradients after a chunk's last backward and the optimizer step at
 // the end (neither for a schedule without backward passes). One linear order of all computations and

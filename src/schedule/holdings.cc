@@ -56,7 +56,7 @@ Holdings holdings_of(const Schedule& schedule, int rank) {
   std::map<int, bool> held;
   for (const Action& a : list)
     if (is_compute(a.kind)) ++left[a.microbatch];
-  const Placement& placement = schedule.placement;
+  const ChunkPlacement& placement = schedule.placement;
   // A result for chunk `to`: kept here, or to be sent.
   const auto hand_on = [&](std::vector<Count>& where, int to) {
     if (rank_of[to] == rank)

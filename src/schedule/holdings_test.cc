@@ -64,7 +64,7 @@ TEST(Holdings, EnlargeAndCover) {
 }
 
 TEST(ForwardOnly, LowersWithoutReductionsAndSteps) {
-  const Schedule steps = lower(forward_only(Placement::interleaved(2, 2), 3));
+  const Schedule steps = lower(forward_only(ChunkPlacement::interleaved(2, 2), 3));
   for (const auto& list : steps.ranks)
     for (const auto& action : list) {
       EXPECT_NE(action.kind, ActionKind::kReduceGradients);
@@ -103,8 +103,9 @@ TEST(Holdings, GrowNoMoreAfterTwiceTheStages) {
 
 TEST(Holdings, AFullRoundOfAnEvaluationHoldsMost) {
   for (const int stages : {2, 3, 4})
-    for (const Placement& placement : {Placement::one_chunk_per_rank(stages),
-                                       Placement::interleaved(stages, 3), Placement::v_shaped(stages)}) {
+    for (const ChunkPlacement& placement :
+         {ChunkPlacement::one_chunk_per_rank(stages), ChunkPlacement::interleaved(stages, 3),
+          ChunkPlacement::v_shaped(stages)}) {
       const Schedule full = lower(forward_only(placement, 4 * stages));
       for (int microbatches = 1; microbatches < 4 * stages; ++microbatches) {
         const Schedule part = lower(forward_only(placement, microbatches));

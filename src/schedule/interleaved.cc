@@ -12,7 +12,7 @@ Schedule empty_interleaved(std::string name, int stages, int chunks, int microba
       stages >= 1 && chunks >= 1 && microbatches >= 1,
       "a {} schedule needs at least 1 stage, 1 chunk per rank and 1 microbatch, got {}, {} and {}", name,
       stages, chunks, microbatches);
-  return {std::move(name), Placement::interleaved(stages, chunks), microbatches,
+  return {std::move(name), ChunkPlacement::interleaved(stages, chunks), microbatches,
           std::vector<std::vector<Action>>(stages)};
 }
 

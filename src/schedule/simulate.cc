@@ -117,7 +117,7 @@ class Simulation {
 
 double Durations::of(const Action& action) const {
   if (!chunks.empty() && is_compute(action.kind)) {
-    const Chunk& chunk = chunks[action.chunk];
+    const ChunkTimes& chunk = chunks[action.chunk];
     return action.kind == ActionKind::kForward         ? chunk.forward
            : action.kind == ActionKind::kBackward      ? chunk.backward
            : action.kind == ActionKind::kBackwardInput ? chunk.backward_input

@@ -17,10 +17,10 @@ struct Durations {
   bool pairs_as_one = false;  // overlapped pairs send when both are done, else they run and send one by one
   std::vector<double> chunk_weight;  // factor per chunk on its computations (uneven stages); empty: 1
   // Measured: in place of all the times above but communication. Empty: none.
-  struct Chunk {
+  struct ChunkTimes {
     double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
   };
-  std::vector<Chunk> chunks;
+  std::vector<ChunkTimes> chunks;
   double of(const Action& action) const;
 };
 

@@ -13,7 +13,7 @@ Schedule empty_v(std::string name, int stages, int microbatches) {
   require<ConfigError>(stages >= 1 && microbatches >= 1,
                        "a {} schedule needs at least 1 stage and 1 microbatch, got {} and {}", name, stages,
                        microbatches);
-  return {std::move(name), Placement::v_shaped(stages), microbatches,
+  return {std::move(name), ChunkPlacement::v_shaped(stages), microbatches,
           std::vector<std::vector<Action>>(stages)};
 }
 
@@ -164,7 +164,7 @@ Schedule dual_pipe(int stages, int microbatches) {
       "schedule 'dualpipe' over {} stages needs an even number of microbatches of at least {}, "
       "got {}: use {}",
       stages, least, microbatches, std::max(least, microbatches + microbatches % 2));
-  Schedule schedule{"dualpipe", Placement::two_ways(stages), microbatches / 2,
+  Schedule schedule{"dualpipe", ChunkPlacement::two_ways(stages), microbatches / 2,
                     std::vector<std::vector<Action>>(stages)};
   for (int r = 0; r < stages; ++r) {
     // The second half of the ranks holds the two copies in exchanged roles.

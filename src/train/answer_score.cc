@@ -22,13 +22,13 @@ double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 }  // namespace
 
-AnswerScore::AnswerScore(const model::BertConfig& bert)
-    : bert_(bert),
-      spans_(bert.task == model::BertTask::kTokenClassification && infer::are_span_tags(bert.labels)),
+AnswerScore::AnswerScore(const model::TaskConfig& task)
+    : task_(task),
+      spans_(task.type == model::Task::kTokenClassification && infer::are_span_tags(task.labels)),
       counts_(kCounts, 0.0) {}
 
 void AnswerScore::add(const data::Batch& batch, std::int64_t first, std::int64_t rows, TensorView logits) {
-  if (bert_.task == model::BertTask::kQuestionAnswering) return add_answers(batch, first, rows, logits);
+  if (task_.type == model::Task::kQuestionAnswering) return add_answers(batch, first, rows, logits);
   std::int64_t next = 0;
   for (std::int64_t r = first; r < first + rows; ++r) {
     std::vector<std::int32_t> right, found;
@@ -41,7 +41,7 @@ void AnswerScore::add(const data::Batch& batch, std::int64_t first, std::int64_t
       count(kRight) += right.back() == found.back();
     }
     if (!spans_) continue;
-    const auto a = infer::tag_spans(right, bert_.labels), b = infer::tag_spans(found, bert_.labels);
+    const auto a = infer::tag_spans(right, task_.labels), b = infer::tag_spans(found, task_.labels);
     count(kSpans) += static_cast<double>(a.size());
     count(kFound) += static_cast<double>(b.size());
     count(kRightSpans) += static_cast<double>(std::count_if(
@@ -74,7 +74,7 @@ void AnswerScore::add_answers(const data::Batch& batch, std::int64_t first, std:
 }
 
 std::vector<std::pair<std::string, double>> AnswerScore::scores() const {
-  if (bert_.task == model::BertTask::kQuestionAnswering)
+  if (task_.type == model::Task::kQuestionAnswering)
     return {{"exact", ratio(counts_[kRight], counts_[kLabels])},
             {"f1", ratio(counts_[kOverlap], counts_[kLabels])}};
   std::vector<std::pair<std::string, double>> out{{"accuracy", ratio(counts_[kRight], counts_[kLabels])}};

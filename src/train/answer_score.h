@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "model/bert_config.h"
+#include "model/task_config.h"
 #include "tensor/tensor_view.h"
 
 namespace stoa::train {
@@ -17,7 +17,7 @@ namespace stoa::train {
 // of rows whose most likely span is the answer's, and the mean F1 of the tokens of both.
 class AnswerScore {
  public:
-  explicit AnswerScore(const model::BertConfig& bert);
+  explicit AnswerScore(const model::TaskConfig& task);
 
   // Rows [first, first + rows) of the batch and their logits, on the host: [labels in token order, classes];
   // for question answering [tokens, 2].
@@ -34,7 +34,7 @@ class AnswerScore {
   enum Count { kLabels, kRight, kSpans, kFound, kRightSpans, kOverlap, kCounts };
   double& count(Count which) { return counts_[which]; }
 
-  const model::BertConfig& bert_;
+  const model::TaskConfig& task_;
   bool spans_;
   std::vector<double> counts_;
 };

@@ -48,8 +48,8 @@ std::vector<Line> read_lines(const std::vector<data::WeightedPrefix>& files, con
 class Reader {
  public:
   Reader(const RunConfig& config, const TrainingPlan& plan, const token::Tokenizer& tokenizer)
-      : bert_(config.model.bert),
-        encoder_(tokenizer, bert_, plan.options.length),
+      : task_(config.model.task),
+        encoder_(tokenizer, config.model, plan.options.length),
         stride_(config.data.doc_stride) {
     options_.sequence_length = plan.options.length;
     options_.pad = tokenizer.pad_id().value_or(0);
@@ -72,7 +72,7 @@ class Reader {
 
  private:
   void add(const Line& line, std::vector<LabelledRow>& rows) {
-    if (bert_.task == model::BertTask::kQuestionAnswering) {
+    if (task_.type == model::Task::kQuestionAnswering) {
       const auto question = data::parse_labelled_question(line.text, line.source);
       require<DataError>(question.labelled, "{} line {}: no \"answers\"", line.source.file, line.source.line);
       for (auto& window : infer::encode_question(encoder_, stride_, question, line.source).windows)
@@ -80,15 +80,15 @@ class Reader {
       return;
     }
     LabelledRow row =
-        bert_.task == model::BertTask::kTokenClassification
+        task_.type == model::Task::kTokenClassification
             ? encoder_.words(data::parse_labelled_words(line.text, line.source), line.source).row
             : encoder_.text(data::parse_labelled_text(line.text, line.source), line.source);
     require<DataError>(!row.labels.empty(), "{} line {}: no \"{}\"", line.source.file, line.source.line,
-                       bert_.task == model::BertTask::kTokenClassification ? "tags" : "label");
+                       task_.type == model::Task::kTokenClassification ? "tags" : "label");
     rows.push_back(std::move(row));
   }
 
-  const model::BertConfig& bert_;
+  const model::TaskConfig& task_;
   infer::RowEncoder encoder_;
   std::int64_t stride_;
   data::LabelledDataset::Options options_;

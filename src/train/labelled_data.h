@@ -1,4 +1,4 @@
-// The data sets of a labelled task (model.bert.task): files of JSON lines, read whole.
+// The data sets of a labelled task (model.task): files of JSON lines, read whole.
 #pragma once
 
 #include <stop_token>

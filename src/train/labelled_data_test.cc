@@ -16,8 +16,8 @@ TEST(LabelledData, AskedToStopItReadsNoMore) {
   const auto tokenizer = token::Tokenizer::load(STOA_SOURCE_DIR "/tests/fixtures/token/bert/tokenizer.json");
   RunConfig config;
   config.model.kind = model::ModelKind::kBert;
-  config.model.bert.task = model::BertTask::kSequenceClassification;
-  config.model.bert.labels = {"no", "yes"};
+  config.model.task.type = model::Task::kSequenceClassification;
+  config.model.task.labels = {"no", "yes"};
   config.data.data_prefix.train = {{1, file.string()}};
   TrainingPlan plan{.options = {}, .batch = optim::BatchPlan(1, 1, {})};
   plan.options.length = 16;

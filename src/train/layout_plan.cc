@@ -98,7 +98,7 @@ parallel::ContextKind context_kind(const LayoutConfig& l) {
 void check_pairs(const RunConfig& config, Problems& problems) {
   const auto& m = config.model;
   const LayoutConfig& l = config.layout;
-  if (m.kind != model::ModelKind::kT5) return;
+  if (model::traits(m).samples != model::Samples::kPairs) return;
   problems.unless(l.context_parallel_size == 1,
                   "context_parallel_size {} with kind t5: pairs of source and target are not split; use 1",
                   l.context_parallel_size);
@@ -133,7 +133,7 @@ std::vector<std::int64_t> stages_of_stacks(const RunConfig& config, std::int64_t
   const std::int64_t stages = l.pipeline_model_parallel_size, rest = stages - split,
                      encoder = m.encoder_layers(), decoder = m.num_layers - encoder;
   require<ConfigError>(
-      m.kind == model::ModelKind::kT5,
+      model::traits(m).samples == model::Samples::kPairs,
       "pipeline_model_parallel_split_rank {} separates an encoder from a decoder: it is for kind t5 only",
       split);
   require<ConfigError>(

@@ -16,13 +16,13 @@
 namespace stoa::train {
 namespace {
 
-model::huggingface::SpecialTokens special_tokens(const token::Tokenizer* tokenizer, model::ModelKind kind) {
+model::huggingface::SpecialTokens special_tokens(const token::Tokenizer* tokenizer, model::Samples samples) {
   model::huggingface::SpecialTokens special;
   if (!tokenizer) return special;
   special.bos = tokenizer->bos_id();
   special.pad = tokenizer->pad_id();
   if (const auto eod = tokenizer->eod_id()) special.eos = {*eod};
-  if (kind == model::ModelKind::kT5) special.decoder_start = special.pad.value_or(0);
+  if (samples == model::Samples::kPairs) special.decoder_start = special.pad.value_or(0);
   return special;
 }
 
@@ -33,7 +33,7 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
     : parts_(parts),
       rank_(rank),
       directory_(directory / "checkpoints"),
-      special_(special_tokens(parts.tokenizer(), parts.config.model.kind)) {
+      special_(special_tokens(parts.tokenizer(), model::traits(parts.config.model).samples)) {
   const auto& manager = parts.config.exp_manager;
   if (!parts.seat.first() || !manager.create_checkpoint_callback) return;
   const auto& kept = manager.checkpoint;
@@ -42,7 +42,7 @@ RunCheckpoints::RunCheckpoints(const TrainerParts& parts, run::TrainingRank& ran
   options.retention.keep_best = kept.save_top_k < 0 ? 0 : static_cast<int>(kept.save_top_k);
   writer_ = std::make_unique<ckpt::CheckpointWriter>(directory_, options);
   if (parts.tokenizer()) model_files_ = tokenizer_files(*parts.tokenizer());
-  if (parts.config.model.kind != model::ModelKind::kBert)
+  if (!model::traits(parts.config.model).picks_tokens())
     model_files_.push_back({model::huggingface::GenerationConfig::kFile,
                             generation_file(start_model, parts.tokenizer(), special_)});
 }

@@ -74,7 +74,7 @@ RunBeginning begin_run(const TrainerParts& parts, run::TrainingRank& rank) {
   if (!start.weights) return out;
   const ckpt::FoundCheckpoint& from = *start.weights;
   out.model = from.model;
-  const model::BertConfig& task = parts.config.model.bert;
+  const model::TaskConfig& task = parts.config.model.task;
   const infer::ModelFiles files =
       task.labelled() ? infer::ModelFiles(from.model, task) : infer::ModelFiles(from.model);
   run::load_weights(rank, files);
@@ -90,7 +90,7 @@ watch::RunStart describe_start(const TrainerParts& parts, run::TrainingRank& ran
                                const RunBeginning& beginning, double gemm_tflops) {
   const RunConfig& config = parts.config;
   const TrainingPlan& plan = parts.plan();
-  const model::Gpt& m = plan.options.model;
+  const model::ModelSpec& m = plan.options.model;
   const std::int64_t batch = plan.batch.batch_at(beginning.done.samples);
   watch::RunStart start;
   start.name = config.name;

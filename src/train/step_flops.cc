@@ -6,7 +6,7 @@
 
 namespace stoa::train {
 
-double executed_flops_per_token(const model::Gpt& model, std::int64_t sequence) {
+double executed_flops_per_token(const model::ModelSpec& model, std::int64_t sequence) {
   const model::RecomputeConfig& recompute = model.config.recompute;
   double again = 0;  // share of the layers whose forward pass runs twice
   if (recompute.granularity == model::RecomputeGranularity::kFull) {

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "model/gpt.h"
+#include "model/model_spec.h"
 
 namespace stoa::train {
 
 // model_flops_per_token() plus the forward passes of layers that are recomputed in full.
-double executed_flops_per_token(const model::Gpt& model, std::int64_t sequence);
+double executed_flops_per_token(const model::ModelSpec& model, std::int64_t sequence);
 
 }  // namespace stoa::train

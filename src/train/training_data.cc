@@ -85,12 +85,12 @@ data::SentenceSpanOptions sentence_span_options(const RunConfig& config, const t
 // ConfigError: a key that other samples have.
 void check_keys(const RunConfig& config) {
   const data::DataConfig& d = config.data;
-  const bool bert = config.model.kind == model::ModelKind::kBert,
-             t5 = config.model.kind == model::ModelKind::kT5,
+  const model::Samples kind = model::traits(config.model).samples;
+  const bool masked = kind == model::Samples::kMaskedText, pairs = kind == model::Samples::kPairs,
              sentences = d.dataset_type == data::DatasetType::kT5Sentences;
-  require<ConfigError>(t5 || !sentences, "dataset_type t5_sentences is used only with kind t5");
-  require<ConfigError>(t5 || !d.mean_ngram_size, "mean_ngram_size is used only with kind t5");
-  require<ConfigError>(bert || sentences || !d.max_ngram_size,
+  require<ConfigError>(pairs || !sentences, "dataset_type t5_sentences is used only with kind t5");
+  require<ConfigError>(pairs || !d.mean_ngram_size, "mean_ngram_size is used only with kind t5");
+  require<ConfigError>(masked || sentences || !d.max_ngram_size,
                        "max_ngram_size is used only with kind bert or dataset_type t5_sentences");
 }
 
@@ -111,7 +111,8 @@ data::DatasetTriple build_training_data(const RunConfig& given, const TrainingPl
   require<ConfigError>(!d.data_prefix.empty(),
                        "no training data: give model.data (a prefix made by 'stoa data prepare'; for a "
                        "labelled task, files of JSON lines)");
-  if (config.model.bert.labelled())
+  const model::Samples kind = model::traits(config.model).samples;
+  if (kind == model::Samples::kLabelled)
     return build_labelled_data(config, plan, tokenizer, part.samples, notice, stop);
   data::BuildOptions options;
   options.data_prefix = list_form(d.data_prefix.blend);
@@ -134,8 +135,8 @@ data::DatasetTriple build_training_data(const RunConfig& given, const TrainingPl
   options.gpt.reset_attention_mask = d.reset_attention_mask;
   options.gpt.eod_id = tokenizer ? tokenizer->eod_id().value_or(-1) : -1;
   options.gpt.vocabulary = plan.options.model.vocabulary;
-  if (config.model.kind == model::ModelKind::kBert) options.bert = bert_options(config, plan, tokenizer);
-  if (config.model.kind == model::ModelKind::kT5) {
+  if (kind == model::Samples::kMaskedText) options.bert = bert_options(config, plan, tokenizer);
+  if (kind == model::Samples::kPairs) {
     require<ConfigError>(tokenizer != nullptr,
                          "kind t5 needs a tokenizer with sentinels: give model.tokenizer");
     if (d.dataset_type == data::DatasetType::kT5Sentences)
@@ -164,7 +165,7 @@ PlannedData plan_with_data(const RunConfig& config, const token::Tokenizer* toke
   const std::int64_t needed = plan.batch.samples_after(plan.steps);
   std::vector<std::int64_t> parts{needed};
   // Labelled rows have an order of every epoch, however many there will be.
-  if (done && !done->data_parts.empty() && !config.model.bert.labelled()) parts = done->data_parts;
+  if (done && !done->data_parts.empty() && !config.model.task.labelled()) parts = done->data_parts;
   data::DatasetTriple datasets;
   std::vector<std::shared_ptr<const data::Dataset>> chain;
   std::int64_t found = 0;

@@ -74,7 +74,7 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   const std::int64_t end = steps ? *steps : steps_of(config, batch, epoch_samples);
   TrainingPlan plan{{}, batch, end};
   run::TrainingOptions& o = plan.options;
-  o.model = model::resolve_gpt(config.model, tokenizer_vocabulary);
+  o.model = model::resolve_model(config.model, tokenizer_vocabulary);
   o.optim = config.optim;
   o.precision = precision_of(config.trainer.precision);
   if (config.model.fp32_residual_connection) o.precision.residual = o.precision.vectors();
@@ -100,8 +100,8 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   const bool whole = layout.grid.degree(grid::Axis::kTensor) == 1 &&
                      layout.grid.degree(grid::Axis::kPipeline) == 1 && !layout.expert_place(0).split() &&
                      layout.zero_stage < 3;
-  const bool continues =
-      config.model.kind != model::ModelKind::kT5;  // a prompt; encoders are refused by name
+  // A prompt; encoders are refused by name.
+  const bool continues = model::traits(config.model).samples != model::Samples::kPairs;
   if (o.evaluation && whole && continues && !config.trainer.sample_prompts.empty())
     o.sample_context = o.length;
   return plan;
@@ -111,7 +111,7 @@ namespace {
 
 // FLOPs of forward GEMMs per sample: projections, scores and values, feed-forward, head; causal attention of
 // the target counts half.
-double pair_flops(const model::Gpt& model) {
+double pair_flops(const model::ModelSpec& model) {
   const model::ModelConfig& c = model.config;
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   const double h = number(c.hidden_size), inner = number(c.num_attention_heads * c.head_size()),
@@ -126,8 +126,8 @@ double pair_flops(const model::Gpt& model) {
 
 }  // namespace
 
-double model_flops_per_token(const model::Gpt& model, std::int64_t sequence) {
-  if (model.config.kind == model::ModelKind::kT5)
+double model_flops_per_token(const model::ModelSpec& model, std::int64_t sequence) {
+  if (model.config.source_length() > 0)
     return 3 * pair_flops(model) / static_cast<double>(model.config.sample_length());
   return 6.0 * static_cast<double>(model::active_parameter_count(model)) +
          6.0 * static_cast<double>(model.config.num_layers * model.config.num_attention_heads *

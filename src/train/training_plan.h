@@ -30,6 +30,6 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
 
 // (6 x parameters that a token meets + 6 x layers x hidden x sequence) floating-point operations per token:
 // causal attention at half.
-double model_flops_per_token(const model::Gpt& model, std::int64_t sequence);
+double model_flops_per_token(const model::ModelSpec& model, std::int64_t sequence);
 
 }  // namespace stoa::train

@@ -41,10 +41,10 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   const std::int64_t at_once = granule * (layout.pipeline_ranks() == 1 ? 1 : 4 * layout.pipeline_ranks());
   const std::int64_t rows = available / granule * granule;
   const auto rows_from = [&](std::int64_t row) { return std::min(at_once, rows - row); };
-  const model::BertConfig& bert = parts_.config.model.bert;
+  const model::TaskConfig& task = parts_.config.model.task;
   // A sentence (of a masked model) weighs as much as the tokens of a sample do on average over all that is
   // read here, whatever part of it a rank sees at once.
-  const bool sentences = parts_.config.model.kind == model::ModelKind::kBert && bert.sentence_question();
+  const bool sentences = parts_.config.model.judges_sentences();
   if (sentences && !tokens_per_sample_) {
     double tokens = 0;
     for (std::int64_t row = 0; row < rows; row += at_once) {
@@ -54,11 +54,11 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
     run::add_over_ranks(rank_, std::span(&tokens, 1), parallel::Group::kData);
     tokens_per_sample_ = tokens / static_cast<double>(std::max<std::int64_t>(rows, 1));
   }
-  AnswerScore answers(bert);
+  AnswerScore answers(task);
   run::TrainingRank::AnswerSink sink;
-  if (bert.labelled())
+  if (task.labelled())
     sink = [&](std::int64_t row, TensorView logits) { answers.add(batch_, row, micro, logits); };
-  const token::Tokenizer* tokenizer = bert.labelled() ? nullptr : parts_.tokenizer();  // labels are tokens
+  const token::Tokenizer* tokenizer = task.labelled() ? nullptr : parts_.tokenizer();  // labels are tokens
   double loss = 0;
   std::array<double, 2> counts{};  // valid tokens, bytes of text
   for (std::int64_t row = 0; row < rows; row += at_once) {
@@ -74,7 +74,7 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   run::add_over_ranks(rank_, counts, parallel::Group::kData);
   // Stages without the head have seen no answers.
   for (const auto group : {parallel::Group::kPipeline, parallel::Group::kData})
-    if (bert.labelled()) run::add_over_ranks(rank_, answers.counts(), group);
+    if (task.labelled()) run::add_over_ranks(rank_, answers.counts(), group);
   const auto [tokens, bytes] = counts;
   if (tokens == 0) return std::nullopt;
   watch::ValidationReport report;
@@ -84,7 +84,7 @@ std::optional<watch::ValidationReport> Validation::run(const Progress& progress,
   report.loss = loss / tokens;
   report.valid_tokens = static_cast<std::int64_t>(tokens);
   if (bytes > 0) report.bits_per_byte = loss / std::numbers::ln2 / bytes;
-  if (bert.labelled()) report.scores = answers.scores();
+  if (task.labelled()) report.scores = answers.scores();
   report.seconds = seconds_since(begin);
   report.best = !losses_.best || report.loss < *losses_.best;
   if (report.best) losses_.best = report.loss;

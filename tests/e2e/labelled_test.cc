@@ -66,7 +66,7 @@ class Labelled : public Workplace {
            more;
   }
   static Arguments classifier(const std::string& run, const Arguments& more = {}) {
-    return encoder(run, Arguments{"model.bert.task=sequence_classification", "model.bert.labels=[soft, hard]",
+    return encoder(run, Arguments{"model.task=sequence_classification", "model.labels=[soft, hard]",
                                   "model.data.data_prefix={train: train.jsonl, validation: dev.jsonl}"} +
                             more);
   }
@@ -97,6 +97,40 @@ TEST_F(Labelled, ClassifiesTexts) {
   EXPECT_THAT(stoa({"generate", "run", "--prompt", "the [MASK]"}).err, HasSubstr("stoa predict"));
 }
 
+// The same texts, read by a decoder, whose last token is asked.
+TEST_F(Labelled, ADecoderClassifiesTexts) {
+  stoa_ok({"tokenizer", "train", "corpus.txt", "--vocab-size", "280", "--output", "bytes"});
+  const Arguments decoder = {"model.kind=gpt",
+                             "model.tokenizer=bytes",
+                             "model.normalization=rmsnorm",
+                             "model.position_embedding_type=rope",
+                             "model.activation=swiglu",
+                             "model.bias=none"};
+  stoa_ok(classifier("decoder", decoder + Arguments{"trainer.max_steps=100"}));
+  EXPECT_GE(validations("decoder").at(100).at("val_accuracy").get<double>(), 0.9);
+  const auto config = json::parse(read_text(path("decoder") / "checkpoints/step-0000100/model/config.json"));
+  EXPECT_EQ(config["architectures"][0], "LlamaForSequenceClassification");
+  write_text(path("ask.txt"), "river stone walks\n{\"text\": \"light bread\"}\n");
+  const std::string answers = stoa_ok({"predict", "decoder", "ask.txt"}).out;
+  EXPECT_EQ(json::parse(answers.substr(0, answers.find('\n')))["label"], "hard");
+  EXPECT_EQ(json::parse(answers.substr(answers.find('\n') + 1))["label"], "soft");
+  for (const Arguments& use :
+       {Arguments{"generate", "decoder", "--prompt", "the"}, Arguments{"score", "decoder", "ask.txt"},
+        Arguments{"embed", "decoder", "ask.txt"}}) {
+    const Outcome refused = stoa(use);
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_THAT(refused.err, HasSubstr("stoa predict"));
+  }
+  // A language model brings all but its head.
+  stoa_ok({"data", "prepare", "corpus.txt", "--tokenizer", "bytes", "--output", "text"});
+  stoa_ok(encoder("words", decoder + Arguments{"model.data=text", "trainer.max_steps=2",
+                                               "trainer.val_check_interval=0"}));
+  EXPECT_THAT(stoa_ok(classifier("tuned-decoder",
+                                 decoder + Arguments{"restore_from_path=words", "trainer.max_steps=2"}))
+                  .err,
+              HasSubstr("initialised, not in the files: head.classes.weight"));
+}
+
 TEST_F(Labelled, TagsWords) {
   for (const auto& [name, count] : {std::pair{"train", 160}, std::pair{"dev", 16}}) {
     std::string lines;
@@ -115,7 +149,7 @@ TEST_F(Labelled, TagsWords) {
     write_text(path(name + std::string(".jsonl")), lines);
   }
   const Arguments task = {
-      "model.bert.task=token_classification", "model.bert.labels=[O, B-ROCK, I-ROCK, B-FOOD, I-FOOD]",
+      "model.task=token_classification", "model.labels=[O, B-ROCK, I-ROCK, B-FOOD, I-FOOD]",
       "model.data.data_prefix={train: train.jsonl, validation: dev.jsonl}", "trainer.max_steps=160"};
   stoa_ok(encoder("run", task));
   const auto validation = validations("run").at(160);
@@ -149,7 +183,7 @@ TEST_F(Labelled, AnswersQuestions) {
     }
     write_text(path(name + std::string(".jsonl")), lines);
   }
-  const Arguments task = {"model.bert.task=question_answering", "model.data.doc_stride=4",
+  const Arguments task = {"model.task=question_answering", "model.data.doc_stride=4",
                           "model.data.data_prefix={train: train.jsonl, validation: dev.jsonl}",
                           "trainer.max_steps=160"};
   stoa_ok(encoder("run", task));
@@ -220,19 +254,19 @@ TEST_F(Labelled, BadLabelsAreToldByLine) {
     return out.err;
   };
   EXPECT_THAT(refused(R"({"text": "x", "label": "sofd"})"),
-              HasSubstr("bad.jsonl line 2: label 'sofd' is not among model.bert.labels (soft, hard) (did you "
+              HasSubstr("bad.jsonl line 2: label 'sofd' is not among model.labels (soft, hard) (did you "
                         "mean 'soft'?)"));
   EXPECT_THAT(refused(R"({"text": "x", "label": 2})"),
-              HasSubstr("label 2, but model.bert.labels names 2 classes"));
+              HasSubstr("label 2, but model.labels names 2 classes"));
   EXPECT_THAT(refused(R"({"text": "x"})"), HasSubstr("bad.jsonl line 2: no \"label\""));
   EXPECT_THAT(refused(R"({"txt": "x", "label": 1})"), HasSubstr("no \"text\"; the object has: label, txt"));
   EXPECT_THAT(refused("river"), HasSubstr("not a JSON object"));
-  EXPECT_THAT(refused("", {"model.bert.labels=[soft]"}),
-              HasSubstr("label 'hard' is not among model.bert.labels (soft)"));
-  EXPECT_THAT(refused("", {"model.bert.labels=[a, a]"}), HasSubstr("'a' is empty or appears twice"));
-  EXPECT_THAT(refused("", {"model.bert.task=sequence_clasification"}), HasSubstr("sequence_classification"));
-  EXPECT_THAT(stoa({"plan", "memory", "gpt2-124m", "model.bert.task=question_answering"}).err,
-              HasSubstr("model.bert.task is for kind bert only"));
+  EXPECT_THAT(refused("", {"model.labels=[soft]"}),
+              HasSubstr("label 'hard' is not among model.labels (soft)"));
+  EXPECT_THAT(refused("", {"model.labels=[a, a]"}), HasSubstr("'a' is empty or appears twice"));
+  EXPECT_THAT(refused("", {"model.task=sequence_clasification"}), HasSubstr("sequence_classification"));
+  EXPECT_THAT(stoa({"plan", "memory", "gpt2-124m", "model.task=question_answering"}).err,
+              HasSubstr("question_answering is for kind bert only"));
   EXPECT_THAT(stoa({"predict", "wp"}).err, HasSubstr("config.json"));
 }
 

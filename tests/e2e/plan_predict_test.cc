@@ -147,7 +147,8 @@ TEST_F(PlanPredict, BadInputIsNamed) {
   EXPECT_NE(refused({"plan", "predict", "gpt-5b"}).find("--cluster is missing"), std::string::npos);
   EXPECT_NE(refused({"plan", "predict", "gpt-5b", "--cluster", "dgx-h10"}).find("dgx-h10"),
             std::string::npos);
-  EXPECT_NE(refused({"plan", "predict"}).find("either CONFIG or --rows"), std::string::npos);
+  EXPECT_NE(refused({"plan", "predict"}).find("either CONFIG (or --from-megatron) or --rows"),
+            std::string::npos);
   EXPECT_NE(refused({"plan", "predict", "gpt-5b", "--cluster", "dgx-a100-80gb", "--precision", "fp8"})
                 .find("has no fp8; it has"),
             std::string::npos);

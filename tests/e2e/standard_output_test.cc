@@ -191,8 +191,8 @@ TEST_F(StandardOutput, OfAClassifier) {
              "{\"text\": \"stone\", \"label\": \"hard\"}\n{\"text\": \"bread\", \"label\": \"soft\"}\n");
   train_wordpiece();
   stoa_ok(Arguments{"train"} + micro_model() +
-          Arguments{"model.tokenizer=wp", "model.kind=bert", "model.bert.task=sequence_classification",
-                    "model.bert.labels=[soft, hard]", "model.data.data_prefix={train: train.jsonl}",
+          Arguments{"model.tokenizer=wp", "model.kind=bert", "model.task=sequence_classification",
+                    "model.labels=[soft, hard]", "model.data.data_prefix={train: train.jsonl}",
                     "trainer.max_steps=3", "--output", "run"});
   all_notice(about_a_classifier());
 }

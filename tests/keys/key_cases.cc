@@ -271,9 +271,9 @@ void add_other_kinds(std::vector<KeyCase>& out) {
   set("model.bert.relative_attention_num_buckets", "8", "bert");
   set("model.bert.classifier_bias", "false", "bert");
   set("model.bert.pooler_activation", "relu", "bert, classes");
-  set("model.bert.task", "token_classification", "bert, classes", kRefusal, "words");
-  set("model.bert.labels", "[hard, soft]", "bert, classes");
-  set("model.bert.classifier_dropout", "0.5", "bert, classes");
+  set("model.task", "token_classification", "bert, classes", kRefusal, "words");
+  set("model.labels", "[hard, soft]", "bert, classes");
+  set("model.classifier_dropout", "0.5", "bert, classes");
   set("model.t5.encoder_layers", "1", "t5 of 2 stages", kWeights);
   set("model.t5.seq_length_dec", "12", "t5");
   set("model.t5.relative_attention_num_buckets", "8", "t5", kWeights);

@@ -123,7 +123,7 @@ std::vector<Context> contexts() {
       {"bert", kSentences, bert},
       {"bert of tokens alone", kSentences, bert + Arguments{"model.bert.binary_head=false"}},
       {"bert, classes", kClasses, bert},
-      {"bert, answers", kAnswers, bert + Arguments{"model.bert.task=question_answering"}},
+      {"bert, answers", kAnswers, bert + Arguments{"model.task=question_answering"}},
       {"t5", kPairs, t5},
       {"t5 of sentences", kToldSentences,
        t5 + Arguments{"model.encoder_seq_length=96", "model.t5.seq_length_dec=32"}},

@@ -147,7 +147,7 @@ class KeyWorkplace : public e2e::Workplace {
     Arguments out{"model.data.data_prefix={train: ../" + file + ", validation: ../" + file + "}",
                   "model.tokenizer=../wp"};
     if (which == Material::kClasses)
-      out = out + Arguments{"model.bert.task=sequence_classification", "model.bert.labels=[soft, hard]"};
+      out = out + Arguments{"model.task=sequence_classification", "model.labels=[soft, hard]"};
     return out;
   }
 

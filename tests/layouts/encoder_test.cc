@@ -15,7 +15,8 @@ constexpr double kRounding = 1e-9;
 
 TestRun bert() { return family_run("BERT"); }
 TestRun roberta() { return family_run("RoBERTa"); }
-const char* const kLabelled[] = {"classes of texts", "classes of tokens", "answers"};
+const char* const kLabelled[] = {"classes of texts", "classes of tokens", "answers",
+                                 "classes of texts by a decoder", "classes of tokens by a decoder"};
 
 run::Layout tensor(int ranks, bool sequence, int data = 1, int pipeline = 1) {
   run::Layout layout = layout_of(ranks, 1, 1, data, pipeline);

@@ -226,18 +226,32 @@ TestRun roberta() {
   return run;
 }
 
-TestRun labelled(model::BertTask task) {
+TestRun labelled(model::Task task) {
   TestRun run = bert();
-  run.config.bert.task = task;
-  if (task != model::BertTask::kQuestionAnswering) run.config.bert.labels = {"a", "b", "c"};
+  run.config.task.type = task;
+  if (task != model::Task::kQuestionAnswering) run.config.task.labels = {"a", "b", "c"};
   in_pairs(run);
+  return run;
+}
+
+// A Llama that classifies texts or tokens.
+TestRun labelled_decoder(model::Task task) {
+  TestRun run = labelled(task);
+  model::ModelConfig& c = run.config;
+  c.kind = model::ModelKind::kGpt;
+  c.bert = {};
+  c.position_embedding_type = model::PositionEmbedding::kRope;
+  c.normalization = model::Normalization::kRmsNorm;
+  c.bias = model::BiasKind::kNone;
+  c.activation = model::Activation::kSwiglu;
+  c.ffn_hidden_size = 32;
   return run;
 }
 
 }  // namespace
 
 const std::vector<FamilyRun>& family_runs() {
-  using enum model::BertTask;
+  using enum model::Task;
   static const std::vector<FamilyRun> runs{
       {"multipliers", multipliers()},
       {"multipliers and experts", multipliers_and_experts()},
@@ -260,7 +274,9 @@ const std::vector<FamilyRun>& family_runs() {
       {"RoBERTa", roberta()},
       {"classes of texts", labelled(kSequenceClassification)},
       {"classes of tokens", labelled(kTokenClassification)},
-      {"answers", labelled(kQuestionAnswering)}};
+      {"answers", labelled(kQuestionAnswering)},
+      {"classes of texts by a decoder", labelled_decoder(kSequenceClassification)},
+      {"classes of tokens by a decoder", labelled_decoder(kTokenClassification)}};
   return runs;
 }
 

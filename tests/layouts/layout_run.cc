@@ -31,7 +31,7 @@ infer::Machine reference_machine() {
 
 run::TrainingOptions options_of(const TestRun& run, const run::Layout& layout) {
   run::TrainingOptions o;
-  o.model = model::resolve_gpt(run.config);
+  o.model = model::resolve_model(run.config);
   o.optim.name = run.optimizer;
   o.optim.eps = run.epsilon;
   o.precision = {run.type, run.type};
@@ -56,11 +56,12 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
   const std::int64_t length = run.config.sample_length(), source = run.config.source_length(),
                      vocabulary = run.config.vocab_size.value();
   data::Batch batch;
-  const bool masked = run.config.kind == model::ModelKind::kBert;
-  const model::BertConfig& bert = run.config.bert;
-  // Of a whole text the first token is labelled.
-  const bool asks = bert.task == model::BertTask::kQuestionAnswering,
-             first_alone = asks || bert.task == model::BertTask::kSequenceClassification;
+  const bool masked = model::traits(run.config).picks_tokens();
+  const model::TaskConfig& task = run.config.task;
+  // Of a whole text an encoder's first token is labelled, a decoder's last.
+  const bool last = run.config.kind == model::ModelKind::kGpt;
+  const bool asks = task.type == model::Task::kQuestionAnswering,
+             one_alone = asks || task.type == model::Task::kSequenceClassification;
   batch.resize(run.rows, length, masked);
   const auto key = philox_key(77, RandomPurpose::kInit, "batch");
   for (std::int64_t i = 0; i < run.rows * length; ++i) {
@@ -74,7 +75,7 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
     batch.tokens[i] = word(random(0));
     batch.labels[i] = word(random(1));
     // A row has three tokens at least.
-    if (bert.labelled()) batch.labels[i] %= asks ? 3 : static_cast<std::int32_t>(bert.classes());
+    if (task.labelled()) batch.labels[i] %= asks ? 3 : static_cast<std::int32_t>(task.classes());
     const std::int64_t at = i % length;
     batch.position_ids[i] = static_cast<std::int32_t>(at < source ? at : at - source);
     bool valid = i / length >= run.masked_rows && at >= source && random(2) < 0.8;
@@ -82,7 +83,7 @@ data::Batch global_batch(const TestRun& run, std::int64_t step) {
       batch.token_types[i] = batch.tokens[i] % 2;
       const std::int64_t end = run.full_rows ? length : masked_row_length(length, i / length);
       valid = run.full_rows || (valid && at > 0 && at < end && random(2) < 0.3);
-      if (first_alone) valid = at == 0;
+      if (one_alone) valid = at == (last ? end - 1 : 0);
     }
     batch.loss_mask[i] = valid ? 1.0f : 0.0f;
     batch.valid_tokens += valid;
@@ -275,7 +276,7 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
   if (run.evaluation_rows > 0) held_out.rows = run.evaluation_rows;
   const data::Batch all = global_batch(held_out, run.steps);
   run::TrainingRank::AnswerSink answers;
-  if (run.config.bert.classes() > 0) answers = [](std::int64_t, TensorView) {};
+  if (run.config.task.classes() > 0) answers = [](std::int64_t, TensorView) {};
   const auto sum =
       rank.evaluate(rows_of(all, run.micro_batch, ranks, own),
                     static_cast<double>(all.valid_tokens) / static_cast<double>(all.rows), answers);
@@ -299,7 +300,7 @@ void run_rank(const TestRun& run, const run::TrainingOptions& options, int numbe
     if (!entry.touched && run.evaluation_rows == 0)  // short evaluations leave some unused
       collector.fault(fmt::format("rank {} declared '{}' and did not use it", number, entry.spec.name));
   // Rows that end early need less than what was planned.
-  const bool less = run.config.kind == model::ModelKind::kBert && !run.full_rows;
+  const bool less = model::traits(run.config).picks_tokens() && !run.full_rows;
   if (less ? rank.scratch().high_water() > scratch : rank.scratch().high_water() != scratch)
     collector.fault(fmt::format("rank {} used {} bytes of scratch, planned {}", number,
                                 rank.scratch().high_water(), scratch));

@@ -9,7 +9,7 @@ namespace stoa::layouts {
 PlannedRank::PlannedRank(const TestRun& run, const run::Layout& layout, int rank, DType type,
                          std::int64_t microbatches) {
   run::TrainingOptions o;
-  o.model = model::resolve_gpt(run.config);
+  o.model = model::resolve_model(run.config);
   o.precision = {type, type};
   o.length = run.config.encoder_seq_length;
   o.microbatches = microbatches;

@@ -110,13 +110,13 @@ class Files {
  public:
   explicit Files(const std::string& config) {
     const auto description = hf::read_config(config);
-    const model::Gpt gpt = model::resolve_gpt(description.config);
+    const model::ModelSpec spec = model::resolve_model(description.config);
     ckpt::ShardedWriter writer(path(), ckpt::kModelStem,
-                               infer::model_entries(gpt, *description.family, DType::kF32),
-                               ckpt::Placement::kInPlace);
+                               infer::model_entries(spec, *description.family, DType::kF32),
+                               ckpt::WriteMode::kInPlace);
     std::vector<float> values(4096);
     std::size_t next = 0;
-    infer::write_model(writer, gpt, *description.family, DType::kF32, [&](const std::string&) {
+    infer::write_model(writer, spec, *description.family, DType::kF32, [&](const std::string&) {
       for (float& value : values) value = 0.3f * std::sin(0.7f * static_cast<float>(++next % 1013));
       return TensorView(values.data(), DType::kF32, {static_cast<std::int64_t>(values.size())});
     });

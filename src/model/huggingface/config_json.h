@@ -32,6 +32,7 @@ ModelDescription read_config(std::string_view json);
 
 // What is written loads right in transformers 4.x and 5.x: both spellings stand side by side. `dtype`: of the
 // weights.
-std::string write_config(const Gpt& gpt, const Family& family, DType dtype, const SpecialTokens& special);
+std::string write_config(const ModelSpec& spec, const Family& family, DType dtype,
+                         const SpecialTokens& special);
 
 }  // namespace stoa::model::huggingface

@@ -75,22 +75,22 @@ class EncoderFamilies : public ::testing::TestWithParam<std::string> {
       config.encoder_seq_length = source;
       config.t5.seq_length_dec = static_cast<std::int64_t>(c["target"].size());
     }
-    const Gpt gpt = resolve_gpt(config);
+    const ModelSpec spec = resolve_model(config);
     ChunkOptions o;
-    o.layers = gpt.config.num_layers;
+    o.layers = spec.config.num_layers;
     o.precision = precision;
-    o.tokens = pairs ? gpt.config.sample_length() : 2 * source;
+    o.tokens = pairs ? spec.config.sample_length() : 2 * source;
     o.positions = source;
-    Model model(gpt, o, std::move(machine), source);
+    Model model(spec, o, std::move(machine), source);
     model.initialize_all(1);
-    testing::load_formula(model, gpt, *description.family);
+    testing::load_formula(model, spec, *description.family);
 
     Batch batch = pairs ? Batch::pairs(1, c["rows"][0].get<std::vector<std::int32_t>>(),
                                        c["target"].get<std::vector<std::int32_t>>(),
                                        c["target_labels"].get<std::vector<std::int32_t>>())
                         : rows_of(c, config.bert.num_token_types > 1);
     const auto logits = model.logits(batch);
-    const auto vocabulary = static_cast<std::size_t>(gpt.vocabulary);
+    const auto vocabulary = static_cast<std::size_t>(spec.vocabulary);
     const auto expected = c["logits"].get<std::vector<double>>();
     std::vector<std::size_t> shown{0, 8};  // of a target
     if (!pairs) {
@@ -106,7 +106,7 @@ class EncoderFamilies : public ::testing::TestWithParam<std::string> {
       ASSERT_NEAR(logits[shown[i / vocabulary] * vocabulary + i % vocabulary], expected[i], tolerance) << i;
 
     EXPECT_NEAR(model.step(batch), c["loss"].get<double>(), tolerance);
-    const auto all = testing::sorted_tensors(gpt, *description.family);
+    const auto all = testing::sorted_tensors(spec, *description.family);
     ASSERT_EQ(all.size(), c["gradients"].size());
     for (std::size_t t = 0; t < all.size(); ++t) {
       ASSERT_TRUE(c["gradients"].contains(all[t].name)) << all[t].name;
@@ -134,14 +134,14 @@ TEST_P(EncoderFamilies, CpuFp32) { check({DType::kF32, DType::kF32}, 1e-4, fixtu
 // Written and read again: the same model.
 TEST_P(EncoderFamilies, ConfigurationSurvives) {
   const ModelDescription first = read_config(encoder_fixture(GetParam())["config"].dump());
-  const Gpt gpt = resolve_gpt(first.config);
+  const ModelSpec spec = resolve_model(first.config);
   std::string why;
   EXPECT_EQ(&choose_family(first.config, &why), first.family) << why;
-  const std::string text = write_config(gpt, *first.family, DType::kBF16, first.special);
+  const std::string text = write_config(spec, *first.family, DType::kBF16, first.special);
   const ModelDescription again = read_config(text);
   EXPECT_EQ(again.family, first.family);
   // Equal configurations write equal files.
-  EXPECT_EQ(write_config(resolve_gpt(again.config), *again.family, DType::kBF16, again.special), text);
+  EXPECT_EQ(write_config(resolve_model(again.config), *again.family, DType::kBF16, again.special), text);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, EncoderFamilies, ::testing::ValuesIn(encoder_names()),

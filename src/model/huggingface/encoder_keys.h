@@ -14,14 +14,14 @@ struct EncoderDefaults {
 // BERT's keys without those of the head.
 void read_encoder_keys(JsonKeys& keys, ModelConfig& config, const EncoderDefaults& defaults);
 // BERT's keys, with those of the head of encoder `name` ("Bert").
-void write_encoder_keys(const Gpt& gpt, Json& json, std::string_view name);
+void write_encoder_keys(const ModelSpec& spec, Json& json, std::string_view name);
 // The head of encoder `name` ("Bert") by the first name of `architectures` ("BertForMaskedLM"): its task,
 // class names and dropout. `sentences`: the family has a head that judges the order of two sentences.
 // ConfigError: an unknown architecture, or a `problem_type` other than single_label_classification.
 void read_encoder_head(JsonKeys& keys, ModelConfig& config, std::string_view name, bool sentences);
 // architectures, and the keys of a classification head.
-void write_encoder_head(const BertConfig& bert, Json& json, std::string_view name);
+void write_encoder_head(const ModelConfig& config, Json& json, std::string_view name);
 // Whether tensor `name` belongs to the head of another labelled task ("classifier", "qa_outputs").
-bool is_of_other_head(std::string_view name, const BertConfig& bert);
+bool is_of_other_head(std::string_view name, const TaskConfig& task);
 
 }  // namespace stoa::model::huggingface

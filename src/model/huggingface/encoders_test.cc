@@ -84,20 +84,20 @@ class Encoders : public ::testing::TestWithParam<Case> {
   void check(nn::Precision precision, double tolerance, fixture::Machine machine) {
     const Case& c = GetParam();
     const ModelDescription description = read_config(config_of(c));
-    const Gpt gpt = resolve_gpt(description.config);
+    const ModelSpec spec = resolve_model(description.config);
     ChunkOptions o;
-    o.layers = gpt.config.num_layers;
+    o.layers = spec.config.num_layers;
     o.precision = precision;
     o.tokens = 24;
-    Model model(gpt, o, std::move(machine));
+    Model model(spec, o, std::move(machine));
     model.initialize_all(1);
-    testing::load_formula(model, gpt, *description.family);
-    const auto all = testing::sorted_tensors(gpt, *description.family);
+    testing::load_formula(model, spec, *description.family);
+    const auto all = testing::sorted_tensors(spec, *description.family);
     EXPECT_EQ(all.size(), c.tensors);
-    EXPECT_EQ(parameter_count(gpt), c.elements);
+    EXPECT_EQ(parameter_count(spec), c.elements);
 
     // The formula's weights are for training without dropout.
-    Batch batch = batch_of(gpt.config.bert.num_token_types == 2);
+    Batch batch = batch_of(spec.config.bert.num_token_types == 2);
     const auto logits = model.logits(batch);
     for (std::size_t i = 0; i < 4; ++i) {
       EXPECT_NEAR(logits[11 * 32 + i], c.first[i], tolerance);
@@ -105,7 +105,7 @@ class Encoders : public ::testing::TestWithParam<Case> {
     }
     EXPECT_NEAR(model.step(batch), c.loss, tolerance);
     double squares = 0;
-    for (const auto& tensor : canonical_tensors(gpt))
+    for (const auto& tensor : canonical_tensors(spec))
       for (const double g : model.canonical(tensor.name, true)) squares += g * g;
     EXPECT_NEAR(std::sqrt(squares), c.norm, 2 * tolerance);
     const auto embedding = model.canonical("embedding.tokens.weight", true);
@@ -118,10 +118,10 @@ TEST_P(Encoders, AreThoseOfTransformersInFp32) { check({DType::kF32, DType::kF32
 
 TEST_P(Encoders, ConfigurationsComeBack) {
   const ModelDescription read = read_config(config_of(GetParam()));
-  const Gpt gpt = resolve_gpt(read.config);
+  const ModelSpec spec = resolve_model(read.config);
   EXPECT_EQ(&choose_family(read.config), read.family);
   const ModelDescription again =
-      read_config(write_config(gpt, *read.family, DType::kF32, {.bos = {}, .pad = {}, .eos = {}}));
+      read_config(write_config(spec, *read.family, DType::kF32, {.bos = {}, .pad = {}, .eos = {}}));
   EXPECT_EQ(again.config.bert.binary_head, read.config.bert.binary_head);
   EXPECT_EQ(again.config.bert.first_position, read.config.bert.first_position);
   EXPECT_EQ(again.config.max_positions(), read.config.max_positions());
@@ -144,8 +144,8 @@ TEST(Encoder, WhatIsNotThereIsRefused) {
 TEST(Encoder, RobertaNamesThePaddingThatAFileLeavesToTheDefault) {
   const auto roberta =
       read_config(R"({"model_type": "roberta", "architectures": ["RobertaForMaskedLM"], "hidden_size": 12})");
-  const Gpt gpt = resolve_gpt(roberta.config);
-  const auto json = nlohmann::json::parse(write_config(gpt, *roberta.family, DType::kF32, {}));
+  const ModelSpec spec = resolve_model(roberta.config);
+  const auto json = nlohmann::json::parse(write_config(spec, *roberta.family, DType::kF32, {}));
   EXPECT_EQ(json["pad_token_id"], 1);
 }
 
@@ -158,9 +158,9 @@ TEST(Encoder, RobertaHasTheDefaultsOfItsClass) {
 TEST(Encoder, NomicBertNamesSomePaddingAsTransformersWantsANumber) {
   const auto nomic =
       read_config(R"({"model_type": "nomic_bert", "architectures": ["NomicBertForMaskedLM"]})");
-  const Gpt gpt = resolve_gpt(nomic.config);
+  const ModelSpec spec = resolve_model(nomic.config);
   const auto padding = [&](const SpecialTokens& special) {
-    return nlohmann::json::parse(write_config(gpt, *nomic.family, DType::kF32, special))["pad_token_id"];
+    return nlohmann::json::parse(write_config(spec, *nomic.family, DType::kF32, special))["pad_token_id"];
   };
   EXPECT_EQ(padding({}), 0);
   EXPECT_EQ(padding({.bos = {}, .pad = 3, .eos = {}}), 3);
@@ -169,7 +169,7 @@ TEST(Encoder, NomicBertNamesSomePaddingAsTransformersWantsANumber) {
 TEST(Encoder, ABareEncoderHasNoHead) {
   const auto bare = read_config(R"({"model_type": "bert", "architectures": ["BertModel"]})");
   EXPECT_FALSE(bare.config.bert.lm_head);
-  const auto tensors_of = tensors(resolve_gpt(bare.config), *bare.family);
+  const auto tensors_of = tensors(resolve_model(bare.config), *bare.family);
   EXPECT_EQ(tensors_of.size(), 5U + 12 * 16);
 }
 

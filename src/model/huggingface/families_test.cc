@@ -40,17 +40,17 @@ class Families : public ::testing::TestWithParam<std::string> {
   void check(nn::Precision precision, double tolerance, fixture::Machine machine) {
     const json c = fixture_of(GetParam());
     const ModelDescription description = read_config(c["config"].dump());
-    const Gpt gpt = resolve_gpt(description.config);
+    const ModelSpec spec = resolve_model(description.config);
     const auto tokens = c["tokens"].get<std::vector<std::int32_t>>();
     const std::int64_t rows = c["rows"], length = static_cast<std::int64_t>(tokens.size()) / rows;
     ChunkOptions o;
-    o.layers = gpt.config.num_layers;
+    o.layers = spec.config.num_layers;
     o.precision = precision;
     o.tokens = rows * length;
     o.positions = length;
-    Model model(gpt, o, std::move(machine), length);
+    Model model(spec, o, std::move(machine), length);
     model.initialize_all(1);
-    testing::load_formula(model, gpt, *description.family);
+    testing::load_formula(model, spec, *description.family);
 
     std::vector<std::int32_t> labels(tokens.begin() + 1, tokens.end());
     labels.push_back(0);
@@ -61,14 +61,14 @@ class Families : public ::testing::TestWithParam<std::string> {
     EXPECT_NEAR(fixture::norm(logits), whole, tolerance * whole);
     const auto shown = c["shown"].get<std::vector<std::size_t>>();
     const auto expected = c["logits"].get<std::vector<double>>();
-    const std::size_t vocabulary = static_cast<std::size_t>(gpt.vocabulary);
+    const std::size_t vocabulary = static_cast<std::size_t>(spec.vocabulary);
     ASSERT_EQ(expected.size(), shown.size() * vocabulary);
     for (std::size_t i = 0; i < expected.size(); ++i)
       ASSERT_NEAR(logits[shown[i / vocabulary] * vocabulary + i % vocabulary], expected[i], tolerance);
 
     const double loss = c["loss"];
     EXPECT_NEAR(model.step(batch), loss, tolerance);
-    const auto all = testing::sorted_tensors(gpt, *description.family);
+    const auto all = testing::sorted_tensors(spec, *description.family);
     ASSERT_EQ(all.size(), c["gradients"].size());
     for (std::size_t t = 0; t < all.size(); ++t) {
       ASSERT_TRUE(c["gradients"].contains(all[t].name)) << all[t].name;
@@ -99,12 +99,12 @@ TEST_P(Families, CpuFp32) { check({DType::kF32, DType::kF32}, 1e-4, fixture::cpu
 // Written and read again: the same model, in the spelling of either version alone.
 TEST_P(Families, ConfigurationSurvives) {
   const ModelDescription first = read_config(fixture_of(GetParam())["config"].dump());
-  const Gpt gpt = resolve_gpt(first.config);
+  const ModelSpec spec = resolve_model(first.config);
   std::string why;
   // What has no mark of its own is written as the simplest family with that function.
   const Family& family = choose_family(first.config, &why);
   EXPECT_NE(&family, &stoa_family()) << why;
-  const std::string text = write_config(gpt, *first.family, DType::kBF16, first.special);
+  const std::string text = write_config(spec, *first.family, DType::kBF16, first.special);
   const json written = json::parse(text);
   json four = written, five = written;
   four.erase("rope_parameters");
@@ -119,7 +119,7 @@ TEST_P(Families, ConfigurationSurvives) {
     EXPECT_EQ(again.special.bos, first.special.bos);
     EXPECT_EQ(again.special.eos, first.special.eos);
     // Equal configurations write equal files.
-    EXPECT_EQ(write_config(resolve_gpt(again.config), *again.family, DType::kBF16, again.special), text);
+    EXPECT_EQ(write_config(resolve_model(again.config), *again.family, DType::kBF16, again.special), text);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/families/families.h"
+#include "model/huggingface/task_keys.h"
 #include "model/same_function.h"
 
 namespace stoa::model::huggingface {
@@ -53,10 +54,10 @@ std::string misspelling(std::string_view type, const std::vector<std::string>& k
                     type, misspelling(type, known), fmt::join(known, ", "));
 }
 
-Gpt vocabulary_filled_in(const ModelConfig& config) {
-  Gpt gpt{config, config.vocab_size.value_or(kVocabWithoutTokenizer), 0};
-  gpt.config.vocab_size = gpt.vocabulary;
-  return gpt;
+ModelSpec vocabulary_filled_in(const ModelConfig& config) {
+  ModelSpec spec{config, config.vocab_size.value_or(kVocabWithoutTokenizer), 0};
+  spec.config.vocab_size = spec.vocabulary;
+  return spec;
 }
 
 // " num_layers (3, here 4); ..."
@@ -68,10 +69,11 @@ std::string listed(const std::vector<config::Difference>& differences) {
 }
 
 // What the configuration loses on its way through the family's file; none: the file does not read back.
-std::optional<std::vector<config::Difference>> lost(const Family& family, const Gpt& gpt) {
-  const std::string text = write_config(gpt, family, DType::kF32, {});
+std::optional<std::vector<config::Difference>> lost(const Family& family, const ModelSpec& spec) {
+  if (spec.config.kind == ModelKind::kGpt && !has_head(family, spec.config.task.type)) return std::nullopt;
+  const std::string text = write_config(spec, family, DType::kF32, {});
   try {
-    return function_differences(read_config(text).config, gpt.config, Purpose::kResume);
+    return function_differences(read_config(text).config, spec.config, Purpose::kResume);
   } catch (const ConfigError&) {
     return std::nullopt;
   }
@@ -94,8 +96,8 @@ const Family& family_from_config(std::string_view type, const nlohmann::json& co
 const Family& family_for(std::string_view type, const ModelConfig& config) {
   for (const Family* family : kFamilies) {
     if (family->type != type) continue;
-    const Gpt gpt = vocabulary_filled_in(config);
-    const auto differences = lost(*family, gpt);
+    const ModelSpec spec = vocabulary_filled_in(config);
+    const auto differences = lost(*family, spec);
     require<ConfigError>(differences && !(family->refused && family->refused(config)),
                          "a model of this kind cannot be written as {}", type);
     require<ConfigError>(differences->empty(), "written as {}, the model would have a different{}", type,
@@ -106,13 +108,13 @@ const Family& family_for(std::string_view type, const ModelConfig& config) {
 }
 
 const Family& choose_family(const ModelConfig& config, std::string* why_not) {
-  const Gpt gpt = vocabulary_filled_in(config);
+  const ModelSpec spec = vocabulary_filled_in(config);
   std::vector<config::Difference> fewest;
   const Family* nearest = nullptr;
   for (const Family* family : kFamilies) {
     if (family == &kStoaGpt) continue;
     if (family->refused && family->refused(config)) continue;
-    auto differences = lost(*family, gpt);
+    auto differences = lost(*family, spec);
     if (!differences || (nearest && differences->size() >= fewest.size())) continue;
     if (differences->empty()) return *family;
     nearest = family;

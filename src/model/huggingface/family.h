@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "model/gpt.h"
 #include "model/huggingface/name_map.h"
+#include "model/model_spec.h"
 
 namespace stoa::model::huggingface {
 
@@ -25,7 +25,7 @@ struct Family {
   void (*read)(JsonKeys& keys, ModelConfig& config);
   // Writes the spellings of transformers 4.x and 5.x. For a configuration that is not of this family, as far
   // as its keys can express it.
-  void (*write)(const Gpt& gpt, Json& json);
+  void (*write)(const ModelSpec& spec, Json& json);
   NameMap (*names)();
   // A variant of the same model_type, selected by other keys of the file, whose tensors are arranged
   // differently. Null: the type has no variants.

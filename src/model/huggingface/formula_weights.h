@@ -21,8 +21,8 @@ inline double formula(std::uint32_t t, std::uint32_t i) {
   return (static_cast<double>(h >> 8) - 8388608.0) / 16777216.0;
 }
 
-inline std::vector<Tensor> sorted_tensors(const Gpt& gpt, const Family& family) {
-  auto all = tensors(gpt, family);
+inline std::vector<Tensor> sorted_tensors(const ModelSpec& spec, const Family& family) {
+  auto all = tensors(spec, family);
   std::sort(all.begin(), all.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
   return all;
 }
@@ -42,8 +42,8 @@ std::vector<double> file_tensor(const Tensor& tensor, Source source) {
 }
 
 // Norm weights are 1 + v/2, or v/2 where files hold them minus 1; all else v.
-inline void load_formula(Model& model, const Gpt& gpt, const Family& family) {
-  const auto all = sorted_tensors(gpt, family);
+inline void load_formula(Model& model, const ModelSpec& spec, const Family& family) {
+  const auto all = sorted_tensors(spec, family);
   for (std::size_t t = 0; t < all.size(); ++t) {
     std::vector<double> file(static_cast<std::size_t>(all[t].shape.elements()));
     const bool norm = all[t].shape.rank() == 1 && all[t].name.ends_with("weight");

@@ -16,9 +16,9 @@ void read_gemma_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defaul
   c.query_pre_attn_scalar = keys.number("query_pre_attn_scalar").value_or(256);
 }
 
-void write_gemma_keys(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_sizes(gpt, json);
+void write_gemma_keys(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_sizes(spec, json);
   json["hidden_activation"] = activation_name(c.activation);
   json["hidden_act"] = activation_name(c.activation);
   json["attention_bias"] = c.has_qkv_bias();

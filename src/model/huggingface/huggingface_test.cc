@@ -168,7 +168,7 @@ TEST(ChooseFamily, WritesNothingThatTransformersRefuses) {
       R"({"model_type":"gemma2","num_hidden_layers":2,"layer_types":["full_attention","full_attention"]})");
   EXPECT_FALSE(full.window_size);
   const auto written =
-      nlohmann::json::parse(write_config(resolve_gpt(full), choose_family(full), DType::kF32, {}));
+      nlohmann::json::parse(write_config(resolve_model(full), choose_family(full), DType::kF32, {}));
   EXPECT_EQ(written["model_type"], "gemma2");
   EXPECT_TRUE(written["sliding_window"].is_number());
 }
@@ -204,18 +204,18 @@ TEST(ReadConfig, ConvolutionsOfLinearAttentionHaveSilu) {
 TEST(ReadConfig, FillsDefaultsOfTheFamily) {
   EXPECT_EQ(config_of(R"({"model_type":"mixtral"})").layernorm_epsilon, 1e-5);
   const auto gpt2 = read_config(R"({"model_type":"gpt2"})").config;
-  EXPECT_EQ(resolve_gpt(gpt2).vocabulary, 50257);
-  EXPECT_EQ(parameter_count(resolve_gpt(gpt2)), 124439808);
+  EXPECT_EQ(resolve_model(gpt2).vocabulary, 50257);
+  EXPECT_EQ(parameter_count(resolve_model(gpt2)), 124439808);
   EXPECT_EQ(gpt2.hidden_dropout, 0.1);
   const auto mistral = read_config(R"({"model_type":"mistral"})").config;
   EXPECT_EQ(mistral.window_size, 4096);
-  EXPECT_EQ(parameter_count(resolve_gpt(mistral)), 7241732096);
+  EXPECT_EQ(parameter_count(resolve_model(mistral)), 7241732096);
   EXPECT_FALSE(
       read_config(R"({"model_type":"mistral","sliding_window":null})").config.window_size.has_value());
   EXPECT_EQ(read_config(R"({"model_type":"qwen3"})").config.head_size(), 128);
   EXPECT_EQ(read_config(R"({"model_type":"llama","eos_token_id":[5,6]})").special.eos,
             (std::vector<std::int64_t>{5, 6}));
-  EXPECT_EQ(parameter_count(resolve_gpt(read_config(R"({"model_type":"llama"})").config)), 6738415616);
+  EXPECT_EQ(parameter_count(resolve_model(read_config(R"({"model_type":"llama"})").config)), 6738415616);
 }
 
 // transformers makes a mask of it, whichever layers have one.
@@ -223,7 +223,7 @@ TEST(WriteConfig, Cohere2HasAWindowInAnyCase) {
   const auto full = read_config(R"({"model_type":"cohere2","hidden_size":16,"num_attention_heads":4,
                                    "num_key_value_heads":4,"num_hidden_layers":1,"sliding_window":5,
                                    "layer_types":["full_attention"]})");
-  const std::string text = write_config(resolve_gpt(full.config), *full.family, DType::kF32, {});
+  const std::string text = write_config(resolve_model(full.config), *full.family, DType::kF32, {});
   EXPECT_TRUE(nlohmann::json::parse(text)["sliding_window"].is_number());
   EXPECT_FALSE(read_config(text).config.window_size);
 }
@@ -254,7 +254,7 @@ TEST(ChooseFamily, PrefersWhatTransformersHas) {
 TEST(WriteConfig, MptHasWholeDropout) {
   const auto mpt = read_config(R"({"model_type":"mpt","d_model":16,"n_heads":4,"n_layers":1})");
   const auto json =
-      nlohmann::json::parse(write_config(resolve_gpt(mpt.config), *mpt.family, DType::kF32, {}));
+      nlohmann::json::parse(write_config(resolve_model(mpt.config), *mpt.family, DType::kF32, {}));
   EXPECT_TRUE(json["attn_config"]["attn_pdrop"].is_number_integer());
 }
 
@@ -272,16 +272,17 @@ TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {
   c.rope_scaling.factor = 3;
   std::string why;
   EXPECT_EQ(&choose_family(c, &why), &stoa_family());
-  EXPECT_THAT(why, HasSubstr("the nearest family, gpt_neox, has a different qk_layernorm (false, here true);"));
+  EXPECT_THAT(why,
+              HasSubstr("the nearest family, gpt_neox, has a different qk_layernorm (false, here true);"));
   EXPECT_THAT(why, HasSubstr("window_size"));
-  const Gpt gpt = resolve_gpt(c);
-  const std::string text = write_config(gpt, stoa_family(), DType::kF32, {});
+  const ModelSpec spec = resolve_model(c);
+  const std::string text = write_config(spec, stoa_family(), DType::kF32, {});
   const auto again = read_config(text);
   EXPECT_EQ(again.family, &stoa_family());
-  EXPECT_EQ(write_config(resolve_gpt(again.config), stoa_family(), DType::kF32, {}), text);
+  EXPECT_EQ(write_config(resolve_model(again.config), stoa_family(), DType::kF32, {}), text);
   EXPECT_EQ(again.config.window_size, 77);
   EXPECT_EQ(again.config.rope_scaling.factor, 3);
-  EXPECT_EQ(tensors(gpt, stoa_family()).size(), canonical_tensors(gpt).size());
+  EXPECT_EQ(tensors(spec, stoa_family()).size(), canonical_tensors(spec).size());
 }
 
 TEST(Docs, TheWorkedExampleIsTheFile) {
@@ -297,7 +298,7 @@ TEST(Docs, TheWorkedExampleIsTheFile) {
 struct MatchTest : ::testing::Test {
   ModelDescription description = read_config(
       R"({"model_type":"gpt2","vocab_size":9,"n_embd":8,"n_layer":1,"n_head":2,"n_positions":4})");
-  std::vector<Tensor> wanted = tensors(resolve_gpt(description.config), *description.family);
+  std::vector<Tensor> wanted = tensors(resolve_model(description.config), *description.family);
   std::vector<FileTensor> file;
   void SetUp() override {
     for (const auto& tensor : wanted) file.push_back({tensor.name, tensor.shape});

@@ -57,14 +57,14 @@ void read_hybrid_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defau
   l.linear_num_value_heads = keys.integer("linear_num_value_heads", 1).value_or(32);
 }
 
-void write_hybrid_keys(const Gpt& gpt, Json& json) {
-  const LinearAttentionConfig& l = gpt.config.linear;
-  write_llama_keys(gpt, json);
-  json["partial_rotary_factor"] = gpt.config.rotary_percentage;  // 1 is not the default
-  json["rope_parameters"]["partial_rotary_factor"] = gpt.config.rotary_percentage;
+void write_hybrid_keys(const ModelSpec& spec, Json& json) {
+  const LinearAttentionConfig& l = spec.config.linear;
+  write_llama_keys(spec, json);
+  json["partial_rotary_factor"] = spec.config.rotary_percentage;  // 1 is not the default
+  json["rope_parameters"]["partial_rotary_factor"] = spec.config.rotary_percentage;
   json["attention_bias"] = false;
   Json kinds = Json::array();
-  for (std::int64_t layer = 0; layer < gpt.config.num_layers; ++layer)
+  for (std::int64_t layer = 0; layer < spec.config.num_layers; ++layer)
     kinds.push_back(l.is_linear(layer) ? "linear_attention" : "full_attention");
   json["layer_types"] = kinds;
   json["linear_conv_kernel_dim"] = l.linear_conv_kernel_dim;

@@ -8,7 +8,7 @@ namespace stoa::model::huggingface {
 
 // All but experts.
 void read_hybrid_keys(JsonKeys& keys, ModelConfig& config, const LlamaDefaults& defaults);
-void write_hybrid_keys(const Gpt& gpt, Json& json);
+void write_hybrid_keys(const ModelSpec& spec, Json& json);
 // Widths of experts and of the gated one that all tokens share; `experts`, `chosen`: how many by default.
 void read_hybrid_experts(JsonKeys& keys, ModelConfig& config, std::int64_t experts, std::int64_t chosen);
 void write_hybrid_experts(const ModelConfig& config, Json& json);

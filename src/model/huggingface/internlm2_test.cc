@@ -17,8 +17,8 @@ TEST(Internlm2, FusedRowsAreGroupsOfQueriesAKeyAndAValue) {
           "num_attention_heads":6,"num_key_value_heads":2,"max_position_embeddings":16,"bias":false,
           "rope_scaling":{"type":"dynamic","factor":2.0}})");
   EXPECT_EQ(description.config.rope_scaling.type, RopeScaling::kDynamic);
-  const Gpt gpt = resolve_gpt(description.config);
-  const auto all = tensors(gpt, *description.family);
+  const ModelSpec spec = resolve_model(description.config);
+  const auto all = tensors(spec, *description.family);
   std::vector<std::string> names;
   for (const Tensor& tensor : all) names.push_back(tensor.name);
   EXPECT_EQ(names, (std::vector<std::string>{
@@ -58,10 +58,10 @@ TEST(KimiK2, IsDeepseekV3UnderAnotherName) {
   const std::string rest = R"(","num_hidden_layers":3,"n_routed_experts":384,"n_group":1,"topk_group":1})";
   const auto kimi = read_config(R"({"model_type":"kimi_k2)" + rest),
              deepseek = read_config(R"({"model_type":"deepseek_v3)" + rest);
-  const Gpt gpt = resolve_gpt(kimi.config);
-  EXPECT_EQ(write_config(gpt, *deepseek.family, DType::kF32, {}),
-            write_config(resolve_gpt(deepseek.config), *deepseek.family, DType::kF32, {}));
-  const auto ours = tensors(gpt, *kimi.family), theirs = tensors(gpt, *deepseek.family);
+  const ModelSpec spec = resolve_model(kimi.config);
+  EXPECT_EQ(write_config(spec, *deepseek.family, DType::kF32, {}),
+            write_config(resolve_model(deepseek.config), *deepseek.family, DType::kF32, {}));
+  const auto ours = tensors(spec, *kimi.family), theirs = tensors(spec, *deepseek.family);
   ASSERT_EQ(ours.size(), theirs.size());
   for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_EQ(ours[i].name, theirs[i].name);
 }

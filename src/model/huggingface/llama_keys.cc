@@ -105,9 +105,9 @@ void read_llama_keys(JsonKeys& keys, ModelConfig& c, const LlamaDefaults& defaul
   read_rope(keys, c, defaults.rope);
 }
 
-void write_llama_sizes(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_llama_sizes(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["intermediate_size"] = c.ffn_size();
   json["num_hidden_layers"] = c.num_layers;
@@ -119,10 +119,10 @@ void write_llama_sizes(const Gpt& gpt, Json& json) {
   json["attention_dropout"] = c.attention_dropout;
 }
 
-void write_llama_keys(const Gpt& gpt, Json& json) {
-  write_llama_sizes(gpt, json);
-  json["hidden_act"] = activation_name(gpt.config.activation);
-  write_rope(gpt.config, json);
+void write_llama_keys(const ModelSpec& spec, Json& json) {
+  write_llama_sizes(spec, json);
+  json["hidden_act"] = activation_name(spec.config.activation);
+  write_rope(spec.config, json);
 }
 
 bool heads_do_not_divide(const ModelConfig& c) { return c.hidden_size % c.num_attention_heads != 0; }

@@ -20,10 +20,10 @@ struct LlamaDefaults {
 
 // Sizes, RMSNorm, rotary positions without their parameters, no biases.
 void read_llama_sizes(JsonKeys& keys, ModelConfig& config, const LlamaDefaults& defaults);
-void write_llama_sizes(const Gpt& gpt, Json& json);
+void write_llama_sizes(const ModelSpec& spec, Json& json);
 // And the gated activation, rotary parameters, tied or not.
 void read_llama_keys(JsonKeys& keys, ModelConfig& config, const LlamaDefaults& defaults);
-void write_llama_keys(const Gpt& gpt, Json& json);
+void write_llama_keys(const ModelSpec& spec, Json& json);
 NameMap llama_names();
 // Norms of files that hold their weights minus 1.
 void zero_center_norms(NameMap& names);

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/gpt.h"
+#include "model/model_spec.h"
 
 namespace stoa::model::huggingface {
 

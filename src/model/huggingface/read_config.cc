@@ -4,6 +4,7 @@
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/quantization.h"
+#include "model/huggingface/task_keys.h"
 
 namespace stoa::model::huggingface {
 namespace {
@@ -110,6 +111,7 @@ ModelDescription read_config(std::string_view text) {
   if (const auto old = keys.text("torch_dtype")) out.dtype = old;
   if (const auto now = keys.text("dtype")) out.dtype = now;
   out.family->read(keys, out.config);
+  if (out.config.kind == ModelKind::kGpt) read_decoder_task(keys, *out.family, out.config);
   if (const auto std = keys.number("initializer_range")) out.config.init_method_std = *std;
   out.special.bos = keys.integer("bos_token_id", -1);
   out.special.pad = keys.integer("pad_token_id", -1);

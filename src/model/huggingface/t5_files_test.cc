@@ -64,14 +64,14 @@ TEST(T5Files, ComeBackAsTheSameFunction) {
     std::string why;
     const Family& family = choose_family(config, &why);
     EXPECT_EQ(family.type, "t5") << why;
-    const Gpt gpt = resolve_gpt(config);
-    const ModelConfig again = read_config(write_config(gpt, family, DType::kF32, {})).config;
+    const ModelSpec spec = resolve_model(config);
+    const ModelConfig again = read_config(write_config(spec, family, DType::kF32, {})).config;
     EXPECT_EQ(again.activation, config.activation);
     EXPECT_EQ(again.share_embeddings_and_output_weights, config.share_embeddings_and_output_weights);
     EXPECT_EQ(again.t5.scale_decoder_outputs, config.t5.scale_decoder_outputs);
     std::set<std::string> names;
-    for (const Tensor& tensor : tensors(gpt, family)) names.insert(tensor.name);
-    EXPECT_EQ(names.size(), canonical_tensors(gpt).size());
+    for (const Tensor& tensor : tensors(spec, family)) names.insert(tensor.name);
+    EXPECT_EQ(names.size(), canonical_tensors(spec).size());
     const bool plain = config.activation == Activation::kRelu;
     for (const char* name :
          {"shared.weight", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
@@ -88,7 +88,7 @@ TEST(T5Files, ComeBackAsTheSameFunction) {
   learned.t5.scale_attention = true;
   EXPECT_EQ(choose_family(learned).type, stoa_family().type);
   const ModelConfig own =
-      read_config(write_config(resolve_gpt(learned), stoa_family(), DType::kF32, {})).config;
+      read_config(write_config(resolve_model(learned), stoa_family(), DType::kF32, {})).config;
   EXPECT_EQ(own.kind, ModelKind::kT5);
   EXPECT_EQ(own.encoder_layers(), learned.encoder_layers());
   EXPECT_EQ(own.position_embedding_type, PositionEmbedding::kLearnedAbsolute);
@@ -96,9 +96,9 @@ TEST(T5Files, ComeBackAsTheSameFunction) {
   // Fewer positions than targets have by default.
   learned.max_position_embeddings = learned.encoder_seq_length = 32;
   learned.t5.seq_length_dec = 16;
-  EXPECT_EQ(
-      read_config(write_config(resolve_gpt(learned), stoa_family(), DType::kF32, {})).config.max_positions(),
-      32);
+  EXPECT_EQ(read_config(write_config(resolve_model(learned), stoa_family(), DType::kF32, {}))
+                .config.max_positions(),
+            32);
   // Half of the layers, said or not.
   ModelConfig half = read_config(json("t5", ",\"feed_forward_proj\":\"relu\"")).config;
   half.num_layers = 4;
@@ -108,9 +108,9 @@ TEST(T5Files, ComeBackAsTheSameFunction) {
 
 TEST(T5Files, CopiesOfTheEmbeddingAreNotNeeded) {
   const ModelConfig config = read_config(json("t5", ",\"feed_forward_proj\":\"relu\"")).config;
-  const Gpt gpt = resolve_gpt(config);
+  const ModelSpec spec = resolve_model(config);
   const Family& family = choose_family(config);
-  const auto wanted = tensors(gpt, family);
+  const auto wanted = tensors(spec, family);
   std::vector<FileTensor> file;
   for (const Tensor& tensor : wanted) file.push_back({tensor.name, tensor.shape});
   file.push_back({"encoder.embed_tokens.weight", {32, 16}});

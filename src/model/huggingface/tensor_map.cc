@@ -4,6 +4,8 @@
 #include <cstring>
 #include <map>
 
+#include "model/huggingface/task_keys.h"
+
 namespace stoa::model::huggingface {
 namespace {
 
@@ -201,14 +203,14 @@ std::vector<RowRun> by_head(const ModelConfig& config, const std::vector<Canonic
   return in_heads(config.num_attention_heads, parts);
 }
 
-std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
-  const NameMap names = family.names();
+std::vector<Tensor> tensors(const ModelSpec& spec, const Family& family) {
+  const NameMap names = names_with_head(family, spec.config);
   std::map<std::string_view, const NameRule*> rule_of;  // by pattern of a part
   for (const NameRule& rule : names.rules)
-    if (!rule.when || rule.when(gpt.config))
+    if (!rule.when || rule.when(spec.config))
       for (const std::string_view part : rule.parts) rule_of.emplace(part, &rule);
 
-  const std::vector<CanonicalTensor> all = canonical_tensors(gpt);
+  const std::vector<CanonicalTensor> all = canonical_tensors(spec);
   std::map<std::string_view, const CanonicalTensor*> left;
   for (const auto& tensor : all) left.emplace(tensor.name, &tensor);
 
@@ -223,13 +225,13 @@ std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
       pattern = pattern_of(tensor.name.substr(0, dot));
     }
     if (names.rules.empty()) {
-      out.push_back(make_tensor(gpt.config, {.file = pattern.text, .parts = {}}, pattern, suffix, {tensor}));
+      out.push_back(make_tensor(spec.config, {.file = pattern.text, .parts = {}}, pattern, suffix, {tensor}));
       continue;
     }
     const auto rule = rule_of.find(pattern.text);
     require<InternalError>(rule != rule_of.end(), "family {} has no name for '{}'", family.type, tensor.name);
     std::vector<CanonicalTensor> parts;
-    const std::int64_t experts = rule->second->packed ? *gpt.config.moe.num_moe_experts : 1;
+    const std::int64_t experts = rule->second->packed ? *spec.config.moe.num_moe_experts : 1;
     for (std::int64_t expert = 0; expert < experts; ++expert)
       for (const std::string_view part : rule->second->parts) {
         std::vector<std::string> numbers = pattern.numbers;
@@ -239,7 +241,7 @@ std::vector<Tensor> tensors(const Gpt& gpt, const Family& family) {
         parts.push_back(*found->second);
         left.erase(found);
       }
-    out.push_back(make_tensor(gpt.config, *rule->second, pattern, suffix, std::move(parts)));
+    out.push_back(make_tensor(spec.config, *rule->second, pattern, suffix, std::move(parts)));
   }
   return out;
 }
@@ -267,17 +269,23 @@ void scatter(const Tensor& tensor, DType type, const std::byte* file, const Writ
 
 Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, const Family& family,
             const ModelConfig& config, bool head_optional) {
-  const NameMap names = family.names();
+  const NameMap names = names_with_head(family, config);
   std::map<std::string_view, const FileTensor*> offered;
   for (const auto& tensor : file) offered.emplace(without_prefix(tensor.name, names), &tensor);
   const auto find = [&](std::string_view name) { return offered.find(without_prefix(name, names)); };
-  // A tied model's head, under the names that an untied one's would have.
+  // The head of a language model, which a tied model or one of another task does not have.
+  const bool other_task = config.kind == ModelKind::kGpt && config.task.labelled();
   std::vector<std::string> heads;
-  if (config.ties_head())
+  if (config.ties_head() || other_task)
     for (const NameRule& rule : names.rules)
       if (rule.parts.front() == "head")
         for (const std::string_view name : {rule.file, rule.also})
-          if (!name.empty()) heads.push_back(std::string(name) + ".weight");
+          for (const char* const part : {".weight", ".bias"})
+            if (!name.empty()) heads.push_back(std::string(name) + part);
+  if (other_task && names.rules.empty()) heads = {"head.weight", "head.bias"};
+  const auto is_head = [&](std::string_view name) {
+    return std::find(heads.begin(), heads.end(), name) != heads.end();
+  };
 
   Match out;
   std::vector<std::string> missing, unexpected, misshapen;
@@ -303,9 +311,9 @@ Match match(std::span<const Tensor> wanted, std::span<const FileTensor> file, co
   }
   for (const auto& [name, tensor] : offered) {
     if (!tensor) continue;
-    if (names.needless && names.needless(name, config))
+    if ((names.needless && names.needless(name, config)) || (other_task && is_head(name)))
       out.ignored.push_back(tensor->name);
-    else if (std::find(heads.begin(), heads.end(), name) != heads.end())
+    else if (is_head(name))
       out.head_beside_tied = tensor->name;
     else
       unexpected.push_back(tensor->name);

@@ -26,7 +26,7 @@ struct Tensor {
 };
 
 // Every tensor in the files of this model, in the order of layers. A tied head is not included.
-std::vector<Tensor> tensors(const Gpt& gpt, const Family& family);
+std::vector<Tensor> tensors(const ModelSpec& spec, const Family& family);
 
 // Copy rows between canonical tensors (dense, row-major) and the file's layout; both of type `type`.
 using ReadPart = std::function<const std::byte*(const CanonicalTensor&)>;

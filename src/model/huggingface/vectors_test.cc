@@ -293,21 +293,21 @@ void check_vector(const Vector& expected, nn::Precision precision, double tolera
   for (double* p : {&description.config.hidden_dropout, &description.config.attention_dropout,
                     &description.config.embedding_dropout})
     *p = 0;  // evaluation mode
-  const Gpt gpt = resolve_gpt(description.config);
+  const ModelSpec spec = resolve_model(description.config);
   ChunkOptions o;
   o.layers = 2;
   o.precision = precision;
   o.tokens = 12;
   o.positions = 12;
-  Model model(gpt, o, std::move(machine), 12);
+  Model model(spec, o, std::move(machine), 12);
   model.initialize_all(1);  // padding rows
-  const auto all = tensors(gpt, *description.family);
+  const auto all = tensors(spec, *description.family);
   EXPECT_EQ(all.size(), expected.tensors);
   std::int64_t elements = 0;
   for (const auto& tensor : all) elements += tensor.shape.elements();
   EXPECT_EQ(elements, expected.elements);
-  EXPECT_EQ(parameter_count(gpt), expected.elements);
-  load_formula(model, gpt, *description.family);
+  EXPECT_EQ(parameter_count(spec), expected.elements);
+  load_formula(model, spec, *description.family);
 
   const std::vector<std::int32_t> ids{3, 17, 5, 29, 11, 2, 23, 8, 14, 9, 30, 7};
   std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());
@@ -322,13 +322,13 @@ void check_vector(const Vector& expected, nn::Precision precision, double tolera
 
   EXPECT_NEAR(model.step(batch), expected.loss, tolerance);
   double squares = 0;
-  for (const auto& tensor : canonical_tensors(gpt))
+  for (const auto& tensor : canonical_tensors(spec))
     if (!tensor.name.ends_with(".expert_bias"))  // a buffer there
       for (const double g : model.canonical(tensor.name, true)) squares += g * g;
   EXPECT_NEAR(std::sqrt(squares), expected.grad_norm, tolerance * expected.grad_norm);
   const auto embedding = model.canonical("embedding.tokens.weight", true);
   for (std::size_t i = 0; i < 3; ++i)
-    EXPECT_NEAR(embedding[3 * static_cast<std::size_t>(gpt.config.hidden_size) + i], expected.embedding[i],
+    EXPECT_NEAR(embedding[3 * static_cast<std::size_t>(spec.config.hidden_size) + i], expected.embedding[i],
                 tolerance);
 }
 

@@ -14,9 +14,9 @@ void read_arcee(JsonKeys& keys, ModelConfig& c) {
   read_rope(keys, c, {});
 }
 
-void write_arcee(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
-  write_attention_and_mlp_bias(gpt.config, json);
+void write_arcee(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
+  write_attention_and_mlp_bias(spec.config, json);
 }
 
 }  // namespace

@@ -2,48 +2,19 @@
 // head, or the head of a supervised task. RoBERTa counts positions from pad_token_id + 1 and has no sentence
 // head.
 #include <algorithm>
-#include <array>
 
 #include "model/huggingface/encoder_keys.h"
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
 #include "model/huggingface/llama_keys.h"
+#include "model/huggingface/task_keys.h"
 
 namespace stoa::model::huggingface {
 namespace {
 
-// What follows the encoder's name in `architectures`.
-constexpr std::array<std::pair<BertTask, std::string_view>, 3> kLabelled{{
-    {BertTask::kSequenceClassification, "ForSequenceClassification"},
-    {BertTask::kTokenClassification, "ForTokenClassification"},
-    {BertTask::kQuestionAnswering, "ForQuestionAnswering"},
-}};
-
-std::string_view head_name(const BertConfig& c) {
-  for (const auto& [task, name] : kLabelled)
-    if (task == c.task) return name;
-  return c.binary_head ? "ForPreTraining" : c.lm_head ? "ForMaskedLM" : "Model";
-}
-
-// Names of the classes: those of id2label, or LABEL_0, LABEL_1 ... as transformers calls them.
-std::vector<std::string> read_labels(JsonKeys& keys) {
-  const auto count = keys.integer("num_labels", 1, 1 << 20);
-  const nlohmann::json* names = keys.object("id2label");
-  std::vector<std::string> out;
-  if (!names) {
-    for (std::int64_t i = 0; i < count.value_or(2); ++i) out.push_back(fmt::format("LABEL_{}", i));
-    return out;
-  }
-  for (std::size_t i = 0; i < names->size(); ++i) {
-    const auto name = names->find(std::to_string(i));
-    require<ConfigError>(name != names->end() && name->is_string(),
-                         "config.json: id2label has {} entries, but no name for class {}", names->size(), i);
-    out.push_back(name->get<std::string>());
-  }
-  require<ConfigError>(
-      count.value_or(static_cast<std::int64_t>(out.size())) == static_cast<std::int64_t>(out.size()),
-      "config.json: num_labels is {}, id2label names {}", count.value_or(0), out.size());
-  return out;
+std::string_view head_name(const ModelConfig& c) {
+  if (c.task.labelled()) return task_suffix(c.task.type);
+  return c.bert.binary_head ? "ForPreTraining" : c.bert.lm_head ? "ForMaskedLM" : "Model";
 }
 
 }  // namespace
@@ -81,58 +52,30 @@ void read_encoder_head(JsonKeys& keys, ModelConfig& c, std::string_view name, bo
   c.bert.lm_head = first == fmt::format("{}ForMaskedLM", name);
   c.bert.binary_head = sentences && first == fmt::format("{}ForPreTraining", name);
   c.bert.lm_head = c.bert.lm_head || c.bert.binary_head;
-  for (const auto& [task, head] : kLabelled)
-    if (first == fmt::format("{}{}", name, head)) c.bert.task = task;
+  if (first.starts_with(name) && first == fmt::format("{}{}", name, task_suffix(task_of_architecture(first))))
+    c.task.type = task_of_architecture(first);
   require<ConfigError>(
-      c.bert.lm_head || c.bert.labelled() || first == fmt::format("{}Model", name),
+      c.bert.lm_head || c.task.labelled() || first == fmt::format("{}Model", name),
       "config.json: architecture '{}' is not supported; known: {}Model, {}ForMaskedLM{}, and {}For "
       "SequenceClassification, TokenClassification, QuestionAnswering",
       first, name, name, sentences ? fmt::format(", {}ForPreTraining", name) : "", name);
-  if (!c.bert.classifies()) return;
-  c.bert.labels = read_labels(keys);
-  c.bert.classifier_dropout = keys.number("classifier_dropout");
-  if (c.bert.task == BertTask::kTokenClassification) return;
-  // transformers infers it from the number of labels.
-  const char* inferred = c.bert.regression() ? "regression" : "single_label_classification";
-  const std::string problem = keys.text("problem_type").value_or(inferred);
-  require<ConfigError>(problem == inferred,
-                       "config.json: problem_type {} with {} labels is not supported, expected "
-                       "single_label_classification of 2 or more, or regression of 1",
-                       problem, c.bert.labels.size());
+  if (c.task.classifies()) read_classes(keys, c.task);
 }
 
-namespace {
-
-void write_labels(const BertConfig& c, Json& json) {
-  if (c.labels.empty()) return;
-  Json names = Json::object(), numbers = Json::object();
-  for (std::size_t i = 0; i < c.labels.size(); ++i) {
-    names[std::to_string(i)] = c.labels[i];
-    numbers[c.labels[i]] = i;
-  }
-  json["id2label"] = std::move(names);
-  json["label2id"] = std::move(numbers);
-  if (c.task == BertTask::kSequenceClassification)
-    json["problem_type"] = c.regression() ? "regression" : "single_label_classification";
-  json["classifier_dropout"] = c.classifier_dropout ? Json(*c.classifier_dropout) : Json();
-}
-
-}  // namespace
-
-void write_encoder_head(const BertConfig& c, Json& json, std::string_view name) {
+void write_encoder_head(const ModelConfig& c, Json& json, std::string_view name) {
   json["architectures"] = {fmt::format("{}{}", name, head_name(c))};
-  write_labels(c, json);
+  write_classes(c.task, json);
 }
 
-bool is_of_other_head(std::string_view name, const BertConfig& c) {
-  return c.labelled() &&
-         name.starts_with(c.task == BertTask::kQuestionAnswering ? "classifier." : "qa_outputs.");
+bool is_of_other_head(std::string_view name, const TaskConfig& task) {
+  return task.labelled() &&
+         name.starts_with(task.type == Task::kQuestionAnswering ? "classifier." : "qa_outputs.");
 }
 
-void write_encoder_keys(const Gpt& gpt, Json& json, std::string_view name) {
-  const ModelConfig& c = gpt.config;
-  write_encoder_head(c.bert, json, name);
-  json["vocab_size"] = gpt.vocabulary;
+void write_encoder_keys(const ModelSpec& spec, Json& json, std::string_view name) {
+  const ModelConfig& c = spec.config;
+  write_encoder_head(c, json, name);
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;
   json["num_attention_heads"] = c.num_attention_heads;
@@ -188,16 +131,16 @@ void read_bert(JsonKeys& keys, ModelConfig& c) {
   read_encoder_keys(keys, c, {30522, 512, 2, 1e-12});
   read_encoder_head(keys, c, "Bert", true);
 }
-void write_bert(const Gpt& gpt, Json& json) { write_encoder_keys(gpt, json, "Bert"); }
+void write_bert(const ModelSpec& spec, Json& json) { write_encoder_keys(spec, json, "Bert"); }
 
 // Buffers; the decoder, which is tied; the pooler and heads of a model that does not use them.
 bool is_needless_in_bert(std::string_view name, const ModelConfig& c) {
-  const bool pooled = c.bert.sentence_question() || c.bert.task == BertTask::kSequenceClassification;
+  const bool pooled = c.judges_sentences() || c.task.type == Task::kSequenceClassification;
   return name == "embeddings.position_ids" || name.starts_with("cls.predictions.decoder.") ||
          (!pooled && name.starts_with("pooler.")) ||
-         (!c.bert.sentence_question() && name.starts_with("cls.seq_relationship.")) ||
-         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("cls.")) ||
-         is_of_other_head(name, c.bert);
+         (!c.judges_sentences() && name.starts_with("cls.seq_relationship.")) ||
+         ((!c.bert.lm_head || c.task.labelled()) && name.starts_with("cls.")) ||
+         is_of_other_head(name, c.task);
 }
 
 NameMap bert_names() {
@@ -225,24 +168,24 @@ void read_roberta_as(JsonKeys& keys, ModelConfig& c, std::string_view name, cons
 void read_roberta(JsonKeys& keys, ModelConfig& c) {
   read_roberta_as(keys, c, "Roberta", {50265, 512, 2, 1e-12});
 }
-void write_roberta_as(const Gpt& gpt, Json& json, std::string_view name) {
-  write_encoder_keys(gpt, json, name);
-  json["pad_token_id"] = gpt.config.bert.first_position - 1;
+void write_roberta_as(const ModelSpec& spec, Json& json, std::string_view name) {
+  write_encoder_keys(spec, json, name);
+  json["pad_token_id"] = spec.config.bert.first_position - 1;
 }
-void write_roberta(const Gpt& gpt, Json& json) { write_roberta_as(gpt, json, "Roberta"); }
+void write_roberta(const ModelSpec& spec, Json& json) { write_roberta_as(spec, json, "Roberta"); }
 
 // XLM-RoBERTa (1911.02116) and CamemBERT (1911.03894): RoBERTa with another vocabulary.
 constexpr EncoderDefaults kRelatives{30522, 512, 2, 1e-12};
 void read_xlm_roberta(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "XLMRoberta", kRelatives); }
-void write_xlm_roberta(const Gpt& gpt, Json& json) { write_roberta_as(gpt, json, "XLMRoberta"); }
+void write_xlm_roberta(const ModelSpec& spec, Json& json) { write_roberta_as(spec, json, "XLMRoberta"); }
 void read_camembert(JsonKeys& keys, ModelConfig& c) { read_roberta_as(keys, c, "Camembert", kRelatives); }
-void write_camembert(const Gpt& gpt, Json& json) { write_roberta_as(gpt, json, "Camembert"); }
+void write_camembert(const ModelSpec& spec, Json& json) { write_roberta_as(spec, json, "Camembert"); }
 
 bool is_needless_in_roberta(std::string_view name, const ModelConfig& c) {
   return name == "embeddings.position_ids" || name.starts_with("lm_head.decoder.") ||
          name.starts_with("pooler.") ||
-         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("lm_head.")) ||
-         is_of_other_head(name, c.bert);
+         ((!c.bert.lm_head || c.task.labelled()) && name.starts_with("lm_head.")) ||
+         is_of_other_head(name, c.task);
 }
 
 NameMap roberta_names() {

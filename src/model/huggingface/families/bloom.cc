@@ -35,9 +35,9 @@ void read_bloom(JsonKeys& keys, ModelConfig& c) {
   for (const char* key : kNeedless) keys.ignore(key);
 }
 
-void write_bloom(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_bloom(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["n_layer"] = c.num_layers;
   json["n_head"] = c.num_attention_heads;

@@ -31,9 +31,9 @@ void read_cohere_keys(JsonKeys& keys, ModelConfig& c, double base) {
   keys.ignore("model_max_length");
 }
 
-void write_cohere_keys(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_cohere_keys(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json.erase("rms_norm_eps");
   json["layer_norm_eps"] = c.layernorm_epsilon;
   json["logit_scale"] = c.logit_scale;
@@ -42,8 +42,8 @@ void write_cohere_keys(const Gpt& gpt, Json& json) {
 
 void read_cohere(JsonKeys& keys, ModelConfig& c) { read_cohere_keys(keys, c, 5e5); }
 
-void write_cohere(const Gpt& gpt, Json& json) {
-  write_cohere_keys(gpt, json);
+void write_cohere(const ModelSpec& spec, Json& json) {
+  write_cohere_keys(spec, json);
   json["use_qk_norm"] = false;
 }
 
@@ -64,9 +64,9 @@ void read_cohere2(JsonKeys& keys, ModelConfig& c) {
     keys.ignore(key);
 }
 
-void write_cohere2(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_cohere_keys(gpt, json);
+void write_cohere2(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_cohere_keys(spec, json);
   // layer_types say which layers have it; transformers makes masks of it in any case.
   json["sliding_window"] = c.window_size.value_or(c.max_positions());
   write_layer_types(c, json);

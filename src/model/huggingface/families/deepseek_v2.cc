@@ -37,10 +37,10 @@ void read_deepseek_v2(JsonKeys& keys, ModelConfig& c) {
   for (const char* key : {"aux_loss_alpha", "seq_aux", "ep_size", "output_router_logits"}) keys.ignore(key);
 }
 
-void write_deepseek_v2(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
+void write_deepseek_v2(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
   const MoeConfig& m = c.moe;
-  write_llama_keys(gpt, json);
+  write_llama_keys(spec, json);
   write_latent(c, json);
   write_grouped_experts(c, json);
   json["scoring_func"] = "softmax";

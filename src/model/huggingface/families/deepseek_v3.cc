@@ -18,9 +18,9 @@ void read_deepseek_v3(JsonKeys& keys, ModelConfig& c) {
   keys.ignore("rope_interleave");  // how rows stand in the file: of the variants below
 }
 
-void write_deepseek_v3(const Gpt& gpt, Json& json, bool interleaved) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_deepseek_v3(const ModelSpec& spec, Json& json, bool interleaved) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   write_latent(c, json);
   json["rope_interleave"] = interleaved;
   write_grouped_experts(c, json);
@@ -35,8 +35,8 @@ NameMap deepseek_v3_names() {
   return out;
 }
 
-void write_interleaved(const Gpt& gpt, Json& json) { write_deepseek_v3(gpt, json, true); }
-void write_halves(const Gpt& gpt, Json& json) { write_deepseek_v3(gpt, json, false); }
+void write_interleaved(const ModelSpec& spec, Json& json) { write_deepseek_v3(spec, json, true); }
+void write_halves(const ModelSpec& spec, Json& json) { write_deepseek_v3(spec, json, false); }
 
 // rope_interleave false: the rotated rows of queries and keys stand as the rotation of halves wants them.
 const Family kDeepseekV3Halves{"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3, write_halves,

@@ -35,15 +35,15 @@ void read_distilbert(JsonKeys& keys, ModelConfig& c) {
   read_encoder_head(keys, c, "DistilBert", false);
   c.bert.pooler_activation = PoolerActivation::kRelu;
   const double dropout = keys.number("seq_classif_dropout").value_or(0.2);
-  if (c.bert.classifies())
-    c.bert.classifier_dropout = c.bert.task == BertTask::kSequenceClassification ? dropout : c.hidden_dropout;
+  if (c.task.classifies())
+    c.task.classifier_dropout = c.task.type == Task::kSequenceClassification ? dropout : c.hidden_dropout;
 }
 
-void write_distilbert(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_encoder_head(c.bert, json, "DistilBert");
+void write_distilbert(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_encoder_head(c, json, "DistilBert");
   json.erase("classifier_dropout");
-  json["vocab_size"] = gpt.vocabulary;
+  json["vocab_size"] = spec.vocabulary;
   json["dim"] = c.hidden_size;
   json["n_layers"] = c.num_layers;
   json["n_heads"] = c.num_attention_heads;
@@ -53,16 +53,16 @@ void write_distilbert(const Gpt& gpt, Json& json) {
   json["dropout"] = c.hidden_dropout;
   json["attention_dropout"] = c.attention_dropout;
   json["sinusoidal_pos_embds"] = false;
-  json["seq_classif_dropout"] = c.bert.classifier_dropout.value_or(0.2);
+  json["seq_classif_dropout"] = c.task.classifier_dropout.value_or(0.2);
 }
 
 // Buffers; the projection, which is tied; heads that the model does not use.
 bool is_needless_in_distilbert(std::string_view name, const ModelConfig& c) {
-  const bool words = c.bert.lm_head && !c.bert.labelled();
+  const bool words = c.bert.lm_head && !c.task.labelled();
   return name == "embeddings.position_ids" || name == "vocab_projector.weight" ||
          (!words && name.starts_with("vocab_")) ||
-         (c.bert.task != BertTask::kSequenceClassification && name.starts_with("pre_classifier.")) ||
-         is_of_other_head(name, c.bert);
+         (c.task.type != Task::kSequenceClassification && name.starts_with("pre_classifier.")) ||
+         is_of_other_head(name, c.task);
 }
 
 NameMap distilbert_names() {

@@ -20,9 +20,9 @@ void read_dots1(JsonKeys& keys, ModelConfig& c) {
   read_grouped_experts(keys, c, {2, 1, 1408, 1, 1, 1, 0, false, 1});
 }
 
-void write_dots1(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_dots1(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json["attention_bias"] = c.has_qkv_bias();
   json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();
   json["max_window_layers"] = c.window_size ? c.window_first_layer.value_or(0) : c.num_layers;

@@ -25,22 +25,22 @@ void read_electra(JsonKeys& keys, ModelConfig& c) {
     read_encoder_head(keys, c, "Electra", false);
   c.bert.pooler_activation = PoolerActivation::kGelu;
   require<ConfigError>(
-      !c.bert.lm_head || c.bert.labelled() || c.activation == Activation::kGelu,
+      !c.bert.lm_head || c.task.labelled() || c.activation == Activation::kGelu,
       "config.json: hidden_act of ElectraForMaskedLM is {}, expected gelu, which its head has",
       activation_name(c.activation));
 }
 
-void write_electra(const Gpt& gpt, Json& json) {
-  write_encoder_keys(gpt, json, "Electra");
-  json["embedding_size"] = gpt.config.hidden_size;
+void write_electra(const ModelSpec& spec, Json& json) {
+  write_encoder_keys(spec, json, "Electra");
+  json["embedding_size"] = spec.config.hidden_size;
 }
 
 // Buffers; heads that the model does not use.
 bool is_needless_in_electra(std::string_view name, const ModelConfig& c) {
-  const bool words = c.bert.lm_head && !c.bert.labelled();
+  const bool words = c.bert.lm_head && !c.task.labelled();
   return name == "embeddings.position_ids" || name.starts_with("discriminator_predictions.") ||
          name == "generator_lm_head.weight" || (!words && name.starts_with("generator_")) ||
-         is_of_other_head(name, c.bert);
+         is_of_other_head(name, c.task);
 }
 
 NameMap electra_names() {

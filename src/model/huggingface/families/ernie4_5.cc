@@ -22,9 +22,9 @@ void read_ernie4_5(JsonKeys& keys, ModelConfig& c) {
   set_biases(c, bias, bias, bias);
 }
 
-void write_ernie4_5(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
-  json["use_bias"] = gpt.config.has_mlp_bias();
+void write_ernie4_5(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
+  json["use_bias"] = spec.config.has_mlp_bias();
 }
 
 NameMap ernie4_5_names() {

@@ -23,9 +23,9 @@ void read_exaone4(JsonKeys& keys, ModelConfig& c) {
     if (layer_window(c, l) == 0) c.no_rope_layers.push_back(l);
 }
 
-void write_exaone4(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_exaone4(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   // Without a window in any layer it still says that no layer rotates.
   json["sliding_window"] = c.window_size              ? Json(*c.window_size)
                            : c.no_rope_layers.empty() ? Json()

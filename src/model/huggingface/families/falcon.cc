@@ -54,9 +54,9 @@ bool is_grouped(const ModelConfig& c) {
   return has_two_norms_at_once(c) || (c.use_parallel_residual && some);
 }
 
-void write_falcon(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_falcon(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;
   json["num_attention_heads"] = c.num_attention_heads;

@@ -26,10 +26,10 @@ void read_gemma(JsonKeys& keys, ModelConfig& c) {
   c.apply_embedding_scaling = true;
 }
 
-void write_gemma(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
+void write_gemma(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
   json["hidden_activation"] = json["hidden_act"];
-  json["attention_bias"] = gpt.config.has_qkv_bias();
+  json["attention_bias"] = spec.config.has_qkv_bias();
 }
 
 NameMap gemma_one_names() {

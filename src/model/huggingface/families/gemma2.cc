@@ -29,9 +29,9 @@ void read_gemma2(JsonKeys& keys, ModelConfig& c) {
   read_window(keys, c, keys.integer("sliding_window", 1).value_or(4096), 0);
 }
 
-void write_gemma2(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_gemma_keys(gpt, json);
+void write_gemma2(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_gemma_keys(spec, json);
   write_rope(c, json);
   json["attn_logit_softcapping"] = c.attn_logit_softcapping ? Json(*c.attn_logit_softcapping) : Json();
   json["final_logit_softcapping"] = c.final_logit_softcapping ? Json(*c.final_logit_softcapping) : Json();

@@ -31,9 +31,9 @@ void read_gemma3_text(JsonKeys& keys, ModelConfig& c) {
   read_layered_rope(keys, c, kBase, kLocalBase);
 }
 
-void write_gemma3_text(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_gemma_keys(gpt, json);
+void write_gemma3_text(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_gemma_keys(spec, json);
   json["attn_logit_softcapping"] = Json();
   json["final_logit_softcapping"] = c.final_logit_softcapping ? Json(*c.final_logit_softcapping) : Json();
   json["sliding_window_pattern"] = c.window_attn_skip_freq.value_or(c.num_layers + 1);
@@ -44,11 +44,11 @@ void write_gemma3_text(const Gpt& gpt, Json& json) {
 // Multimodal Gemma 3: only its language model is read.
 void read_gemma3(JsonKeys& keys, ModelConfig& c) { read_text_part(keys, c, "gemma3_text", read_gemma3_text); }
 
-void write_gemma3(const Gpt& gpt, Json& json) {
+void write_gemma3(const ModelSpec& spec, Json& json) {
   Json text;
   text["model_type"] = "gemma3_text";
-  write_gemma3_text(gpt, text);
-  text["tie_word_embeddings"] = gpt.config.share_embeddings_and_output_weights;
+  write_gemma3_text(spec, text);
+  text["tie_word_embeddings"] = spec.config.share_embeddings_and_output_weights;
   json["text_config"] = std::move(text);
 }
 

@@ -27,9 +27,9 @@ void read_glm4(JsonKeys& keys, ModelConfig& c) {
   c.norm_placement = NormPlacement::kBoth;
 }
 
-void write_glm(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_glm(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json["attention_bias"] = c.has_qkv_bias();
   json["partial_rotary_factor"] = c.rotary_percentage;
   json["rope_parameters"]["partial_rotary_factor"] = c.rotary_percentage;

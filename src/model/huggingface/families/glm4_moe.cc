@@ -22,9 +22,9 @@ void read_glm4_moe(JsonKeys& keys, ModelConfig& c) {
   read_grouped_experts(keys, c, {128, 8, 1408, 1, 1, 1, 1, true, 1});
 }
 
-void write_glm4_moe(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_glm4_moe(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json["attention_bias"] = c.has_qkv_bias();
   json["use_qk_norm"] = c.qk_layernorm;
   json["partial_rotary_factor"] = c.rotary_percentage;

@@ -27,9 +27,9 @@ void read_gpt2(JsonKeys& keys, ModelConfig& c) {
   keys.only("add_cross_attention", false);
 }
 
-void write_gpt2(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_gpt2(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["n_positions"] = c.max_positions();
   json["n_embd"] = c.hidden_size;
   json["n_layer"] = c.num_layers;

@@ -32,9 +32,9 @@ void read_gpt_bigcode(JsonKeys& keys, ModelConfig& c) {
     keys.ignore(key);
 }
 
-void write_gpt_bigcode(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_gpt_bigcode(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["n_embd"] = c.hidden_size;
   json["n_layer"] = c.num_layers;
   json["n_head"] = c.num_attention_heads;

@@ -58,9 +58,9 @@ void read_gpt_neo(JsonKeys& keys, ModelConfig& c) {
   if (!c.window_layers.empty()) c.window_size = window;
 }
 
-void write_gpt_neo(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_gpt_neo(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_layers"] = c.num_layers;
   json["num_heads"] = c.num_attention_heads;

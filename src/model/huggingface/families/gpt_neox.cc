@@ -30,9 +30,9 @@ void read_gpt_neox(JsonKeys& keys, ModelConfig& c) {
              .share = keys.number("rotary_pct").value_or(0.25)});
 }
 
-void write_gpt_neox(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_gpt_neox(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;
   json["num_attention_heads"] = c.num_attention_heads;

@@ -54,9 +54,9 @@ void read_gpt_oss(JsonKeys& keys, ModelConfig& c) {
   c.moe.moe_ffn_hidden_size = c.ffn_size();
 }
 
-void write_gpt_oss(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_sizes(gpt, json);
+void write_gpt_oss(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_sizes(spec, json);
   write_rope(c, json);
   json["rope_scaling"] = json["rope_parameters"];
   json["hidden_act"] = "silu";

@@ -48,9 +48,9 @@ void read_gptj(JsonKeys& keys, ModelConfig& c) {
   keys.only("rotary", true);
 }
 
-void write_gptj(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_gptj(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["n_embd"] = c.hidden_size;
   json["n_layer"] = c.num_layers;
   json["n_head"] = c.num_attention_heads;

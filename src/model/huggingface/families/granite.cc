@@ -20,9 +20,9 @@ void read_granite_keys(JsonKeys& keys, ModelConfig& c) {
   c.logit_scale = 1 / divisor;
 }
 
-void write_granite_keys(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_granite_keys(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json["embedding_multiplier"] = c.embedding_multiplier;
   json["residual_multiplier"] = c.residual_multiplier;
   json["attention_multiplier"] = c.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(c.head_size())));
@@ -34,9 +34,9 @@ void read_granite(JsonKeys& keys, ModelConfig& c) {
   read_attention_and_mlp_bias(keys, c);
 }
 
-void write_granite(const Gpt& gpt, Json& json) {
-  write_granite_keys(gpt, json);
-  write_attention_and_mlp_bias(gpt.config, json);
+void write_granite(const ModelSpec& spec, Json& json) {
+  write_granite_keys(spec, json);
+  write_attention_and_mlp_bias(spec.config, json);
 }
 
 void read_granitemoe(JsonKeys& keys, ModelConfig& c) {
@@ -45,11 +45,11 @@ void read_granitemoe(JsonKeys& keys, ModelConfig& c) {
   read_experts(keys, c, 8, 2);
 }
 
-void write_granitemoe(const Gpt& gpt, Json& json) {
-  write_granite_keys(gpt, json);
-  json["intermediate_size"] = gpt.config.moe_ffn_size();
-  json["attention_bias"] = gpt.config.has_qkv_bias();
-  write_experts(gpt.config, json);
+void write_granitemoe(const ModelSpec& spec, Json& json) {
+  write_granite_keys(spec, json);
+  json["intermediate_size"] = spec.config.moe_ffn_size();
+  json["attention_bias"] = spec.config.has_qkv_bias();
+  write_experts(spec.config, json);
 }
 
 // One tensor for the matrices of all experts.

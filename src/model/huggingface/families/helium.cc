@@ -21,9 +21,9 @@ void read_helium(JsonKeys& keys, ModelConfig& c) {
              keys.boolean("mlp_bias").value_or(false));
 }
 
-void write_helium(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
-  write_attention_and_mlp_bias(gpt.config, json);
+void write_helium(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
+  write_attention_and_mlp_bias(spec.config, json);
 }
 
 NameMap helium_names() {

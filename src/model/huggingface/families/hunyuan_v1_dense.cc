@@ -52,10 +52,10 @@ void read_hunyuan(JsonKeys& keys, ModelConfig& c) {
   for (const char* key : kNeedlessInHunyuan) keys.ignore(key);
 }
 
-void write_hunyuan(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
+void write_hunyuan(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
   json["use_qk_norm"] = true;
-  json["attention_bias"] = gpt.config.has_qkv_bias();
+  json["attention_bias"] = spec.config.has_qkv_bias();
 }
 
 NameMap hunyuan_names() {

@@ -13,9 +13,9 @@ void read_internlm2(JsonKeys& keys, ModelConfig& c) {
   set_biases(c, bias, bias, false);
 }
 
-void write_internlm2(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
-  json["bias"] = gpt.config.has_qkv_bias();
+void write_internlm2(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
+  json["bias"] = spec.config.has_qkv_bias();
 }
 
 NameMap internlm2_names() {

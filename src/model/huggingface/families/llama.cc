@@ -11,9 +11,9 @@ void read_llama(JsonKeys& keys, ModelConfig& c) {
   read_attention_and_mlp_bias(keys, c);
 }
 
-void write_llama(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
-  write_attention_and_mlp_bias(gpt.config, json);
+void write_llama(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
+  write_attention_and_mlp_bias(spec.config, json);
 }
 
 }  // namespace

@@ -29,9 +29,9 @@ void read_minicpm(JsonKeys& keys, ModelConfig& c) {
   c.logit_scale = keys.number("dim_model_base").value_or(1) / static_cast<double>(c.hidden_size);
 }
 
-void write_minicpm(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_minicpm(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json["attention_bias"] = c.has_qkv_bias();
   json["scale_emb"] = c.embedding_multiplier;
   json["scale_depth"] = factor_of(c.residual_multiplier, depth(c));

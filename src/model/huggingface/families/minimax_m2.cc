@@ -38,9 +38,9 @@ void read_minimax_m2(JsonKeys& keys, ModelConfig& c) {
   require<ConfigError>(jitter == 0, "config.json: router_jitter_noise {} is not supported, only 0", jitter);
 }
 
-void write_minimax_m2(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_minimax_m2(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   write_experts(c, json);
   json["intermediate_size"] = c.moe_ffn_size();
   json["router_jitter_noise"] = 0.0;

@@ -14,9 +14,9 @@ void read_ministral(JsonKeys& keys, ModelConfig& c) {
   read_window(keys, c, window, 0);
 }
 
-void write_ministral(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_ministral(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   // Never null: transformers makes a mask of it though no layer may have a window.
   json["sliding_window"] = c.window_size.value_or(c.max_positions());
   write_layer_types(c, json);

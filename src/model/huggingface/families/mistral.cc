@@ -15,9 +15,9 @@ void read_mistral(JsonKeys& keys, ModelConfig& c) {
   read_window(keys, c, window, 0);
 }
 
-void write_mistral(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
-  json["sliding_window"] = gpt.config.window_size ? Json(*gpt.config.window_size) : Json();
+void write_mistral(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
+  json["sliding_window"] = spec.config.window_size ? Json(*spec.config.window_size) : Json();
 }
 
 }  // namespace

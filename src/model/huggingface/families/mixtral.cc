@@ -19,9 +19,9 @@ void read_mixtral(JsonKeys& keys, ModelConfig& c) {
   require<ConfigError>(jitter == 0, "config.json: router_jitter_noise {} is not supported, only 0", jitter);
 }
 
-void write_mixtral(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_mixtral(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();
   write_experts(c, json);
   json["intermediate_size"] = c.moe_ffn_size();

@@ -97,15 +97,15 @@ void read_modernbert(JsonKeys& keys, ModelConfig& c) {
     keys.ignore(key);
   read_encoder_head(keys, c, "ModernBert", false);
   require<ConfigError>(
-      !c.bert.labelled(),
+      !c.task.labelled(),
       "config.json: the heads of labelled tasks of modernbert are not supported, only ModernBertForMaskedLM "
       "and ModernBertModel");
 }
 
-void write_modernbert(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_encoder_head(c.bert, json, "ModernBert");
-  json["vocab_size"] = gpt.vocabulary;
+void write_modernbert(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_encoder_head(c, json, "ModernBert");
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["intermediate_size"] = c.ffn_size();
   json["num_hidden_layers"] = c.num_layers;

@@ -38,14 +38,14 @@ void read_mpnet(JsonKeys& keys, ModelConfig& c) {
   keys.only("tie_word_embeddings", true);
   keys.ignore("classifier_dropout");
   read_encoder_head(keys, c, "MPNet", false);
-  c.bert.classifier_dropout.reset();  // hidden_dropout_prob
+  c.task.classifier_dropout.reset();  // hidden_dropout_prob
 }
 
-void write_mpnet(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_encoder_head(c.bert, json, "MPNet");
+void write_mpnet(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_encoder_head(c, json, "MPNet");
   json.erase("classifier_dropout");
-  json["vocab_size"] = gpt.vocabulary;
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;
   json["num_attention_heads"] = c.num_attention_heads;
@@ -62,8 +62,8 @@ void write_mpnet(const Gpt& gpt, Json& json) {
 bool is_needless_in_mpnet(std::string_view name, const ModelConfig& c) {
   return name == "embeddings.position_ids" || name.starts_with("lm_head.decoder.") ||
          name.starts_with("pooler.") ||
-         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("lm_head.")) ||
-         is_of_other_head(name, c.bert);
+         ((!c.bert.lm_head || c.task.labelled()) && name.starts_with("lm_head.")) ||
+         is_of_other_head(name, c.task);
 }
 
 NameMap mpnet_names() {

@@ -70,9 +70,9 @@ Json whole_if_so(double value) {
   return static_cast<double>(whole) == value ? Json(whole) : Json(value);
 }
 
-void write_mpt(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_mpt(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["d_model"] = c.hidden_size;
   json["n_layers"] = c.num_layers;
   json["n_heads"] = c.num_attention_heads;

@@ -18,9 +18,9 @@ void read_nemotron(JsonKeys& keys, ModelConfig& c) {
   read_rope(keys, c, {.share = 0.5});
 }
 
-void write_nemotron(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_nemotron(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json.erase("rms_norm_eps");
   json["norm_eps"] = c.layernorm_epsilon;
   write_attention_and_mlp_bias(c, json);

@@ -74,11 +74,11 @@ void read_nomic_bert(JsonKeys& keys, ModelConfig& c) {
   read_encoder_head(keys, c, "NomicBert", false);
 }
 
-void write_nomic_bert(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_encoder_head(c.bert, json, "NomicBert");
+void write_nomic_bert(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_encoder_head(c, json, "NomicBert");
   json["pad_token_id"] = 0;  // where there is none: transformers wants a number, and makes nothing of it
-  json["vocab_size"] = gpt.vocabulary;
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;
   json["num_attention_heads"] = c.num_attention_heads;
@@ -96,9 +96,9 @@ void write_nomic_bert(const Gpt& gpt, Json& json) {
 // The decoder, which is tied; the pooler and heads of a model that does not use them.
 bool is_needless_in_nomic_bert(std::string_view name, const ModelConfig& c) {
   return name.ends_with("inv_freq") || name.starts_with("cls.predictions.decoder.") ||
-         (c.bert.task != BertTask::kSequenceClassification && name.starts_with("pooler.")) ||
-         ((!c.bert.lm_head || c.bert.labelled()) && name.starts_with("cls.")) ||
-         is_of_other_head(name, c.bert);
+         (c.task.type != Task::kSequenceClassification && name.starts_with("pooler.")) ||
+         ((!c.bert.lm_head || c.task.labelled()) && name.starts_with("cls.")) ||
+         is_of_other_head(name, c.task);
 }
 
 NameMap nomic_bert_names() {

@@ -21,10 +21,10 @@ void read_olmo(JsonKeys& keys, ModelConfig& c) {
   keys.ignore("clip_qkv");
 }
 
-void write_olmo(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
+void write_olmo(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
   json.erase("rms_norm_eps");
-  json["attention_bias"] = gpt.config.has_qkv_bias();
+  json["attention_bias"] = spec.config.has_qkv_bias();
   json["clip_qkv"] = Json();
 }
 

@@ -13,9 +13,9 @@ void read_olmo2(JsonKeys& keys, ModelConfig& c) {
   c.qk_layernorm = c.qk_layernorm_all_heads = true;
 }
 
-void write_olmo2(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
-  json["attention_bias"] = gpt.config.has_qkv_bias();
+void write_olmo2(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
+  json["attention_bias"] = spec.config.has_qkv_bias();
 }
 
 NameMap olmo2_names() {

@@ -22,9 +22,9 @@ void read_olmo3(JsonKeys& keys, ModelConfig& c) {
   read_layered_rope(keys, c, kOlmo3Base, kOlmo3Base);
 }
 
-void write_olmo3(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_sizes(gpt, json);
+void write_olmo3(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_sizes(spec, json);
   json.erase("head_dim");
   json["hidden_act"] = activation_name(c.activation);
   json["attention_bias"] = c.has_qkv_bias();

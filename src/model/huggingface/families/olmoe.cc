@@ -24,9 +24,9 @@ void read_olmoe(JsonKeys& keys, ModelConfig& c) {
   c.moe.moe_router_pre_softmax = !keys.boolean("norm_topk_prob").value_or(false);
 }
 
-void write_olmoe(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_olmoe(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   write_experts(c, json);
   json.erase("num_local_experts");
   json.erase("head_dim");

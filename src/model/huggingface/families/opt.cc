@@ -40,9 +40,9 @@ void read_opt(JsonKeys& keys, ModelConfig& c) {
       "config.json: layerdrop, which drops whole layers in training, is not supported; set it to 0");
 }
 
-void write_opt(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_opt(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["hidden_size"] = json["word_embed_proj_dim"] = c.hidden_size;
   json["num_hidden_layers"] = c.num_layers;
   json["num_attention_heads"] = c.num_attention_heads;

@@ -27,9 +27,9 @@ void read_phi(JsonKeys& keys, ModelConfig& c) {
   check_rotated_pairs(c);
 }
 
-void write_phi(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_sizes(gpt, json);
+void write_phi(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_sizes(spec, json);
   json.erase("rms_norm_eps");
   json["layer_norm_eps"] = c.layernorm_epsilon;
   json["hidden_act"] = activation_name(c.activation);

@@ -17,9 +17,9 @@ void read_phi3(JsonKeys& keys, ModelConfig& c) {
   read_window(keys, c, keys.integer("sliding_window", 1), 0);
 }
 
-void write_phi3(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_phi3(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json["resid_pdrop"] = c.hidden_dropout;
   json["embd_pdrop"] = c.embedding_dropout;
   json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();

@@ -15,9 +15,9 @@ void read_qwen2(JsonKeys& keys, ModelConfig& c) {
   read_qwen_window(keys, c);
 }
 
-void write_qwen2(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
-  write_qwen_window(gpt.config, json);
+void write_qwen2(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
+  write_qwen_window(spec.config, json);
 }
 
 }  // namespace

@@ -43,9 +43,9 @@ void read_qwen2_moe(JsonKeys& keys, ModelConfig& c) {
       c.moe.moe_dense_layers.push_back(l);
 }
 
-void write_qwen2_moe(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_qwen2_moe(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json["qkv_bias"] = c.has_qkv_bias();
   write_qwen_window(c, json);
   write_experts(c, json);

@@ -15,10 +15,10 @@ void read_qwen3(JsonKeys& keys, ModelConfig& c) {
   read_qwen_window(keys, c);
 }
 
-void write_qwen3(const Gpt& gpt, Json& json) {
-  write_llama_keys(gpt, json);
-  json["attention_bias"] = gpt.config.has_qkv_bias();
-  write_qwen_window(gpt.config, json);
+void write_qwen3(const ModelSpec& spec, Json& json) {
+  write_llama_keys(spec, json);
+  json["attention_bias"] = spec.config.has_qkv_bias();
+  write_qwen_window(spec.config, json);
 }
 
 }  // namespace

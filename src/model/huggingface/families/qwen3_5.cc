@@ -38,10 +38,10 @@ void read_qwen3_5_moe_text(JsonKeys& keys, ModelConfig& c) {
   read_hybrid_experts(keys, c, 256, 8);
 }
 
-void write_qwen3_5_moe_text(const Gpt& gpt, Json& json) {
-  write_hybrid_keys(gpt, json);
+void write_qwen3_5_moe_text(const ModelSpec& spec, Json& json) {
+  write_hybrid_keys(spec, json);
   json.erase("intermediate_size");
-  write_hybrid_experts(gpt.config, json);
+  write_hybrid_experts(spec.config, json);
 }
 
 NameMap qwen3_5_names() {
@@ -56,24 +56,24 @@ void read_qwen3_5(JsonKeys& keys, ModelConfig& c) {
   read_text_part(keys, c, "qwen3_5_text", read_qwen3_5_text);
 }
 
-void write_qwen3_5(const Gpt& gpt, Json& json) {
+void write_qwen3_5(const ModelSpec& spec, Json& json) {
   Json text;
   text["model_type"] = "qwen3_5_text";
-  write_hybrid_keys(gpt, text);
+  write_hybrid_keys(spec, text);
   json["text_config"] = std::move(text);
-  json["tie_word_embeddings"] = gpt.config.share_embeddings_and_output_weights;
+  json["tie_word_embeddings"] = spec.config.share_embeddings_and_output_weights;
 }
 
 void read_qwen3_5_moe(JsonKeys& keys, ModelConfig& c) {
   read_text_part(keys, c, "qwen3_5_moe_text", read_qwen3_5_moe_text);
 }
 
-void write_qwen3_5_moe(const Gpt& gpt, Json& json) {
+void write_qwen3_5_moe(const ModelSpec& spec, Json& json) {
   Json text;
   text["model_type"] = "qwen3_5_moe_text";
-  write_qwen3_5_moe_text(gpt, text);
+  write_qwen3_5_moe_text(spec, text);
   json["text_config"] = std::move(text);
-  json["tie_word_embeddings"] = gpt.config.share_embeddings_and_output_weights;
+  json["tie_word_embeddings"] = spec.config.share_embeddings_and_output_weights;
 }
 
 NameMap names_beside_images() { return names_of_text_part(qwen3_5_names()); }

@@ -28,9 +28,9 @@ void read_qwen3_moe(JsonKeys& keys, ModelConfig& c) {
       c.moe.moe_dense_layers.push_back(l);
 }
 
-void write_qwen3_moe(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_qwen3_moe(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json["attention_bias"] = c.has_qkv_bias();
   json["use_sliding_window"] = c.window_size.has_value();
   json["sliding_window"] = c.window_size ? Json(*c.window_size) : Json();

@@ -31,12 +31,12 @@ void read_qwen3_next(JsonKeys& keys, ModelConfig& c) {
       c.moe.moe_dense_layers.push_back(layer);
 }
 
-void write_qwen3_next(const Gpt& gpt, Json& json) {
-  write_hybrid_keys(gpt, json);
-  write_hybrid_experts(gpt.config, json);
-  json["norm_topk_prob"] = !gpt.config.moe.moe_router_pre_softmax;
+void write_qwen3_next(const ModelSpec& spec, Json& json) {
+  write_hybrid_keys(spec, json);
+  write_hybrid_experts(spec.config, json);
+  json["norm_topk_prob"] = !spec.config.moe.moe_router_pre_softmax;
   json["decoder_sparse_step"] = 1;
-  json["mlp_only_layers"] = dense_layers(gpt.config);
+  json["mlp_only_layers"] = dense_layers(spec.config);
 }
 
 // The value heads of a key head stand together.

@@ -21,9 +21,9 @@ void read_seed_oss(JsonKeys& keys, ModelConfig& c) {
   c.hidden_dropout = keys.number("residual_dropout").value_or(0.1);
 }
 
-void write_seed_oss(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_seed_oss(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   write_attention_and_mlp_bias(c, json);
   json["attention_out_bias"] = c.has_attention_output_bias();
   json["residual_dropout"] = c.hidden_dropout;

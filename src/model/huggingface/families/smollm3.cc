@@ -39,9 +39,9 @@ void read_smollm3(JsonKeys& keys, ModelConfig& c) {
   c.window_layers = c.no_rope_layers;
 }
 
-void write_smollm3(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_smollm3(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   write_attention_and_mlp_bias(c, json);
   Json rope = Json::array();
   for (std::int64_t l = 0; l < c.num_layers; ++l) rope.push_back(position_tables(c, l).rope >= 0 ? 1 : 0);

@@ -23,9 +23,9 @@ void read_stablelm(JsonKeys& keys, ModelConfig& c) {
   check_rotated_pairs(c);
 }
 
-void write_stablelm(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_stablelm(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json.erase("rms_norm_eps");
   json["layer_norm_eps"] = c.layernorm_epsilon;
   json["use_qkv_bias"] = c.has_qkv_bias();

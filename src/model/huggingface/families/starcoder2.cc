@@ -29,9 +29,9 @@ void read_starcoder2(JsonKeys& keys, ModelConfig& c) {
   read_rope(keys, c, {});
 }
 
-void write_starcoder2(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  write_llama_keys(gpt, json);
+void write_starcoder2(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  write_llama_keys(spec, json);
   json.erase("rms_norm_eps");
   json["norm_epsilon"] = c.layernorm_epsilon;
   json["use_bias"] = c.has_mlp_bias();

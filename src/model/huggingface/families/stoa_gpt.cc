@@ -148,9 +148,9 @@ void read_stoa_gpt(JsonKeys& keys, ModelConfig& c) {
   rope.finish("rope scaling");
 }
 
-void write_stoa_gpt(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
-  json["vocab_size"] = gpt.vocabulary;
+void write_stoa_gpt(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
+  json["vocab_size"] = spec.vocabulary;
   json["num_layers"] = c.num_layers;
   json["hidden_size"] = c.hidden_size;
   json["ffn_hidden_size"] = c.ffn_size();

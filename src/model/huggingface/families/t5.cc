@@ -62,10 +62,10 @@ void read_umt5(JsonKeys& keys, ModelConfig& c) {
   keys.ignore("scalable_attention");  // of the published files, without effect in transformers
 }
 
-void write_t5(const Gpt& gpt, Json& json) {
-  const ModelConfig& c = gpt.config;
+void write_t5(const ModelSpec& spec, Json& json) {
+  const ModelConfig& c = spec.config;
   const std::string projection = projection_of(c.activation);
-  json["vocab_size"] = gpt.vocabulary;
+  json["vocab_size"] = spec.vocabulary;
   json["d_model"] = c.hidden_size;
   json["d_kv"] = c.head_size();
   json["d_ff"] = c.ffn_size();

@@ -1,4 +1,4 @@
-// The GPT family: what a configuration means in layers.
+// What a configuration means in layers.
 #pragma once
 
 #include "model/config.h"
@@ -11,7 +11,7 @@
 namespace stoa::model {
 
 // A validated configuration with its vocabulary.
-struct Gpt {
+struct ModelSpec {
   ModelConfig config;
   std::int64_t vocabulary = 0;         // rows of the embedding in files
   std::int64_t padded_vocabulary = 0;  // rows in memory
@@ -20,17 +20,18 @@ struct Gpt {
 // `tokenizer_vocabulary`: number of ids of the tokenizer, 0 when there is none (then the configuration must
 // say vocab_size). ConfigError: contradictory sizes, a vocabulary smaller than the tokenizer's, names in
 // model.freeze that are none.
-Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary = 0);
+ModelSpec resolve_model(const ModelConfig& config, std::int64_t tokenizer_vocabulary = 0);
 
 // `place`: where this rank stands in its tensor-parallel group.
-nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
+nn::EmbeddingOptions embedding_options(const ModelSpec& spec, nn::Precision precision,
                                        const parallel::TensorPlace& place);
-nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const parallel::TensorPlace& place);
-nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
+nn::LmHeadOptions head_options(const ModelSpec& spec, nn::Precision precision,
+                               const parallel::TensorPlace& place);
+nn::TransformerBlockOptions block_options(const ModelSpec& spec, std::int64_t layer, nn::Precision precision,
                                           const parallel::TensorPlace& place,
                                           const parallel::ExpertPlace& experts);
 // What a tensor-parallel group splits, for parallel::check_split; `tokens` of a microbatch, 0 when not known.
-parallel::TensorSplit tensor_split(const Gpt& gpt, std::int64_t tokens);
+parallel::TensorSplit tensor_split(const ModelSpec& spec, std::int64_t tokens);
 nn::NormOptions norm_options(const ModelConfig& config);
 ops::ActivationKind activation_kind(Activation activation);
 // None unless position_embedding_type is rope; the second is that of layers with a window, where they have
@@ -66,11 +67,11 @@ struct CanonicalTensor {
   bool trained = true;  // model.freeze
   bool matrix = false;  // held in compute precision
 };
-std::vector<CanonicalTensor> canonical_tensors(const Gpt& gpt);
+std::vector<CanonicalTensor> canonical_tensors(const ModelSpec& spec);
 // Number of weights, tied ones counted once.
-std::int64_t parameter_count(const Gpt& gpt);
-std::int64_t trained_parameter_count(const Gpt& gpt);
+std::int64_t parameter_count(const ModelSpec& spec);
+std::int64_t trained_parameter_count(const ModelSpec& spec);
 // Those that one token meets: of a layer with experts, the chosen and the shared ones.
-std::int64_t active_parameter_count(const Gpt& gpt);
+std::int64_t active_parameter_count(const ModelSpec& spec);
 
 }  // namespace stoa::model

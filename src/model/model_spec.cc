@@ -1,4 +1,4 @@
-#include "model/gpt.h"
+#include "model/model_spec.h"
 
 #include <algorithm>
 #include <cmath>
@@ -114,19 +114,19 @@ nn::MoeOptions moe_options(const ModelConfig& c, const nn::MlpOptions& dense, co
 
 }  // namespace
 
-Gpt resolve_gpt(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
+ModelSpec resolve_model(const ModelConfig& config, std::int64_t tokenizer_vocabulary) {
   validate(config);
-  Gpt gpt{config, config.vocab_size.value_or(tokenizer_vocabulary), 0};
-  require<ConfigError>(gpt.vocabulary > 0,
+  ModelSpec spec{config, config.vocab_size.value_or(tokenizer_vocabulary), 0};
+  require<ConfigError>(spec.vocabulary > 0,
                        "the vocabulary size is unknown: give a tokenizer or model.vocab_size");
   require<ConfigError>(
-      gpt.vocabulary >= tokenizer_vocabulary,
+      spec.vocabulary >= tokenizer_vocabulary,
       "vocab_size {} is smaller than the tokenizer's {} ids; give at least that, or leave it out",
-      gpt.vocabulary, tokenizer_vocabulary);
+      spec.vocabulary, tokenizer_vocabulary);
   const std::int64_t multiple = config.make_vocab_size_divisible_by;
-  gpt.padded_vocabulary = (gpt.vocabulary + multiple - 1) / multiple * multiple;
-  check_freeze(gpt);
-  return gpt;
+  spec.padded_vocabulary = (spec.vocabulary + multiple - 1) / multiple * multiple;
+  check_freeze(spec);
+  return spec;
 }
 
 namespace {
@@ -144,11 +144,11 @@ double embedding_scale(const ModelConfig& c, DType compute) {
 
 }  // namespace
 
-nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
+nn::EmbeddingOptions embedding_options(const ModelSpec& spec, nn::Precision precision,
                                        const parallel::TensorPlace& place) {
-  const ModelConfig& c = gpt.config;
-  return {.vocabulary = gpt.vocabulary,
-          .padded_vocabulary = gpt.padded_vocabulary,
+  const ModelConfig& c = spec.config;
+  return {.vocabulary = spec.vocabulary,
+          .padded_vocabulary = spec.padded_vocabulary,
           .hidden = c.hidden_size,
           .positions = c.position_embedding_type == PositionEmbedding::kLearnedAbsolute
                            ? c.max_positions() + c.first_position
@@ -163,10 +163,11 @@ nn::EmbeddingOptions embedding_options(const Gpt& gpt, nn::Precision precision,
           .place = place};
 }
 
-nn::LmHeadOptions head_options(const Gpt& gpt, nn::Precision precision, const parallel::TensorPlace& place) {
-  const ModelConfig& c = gpt.config;
-  return {.output = {.vocabulary = gpt.vocabulary,
-                     .padded_vocabulary = gpt.padded_vocabulary,
+nn::LmHeadOptions head_options(const ModelSpec& spec, nn::Precision precision,
+                               const parallel::TensorPlace& place) {
+  const ModelConfig& c = spec.config;
+  return {.output = {.vocabulary = spec.vocabulary,
+                     .padded_vocabulary = spec.padded_vocabulary,
                      .hidden = c.hidden_size,
                      .bias = c.lm_head_bias,
                      .softcap = c.final_logit_softcapping.value_or(0),
@@ -225,10 +226,10 @@ std::optional<double> score_scale(const ModelConfig& c) {
 
 }  // namespace
 
-nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn::Precision precision,
+nn::TransformerBlockOptions block_options(const ModelSpec& spec, std::int64_t layer, nn::Precision precision,
                                           const parallel::TensorPlace& place,
                                           const parallel::ExpertPlace& experts) {
-  const ModelConfig& c = gpt.config;
+  const ModelConfig& c = spec.config;
   const std::string name = "layers." + std::to_string(layer);
   const double output_deviation = c.use_scaled_init_method
                                       ? c.init_method_std / std::sqrt(2.0 * static_cast<double>(c.num_layers))
@@ -281,8 +282,8 @@ nn::TransformerBlockOptions block_options(const Gpt& gpt, std::int64_t layer, nn
   return out;
 }
 
-parallel::TensorSplit tensor_split(const Gpt& gpt, std::int64_t tokens) {
-  return {gpt.config.num_attention_heads, gpt.config.ffn_size(), gpt.vocabulary, tokens};
+parallel::TensorSplit tensor_split(const ModelSpec& spec, std::int64_t tokens) {
+  return {spec.config.num_attention_heads, spec.config.ffn_size(), spec.vocabulary, tokens};
 }
 
 std::vector<nn::RopeOptions> rope_tables(const ModelConfig& c) {
@@ -362,31 +363,31 @@ nn::RecomputeOptions recompute_options(const RecomputeConfig& c, std::int64_t la
   return out;
 }
 
-std::vector<CanonicalTensor> canonical_tensors(const Gpt& gpt) {
-  const Chunk chunk = whole_chunk(gpt);
+std::vector<CanonicalTensor> canonical_tensors(const ModelSpec& spec) {
+  const Chunk chunk = whole_chunk(spec);
   std::vector<CanonicalTensor> out;
-  for (const auto& spec : chunk.params().specs())
-    for (const auto& piece : spec.shard.pieces)
-      out.push_back({piece.name, piece.global, spec.trained, spec.is_matrix()});
+  for (const auto& parameter : chunk.params().specs())
+    for (const auto& piece : parameter.shard.pieces)
+      out.push_back({piece.name, piece.global, parameter.trained, parameter.is_matrix()});
   return out;
 }
 
-std::int64_t parameter_count(const Gpt& gpt) {
+std::int64_t parameter_count(const ModelSpec& spec) {
   std::int64_t total = 0;
-  for (const auto& tensor : canonical_tensors(gpt)) total += tensor.shape.elements();
+  for (const auto& tensor : canonical_tensors(spec)) total += tensor.shape.elements();
   return total;
 }
 
-std::int64_t trained_parameter_count(const Gpt& gpt) {
+std::int64_t trained_parameter_count(const ModelSpec& spec) {
   std::int64_t total = 0;
-  for (const auto& tensor : canonical_tensors(gpt)) total += tensor.trained ? tensor.shape.elements() : 0;
+  for (const auto& tensor : canonical_tensors(spec)) total += tensor.trained ? tensor.shape.elements() : 0;
   return total;
 }
 
-std::int64_t active_parameter_count(const Gpt& gpt) {
-  const MoeConfig& moe = gpt.config.moe;
+std::int64_t active_parameter_count(const ModelSpec& spec) {
+  const MoeConfig& moe = spec.config.moe;
   std::int64_t always = 0, of_experts = 0;
-  for (const auto& tensor : canonical_tensors(gpt))
+  for (const auto& tensor : canonical_tensors(spec))
     (tensor.name.find(".experts.") == std::string::npos ? always : of_experts) += tensor.shape.elements();
   return of_experts == 0 ? always : always + of_experts / *moe.num_moe_experts * moe.moe_router_topk;
 }

@@ -29,16 +29,16 @@ struct FlatBucket {
   int shards = 1;                                          // ranks of that group
 };
 
-class FlatLayout {
+class BucketLayout {
  public:
   static constexpr std::int64_t kAlign = 64;  // elements, of every member and share
 
   // A bucket ends when the next parameter would make it exceed `bucket_elements`, and with `by_unit` where a
   // unit ends.
-  FlatLayout(const nn::ParamList& params, const DataParallel& parallel, std::int64_t bucket_elements,
-             bool by_unit);
+  BucketLayout(const nn::ParamList& params, const DataParallel& parallel, std::int64_t bucket_elements,
+               bool by_unit);
   // Every parameter by itself, in one share.
-  explicit FlatLayout(const std::vector<nn::ParamSpec>& specs);
+  explicit BucketLayout(const std::vector<nn::ParamSpec>& specs);
 
   const std::vector<FlatBucket>& buckets() const { return buckets_; }
   const FlatBucket& bucket(int b) const { return buckets_[static_cast<std::size_t>(b)]; }

@@ -1,4 +1,4 @@
-#include "optim/flat_layout.h"
+#include "optim/bucket_layout.h"
 
 #include <map>
 #include <tuple>
@@ -10,8 +10,8 @@ std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / t
 
 }  // namespace
 
-FlatLayout::FlatLayout(const nn::ParamList& params, const DataParallel& parallel,
-                       std::int64_t bucket_elements, bool by_unit)
+BucketLayout::BucketLayout(const nn::ParamList& params, const DataParallel& parallel,
+                           std::int64_t bucket_elements, bool by_unit)
     : places_(params.specs().size()) {
   std::vector<int> uses(params.specs().size(), 0);
   for (const nn::ParamId id : params.grads()) ++uses[static_cast<std::size_t>(id.index)];
@@ -46,7 +46,7 @@ FlatLayout::FlatLayout(const nn::ParamList& params, const DataParallel& parallel
   for (FlatBucket& bucket : buckets_) close(bucket);
 }
 
-FlatLayout::FlatLayout(const std::vector<nn::ParamSpec>& specs) : places_(specs.size()) {
+BucketLayout::BucketLayout(const std::vector<nn::ParamSpec>& specs) : places_(specs.size()) {
   for (std::size_t p = 0; p < specs.size(); ++p) {
     FlatBucket& bucket = buckets_.emplace_back();
     bucket.matrices = specs[p].is_matrix();
@@ -56,17 +56,17 @@ FlatLayout::FlatLayout(const std::vector<nn::ParamSpec>& specs) : places_(specs.
   }
 }
 
-void FlatLayout::add(FlatBucket& bucket, int b, int parameter, std::int64_t count) {
+void BucketLayout::add(FlatBucket& bucket, int b, int parameter, std::int64_t count) {
   places_[static_cast<std::size_t>(parameter)] = {b, static_cast<int>(bucket.members.size())};
   bucket.members.push_back({parameter, bucket.elements, count});
   bucket.elements = round_up(bucket.elements + count, kAlign);
 }
 
-void FlatLayout::close(FlatBucket& bucket) {
+void BucketLayout::close(FlatBucket& bucket) {
   bucket.elements = round_up(bucket.elements, kAlign * bucket.shards);
 }
 
-const FlatMember& FlatLayout::member(int parameter) const {
+const FlatMember& BucketLayout::member(int parameter) const {
   const Place& place = places_[static_cast<std::size_t>(parameter)];
   return bucket(place.bucket).members[static_cast<std::size_t>(place.member)];
 }
