@@ -40,7 +40,8 @@ RUNS = [("gpt", "tiny", []),
         ("linear attention", "qwen3-next-tiny", []),
         ("latent attention", "deepseek-tiny", []),
         ("encoder", "bert-110m", WORDS + ["model.bert.binary_head=true"]),
-        ("encoder-decoder", "t5-220m", ["model.tokenizer=sentinels", "model.optim.sched.warmup_ratio=null", "model.t5.seq_length_dec=16"])]
+        ("encoder-decoder", "t5-220m", ["model.tokenizer=sentinels", "model.t5.seq_length_dec=16", "model.optim.sched.warmup_ratio=null",
+                                         'model.data.splits_string="90,10,0"'])]
 # Presets with sizes of their own keep these.
 OWN_SIZES = {"qwen3-next-tiny": ("num_layers", "hidden_size", "num_attention_heads"),
              "deepseek-tiny": ("num_layers", "hidden_size", "num_attention_heads")}
