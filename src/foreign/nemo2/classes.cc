@@ -1,6 +1,6 @@
 // Shapes that NeMo's model classes stand for: nemo/collections/llm (2.5) and the published vocabularies of
-// the models, which NeMo takes from the tokenizer. tests/oracle/nemo2_facts.py compares them with the
-// classes.
+// the models, which NeMo takes from the tokenizer. The corpus of tests/fixtures/nemo2, which
+// tests/oracle/nemo2_facts.py makes by running the recipes, tests them.
 #include <algorithm>
 
 #include "foreign/nemo2/keys.h"

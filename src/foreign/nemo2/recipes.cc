@@ -1,5 +1,6 @@
 // The pre-training recipes of nemo.collections.llm (2.5), `nemo llm pretrain --factory NAME`: what they set,
-// with the defaults of their arguments. tests/oracle/nemo2_facts.py compares them with the recipes.
+// with the defaults of their arguments. The corpus of tests/fixtures/nemo2, which tests/oracle/nemo2_facts.py
+// makes by running the recipes, tests them.
 #include <algorithm>
 
 #include "foreign/nemo2/keys.h"
