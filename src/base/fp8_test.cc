@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/half.h"
+#include "base/test_paths.h"
 
 namespace stoa {
 namespace {
@@ -54,7 +55,7 @@ void expect_like_pytorch(std::istream& file, const std::string& type) {
 }
 
 TEST(Fp8, EveryCodeAndEveryBf16NumberAsInPyTorch) {
-  std::ifstream file(STOA_SOURCE_DIR "/tests/fixtures/base/fp8.txt");
+  std::ifstream file(test::source_dir() / "tests/fixtures/base/fp8.txt");
   expect_like_pytorch<e4m3>(file, "e4m3");
   expect_like_pytorch<e5m2>(file, "e5m2");
 }

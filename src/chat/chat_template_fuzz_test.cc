@@ -32,13 +32,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 #include <chrono>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 
 namespace stoa::chat {
 namespace {
 
 TEST(FuzzChatTemplate, FixturesAndMutations) {
-  const auto fixture = nlohmann::ordered_json::parse(
-      read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/chat/templates.json"));
+  const auto fixture =
+      nlohmann::ordered_json::parse(read_text(test::source_dir() / "tests/fixtures/chat/templates.json"));
   std::vector<std::string> seeds;
   for (const auto& t : fixture["templates"]) seeds.push_back(t.get<std::string>());
   std::uint64_t state = 12345;

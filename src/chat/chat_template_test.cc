@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 
 namespace stoa::chat {
 namespace {
@@ -24,8 +25,7 @@ std::tm time_of(const Json& now) {  // Python's struct_time
 
 // Made by tests/oracle/make_chat_fixtures.py with transformers.
 TEST(ChatTemplate, RendersWhatTransformersRenders) {
-  const Json fixture =
-      Json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/chat/templates.json"));
+  const Json fixture = Json::parse(read_text(test::source_dir() / "tests/fixtures/chat/templates.json"));
   ASSERT_GT(fixture["cases"].size(), 200U);
   for (const auto& c : fixture["cases"]) {
     const auto source = fixture["templates"][c["template"].get<std::size_t>()].get<std::string>();

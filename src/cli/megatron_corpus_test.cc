@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "cli/config_source.h"
 
 namespace stoa::cli {
@@ -59,8 +60,7 @@ FoundConfig read_entry(const json& entry, std::vector<std::string> ignore) {
 }
 
 TEST(MegatronCorpus, IsReadRightOrRefusedWithTheReason) {
-  const json corpus =
-      json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/megatron/corpus.json"));
+  const json corpus = json::parse(read_text(test::source_dir() / "tests/fixtures/megatron/corpus.json"));
   int right = 0, refused = 0;
   for (const json& entry : corpus) {
     SCOPED_TRACE(entry["path"].get<std::string>());

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "cli/config_source.h"
 #include "cli/schema.h"
 #include "config/value.h"
@@ -104,7 +105,7 @@ std::string error_of_recipe(const std::string& config, std::vector<std::string> 
 }
 
 json nemo2_corpus() {
-  return json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/nemo2/corpus.json"));
+  return json::parse(read_text(test::source_dir() / "tests/fixtures/nemo2/corpus.json"));
 }
 
 TEST(Nemo2Corpus, IsReadRightOrRefusedWithTheReason) {

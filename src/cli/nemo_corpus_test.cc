@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "cli/config_source.h"
 #include "cli/schema.h"
 #include "config/value.h"
@@ -67,7 +68,7 @@ json facts_of_nemo(const train::RunConfig& run) {
 }
 
 TEST(NemoCorpus, IsReadRightOrRefusedWithTheReason) {
-  const json corpus = json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/nemo/corpus.json"));
+  const json corpus = json::parse(read_text(test::source_dir() / "tests/fixtures/nemo/corpus.json"));
   const fs::path file = fs::path(::testing::TempDir()) / "nemo_corpus.yaml";
   int right = 0, refused = 0, wrong = 0;
   for (const json& entry : corpus) {

@@ -9,6 +9,7 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/key_conditions.h"
@@ -350,7 +351,7 @@ TEST(RunConfig, ShownConfigurationReadsBack) {
 
 TEST(Presets, EveryFileIsValid) {
   std::size_t count = 0;
-  for (const auto& entry : fs::directory_iterator(fs::path(STOA_SOURCE_DIR) / "configs")) {
+  for (const auto& entry : fs::directory_iterator(test::source_dir() / "configs")) {
     if (entry.is_directory()) continue;  // clusters and calibrations of the planner
     SCOPED_TRACE(entry.path().string());
     config::Report report;
@@ -378,10 +379,9 @@ TEST(Presets, HaveTheSizesOfTheirNames) {
       {"llama3-405b", 405.85e9}};
   for (const auto& [name, expected] : kExpected) {
     config::Report report;
-    const auto m =
-        load_run_config((fs::path(STOA_SOURCE_DIR) / "configs" / (std::string(name) + ".yaml")).string(), {},
-                        &report)
-            .model;
+    const auto m = load_run_config((test::source_dir() / "configs" / (std::string(name) + ".yaml")).string(),
+                                   {}, &report)
+                       .model;
     const double parameters = static_cast<double>(model::parameter_count(model::resolve_model(m)));
     EXPECT_NEAR(parameters, expected, expected * 0.003) << name;
   }
@@ -390,7 +390,7 @@ TEST(Presets, HaveTheSizesOfTheirNames) {
 TEST(Presets, EncodersHaveTheSizesOfTheirNames) {
   for (const auto& [name, expected] : {std::pair{"bert-110m", 109.5e6}, std::pair{"bert-4b", 3.86e9},
                                        std::pair{"bert-20b", 21.95e9}, std::pair{"bert-100b", 98.2e9}}) {
-    const auto path = fs::path(STOA_SOURCE_DIR) / "configs" / (std::string(name) + ".yaml");
+    const auto path = test::source_dir() / "configs" / (std::string(name) + ".yaml");
     const auto spec = model::resolve_model(load_run_config(path.string(), {}).model);
     EXPECT_NEAR(static_cast<double>(model::parameter_count(spec)), expected, expected * 0.005) << name;
   }
@@ -421,7 +421,7 @@ TEST(Presets, ChangesAgainstThemAreListed) {
 }
 
 TEST(ConfigCommand, ReferencePageIsUpToDate) {
-  EXPECT_EQ(read_text(fs::path(STOA_SOURCE_DIR) / "docs" / "configuration.md"), reference_page())
+  EXPECT_EQ(read_text(test::source_dir() / "docs" / "configuration.md"), reference_page())
       << "write it anew: stoa config reference > docs/configuration.md";
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "data/indexed_writer.h"
 
 namespace stoa::data {
@@ -54,7 +55,7 @@ inline void write_sentences(const fs::path& prefix,
 }
 
 inline nlohmann::json read_fixture(const char* name) {
-  return nlohmann::json::parse(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/data" / name));
+  return nlohmann::json::parse(read_text(test::source_dir() / "tests/fixtures/data" / name));
 }
 
 }  // namespace stoa::data

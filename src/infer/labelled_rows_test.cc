@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/test_paths.h"
 #include "infer/question_windows.h"
 #include "infer/tag_spans.h"
 
@@ -20,7 +21,7 @@ using testing::ElementsAre;
 const data::LabelledSource kSource{"x.jsonl", 7};
 
 token::Tokenizer bert() {
-  return token::Tokenizer::load(STOA_SOURCE_DIR "/tests/fixtures/token/bert/tokenizer.json");
+  return token::Tokenizer::load(test::source_dir() / "tests/fixtures/token/bert/tokenizer.json");
 }
 
 TEST(LabelledRows, PairsAreCutAsHuggingFaceCutsThem) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/test_paths.h"
 #include "model/model_spec.h"
 #include "plan/layer_time.h"
 #include "plan/pipeline_time.h"
@@ -14,7 +15,7 @@
 namespace stoa::plan {
 namespace {
 
-const fs::path kConfigs = fs::path(STOA_SOURCE_DIR) / "configs";
+const fs::path kConfigs = test::source_dir() / "configs";
 
 Cluster cluster(const std::string& name) { return load_cluster(name, kConfigs / "clusters"); }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_paths.h"
 #include "plan/accuracy.h"
 #include "plan/fit.h"
 #include "plan/nearest_rows.h"
@@ -11,7 +12,7 @@
 namespace stoa::plan {
 namespace {
 
-const fs::path kSource = STOA_SOURCE_DIR;
+const fs::path kSource = test::source_dir();
 
 std::vector<Cluster> clusters() { return load_clusters(kSource / "configs/clusters"); }
 SoftwareProfiles profiles() {

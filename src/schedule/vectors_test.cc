@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/test_paths.h"
 #include "schedule/generators.h"
 #include "schedule/validate.h"
 
@@ -157,8 +158,9 @@ TEST(ScheduleVectors, StartTimes) {
 
 TEST(ScheduleVectors, PublishedBubbleRates) {
   const char* shared = std::getenv("STOA_SHARED");
-  const auto path = std::filesystem::path(shared ? shared : STOA_SOURCE_DIR "/../shared") /
-                    "published/zero_bubble_bubble_rates.csv";
+  const auto path =
+      std::filesystem::path(shared ? std::filesystem::path(shared) : test::source_dir() / "../shared") /
+      "published/zero_bubble_bubble_rates.csv";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path;
   std::ifstream file(path);
   std::string line;

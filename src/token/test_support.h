@@ -9,19 +9,19 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "token/tokenizer.h"
 
 namespace stoa::token::test {
 
 inline fs::path fixture(const std::string& name) {
-  return fs::path(STOA_SOURCE_DIR) / "tests/fixtures/token" / name;
+  return stoa::test::source_dir() / "tests/fixtures/token" / name;
 }
 
 // The folder of large shared files; empty where there is none.
 inline fs::path shared_data() {
   const char* named = std::getenv("STOA_SHARED");
-  const fs::path path =
-      (named != nullptr ? fs::path(named) : fs::path(STOA_SOURCE_DIR) / "../shared") / "data";
+  const fs::path path = (named != nullptr ? fs::path(named) : stoa::test::source_dir() / "../shared") / "data";
   return fs::exists(path) ? path : fs::path();
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "watch/test_run.h"
 
 namespace stoa::train {
@@ -13,7 +14,8 @@ TEST(LabelledData, AskedToStopItReadsNoMore) {
   const watch::test::TemporaryDirectory folder;
   const fs::path file = folder.path() / "lines.jsonl";
   write_text(file, "{\"text\": \"the river\", \"label\": \"yes\"}\n");
-  const auto tokenizer = token::Tokenizer::load(STOA_SOURCE_DIR "/tests/fixtures/token/bert/tokenizer.json");
+  const auto tokenizer =
+      token::Tokenizer::load(test::source_dir() / "tests/fixtures/token/bert/tokenizer.json");
   RunConfig config;
   config.model.kind = model::ModelKind::kBert;
   config.model.task.type = model::Task::kSequenceClassification;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -15,7 +16,7 @@ class BenchTrain : public Workplace {
  protected:
   // Two ranks, a step of warm-up and one that counts, with these lines as the standard input.
   Outcome stepwise(const std::string& lines) const {
-    std::string command = "printf '" + lines + "' | " STOA_PROGRAM " bench train";
+    std::string command = "printf '" + lines + "' | " + test::program().string() + " bench train";
     for (const std::string& word : micro_model()) command += " '" + word + "'";
     command +=
         " model.vocab_size=300 --ranks 2 --threads 1 --check-communication --stepwise --warmup 1 --steps 1 "
@@ -44,9 +45,9 @@ TEST_F(BenchTrain, SaysThatNobodyTellsItToBegin) {
 }
 
 TEST_F(BenchTrain, ProductsTakeTurnsUntilTheInputEnds) {
-  const Outcome outcome =
-      stoa({"-c", "printf '\\n\\n' | " STOA_PROGRAM " bench gemm --threads 2 --repeat 1 --stepwise"},
-           {directory(), {}, std::chrono::seconds(600), "/bin/sh"});
+  const Outcome outcome = stoa({"-c", "printf '\\n\\n' | " + test::program().string() +
+                                          " bench gemm --threads 2 --repeat 1 --stepwise"},
+                               {directory(), {}, std::chrono::seconds(600), "/bin/sh"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.text();
   std::istringstream out(outcome.out);
   int step = 0;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -12,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-fs::path fixtures() { return fs::path(STOA_SOURCE_DIR) / "tests/fixtures"; }
+fs::path fixtures() { return test::source_dir() / "tests/fixtures"; }
 
 class Import : public Workplace {};
 

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -37,7 +38,7 @@ class LaunchedRanks : public Workplace {
     ProgramOptions options;
     options.directory = place.empty() ? directory() : place;
     options.program = "/usr/bin/env";
-    return std::make_unique<Program>(variables + Arguments{STOA_PROGRAM} + arguments, options);
+    return std::make_unique<Program>(variables + Arguments{test::program().string()} + arguments, options);
   }
   static Arguments variables_of(int rank, int size, const std::string& port) {
     return {"RANK=" + std::to_string(rank), "WORLD_SIZE=" + std::to_string(size), "MASTER_ADDR=127.0.0.1",

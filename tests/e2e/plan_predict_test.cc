@@ -2,6 +2,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -69,7 +70,7 @@ TEST_F(PlanPredict, MemoryIsThatOfPlanMemory) {
 
 // On a link so slow that the copies cannot hide behind the layers.
 TEST_F(PlanPredict, CopiesOfOffloadedActivationsAreCounted) {
-  std::string cluster = text_of(fs::path(STOA_SOURCE_DIR) / "configs/clusters/dgx-a100-80gb.yaml");
+  std::string cluster = text_of(test::source_dir() / "configs/clusters/dgx-a100-80gb.yaml");
   const std::string link = "host_bandwidth_gbs: 15.75";
   ASSERT_NE(cluster.find(link), std::string::npos);
   cluster.replace(cluster.find(link), link.size(), "host_bandwidth_gbs: 1");
@@ -100,7 +101,7 @@ TEST_F(PlanPredict, CopiesOfOffloadedActivationsAreCounted) {
 }
 
 TEST_F(PlanPredict, OfRows) {
-  const fs::path rows = fs::path(STOA_SOURCE_DIR) / "tests/fixtures/planner/published_rows.csv";
+  const fs::path rows = test::source_dir() / "tests/fixtures/planner/published_rows.csv";
   const Outcome done = stoa({"plan", "predict", "--rows", rows.string(), "--output", "out.csv"});
   ASSERT_EQ(done.exit_code, 0) << done.text();
   EXPECT_NE(done.out.find("absolute error of 41 measured"), std::string::npos) << done.out;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 
 namespace stoa::e2e {
 namespace {
@@ -52,7 +53,7 @@ Program::Program(const Arguments& arguments, const ProgramOptions& options)
       deadline_(std::chrono::steady_clock::now() + options.timeout),
       out_(temporary_file()),
       err_(temporary_file()) {
-  Arguments full{options.program.empty() ? std::string(STOA_PROGRAM) : options.program.string()};
+  Arguments full{options.program.empty() ? test::program().string() : options.program.string()};
   full.insert(full.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (auto& argument : full) argv.push_back(argument.data());

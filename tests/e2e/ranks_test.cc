@@ -10,6 +10,7 @@
 
 #include "base/cores.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -59,7 +60,7 @@ class Ranks : public Workplace {
                            "none",
                            "-n",
                            std::to_string(ranks),
-                           STOA_PROGRAM};
+                           test::program().string()};
     return {launch + stoa_arguments, {directory(), {}, std::chrono::seconds(600), "/usr/bin/env"}};
   }
   // The process that is rank 1 of the job of this directory, or 0.

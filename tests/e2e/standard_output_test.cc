@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -29,7 +30,7 @@ Commands about_the_program() {
 
 Commands about_plans(const Arguments& model) {
   const Arguments on{"--cluster", "dgx-h100"};
-  const std::string rows = STOA_SOURCE_DIR "/configs/planner/published_rows.csv";
+  const std::string rows = (test::source_dir() / "configs/planner/published_rows.csv").string();
   return {Arguments{"plan", "memory"} + model,
           Arguments{"plan", "predict", "gpt-126m", "--ranks", "8"} + on,
           Arguments{"plan", "predict", "gpt-126m", "--ranks", "8", "--json"} + on,
@@ -228,9 +229,10 @@ TEST_F(StandardOutput, NoCommandIsLeftOut) {
 // why.
 TEST_F(StandardOutput, ReaderThatGoes) {
   const auto told = [&](const std::string& before) {
-    return stoa({"-c", before + "{ " STOA_PROGRAM
-                                " schedule show 1f1b --stages 64 --microbatches 256 --format json; "
-                                "echo status $? >&2; } | true"},
+    return stoa({"-c", before + "{ " +
+                           test::program()
+                               .string() " schedule show 1f1b --stages 64 --microbatches 256 --format json; "
+                                         "echo status $? >&2; } | true"},
                 {directory(), {}, std::chrono::seconds(600), "/bin/sh"})
         .err;
   };
@@ -241,7 +243,7 @@ TEST_F(StandardOutput, ReaderThatGoes) {
 class LostMessages : public Workplace {
  protected:
   Outcome training(const std::string& redirection) const {
-    std::string command = STOA_PROGRAM;
+    std::string command = test::program().string();
     for (const std::string& word : train("run")) command += " \"" + word + "\"";
     return stoa({"-c", command + redirection}, {directory(), {}, std::chrono::seconds(600), "/bin/sh"});
   }

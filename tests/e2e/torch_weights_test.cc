@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -13,7 +14,7 @@ class TorchWeights : public Workplace {
  protected:
   void put(const std::string& folder, const std::string& name, const std::string& as) const {
     fs::create_directories(path(folder));
-    fs::copy_file(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/torch/llama" / name, path(folder) / as);
+    fs::copy_file(test::source_dir() / "tests/fixtures/torch/llama" / name, path(folder) / as);
   }
   void make(const std::string& folder, const Arguments& files) const {
     put(folder, "config.json", "config.json");

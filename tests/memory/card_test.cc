@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/test_paths.h"
 #include "cli/machine_factory.h"
 #include "cli/schema.h"
 #include "ops/cuda/cuda_backend.h"
@@ -26,7 +27,8 @@ class LibraryMemory final : public ops::cuda::MatmulLibrary {
 TEST(Cards, PresetsFitOnBothBackends) {
   for (const char* preset : {"card-8gb", "card-16gb", "card-24gb"}) {
     SCOPED_TRACE(preset);
-    const auto config = cli::load_run_config(STOA_SOURCE_DIR "/configs/" + std::string(preset) + ".yaml", {});
+    const auto config =
+        cli::load_run_config((test::source_dir() / "configs/").string() + std::string(preset) + ".yaml", {});
     const auto plan = train::plan_training(config, 0);
     infer::Machine cpu = cli::make_planning_machine({.threads = 2}), gpu;
     gpu.backend = std::make_unique<ops::cuda::CudaBackend>(std::make_shared<LibraryMemory>(), nullptr,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/console.h"
+#include "base/test_paths.h"
 #include "block_counter.h"
 #include "cli/machine_factory.h"
 #include "cli/schema.h"
@@ -88,7 +89,7 @@ train::RunConfig configuration(const Arguments& more) {
           "model.encoder_seq_length=64", "model.micro_batch_size=2", "model.global_batch_size=4",
           "model.vocab_size=301",        "trainer.max_steps=10",     "model.optim.sched.warmup_steps=1"} +
       more;
-  return cli::load_run_config(STOA_SOURCE_DIR "/configs/tiny.yaml", overrides);
+  return cli::load_run_config((test::source_dir() / "configs/tiny.yaml").string(), overrides);
 }
 
 data::Batch batch_of(const train::TrainingPlan& plan) {
@@ -173,7 +174,7 @@ TEST(ExactMemory, PresetsWithEveryKindOfRecomputation) {
                                        "model.optim.sched.warmup_steps=1"} +
                              shape + kind;
       expect_exact(
-          cli::load_run_config(std::string(STOA_SOURCE_DIR "/configs/") + preset + ".yaml", overrides));
+          cli::load_run_config((test::source_dir() / "configs/").string() + preset + ".yaml", overrides));
     }
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/test_paths.h"
 #include "ckpt/test_directory.h"
 
 namespace stoa::ckpt::torch {
@@ -13,9 +14,7 @@ namespace {
 
 using testing::HasSubstr, testing::ThrowsMessage;
 
-fs::path split_over_ranks(const std::string& name) {
-  return fs::path(STOA_SOURCE_DIR) / "tests/fixtures" / name;
-}
+fs::path split_over_ranks(const std::string& name) { return test::source_dir() / "tests/fixtures" / name; }
 
 TEST(DistributedCheckpoint, PutsThePartsOfRanksTogether) {
   const DistributedCheckpoint found(split_over_ranks("torchtitan"));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 
 namespace stoa::ckpt::torch {
 namespace {
@@ -24,8 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Pickle, PickleOfProtocol, testing::Range(0, 6));
 
 // The values of tests/oracle/make_torch_fixtures.py, as Python wrote them.
 TEST_P(PickleOfProtocol, HoldsTheValuesThatPythonWrote) {
-  const MappedFile file(fs::path(STOA_SOURCE_DIR) /
-                        fmt::format("tests/fixtures/torch/values.{}.pkl", GetParam()));
+  const MappedFile file(test::source_dir() / fmt::format("tests/fixtures/torch/values.{}.pkl", GetParam()));
   const Pickle pickle(file.bytes(), "values");
   EXPECT_EQ(pickle.bytes_read(), file.size());
   const Value root = pickle.root();
@@ -76,7 +76,7 @@ TEST_P(PickleOfProtocol, HoldsTheValuesThatPythonWrote) {
 
 TEST_P(PickleOfProtocol, IsRefusedWhereverItEnds) {
   const std::string text =
-      read_text(fs::path(STOA_SOURCE_DIR) / fmt::format("tests/fixtures/torch/values.{}.pkl", GetParam()));
+      read_text(test::source_dir() / fmt::format("tests/fixtures/torch/values.{}.pkl", GetParam()));
   for (std::size_t n = 0; n < text.size(); ++n) {
     const std::string part(text, 0, n);  // of this size: a sanitizer sees the first byte beyond it
     EXPECT_THROW(Pickle(bytes_of(part), "part"), DataError) << n;

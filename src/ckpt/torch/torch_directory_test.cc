@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_paths.h"
 #include "ckpt/tensor_directory.h"
 #include "ckpt/test_directory.h"
 
@@ -12,9 +13,7 @@ namespace {
 
 using testing::HasSubstr, testing::ThrowsMessage;
 
-fs::path llama(const std::string& name) {
-  return fs::path(STOA_SOURCE_DIR) / "tests/fixtures/torch/llama" / name;
-}
+fs::path llama(const std::string& name) { return test::source_dir() / "tests/fixtures/torch/llama" / name; }
 constexpr const char* kShards[] = {"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"};
 
 class TorchWeights : public testing::Test {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/test_paths.h"
 #include "ckpt/torch/torch_file.h"
 
 namespace stoa::ckpt::torch {
@@ -91,7 +92,7 @@ TEST(TorchFileFuzz, SeedsAndMutations) {
   std::vector<std::string> seeds;
   for (const char* name : {"values.0.pkl", "values.2.pkl", "values.4.pkl", "tensors.pt",
                            "tensors_protocol_5.pt", "tensors_before_1.6.pt", "module.pt", "script.pt"})
-    seeds.push_back(read_text(fs::path(STOA_SOURCE_DIR) / "tests/fixtures/torch" / name));
+    seeds.push_back(read_text(test::source_dir() / "tests/fixtures/torch" / name));
   const std::string tokens[] = {"(",
                                 ")",
                                 "]",

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/test_paths.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/test_directory.h"
 
@@ -14,9 +15,7 @@ namespace {
 
 using testing::HasSubstr, testing::ThrowsMessage;
 
-fs::path fixture(const std::string& name) {
-  return fs::path(STOA_SOURCE_DIR) / "tests/fixtures/torch" / name;
-}
+fs::path fixture(const std::string& name) { return test::source_dir() / "tests/fixtures/torch" / name; }
 
 std::span<const std::byte> as_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "foreign/megatron/command_line.h"
 #include "foreign/megatron/shell_arithmetic.h"
 #include "foreign/megatron/shell_script.h"
@@ -61,8 +62,7 @@ TEST(MegatronTable, HasEachArgumentOnceWithAReason) {
 }
 
 TEST(MegatronTable, ItsPageIsCurrent) {
-  EXPECT_TRUE(read_text(fs::path(STOA_SOURCE_DIR) / "docs" / "megatron-arguments.md") ==
-              megatron_table_page())
+  EXPECT_TRUE(read_text(test::source_dir() / "docs" / "megatron-arguments.md") == megatron_table_page())
       << "write it anew: stoa config megatron-arguments > docs/megatron-arguments.md";
 }
 

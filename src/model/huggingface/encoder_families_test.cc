@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/test_paths.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/formula_weights.h"
 
@@ -19,7 +20,7 @@ using fixture::Batch;
 using fixture::Model;
 using nlohmann::json;
 
-const fs::path kEncoders = STOA_SOURCE_DIR "/tests/fixtures/model/encoders";
+const fs::path kEncoders = test::source_dir() / "tests/fixtures/model/encoders";
 
 std::vector<std::string> encoder_names() {
   std::vector<std::string> out;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/test_paths.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/formula_weights.h"
 
@@ -20,7 +21,7 @@ using fixture::Batch;
 using fixture::Model;
 using nlohmann::json;
 
-const fs::path kFixtures = STOA_SOURCE_DIR "/tests/fixtures/model/families";
+const fs::path kFixtures = test::source_dir() / "tests/fixtures/model/families";
 
 std::vector<std::string> case_names() {
   std::vector<std::string> out;

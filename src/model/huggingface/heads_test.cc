@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/test_paths.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/formula_weights.h"
 
@@ -20,7 +21,7 @@ using ::testing::HasSubstr;
 
 const json& fixtures() {
   static const json all = [] {
-    std::ifstream file(STOA_SOURCE_DIR "/tests/fixtures/model/heads.json");
+    std::ifstream file(test::source_dir() / "tests/fixtures/model/heads.json");
     return json::parse(file);
   }();
   return all;

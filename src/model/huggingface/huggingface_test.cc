@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/test_paths.h"
 #include "model/huggingface/config_json.h"
 #include "model/huggingface/tensor_map.h"
 #include "model/same_function.h"
@@ -287,7 +288,7 @@ TEST(ChooseFamily, NamesWhatNoFamilyHasAndKeepsIt) {
 
 TEST(Docs, TheWorkedExampleIsTheFile) {
   const auto text = [](const char* path) {
-    std::ifstream file(std::string(STOA_SOURCE_DIR "/") + path);
+    std::ifstream file(test::source_dir() / path);
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   const std::string example = text("src/model/huggingface/families/olmo2.cc");
