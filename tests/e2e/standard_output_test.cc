@@ -229,10 +229,9 @@ TEST_F(StandardOutput, NoCommandIsLeftOut) {
 // why.
 TEST_F(StandardOutput, ReaderThatGoes) {
   const auto told = [&](const std::string& before) {
-    return stoa({"-c", before + "{ " +
-                           test::program()
-                               .string() " schedule show 1f1b --stages 64 --microbatches 256 --format json; "
-                                         "echo status $? >&2; } | true"},
+    return stoa({"-c", before + "{ " + test::program().string() +
+                           " schedule show 1f1b --stages 64 --microbatches 256 --format json; "
+                           "echo status $? >&2; } | true"},
                 {directory(), {}, std::chrono::seconds(600), "/bin/sh"})
         .err;
   };
