@@ -4,7 +4,7 @@
 
 #include "nn/offload_ring.h"
 #include "plan/pipeline_time.h"
-#include "plan/real.h"
+#include "plan/workload.h"
 
 namespace stoa::plan {
 namespace {

@@ -7,7 +7,7 @@
 #include "plan/layer_time.h"
 #include "plan/offload_time.h"
 #include "plan/pipeline_time.h"
-#include "plan/real.h"
+#include "plan/workload.h"
 
 namespace stoa::plan {
 namespace {

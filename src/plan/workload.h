@@ -14,6 +14,8 @@
 
 namespace stoa::plan {
 
+inline double real(std::int64_t count) { return static_cast<double>(count); }
+
 // Sizes of a decoder in the notation of the papers: L layers, h hidden, a heads, V vocabulary, s sequence.
 struct ModelShape {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/console.h"
-#include "device/memory_text.h"
+#include "device/arena.h"
 #include "device/native_stream.h"
 #include "infer/constants.h"
 #include "infer/host_window.h"
