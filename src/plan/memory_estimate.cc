@@ -74,7 +74,7 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   const double with_experts = m.layers > 0 ? real(m.expert_layers) / real(m.layers) : 0;
   const bool first = stage == 0, last = stage == w.head_rank();
   const double vocabulary = real(m.vocabulary) * h / t;
-  // Of all weights, or of those that are trained.
+  // All weights, or those that are trained.
   struct Weights {
     double dense = 0, expert = 0;
   };

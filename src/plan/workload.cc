@@ -308,7 +308,7 @@ Workload workload_of(const model::ModelConfig& config, const run::Layout& layout
 
 namespace {
 
-// Of the layers: those that run backward.
+// Share of the layers that run backward.
 double backward_share(const Workload& w) {
   const std::int64_t layers = w.model.layers;
   return layers > 0 ? 1 - static_cast<double>(std::clamp<std::int64_t>(w.trained.first_layer, 0, layers)) /

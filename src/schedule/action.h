@@ -47,7 +47,7 @@ struct ChunkPlacement {
   int local_index(int chunk) const;  // how many earlier chunks the same rank holds
   bool begins(int chunk) const { return chunk % (chunks() / copies) == 0; }  // of its copy the first
   bool ends(int chunk) const { return begins(chunk + 1); }
-  // Whether a chunk has a backward pass, and whether that goes on to the chunk in front of it.
+  // Whether a chunk has a backward pass, and whether that continues in the chunk in front of it.
   bool runs_backward(int chunk) const { return chunk >= trained_from; }
   bool returns_gradient(int chunk) const { return !begins(chunk) && chunk > trained_from; }
   static ChunkPlacement one_chunk_per_rank(int stages);

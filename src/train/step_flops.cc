@@ -7,13 +7,13 @@ namespace {
 
 double number(std::int64_t n) { return static_cast<double>(n); }
 
-// FLOPs of a part's forward pass per token.
+// FLOPs of a part's forward pass.
 struct Forward {
   double weights = 0, attention = 0;
 };
 
-// Of layer `layer` of an encoder-decoder: projections and feed-forward; scores and values, where causal
-// attention counts half. Of a sample.
+// A sample's FLOPs in layer `layer` of an encoder-decoder: projections and feed-forward; scores and values,
+// where causal attention counts half.
 Forward pair_layer(const model::ModelConfig& c, std::int64_t layer) {
   const double h = number(c.hidden_size), inner = number(c.num_attention_heads * c.head_size()),
                mlp = (model::is_gated(c.activation) ? 6 : 4) * h * number(c.ffn_size()),
