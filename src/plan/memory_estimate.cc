@@ -79,15 +79,15 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
     double dense = 0, expert = 0;
   };
   const auto weights = [&](double of_layers, double embedding, double head) {
-    Weights out{of_layers * (1 - with_experts) * m.layer_parameters(false) / t};
+    Weights held{of_layers * (1 - with_experts) * m.layer_parameters(false) / t};
     if (with_experts > 0) {
       const double experts = real(m.experts) * h * real(m.expert_ffn) * (m.gated ? 3 : 2);
-      out.expert = of_layers * with_experts * experts / t / real(w.ep);
-      out.dense += of_layers * with_experts * (m.layer_parameters(true) - experts) / t;
+      held.expert = of_layers * with_experts * experts / t / real(w.ep);
+      held.dense += of_layers * with_experts * (m.layer_parameters(true) - experts) / t;
     }
-    if (first) out.dense += embedding * (vocabulary + (m.positions ? real(m.sequence) * h : 0));
-    if (last && !(first && m.tied)) out.dense += head * vocabulary;
-    return out;
+    if (first) held.dense += embedding * (vocabulary + (m.positions ? real(m.sequence) * h : 0));
+    if (last && !(first && m.tied)) held.dense += head * vocabulary;
+    return held;
   };
   const Weights all = weights(layers, 1, 1),
                 trained = weights(backward * w.trained.layers, w.trained.embedding, w.trained.head);

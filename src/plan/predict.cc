@@ -278,8 +278,11 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
                forward_only = real(slowest.layers) - backward;
   add(split, dense, microbatches * backward * (1 - share), false);
   add(split, expert, microbatches * backward * share, false);
-  add(split, {.forward = dense.forward}, microbatches * forward_only * (1 - share), false);
-  add(split, {.forward = expert.forward}, microbatches * forward_only * share, false);
+  LayerTime dense_forward, expert_forward;
+  dense_forward.forward = dense.forward;
+  expert_forward.forward = expert.forward;
+  add(split, dense_forward, microbatches * forward_only * (1 - share), false);
+  add(split, expert_forward, microbatches * forward_only * share, false);
   if (pace == 0) add(split, embedding, microbatches, true);
   if (pace == last) add(split, head, microbatches, true);
   split.pipeline = microbatches * transfers.waited(pace);
@@ -289,11 +292,10 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   double data = 0, optimizer = 0;
   for (std::int64_t rank = 0; rank < w.pp; ++rank) {
     const StageTime& stage = stages[static_cast<std::size_t>(rank)];
-    const double backward = real(backward_of_ranks[static_cast<std::size_t>(rank)]);
+    const double trained_layers = real(backward_of_ranks[static_cast<std::size_t>(rank)]) * w.trained.layers;
     const bool first = rank == 0, ends = rank == last;
     const Parameters all = parameters_of(w, real(stage.layers), first, ends),
-                     own = parameters_of(w, backward * w.trained.layers, first, ends, w.trained.embedding,
-                                         w.trained.head);
+                     own = parameters_of(w, trained_layers, first, ends, w.trained.embedding, w.trained.head);
     data = std::max(data, data_seconds(w, k, comm, all, own, stage, microbatches, real(stage.layers)));
     optimizer = std::max(optimizer, optimizer_seconds(w, c, k, own));
   }
