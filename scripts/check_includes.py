@@ -22,7 +22,6 @@ LEVELS = {
 SIBLINGS = {("tensor", "grid")}
 # Third-party headers that only one folder may see.
 CONFINED = {
-    r"(dnnl|oneapi)": "src/ops/cpu/",
     r"mpi\.h": "src/comm/mpi/",
     r"(cuda|cublas|cudnn)": "src/ops/cuda/ src/device/cuda/",
     r"nccl": "src/comm/nccl/",

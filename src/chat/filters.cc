@@ -5,7 +5,7 @@
 
 #include "base/escape.h"
 #include "base/nearest.h"
-#include "base/white_space.h"
+#include "base/utf8.h"
 #include "chat/runtime.h"
 
 namespace stoa::chat {

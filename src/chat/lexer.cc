@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/utf8.h"
-#include "base/white_space.h"
 
 namespace stoa::chat {
 namespace {

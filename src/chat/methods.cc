@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/white_space.h"
+#include "base/utf8.h"
 #include "chat/runtime.h"
 
 namespace stoa::chat {

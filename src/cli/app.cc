@@ -2,9 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/command.h"
 #include "cli/number_checks.h"
-#include "cli/version.h"
 
 namespace stoa::cli {
 

@@ -8,11 +8,11 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/app.h"
 #include "cli/command.h"
 #include "cli/machine_factory.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
-#include "cli/version.h"
 #include "train/launch.h"
 
 namespace stoa::cli {

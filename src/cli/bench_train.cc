@@ -8,6 +8,7 @@
 
 #include "base/console.h"
 #include "base/timing.h"
+#include "cli/app.h"
 #include "cli/command.h"
 #include "cli/config_source.h"
 #include "cli/machine_factory.h"
@@ -18,7 +19,6 @@
 #include "cli/rank_options.h"
 #include "cli/schema.h"
 #include "cli/turns.h"
-#include "cli/version.h"
 #include "run/gemm_rate.h"
 #include "train/launch.h"
 #include "train/layout_plan.h"

@@ -5,10 +5,10 @@
 #include "base/console.h"
 #include "ckpt/find_checkpoint.h"
 #include "ckpt/tensor_dump.h"
+#include "cli/app.h"
 #include "cli/interrupt.h"
 #include "cli/machine_factory.h"
 #include "cli/schema.h"
-#include "cli/version.h"
 #include "train/trainer.h"
 
 namespace stoa::cli {

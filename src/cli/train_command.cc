@@ -7,6 +7,7 @@
 
 #include "base/console.h"
 #include "ckpt/find_checkpoint.h"
+#include "cli/app.h"
 #include "cli/command.h"
 #include "cli/config_source.h"
 #include "cli/interrupt.h"
@@ -17,7 +18,6 @@
 #include "cli/rank_machine.h"
 #include "cli/rank_options.h"
 #include "cli/schema.h"
-#include "cli/version.h"
 #include "train/layout_plan.h"
 #include "train/rank_view.h"
 #include "train/trainer.h"

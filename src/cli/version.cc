@@ -1,6 +1,6 @@
-#include "cli/version.h"
-
 #include <fmt/format.h>
+
+#include "cli/app.h"
 
 namespace stoa::cli {
 

@@ -1,6 +1,7 @@
 // What every communicator asks of its arguments. ShapeError or CommError names the group and the operation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,5 +30,9 @@ void check_broadcast(const Caller& caller, const TensorView& data, int root);
 
 // Rows before each peer's.
 std::vector<std::int64_t> offsets_of(std::span<const std::int64_t> rows);
+
+inline std::byte* byte_at(const TensorView& view, std::int64_t element) {
+  return static_cast<std::byte*>(view.byte_offset(element));
+}
 
 }  // namespace stoa::comm

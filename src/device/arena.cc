@@ -1,7 +1,6 @@
 #include "device/arena.h"
 
 #include "base/console.h"
-#include "device/memory_text.h"
 
 namespace stoa {
 
@@ -64,6 +63,15 @@ MemoryTable Arena::touched() const {
   for (const auto& entry : entries_)
     if (entry.touched) table[static_cast<int>(entry.category)] += entry.bytes;
   return table;
+}
+
+std::string memory_lines(const MemoryTable& table) {
+  std::string lines;
+  for (std::size_t c = 0; c < table.size(); ++c)
+    if (const auto category = static_cast<MemoryCategory>(c); table[c])
+      lines += fmt::format("\n  {:22} {}{}", name_of(category), format_bytes(static_cast<double>(table[c])),
+                           on_host(category) ? " of host memory besides" : "");
+  return lines;
 }
 
 }  // namespace stoa

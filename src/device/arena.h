@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "device/device.h"
@@ -66,5 +67,8 @@ std::size_t host_bytes(const MemoryTable& table);
 constexpr std::size_t aligned_bytes(std::size_t bytes) {
   return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
 }
+
+// One line for each category that takes any, each after a line break: its name and its bytes.
+std::string memory_lines(const MemoryTable& table);
 
 }  // namespace stoa

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "device/dry_addresses.h"
+#include "device/meta/meta_device.h"
 
 namespace stoa {
 

@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "base/white_space.h"
+#include "base/utf8.h"
 
 namespace stoa::eval {
 std::vector<Window> plan_windows(std::int64_t inputs, std::int64_t window, std::int64_t stride) {

@@ -14,7 +14,9 @@ namespace stoa::model {
 struct ChunkOptions {
   std::int64_t first_layer = 0, layers = 0;
   bool embedding = true, head = true;  // the chunk starts, ends the model
-  bool tied_apart = false;             // embedding and tied head are on different pipeline ranks
+  bool trained_before =
+      true;                 // a chunk in front has something to train: backward returns the input's gradient
+  bool tied_apart = false;  // embedding and tied head are on different pipeline ranks
   nn::Precision precision;
   parallel::TensorPlace place;    // in the tensor-parallel group
   parallel::ExpertPlace experts;  // among the ranks that share the experts

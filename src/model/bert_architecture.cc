@@ -1,12 +1,12 @@
 #include "model/bert_architecture.h"
 
 #include "model/position_constants.h"
-#include "nn/blocks.h"
 #include "nn/class_head.h"
 #include "nn/final_norm_block.h"
 #include "nn/masked_lm_head.h"
 #include "nn/post_norm_block.h"
 #include "nn/span_head.h"
+#include "nn/transformer_block.h"
 #include "nn/window_bias.h"
 
 namespace stoa::model {

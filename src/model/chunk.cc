@@ -47,12 +47,12 @@ Chunk::Chunk(const ModelSpec& spec, ChunkOptions options, nn::ParamList* shared,
     });
   parts->declare_shared(*params_);
   const std::size_t before = params_->grads().size();
-  std::optional<std::size_t> lowest;  // the first block at or below which something is trained
+  returns_gradient_ = !o.embedding && o.trained_before;
   if (o.embedding) {
     params_->begin_unit(false);
     embedding_ = parts->embedding();
     embedding_->declare(*params_, o.tied_apart);
-    if (params_->grads().size() > before) lowest = 0;
+    returns_gradient_ = params_->grads().size() > before;
   }
   if (o.fp8) fp8_ = fp8_of(spec.config.fp8);
   decisions_ = nn::decide_recompute(o.recompute, o.layers);
@@ -61,13 +61,18 @@ Chunk::Chunk(const ModelSpec& spec, ChunkOptions options, nn::ParamList* shared,
     nn::ActivationTable& table = tables_.emplace_back();
     params_->begin_unit(true);
     blocks_.back()->declare(*params_, table, o.tokens);
-    if (!lowest && params_->grads().size() > before) lowest = static_cast<std::size_t>(i);
-    const auto& decision = decisions_[static_cast<std::size_t>(i)];
+    auto& decision = decisions_[static_cast<std::size_t>(i)];
+    const bool runs_backward = returns_gradient_ || params_->grads().size() > before;
+    if (!runs_backward) {
+      decision = nn::keeps_nothing();
+      ++lowest_trained_;
+    } else if (blocks_.size() == lowest_trained_ + 1) {
+      decision.keep_input = true;  // it is not recomputed from that of a block before
+    }
     in_fp8_.push_back(o.fp8 && spec.config.fp8.covers(o.first_layer + i, spec.config.num_layers));
     if (in_fp8_.back()) add_linears(*params_, eight_bit_layers_);
-    table.resolve(nn::recompute_policy(decision), decision.input(), o.split_backward);
+    table.resolve(nn::recompute_policy(decision), decision.input(), o.split_backward && runs_backward);
   }
-  if (o.embedding) lowest_trained_ = lowest.value_or(blocks_.size());
   if (o.head) head_ = parts->head();
   if (head_) {
     params_->begin_unit(false);
@@ -116,7 +121,7 @@ std::size_t Chunk::largest_offload() const {
 std::size_t Chunk::stash_bytes() const {
   std::size_t total = 0;
   if (options_.split_backward)
-    for (const auto& table : tables_) total += table.stash_bytes();
+    for (std::size_t i = lowest_trained_; i < tables_.size(); ++i) total += tables_[i].stash_bytes();
   return total;
 }
 
@@ -160,7 +165,7 @@ void Chunk::set_offload(Slot& slot, TensorView host, nn::OffloadRing& ring) cons
   slot.offloaded_.clear();
   std::size_t offset = 0;
   for (std::int64_t i = 0; i < offloaded_blocks(); ++i) {
-    const std::size_t bytes = tables_[static_cast<std::size_t>(i)].offloaded_bytes();
+    const std::size_t bytes = tables_[lowest_trained_ + static_cast<std::size_t>(i)].offloaded_bytes();
     slot.offloaded_.emplace_back().host = cut(host, offset, bytes);
     offset += bytes;
   }
@@ -170,7 +175,7 @@ void Chunk::set_stash(Slot& slot, TensorView stash) const {
   require<InternalError>(!stash || stash.bytes() >= stash_bytes(), "a stash of {} bytes, expected {}",
                          stash.bytes(), stash_bytes());
   std::size_t offset = 0;
-  for (std::size_t i = 0; i < tables_.size(); ++i) {
+  for (std::size_t i = lowest_trained_; i < tables_.size(); ++i) {
     slot.blocks_[i].set_stash(cut(stash, offset, tables_[i].stash_bytes()));
     offset += tables_[i].stash_bytes();
   }
@@ -200,10 +205,9 @@ class FetchAhead {
       : ring_(ring), blocks_(blocks), next_(blocks.size()) {
     for (int i = 0; ring_ && i < ring_->places(); ++i) fetch();
   }
-  bool moves(std::size_t block) const { return block < blocks_.size(); }
-  TensorView await(std::size_t block, Stream& compute) { return ring_->await(blocks_[block], compute); }
-  void release(std::size_t block, Stream& compute) {
-    ring_->release(blocks_[block], compute);
+  TensorView await(nn::Offloaded& block, Stream& compute) { return ring_->await(block, compute); }
+  void release(nn::Offloaded& block, Stream& compute) {
+    ring_->release(block, compute);
     fetch();
   }
 
@@ -236,8 +240,8 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
   };
   // A block's input is written by the block before it, so its slot is opened one block ahead.
   const auto open = [&](std::size_t i) {
-    if (i < slot.offloaded_.size())
-      slot.blocks_[i].set_slot(slot.ring_->open(slot.offloaded_[i], pass.ops.stream));
+    if (nn::Offloaded* away = offloaded(slot, i))
+      slot.blocks_[i].set_slot(slot.ring_->open(*away, pass.ops.stream));
   };
   open(0);
   if (embedding_)
@@ -248,11 +252,13 @@ void Chunk::forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) c
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Scratch::Frame block_frame(pass.ops.scratch);
     nn::Pass inner = in_block(pass, i);
-    nn::Saved& saved = slot.blocks_[i];
     open(i + 1);
+    std::optional<nn::Saved> temporary;  // of a block without a backward pass
+    if (i < lowest_trained_) temporary.emplace(tables_[i], rows);
+    nn::Saved& saved = temporary ? *temporary : slot.blocks_[i];
     saved.set(inner, blocks_[i]->input(), place(i));
     blocks_[i]->forward(inner, saved, place(i + 1));
-    if (i < slot.offloaded_.size()) slot.ring_->store(slot.offloaded_[i], pass.ops.stream);
+    if (nn::Offloaded* away = offloaded(slot, i)) slot.ring_->store(*away, pass.ops.stream);
   }
   if (head_) head_->train(pass, place(blocks_.size()));
 }
@@ -262,13 +268,12 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
   TensorView gradient = head_ ? slot.head_.slice(0, slot.rows_) : dout;
   const TensorView target = din ? din : gradient;  // in place if there is no previous stage
   FetchAhead ahead(slot.ring_, slot.offloaded_);
-  // The ring fetches offloaded blocks in turn, down to the first.
-  const std::size_t lowest = slot.offloaded_.empty() ? lowest_trained_ : 0;
-  for (std::size_t end = blocks_.size(); end > lowest;) {
+  for (std::size_t end = blocks_.size(); end > lowest_trained_;) {
     // Blocks [begin, end) share one kept input; the streams between them are recomputed.
     std::size_t begin = end - 1;
     while (!decisions_[begin].keep_input) --begin;
-    if (ahead.moves(begin)) slot.blocks_[begin].set_slot(ahead.await(begin, pass.ops.stream));
+    nn::Offloaded* const away = offloaded(slot, begin);
+    if (away) slot.blocks_[begin].set_slot(ahead.await(*away, pass.ops.stream));
     Scratch::Frame frame(pass.ops.scratch);
     std::vector<TensorView> inputs{slot.blocks_[begin].input_slot(blocks_[begin]->input())};
     if (which != nn::Which::kWeight)
@@ -281,7 +286,7 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
         saved.set(inner, blocks_[i]->input(), inputs[i - begin]);
         blocks_[i]->forward(inner, saved, inputs.back());
       }
-    for (std::size_t i = end; i-- > std::max(begin, lowest);) {
+    for (std::size_t i = end; i-- > begin;) {
       Scratch::Frame block_frame(pass.ops.scratch);
       nn::Pass inner = in_block(pass, i);
       nn::Saved& saved = slot.blocks_[i];
@@ -290,10 +295,10 @@ void Chunk::backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dou
       blocks_[i]->backward(inner, saved, which, gradient, target);
       gradient = target;
     }
-    if (ahead.moves(begin)) ahead.release(begin, pass.ops.stream);
+    if (away) ahead.release(*away, pass.ops.stream);
     end = begin;
   }
-  if (which == nn::Which::kWeight || lowest > 0) return;
+  if (which == nn::Which::kWeight || !returns_gradient_) return;
   if (pass.probe) pass.probe->gradient(stream_maker(), ".output", gradient, {});
   if (embedding_)
     embedding_->backward(pass, gradient);

@@ -21,6 +21,11 @@ class Chunk {
 
   const ChunkOptions& options() const { return options_; }
   const nn::ParamList& params() const { return *params_; }
+  // The first block with something to train at or before it, counted from the chunk's first; -1: it is in
+  // front of the blocks. The blocks before it run no backward pass.
+  std::int64_t first_trained() const {
+    return returns_gradient_ ? -1 : static_cast<std::int64_t>(lowest_trained_);
+  }
   // The token embedding, to which a later chunk's head may be tied; empty in a chunk without embedding.
   nn::ParamId token_embedding() const { return embedding_ ? embedding_->tokens() : nn::ParamId(); }
   const std::vector<nn::ActivationTable>& tables() const { return tables_; }  // of its blocks
@@ -29,7 +34,8 @@ class Chunk {
   std::size_t saved_bytes() const;
   std::size_t stash_bytes() const;
   std::size_t offloaded_bytes() const;  // in host memory
-  // How many blocks, counted from the first, offload their activations between forward and backward.
+  // How many blocks, counted from the first that runs backward, offload their activations between forward and
+  // backward.
   std::int64_t offloaded_blocks() const;
   std::size_t largest_offload() const;  // bytes of the largest offloaded block
   // The residual stream between chunks, this rank's rows of it: [T, hidden]. A microbatch whose rows end
@@ -51,7 +57,7 @@ class Chunk {
   class Slot {
     friend class Chunk;
     std::vector<nn::Saved> blocks_;
-    std::vector<nn::Offloaded> offloaded_;  // of the first blocks
+    std::vector<nn::Offloaded> offloaded_;  // of the first blocks that run backward
     nn::OffloadRing* ring_ = nullptr;
     TensorView head_;        // input of the head; after forward its gradient
     std::int64_t rows_ = 0;  // rows of the stream in this microbatch
@@ -68,8 +74,8 @@ class Chunk {
   // (none with head). With head, the loss is added to pass.state and the gradients of head and final norm are
   // complete for this microbatch.
   void forward(nn::Pass& pass, Slot& slot, TensorView in, TensorView out) const;
-  // kBoth, kInput: `dout` (none with head) -> `din` (none with embedding; may be dout, which is overwritten).
-  // kWeight: reads slot and stash; dout, din are none.
+  // kBoth, kInput: `dout` (none with head) -> `din` (none with embedding, and where nothing in front of the
+  // chunk is trained; may be dout, which is overwritten). kWeight: reads slot and stash; dout, din are none.
   void backward(nn::Pass& pass, Slot& slot, nn::Which which, TensorView dout, TensorView din) const;
 
   // What an inference pass returns; each is optional.
@@ -85,6 +91,11 @@ class Chunk {
 
  private:
   TensorView stream(const nn::Pass& pass, std::int64_t tokens) const;
+  // Where a block's activations are kept in host memory; null if they are not.
+  nn::Offloaded* offloaded(Slot& slot, std::size_t block) const {
+    const std::size_t place = block - lowest_trained_;
+    return block >= lowest_trained_ && place < slot.offloaded_.size() ? &slot.offloaded_[place] : nullptr;
+  }
   // The pass with the settings of block `i`.
   nn::Pass in_block(const nn::Pass& pass, std::size_t i) const;
   std::string stream_maker() const;  // name of the layer whose output is the chunk's input
@@ -98,8 +109,9 @@ class Chunk {
   std::vector<nn::BlockDecision> decisions_;
   nn::Fp8 fp8_;
   std::vector<bool> in_fp8_;  // by block
-  // Blocks below it do not run backward: they and the embedding, which this chunk has, are frozen.
+  // Blocks before it do not run backward: nothing in them or in front of them is trained.
   std::size_t lowest_trained_ = 0;
+  bool returns_gradient_ = true;  // of the input of the blocks, to what is in front of them
   std::vector<nn::ParamId> eight_bit_layers_;
   std::unique_ptr<nn::Embedding> embedding_;
   std::vector<std::unique_ptr<nn::Block>> blocks_;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "model/chunk.h"
 
 namespace stoa::model {
 namespace {
@@ -98,6 +99,10 @@ bool is_trained(std::span<const std::string> freeze, const nn::ParamSpec& spec) 
         "or none",
         trained ? pieces.front().name : piece.name, trained ? piece.name : pieces.front().name);
   return trained;
+}
+
+std::int64_t first_trained_layer(const ModelSpec& spec) {
+  return spec.config.freeze.empty() ? -1 : whole_chunk(spec).first_trained();
 }
 
 void check_freeze(const ModelSpec& spec) {

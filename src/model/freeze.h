@@ -19,6 +19,9 @@ bool is_trained(std::span<const std::string> freeze, std::string_view name);
 // ConfigError: canonical tensors that are held as one are not all trained or all frozen.
 bool is_trained(std::span<const std::string> freeze, const nn::ParamSpec& spec);
 
+// ActiveWeights::first_trained, without counting.
+std::int64_t first_trained_layer(const ModelSpec& spec);
+
 // ConfigError: a pattern matches none of the model's tensors, or nothing is trained.
 void check_freeze(const ModelSpec& spec);
 

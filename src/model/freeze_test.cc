@@ -119,6 +119,34 @@ TEST(Freeze, CountsWhatIsTrained) {
   EXPECT_EQ(parameter_count(spec), parameter_count(resolve_model(decoder({}))));
 }
 
+// Layers from the first that is trained run backward.
+TEST(Freeze, FindsTheFirstTrainedLayer) {
+  const auto first = [](const ModelConfig& config) {
+    const ModelSpec spec = resolve_model(config);
+    EXPECT_EQ(first_trained_layer(spec), active_weights(spec).first_trained);
+    return first_trained_layer(spec);
+  };
+  EXPECT_EQ(first(decoder({})), -1);
+  EXPECT_EQ(first(decoder({"layers"})), -1);
+  EXPECT_EQ(first(decoder({"embedding"})), 0);
+  EXPECT_EQ(first(decoder({"embedding", "layers.0"})), 1);
+  EXPECT_EQ(first(decoder({"*", "!layers.1.mlp.down.weight"})), 1);
+  EXPECT_EQ(first(decoder({"*", "!final_norm"})), 2);
+  EXPECT_EQ(first(pairs({"*", "!*relative*"})), 0);
+}
+
+TEST(Freeze, CountsTheWeightsThatATokenMeets) {
+  const ModelSpec spec = resolve_model(mixture({"embedding", "layers.0", "*.experts"}));
+  const ActiveWeights active = active_weights(spec);
+  ASSERT_EQ(active.layers.size(), 2u);
+  EXPECT_EQ(active.embedding.trained, 0);
+  EXPECT_EQ(active.layers[0].trained, 0);
+  EXPECT_EQ(active.layers[0].all, active.layers[1].all);
+  EXPECT_EQ(active.layers[1].all - active.layers[1].trained, 2 * 3 * 8 * 6);  // two experts of four
+  EXPECT_EQ(active.head.trained, active.head.all);
+  EXPECT_EQ(active.embedding.all + 2 * active.layers[0].all + active.head.all, active_parameter_count(spec));
+}
+
 struct Gradients {
   double loss = 0;
   std::map<std::string, std::vector<double>> by_name;  // none of frozen tensors

@@ -2,10 +2,10 @@
 
 #include "model/position_constants.h"
 #include "nn/alibi.h"
-#include "nn/blocks.h"
 #include "nn/class_head.h"
 #include "nn/final_norm_block.h"
 #include "nn/lm_head.h"
+#include "nn/transformer_block.h"
 
 namespace stoa::model {
 

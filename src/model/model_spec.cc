@@ -385,11 +385,42 @@ std::int64_t trained_parameter_count(const ModelSpec& spec) {
 }
 
 std::int64_t active_parameter_count(const ModelSpec& spec) {
+  const ActiveWeights active = active_weights(spec);
+  std::int64_t total = active.embedding.all + active.head.all;
+  for (const ActiveWeights::Part& layer : active.layers) total += layer.all;
+  return total;
+}
+
+ActiveWeights active_weights(const ModelSpec& spec) {
+  const Chunk chunk = whole_chunk(spec);
+  const nn::ParamList& parameters = chunk.params();
+  ActiveWeights out;
+  out.first_trained = chunk.first_trained();
+  // Counted in parts of a weight, of which a token meets one per expert that it is sent to.
   const MoeConfig& moe = spec.config.moe;
-  std::int64_t always = 0, of_experts = 0;
-  for (const auto& tensor : canonical_tensors(spec))
-    (tensor.name.find(".experts.") == std::string::npos ? always : of_experts) += tensor.shape.elements();
-  return of_experts == 0 ? always : always + of_experts / *moe.num_moe_experts * moe.moe_router_topk;
+  const std::int64_t experts = moe.num_moe_experts.value_or(1);
+  int unit = -1;
+  for (const nn::ParamSpec& parameter : parameters.specs()) {
+    for (; unit < parameter.unit; ++unit)
+      if (parameters.is_block(unit + 1)) out.layers.emplace_back();
+    ActiveWeights::Part& part = parameters.is_block(unit) ? out.layers.back()
+                                : out.layers.empty()      ? out.embedding
+                                                          : out.head;
+    for (const ShardPiece& piece : parameter.shard.pieces) {
+      const bool of_expert = piece.name.find(".experts.") != std::string::npos;
+      const std::int64_t met = piece.global.elements() * (of_expert ? moe.moe_router_topk : experts);
+      part.all += met;
+      if (parameter.trained) part.trained += met;
+    }
+  }
+  const auto whole = [&](ActiveWeights::Part& part) {
+    part.all /= experts;
+    part.trained /= experts;
+  };
+  whole(out.embedding);
+  whole(out.head);
+  std::for_each(out.layers.begin(), out.layers.end(), whole);
+  return out;
 }
 
 }  // namespace stoa::model

@@ -74,4 +74,21 @@ std::int64_t trained_parameter_count(const ModelSpec& spec);
 // Those that one token meets: of a layer with experts, the chosen and the shared ones.
 std::int64_t active_parameter_count(const ModelSpec& spec);
 
+// Weights that a token meets, part by part, and what is trained of them. A tied embedding counts as such.
+struct ActiveWeights {
+  struct Part {
+    std::int64_t all = 0, trained = 0;
+    double trained_share() const {
+      return all > 0 ? static_cast<double>(trained) / static_cast<double>(all) : 0;
+    }
+  };
+  Part embedding, head;
+  std::vector<Part> layers;
+  // The first layer in which something is trained: those before it need no backward pass, nor does the
+  // embedding. -1: the embedding is trained; the number of layers: the head alone is.
+  std::int64_t first_trained = -1;
+  bool runs_backward(std::int64_t layer) const { return layer >= first_trained; }
+};
+ActiveWeights active_weights(const ModelSpec& spec);
+
 }  // namespace stoa::model

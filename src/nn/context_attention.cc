@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "nn/context_ring.h"
-#include "nn/copy_rows.h"
 #include "nn/key_values.h"
+#include "nn/tensor_columns.h"
 
 namespace stoa::nn {
 namespace {

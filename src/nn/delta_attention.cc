@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "nn/attention_parts.h"
-#include "nn/copy_rows.h"
 #include "nn/discarded_gradient.h"
+#include "nn/tensor_columns.h"
 #include "ops/activation.h"
 #include "ops/gated_delta.h"
 #include "ops/short_conv.h"

@@ -5,8 +5,8 @@
 
 #include "nn/attention_parts.h"
 #include "nn/context_attention.h"
-#include "nn/copy_rows.h"
 #include "nn/kv_append.h"
+#include "nn/tensor_columns.h"
 #include "ops/latent_heads.h"
 
 namespace stoa::nn {

@@ -34,6 +34,9 @@ struct BlockDecision {
   Keep input() const { return keep_input ? kept() : Keep::kRecompute; }
 };
 
+// For a block that runs no backward pass.
+inline BlockDecision keeps_nothing() { return {.level = RecomputeLevel::kFull, .keep_input = false}; }
+
 // One decision per block of a chunk.
 std::vector<BlockDecision> decide_recompute(const RecomputeOptions& options, std::int64_t blocks);
 // The decision for every activation of a block.

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "nn/copy_rows.h"
 #include "nn/picked_tokens.h"
+#include "nn/tensor_columns.h"
 #include "ops/loss.h"
 
 namespace stoa::nn {

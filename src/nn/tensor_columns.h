@@ -2,9 +2,15 @@
 // of them: a norm over all heads.
 #pragma once
 
-#include "nn/copy_rows.h"
+#include "nn/pass.h"
+#include "ops/elementwise.h"
 
 namespace stoa::nn {
+
+// y[i] = x[index[i]], or x[i] without index: matrices whose rows may be strided.
+inline void copy_rows(Pass& pass, const TensorView& x, const TensorView& y, const TensorView& index = {}) {
+  ops::run(pass.ops, ops::CopyRows{.x = x, .index = index, .y = y});
+}
 
 // [T, width] with this rank's `part` [T, n] (none: nothing) at columns `begin`, added to those of the other
 // ranks; in scratch of the current frame. What one rank alone gives comes exactly.

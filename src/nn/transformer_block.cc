@@ -1,8 +1,10 @@
 #include "nn/transformer_block.h"
 
+#include "nn/branch_norm_block.h"
 #include "nn/delta_attention.h"
 #include "nn/dropout.h"
 #include "nn/latent_attention.h"
+#include "nn/parallel_block.h"
 #include "nn/scaled_sublayer.h"
 #include "ops/elementwise.h"
 
@@ -173,6 +175,15 @@ void TransformerBlock::backward(Pass& pass, Saved& saved, Which which, TensorVie
                           .dx = din,
                           .dropout = {},
                           .dbranch = {}});
+}
+
+std::unique_ptr<Block> make_block(const TransformerBlockOptions& options) {
+  const bool after = options.norm_placement != NormPlacement::kBefore;
+  require<InternalError>(!options.parallel || !after, "'{}': parallel branches are normalised before alone",
+                         options.name);
+  if (options.parallel) return std::make_unique<ParallelBlock>(options);
+  if (after) return std::make_unique<BranchNormBlock>(options);
+  return std::make_unique<TransformerBlock>(options);
 }
 
 }  // namespace stoa::nn

@@ -15,7 +15,7 @@ enum class NormPlacement : std::uint8_t {
   kBoth     // inputs and outputs (Gemma 2)
 };
 
-// Common to every kind of block (nn/blocks.h).
+// Common to every kind of block (make_block).
 struct TransformerBlockOptions {
   std::string name;  // "layers.0"
   NormPlacement norm_placement = NormPlacement::kBefore;
@@ -61,5 +61,9 @@ class TransformerBlock final : public Block {
   std::unique_ptr<Sublayer> attention_, mlp_;
   int input_ = -1, normed1_ = -1, stats1_ = -1, branch_ = -1, middle_ = -1, normed2_ = -1, stats2_ = -1;
 };
+
+// A branch_norm_block, parallel_block or transformer_block. InternalError: parallel branches with norms after
+// them.
+std::unique_ptr<Block> make_block(const TransformerBlockOptions& options);
 
 }  // namespace stoa::nn

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "comm/nccl/route.h"
+#include "comm/nccl/nccl_rank.h"
 #include "parallel/context_place.h"
 #include "parallel/parallel_context.h"
 

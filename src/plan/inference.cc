@@ -10,7 +10,7 @@
 #include "base/console.h"
 #include "base/error.h"
 #include "plan/csv.h"
-#include "plan/real.h"
+#include "plan/workload.h"
 
 namespace stoa::plan {
 namespace {

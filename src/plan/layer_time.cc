@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/real.h"
+#include "plan/workload.h"
 
 namespace stoa::plan {
 namespace {

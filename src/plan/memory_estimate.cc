@@ -4,7 +4,7 @@
 
 #include "nn/offload_ring.h"
 #include "plan/pipeline_time.h"
-#include "plan/real.h"
+#include "plan/workload.h"
 
 namespace stoa::plan {
 namespace {
@@ -68,33 +68,42 @@ PaperActivations paper_activations(const Workload& w) {
 MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
   const ModelShape& m = w.model;
   MemorySplit out;
-  const double layers = real(w.layers_of_ranks()[static_cast<std::size_t>(stage)]);
+  const double layers = real(w.layers_of_ranks()[static_cast<std::size_t>(stage)]),
+               backward = real(w.backward_layers_of_ranks()[static_cast<std::size_t>(stage)]);
   const double t = real(w.tp), h = real(m.hidden), n = tokens(w);
   const double with_experts = m.layers > 0 ? real(m.expert_layers) / real(m.layers) : 0;
   const bool first = stage == 0, last = stage == w.head_rank();
   const double vocabulary = real(m.vocabulary) * h / t;
-  double dense = layers * (1 - with_experts) * m.layer_parameters(false) / t;
-  double expert = 0;
-  if (with_experts > 0) {
-    const double experts = real(m.experts) * h * real(m.expert_ffn) * (m.gated ? 3 : 2);
-    expert = layers * with_experts * experts / t / real(w.ep);
-    dense += layers * with_experts * (m.layer_parameters(true) - experts) / t;
-  }
-  if (first) dense += vocabulary + (m.positions ? real(m.sequence) * h : 0);
-  if (last && !(first && m.tied)) dense += vocabulary;
+  // All weights, or those that are trained.
+  struct Weights {
+    double dense = 0, expert = 0;
+  };
+  const auto weights = [&](double of_layers, double embedding, double head) {
+    Weights held{of_layers * (1 - with_experts) * m.layer_parameters(false) / t};
+    if (with_experts > 0) {
+      const double experts = real(m.experts) * h * real(m.expert_ffn) * (m.gated ? 3 : 2);
+      held.expert = of_layers * with_experts * experts / t / real(w.ep);
+      held.dense += of_layers * with_experts * (m.layer_parameters(true) - experts) / t;
+    }
+    if (first) held.dense += embedding * (vocabulary + (m.positions ? real(m.sequence) * h : 0));
+    if (last && !(first && m.tied)) held.dense += head * vocabulary;
+    return held;
+  };
+  const Weights all = weights(layers, 1, 1),
+                trained = weights(backward * w.trained.layers, w.trained.embedding, w.trained.head);
 
   const double replicas = real(w.dp * w.cp);
   const double shard = w.shard_ranks > 0 ? real(w.shard_ranks) : replicas;
   const double expert_shard = std::max(1.0, shard / real(w.ep));
-  const auto cut = [&](int stage_from, double bytes) {
-    return w.zero_stage >= stage_from ? bytes * (dense / shard + expert / expert_shard)
-                                      : bytes * (dense + expert);
+  const auto cut = [&](const Weights& of, int stage_from, double bytes) {
+    return w.zero_stage >= stage_from ? bytes * (of.dense / shard + of.expert / expert_shard)
+                                      : bytes * (of.dense + of.expert);
   };
   const bool full = w.format == Format::kFp32;
-  out.weights = cut(3, full ? 4 : 2);
+  out.weights = cut(all, 3, full ? 4 : 2);
   // Data-parallel programs that keep their model in fp32 (FSDP) gather it in 16 bit.
-  out.gradients = cut(w.zero_stage >= 3 ? 3 : 2, w.zero_stage >= 3 ? 4 : w.software.gradient_bytes);
-  out.optimizer = cut(1, full ? 8 : w.software.optimizer_bytes);
+  out.gradients = cut(trained, w.zero_stage >= 3 ? 3 : 2, w.zero_stage >= 3 ? 4 : w.software.gradient_bytes);
+  out.optimizer = cut(trained, 1, full ? 8 : w.software.optimizer_bytes);
   if (w.zero_stage >= 3) out.weights = 0;  // the fp32 master is the parameter
 
   const double per_layer = layer_activation_bytes(w);
@@ -106,7 +115,7 @@ MemorySplit stage_memory(const Workload& w, std::int64_t stage) {
     if (w.rank_of_chunk(static_cast<std::int64_t>(c)) == stage) moved += real(offloaded[c]);
   out.offloaded = per_layer * moved * flying;
   out.activations =
-      per_layer * ((layers - moved) * flying + std::min<double>(moved, nn::OffloadRing::kMostPlaces));
+      per_layer * ((backward - moved) * flying + std::min<double>(moved, nn::OffloadRing::kMostPlaces));
   if (first) out.activations += (m.dropout > 0 ? 1 : 0) * n * h * flying / (w.sequence_parallel ? t : 1);
 
   if (last) out.logits = n * real(m.vocabulary) / t * (w.software.compiled ? 8 : 10) + 4 * n * h;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "model/freeze.h"
 #include "parallel/meta_contexts.h"
 #include "run/offload.h"
 
@@ -73,6 +74,8 @@ MemoryModel::MemoryModel(infer::Machine& meta, run::TrainingOptions base)
            config.linear.is_linear(layer) == config.linear.is_linear(0) &&
            config.fp8.covers(layer, config.num_layers) == config.fp8.covers(0, config.num_layers);
   };
+  first_trained_ = model::first_trained_layer(base_.model);
+  uniform_ = config.freeze.empty();
   for (std::int64_t layer = 1; layer < config.num_layers; ++layer) uniform_ = uniform_ && like_first(layer);
 }
 
@@ -180,13 +183,16 @@ void MemoryModel::wire(const run::TrainingOptions& o, int rank, const Keys& keys
 }
 
 std::shared_ptr<const MemoryModel::HoldingsOfStages> MemoryModel::holdings(const run::TrainingOptions& o) {
-  run::TrainingOptions enough;  // most_held() looks at the layout alone
+  run::TrainingOptions enough;  // all that most_held() looks at
+  enough.model = o.model;
   enough.layout = o.layout;
   enough.evaluation = o.evaluation;
   enough.microbatches = enough_microbatches(o.layout, o.microbatches);
   const run::Layout& l = o.layout;
-  const std::string key = fmt::format("{} {} {} {} {}", l.schedule, l.pipeline_ranks(), l.chunks,
-                                      l.microbatch_group, enough.microbatches);
+  const int trained_from =
+      run::first_trained_chunk(run::place_chunks(l, o.model.config.num_layers), first_trained_);
+  const std::string key = fmt::format("{} {} {} {} {} {}", l.schedule, l.pipeline_ranks(), l.chunks,
+                                      l.microbatch_group, enough.microbatches, trained_from);
   auto& held = holdings_[key];
   if (!held) {
     // If the schedule rejects the numbers, the error must name the requested number of microbatches, not the
@@ -230,8 +236,9 @@ RankBytes MemoryModel::rank(const run::TrainingOptions& o, const std::vector<run
                flying = static_cast<std::size_t>(held.activations[chunk]);
     const Slots::Chunk& slot = s.chunks[c];
     std::size_t offloaded = 0;
-    for (std::int64_t block = 0; block < moved[chunk]; ++block, ++moved_blocks) {
+    for (std::int64_t block = 0; block < moved[chunk]; ++block) {
       const std::size_t size = slot.blocks[static_cast<std::size_t>(block)];
+      if (size > 0) ++moved_blocks;  // one without a backward pass keeps nothing
       offloaded += size;
       largest = std::max(largest, size);
     }

@@ -82,7 +82,8 @@ class MemoryModel {
 
   infer::Machine& meta_;
   const run::TrainingOptions base_;
-  bool uniform_ = true;  // all layers need equal memory
+  bool uniform_ = true;              // all layers need equal memory
+  std::int64_t first_trained_ = -1;  // model::first_trained_layer()
   std::map<std::string, Stores> stores_;
   std::map<std::string, Slots> slots_;
   std::map<std::string, std::size_t> scratch_;

@@ -163,6 +163,33 @@ TEST(MemoryModel, EqualsWiredRanksOfLinearAttention) {
   expect_equal(model, counting.machine, point_of({2, 1, 1, 1, 2}, "interleaved", 3, 4));
 }
 
+// Stages with nothing to train keep nothing and receive no gradients.
+TEST(MemoryModel, EqualsWiredRanksWithFrozenParameters) {
+  Counting counting;
+  using G = model::RecomputeGranularity;
+  for (const std::vector<std::string>& freeze : {std::vector<std::string>{"embedding", "layers.0-6"},
+                                                 {"*", "!layers.9.norm1"},
+                                                 {"layers.0-3"},
+                                                 {"*", "!head"}}) {
+    run::TrainingOptions base = small_options();
+    model::ModelConfig config = base.model.config;
+    config.share_embeddings_and_output_weights = false;
+    config.freeze = freeze;
+    base.model = model::resolve_model(config);
+    MemoryModel model(counting.machine, base);
+    for (MemoryPoint point :
+         {point_of({1, 1, 1, 2, 4}, "1f1b", 0, 6), point_of({2, 1, 1, 1, 2}, "interleaved", 3, 6),
+          point_of({1, 1, 1, 1, 3}, "zb-v", 2, 6), point_of({1, 1, 1, 1, 3}, "zb-h1", 0, 6)}) {
+      expect_equal(model, counting.machine, point);
+      point.recompute = {G::kFull, model::RecomputeMethod::kUniform, 3};
+      expect_equal(model, counting.machine, point);
+      point.recompute = {};
+      point.recompute.offload.cpu_offloading = true;
+      expect_equal(model, counting.machine, point);
+    }
+  }
+}
+
 // Layers in 8 bits have temporaries and histories of their own.
 TEST(MemoryModel, EqualsWiredRanksOfEightBits) {
   Counting counting;

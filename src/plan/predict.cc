@@ -7,7 +7,7 @@
 #include "plan/layer_time.h"
 #include "plan/offload_time.h"
 #include "plan/pipeline_time.h"
-#include "plan/real.h"
+#include "plan/workload.h"
 
 namespace stoa::plan {
 namespace {
@@ -17,7 +17,9 @@ struct Parameters {
   double dense = 0, expert = 0, vocabulary = 0;
 };
 
-Parameters parameters_of(const Workload& w, double layers, bool first, bool last) {
+// Those of a rank with `layers` layers, or what is trained of them.
+Parameters parameters_of(const Workload& w, double layers, bool first, bool last, double embedding = 1,
+                         double head = 1) {
   const ModelShape& m = w.model;
   const double t = real(w.tp), share = real(m.expert_layers) / real(m.layers);
   Parameters out;
@@ -27,13 +29,15 @@ Parameters parameters_of(const Workload& w, double layers, bool first, bool last
                (share > 0 ? share * (m.layer_parameters(true) - experts) : 0)) /
               t;
   out.expert = share > 0 ? layers * share * experts / t / real(w.ep) : 0;
-  if (first || last) out.vocabulary = real(m.vocabulary * m.hidden) / t * (first && last && !m.tied ? 2 : 1);
+  const double tables = (first ? embedding : 0) + (last && !(first && m.tied) ? head : 0);
+  out.vocabulary = real(m.vocabulary * m.hidden) / t * tables;
   return out;
 }
 
-// Reductions of gradients and gathers of parameters that are not hidden in a step.
-double data_seconds(const Workload& w, const Constants& k, const CollectiveTime& comm, const Parameters& n,
-                    const StageTime& stage, double microbatches, double layers) {
+// Reductions of gradients and gathers of parameters that are not hidden in a step. `n`: those that are
+// trained.
+double data_seconds(const Workload& w, const Constants& k, const CollectiveTime& comm, const Parameters& all,
+                    const Parameters& n, const StageTime& stage, double microbatches, double layers) {
   const Software& s = w.software;
   const std::int64_t replicas = w.dp * w.cp;
   const CommGroup group{replicas, w.tp};
@@ -47,7 +51,7 @@ double data_seconds(const Workload& w, const Constants& k, const CollectiveTime&
     const std::int64_t ranks = w.shard_ranks > 0 ? w.shard_ranks : replicas;
     const CommGroup shards{ranks, w.tp};
     const double pieces = layers + 1;  // gathered one after the other
-    const double gather = pieces * comm.all_gather(2 * dense / pieces, shards);
+    const double gather = pieces * comm.all_gather(2 * (all.dense + all.vocabulary) / pieces, shards);
     const double reduce = pieces * comm.all_gather(g * dense / pieces, shards);
     const double backward = stage.backward_input + stage.backward_weight;
     const double per = hidden(s.overlap_parameters, gather, stage.forward) +
@@ -208,10 +212,18 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
                      std::max(1.0, real(ranks) / real(c.device.compute_units)));
   const LayerModel model(w, c, k);
   const CollectiveTime comm(c, k);
-  const LayerTime dense = w.model.expert_layers < w.model.layers ? model.dense() : LayerTime{};
-  const LayerTime expert = w.model.expert_layers > 0 ? model.experts() : LayerTime{};
+  // Frozen weights have no gradient.
+  const auto trained = [](LayerTime part, double of_weights) {
+    part.backward_weight = part.backward_weight * of_weights;
+    return part;
+  };
+  const LayerTime dense = w.model.expert_layers < w.model.layers ? trained(model.dense(), w.trained.layers)
+                                                                 : LayerTime{},
+                  expert =
+                      w.model.expert_layers > 0 ? trained(model.experts(), w.trained.layers) : LayerTime{};
   const double share = real(w.model.expert_layers) / real(w.model.layers);
-  const LayerTime embedding = model.embedding(), head = model.head();
+  const LayerTime embedding = trained(model.embedding(), w.trained.embedding),
+                  head = trained(model.head(), w.trained.head);
   LayerTime average;
   average.forward = dense.forward * (1 - share) + expert.forward * share;
   average.backward_input = dense.backward_input * (1 - share) + expert.backward_input * share;
@@ -219,7 +231,8 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   average.again = dense.again * (1 - share) + expert.again * share;
   const std::vector<Waits> waits = offload_waits(w, c, average, head);
   const double microbatches = real(w.global_batch) / real(w.dp * w.micro_batch);
-  const std::vector<std::int64_t> layers_of_ranks = w.layers_of_ranks();
+  const std::vector<std::int64_t> layers_of_ranks = w.layers_of_ranks(),
+                                  backward_of_ranks = w.backward_layers_of_ranks();
   const std::int64_t last = w.head_rank();
 
   const std::int64_t stage_ranks = w.tp * w.cp * w.dp;
@@ -230,16 +243,17 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   for (std::int64_t rank = 0; rank < w.pp; ++rank) {
     StageTime& stage = stages[static_cast<std::size_t>(rank)];
     stage.layers = layers_of_ranks[static_cast<std::size_t>(rank)];
-    const auto collect = [&](const LayerTime& layer, double times) {
+    const auto collect = [&](const LayerTime& layer, double times, double backward) {
       stage.forward += times * layer.forward.sum();
-      stage.backward_input += times * (layer.backward_input.sum() + layer.again.sum());
-      stage.backward_weight += times * layer.backward_weight.sum();
+      stage.backward_input += backward * (layer.backward_input.sum() + layer.again.sum());
+      stage.backward_weight += backward * layer.backward_weight.sum();
     };
-    const double layers = real(stage.layers);
-    collect(dense, layers * (1 - share));
-    collect(expert, layers * share);
-    if (rank == 0) collect(embedding, 1);
-    if (rank == last) collect(head, 1);
+    const double layers = real(stage.layers),
+                 backward = real(backward_of_ranks[static_cast<std::size_t>(rank)]);
+    collect(dense, layers * (1 - share), backward * (1 - share));
+    collect(expert, layers * share, backward * share);
+    if (rank == 0) collect(embedding, 1, 1);
+    if (rank == last) collect(head, 1, 1);
     const Waits& wait = waits[static_cast<std::size_t>(rank)];
     stage.forward += wait.forward;
     stage.backward_input += wait.backward_input;
@@ -260,9 +274,15 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   const std::int64_t pace = slow - stages.begin();
   const StageTime& slowest = *slow;
   TimeSplit split;
-  const double layers = real(slowest.layers);
-  add(split, dense, microbatches * layers * (1 - share), false);
-  add(split, expert, microbatches * layers * share, false);
+  const double backward = real(backward_of_ranks[static_cast<std::size_t>(pace)]),
+               forward_only = real(slowest.layers) - backward;
+  add(split, dense, microbatches * backward * (1 - share), false);
+  add(split, expert, microbatches * backward * share, false);
+  LayerTime dense_forward, expert_forward;
+  dense_forward.forward = dense.forward;
+  expert_forward.forward = expert.forward;
+  add(split, dense_forward, microbatches * forward_only * (1 - share), false);
+  add(split, expert_forward, microbatches * forward_only * share, false);
   if (pace == 0) add(split, embedding, microbatches, true);
   if (pace == last) add(split, head, microbatches, true);
   split.pipeline = microbatches * transfers.waited(pace);
@@ -272,14 +292,17 @@ TimeSplit time_with(decltype(pipeline_seconds)& pipeline_time, const Workload& w
   double data = 0, optimizer = 0;
   for (std::int64_t rank = 0; rank < w.pp; ++rank) {
     const StageTime& stage = stages[static_cast<std::size_t>(rank)];
-    const Parameters n = parameters_of(w, real(stage.layers), rank == 0, rank == last);
-    data = std::max(data, data_seconds(w, k, comm, n, stage, microbatches, real(stage.layers)));
-    optimizer = std::max(optimizer, optimizer_seconds(w, c, k, n));
+    const double trained_layers = real(backward_of_ranks[static_cast<std::size_t>(rank)]) * w.trained.layers;
+    const bool first = rank == 0, ends = rank == last;
+    const Parameters all = parameters_of(w, real(stage.layers), first, ends),
+                     own = parameters_of(w, trained_layers, first, ends, w.trained.embedding, w.trained.head);
+    data = std::max(data, data_seconds(w, k, comm, all, own, stage, microbatches, real(stage.layers)));
+    optimizer = std::max(optimizer, optimizer_seconds(w, c, k, own));
   }
   if (last > 0 && w.model.tied)  // both copies of the embedding add their gradients
-    data +=
-        comm.all_reduce(w.software.gradient_bytes * real(w.model.vocabulary * w.model.hidden) / real(w.tp),
-                        {2, stage_ranks * (w.pp - 1)});
+    data += w.trained.embedding * comm.all_reduce(w.software.gradient_bytes *
+                                                      real(w.model.vocabulary * w.model.hidden) / real(w.tp),
+                                                  {2, stage_ranks * (w.pp - 1)});
   split.data = crowd * data;
   split.optimizer = crowd * optimizer;
   split.host += k[Constant::kHostStep];

@@ -359,6 +359,38 @@ TEST(Predict, GainsThatPapersState) {
   EXPECT_NEAR(predict(plain, c, calibration).seconds / present, 1.08, 0.05);
 }
 
+// Frozen weights have no gradient, layers before the first that is trained no backward pass.
+TEST(Predict, FrozenLayersCostLess) {
+  const Cluster c = cluster("dgx-a100-80gb");
+  Workload w = workload_175b(), upper = w, adapted = w;
+  upper.trained = {48, 1, 0, 1};
+  adapted.trained = {0, 0, 0, 0};
+  for (const char* schedule : {"interleaved", "zb-v"}) {
+    for (Workload* each : {&w, &upper, &adapted}) {
+      each->schedule = schedule;
+      each->vpp = std::string_view(schedule) == "zb-v" ? 2 : 3;
+    }
+    std::vector<StageTime> all, half, none;
+    const TimeSplit whole = predict_time(w, c, {}, &all), above = predict_time(upper, c, {}, &half),
+                    frozen = predict_time(adapted, c, {}, &none);
+    EXPECT_LT(above.attention, 0.85 * whole.attention) << schedule;
+    EXPECT_NEAR(frozen.linear / whole.linear, 2.0 / 3, 0.05);
+    EXPECT_LT(above.optimizer, whole.optimizer);
+    EXPECT_EQ(none[3].forward, all[3].forward);
+    EXPECT_EQ(none[3].backward_weight, 0);
+  }
+  EXPECT_NEAR(model_flops(upper) / model_flops(w), 2.0 / 3, 0.01);
+  EXPECT_NEAR(model_flops(adapted) / model_flops(w), 2.0 / 3, 0.01);
+  w.vpp = upper.vpp = 1;
+  w.schedule = upper.schedule = "1f1b";
+  std::vector<StageTime> stages;
+  predict_time(upper, c, {}, &stages);
+  EXPECT_EQ(stages[0].backward_input, 0);
+  EXPECT_GT(stages[4].backward_weight, 0);
+  EXPECT_EQ(upper.backward_layers(), (std::vector<std::int64_t>{0, 0, 0, 0, 12, 12, 12, 12}));
+  EXPECT_LT(stage_memory(upper, 0).sum(), 0.4 * stage_memory(w, 0).sum());
+}
+
 TEST(Predict, TextAndTraces) {
   const Workload w = workload_175b();
   const Cluster c = cluster("dgx-a100-80gb");

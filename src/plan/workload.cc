@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "model/model_spec.h"
 #include "run/offload.h"
 
 namespace stoa::plan {
@@ -86,12 +87,30 @@ std::string Workload::schedule_name() const {
   return !schedule.empty() ? schedule : vpp > 1 ? "interleaved" : "1f1b";
 }
 
-std::vector<std::int64_t> Workload::layers_of_ranks() const {
-  const std::vector<std::int64_t> chunks = split();
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(pp), 0);
-  for (std::size_t c = 0; c < chunks.size(); ++c)
-    layers[static_cast<std::size_t>(rank_of_chunk(static_cast<std::int64_t>(c)))] += chunks[c];
+std::vector<std::int64_t> Workload::backward_layers() const {
+  std::vector<std::int64_t> layers = split();
+  std::int64_t end = 0;
+  for (std::int64_t& chunk : layers) {
+    end += chunk;
+    chunk = std::clamp<std::int64_t>(end - trained.first_layer, 0, chunk);
+  }
   return layers;
+}
+
+namespace {
+
+std::vector<std::int64_t> sums_of_ranks(const Workload& w, const std::vector<std::int64_t>& chunks) {
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(w.pp), 0);
+  for (std::size_t c = 0; c < chunks.size(); ++c)
+    layers[static_cast<std::size_t>(w.rank_of_chunk(static_cast<std::int64_t>(c)))] += chunks[c];
+  return layers;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> Workload::layers_of_ranks() const { return sums_of_ranks(*this, split()); }
+std::vector<std::int64_t> Workload::backward_layers_of_ranks() const {
+  return sums_of_ranks(*this, backward_layers());
 }
 
 std::int64_t Workload::rank_of_chunk(std::int64_t chunk) const {
@@ -105,7 +124,11 @@ std::vector<std::int64_t> Workload::offloaded_layers() const {
   for (std::size_t c = 0; c < chunks.size(); ++c)
     placed.push_back({static_cast<int>(c), static_cast<int>(rank_of_chunk(static_cast<std::int64_t>(c))), 0,
                       chunks[c], false, false});
-  return run::offloaded_layers(placed, offload);
+  std::vector<std::int64_t> layers = run::offloaded_layers(placed, offload);
+  const std::vector<std::int64_t> backward = backward_layers();
+  for (std::size_t c = 0; c < layers.size(); ++c)
+    layers[c] = std::max<std::int64_t>(0, layers[c] - (chunks[c] - backward[c]));
+  return layers;
 }
 
 std::int64_t Workload::head_rank() const { return is_v(schedule) ? 0 : pp - 1; }
@@ -225,10 +248,27 @@ ModelShape shape_of(const model::ModelConfig& c, std::int64_t vocabulary) {
   return m;
 }
 
+TrainedShare trained_share(const model::ModelConfig& config, std::int64_t vocabulary) {
+  if (config.freeze.empty()) return {};
+  const model::ActiveWeights active = model::active_weights(model::resolve_model(config, vocabulary));
+  TrainedShare out;
+  out.first_layer = active.first_trained;
+  model::ActiveWeights::Part layers;
+  for (std::int64_t layer = std::max<std::int64_t>(0, out.first_layer); layer < config.num_layers; ++layer) {
+    layers.all += active.layers[static_cast<std::size_t>(layer)].all;
+    layers.trained += active.layers[static_cast<std::size_t>(layer)].trained;
+  }
+  out.layers = layers.trained_share();
+  out.embedding = active.embedding.trained_share();
+  out.head = config.ties_head() ? out.embedding : active.head.trained_share();
+  return out;
+}
+
 Workload workload_of(const model::ModelConfig& config, const run::Layout& layout, std::int64_t vocabulary,
                      std::int64_t micro_batch, std::int64_t global_batch, Format format) {
   Workload w;
   w.model = shape_of(config, vocabulary);
+  w.trained = trained_share(config, vocabulary);
   w.tp = layout.grid.degree(grid::Axis::kTensor);
   w.pp = layout.grid.degree(grid::Axis::kPipeline);
   w.cp = layout.grid.degree(grid::Axis::kContext);
@@ -266,6 +306,18 @@ Workload workload_of(const model::ModelConfig& config, const run::Layout& layout
   return w;
 }
 
+namespace {
+
+// Share of the layers that run backward.
+double backward_share(const Workload& w) {
+  const std::int64_t layers = w.model.layers;
+  return layers > 0 ? 1 - static_cast<double>(std::clamp<std::int64_t>(w.trained.first_layer, 0, layers)) /
+                              static_cast<double>(layers)
+                    : 1;
+}
+
+}  // namespace
+
 double model_flops(const Workload& w) {
   const ModelShape& m = w.model;
   const double layers = static_cast<double>(m.expert_layers) * m.active_layer_parameters(true) +
@@ -274,7 +326,13 @@ double model_flops(const Workload& w) {
   const double head = static_cast<double>(m.vocabulary * m.hidden);
   const double attention =
       static_cast<double>((m.layers - m.linear_layers) * m.heads * m.head_size * m.sequence);
-  return w.tokens() * 6 * (layers + head + attention);
+  // Forward, gradient of the input, gradient of the weights (attention: of its other input).
+  const TrainedShare& trained = w.trained;
+  const double backward = backward_share(w);
+  return w.tokens() * 2 *
+         (layers * (1 + backward * (1 + trained.layers)) +
+          head * (1 + (trained.first_layer < m.layers ? 1 : 0) + trained.head) +
+          attention * (1 + 2 * backward));
 }
 
 double hardware_flops(const Workload& w) {
@@ -287,7 +345,7 @@ double hardware_flops(const Workload& w) {
   if (w.recompute == Recompute::kSelective) again = attention;
   if (w.recompute == Recompute::kOperators) again = 0.5 * layers;
   if (w.recompute == Recompute::kFull) again = layers + attention;
-  return model_flops(w) + w.tokens() * 2 * again * w.recomputed_share;
+  return model_flops(w) + w.tokens() * 2 * again * w.recomputed_share * backward_share(w);
 }
 
 }  // namespace stoa::plan

@@ -14,6 +14,8 @@
 
 namespace stoa::plan {
 
+inline double real(std::int64_t count) { return static_cast<double>(count); }
+
 // Sizes of a decoder in the notation of the papers: L layers, h hidden, a heads, V vocabulary, s sequence.
 struct ModelShape {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0;
@@ -45,6 +47,13 @@ struct ModelShape {
   double parameters() const;
 };
 
+// What of a model is trained (model.freeze); all by default.
+struct TrainedShare {
+  std::int64_t first_layer = -1;  // model::ActiveWeights::first_trained
+  double layers = 1;              // of the weights of the layers from there on
+  double embedding = 1, head = 1;
+};
+
 enum class Recompute {
   kNone,
   kSelective,
@@ -59,6 +68,7 @@ bool is_v(const std::string& schedule);
 // A point of the search space: tp x cp x pp x dp devices; ep divides dp x cp.
 struct Workload {
   ModelShape model;
+  TrainedShare trained;
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
   std::int64_t vpp = 1;        // chunks per pipeline rank
   std::int64_t expert_tp = 0;  // 0: as tp
@@ -83,11 +93,13 @@ struct Workload {
   double tokens() const { return static_cast<double>(global_batch * model.sequence); }
   // Layers of every chunk: as given, else L / (pp vpp), the remainder distributed over the middle chunks.
   std::vector<std::int64_t> split() const;
-  std::string schedule_name() const;  // never empty
+  std::vector<std::int64_t> backward_layers() const;  // of every chunk: those that run backward
+  std::string schedule_name() const;                  // never empty
   // Attention heads and key/value heads on the tensor-parallel rank that has most.
   std::int64_t rank_heads() const { return (model.heads + tp - 1) / tp; }
   std::int64_t rank_groups() const { return (model.kv_heads + tp - 1) / tp; }
-  std::vector<std::int64_t> layers_of_ranks() const;  // of every pipeline rank
+  std::vector<std::int64_t> layers_of_ranks() const;           // of every pipeline rank
+  std::vector<std::int64_t> backward_layers_of_ranks() const;  // those that run backward
   // How many layers of every chunk, from its first on, offload activations to host memory. ConfigError if
   // more are requested than any pipeline rank has.
   std::vector<std::int64_t> offloaded_layers() const;

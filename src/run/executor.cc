@@ -159,6 +159,7 @@ void Executor::compute(const Action& action, const StageMicrobatch& stage) {
 TensorView Executor::destination(const Action& action, Inbox box) {
   const int to = action.chunk + (box == Inbox::kInput ? 1 : -1);
   if (to < 0 || to >= parts_.placement.chunks()) return {};
+  if (box == Inbox::kGradient && !parts_.placement.returns_gradient(action.chunk)) return {};
   if (is_here(to)) return local(to).expect(box, action.microbatch).tensor;
   return parts_.outbox.take(key_of(action, box));
 }
@@ -180,7 +181,9 @@ void Executor::forward(const Action& action, const nn::BatchView& batch) {
       own.chunk().rows_of(batch, action.chunk > 0 ? await(action, Inbox::kInput) : TensorView());
   nn::Pass step = pass(batch, true);
   if (parts_.dump) parts_.dump->begin_pass(ckpt::DumpPhase::kForward, m, batch, action.chunk == 0);
-  own.chunk().forward(step, own.take_slot(m), in, out);
+  model::Chunk::Slot nothing;  // is kept without a backward pass
+  own.chunk().forward(step, parts_.placement.runs_backward(action.chunk) ? own.take_slot(m) : nothing, in,
+                      out);
   if (in) own.release(Inbox::kInput, m);
 }
 

@@ -120,8 +120,15 @@ std::string layer_map(const std::vector<PlacedChunk>& chunks) {
   return out;
 }
 
-schedule::Schedule step_schedule(const Layout& layout, std::int64_t microbatches) {
-  schedule::Schedule steps = schedule::lower(schedule::generate(request_of(layout, microbatches)));
+int first_trained_chunk(const std::vector<PlacedChunk>& chunks, std::int64_t first_trained) {
+  for (const PlacedChunk& chunk : chunks)
+    if (chunk.head || chunk.first_layer + chunk.layers > first_trained) return chunk.chunk;
+  return 0;
+}
+
+schedule::Schedule step_schedule(const Layout& layout, std::int64_t microbatches, int trained_from) {
+  schedule::Schedule steps =
+      schedule::lower(schedule::generate(request_of(layout, microbatches)), {}, trained_from);
   schedule::validate(steps);
   return steps;
 }

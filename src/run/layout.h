@@ -67,9 +67,14 @@ std::vector<PlacedChunk> place_chunks(const Layout& layout, std::int64_t num_lay
 // "pp 0: embedding, layers 0-2 (chunk 0); layers 6-8 (chunk 2)", one line per pipeline rank.
 std::string layer_map(const std::vector<PlacedChunk>& chunks);
 
-// The lowered, validated schedule of a step of `microbatches` microbatches per rank. ConfigError names the
-// nearest valid number if the schedule cannot run them.
-schedule::Schedule step_schedule(const Layout& layout, std::int64_t microbatches);
+// The first chunk with a backward pass, where the model's layers before `first_trained` and what is in front
+// of them have none (model::first_trained_layer).
+int first_trained_chunk(const std::vector<PlacedChunk>& chunks, std::int64_t first_trained);
+
+// The lowered, validated schedule of a step of `microbatches` microbatches per rank, in which chunks before
+// `trained_from` run forward only. ConfigError names the nearest valid number if the schedule cannot run
+// them.
+schedule::Schedule step_schedule(const Layout& layout, std::int64_t microbatches, int trained_from = 0);
 // The same for an evaluation.
 schedule::Schedule evaluation_schedule(const Layout& layout, std::int64_t microbatches);
 

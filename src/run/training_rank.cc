@@ -3,10 +3,11 @@
 #include <algorithm>
 
 #include "base/console.h"
-#include "device/memory_text.h"
+#include "device/arena.h"
 #include "device/native_stream.h"
 #include "infer/constants.h"
 #include "infer/host_window.h"
+#include "model/freeze.h"
 #include "model/init.h"
 #include "parallel/meta_contexts.h"
 #include "run/offload.h"
@@ -221,7 +222,8 @@ void TrainingRank::make_chunks() {
                        options_.layout.grid.degree(parallel::Axis::kContext));
   parallel::check_context(options_.layout.context_place(parallel_.rank()), options_.length, heads.heads.count,
                           heads.groups.count);
-  schedule::Schedule step = step_schedule(options_.layout, options_.microbatches);
+  schedule::Schedule step = step_schedule(options_, options_.microbatches);
+  placement_.trained_from = step.placement.trained_from;
   holdings_ = held(step, evaluation_of(options_), stage());
   step_actions_ = std::move(step.ranks[static_cast<std::size_t>(stage())]);
   step_microbatches_ = options_.microbatches;
@@ -233,6 +235,7 @@ void TrainingRank::make_chunks() {
     model::ChunkOptions chunk = chunk_options(options_, parallel_, place);
     chunk.recompute.offloaded = offloaded[static_cast<std::size_t>(place.chunk)];
     chunk.split_backward = holdings_.stashes[place.chunk] > 0;
+    chunk.trained_before = place.chunk > placement_.trained_from;
     chunk.tied_apart = placed.front().rank != placed.back().rank && options_.model.config.ties_head();
     chunks_.push_back(std::make_unique<model::Chunk>(options_.model, chunk, &params_, embedding));
     if (place.embedding) embedding = chunks_.back()->token_embedding();
@@ -262,8 +265,14 @@ void TrainingRank::make_amax_history() {
   for (const auto& chunk : chunks_) chunk->scale_by(*amax_);
 }
 
+schedule::Schedule step_schedule(const TrainingOptions& o, std::int64_t microbatches) {
+  const int trained_from = first_trained_chunk(place_chunks(o.layout, o.model.config.num_layers),
+                                               model::first_trained_layer(o.model));
+  return step_schedule(o.layout, microbatches, trained_from);
+}
+
 std::vector<schedule::Holdings> most_held(const TrainingOptions& options) {
-  const schedule::Schedule step = step_schedule(options.layout, options.microbatches);
+  const schedule::Schedule step = step_schedule(options, options.microbatches);
   const auto evaluation = evaluation_of(options);
   std::vector<schedule::Holdings> most;
   for (int stage = 0; stage < options.layout.pipeline_ranks(); ++stage)
@@ -345,7 +354,7 @@ void TrainingRank::step(const data::Batch& batch, std::int64_t first_sample, Tra
 
 const std::vector<schedule::Action>& TrainingRank::step_actions(std::int64_t microbatches) {
   if (step_microbatches_ != microbatches) {
-    schedule::Schedule steps = step_schedule(options_.layout, microbatches);
+    schedule::Schedule steps = step_schedule(options_, microbatches);
     require<InternalError>(
         holdings_.covers(schedule::holdings_of(steps, stage())),
         "a step of {} microbatches holds more than one of {}, for which memory was declared", microbatches,

@@ -48,6 +48,10 @@ struct StepScalars {
   double operator[](ops::StepSlot slot) const { return slots[static_cast<std::size_t>(slot)]; }
 };
 
+// The schedule of a step of `microbatches` microbatches, in which stages with nothing to train run forward
+// only.
+schedule::Schedule step_schedule(const TrainingOptions& options, std::int64_t microbatches);
+
 // By stage, what it holds at most at once in training and evaluation with up to options.microbatches
 // microbatches: the buffers to declare.
 std::vector<schedule::Holdings> most_held(const TrainingOptions& options);

@@ -40,12 +40,16 @@ struct Action {
 struct ChunkPlacement {
   std::vector<int> rank_of_chunk;
   int copies = 1;  // of the model, of as many chunks each, one behind the other; microbatches stay within one
+  int trained_from = 0;  // chunks before it have nothing to train, nor has anything in front of them
   int ranks() const;
   int chunks() const { return static_cast<int>(rank_of_chunk.size()); }
   int chunks_on(int rank) const;
   int local_index(int chunk) const;  // how many earlier chunks the same rank holds
   bool begins(int chunk) const { return chunk % (chunks() / copies) == 0; }  // of its copy the first
   bool ends(int chunk) const { return begins(chunk + 1); }
+  // Whether a chunk has a backward pass, and whether that continues in the chunk in front of it.
+  bool runs_backward(int chunk) const { return chunk >= trained_from; }
+  bool returns_gradient(int chunk) const { return !begins(chunk) && chunk > trained_from; }
   static ChunkPlacement one_chunk_per_rank(int stages);
   static ChunkPlacement interleaved(int ranks, int chunks_per_rank);  // chunk c on rank c mod ranks
   static ChunkPlacement v_shaped(int ranks);  // chunks r and 2 ranks - 1 - r on rank r

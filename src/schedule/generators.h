@@ -62,11 +62,12 @@ Schedule generate(ScheduleRequest request);
 ChunkPlacement placement_of(ScheduleRequest request);
 
 // Adds sends and receives, the reduction of gradients after a chunk's last backward and the optimizer step at
-// the end (neither for a schedule without backward passes). One linear order of all computations and
-// transfers of the step is built from simulated start times (a transfer starts when its data is ready) and
-// projected to the ranks. The first element of that order that has not run always has both ends ready, so the
-// lists cannot deadlock even if every transfer blocks both ranks; and the order of transfers of a channel
-// (source, destination, kind) is the same at both ends. Adjacent chunks on one rank need no transfer.
-Schedule lower(Schedule compute, const Durations& durations = {});
+// the end (neither for a schedule without backward passes). Chunks before `trained_from` keep their places in
+// the order, but run no backward pass. One linear order of all computations and transfers of the step is
+// built from simulated start times (a transfer starts when its data is ready) and projected to the ranks. The
+// first element of that order that has not run always has both ends ready, so the lists cannot deadlock even
+// if every transfer blocks both ranks; and the order of transfers of a channel (source, destination, kind) is
+// the same at both ends. Adjacent chunks on one rank need no transfer.
+Schedule lower(Schedule compute, const Durations& durations = {}, int trained_from = 0);
 
 }  // namespace stoa::schedule

@@ -68,14 +68,14 @@ Holdings holdings_of(const Schedule& schedule, int rank) {
     if (is_compute(a.kind) && !held[a.microbatch]) held[a.microbatch] = true, batches.add();
     switch (a.kind) {
       case ActionKind::kForward:
-        if (trains) activations[a.chunk].add();
+        if (trains && placement.runs_backward(a.chunk)) activations[a.chunk].add();
         if (!placement.ends(a.chunk)) hand_on(inputs, a.chunk + 1);
         if (!placement.begins(a.chunk)) inputs[a.chunk].remove();
         break;
       case ActionKind::kBackward:
       case ActionKind::kBackwardInput:
         if (a.kind == ActionKind::kBackwardInput) stashes[a.chunk].add();
-        if (!placement.begins(a.chunk)) hand_on(gradients, a.chunk - 1);
+        if (placement.returns_gradient(a.chunk)) hand_on(gradients, a.chunk - 1);
         if (!placement.ends(a.chunk)) gradients[a.chunk].remove();
         if (a.kind == ActionKind::kBackward) activations[a.chunk].remove();
         break;

@@ -36,34 +36,42 @@ std::vector<Element> linear_order(const Schedule& schedule, const Durations& dur
   return order;
 }
 
-// After the chunk's last backward and what it sends.
+// After the chunk's last backward and what it sends; at the end if it runs none.
 void insert_reduction(std::vector<Action>& list, int chunk) {
   auto last = list.end();
   for (auto it = list.begin(); it != list.end(); ++it)
     if (it->chunk == chunk && is_backward(it->kind)) last = it;
-  if (last == list.end()) return;
-  ++last;
+  if (last != list.end()) ++last;
   while (last != list.end() && last->kind == ActionKind::kSendGradient && last->chunk == chunk) ++last;
   list.insert(last, {ActionKind::kReduceGradients, chunk, -1});
 }
 
 }  // namespace
 
-Schedule lower(Schedule compute, const Durations& durations) {
+Schedule lower(Schedule compute, const Durations& durations, int trained_from) {
   Durations planned = durations;
   planned.pairs_as_one = true;  // nothing may come between the two of a pair
   Schedule lowered = compute;
   for (auto& list : lowered.ranks) list.clear();
-  const auto& placement = compute.placement;
+  lowered.placement.trained_from = trained_from;
+  const auto& placement = lowered.placement;
   for (const Element& e : linear_order(compute, planned)) {
-    lowered.ranks[placement.rank_of_chunk[e.action.chunk]].push_back(e.action);
+    auto& list = lowered.ranks[placement.rank_of_chunk[e.action.chunk]];
+    if (is_backward(e.action.kind) && !placement.runs_backward(e.action.chunk)) {
+      if (!list.empty()) list.back().overlaps_next = false;
+      continue;
+    }
+    if (e.action.kind == ActionKind::kSendGradient && !placement.returns_gradient(e.action.chunk)) continue;
+    list.push_back(e.action);
     if (!e.is_compute) lowered.ranks[peer_of(e.action, placement)].push_back(matching_receive(e.action));
   }
+  const bool trains = std::any_of(lowered.ranks.begin(), lowered.ranks.end(), [](const auto& list) {
+    return std::any_of(list.begin(), list.end(), [](const Action& a) { return is_backward(a.kind); });
+  });
+  if (!trains) return lowered;
   for (int chunk = 0; chunk < placement.chunks(); ++chunk)
     insert_reduction(lowered.ranks[placement.rank_of_chunk[chunk]], chunk);
-  for (auto& list : lowered.ranks)
-    if (std::any_of(list.begin(), list.end(), [](const Action& a) { return is_backward(a.kind); }))
-      list.push_back({ActionKind::kStep, -1, -1});
+  for (auto& list : lowered.ranks) list.push_back({ActionKind::kStep, -1, -1});
   return lowered;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "schedule/generators.h"
+#include "schedule/holdings.h"
 #include "schedule/validate.h"
 
 namespace stoa::schedule {
@@ -125,6 +126,38 @@ TEST(Lower, ChannelsKeepOneOrderAtBothEnds) {
           received[{peer, r, gradient}].push_back(a);
       }
     EXPECT_EQ(sent, received);
+  });
+}
+
+// Chunks with nothing to train run forward only, in their places of the whole order: no rank holds more.
+TEST(Lower, ChunksBeforeTheFirstTrainedOneRunForwardOnly) {
+  for_many([](const Schedule& s) {
+    if (s.placement.copies > 1) return;
+    const Schedule whole = lower(s);
+    for (int from = 1; from < s.placement.chunks(); ++from) {
+      SCOPED_TRACE(from);
+      const Schedule lowered = lower(s, {}, from);
+      validate(lowered);
+      int gradients = 0;
+      for (int c = from + 1; c < s.placement.chunks(); ++c)
+        gradients += s.placement.rank_of_chunk[c] != s.placement.rank_of_chunk[c - 1];
+      EXPECT_EQ(run_blocking(lowered), expected_transfers(s) / 2 + s.microbatches * gradients);
+      for (std::size_t r = 0; r < s.ranks.size(); ++r) {
+        std::vector<Action> left, expected;
+        for (Action a : lowered.ranks[r]) {
+          a.overlaps_next = false;
+          if (is_compute(a.kind)) left.push_back(a);
+        }
+        for (Action a : s.ranks[r]) {
+          a.overlaps_next = false;
+          if (a.chunk >= from || !is_backward(a.kind)) expected.push_back(a);
+        }
+        EXPECT_EQ(left, expected);
+        EXPECT_EQ(lowered.ranks[r].back().kind, ActionKind::kStep);
+        EXPECT_TRUE(
+            holdings_of(whole, static_cast<int>(r)).covers(holdings_of(lowered, static_cast<int>(r))));
+      }
+    }
   });
 }
 

@@ -170,7 +170,8 @@ void validate(const Schedule& schedule) {
   for (int c = 0; c < chunks; ++c)
     for (int m = 0; m < schedule.microbatches; ++m)
       require<ConfigError>(
-          done.has(ActionKind::kForward, c, m) && done.has(ActionKind::kBackwardWeight, c, m),
+          done.has(ActionKind::kForward, c, m) &&
+              done.has(ActionKind::kBackwardWeight, c, m) == schedule.placement.runs_backward(c),
           "schedule '{}' leaves out microbatch {} of chunk {}", schedule.name, m, c);
   check_gradient_order(schedule);
 }

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "token/sentencepiece.h"
+#include "token/tokenizer.h"
 #include "token/tokenizer_texts.h"
-#include "token/vocab_merges.h"
 
 namespace stoa::token {
 namespace {

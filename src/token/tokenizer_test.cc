@@ -8,7 +8,6 @@
 #include "token/stream_decoder.h"
 #include "token/test_support.h"
 #include "token/tokenizer_texts.h"
-#include "token/vocab_merges.h"
 
 namespace stoa::token {
 namespace {

@@ -118,7 +118,7 @@ watch::RunStart describe_start(const TrainerParts& parts, run::TrainingRank& ran
                                   executed_flops_per_token(m, plan.options.length) / (gemm_tflops * 1e12);
   start.config_yaml = parts.config_yaml;
   start.schedule = schedule::to_text(run::step_schedule(
-      plan.options.layout, batch / (plan.options.micro_batch * plan.options.layout.data_ranks())));
+      plan.options, batch / (plan.options.micro_batch * plan.options.layout.data_ranks())));
   start.preset = parts.preset;
   start.changes = parts.changes;
   start.version = parts.version;

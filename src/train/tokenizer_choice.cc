@@ -1,7 +1,7 @@
 #include "train/tokenizer_choice.h"
 
+#include "token/tokenizer.h"
 #include "token/tokenizer_texts.h"
-#include "token/vocab_merges.h"
 
 namespace stoa::train {
 

@@ -107,31 +107,4 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
   return plan;
 }
 
-namespace {
-
-// FLOPs of forward GEMMs per sample: projections, scores and values, feed-forward, head; causal attention of
-// the target counts half.
-double pair_flops(const model::ModelSpec& model) {
-  const model::ModelConfig& c = model.config;
-  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
-  const double h = number(c.hidden_size), inner = number(c.num_attention_heads * c.head_size()),
-               mlp = (model::is_gated(c.activation) ? 6 : 4) * h * number(c.ffn_size()),
-               s = number(c.source_length()), t = number(c.sample_length() - c.source_length());
-  const double encoder = s * (8 * h * inner + mlp) + 4 * s * s * inner;
-  const double decoder =
-      t * (8 * h * inner + mlp) + 2 * t * t * inner + 4 * (s + t) * h * inner + 4 * s * t * inner;
-  return number(c.encoder_layers()) * encoder + number(c.num_layers - c.encoder_layers()) * decoder +
-         2 * t * h * number(model.vocabulary);
-}
-
-}  // namespace
-
-double model_flops_per_token(const model::ModelSpec& model, std::int64_t sequence) {
-  if (model.config.source_length() > 0)
-    return 3 * pair_flops(model) / static_cast<double>(model.config.sample_length());
-  return 6.0 * static_cast<double>(model::active_parameter_count(model)) +
-         6.0 * static_cast<double>(model.config.num_layers * model.config.num_attention_heads *
-                                   model.config.head_size() * sequence);
-}
-
 }  // namespace stoa::train

@@ -28,8 +28,4 @@ TrainingPlan plan_training(const RunConfig& config, std::int64_t tokenizer_vocab
                            std::optional<std::int64_t> steps = std::nullopt, std::int64_t epoch_samples = 0,
                            DoneSteps done = {});
 
-// (6 x parameters that a token meets + 6 x layers x hidden x sequence) floating-point operations per token:
-// causal attention at half.
-double model_flops_per_token(const model::ModelSpec& model, std::int64_t sequence);
-
 }  // namespace stoa::train

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
-
-#include "watch/steady_seconds.h"
 
 namespace stoa::watch {
 namespace {
+
+// Seconds since some fixed moment, whatever is done to the clock of the system.
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 constexpr std::size_t kRecentSteps = 200;  // the rate is taken over at most this many steps
 constexpr std::size_t kSampleWidth = 100;  // columns of a sample's lines

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -123,6 +124,25 @@ TEST_F(Locate, NamesAChangedWeightAndTheFirstTensorThatItChanges) {
   EXPECT_THAT(text.out,
               HasSubstr("FIRST DIFFERENCE: step 1, forward, microbatch 0, layer 1, layers.1.mlp.output"));
   EXPECT_THAT(text.out, HasSubstr("position"));
+}
+
+// Dumps that tools/tensor_dump.py made of steps of Megatron-Core on two ranks (TP2, sequence parallel), from
+// a checkpoint of Megatron-Core (tests/oracle/locate_megatron.py): one as it should be, one with another base
+// of rotary positions.
+TEST_F(Locate, RefereesAStepOfMegatron) {
+  const fs::path megatron = test::source_dir() / "tests/fixtures/megatron";
+  for (const char* file : {"tokens.bin", "tokens.idx"}) fs::copy(megatron / file, path(file));
+  stoa_ok({"checkpoint", "import", megatron, "--output", "model"});
+  stoa_ok({"train", path("model"), "model.data=" + path("tokens").string(), "trainer.max_steps=1",
+           "trainer.precision=fp32", "trainer.val_check_interval=0", "model.encoder_seq_length=16",
+           "model.micro_batch_size=2", "model.global_batch_size=4", "model.hidden_dropout=0",
+           "model.attention_dropout=0", "model.data.splits_string=100,0,0", "--output", "run",
+           "--dump-tensors", "1"});
+  const auto same = locate(megatron / "dump", "run", 0);
+  EXPECT_GE(same["tensors"], 200) << same;
+  const auto first = locate(megatron / "other_rope_dump", "run", 3)["first"];
+  EXPECT_EQ(first["phase"], "forward") << first;
+  EXPECT_EQ(first["tensor"], "layers.0.attention.q") << first;
 }
 
 TEST_F(Locate, NamesAChangedOperation) {

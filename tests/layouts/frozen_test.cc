@@ -58,7 +58,8 @@ std::vector<FrozenCase> frozen_cases() {
   return {{"a tied embedding and the first layers", frozen_run(tiny_run(), {"embedding", "layers.0-1"})},
           {"the last layers and the head", frozen_run(untied, {"layers.2-3", "head", "final_norm"})},
           {"all but biases", frozen_run(tiny_run(), {"*", "!*.bias"})},
-          {"all but one layer", frozen_run(tiny_run(), {"*", "!layers.2"})}};
+          {"all but one layer", frozen_run(tiny_run(), {"*", "!layers.2"})},
+          {"all but the head", frozen_run(untied, {"*", "!head"})}};
 }
 
 // What changes no bit of a run changes none of one with frozen parameters: stages of a pipeline and their
@@ -71,7 +72,9 @@ TEST(Frozen, PipelinesAndShardsLikeOneRank) {
     EXPECT_THAT(differences(one, two, kRounding), IsEmpty());
     expect_frozen(c.run, weights_at_start(c.run), one);
     for (const run::Layout& layout :
-         {pipeline(4), pipeline(2, "interleaved", 2), pipeline(2, "zb-h1"), pipeline(2, "zb-v", 2)}) {
+         {pipeline(4), pipeline(2, "gpipe"), pipeline(2, "interleaved", 2), pipeline(2, "bfs", 2),
+          pipeline(2, "zb-h1"), pipeline(2, "zb-h2"), pipeline(2, "zb-v", 2),
+          pipeline(2, "interleaved-zb", 2), pipeline(2, "dualpipev", 2), pipeline(2, "v-half", 2)}) {
       SCOPED_TRACE(layout.schedule);
       EXPECT_THAT(differences(one, run_layout(c.run, layout), 0), IsEmpty());
     }
@@ -85,6 +88,31 @@ TEST(Frozen, PipelinesAndShardsLikeOneRank) {
         EXPECT_THAT(differences(two, run_layout(c.run, layout), 0), IsEmpty());
       }
   }
+}
+
+// Stages in front of what is trained run forward only: they keep no activations, and nothing returns to them.
+TEST(Frozen, StagesWithNothingToTrainRunNoBackwardPass) {
+  run::TrainingOptions options;
+  options.model = model::resolve_model(frozen_run(tiny_run(), {"embedding", "layers.0-1"}).config);
+  options.layout = pipeline(4);
+  options.microbatches = 8;
+  const schedule::Schedule steps = run::step_schedule(options, options.microbatches);
+  using schedule::ActionKind;
+  const auto count = [&](std::size_t stage, ActionKind kind) {
+    return std::count_if(steps.ranks[stage].begin(), steps.ranks[stage].end(),
+                         [&](const schedule::Action& action) { return action.kind == kind; });
+  };
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    SCOPED_TRACE(stage);
+    EXPECT_EQ(count(stage, ActionKind::kForward), options.microbatches);
+    EXPECT_EQ(count(stage, ActionKind::kBackward), stage < 2 ? 0 : options.microbatches);
+    EXPECT_EQ(count(stage, ActionKind::kSendGradient), stage < 3 ? 0 : options.microbatches);
+    EXPECT_EQ(count(stage, ActionKind::kStep), 1);
+  }
+  const std::vector<schedule::Holdings> held = run::most_held(options);
+  EXPECT_EQ(held[1].activations[1], 0);
+  EXPECT_EQ(held[1].gradients[1], 0);
+  EXPECT_EQ(held[2].activations[2], 2);
 }
 
 TEST(Frozen, ReducedAfterEachMicrobatch) {

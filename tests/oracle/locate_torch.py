@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`stoa compare --locate` judges a step of PyTorch: a small GPT-2 of transformers with the hooks of torch_dump.py, and the same step of
+"""`stoa compare --locate` judges a step of PyTorch: a small GPT-2 of transformers with the hooks of tools/tensor_dump.py, and the same step of
 `stoa train --dump-tensors`, from the same weights and batch.
 
   python tests/oracle/locate_torch.py [--json tests/oracle/results/locate_torch.json]
@@ -20,7 +20,7 @@ import transformers
 import curves
 import loss_curves
 import oracle
-from torch_dump import Dump, gpt2_parameters, watch_gpt2
+from tensor_dump import Dump, gpt2_parameters, watch_gpt2
 
 CASES = [("fp32", "fp32", False), ("bf16 autocast", "bf16", False), ("another activation in layer 2", "fp32", True)]
 

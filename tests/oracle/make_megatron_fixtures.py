@@ -38,7 +38,13 @@ def start(rank, world, tensor, pipeline):
     parallel_state.initialize_model_parallel(tensor_model_parallel_size=tensor, pipeline_model_parallel_size=pipeline)
 
 
-def model(tensor, pipeline):
+class SequenceParallelNorm(torch.nn.RMSNorm):
+    def __init__(self, config, hidden_size, eps=1e-5, **_):
+        super().__init__(hidden_size, eps)
+        self.weight.sequence_parallel = True
+
+
+def model(tensor, pipeline, sequence_parallel=False, rotary_base=ARGS["rotary_base"], activation=torch.nn.functional.silu):
     from megatron.core import parallel_state
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
@@ -47,14 +53,20 @@ def model(tensor, pipeline):
         num_layers=ARGS["num_layers"], hidden_size=ARGS["hidden_size"], num_attention_heads=ARGS["num_attention_heads"],
         num_query_groups=ARGS["num_query_groups"], ffn_hidden_size=ARGS["ffn_hidden_size"], use_cpu_initialization=True,
         tensor_model_parallel_size=tensor, pipeline_model_parallel_size=pipeline, pipeline_dtype=torch.float32,
+        sequence_parallel=sequence_parallel,
         normalization="RMSNorm", layernorm_epsilon=ARGS["norm_epsilon"], gated_linear_unit=True,
-        activation_func=torch.nn.functional.silu, add_bias_linear=False, gradient_accumulation_fusion=False,
+        activation_func=activation, add_bias_linear=False, gradient_accumulation_fusion=False,
         bias_activation_fusion=False, bias_dropout_fusion=False, masked_softmax_fusion=False, apply_rope_fusion=False,
         hidden_dropout=0.0, attention_dropout=0.0)
-    return GPTModel(config, get_gpt_layer_local_spec(normalization="RMSNorm"), vocab_size=ARGS["padded_vocab_size"],
+    spec = get_gpt_layer_local_spec(normalization="RMSNorm")
+    if sequence_parallel:  # without Transformer Engine, Megatron-Core has no norm for it
+        from megatron.core.transformer import transformer_block
+        transformer_block.LayerNormImpl = SequenceParallelNorm
+        spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = SequenceParallelNorm
+    return GPTModel(config, spec, vocab_size=ARGS["padded_vocab_size"],
                     max_sequence_length=ARGS["max_position_embeddings"], pre_process=parallel_state.is_pipeline_first_stage(),
                     post_process=parallel_state.is_pipeline_last_stage(), share_embeddings_and_output_weights=False,
-                    position_embedding_type="rope", parallel_output=False)
+                    position_embedding_type="rope", rotary_base=rotary_base, parallel_output=False)
 
 
 def save(rank, folder):

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "comm/arguments.h"
-#include "comm/byte_at.h"
 #include "comm/nccl/nccl_rank.h"
 #include "device/host/inline_stream.h"
 #include "device/native_stream.h"

@@ -23,11 +23,18 @@
 
 #include "comm/communicator.h"
 #include "comm/nccl/nccl_api.h"
-#include "comm/nccl/route.h"
 #include "device/device_transfer.h"
 #include "device/native_stream.h"
 
 namespace stoa::comm {
+
+// Two members of a group; the first sends tensors to the second.
+struct Route {
+  int from = 0, to = 0;
+
+  friend bool operator==(const Route&, const Route&) = default;
+  friend auto operator<=>(const Route&, const Route&) = default;
+};
 
 class NcclRank final : public RecordingCompanion {
  public:

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <exception>
 
-#include "comm/byte_at.h"
+#include "comm/arguments.h"
 #include "comm/processes/process_operation.h"
 #include "comm/processes/process_world.h"
 #include "comm/rank_order_reduce.h"

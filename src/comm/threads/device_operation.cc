@@ -1,6 +1,6 @@
 #include "comm/threads/device_operation.h"
 
-#include "comm/byte_at.h"
+#include "comm/arguments.h"
 
 namespace stoa::comm {
 

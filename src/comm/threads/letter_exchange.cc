@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "comm/byte_at.h"
+#include "comm/arguments.h"
 #include "comm/rank_order_reduce.h"
 
 namespace stoa::comm {

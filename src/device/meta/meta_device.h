@@ -1,10 +1,16 @@
 // A device without memory: addresses are numbers that are never dereferenced. Plans of any size run on it.
 #pragma once
 
+#include <cstdint>
+
 #include "device/device.h"
-#include "device/dry_addresses.h"
 
 namespace stoa {
+
+// The addresses of memory that does not exist. Operations of a dry run compare addresses (Checker::apart): a
+// tensor in the arena and one on the scratch stack must not seem to overlap.
+inline constexpr std::uintptr_t kMetaMemoryAddress = std::uintptr_t{1} << 20;
+inline constexpr std::uintptr_t kDryScratchAddress = std::uintptr_t{1} << 62;  // 4 EiB of a plan below it
 
 class MetaDevice final : public Device {
  public:

@@ -43,4 +43,11 @@ Activation gated_activation(const std::string& name);
 Activation plain_activation(const std::string& name);
 const char* activation_name(Activation activation);
 
+// What Gemma 2 and 3 share.
+
+// All but positions, windows and caps.
+void read_gemma_keys(JsonKeys& keys, ModelConfig& config, const LlamaDefaults& defaults);
+void write_gemma_keys(const ModelSpec& spec, Json& json);
+NameMap gemma_names();
+
 }  // namespace stoa::model::huggingface

@@ -7,7 +7,7 @@
 #include "ops/cuda/kernels/lse.h"
 #include "ops/cuda/kernels/rotary.h"
 #include "ops/cuda/operands.h"
-#include "ops/cuda/workspace_alignment.h"
+#include "ops/cuda/rounding.h"
 
 namespace stoa::ops::cuda {
 namespace {

@@ -1,11 +1,11 @@
 #include "ops/moe.h"
 
-#include "ops/cuda/ceil_div.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels/expert_groups.h"
 #include "ops/cuda/kernels/grouped_linear.h"
 #include "ops/cuda/kernels/router.h"
 #include "ops/cuda/operands.h"
+#include "ops/cuda/rounding.h"
 
 namespace stoa::ops::cuda {
 namespace {

@@ -1,10 +1,10 @@
 #include "ops/cuda/kernels/muon.h"
 
-#include "ops/cuda/ceil_div.h"
 #include "ops/cuda/cuda_backend.h"
 #include "ops/cuda/kernels/elementwise.h"
 #include "ops/cuda/kernels/optimizer.h"
 #include "ops/cuda/operands.h"
+#include "ops/cuda/rounding.h"
 
 namespace stoa::ops::cuda {
 namespace {

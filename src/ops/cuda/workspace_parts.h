@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "ops/cuda/workspace_alignment.h"
+#include "ops/cuda/rounding.h"
 
 namespace stoa::ops::cuda {
 

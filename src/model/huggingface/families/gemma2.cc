@@ -1,8 +1,8 @@
 // Gemma 2 (2408.00118): norms before and after both branches, a window in every other layer, soft caps of
 // attention scores and logits, scaled embeddings. Files store the norms' weights minus 1.
 #include "model/huggingface/families/families.h"
-#include "model/huggingface/gemma_keys.h"
 #include "model/huggingface/json_keys.h"
+#include "model/huggingface/llama_keys.h"
 #include "model/huggingface/window_keys.h"
 
 namespace stoa::model::huggingface {

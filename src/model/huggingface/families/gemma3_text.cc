@@ -1,9 +1,9 @@
 // Gemma 3's text model (2503.19786): Gemma 2 without caps, with a norm of q and k per head, one layer of full
 // attention after every five with a window, and separate rotary bases for both kinds.
 #include "model/huggingface/families/families.h"
-#include "model/huggingface/gemma_keys.h"
 #include "model/huggingface/json_keys.h"
-#include "model/huggingface/layered_rope_keys.h"
+#include "model/huggingface/llama_keys.h"
+#include "model/huggingface/rope_keys.h"
 #include "model/huggingface/text_part.h"
 #include "model/huggingface/window_keys.h"
 

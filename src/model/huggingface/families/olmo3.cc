@@ -1,8 +1,8 @@
 // OLMo 3: OLMo 2 with a window in three of four layers; rotary scaling applies to the others only.
 #include "model/huggingface/families/families.h"
 #include "model/huggingface/json_keys.h"
-#include "model/huggingface/layered_rope_keys.h"
 #include "model/huggingface/llama_keys.h"
+#include "model/huggingface/rope_keys.h"
 #include "model/huggingface/window_keys.h"
 
 namespace stoa::model::huggingface {

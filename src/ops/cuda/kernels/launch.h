@@ -2,10 +2,10 @@
 // args)`.
 #pragma once
 
-#include "ops/cuda/ceil_div.h"
 #include "ops/cuda/kernels/element.h"
 #include "ops/cuda/kernels/launch_error.h"
 #include "ops/cuda/kernels/thread.h"
+#include "ops/cuda/rounding.h"
 
 namespace stoa::ops::cuda {
 
