@@ -14,7 +14,7 @@
 #include "cli/plan_predict_command.h"
 #include "cli/plan_subject.h"
 #include "cli/print.h"
-#include "plan/band.h"
+#include "plan/error_band.h"
 #include "plan/money.h"
 #include "plan/page.h"
 #include "plan/search_report.h"
@@ -294,7 +294,7 @@ class Advice {
                      {"layout", plan::describe(now_)}}));
     const plan::Economy& e = s_.cluster.economy;
     page_.assumptions.push_back("times: " + s_.calibration_text);
-    const plan::Band band = plan::band_of(s_.workload, s_.cluster, s_.calibration);
+    const plan::ErrorBand band = plan::error_band(s_.workload, s_.cluster, s_.calibration);
     page_.assumptions.push_back(
         fmt::format("8 of 10 measurements are expected within {:.2f} to {:.2f} of the times{}", band.low,
                     band.high, band.why.empty() ? "" : ": " + band.why));
@@ -370,7 +370,7 @@ class Advice {
   // Seconds per token, for comparisons.
   double cost(const PlanSubject& s, const plan::Found& f, const std::string& what) {
     const plan::Cluster& cluster = s.cluster;
-    const plan::Band band = plan::band_of(f.workload, cluster, s.calibration);
+    const plan::ErrorBand band = plan::error_band(f.workload, cluster, s.calibration);
     nlohmann::ordered_json entry{{"cluster", cluster.name},
                                  {"layout", plan::describe(f)},
                                  {"step_seconds", f.seconds},

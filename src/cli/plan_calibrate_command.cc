@@ -7,7 +7,7 @@
 #include "cli/plan_predict_command.h"
 #include "cli/print.h"
 #include "plan/accuracy.h"
-#include "plan/band.h"
+#include "plan/error_band.h"
 #include "plan/rows.h"
 
 namespace stoa::cli {

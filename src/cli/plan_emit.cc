@@ -117,87 +117,54 @@ void require_same(const char* program, const train::RunConfig& planned, const tr
                        program, fmt::join(differ, "; "));
 }
 
+EmittedPlan emit_stoa(const PlanSubject& s, const train::RunConfig& planned) {
+  EmittedPlan out{show_run_config(planned), "plan.yaml", "stoa train @FILE", true, {}, {}};
+  if (!s.cluster.links.host_is_device && !s.cluster.links.shared_device) out.command += " --backend cuda";
+  // What the configuration leaves open is asked for when the job starts.
+  const auto ask = [&](bool open, const char* variable, const char* words, const char* key) {
+    if (!open) return;
+    out.needs.push_back(fmt::format("{}: {}", variable, words));
+    out.command += fmt::format(" {}=\"${}\"", key, variable);
+  };
+  const config::Node tree = resolved(planned);
+  const auto null = [&](const char* path) {
+    const config::Node* node = tree.find_path(path);
+    return !node || node->is_null() || (node->is_scalar() && node->scalar == "null");
+  };
+  ask(planned.data.data_prefix.empty(), "DATA", "set it to the prepared data (stoa data prepare)",
+      "model.data");
+  ask(null("model.tokenizer.type") && null("model.tokenizer.vocab_file") && null("model.tokenizer.model"),
+      "TOKENIZER", "set it to the directory of the tokenizer", "model.tokenizer");
+  ask(!planned.trainer.max_steps && !planned.trainer.max_tokens && !planned.trainer.max_epochs, "STEPS",
+      "set it to the number of steps", "trainer.max_steps");
+  if (!train::run_directory(planned)) out.command += fmt::format(" --output runs/{}", planned.name);
+  return out;
+}
+
+EmittedPlan emit_torchtitan(const PlanSubject& s, const train::RunConfig& planned, const plan::Found& found) {
+  EmittedPlan out;
+  const plan::EmitModel model{s.training.options.model, s.config.name, s.workload.format,
+                              s.config.trainer.max_steps.value_or(0)};
+  for (const std::string& line : plan::torchtitan_arguments(found, model, out.notes)) out.text += line + "\n";
+  out.file_name = "torchtitan.args";
+  out.command = fmt::format(
+      "bash -c 'torchrun --nnodes=$SLURM_NNODES --nproc-per-node={} --rdzv-backend=c10d "
+      "--rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT -m torchtitan.train $(cat @FILE)'",
+      planned.trainer.devices.value_or(1));
+  return out;
+}
+
+// For Megatron-LM and NeMo.
 class Emission {
  public:
-  Emission(plan::SearchTarget target, const PlanSubjectArguments& arguments, const PlanSubject& subject,
-           const plan::Found& found)
-      : target_(target),
-        a_(arguments.config),
-        s_(subject),
-        found_(found),
-        vocabulary_(subject.training.options.model.vocabulary),
-        planned_(with_plan(subject.config, found, subject.cluster.links.devices_per_node)),
-        ranks_{planned_.trainer.num_nodes.value_or(1), planned_.trainer.devices.value_or(1)},
-        title_(fmt::format("{} on {} x {}: {}", subject.config.name, found.workload.devices(),
-                           subject.cluster.device.name, plan::describe(found))) {}
-
-  EmittedPlan run() {
-    switch (target_) {
-      case plan::SearchTarget::kStoa:
-        return stoa();
-      case plan::SearchTarget::kMegatron:
-        return megatron();
-      case plan::SearchTarget::kTorchtitan:
-        return torchtitan();
-      case plan::SearchTarget::kNemo:
-        return nemo();
-    }
-    fail<InternalError>("unknown target");
-  }
-
- private:
-  EmittedPlan stoa() {
-    EmittedPlan out{show_run_config(planned_), "plan.yaml", "stoa train plan.yaml", true, {}, {}};
-    if (!s_.cluster.links.host_is_device && !s_.cluster.links.shared_device) out.command += " --backend cuda";
-    // What the configuration leaves open is asked for when the job starts.
-    const auto ask = [&](bool open, const char* variable, const char* words, const char* key) {
-      if (!open) return;
-      out.needs.push_back(fmt::format("{}: {}", variable, words));
-      out.command += fmt::format(" {}=\"${}\"", key, variable);
-    };
-    const config::Node tree = resolved(planned_);
-    const auto null = [&](const char* path) {
-      const config::Node* node = tree.find_path(path);
-      return !node || node->is_null() || (node->is_scalar() && node->scalar == "null");
-    };
-    ask(planned_.data.data_prefix.empty(), "DATA", "set it to the prepared data (stoa data prepare)",
-        "model.data");
-    ask(null("model.tokenizer.type") && null("model.tokenizer.vocab_file") && null("model.tokenizer.model"),
-        "TOKENIZER", "set it to the directory of the tokenizer", "model.tokenizer");
-    ask(!planned_.trainer.max_steps && !planned_.trainer.max_tokens && !planned_.trainer.max_epochs, "STEPS",
-        "set it to the number of steps", "trainer.max_steps");
-    if (!train::run_directory(planned_)) out.command += fmt::format(" --output runs/{}", planned_.name);
-    return out;
-  }
-
-  EmittedPlan torchtitan() {
-    EmittedPlan out;
-    const plan::EmitModel model{s_.training.options.model, s_.config.name, s_.workload.format,
-                                s_.config.trainer.max_steps.value_or(0)};
-    for (const std::string& line : plan::torchtitan_arguments(found_, model, out.notes))
-      out.text += line + "\n";
-    out.file_name = "torchtitan.args";
-    out.command = fmt::format(
-        "bash -c 'torchrun --nnodes=$SLURM_NNODES --nproc-per-node={} --rdzv-backend=c10d "
-        "--rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT -m torchtitan.train $(cat torchtitan.args)'",
-        ranks_.per_node);
-    return out;
-  }
-
-  std::int64_t devices() const { return found_.workload.devices(); }
-
-  // The command without the user's changes behind it, which the emitted one holds.
-  train::RunConfig as_given() const {
-    ConfigArguments plain = a_;
-    plain.overrides.clear();
-    plain.output.clear();
-    if (!plain.from_megatron.empty()) plain.config.clear();
-    try {
-      return read_config(plain, Purpose::kPlan, devices()).run;
-    } catch (const Error&) {
-      return s_.config;  // which needs them
-    }
-  }
+  Emission(const ConfigArguments& arguments, const train::RunConfig& given, const train::RunConfig& planned,
+           std::int64_t vocabulary, const std::string& title)
+      : a_(arguments),
+        given_(given),
+        vocabulary_(vocabulary),
+        planned_(planned),
+        ranks_{planned.trainer.num_nodes.value_or(1), planned.trainer.devices.value_or(1)},
+        title_(title) {}
 
   EmittedPlan megatron() {
     EmittedPlan out;
@@ -229,15 +196,67 @@ class Emission {
     const bool yaml = source.kind == MegatronText::Kind::kYaml && source.text != "";
     out.file_name = yaml ? "megatron.yaml" : "megatron.sh";
     const bool starts_itself = out.text.find("srun ") != std::string::npos;
-    out.command = yaml            ? "echo 'megatron.yaml is for the functional tests of Megatron-LM' && false"
-                  : starts_itself ? ""
-                                  : "bash megatron.sh";
+    out.command = starts_itself ? "" : "bash @FILE";
+    if (yaml) {  // as Megatron-LM's functional tests start it
+      out.needs = {"MEGATRON_LM: set it to the directory of Megatron-LM",
+                   "DATA_PATH: set it to the directory of the data of its tests"};
+      out.command =
+          "bash \"$MEGATRON_LM/tests/functional_tests/shell_test_utils/_run_training.sh\" "
+          "TRAINING_SCRIPT_PATH=pretrain_gpt.py TRAINING_PARAMS_PATH=@FILE "
+          "DATA_PATH=\"$DATA_PATH\" OUTPUT_PATH=\"$PWD/run\" TENSORBOARD_PATH=\"$PWD/run/tensorboard\" "
+          "CHECKPOINT_SAVE_PATH=\"$PWD/run/checkpoints\" CHECKPOINT_LOAD_PATH=\"$PWD/run/checkpoints\" "
+          "RUN_NUMBER=1 REPEAT=1";
+    }
     const MegatronText written =
         foreign::megatron_text(yaml ? MegatronText::Kind::kYaml : MegatronText::Kind::kScript, out.text,
                                yaml ? source.name : out.file_name);
     const train::RunConfig back = read_megatron_config(written, a_.ignore, {}, Purpose::kPlan, devices()).run;
     require_same("Megatron-LM", planned_, back, vocabulary_);
     return out;
+  }
+
+  EmittedPlan nemo() {
+    const fs::path file = a_.config;
+    std::error_code error;
+    if (a_.from_megatron.empty()) {
+      if (fs::is_regular_file(file, error) && file.extension() != ".json") {
+        const config::Node root = config::read_yaml(file);
+        if (foreign::is_nemo2(root)) return nemo2(root, read_text(file));
+        if (foreign::is_nemo(root)) return nemo1(root, read_text(file));
+      } else if (auto recipe = foreign::nemo2_recipe(a_.config)) {
+        return nemo2(*recipe, "");
+      }
+    }
+    require<ConfigError>(planned_.model.kind == model::ModelKind::kGpt,
+                         "a NeMo file of another kind than a decoder is written where such a file was given");
+    train::RunConfig whole = planned_;
+    whole.model.vocab_size = vocabulary_;
+    EmittedPlan out;
+    out.text = foreign::nemo_file_text(foreign::write_nemo(resolved(whole)), title_);
+    out.file_name = "nemo.yaml";
+    out.command = kNemoCommand;
+    const train::RunConfig back =
+        read_nemo_run_config(config::parse_yaml(out.text, out.file_name), {}, Purpose::kPlan);
+    require_same("NeMo 1.x", planned_, back, vocabulary_);
+    return out;
+  }
+
+ private:
+  std::int64_t devices() const { return ranks_.nodes * ranks_.per_node; }
+
+  // The command without the user's changes behind it, which the emitted one holds.
+  train::RunConfig as_given() const {
+    ConfigArguments plain = a_;
+    plain.overrides.clear();
+    plain.output.clear();
+    if (!plain.from_megatron.empty()) plain.config.clear();
+    try {
+      // A command of Megatron-LM has a batch by its ranks; files of NeMo say their own devices.
+      const bool command = !plain.from_megatron.empty();
+      return read_config(plain, Purpose::kPlan, command ? std::optional(devices()) : std::nullopt).run;
+    } catch (const Error&) {
+      return given_;  // which needs them
+    }
   }
 
   // Data, tokenizer and checkpoints of a command that is written anew.
@@ -279,35 +298,9 @@ class Emission {
     }
   }
 
-  EmittedPlan nemo() {
-    const fs::path file = a_.config;
-    std::error_code error;
-    if (a_.from_megatron.empty()) {
-      if (fs::is_regular_file(file, error) && file.extension() != ".json") {
-        const config::Node root = config::read_yaml(file);
-        if (foreign::is_nemo2(root)) return nemo2(root, read_text(file));
-        if (foreign::is_nemo(root)) return nemo1(root, read_text(file));
-      } else if (auto recipe = foreign::nemo2_recipe(a_.config)) {
-        return nemo2(*recipe, "");
-      }
-    }
-    require<ConfigError>(planned_.model.kind == model::ModelKind::kGpt,
-                         "a NeMo file of another kind than a decoder is written where such a file was given");
-    train::RunConfig whole = planned_;
-    whole.model.vocab_size = vocabulary_;
-    EmittedPlan out;
-    out.text = foreign::nemo_file_text(foreign::write_nemo(resolved(whole)), title_);
-    out.file_name = "nemo.yaml";
-    out.command = kNemoCommand;
-    const train::RunConfig back =
-        read_nemo_run_config(config::parse_yaml(out.text, out.file_name), {}, Purpose::kPlan);
-    require_same("NeMo 1.x", planned_, back, vocabulary_);
-    return out;
-  }
-
   static constexpr const char* kNemoCommand =
       "python3 \"${NEMO:-/opt/NeMo}/examples/nlp/language_modeling/megatron_gpt_pretraining.py\" "
-      "--config-path=\"$PWD\" --config-name=nemo";
+      "--config-path=\"$(dirname \"$PWD/@FILE\")\" --config-name=nemo";
 
   EmittedPlan nemo1(const config::Node& root, const std::string& text) {
     EmittedPlan out;
@@ -351,7 +344,7 @@ class Emission {
       for (const std::string& o : overrides) out.text += fmt::format(" \\\n  {}", o);
       out.text += "\n";
       out.file_name = "nemo.sh";
-      out.command = "bash nemo.sh";
+      out.command = "bash @FILE";
       require_same("NeMo 2", planned_, read_nemo2_config(root, overrides, Purpose::kPlan, devices()).run,
                    vocabulary_);
       return out;
@@ -359,22 +352,19 @@ class Emission {
     out.text =
         fmt::format("# {}\n", title_) + foreign::patch_yaml(text, foreign::yaml_changes(changed, root));
     out.file_name = "recipe.yaml";
-    out.command = "nemo llm pretrain --yaml recipe.yaml";
-    require_same(
-        bridge ? "Megatron-Bridge" : "NeMo 2", planned_,
-        read_nemo2_config(config::parse_yaml(out.text, out.file_name), {}, Purpose::kPlan, devices()).run,
-        vocabulary_);
+    out.command = "nemo llm pretrain --yaml @FILE";
+    require_same(bridge ? "Megatron-Bridge" : "NeMo 2", planned_,
+                 read_nemo2_config(config::parse_yaml(out.text, out.file_name), {}, Purpose::kPlan, {}).run,
+                 vocabulary_);
     return out;
   }
 
-  const plan::SearchTarget target_;
   const ConfigArguments& a_;
-  const PlanSubject& s_;
-  const plan::Found& found_;
+  const train::RunConfig& given_;
   const std::int64_t vocabulary_;
-  const train::RunConfig planned_;
+  const train::RunConfig& planned_;
   const foreign::PlannedRanks ranks_;
-  const std::string title_;
+  const std::string& title_;
 };
 
 }  // namespace
@@ -400,9 +390,22 @@ std::vector<std::string> differences_of_plans(train::RunConfig planned, train::R
   return out;
 }
 
+EmittedPlan emit_run(plan::SearchTarget target, const ConfigArguments& arguments,
+                     const train::RunConfig& given, const train::RunConfig& planned, std::int64_t vocabulary,
+                     const std::string& title) {
+  Emission emission(arguments, given, planned, vocabulary, title);
+  return target == plan::SearchTarget::kMegatron ? emission.megatron() : emission.nemo();
+}
+
 EmittedPlan emit_plan(plan::SearchTarget target, const PlanSubjectArguments& arguments,
                       const PlanSubject& subject, const plan::Found& found) {
-  return Emission(target, arguments, subject, found).run();
+  const train::RunConfig planned = with_plan(subject.config, found, subject.cluster.links.devices_per_node);
+  if (target == plan::SearchTarget::kStoa) return emit_stoa(subject, planned);
+  if (target == plan::SearchTarget::kTorchtitan) return emit_torchtitan(subject, planned, found);
+  return emit_run(target, arguments.config, subject.config, planned,
+                  subject.training.options.model.vocabulary,
+                  fmt::format("{} on {} x {}: {}", subject.config.name, found.workload.devices(),
+                              subject.cluster.device.name, plan::describe(found)));
 }
 
 }  // namespace stoa::cli

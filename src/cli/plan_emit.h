@@ -14,7 +14,8 @@ namespace stoa::cli {
 struct EmittedPlan {
   std::string text;
   std::string file_name;  // "megatron.sh"
-  std::string command;    // that starts it within a job, on one task of each node (Stoa: of each device)
+  std::string command;  // that starts it (@FILE) within a job, on a task of each node (Stoa: of each device);
+                        // empty: it starts its tasks itself
   bool per_device = false;
   std::vector<std::string> needs;  // environment variables that the job asks for: "DATA: the prepared data"
   std::vector<std::string> notes;
@@ -24,6 +25,12 @@ struct EmittedPlan {
 // Megatron-LM and NeMo was read back and is the plan.
 EmittedPlan emit_plan(plan::SearchTarget target, const PlanSubjectArguments& arguments,
                       const PlanSubject& subject, const plan::Found& found);
+
+// The same for Megatron-LM or NeMo of a run without a search. `given`: what `arguments` name; `planned`: what
+// is to be written, on its trainer.devices x num_nodes.
+EmittedPlan emit_run(plan::SearchTarget target, const ConfigArguments& arguments,
+                     const train::RunConfig& given, const train::RunConfig& planned, std::int64_t vocabulary,
+                     const std::string& title);
 
 // The settings in which two runs differ in what is trained and how it is laid out: "model.window_size 4096
 // (read back as null)". Files, devices and what changes only the speed do not count.

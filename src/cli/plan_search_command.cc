@@ -19,8 +19,9 @@
 #include "cli/print.h"
 #include "cli/schema.h"
 #include "config/value.h"
-#include "plan/band.h"
+#include "foreign/megatron/writing.h"
 #include "plan/emit.h"
+#include "plan/error_band.h"
 #include "plan/search_report.h"
 #include "plan/search_space.h"
 
@@ -189,8 +190,11 @@ void write_job(const SearchArguments& a, const PlanSubject& s, const plan::Found
   }
   plan::JobScript job = plan::job_of(s.config.name, best.workload, s.cluster, emitted.per_device);
   job.needs = emitted.needs;
+  // The job runs where it is submitted: paths in the configuration are relative to there.
+  const std::string file = foreign::shell_quoted((directory / emitted.file_name).string());
   job.command = emitted.command;
-  if (job.command.empty()) job.body = fmt::format("bash {}\n", emitted.file_name);
+  if (const auto at = job.command.find("@FILE"); at != std::string::npos) job.command.replace(at, 5, file);
+  if (job.command.empty()) job.body = fmt::format("bash {}\n", file);
   for (const auto& [name, text] : {std::pair(emitted.file_name, emitted.text),
                                    std::pair(std::string("plan.sbatch"), plan::sbatch_script(job))}) {
     write_text(directory / name, text);
@@ -261,7 +265,7 @@ void search(const SearchArguments& a, Context& context) {
   report.cluster = s.cluster;
   report.memory = s.memory;
   report.steps = s.config.trainer.max_steps.value_or(0);
-  const plan::Band band = plan::band_of(request.workload, s.cluster, s.calibration);
+  const plan::ErrorBand band = plan::error_band(request.workload, s.cluster, s.calibration);
   report.low = band.low;
   report.high = band.high;
   report.band = band.why;

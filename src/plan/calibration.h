@@ -62,7 +62,7 @@ struct Calibration {
     int rows = 0;                  // of measurements behind it
     double low = 0.75,
            high = 1.35;  // measured over predicted, 10th and 90th percentile, widened for few rows
-    std::vector<std::string> kinds;  // of a family: kinds of models that were measured (plan/band)
+    std::vector<std::string> kinds;  // of a family: kinds of models that were measured (plan/error_band)
   };
   struct Range {
     double low = 0.75, high = 1.35;

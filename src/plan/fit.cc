@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "plan/band.h"
+#include "plan/error_band.h"
 #include "plan/predict.h"
 
 namespace stoa::plan {

@@ -217,6 +217,7 @@ void Nemo2Reading::vocabulary() {
     arguments_.erase("make-vocab-size-divisible-by");
     return;
   }
+  if (of_run() && changed("model.tokenizer")) return;  // whose size counts
   if (const auto ids = whole(S::kTokenizer, "vocab_size"))
     return argument_of(S::kTokenizer, "vocab_size", "vocab-size", {std::to_string(*ids)});
   for (const char* name : {"pretrained_model_name", "model_name", "tokenizer_model"})
@@ -327,6 +328,7 @@ Nemo2Config Nemo2Reading::read() {
   sharding();
   schedule();
   run();
+  files();
   std::string message = fmt::format("{}", fmt::join(problems_, "\n"));
   if (!refused_.empty())
     message += fmt::format("\nTo read the others without: {}=null", fmt::join(refused_, "=null "));
@@ -380,10 +382,6 @@ bool is_nemo2(const Node& root) {
 }
 
 Nemo2Config read_nemo2(Node root, std::vector<std::string>& changes, Purpose purpose) {
-  require<ConfigError>(
-      purpose == Purpose::kPlan || purpose == Purpose::kShow,
-      "a recipe of NeMo 2 names its data and schedules by Python classes, which Stoa does not "
-      "run: it can be planned (stoa plan) and shown (stoa config show), not trained");
   std::vector<std::string> own;
   for (const std::string& change : changes) {
     if (!of_recipe(change, root)) {
@@ -399,7 +397,7 @@ Nemo2Config read_nemo2(Node root, std::vector<std::string>& changes, Purpose pur
     if (const Node* value = parsed.values.front().find_path(path)) root.make_path(path) = *value;
   }
   changes = std::move(own);
-  return Nemo2Reading(std::move(root), changes).read();
+  return Nemo2Reading(std::move(root), changes, purpose).read();
 }
 
 }  // namespace stoa::foreign

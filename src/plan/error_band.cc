@@ -1,4 +1,4 @@
-#include "plan/band.h"
+#include "plan/error_band.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,7 +24,7 @@ class Widths {
   double low_ = 0, high_ = 0;
 };
 
-const std::string& family(const Row& row) { return row.cluster.device.family; }
+const std::string& device_family(const Row& row) { return row.cluster.device.family; }
 
 }  // namespace
 
@@ -45,7 +45,7 @@ Calibration::Range range_of(std::vector<double> errors) {
   return {std::min(0.98, 1 / (1 + at(0.9))), std::max(1.02, 1 / (1 + at(0.1)))};
 }
 
-Band band_of(const Workload& w, const Cluster& c, const Calibration& calibration) {
+ErrorBand error_band(const Workload& w, const Cluster& c, const Calibration& calibration) {
   const std::string& device = c.device.family;
   const Calibration::Entry& entry = calibration.find(device, w.software.release);
   std::vector<std::string> missing;
@@ -83,13 +83,13 @@ Calibration::Unlike measure_unlike(const RowList& rows) {
   std::map<std::string, RowList> plain, special;  // by family: dense models, and others
   for (const Row* row : rows) {
     device.push_back(error_of(*row, prior));
-    groups[{row->group, family(*row)}].push_back(row);
-    (model_kinds(row->workload.model).empty() ? plain : special)[family(*row)].push_back(row);
+    groups[{row->group, device_family(*row)}].push_back(row);
+    (model_kinds(row->workload.model).empty() ? plain : special)[device_family(*row)].push_back(row);
   }
   for (const auto& [key, own] : groups) {
     RowList others;
     for (const Row* row : rows)
-      if (family(*row) == key.second && row->group != key.first) others.push_back(row);
+      if (device_family(*row) == key.second && row->group != key.first) others.push_back(row);
     if (others.empty()) continue;
     const Constants mean = fit_population(others, prior).mean;
     for (const Row* row : own) program.push_back(error_of(*row, mean));

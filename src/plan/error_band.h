@@ -10,7 +10,7 @@
 
 namespace stoa::plan {
 
-struct Band {
+struct ErrorBand {
   double low = 1, high = 1;  // measured over predicted
   std::string why;           // what was not measured; empty: runs of this kind, program and device were
 };
@@ -20,10 +20,10 @@ struct Band {
 std::vector<std::string> model_kinds(const ModelShape& model);
 
 // The band of the calibration's entry, widened by what is unlike all measurements behind it.
-Band band_of(const Workload& w, const Cluster& c, const Calibration& calibration);
+ErrorBand error_band(const Workload& w, const Cluster& c, const Calibration& calibration);
 
 // How far off rows are whose program, kind of model or device is left out of the fit. A test of it with whole
-// sources left out is in plan/band_test.
+// sources left out is in plan/error_band_test.
 Calibration::Unlike measure_unlike(const RowList& rows);
 
 // Band of errors (predicted / measured - 1): 10th and 90th percentile of measured over predicted, at least
