@@ -80,8 +80,10 @@ std::unique_ptr<PlanSubject> load_subject(const AdviseArguments& a, Console& con
     return load_plan_subject(a.subject, console, a.gpus);
   } catch (const ConfigError& error) {
     if (!a.gpus) throw;
-    why = error.what();
-    why = why.substr(0, why.find('\n'));
+    why = error.what();  // the keys concerned, and on the lines below the rules
+    if (const auto rule = why.find_first_not_of("\n -", why.find('\n'));
+        rule != std::string::npos && rule > 0)
+      why = why.substr(rule, why.find('\n', rule) - rule);
   }
   Console silent(Console::Level::kQuiet);
   const auto loads = [&](std::int64_t devices) -> std::unique_ptr<PlanSubject> {

@@ -162,7 +162,7 @@ class Emission {
       : a_(arguments),
         given_(given),
         vocabulary_(vocabulary),
-        planned_(planned),
+        planned_(arguments.from_megatron.empty() ? in_steps(planned) : planned),
         ranks_{planned.trainer.num_nodes.value_or(1), planned.trainer.devices.value_or(1)},
         title_(title) {}
 
@@ -298,14 +298,28 @@ class Emission {
     }
   }
 
+  // Neither program counts a run in tokens.
+  static train::RunConfig in_steps(train::RunConfig run) {
+    if (run.trainer.max_steps || !run.trainer.max_tokens) return run;
+    const std::int64_t tokens = run.batch.global() * run.model.encoder_seq_length;
+    run.trainer.max_steps = (*run.trainer.max_tokens + tokens - 1) / tokens;
+    run.trainer.max_tokens.reset();
+    return run;
+  }
+
   static constexpr const char* kNemoCommand =
       "python3 \"${NEMO:-/opt/NeMo}/examples/nlp/language_modeling/megatron_gpt_pretraining.py\" "
       "--config-path=\"$(dirname \"$PWD/@FILE\")\" --config-name=nemo";
 
   EmittedPlan nemo1(const config::Node& root, const std::string& text) {
     EmittedPlan out;
-    const auto changed = foreign::changed_settings(foreign::write_nemo(resolved(as_given())),
-                                                   foreign::write_nemo(resolved(planned_)));
+    auto changed = foreign::changed_settings(foreign::write_nemo(resolved(as_given())),
+                                             foreign::write_nemo(resolved(planned_)));
+    // Between stages NeMo sends tensors of the model's length, which must be that of the data.
+    const config::Node *model = root.find_path("model.encoder_seq_length"),
+                       *data = root.find_path("model.data.seq_length");
+    if (planned_.layout.pipeline_model_parallel_size > 1 && model && data && model->scalar != data->scalar)
+      changed.push_back({"model.encoder_seq_length", std::to_string(planned_.model.encoder_seq_length)});
     std::vector<std::string> overrides;
     for (const NemoSetting& s : changed) overrides.push_back(fmt::format("{}={}", s.path, s.value));
     const train::RunConfig back = load_run_config(a_.config, overrides);
@@ -362,7 +376,7 @@ class Emission {
   const ConfigArguments& a_;
   const train::RunConfig& given_;
   const std::int64_t vocabulary_;
-  const train::RunConfig& planned_;
+  const train::RunConfig planned_;
   const foreign::PlannedRanks ranks_;
   const std::string& title_;
 };

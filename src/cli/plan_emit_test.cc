@@ -103,6 +103,9 @@ TEST_F(PlanEmit, TheMegatronCorpusReadsBackAsThePlan) {
       // Steps that are given in samples follow the batch.
       planned.batch.global_batch_size = given.batch.global();
       planned.batch.rampup_batch_size = given.batch.rampup_batch_size;
+      const std::int64_t copies =
+          16 / (planned.layout.tensor_model_parallel_size * planned.layout.pipeline_model_parallel_size);
+      if (planned.batch.global() % copies != 0) continue;
       if (variant > 0 && kind == "gpt") {
         arguments.from_megatron = path("run.sh");
         write_text(arguments.from_megatron, bash_script(text));
@@ -137,7 +140,7 @@ TEST_F(PlanEmit, TheMegatronCorpusReadsBackAsThePlan) {
       }
     }
   }
-  EXPECT_GE(written, 290);
+  EXPECT_GE(written, 280);
   EXPECT_GE(in_place, 150);
 }
 
@@ -209,12 +212,13 @@ TEST_F(PlanEmit, WritesACommandForWhatMegatronHas) {
       "model: {position_embedding_type: rope, no_rope_layers: [3, 7], rope_scaling: {type: llama3, factor: "
       "8, "
       "original_max_position_embeddings: 8192, low_freq_factor: 1, high_freq_factor: 4}}",
-      "model: {num_moe_experts: 8, moe_router_topk: 2, moe_ffn_hidden_size: 512, "
+      "model: {bias: none, num_moe_experts: 8, moe_router_topk: 2, moe_ffn_hidden_size: 512, "
       "moe_shared_expert_intermediate_size: 256, moe_router_score_function: sigmoid, "
       "moe_router_enable_expert_bias: "
       "true, moe_router_pre_softmax: true, moe_dense_layers: [0, 1], moe_router_num_groups: 4, "
       "moe_router_group_topk: 2}",
-      "model: {num_moe_experts: 4, moe_shared_expert_intermediate_size: 256, moe_shared_expert_gate: true, "
+      "model: {bias: none, num_moe_experts: 4, moe_shared_expert_intermediate_size: 256, "
+      "moe_shared_expert_gate: true, "
       "moe_aux_loss_coeff: 0.01, moe_z_loss_coeff: 0.001, moe_expert_capacity_factor: 1.25}",
       "model: {multi_latent_attention: true, normalization: rmsnorm, bias: none, position_embedding_type: "
       "rope, q_lora_rank: "
@@ -233,6 +237,7 @@ TEST_F(PlanEmit, WritesACommandForWhatMegatronHas) {
     SCOPED_TRACE(yaml);
     train::RunConfig run = parse_run_config(yaml);
     run.trainer.devices = 8;
+    run.batch.global_batch_size = 8;
     const EmittedPlan emitted = emit_run(SearchTarget::kMegatron, {}, run, run, 1000, "a plan");
     EXPECT_THAT(emitted.text, HasSubstr("pretrain_gpt.py"));
   }
@@ -240,7 +245,8 @@ TEST_F(PlanEmit, WritesACommandForWhatMegatronHas) {
 
 TEST_F(PlanEmit, RefusesWhatTheOtherCannotSay) {
   const auto refusal = [](SearchTarget target, const char* yaml) -> std::string {
-    const train::RunConfig run = parse_run_config(yaml);
+    train::RunConfig run = parse_run_config(yaml);
+    run.batch.global_batch_size = 8;
     try {
       emit_run(target, {}, run, run, 1000, "a plan");
     } catch (const ConfigError& error) {
@@ -264,7 +270,7 @@ TEST_F(PlanEmit, RefusesWhatTheOtherCannotSay) {
   for (const auto& [yaml, words] :
        {std::pair("model: {num_moe_experts: 8, moe_router_score_function: sigmoid}",
                   "model.moe_router_score_function sigmoid"),
-        std::pair("model: {num_moe_experts: 8, moe_shared_expert_intermediate_size: 64}",
+        std::pair("model: {bias: none, num_moe_experts: 8, moe_shared_expert_intermediate_size: 64}",
                   "model.moe_shared_expert_intermediate_size 64"),
         std::pair("model: {pipeline_model_parallel_size: 2, pipeline_layers: [7, 5]}",
                   "model.pipeline_layers"),

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "config/value.h"
+#include "config/yaml.h"
 
 namespace stoa::foreign {
 namespace {
@@ -60,6 +61,7 @@ constexpr const char* kSameKeys[] = {"trainer.devices",
                                      "model.optim.lr",
                                      "model.optim.weight_decay",
                                      "model.optim.betas",
+                                     "model.optim.eps",
                                      "model.optim.sched.warmup_steps",
                                      "model.optim.sched.constant_steps",
                                      "model.optim.sched.min_lr",
@@ -101,6 +103,11 @@ constexpr RecipeKey kRecipeKeys[] = {
     {"model.activations_checkpoint_method", "model.config.recompute_method", "model.recompute_method"},
     {"model.activations_checkpoint_num_layers", "model.config.recompute_num_layers",
      "model.recompute_num_layers"},
+    {"model.account_for_embedding_in_pipeline_split",
+     "trainer.strategy.account_for_embedding_in_pipeline_split",
+     "model.account_for_embedding_in_pipeline_split"},
+    {"model.account_for_loss_in_pipeline_split", "trainer.strategy.account_for_loss_in_pipeline_split",
+     "model.account_for_loss_in_pipeline_split"},
     {"model.cpu_offloading", "model.config.cpu_offloading", "model.cpu_offloading"},
     {"model.cpu_offloading_num_layers", "model.config.cpu_offloading_num_layers",
      "model.cpu_offloading_num_layers"}};
@@ -171,6 +178,7 @@ class NemoWriting {
   std::string value(std::string_view path, const Node& node) const {
     if (path == "model.activations_checkpoint_granularity" && node.is_scalar() && node.scalar == "none")
       return "null";
+    if (path == "trainer.gradient_clip_val" && yaml_of(node) == "null") return "0.0";
     return yaml_of(node);
   }
 
@@ -252,21 +260,7 @@ std::vector<YamlChange> yaml_changes(const std::vector<NemoSetting>& changed, co
 std::string nemo_file_text(const std::vector<NemoSetting>& settings, const std::string& title) {
   Node root = Node::map();
   for (const NemoSetting& s : settings) {
-    if (s.value == "null") continue;
-    Node& node = root.make_path(s.path);
-    if (s.value.starts_with('[')) {
-      node = Node();
-      node.kind = Node::Kind::kSequence;
-      std::string_view rest(s.value);
-      rest = rest.substr(1, rest.size() - 2);
-      while (!rest.empty()) {
-        const auto end = std::min(rest.find(", "), rest.size());
-        node.items.push_back(Node::plain(std::string(rest.substr(0, end))));
-        rest.remove_prefix(std::min(end + 2, rest.size()));
-      }
-    } else {
-      node = Node::plain(s.value);
-    }
+    if (s.value != "null") root.make_path(s.path) = config::parse_yaml(s.value, "plan");
   }
   root.make_path("model.mcore_gpt") = Node::plain("true");
   root.make_path("trainer.accelerator") = Node::plain("gpu");

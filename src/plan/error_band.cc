@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 
@@ -45,6 +46,13 @@ Calibration::Range range_of(std::vector<double> errors) {
   return {std::min(0.98, 1 / (1 + at(0.9))), std::max(1.02, 1 / (1 + at(0.1)))};
 }
 
+std::string program_of(const std::string& release) {
+  for (std::size_t at = 0; (at = release.find('-', at)) != std::string::npos; ++at)
+    if (at + 1 < release.size() && std::isdigit(static_cast<unsigned char>(release[at + 1])))
+      return release.substr(0, at);
+  return release;
+}
+
 ErrorBand error_band(const Workload& w, const Cluster& c, const Calibration& calibration) {
   const std::string& device = c.device.family;
   const Calibration::Entry& entry = calibration.find(device, w.software.release);
@@ -79,17 +87,18 @@ Calibration::Unlike measure_unlike(const RowList& rows) {
   Calibration::Unlike out;
   const Constants prior;
   std::vector<double> program, model, device;
-  std::map<std::pair<std::string, std::string>, RowList> groups;
+  std::map<std::pair<std::string, std::string>, RowList> programs;
   std::map<std::string, RowList> plain, special;  // by family: dense models, and others
   for (const Row* row : rows) {
     device.push_back(error_of(*row, prior));
-    groups[{row->group, device_family(*row)}].push_back(row);
+    programs[{program_of(row->workload.software.release), device_family(*row)}].push_back(row);
     (model_kinds(row->workload.model).empty() ? plain : special)[device_family(*row)].push_back(row);
   }
-  for (const auto& [key, own] : groups) {
+  for (const auto& [key, own] : programs) {
     RowList others;
     for (const Row* row : rows)
-      if (device_family(*row) == key.second && row->group != key.first) others.push_back(row);
+      if (device_family(*row) == key.second && program_of(row->workload.software.release) != key.first)
+        others.push_back(row);
     if (others.empty()) continue;
     const Constants mean = fit_population(others, prior).mean;
     for (const Row* row : own) program.push_back(error_of(*row, mean));
@@ -101,7 +110,12 @@ Calibration::Unlike measure_unlike(const RowList& rows) {
     for (const Row* row : own) model.push_back(error_of(*row, fitted));
   }
   if (!program.empty()) out.program = range_of(program);
-  if (!model.empty()) out.model = range_of(model);
+  if (!model.empty()) {
+    // One source: it may as well have been as far off the other way.
+    const Calibration::Range range = range_of(model);
+    const double high = std::max(range.high, 1 / range.low);
+    out.model = {1 / high, high};
+  }
   if (!device.empty()) out.device = range_of(device);
   return out;
 }

@@ -22,6 +22,9 @@ std::vector<std::string> model_kinds(const ModelShape& model);
 // The band of the calibration's entry, widened by what is unlike all measurements behind it.
 ErrorBand error_band(const Workload& w, const Cluster& c, const Calibration& calibration);
 
+// A release without its number: "nemo" of "nemo-24.11".
+std::string program_of(const std::string& release);
+
 // How far off rows are whose program, kind of model or device is left out of the fit. A test of it with whole
 // sources left out is in plan/error_band_test.
 Calibration::Unlike measure_unlike(const RowList& rows);

@@ -10,6 +10,7 @@ config.json, below, through Bridge's own table of names (CONFIG_MAPPING). Needs 
 """
 import argparse
 import ast
+import dataclasses
 import importlib.abc
 import importlib.machinery
 import json
@@ -118,11 +119,8 @@ class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 "megatron.bridge.recipes.utils.tokenizer_utils": "utils/tokenizer_utils"}
         if module.__name__ in real:
             exec(compile(self.source(f"{RECIPES}/{real[module.__name__]}.py"), module.__name__, "exec"), module.__dict__)
-        if module.__name__.endswith("training.mixed_precision"):
-            make = lambda name="bf16_mixed", *_, **__: Record(bf16=True, params_dtype={"_call_": False, "_target_": "torch.bfloat16"},
-                                                              grad_reduce_in_fp32=True, _name=name)
-            module.get_mixed_precision_config = make
-            module.bf16_mixed = lambda: make("bf16_mixed")
+        if module.__name__ == "megatron.bridge.training.mixed_precision":
+            exec(compile(self.source("src/megatron/bridge/training/mixed_precision.py"), module.__name__, "exec"), module.__dict__)
         if module.__name__.endswith("environment_utils"): module.COMMON_RECIPE_ENV_VARS = {}
 
 
@@ -162,6 +160,8 @@ def plain(value):
         fields = {k: plain(v) for k, v in value.__dict__.items() if not k.startswith("_name")}
         if "_target_" not in fields: fields["_target_"] = "megatron.bridge.training.config." + type(value).__name__
         return fields
+    if dataclasses.is_dataclass(value):
+        return {"_target_": f"{type(value).__module__}.{type(value).__name__}", **{k: plain(v) for k, v in vars(value).items()}}
     if isinstance(value, dict): return {k: plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)): return [plain(v) for v in value]
     return value if isinstance(value, (int, float, str, bool, type(None))) else str(value)
@@ -180,7 +180,8 @@ def facts(name, values):
         "ep": m.get("expert_model_parallel_size") or 1, "sp": bool(m.get("sequence_parallel")),
         "micro": train["micro_batch_size"], "global": train["global_batch_size"], "steps": train["train_iters"],
         "recompute": m.get("recompute_granularity") or "none", "experts": experts,
-        "precision": "bf16", "lr": values["optimizer"]["lr"], "beta2": values["optimizer"]["adam_beta2"],
+        "precision": "bf16", "fp8": bool(isinstance(values["mixed_precision"], dict) and values["mixed_precision"].get("fp8")),
+        "weight_decay": values["scheduler"].get("start_weight_decay") or values["optimizer"]["weight_decay"], "lr": values["optimizer"]["lr"], "beta2": values["optimizer"]["adam_beta2"],
         "zero": 1 if values["ddp"]["use_distributed_optimizer"] else 0,
     }
     if experts: out["topk"] = m["moe_router_topk"]

@@ -73,8 +73,8 @@ class OlderNames {
              {std::to_string(layers / stages / config::parse_integer(value).value_or(1))}};
       if (a.name == "recompute-method") a.name = "activations-checkpoint-method";
       if (a.name == "recompute-num-layers") a.name = "activations-checkpoint-num-layers";
-      if (a.name == "use-distributed-optimizer" && deepspeed_) a = {"zero-stage", {"1"}};
     }
+    if (deepspeed_) zero_stage(list);
     if (const auto full = named(list, "recompute-granularity");
         full != list.end() && full->values.front() == "full")
       list.erase(full);
@@ -82,6 +82,22 @@ class OlderNames {
   }
 
  private:
+  // DeepSpeed's words for sharding, and for sequences that several ranks share.
+  static void zero_stage(Written& list) {
+    const auto grads = named(list, "data-parallel-sharding-strategy");
+    const char* stage = named(list, "use-distributed-optimizer") != list.end() ? "1"
+                        : grads == list.end()                                  ? "0"
+                        : grads->values.front() == "optim_grads"               ? "2"
+                                                                               : "3";
+    std::erase_if(list, [](const auto& a) {
+      return a.name == "use-distributed-optimizer" || a.name == "use-megatron-fsdp" ||
+             a.name == "data-parallel-sharding-strategy" || a.name == "cp-comm-type";
+    });
+    list.push_back({"zero-stage", {stage}});
+    if (const auto ranks = named(list, "context-parallel-size"); ranks != list.end())
+      ranks->name = "ds-sequence-parallel-size";
+  }
+
   bool older_ = false, deepspeed_ = false;
 };
 

@@ -27,7 +27,7 @@ class ScriptText {
       found = true;
       const std::size_t end = values_end(at + 2 + name.size(), before);
       std::string fresh = fmt::format("--{}", name);
-      for (const std::string& v : values) fresh += " " + in_string(at, shell_quoted(v));
+      for (const std::string& v : values) fresh += " " + word_at(at, v);
       text_.replace(at, end - at, fresh);
       at += fresh.size();
     }
@@ -41,10 +41,15 @@ class ScriptText {
     }
     return found;
   }
-  bool add(const std::string& argument, std::string_view after, std::size_t values) {
+  bool add(const std::vector<WrittenArgument>& arguments, std::string_view after, std::size_t values) {
     const std::size_t at = next(after, 0);
     if (at == std::string::npos) return false;
-    text_.insert(values_end(at + 2 + after.size(), values), " " + in_string(at, argument));
+    std::string fresh;
+    for (const WrittenArgument& a : arguments) {
+      fresh += fmt::format(" --{}", a.name);
+      for (const std::string& v : a.values) fresh += " " + word_at(at, v);
+    }
+    text_.insert(values_end(at + 2 + after.size(), values), fresh);
     return true;
   }
   void note(const std::string& lines) {
@@ -101,16 +106,14 @@ class ScriptText {
   bool continues(std::size_t at) const {
     return text_[at] == '\\' && at + 1 < text_.size() && text_[at + 1] == '\n';
   }
-  // Within a string in double quotes, quotes are written with a backslash.
-  std::string in_string(std::size_t at, const std::string& word) const {
+  // A value at this place. Within a string in double quotes, which the shell splits at blanks alone, it has
+  // no quotes.
+  std::string word_at(std::size_t at, const std::string& value) const {
     std::size_t line = at;
     while (line > 0 && !(text_[line - 1] == '\n' && (line < 2 || text_[line - 2] != '\\'))) --line;
     int quotes = 0;
     for (std::size_t i = line; i < at; ++i) quotes += text_[i] == '"' && (i == 0 || text_[i - 1] != '\\');
-    if (quotes % 2 == 0) return word;
-    std::string out;
-    for (const char c : word) out += c == '"' ? std::string("'") : std::string(1, c);
-    return out;
+    return quotes % 2 == 0 ? shell_quoted(value) : value;
   }
 
   std::string text_;
@@ -119,7 +122,7 @@ class ScriptText {
 
 std::string mark_lines(const MegatronPatch& patch, const std::string& title) {
   const auto changes = patch.changes();
-  std::string out = fmt::format("# {}; changed by the plan: {}\n", title, changes.empty() ? "nothing" : "");
+  std::string out = fmt::format("# {}; changed by the plan:{}\n", title, changes.empty() ? " nothing" : "");
   for (const std::string& change : changes) out += fmt::format("#   {}\n", change);
   return out;
 }
@@ -159,14 +162,16 @@ std::string standalone(MegatronPatch patch, const PlannedRanks& ranks, const std
     out += fmt::format("    {}{}\n", a.text(), a.mark.empty() ? "" : fmt::format("  # plan: {}", a.mark));
   out += ")\n";
   start_ranks(patch.launcher, ranks);
-  if (patch.launcher.empty()) {
+  if (patch.launcher.size() <= 1) {  // no more than the program: torchrun starts it
     out += fmt::format("torchrun --nproc-per-node {} --nnodes {}", ranks.per_node, ranks.nodes);
     if (ranks.nodes > 1)
       out += " --rdzv-backend c10d --rdzv-endpoint \"${MASTER_ADDR}:${MASTER_PORT:-29500}\"";
-    out += " \"${MEGATRON_LM:-.}/pretrain_gpt.py\"";
+    out += fmt::format(" \"${{MEGATRON_LM:-.}}/{}\"",
+                       patch.launcher.empty() ? "pretrain_gpt.py" : patch.launcher.front());
+  } else {
+    for (std::size_t i = 0; i < patch.launcher.size(); ++i)
+      out += fmt::format("{}{}", i > 0 ? " " : "", shell_quoted(patch.launcher[i]));
   }
-  for (std::size_t i = 0; i < patch.launcher.size(); ++i)
-    out += fmt::format("{}{}", i > 0 ? " " : "", shell_quoted(patch.launcher[i]));
   out += " \"${MEGATRON_ARGS[@]}\"";
   for (const std::string& word : patch.open_words) out += " " + word;
   return out + "\n";
@@ -191,13 +196,15 @@ std::string in_script(const MegatronText& source, const MegatronPatch& patch, co
   std::string_view anchor;
   for (const GivenArgument& a : before.arguments)
     if (a.name == "num-layers" || a.name == "encoder-num-layers") anchor = a.name;
+  std::vector<WrittenArgument> added;
   for (const WrittenArgument& a : patch.arguments) {
     if (a.mark.empty()) continue;
     if (const auto values = count(a.name))
       written(text.set(a.name, a.values, *values), a.name);
     else
-      written(text.add(a.text(), anchor, 1), anchor);
+      added.push_back(a);
   }
+  if (!added.empty()) written(text.add(added, anchor, 1), anchor);
   // Ranks that torchrun starts, where the script says how many.
   if (before.devices && *before.devices != ranks.per_node)
     for (const char* name : {"nproc_per_node", "nproc-per-node", "num_gpus"})

@@ -132,7 +132,6 @@ class MegatronWriting {
     flag(is("model.bias", "none") || is("model.bias", "qkv"), "disable-bias-linear");
     flag(is("model.bias", "qkv"), "add-qkv-bias");
     flag(!on("model.share_embeddings_and_output_weights"), "untie-embeddings-and-output-weights");
-    flag(on("model.embedding_layernorm"), "embed-layernorm");
     flag(on("model.fp32_residual_connection"), "fp32-residual-connection");
     if (!on("model.use_mup")) return;
     flag(true, "use-mup");
@@ -146,7 +145,8 @@ class MegatronWriting {
     const bool latent = on("model.multi_latent_attention");
     const std::string scaling = text("model.rope_scaling.type");
     const bool yarn = scaling == "yarn";
-    put("position-embedding-type", yarn && !latent ? "yarn" : text("model.position_embedding_type"));
+    if (!is("model.position_embedding_type", "alibi"))  // of BigScience's copy alone
+      put("position-embedding-type", yarn && !latent ? "yarn" : text("model.position_embedding_type"));
     if (is("model.position_embedding_type", "rope")) {
       const double base = real("model.rotary_base", 10000);
       put("rotary-base", fmt::format("{:.0f}", base));  // a whole number there
@@ -265,7 +265,6 @@ class MegatronWriting {
     }
     if (chunks > 1)
       key("microbatch-group-size-per-virtual-pipeline-stage", "model.microbatch_group_size_per_vp_stage");
-    flag(is("model.pipeline_schedule", "zb-h1"), "enable-zbh1-pipeline");
     if (whole("model.context_parallel_size", 1) > 1) {
       key("context-parallel-size", "model.context_parallel_size");
       key("cp-comm-type", "model.cp_comm_type");
@@ -341,6 +340,10 @@ class MegatronWriting {
         {"InverseSquareRootAnnealing", "inverse-square-root"},
         {"WSD", "WSD"}};
     for (const auto& [name, path] : kRunKeys) key(name, path);
+    // Steps at the end that stay at the least rate end the decay earlier.
+    if (!given("model.optim.sched.decay_steps") && whole("model.optim.sched.constant_steps", 0) > 0)
+      put("lr-decay-iters",
+          std::to_string(whole("trainer.max_steps", 1) - whole("model.optim.sched.constant_steps", 0)));
     const std::string optimizer = text("model.optim.name");
     put("optimizer", optimizer == "sgd" || optimizer == "muon" ? optimizer : "adam");
     if (optimizer == "sgd") key("sgd-momentum", "model.optim.momentum");

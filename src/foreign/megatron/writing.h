@@ -21,7 +21,7 @@ struct WrittenArgument {
 std::string shell_quoted(std::string_view word);
 
 // `resolved`: every key, as `config show` writes it. Data, tokenizer and paths are not in the list. Nor is
-// what Megatron-LM has no argument for: who writes the list for use reads it back and compares.
+// what Megatron-LM itself has no argument for: who writes the list for use reads it back and compares.
 std::vector<WrittenArgument> write_megatron(const config::Node& resolved);
 
 }  // namespace stoa::foreign

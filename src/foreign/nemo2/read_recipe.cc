@@ -306,6 +306,21 @@ void Nemo2Reading::schedule() {
   if (decay && decay != steps) set("model.optim.sched.decay_steps", std::to_string(*decay));
 }
 
+// A scheduler that keeps weight decay constant sets it to its own value, whatever the optimizer's is.
+void Nemo2Reading::weight_decay() {
+  const std::string start = argument_text("start-weight-decay"), end = argument_text("end-weight-decay"),
+                    style = argument_text("weight-decay-incr-style");
+  if (start.empty() || (!style.empty() && style != "constant")) return;
+  if (start != end)
+    return refuse("scheduler.end_weight_decay", end, "with a constant style it is start_weight_decay");
+  if (start != argument_text("weight-decay"))
+    note(fmt::format("weight decay is {}, the scheduler's, and not the optimizer's {}", start,
+                     argument_text("weight-decay")));
+  argument("weight-decay", {start}, "scheduler.start_weight_decay: " + start);
+  for (const char* name : {"start-weight-decay", "end-weight-decay", "weight-decay-incr-style"})
+    arguments_.erase(name);
+}
+
 void Nemo2Reading::run() {
   if (const auto batches = code(S::kTrainer, "limit_val_batches")) {
     const auto number = config::parse_real(*batches);
@@ -327,6 +342,7 @@ Nemo2Config Nemo2Reading::read() {
   precision();
   sharding();
   schedule();
+  weight_decay();
   run();
   files();
   std::string message = fmt::format("{}", fmt::join(problems_, "\n"));

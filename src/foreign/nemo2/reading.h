@@ -42,6 +42,7 @@ class Nemo2Reading {
   void eight_bits();
   void sharding();
   void schedule();
+  void weight_decay();
   void run();
   // files.cc: the files of a run
   void run_keys(const std::string& path, const config::Node& node);
