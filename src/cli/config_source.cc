@@ -102,22 +102,7 @@ FoundConfig from_megatron(const ConfigArguments& a, Purpose purpose, std::option
                         "CONFIG '{}' and --from-megatron are both given: give one", a.config);
     own.insert(own.begin(), a.config);  // the first override
   }
-  foreign::MegatronArguments megatron =
-      foreign::read_megatron(a.from_megatron, {ranks, a.ignore, purpose, own});
-  FoundConfig found = from_overrides("name: megatron\n", megatron.overrides, own, ranks);
-  found.ignored.insert(found.ignored.begin(), megatron.ignored.begin(), megatron.ignored.end());
-  found.notes.insert(found.notes.begin(), megatron.notes.begin(), megatron.notes.end());
-  return found;
-}
-
-FoundConfig from_nemo2(config::Node root, const ConfigArguments& a, Purpose purpose,
-                       std::optional<std::int64_t> ranks) {
-  std::vector<std::string> own = a.all_overrides();
-  foreign::Nemo2Config nemo = foreign::read_nemo2(std::move(root), own, purpose);
-  FoundConfig found = from_overrides("name: nemo\n", nemo.overrides, own, ranks);
-  found.ignored.insert(found.ignored.begin(), nemo.ignored.begin(), nemo.ignored.end());
-  found.notes.insert(found.notes.begin(), nemo.notes.begin(), nemo.notes.end());
-  return found;
+  return read_megatron_config(foreign::megatron_text(a.from_megatron), a.ignore, own, purpose, ranks);
 }
 
 // config.json of a model that CONFIG names; none: it is another file, or a preset.
@@ -141,6 +126,25 @@ std::optional<fs::path> huggingface_file(const std::string& config) {
 }
 
 }  // namespace
+
+FoundConfig read_megatron_config(const foreign::MegatronText& text, const std::vector<std::string>& ignore,
+                                 const std::vector<std::string>& overrides, Purpose purpose,
+                                 std::optional<std::int64_t> ranks) {
+  foreign::MegatronArguments megatron = foreign::read_megatron(text, {ranks, ignore, purpose, overrides});
+  FoundConfig found = from_overrides("name: megatron\n", megatron.overrides, overrides, ranks);
+  found.ignored.insert(found.ignored.begin(), megatron.ignored.begin(), megatron.ignored.end());
+  found.notes.insert(found.notes.begin(), megatron.notes.begin(), megatron.notes.end());
+  return found;
+}
+
+FoundConfig read_nemo2_config(config::Node root, std::vector<std::string> overrides, Purpose purpose,
+                              std::optional<std::int64_t> ranks) {
+  foreign::Nemo2Config nemo = foreign::read_nemo2(std::move(root), overrides, purpose);
+  FoundConfig found = from_overrides("name: nemo\n", nemo.overrides, overrides, ranks);
+  found.ignored.insert(found.ignored.begin(), nemo.ignored.begin(), nemo.ignored.end());
+  found.notes.insert(found.notes.begin(), nemo.notes.begin(), nemo.notes.end());
+  return found;
+}
 
 void ConfigArguments::add_to(CLI::App& command) {
   command.add_option("CONFIG", config,
@@ -184,9 +188,9 @@ FoundConfig read_config(const ConfigArguments& a, Purpose purpose, std::optional
   std::error_code error;
   if (fs::is_regular_file(a.config, error)) {
     config::Node root = config::read_yaml(a.config);
-    if (foreign::is_nemo2(root)) return from_nemo2(std::move(root), a, purpose, ranks);
+    if (foreign::is_nemo2(root)) return read_nemo2_config(std::move(root), a.all_overrides(), purpose, ranks);
   } else if (auto recipe = foreign::nemo2_recipe(a.config)) {
-    return from_nemo2(std::move(*recipe), a, purpose, ranks);
+    return read_nemo2_config(std::move(*recipe), a.all_overrides(), purpose, ranks);
   }
   FoundConfig found;
   config::Report report;

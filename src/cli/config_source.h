@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/console.h"
+#include "config/node.h"
 #include "foreign/megatron_arguments.h"
 #include "train/run_config.h"
 
@@ -43,6 +44,14 @@ struct FoundConfig {
   std::vector<std::string> ignored;  // keys without effect, each with its reason
   std::vector<std::string> notes;
 };
+
+// The command of Megatron-LM in a text that is at hand.
+FoundConfig read_megatron_config(const foreign::MegatronText& text, const std::vector<std::string>& ignore,
+                                 const std::vector<std::string>& overrides, Purpose purpose,
+                                 std::optional<std::int64_t> ranks);
+// A recipe of NeMo 2 that is at hand.
+FoundConfig read_nemo2_config(config::Node root, std::vector<std::string> overrides, Purpose purpose,
+                              std::optional<std::int64_t> ranks);
 
 // ConfigError, UsageError: what cannot be read, honoured or understood; where it is not for a plan, also
 // what Stoa would train differently. `ranks`: how many train together, if known.

@@ -108,10 +108,14 @@ json nemo2_corpus() {
   return json::parse(read_text(test::source_dir() / "tests/fixtures/nemo2/corpus.json"));
 }
 
-TEST(Nemo2Corpus, IsReadRightOrRefusedWithTheReason) {
-  const json corpus = nemo2_corpus();
-  const fs::path file = fs::path(::testing::TempDir()) / "nemo2_corpus.yaml";
+struct CorpusCount {
   int right = 0, refused = 0, wrong = 0;
+};
+
+CorpusCount read_corpus_of_recipes(const char* name) {
+  const json corpus = json::parse(read_text(test::source_dir() / "tests/fixtures/nemo2" / name));
+  const fs::path file = fs::path(::testing::TempDir()) / fmt::format("recipe_of_{}.yaml", name);
+  CorpusCount count;
   for (const json& entry : corpus) {
     SCOPED_TRACE(entry["name"].get<std::string>());
     write_text(file, entry["values"].dump());
@@ -120,25 +124,40 @@ TEST(Nemo2Corpus, IsReadRightOrRefusedWithTheReason) {
       const json facts = facts_of_recipe(read_recipe(file.string()).run);
       bool same = reason.empty();
       EXPECT_EQ(reason, "") << "expected a refusal";
-      for (const auto& [name, value] : entry["facts"].items()) {
-        if (name == "class") continue;
-        EXPECT_EQ(facts[name], value) << name;
-        same = same && facts[name] == value;
+      for (const auto& [key, value] : entry["facts"].items()) {
+        if (key == "class") continue;
+        EXPECT_EQ(facts[key], value) << key;
+        same = same && facts[key] == value;
       }
-      (same ? right : wrong) += 1;
+      (same ? count.right : count.wrong) += 1;
     } catch (const Error& error) {
       const std::string message = error.what();
       const bool expected = !reason.empty() && message.find(reason) != std::string::npos;
       EXPECT_TRUE(expected) << message;
-      (expected ? refused : wrong) += 1;
+      (expected ? count.refused : count.wrong) += 1;
     }
   }
   fs::remove(file);
-  RecordProperty("right", right);
-  RecordProperty("refused", refused);
-  EXPECT_EQ(wrong, 0);
-  EXPECT_GE(corpus.size(), 90U);
-  EXPECT_GE(right, 60);
+  return count;
+}
+
+TEST(Nemo2Corpus, IsReadRightOrRefusedWithTheReason) {
+  const CorpusCount count = read_corpus_of_recipes("corpus.json");
+  RecordProperty("right", count.right);
+  RecordProperty("refused", count.refused);
+  EXPECT_EQ(count.wrong, 0);
+  EXPECT_GE(count.right + count.refused, 90);
+  EXPECT_GE(count.right, 60);
+}
+
+// Recipes of Megatron-Bridge (tests/oracle/bridge_facts.py).
+TEST(BridgeCorpus, IsReadRightOrRefusedWithTheReason) {
+  const CorpusCount count = read_corpus_of_recipes("bridge.json");
+  RecordProperty("right", count.right);
+  RecordProperty("refused", count.refused);
+  EXPECT_EQ(count.wrong, 0);
+  EXPECT_GE(count.right + count.refused, 39);
+  EXPECT_GE(count.right, 30);
 }
 
 // A name is the recipe that NeMo exports under it.
@@ -290,10 +309,33 @@ TEST(Nemo2Recipes, EncodersSayWhichNormsTheyHave) {
   EXPECT_TRUE(huggingface.run.model.bert.binary_head);
 }
 
-TEST(Nemo2Recipes, ArePlannedAndShownNotTrained) {
-  EXPECT_NO_THROW(read_recipe("llama3_8b", {}, Purpose::kShow));
-  for (const Purpose trained : {Purpose::kTrain, Purpose::kBench})
-    EXPECT_THROW(read_recipe("llama3_8b", {}, trained), ConfigError);
+TEST(Nemo2Recipes, KeysOfLogsAndResumingAreHeld) {
+  const fs::path file = fs::path(::testing::TempDir()) / "nemo2_logs.yaml";
+  const json entry = nemo2_corpus()[0];
+  for (const auto& [path, name] : {std::pair("/log/ckpt/every_n_train_step", "every_n_train_steps"),
+                                   std::pair("/log/explicit_logdir", "explicit_log_dir"),
+                                   std::pair("/resume/resume_if_exist", "resume_if_exists")}) {
+    json values = entry["values"];
+    values[json::json_pointer(path)] = 1;
+    write_text(file, values.dump());
+    EXPECT_THAT(error_of_recipe(file.string()), AllOf(HasSubstr("no key of a recipe"), HasSubstr(name)));
+  }
+  fs::remove(file);
+}
+
+TEST(Nemo2Recipes, AreTrainedWhereTheyNameWhatARunNeeds) {
+  EXPECT_THAT(read_recipe("llama3_8b", {}, Purpose::kShow).notes,
+              Contains(HasSubstr("no prepared data are named")));
+  EXPECT_NO_THROW(read_recipe("llama3_8b", {}, Purpose::kBench));
+  try {
+    read_recipe("llama3_8b", {}, Purpose::kTrain);
+    ADD_FAILURE() << "expected a refusal";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("model.data=PREFIX"), HasSubstr("model.tokenizer=DIR")));
+  }
+  for (const char* encoder : {"bert_110m"})
+    for (const Purpose trained : {Purpose::kTrain, Purpose::kBench})
+      EXPECT_THROW(read_recipe(encoder, {"model.data=d", "model.tokenizer=t"}, trained), ConfigError);
 }
 
 }  // namespace

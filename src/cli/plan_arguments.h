@@ -35,4 +35,7 @@ plan::Cluster find_cluster(const std::string& name);
 // The constants in `file`; if empty, those that ship with the program. "none": no constants.
 plan::Calibration find_calibration(const std::string& file);
 
+// The command that runs, as a shell would read it.
+std::string command_line();
+
 }  // namespace stoa::cli

@@ -7,6 +7,7 @@
 #include "cli/plan_predict_command.h"
 #include "cli/print.h"
 #include "plan/accuracy.h"
+#include "plan/error_band.h"
 #include "plan/rows.h"
 
 namespace stoa::cli {
@@ -30,7 +31,8 @@ void calibrate(const CalibrateArguments& arguments) {
       "{}: none of its {} rows can be fitted: they need seconds_per_step, a complete layout, and a "
       "grade of {}",
       arguments.rows, rows.size(), arguments.grades);
-  const plan::Calibration calibration = plan::calibrate(used);
+  plan::Calibration calibration = plan::calibrate(used);
+  calibration.unlike = plan::measure_unlike(used);
   if (!arguments.output.empty()) write_text(arguments.output, plan::write_calibration(calibration));
   print(fmt::format("{} of {} rows, {} device types, {} releases\n", used.size(), rows.size(),
                     calibration.families.size(), calibration.releases.size()));

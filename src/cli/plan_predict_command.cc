@@ -14,12 +14,16 @@
 #include "cli/plan_subject.h"
 #include "cli/print.h"
 #include "cli/schema.h"
+#include "plan/accuracy.h"
+#include "plan/money.h"
 #include "plan/nearest_rows.h"
+#include "plan/page.h"
 #include "plan/predict_text.h"
 #include "plan/rows.h"
 #include "schedule/draw.h"
 #include "train/layout_plan.h"
 #include "train/tokenizer_choice.h"
+#include "watch/chart.h"
 
 namespace stoa::cli {
 namespace {
@@ -70,6 +74,80 @@ std::optional<plan::CountedMemory> counted_memory(train::RunConfig config, const
   }
 }
 
+std::string prediction_page(const train::RunConfig& config, const plan::Prediction& p,
+                            const plan::Workload& w, const plan::Cluster& cluster) {
+  plan::Page page;
+  page.title = fmt::format("Prediction: {} on {} x {}", config.name, w.devices(), cluster.device.name);
+  page.tiles = {{"seconds per step", fmt::format("{:.3f}", p.seconds)},
+                {"8 of 10 within", fmt::format("{:.3f} to {:.3f} s", p.low, p.high)},
+                {"tokens per second", format_count(p.tokens_per_second)},
+                {"of peak", fmt::format("{:.1f} %", 100 * p.share_of_peak)},
+                {"memory per device", format_bytes(p.memory.sum())},
+                {"fits", p.fits ? "yes" : "no"}};
+  page.sections.emplace_back(
+      "Model", plan::facts({{"name", config.name},
+                            {"shape", fmt::format("{} layers, hidden {}, {} heads, {} tokens a sample",
+                                                  config.model.num_layers, config.model.hidden_size,
+                                                  config.model.num_attention_heads, w.model.sequence)},
+                            {"batch", fmt::format("{} samples, {} tokens a step", w.global_batch,
+                                                  format_count(w.tokens()))},
+                            {"layout", w.text()}}));
+  const double steps = static_cast<double>(config.trainer.max_steps.value_or(0));
+  if (steps > 0) {
+    const double state = 14 * w.model.parameters();
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [what, seconds] :
+         {std::pair("the shortest of 8 in 10", p.low), std::pair("expected", p.seconds),
+          std::pair("the longest of 8 in 10", p.high)}) {
+      const plan::MoneyAnswer m = plan::money({seconds, steps, w.devices(), state, {}}, cluster);
+      rows.push_back({what, fmt::format("{:.2f}", m.step_days), fmt::format("{:.2f}", m.days),
+                      fmt::format("{:.1f}", m.failures), fmt::format("{:.0f}", m.device_hours),
+                      m.total() ? fmt::format("{:.0f}", *m.total()) : ""});
+      if (seconds != p.seconds) continue;
+      page.tiles.emplace_back("days", fmt::format("{:.1f}", m.days));
+      if (m.total()) page.tiles.emplace_back("cost", format_count(*m.total()));
+    }
+    page.sections.emplace_back(
+        "The whole training",
+        plan::table({"step time", "days of steps", "days with failures", "failures", "device-hours", "cost"},
+                    rows));
+  }
+  std::vector<std::pair<std::string, double>> parts;
+  for (const auto& [name, seconds] : p.time.parts()) parts.emplace_back(name, seconds);
+  page.sections.emplace_back("Where the time goes", plan::bars(parts, p.seconds, "s"));
+  page.sections.emplace_back("Where the memory goes", plan::bars({{"weights", p.memory.weights / 1e9},
+                                                                  {"gradients", p.memory.gradients / 1e9},
+                                                                  {"optimizer", p.memory.optimizer / 1e9},
+                                                                  {"activations", p.memory.activations / 1e9},
+                                                                  {"logits", p.memory.logits / 1e9},
+                                                                  {"working", p.memory.working / 1e9},
+                                                                  {"reserve", p.memory.overhead / 1e9}},
+                                                                 p.memory.sum() / 1e9, "GB"));
+  if (p.stages.size() > 1) {
+    watch::Chart chart;
+    chart.title = "Busy time of the pipeline's ranks";
+    chart.unit = "s per step";
+    chart.x_axis = "pipeline rank";
+    chart.from_zero = true;
+    watch::ChartSeries busy{.name = "busy", .style = "c1", .points = {}, .dots = true};
+    for (std::size_t i = 0; i < p.stages.size(); ++i)
+      busy.points.push_back({static_cast<double>(i), p.stages[i].busy});
+    chart.series.push_back(std::move(busy));
+    page.sections.emplace_back("Stages", watch::draw_chart(chart));
+  }
+  page.assumptions = p.notes;
+  if (steps > 0)
+    page.assumptions.push_back(fmt::format("{:g} failures per device and year, {:g} minutes to start again",
+                                           cluster.economy.failures_per_device_year,
+                                           cluster.economy.restart_minutes));
+  else
+    page.assumptions.emplace_back("the length of the training is not given: trainer.max_steps");
+  for (const auto& run : p.nearest) page.assumptions.push_back("measured near it: " + run);
+  page.command = command_line();
+  page.footer = cluster.source;
+  return plan::to_html(page);
+}
+
 void predict_config(const PlanPredictArguments& arguments, Context& context) {
   require<UsageError>(!arguments.cluster.empty(),
                       "--cluster is missing: a cluster file, or the name of one in {}",
@@ -87,6 +165,10 @@ void predict_config(const PlanPredictArguments& arguments, Context& context) {
   prediction.nearest = nearest_published(workload, cluster, calibration);
   if (!arguments.timeline.empty())
     write_timeline(arguments.timeline, plan::timeline_of(prediction, workload));
+  if (!arguments.output.empty()) {
+    write_text(arguments.output, prediction_page(config, prediction, workload, cluster));
+    context.console.line(fmt::format("wrote {}", arguments.output));
+  }
   const plan::PaperActivations paper = plan::paper_activations(workload);
   const bool accounted = !arguments.accounting.empty();
   if (arguments.json)
@@ -133,13 +215,10 @@ void predict_rows(const PlanPredictArguments& arguments) {
   std::string said = fmt::format("{} rows", rows.size());
   if (unpredicted) said += fmt::format(", {} not predicted (see their notes)", unpredicted);
   if (!errors.empty()) {
-    std::sort(errors.begin(), errors.end());
-    double sum = 0;
-    for (const double error : errors) sum += error;
+    const plan::ErrorSummary summary = plan::summarize(errors);
     said += fmt::format(
         "; absolute error of {} measured: median {:.1f} %, mean {:.1f} %, 90th percentile {:.1f} %",
-        errors.size(), 100 * errors[errors.size() / 2], 100 * sum / static_cast<double>(errors.size()),
-        100 * errors[errors.size() * 9 / 10]);
+        summary.rows, summary.median, summary.mean, summary.p90);
   }
   print(said + "\n");
 }
@@ -187,9 +266,10 @@ void add_plan_predict_command(CLI::App& plan, Context& context) {
   command->add_option("--timeline", arguments->timeline,
                       "Drawing of the step: .html, .svg, or .json (Chrome trace)");
   command->add_option("--rows", arguments->rows, "Predict the rows of a CSV file of measurements instead");
-  command->add_option("--output", arguments->output, "With --rows: the CSV file with predictions");
+  command->add_option("--output", arguments->output,
+                      "A page with the prediction and what it rests on (report.html); with --rows: the CSV "
+                      "file with predictions");
   command->add_flag("--json", arguments->json, "One JSON object");
-  counts_only_with(*command, {"--output"}, "--rows");
   counts_only_without(*command,
                       {"--cluster", "--ranks", "--precision", "--accounting", "--timeline", "--json",
                        "--from-megatron", "--ignore", "--list-ignored"},

@@ -1,7 +1,6 @@
 #include "cli/plan_search_command.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,13 +13,17 @@
 #include "cli/interrupt.h"
 #include "cli/number_checks.h"
 #include "cli/plan_arguments.h"
+#include "cli/plan_emit.h"
 #include "cli/plan_subject.h"
 #include "cli/plan_trials.h"
 #include "cli/print.h"
 #include "cli/schema.h"
 #include "config/value.h"
+#include "foreign/megatron/writing.h"
 #include "plan/emit.h"
+#include "plan/error_band.h"
 #include "plan/search_report.h"
+#include "plan/search_space.h"
 
 namespace stoa::cli {
 namespace {
@@ -28,7 +31,7 @@ namespace {
 struct SearchArguments {
   PlanSubjectArguments subject;
   std::vector<std::int64_t> gpus;
-  std::string objective = "step-time", target = "stoa", emit, output, beside;
+  std::string objective = "step-time", target, emit, output, beside;
   std::size_t top = 10;
   double batch_tolerance = 0, front_within = 1.02;
   plan::SearchSpace space;
@@ -38,6 +41,7 @@ struct SearchArguments {
   bool json = false;
 };
 
+constexpr double kFirstProgress = 2;       // seconds of a search before it says how far it is
 constexpr std::int64_t kMostThreads = 64;  // most ranks of a trial that runs as threads of one process
 
 // Removes degrees that this program's trainer does not support: its configuration would reject them.
@@ -57,6 +61,25 @@ void limit_to_program(plan::SearchSpace& space, const plan::SearchTarget target)
   if (space.expert.empty() && !takes("model.expert_model_parallel_size")) space.expert = {1};
 }
 
+// The program that will train, and whether the user named it.
+struct Target {
+  plan::SearchTarget program = plan::SearchTarget::kStoa;
+  bool asked = false;
+};
+
+// On GPUs what runs there today: Megatron-LM's schedules and shards, unless others are asked for.
+Target target_of(const SearchArguments& a, const plan::Cluster& cluster) {
+  if (!a.emit.empty()) return {choice<plan::SearchTarget>(a.emit, "--emit"), true};
+  if (!a.target.empty()) return {choice<plan::SearchTarget>(a.target, "--target"), true};
+  const plan::SearchTarget usual = plan::usual_target(cluster);
+  const auto known = plan::schedules_of(usual);
+  const bool others =
+      std::any_of(a.space.schedules.begin(), a.space.schedules.end(),
+                  [&](const auto& s) { return std::find(known.begin(), known.end(), s) == known.end(); }) ||
+      std::any_of(a.space.zero_stages.begin(), a.space.zero_stages.end(), [](auto z) { return z >= 2; });
+  return {others ? plan::SearchTarget::kStoa : usual, false};
+}
+
 std::vector<std::int64_t> device_counts(const SearchArguments& a, const PlanSubject& s) {
   if (!a.gpus.empty()) return a.gpus;
   const auto& t = s.config.trainer;
@@ -68,8 +91,19 @@ std::vector<std::int64_t> device_counts(const SearchArguments& a, const PlanSubj
 }
 
 plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSubject& s,
-                          plan::SearchRequest request, std::vector<std::string>& notes) {
+                          plan::SearchRequest request, std::vector<std::string>& notes, Console& console) {
   const auto begin = std::chrono::steady_clock::now();
+  request.progress = [&](const plan::SearchProgress& p) {
+    const double elapsed = seconds_since(begin);
+    if (elapsed < kFirstProgress) return;
+    console.live(fmt::format(
+        "{} devices: {} layouts examined, {} left{}{}", devices, p.examined, p.left,
+        p.best_seconds > 0 ? fmt::format(", best {:.3f} s", p.best_seconds) : "",
+        p.examined > 0
+            ? fmt::format(", about {} left", format_duration(elapsed / static_cast<double>(p.examined) *
+                                                             static_cast<double>(p.left)))
+            : ""));
+  };
   require<UsageError>(devices >= 1 && devices <= (1 << 20), "--gpus {}: expected 1 to {}", devices, 1 << 20);
   request.devices = devices;
   const auto once = [&] { return plan::search(*s.memory_model, request, s.cluster, s.constants->constants); };
@@ -102,6 +136,7 @@ plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSu
     run.neighbours = plan::neighbours(*s.memory_model, request, s.cluster, s.constants->constants,
                                       run.result.best.front());
   }
+  console.finish_live();
   run.seconds = seconds_since(begin);
   return run;
 }
@@ -118,18 +153,6 @@ plan::SearchRun search_on(std::int64_t devices, const SearchArguments& a, PlanSu
       "no layout of {} fits into {:.1f} GB per device ({}){}. Take more devices, devices with more memory, "
       "or a smaller model.",
       report.model_name, report.memory / 1e9, report.cluster.device.name, nearest);
-}
-
-std::string command_of(plan::SearchTarget target, const plan::Found& found, const plan::EmitModel& model,
-                       std::int64_t per_node, std::vector<std::string>& notes) {
-  if (target == plan::SearchTarget::kStoa) return "srun stoa train plan.yaml";
-  const bool megatron = target == plan::SearchTarget::kMegatron;
-  const auto list =
-      megatron ? plan::megatron_arguments(found, model) : plan::torchtitan_arguments(found, model, notes);
-  return fmt::format(
-      "srun torchrun --nnodes=$SLURM_NNODES --nproc-per-node={} --rdzv-backend=c10d "
-      "--rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT \\\n  {} \\\n  {}",
-      per_node, megatron ? "pretrain_gpt.py" : "-m torchtitan.train", fmt::join(list, " \\\n  "));
 }
 
 // Compares the configured layout with the best one.
@@ -153,8 +176,35 @@ std::string compare(const SearchArguments& a, PlanSubject& s, const plan::Found&
   return out + fmt::format("; where the other is slower: {}\n", plan::largest_growth(best.time, time));
 }
 
+// The job and what it runs. A target that the user did not ask for gives way to Stoa where it lacks the
+// words.
+void write_job(const SearchArguments& a, const PlanSubject& s, const plan::Found& best, Target target,
+               const fs::path& directory, Console& console) {
+  EmittedPlan emitted;
+  try {
+    emitted = emit_plan(target.program, a.subject, s, best);
+  } catch (const ConfigError& error) {
+    if (target.asked) throw;
+    console.line(fmt::format("plan.sbatch runs Stoa: {}", error.what()));
+    emitted = emit_plan(plan::SearchTarget::kStoa, a.subject, s, best);
+  }
+  plan::JobScript job = plan::job_of(s.config.name, best.workload, s.cluster, emitted.per_device);
+  job.needs = emitted.needs;
+  // The job runs where it is submitted: paths in the configuration are relative to there.
+  const std::string file = foreign::shell_quoted((directory / emitted.file_name).string());
+  job.command = emitted.command;
+  if (const auto at = job.command.find("@FILE"); at != std::string::npos) job.command.replace(at, 5, file);
+  if (job.command.empty()) job.body = fmt::format("bash {}\n", file);
+  for (const auto& [name, text] : {std::pair(emitted.file_name, emitted.text),
+                                   std::pair(std::string("plan.sbatch"), plan::sbatch_script(job))}) {
+    write_text(directory / name, text);
+    console.line(fmt::format("wrote {}", (directory / name).string()));
+  }
+  for (const auto& note : emitted.notes) console.line(note);
+}
+
 void write_files(const SearchArguments& a, const PlanSubject& s, const plan::SearchReport& report,
-                 const plan::SearchRun& chosen, plan::SearchTarget target, Console& console) {
+                 const plan::SearchRun& chosen, Target target, Console& console) {
   const fs::path directory = a.output;
   fs::create_directories(directory);
   const plan::Found& best = chosen.result.best.front();
@@ -167,13 +217,7 @@ void write_files(const SearchArguments& a, const PlanSubject& s, const plan::Sea
   write(fmt::format("final_summary_{}nodes.csv", nodes), plan::to_csv(report));
   write("report.html", plan::to_html(report, chosen));
   write("plan.yaml", show_run_config(with_plan(s.config, best, s.cluster.links.devices_per_node)));
-  const plan::EmitModel model{s.training.options.model, s.config.name, s.workload.format,
-                              s.config.trainer.max_steps.value_or(0)};
-  std::vector<std::string> notes;
-  const std::string command = command_of(target, best, model, per_node, notes);
-  write("plan.sbatch", plan::sbatch_script(s.config.name, best.workload, s.cluster, command,
-                                           target == plan::SearchTarget::kStoa));
-  for (const auto& note : notes) console.line(note);
+  write_job(a, s, best, target, directory, console);
 }
 
 // Runs trials on this machine if there are few ranks, else writes files for a cluster.
@@ -199,38 +243,48 @@ std::string try_best(const SearchArguments& a, const PlanSubject& s, const plan:
 }
 
 void search(const SearchArguments& a, Context& context) {
-  // The search is for the program whose arguments are emitted.
-  const auto target =
-      choice<plan::SearchTarget>(a.emit.empty() ? a.target : a.emit, a.emit.empty() ? "--target" : "--emit");
   const auto objective = choice<plan::SearchReport::Objective>(a.objective, "--objective");
   const auto subject = load_plan_subject(a.subject, context.console);
   PlanSubject& s = *subject;
+  const Target target = target_of(a, s.cluster);
   plan::SearchRequest request;
   request.workload = s.workload;
   request.memory = s.memory;
   request.space = a.space;
-  request.target = target;
+  request.target = target.program;
   request.top = a.top;
   request.batch_tolerance = a.batch_tolerance;
   request.front_within = a.front_within;
   // Overlap costs no memory and changes no results: every plan uses it.
   request.workload.software.overlap_gradients = true;
-  if (target != plan::SearchTarget::kStoa) request.workload.software.overlap_parameters = true;
-  limit_to_program(request.space, target);
+  if (target.program != plan::SearchTarget::kStoa) request.workload.software.overlap_parameters = true;
+  limit_to_program(request.space, target.program);
   plan::SearchReport report;
   report.model_name = s.config.name;
   report.parameters = static_cast<double>(model::parameter_count(s.training.options.model));
   report.cluster = s.cluster;
   report.memory = s.memory;
   report.steps = s.config.trainer.max_steps.value_or(0);
-  report.low = s.constants->low;
-  report.high = s.constants->high;
+  const plan::ErrorBand band = plan::error_band(request.workload, s.cluster, s.calibration);
+  report.low = band.low;
+  report.high = band.high;
+  report.band = band.why;
+  report.command = command_line();
+  report.target = std::string(plan::name_of(target.program));
+  if (plan::usual_target(s.cluster) != plan::SearchTarget::kStoa)
+    report.notes.push_back(
+        target.program == plan::SearchTarget::kStoa
+            ? "Stoa's own program is not proven on GPUs: --target megatron searches what runs there today"
+            : fmt::format("searched for {}{}", report.target,
+                          target.asked ? ""
+                                       : ", which runs on this hardware today; --target stoa adds what "
+                                         "Stoa's own program has, not proven on GPUs"));
   report.calibration = s.calibration_text;
   if (objective == plan::SearchReport::Objective::kEnergy && s.cluster.device.power_watts <= 0)
     fail<ConfigError>("--objective tokens-per-joule: the cluster '{}' has no power_watts for its device",
                       s.cluster.name);
   for (const std::int64_t devices : device_counts(a, s))
-    report.runs.push_back(search_on(devices, a, s, request, report.notes));
+    report.runs.push_back(search_on(devices, a, s, request, report.notes, context.console));
   const plan::SearchRun* chosen = report.chosen(objective);
   if (!chosen) nothing_fits(report);
   const plan::Found& best = chosen->result.best.front();
@@ -239,18 +293,9 @@ void search(const SearchArguments& a, Context& context) {
     write_files(a, s, report, *chosen, target, context.console);
   }
   if (!a.emit.empty() && a.output.empty()) {
-    const plan::EmitModel model{s.training.options.model, s.config.name, s.workload.format,
-                                s.config.trainer.max_steps.value_or(0)};
-    std::vector<std::string> notes;
-    if (target == plan::SearchTarget::kStoa) {
-      print(show_run_config(with_plan(s.config, best, s.cluster.links.devices_per_node)));
-    } else {
-      const auto list = target == plan::SearchTarget::kMegatron
-                            ? plan::megatron_arguments(best, model)
-                            : plan::torchtitan_arguments(best, model, notes);
-      for (const auto& line : list) print(line + "\n");
-    }
-    for (const auto& note : notes) context.console.line(note);
+    const EmittedPlan emitted = emit_plan(target.program, a.subject, s, best);
+    print(emitted.text);
+    for (const auto& note : emitted.notes) context.console.line(note);
     return;
   }
   if (a.json) return print(plan::to_json(report, *chosen) + "\n");
@@ -305,13 +350,15 @@ void add_plan_search_command(CLI::App& plan, Context& context) {
       ->add_option("--objective", a->objective,
                    "step-time, cost or tokens-per-joule: which of several --gpus is best")
       ->capture_default_str();
-  command->add_option("--target", a->target, "The program that will train: stoa, megatron, torchtitan")
-      ->capture_default_str();
+  command->add_option("--target", a->target,
+                      "The program that will train: stoa, megatron, nemo, torchtitan (default: on GPUs "
+                      "megatron, whose schedules run there today, else stoa)");
+  command->add_option("--emit", a->emit,
+                      "Print the best as a configuration for stoa, as a command for megatron, a file for "
+                      "nemo (your own, with the changes marked), or arguments for torchtitan");
   command->add_option(
-      "--emit", a->emit,
-      "Print the best as a configuration for stoa, or as arguments for megatron or torchtitan");
-  command->add_option("--output", a->output,
-                      "Directory for plan.yaml, plan.sbatch, final_summary_*.csv, report.html");
+      "--output", a->output,
+      "Directory for plan.yaml, plan.sbatch and what it runs, final_summary_*.csv, report.html");
   command->add_option("--beside", a->beside, "key=value …: a layout to compare with the best");
   command
       ->add_option("--trials", a->trials,

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +14,9 @@
 #include "cli/plan_arguments.h"
 #include "cli/print.h"
 #include "plan/base_config.h"
+#include "plan/page.h"
 #include "plan/size.h"
+#include "watch/chart.h"
 
 namespace stoa::cli {
 namespace {
@@ -27,6 +30,7 @@ struct SizeArguments {
   double utilization = 0.4;
   std::optional<std::int64_t> sequence, vocabulary;
   std::optional<double> price;
+  std::string output;
   bool json = false;
 };
 
@@ -49,7 +53,70 @@ std::pair<double, std::string> sustained(const SizeArguments& a) {
               peak * a.utilization / 1e12, a.utilization * 100, a.precision, cluster.device.name)};
 }
 
-void size(const SizeArguments& a) {
+// Everything that the answer says.
+struct SizeFindings {
+  plan::BudgetAnswer answer;
+  plan::BaseConfig base;
+  double device_flops = 0, per_token = 0, device_hours = 0, optimal = 0;
+  std::string why;
+};
+
+std::string size_page(const SizeArguments& a, const SizeFindings& f) {
+  const plan::BudgetAnswer& answer = f.answer;
+  plan::Page page;
+  page.title = fmt::format("Size: {} parameters on {} tokens", format_count(answer.parameters),
+                           format_count(answer.tokens));
+  page.tiles = {{"parameters", format_count(answer.parameters)},
+                {"tokens", format_count(answer.tokens)},
+                {"GPUs", fmt::format("{:.0f}", answer.devices)},
+                {"days", fmt::format("{:.1f}", answer.days)},
+                {"GPU-hours", format_count(f.device_hours)}};
+  if (a.price) page.tiles.emplace_back("cost", format_count(f.device_hours * *a.price));
+  page.sections.emplace_back(
+      "Model", plan::facts({{"family", a.model},
+                            {"nearest shape of the tables",
+                             fmt::format("{} layers, hidden {}, {} heads: {} parameters",
+                                         f.base.model.num_layers, f.base.model.hidden_size,
+                                         f.base.model.num_attention_heads, format_count(f.base.parameters))},
+                            {"compute-optimal for the same FLOPs",
+                             fmt::format("{} parameters, {} tokens", format_count(f.optimal),
+                                         format_count(plan::compute_optimal_tokens(f.optimal)))}}));
+  watch::Chart chart;
+  chart.title = "Days by number of GPUs, the same training";
+  chart.unit = "days";
+  chart.x_axis = "GPUs";
+  chart.from_zero = true;
+  watch::ChartSeries series{.name = "days", .style = "c1", .points = {}, .dots = true};
+  std::vector<std::vector<std::string>> rows;
+  for (const double times : {0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0}) {
+    const double devices = std::max(1.0, std::round(times * answer.devices));
+    const double days = answer.days * answer.devices / devices;
+    series.points.push_back({devices, days});
+    rows.push_back({fmt::format("{:.0f} GPUs", devices), fmt::format("{:.1f}", days),
+                    fmt::format("{:.0f}", f.device_hours)});
+    if (a.price) rows.back().push_back(fmt::format("{:.0f}", f.device_hours * *a.price));
+  }
+  chart.series.push_back(std::move(series));
+  page.sections.emplace_back("Days", watch::draw_chart(chart));
+  std::vector<std::string> head{"devices", "days", "GPU-hours"};
+  if (a.price) head.emplace_back("cost");
+  page.sections.emplace_back("If the number of GPUs changes nothing but the time", plan::table(head, rows));
+  page.assumptions = {
+      fmt::format("sustained rate: {}", f.why),
+      fmt::format(
+          "{:.3g} FLOPs executed, {:.2f} per parameter and token ({} recomputation, attention counted)",
+          answer.flops, f.per_token / answer.parameters, a.recompute),
+      "the rate is an assumption: a fifth less makes the days a quarter more; 'stoa plan search' and "
+      "'predict' "
+      "compute it for a layout",
+      "failures, restarts and checkpoints are not in these days: 'stoa plan advise' adds them"};
+  if (answer.balanced)
+    page.assumptions.emplace_back("20 tokens per parameter (Hoffmann et al. 2022, 2203.15556)");
+  page.command = command_line();
+  return plan::to_html(page);
+}
+
+void size(const SizeArguments& a, Context& context) {
   plan::BaseRequest request;
   request.family = family_of(a.model);
   request.sequence = a.sequence;
@@ -73,9 +140,15 @@ void size(const SizeArguments& a) {
   const plan::BaseConfig base = plan::base_config(request);
   const double gpu_hours = answer.devices * answer.days * 24;
   const double optimal = plan::compute_optimal_parameters(answer.flops);
+  if (!a.output.empty()) {
+    write_text(a.output,
+               size_page(a, {answer, base, flops, per_token(answer.parameters), gpu_hours, optimal, why}));
+    context.console.line(fmt::format("wrote {}", a.output));
+  }
   if (a.json) {
     nlohmann::ordered_json out{
         {"solved_for", answer.solved_for},
+        {"compute_optimal", answer.balanced},
         {"parameters", answer.parameters},
         {"tokens", answer.tokens},
         {"gpus", answer.devices},
@@ -95,7 +168,13 @@ void size(const SizeArguments& a) {
     if (a.price) out["cost"] = gpu_hours * *a.price;
     return print_json_line(out);
   }
-  const auto mark = [&](const char* what) { return answer.solved_for == what ? "  <- computed" : ""; };
+  const auto mark = [&](const char* what) {
+    const bool follows = answer.balanced && ((std::string_view(what) == "tokens" && a.tokens.empty()) ||
+                                             (std::string_view(what) == "parameters" && a.params.empty()));
+    return follows                     ? "  <- computed, 20 tokens per parameter"
+           : answer.solved_for == what ? "  <- computed"
+                                       : "";
+  };
   print(fmt::format("parameters   {:>10}{}\n", format_count(answer.parameters), mark("parameters")) +
         fmt::format("tokens       {:>10}{}\n", format_count(answer.tokens), mark("tokens")) +
         fmt::format("GPUs         {:>10.0f}{}\n", answer.devices, mark("devices")) +
@@ -144,12 +223,12 @@ void add_shape_options(CLI::App& command, Arguments& a) {
 
 }  // namespace
 
-void add_plan_size_command(CLI::App& plan, Context&) {
+void add_plan_size_command(CLI::App& plan, Context& context) {
   auto a = std::make_shared<SizeArguments>();
   CLI::App* size_command = plan.add_subcommand("size",
                                                "Parameters, tokens, GPUs or days: give three, get the "
-                                               "fourth. Example: stoa plan size --gpus 1024 --days 24 "
-                                               "--tokens 300B");
+                                               "fourth; or GPUs or days and one more, for a compute-optimal "
+                                               "model. Example: stoa plan size --gpus 1000 --days 30");
   size_command->add_option("--params", a->params, "Parameters of the model (175B)");
   size_command->add_option("--tokens", a->tokens, "Tokens to train on (300B)");
   size_command->add_option("--gpus,--ranks", a->gpus, "Devices");
@@ -168,9 +247,11 @@ void add_plan_size_command(CLI::App& plan, Context&) {
       ->capture_default_str()
       ->check(between(1e-6, 1));
   size_command->add_option("--price", a->price, "Price of a GPU-hour")->check(between(0, 1e9));
+  size_command->add_option("--output", a->output,
+                           "A page with the answer and what it rests on (report.html)");
   size_command->add_flag("--json", a->json, "One JSON object");
   counts_only_with(*size_command, {"--utilization", "--precision"}, "--cluster");
-  size_command->callback([a] { size(*a); });
+  size_command->callback([a, &context] { size(*a, context); });
 }
 
 void add_plan_base_config_command(CLI::App& plan, Context& context) {

@@ -259,12 +259,14 @@ std::string to_text(const std::vector<Trial>& trials, const Reranked& reranked,
 
 std::string trials_script(const std::string& name, const plan::Workload& w, const plan::Cluster& cluster,
                           std::size_t count, std::int64_t steps) {
-  std::string command;
+  plan::JobScript job = plan::job_of(name + "-trials", w, cluster, true);
   for (std::size_t i = 1; i <= count; ++i)
-    command += fmt::format(
-        "srun stoa bench train trial-{}.yaml --steps {} --warmup 1 --json | tee -a measured.jsonl || true\n",
+    job.body += fmt::format(
+        "\"${{run[@]}}\" stoa bench train trial-{}.yaml --steps {} --warmup 1 --json | tee -a measured.jsonl "
+        "|| "
+        "true\n",
         i, steps);
-  return plan::sbatch_script(name + "-trials", w, cluster, command, true);
+  return plan::sbatch_script(job);
 }
 
 }  // namespace stoa::cli

@@ -88,6 +88,16 @@ RunConfig load_run_config(const std::string& config, std::span<const std::string
   return run;
 }
 
+RunConfig read_nemo_run_config(config::Node root, std::span<const std::string> overrides,
+                               foreign::Purpose purpose) {
+  const auto section = run_schema();
+  const foreign::NemoFile nemo = foreign::read_nemo(std::move(root), overrides, section.schema(), purpose);
+  RunConfig run;
+  config::read_object(section.schema(), nemo.root, &run,
+                      {presets_directory(), foreign::nemo_keys(), key_conditions()});
+  return run;
+}
+
 RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> overrides,
                            config::Report* report) {
   const auto section = run_schema();

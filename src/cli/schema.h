@@ -29,6 +29,10 @@ RunConfig load_run_config(const std::string& config, std::span<const std::string
                           config::Report* report = nullptr, std::optional<std::int64_t> ranks = {},
                           foreign::Purpose purpose = foreign::Purpose::kPlan);
 
+// The same of a file of NeMo 1.x that is at hand, without what its `defaults` name.
+RunConfig read_nemo_run_config(config::Node root, std::span<const std::string> overrides,
+                               foreign::Purpose purpose);
+
 // The same from text, for tests and fuzzing.
 RunConfig parse_run_config(std::string_view yaml, std::span<const std::string> overrides = {},
                            config::Report* report = nullptr);

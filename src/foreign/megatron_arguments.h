@@ -36,8 +36,22 @@ struct MegatronOptions {
 MegatronArguments read_megatron_arguments(std::string_view text, const MegatronOptions& options = {});
 MegatronArguments read_megatron_words(const std::vector<std::string>& words,
                                       const MegatronOptions& options = {});
+// What --from-megatron names, as it was written.
+struct MegatronText {
+  enum class Kind { kArguments, kScript, kYaml };
+  Kind kind = Kind::kArguments;
+  std::string text, name;          // name: of the file, in messages
+  std::vector<std::string> words;  // of its command
+  std::vector<std::string> notes;  // of a script: what was not followed
+};
+
+// UsageError: no such file, no command in it.
+MegatronText megatron_text(const std::string& source);
+MegatronText megatron_text(MegatronText::Kind kind, std::string text, std::string name);
+
 // The same of arguments, of a script (.sh, .slurm, .sbatch) whose path `source` is, or of a YAML file with
 // MODEL_ARGS.
+MegatronArguments read_megatron(const MegatronText& text, const MegatronOptions& options = {});
 MegatronArguments read_megatron(const std::string& source, const MegatronOptions& options = {});
 
 }  // namespace stoa::foreign

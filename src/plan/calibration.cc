@@ -117,9 +117,22 @@ Calibration load_calibration(const fs::path& file) {
   const config::Node* families = root.find("families");
   require<ConfigError>(families && families->is_map(), "{}: a calibration has a mapping 'families'",
                        file.string());
+  if (const config::Node* unlike = root.find("unlike")) {
+    const auto range = [&](const char* name, Calibration::Range& to) {
+      const config::Node* node = unlike->find(name);
+      if (!node || !node->is_map()) return;
+      const Calibration::Entry entry = read_entry(*node, name);
+      to = {entry.low, entry.high};
+    };
+    range("program", calibration.unlike.program);
+    range("model", calibration.unlike.model);
+    range("device", calibration.unlike.device);
+  }
   for (const auto& [family, node] : families->entries) {
     Calibration::Entry base;
     if (const config::Node* constants = node.find("constants")) base = read_entry(*constants, family);
+    if (const config::Node* kinds = node.find("kinds"))
+      for (const config::Node& kind : kinds->items) base.kinds.push_back(kind.scalar);
     if (const config::Node* releases = node.find("releases")) {
       for (const auto& [release, own] : releases->entries) {
         Calibration::Entry entry = read_entry(own, release);
@@ -142,6 +155,11 @@ std::string write_calibration(const Calibration& calibration) {
   for (const auto& [family, entry] : calibration.families) {
     config::Node node = config::Node::map();
     node.entries.emplace_back("constants", write_entry(entry));
+    if (!entry.kinds.empty()) {
+      std::vector<config::Node> kinds;
+      for (const std::string& kind : entry.kinds) kinds.push_back(config::Node::text(kind));
+      node.entries.emplace_back("kinds", config::Node::sequence(std::move(kinds)));
+    }
     config::Node releases = config::Node::map();
     for (const auto& [key, own] : calibration.releases)
       if (key.first == family) releases.entries.emplace_back(key.second, write_entry(own));
@@ -150,6 +168,17 @@ std::string write_calibration(const Calibration& calibration) {
   }
   config::Node root = config::Node::map();
   root.entries.emplace_back("families", std::move(families));
+  const auto range = [](const Calibration::Range& r) {
+    config::Node node = config::Node::map();
+    node.entries.emplace_back("low", config::Node::plain(fmt::format("{:.4g}", r.low)));
+    node.entries.emplace_back("high", config::Node::plain(fmt::format("{:.4g}", r.high)));
+    return node;
+  };
+  config::Node unlike = config::Node::map();
+  unlike.entries.emplace_back("program", range(calibration.unlike.program));
+  unlike.entries.emplace_back("model", range(calibration.unlike.model));
+  unlike.entries.emplace_back("device", range(calibration.unlike.device));
+  root.entries.emplace_back("unlike", std::move(unlike));
   return config::write_yaml(root);
 }
 

@@ -58,13 +58,23 @@ inline constexpr const char* kOtherRelease = "other";
 struct Calibration {
   struct Entry {
     Constants constants;
-    std::vector<Constant> fitted;    // the others are priors, or the family's
-    int rows = 0;                    // of measurements behind it
-    double low = 0.75, high = 1.35;  // measured over predicted, 10th and 90th percentile, left out of the fit
+    std::vector<Constant> fitted;  // the others are priors, or the family's
+    int rows = 0;                  // of measurements behind it
+    double low = 0.75,
+           high = 1.35;  // measured over predicted, 10th and 90th percentile, widened for few rows
+    std::vector<std::string> kinds;  // of a family: kinds of models that were measured (plan/error_band)
+  };
+  struct Range {
+    double low = 0.75, high = 1.35;
+  };
+  // Measured over predicted where a program, a kind of model or a device is not among the measurements.
+  struct Unlike {
+    Range program, model, device;
   };
   std::string name = "datasheet";
   std::map<std::string, Entry> families;                          // "A100"
   std::map<std::pair<std::string, std::string>, Entry> releases;  // ("H100", "nemo-24.11")
+  Unlike unlike;
 
   // The most specific entry: release, other releases, family, else the priors. `why` says which.
   const Entry& find(const std::string& family, const std::string& release, std::string* why = nullptr) const;

@@ -1,6 +1,7 @@
 #include "plan/emit.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -10,13 +11,9 @@ namespace stoa::plan {
 namespace {
 
 using model::RecomputeGranularity;
-using model::RecomputeMethod;
 
 class Arguments {
  public:
-  void flag(bool on, const char* name) {
-    if (on) list_.push_back(fmt::format("--{}", name));
-  }
   template <class T>
   void value(const char* name, const T& v) {
     list_.push_back(fmt::format("--{} {}", name, v));
@@ -27,150 +24,42 @@ class Arguments {
   std::vector<std::string> list_;
 };
 
-void latent_attention(Arguments& a, const model::LatentConfig& l) {
-  if (!l.multi_latent_attention) return;
-  a.flag(true, "multi-latent-attention");
-  if (l.q_lora_rank) a.value("q-lora-rank", *l.q_lora_rank);
-  a.value("kv-lora-rank", l.kv_lora_rank);
-  a.value("qk-head-dim", l.qk_head_dim);
-  a.value("qk-pos-emb-head-dim", l.qk_pos_emb_head_dim);
-  a.value("v-head-dim", l.v_head_dim);
-}
-
-void shape(Arguments& a, const EmitModel& model) {
-  const model::ModelConfig& m = model.spec.config;
-  require<ConfigError>(
-      m.position_embedding_type != model::PositionEmbedding::kAlibi && !m.embedding_layernorm &&
-          m.norm_placement == model::NormPlacement::kBefore && !m.use_parallel_residual &&
-          !m.qk_layernorm_all_heads && !m.attn_logit_softcapping && !m.final_logit_softcapping &&
-          !m.apply_embedding_scaling && !m.attention_sinks &&
-          m.activation != model::Activation::kClampedSwiglu && !m.linear.any() && !m.attention_output_gate,
-      "Megatron-LM has no arguments known to Stoa for alibi, embedding_layernorm, norm_placement, "
-      "use_parallel_residual, qk_layernorm_all_heads, soft caps, scaled embeddings, attention_sinks, "
-      "swiglu_oai, linear attention or attention_output_gate: the layout cannot be written for this model");
-  require<ConfigError>(
-      m.embedding_multiplier == 1 && m.residual_multiplier == 1 && m.logit_scale == 1 && !m.softmax_scale &&
-          m.no_rope_layers.empty() && m.norm_weight && m.norm_bias && !m.lm_head_bias &&
-          m.first_position == 0 && !m.qk_layernorm_after_rope && !m.moe.moe_shared_expert_gate &&
-          m.freeze.empty(),
-      "Megatron-LM has no arguments for embedding_multiplier, residual_multiplier, logit_scale, "
-      "softmax_scale, "
-      "no_rope_layers, norm_weight, norm_bias, lm_head_bias, first_position, qk_layernorm_after_rope, "
-      "moe_shared_expert_gate or freeze: the layout cannot be written for this model");
-  latent_attention(a, m.latent);
-  a.flag(true, "use-mcore-models");
-  a.value("num-layers", m.num_layers);
-  a.value("hidden-size", m.hidden_size);
-  a.value("ffn-hidden-size", m.ffn_size());
-  a.value("num-attention-heads", m.num_attention_heads);
-  if (m.kv_channels && !m.latent.multi_latent_attention) a.value("kv-channels", *m.kv_channels);
-  if (m.query_groups() != m.num_attention_heads) {
-    a.flag(true, "group-query-attention");
-    a.value("num-query-groups", m.query_groups());
-  }
-  a.value("seq-length", m.encoder_seq_length);
-  a.value("max-position-embeddings", m.max_positions());
-  const bool rope = m.position_embedding_type == model::PositionEmbedding::kRope;
-  a.value("position-embedding-type", rope ? "rope"
-                                     : m.position_embedding_type == model::PositionEmbedding::kNone
-                                         ? "none"
-                                         : "learned_absolute");
-  if (rope) a.value("rotary-base", static_cast<std::int64_t>(m.rotary_base));
-  a.value("normalization", m.normalization == model::Normalization::kRmsNorm ? "RMSNorm" : "LayerNorm");
-  a.value("norm-epsilon", m.layernorm_epsilon);
-  a.flag(m.activation == model::Activation::kSwiglu, "swiglu");
-  a.flag(m.activation == model::Activation::kSquaredRelu, "squared-relu");
-  a.flag(!m.has_mlp_bias(), "disable-bias-linear");
-  a.flag(m.has_qkv_bias() && !m.has_mlp_bias(), "add-qkv-bias");
-  a.flag(!m.share_embeddings_and_output_weights, "untie-embeddings-and-output-weights");
-  a.flag(m.qk_layernorm, "qk-layernorm");
-  a.value("hidden-dropout", m.hidden_dropout);
-  a.value("attention-dropout", m.attention_dropout);
-  a.value("vocab-size", model.spec.vocabulary);
-  if (!m.moe.num_moe_experts) return;
-  a.value("num-experts", *m.moe.num_moe_experts);
-  a.value("moe-router-topk", m.moe.moe_router_topk);
-  a.value("moe-ffn-hidden-size", m.moe_ffn_size());
-  if (m.moe.moe_expert_capacity_factor) {
-    a.value("moe-expert-capacity-factor", *m.moe.moe_expert_capacity_factor);
-    a.value("moe-token-drop-policy",
-            m.moe.moe_token_drop_policy == model::TokenDropPolicy::kProbs ? "probs" : "position");
-    a.flag(m.moe.moe_pad_expert_input_to_capacity, "moe-pad-expert-input-to-capacity");
-  }
-  a.value("moe-token-dispatcher-type", "alltoall");
-  a.flag(true, "moe-grouped-gemm");
-}
-
-// Every argument: Megatron's defaults (delayed, a history of one step, the most recent) are not Stoa's.
-void eight_bits(Arguments& a, const model::Fp8Config& c) {
-  const auto name = [](auto choice) {
-    const auto names = enum_names(choice);
-    return std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.value == choice; })->name;
+// torchtitan trains the families of Llama 3, Qwen3 and DeepSeek-V3.
+void require_family(const model::ModelSpec& spec) {
+  const model::ModelConfig& m = spec.config;
+  std::vector<std::string> others;
+  const auto other = [&](bool is_other, const char* words) {
+    if (is_other) others.emplace_back(words);
   };
-  a.value("fp8-format", name(c.fp8.value_or(model::Fp8Format::kHybrid)));
-  a.value("fp8-recipe", name(c.fp8_recipe));
-  a.value("fp8-margin", c.fp8_margin);
-  if (c.fp8_recipe == model::Fp8Recipe::kDelayed) {
-    a.value("fp8-amax-history-len", c.fp8_amax_history_len);
-    a.value("fp8-amax-compute-algo", name(c.fp8_amax_compute_algo));
-  }
-  a.flag(!c.fp8_wgrad, "no-fp8-wgrad");
-  if (!c.first_last_layers_bf16) return;
-  a.flag(true, "first-last-layers-bf16");
-  a.value("num-layers-at-start-in-bf16", c.num_layers_at_start_in_bf16);
-  a.value("num-layers-at-end-in-bf16", c.num_layers_at_end_in_bf16);
+  other(m.kind != model::ModelKind::kGpt, "encoders and encoder-decoders");
+  other(m.position_embedding_type != model::PositionEmbedding::kRope, "positions other than rotary ones");
+  other(m.normalization != model::Normalization::kRmsNorm, "LayerNorm");
+  other(m.activation != model::Activation::kSwiglu, "activations other than swiglu");
+  other(m.has_mlp_bias() || m.has_qkv_bias() || m.has_attention_output_bias(), "biases");
+  other(m.rotary_percentage != 1 || !m.no_rope_layers.empty(), "heads or layers that rotate in part");
+  other(m.window_size.has_value(), "attention within a window");
+  other(m.norm_placement != model::NormPlacement::kBefore || m.use_parallel_residual,
+        "norms behind the branches, or branches side by side");
+  other(m.attn_logit_softcapping || m.final_logit_softcapping || m.apply_embedding_scaling ||
+            m.attention_sinks || m.attention_output_gate || m.linear.any() || m.embedding_layernorm ||
+            m.qk_layernorm_all_heads || m.moe.moe_shared_expert_gate || m.mup.use_mup,
+        "soft caps, scaled or normalised embeddings, sinks, gates, linear attention, muP");
+  other(m.embedding_multiplier != 1 || m.residual_multiplier != 1 || m.logit_scale != 1 || m.softmax_scale,
+        "multipliers of embeddings, residuals, scores or logits");
+  other(m.hidden_dropout > 0 || m.attention_dropout > 0, "dropout");
+  other(!m.freeze.empty(), "parameters that are not trained");
+  require<ConfigError>(
+      others.empty(),
+      "torchtitan has the families of Llama 3, Qwen3 and DeepSeek-V3, and nothing is written "
+      "for this model: it has no {}",
+      fmt::join(others, "; no "));
 }
 
 }  // namespace
 
-std::vector<std::string> megatron_arguments(const Found& found, const EmitModel& model) {
-  const Workload& w = found.workload;
-  Arguments a;
-  shape(a, model);
-  a.value("micro-batch-size", w.micro_batch);
-  a.value("global-batch-size", w.global_batch);
-  if (model.steps > 0) a.value("train-iters", model.steps);
-  a.value("tensor-model-parallel-size", w.tp);
-  a.value("pipeline-model-parallel-size", w.pp);
-  if (w.vpp > 1) a.value("num-virtual-stages-per-pipeline-rank", w.vpp);
-  if (w.cp > 1) a.value("context-parallel-size", w.cp);
-  if (w.ep > 1) a.value("expert-model-parallel-size", w.ep);
-  a.flag(w.sequence_parallel && w.tp > 1, "sequence-parallel");
-  const std::vector<std::int64_t> split = w.split();
-  if (std::adjacent_find(split.begin(), split.end(), std::not_equal_to<>()) != split.end()) {
-    // Its layout string: E embedding, t a layer, L loss; stages are parted by bars.
-    std::string layout = "E";
-    for (std::size_t i = 0; i < split.size(); ++i)
-      layout += (i > 0 ? "|" : "") + (split[i] > 0 ? fmt::format("t*{}", split[i]) : std::string());
-    a.value("pipeline-model-parallel-layout", "\"" + layout + "L\"");
-  }
-  a.flag(w.zero_stage >= 1, "use-distributed-optimizer");
-  a.flag(w.dp * w.cp > 1, "overlap-grad-reduce");
-  a.flag(w.zero_stage >= 1, "overlap-param-gather");
-  switch (found.point.recompute.granularity) {
-    case RecomputeGranularity::kNone:
-      break;
-    case RecomputeGranularity::kSelective:
-      a.value("recompute-granularity", "selective");
-      a.value("recompute-modules", "core_attn layernorm");
-      break;
-    case RecomputeGranularity::kFull:
-      a.value("recompute-granularity", "full");
-      a.value("recompute-method",
-              found.point.recompute.method == RecomputeMethod::kBlock ? "block" : "uniform");
-      a.value("recompute-num-layers", found.point.recompute.num_layers.value_or(1));
-      break;
-  }
-  if (const model::OffloadConfig& offload = found.point.recompute.offload; offload.cpu_offloading)
-    a.value("cpu-offloading-num-layers", offload.layers_of(w.model.layers));
-  a.flag(model.format == Format::kBf16 || model.format == Format::kFp8, "bf16");
-  a.flag(model.format == Format::kFp16, "fp16");
-  if (model.format == Format::kFp8) eight_bits(a, model.spec.config.fp8);
-  return a.take();
-}
-
 std::vector<std::string> torchtitan_arguments(const Found& found, const EmitModel& model,
                                               std::vector<std::string>& notes) {
+  require_family(model.spec);
   const Workload& w = found.workload;
   Arguments a;
   a.value("training.seq_len", w.model.sequence);
@@ -229,21 +118,50 @@ std::vector<std::string> torchtitan_arguments(const Found& found, const EmitMode
   return a.take();
 }
 
-std::string sbatch_script(const std::string& name, const Workload& w, const Cluster& cluster,
-                          const std::string& command, bool per_device) {
+JobScript job_of(const std::string& name, const Workload& w, const Cluster& cluster, bool per_device) {
+  JobScript job;
+  job.name = name;
   const std::int64_t per_node = std::min(w.devices(), cluster.links.devices_per_node);
-  const std::int64_t nodes = (w.devices() + per_node - 1) / per_node;
-  std::string out = "#!/bin/bash\n";
-  out += fmt::format("#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n", name, nodes,
-                     per_device ? per_node : 1);
-  out += fmt::format("#SBATCH --gpus-per-node={}\n#SBATCH --exclusive\n#SBATCH --output=%x-%j.log\n\n",
-                     per_node);
-  out += "set -euo pipefail\n";
-  if (!per_device)
-    out +=
-        "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\nexport "
-        "MASTER_PORT=29500\n";
-  return out + command + "\n";
+  job.nodes = (w.devices() + per_node - 1) / per_node;
+  job.tasks_per_node = per_device ? per_node : 1;
+  if (!cluster.links.host_is_device && !cluster.links.shared_device) job.gpus_per_node = per_node;
+  return job;
+}
+
+std::string sbatch_script(const JobScript& job) {
+  std::string out =
+      fmt::format("#!/bin/bash\n#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n",
+                  job.name, job.nodes, job.tasks_per_node);
+  if (job.gpus_per_node > 0) out += fmt::format("#SBATCH --gpus-per-node={}\n", job.gpus_per_node);
+  out += "#SBATCH --exclusive\n#SBATCH --output=%x-%j.log\n#SBATCH --open-mode=append\n";
+  if (job.body.empty()) out += "#SBATCH --requeue\n#SBATCH --signal=B:USR1@300\n";
+  out +=
+      "# CONTAINER=IMAGE runs it in a container (pyxis), SRUN_ARGS=\"…\" are further arguments of srun.\n\n"
+      "set -euo pipefail\ncd \"${SLURM_SUBMIT_DIR:-.}\"\n";
+  for (const std::string& need : job.needs) {
+    const auto colon = need.find(':');
+    out += fmt::format(": \"${{{}:?{}}}\"\n", need.substr(0, colon), need.substr(colon + 2));
+  }
+  out +=
+      "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
+      "export MASTER_PORT=${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))}\n"
+      "run=(srun --kill-on-bad-exit=1 ${SRUN_ARGS:-})\n"
+      "if [ -n \"${CONTAINER:-}\" ]; then\n"
+      "  run+=(--container-image=\"$CONTAINER\" --container-mounts=\"$PWD:$PWD\" "
+      "--container-workdir=\"$PWD\")\nfi\n\n";
+  if (!job.body.empty()) return out + job.body;
+  return out +
+         fmt::format(
+             "# Five minutes before the time limit, and when the job is told to end, the run saves; the "
+             "job is queued again.\n"
+             "again=0\n"
+             "trap 'again=1; scancel --signal=TERM \"$SLURM_JOB_ID\"' USR1 TERM\n"
+             "\"${{run[@]}}\" {} &\njob=$!\n"
+             "while :; do\n  wait \"$job\" && status=0 || status=$?\n"
+             "  kill -0 \"$job\" 2>/dev/null || break\ndone\n"
+             "if [ \"$again\" = 1 ]; then scontrol requeue \"$SLURM_JOB_ID\"; fi\n"
+             "exit \"$status\"\n",
+             job.command);
 }
 
 }  // namespace stoa::plan

@@ -1,4 +1,5 @@
-// A plan as arguments of the program that will train with it.
+// A plan as arguments of torchtitan, and the job that runs a plan. Megatron-LM and NeMo, whose files are
+// read, too: cli/plan_emit.
 #pragma once
 
 #include <string>
@@ -18,16 +19,24 @@ struct EmitModel {
   std::int64_t steps = 0;
 };
 
-// Arguments of Megatron-LM's pretrain_gpt.py (arguments.py, August 2026), one per line; data, tokenizer and
-// paths are left to the user.
-std::vector<std::string> megatron_arguments(const Found& found, const EmitModel& model);
-// Arguments of torchtitan's run_train (job configuration of July 2026). `notes`: settings that torchtitan
-// cannot express.
+// Arguments of torchtitan's run_train (job configuration of July 2026), whose models are those of its
+// flavours. `notes`: settings that torchtitan cannot express. ConfigError: a kind of model that it does not
+// have.
 std::vector<std::string> torchtitan_arguments(const Found& found, const EmitModel& model,
                                               std::vector<std::string>& notes);
-// A Slurm script that runs `command` on the plan's devices: one task per device (`per_device`), or one per
-// node.
-std::string sbatch_script(const std::string& name, const Workload& w, const Cluster& cluster,
-                          const std::string& command, bool per_device);
+
+// A job of Slurm.
+struct JobScript {
+  std::string name;
+  std::int64_t nodes = 1, tasks_per_node = 1;
+  std::int64_t gpus_per_node = 0;  // 0: none are asked for
+  // What srun starts on every task; it is told before the time limit to save, and the job is queued again.
+  std::string command;
+  std::string body;                // instead: lines that start everything themselves
+  std::vector<std::string> needs;  // environment variables that the user must set: "DATA: the prepared data"
+};
+// A job on the devices of a plan: one task per device (`per_device`), or one per node.
+JobScript job_of(const std::string& name, const Workload& w, const Cluster& cluster, bool per_device);
+std::string sbatch_script(const JobScript& job);
 
 }  // namespace stoa::plan

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "plan/error_band.h"
 #include "plan/predict.h"
 
 namespace stoa::plan {
@@ -275,6 +276,10 @@ Calibration calibrate(const RowList& rows) {
     entry.fitted = determined(entry.constants, prior);
     entry.rows = static_cast<int>(own.size());
     set_band(entry, errors_of(own, entry.constants));
+    for (const Row* row : own)
+      for (const std::string& kind : model_kinds(row->workload.model))
+        if (std::find(entry.kinds.begin(), entry.kinds.end(), kind) == entry.kinds.end())
+          entry.kinds.push_back(kind);
     calibration.families[family] = entry;
   }
   for (const auto& [family, own] : families) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "plan/error_band.h"
 #include "plan/layer_time.h"
 #include "plan/offload_time.h"
 #include "plan/pipeline_time.h"
@@ -336,8 +337,10 @@ Prediction predict(const Workload& w, const Cluster& c, const Calibration& calib
   out.notes.push_back(why);
   out.time = predict_time(w, c, entry.constants, &out.stages);
   out.seconds = out.time.sum();
-  out.low = out.seconds * entry.low;
-  out.high = out.seconds * entry.high;
+  const ErrorBand band = error_band(w, c, calibration);
+  out.low = out.seconds * band.low;
+  out.high = out.seconds * band.high;
+  if (!band.why.empty()) out.notes.push_back("a wide range: " + band.why);
   out.counted = counted != nullptr;
   out.memory = counted ? counted->fullest : estimate_memory(w);
   for (std::size_t stage = 0; stage < out.stages.size(); ++stage)

@@ -47,7 +47,7 @@ struct StageTime {
 
 struct Prediction {
   double seconds = 0;        // of an optimizer step
-  double low = 0, high = 0;  // where 8 of 10 measurements are expected to lie
+  double low = 0, high = 0;  // where 8 of 10 measurements are expected to lie (plan/error_band)
   TimeSplit time;
   MemorySplit memory;
   bool counted = false;  // memory is that of Stoa's own program, and not an estimate

@@ -15,11 +15,18 @@
 namespace stoa::plan {
 
 std::span<const config::EnumName<SearchTarget>> enum_names(SearchTarget) {
-  static constexpr std::array<config::EnumName<SearchTarget>, 3> kNames{
+  static constexpr std::array<config::EnumName<SearchTarget>, 4> kNames{
       {{"stoa", SearchTarget::kStoa},
        {"megatron", SearchTarget::kMegatron},
-       {"torchtitan", SearchTarget::kTorchtitan}}};
+       {"torchtitan", SearchTarget::kTorchtitan},
+       {"nemo", SearchTarget::kNemo}}};
   return kNames;
+}
+
+std::string_view name_of(SearchTarget target) {
+  for (const auto& name : enum_names(target))
+    if (name.value == target) return name.name;
+  fail<InternalError>("unknown target");
 }
 
 namespace {
@@ -85,13 +92,16 @@ class Search {
     const nn::Precision precision = memory_.options({}).precision;
     for (std::size_t i = 0; i < all_.size(); ++i)
       if (least_bytes(all_[i], precision) <= r_.memory)
-        queue_.push({least_seconds(all_[i], cluster_, constants_) / all_[i].tokens(), i, Known::kBound, {}});
+        enter(i, least_seconds(all_[i], cluster_, constants_) / all_[i].tokens());
+    std::sort(bounds_.begin(), bounds_.end());
     while (!queue_.empty() && result_.looked_at < r_.most_looked_at) {
       const Entry entry = queue_.top();
       const double within =
           result_.best.size() >= r_.top ? r_.front_within : std::max(r_.front_within, kFarSlower);
       if (!result_.best.empty() && entry.per_token > within * best_per_token()) break;
       queue_.pop();
+      examined_ += entry.known == Known::kBound;
+      if (r_.progress) report_progress(within);
       look_at(entry);
     }
     result_.bounded = queue_.size();
@@ -106,6 +116,23 @@ class Search {
   double seconds_of(const Workload& w) const { return predict_time(w, cluster_, constants_).sum(); }
   double best_per_token() const {
     return result_.best.front().seconds / result_.best.front().workload.tokens();
+  }
+
+  void enter(std::size_t layout, double bound) {
+    queue_.push({bound, layout, Known::kBound, {}});
+    bounds_.push_back(bound);
+  }
+
+  void report_progress(double within) const {
+    SearchProgress p;
+    p.examined = examined_;
+    const auto end = result_.best.empty()
+                         ? bounds_.end()
+                         : std::upper_bound(bounds_.begin(), bounds_.end(), within * best_per_token());
+    p.left = static_cast<std::size_t>(
+        std::max<std::ptrdiff_t>(0, end - bounds_.begin() - static_cast<std::ptrdiff_t>(examined_)));
+    if (!result_.best.empty()) p.best_seconds = result_.best.front().seconds;
+    r_.progress(p);
   }
 
   RankBytes bytes_of(const Workload& w, const model::RecomputeConfig& recompute) {
@@ -164,7 +191,7 @@ class Search {
   bool may_offload(const Workload& w, Granularity granularity) const {
     if (!may("offload") || cluster_.links.host_is_device || cluster_.links.shared_device) return false;
     if (granularity == Granularity::kSelective && !may("selective")) return false;
-    if (r_.target == SearchTarget::kMegatron) return w.pp == 1 && granularity == Granularity::kNone;
+    if (of_megatron(r_.target)) return w.pp == 1 && granularity == Granularity::kNone;
     return r_.target == SearchTarget::kStoa;
   }
 
@@ -215,7 +242,7 @@ class Search {
     if (granularity != Granularity::kNone && fits_with({granularity, {}, {}})) return;
     const std::vector<std::int64_t> layers = w.layers_of_ranks();
     std::int64_t most = *std::max_element(layers.begin(), layers.end());
-    if (r_.target == SearchTarget::kMegatron) --most;  // which keeps the last
+    if (of_megatron(r_.target)) --most;  // which keeps the last
     for (std::int64_t moved = 1; moved <= most; ++moved)
       if (fits_with(offloaded(granularity, moved))) return push(entry.layout, offloaded(granularity, moved));
   }
@@ -264,6 +291,8 @@ class Search {
   const Constants& constants_;
   std::vector<Workload> all_;
   std::priority_queue<Entry> queue_;
+  std::vector<double> bounds_;  // of all layouts, ascending
+  std::size_t examined_ = 0;    // of them
   std::optional<Entry> nearest_;
   RankBytes nearest_bytes_;
   SearchResult result_;
@@ -437,7 +466,7 @@ std::vector<Neighbour> neighbours(MemoryModel& memory, const SearchRequest& requ
   }
   for (const int stage : {0, 1, 3}) {
     if (stage == w.zero_stage || w.dp * w.cp == 1) continue;
-    if (stage == 3 && request.target == SearchTarget::kMegatron) continue;
+    if (stage == 3 && of_megatron(request.target)) continue;
     Workload changed = w;
     changed.zero_stage = stage;
     consider(fmt::format("ZeRO {} -> {}", w.zero_stage, stage), changed, now);

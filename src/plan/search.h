@@ -24,8 +24,14 @@ struct SearchSpace {
   std::vector<std::string> recompute;
 };
 
-enum class SearchTarget { kStoa, kMegatron, kTorchtitan };  // the program that will train
+enum class SearchTarget { kStoa, kMegatron, kTorchtitan, kNemo };  // the program that will train
 std::span<const config::EnumName<SearchTarget>> enum_names(SearchTarget);
+std::string_view name_of(SearchTarget target);
+
+struct SearchProgress {
+  std::size_t examined = 0, left = 0;  // layouts: left are those that may be among the best
+  double best_seconds = 0;             // 0: nothing fits yet
+};
 
 struct SearchRequest {
   Workload workload;  // model, global batch, format, software; degrees are ignored
@@ -40,6 +46,8 @@ struct SearchRequest {
   // and memory.
   double front_within = 1.02;
   std::size_t most_looked_at = 20000;
+  // Told now and then while the search runs.
+  std::function<void(const SearchProgress&)> progress = {};
 };
 
 struct Found {

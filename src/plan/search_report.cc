@@ -8,9 +8,8 @@
 
 #include "base/console.h"
 #include "plan/csv.h"
+#include "plan/page.h"
 #include "watch/chart.h"
-#include "watch/html_text.h"
-#include "watch/report_assets.h"
 
 namespace stoa::plan {
 namespace {
@@ -172,8 +171,9 @@ std::string to_text(const SearchReport& report, const SearchRun& run) {
   for (const auto& [name, seconds] : best.time.parts())
     if (seconds > 0.001 * best.seconds)
       out += fmt::format("  {:<20}{:>9.3f} s{:>7.1f} %\n", name, seconds, 100 * seconds / best.seconds);
-  out += fmt::format("  8 of 10 measurements are expected between {:.3f} and {:.3f} s\n",
-                     best.seconds * report.low, best.seconds * report.high);
+  out += fmt::format("  8 of 10 measurements are expected between {:.3f} and {:.3f} s{}\n",
+                     best.seconds * report.low, best.seconds * report.high,
+                     report.band.empty() ? "" : ": " + report.band);
   if (report.steps > 0) {
     const double days = days_of(best, report.steps);
     out += fmt::format("  {} steps: {:.2f} days, {:.0f} device-hours", report.steps, days,
@@ -220,7 +220,9 @@ std::string to_json(const SearchReport& report, const SearchRun& chosen) {
                                 {"device", report.cluster.device.name},
                                 {"memory_limit_bytes", report.memory},
                                 {"calibration", report.calibration},
+                                {"target", report.target},
                                 {"band", {report.low, report.high}},
+                                {"band_reason", report.band},
                                 {"notes", report.notes},
                                 {"chosen_devices", chosen.devices},
                                 {"runs", runs}}
@@ -281,68 +283,45 @@ std::string to_csv(const SearchReport& report) {
   return write_csv(table);
 }
 
-namespace {
-
-std::string tile(std::string_view label, const std::string& value) {
-  return fmt::format("<div class=\"tile\"><span>{}</span><b>{}</b></div>", label, watch::escape_html(value));
-}
-
-std::string layout_table(const std::vector<Found>& list, double memory) {
-  std::string out =
-      "<table><tr><th>layout</th><th class=\"n\">step, s</th><th class=\"n\">tokens/s</th>"
-      "<th class=\"n\">TFLOP/s each</th><th class=\"n\">memory, GB</th><th class=\"n\">free, GB</th></tr>";
-  for (const Found& f : list)
-    out += fmt::format(
-        "<tr><td>{}</td><td class=\"n\">{:.3f}</td><td class=\"n\">{}</td><td class=\"n\">{:.0f}</td><td "
-        "class=\"n\">{:.1f}</td><td class=\"n\">{:.1f}</td></tr>",
-        watch::escape_html(describe(f)), f.seconds, format_count(f.tokens_per_second()), tflops_of(f),
-        static_cast<double>(f.memory.total) / kGb, (memory - static_cast<double>(f.memory.total)) / kGb);
-  return out + "</table>";
-}
-
-std::string bars(const std::vector<std::pair<std::string, double>>& parts, double whole, const char* unit) {
-  std::string out = "<table>";
-  for (const auto& [name, value] : parts)
-    if (value > 0.001 * whole)
-      out += fmt::format(
-          "<tr><td class=\"label\">{}</td><td class=\"n\">{:.3g} {}</td><td class=\"bar c1\"><i "
-          "style=\"width:{:.1f}%\"></i></td></tr>",
-          watch::escape_html(name), value, unit, 100 * value / whole);
-  return out + "</table>";
-}
-
-}  // namespace
-
 std::string to_html(const SearchReport& report, const SearchRun& run) {
   const Found& best = run.result.best.front();
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">";
-  const std::string title =
-      fmt::format("Plan: {} on {} x {}", report.model_name, run.devices, report.cluster.device.name);
-  out += fmt::format("<title>{0}</title><style>{1}</style></head><body><main>\n<header><h1>{0}</h1></header>",
-                     watch::escape_html(title), watch::kReportStyle);
-  out += "<div class=\"tiles\">" + tile("seconds per step", fmt::format("{:.3f}", best.seconds)) +
-         tile("tokens per second", format_count(best.tokens_per_second())) +
-         tile("model TFLOP/s per device", fmt::format("{:.0f}", tflops_of(best))) +
-         tile("memory", format_bytes(static_cast<double>(best.memory.total))) +
-         tile("layouts in the space", std::to_string(run.result.layouts)) + "</div>\n";
-  out += "<section><h2>Best layouts</h2><div class=\"card\">" + layout_table(run.result.best, report.memory) +
-         "</div></section>\n";
+  Page page;
+  page.title = fmt::format("Plan: {} on {} x {}", report.model_name, run.devices, report.cluster.device.name);
+  page.tiles = {{"seconds per step", fmt::format("{:.3f}", best.seconds)},
+                {"tokens per second", format_count(best.tokens_per_second())},
+                {"model TFLOP/s per device", fmt::format("{:.0f}", tflops_of(best))},
+                {"memory per device", format_bytes(static_cast<double>(best.memory.total))},
+                {"layouts in the space", std::to_string(run.result.layouts)}};
+  if (report.steps > 0) {
+    const double days = days_of(best, report.steps);
+    page.tiles.emplace_back("days of steps", fmt::format("{:.1f}", days));
+    if (const auto& price = report.cluster.economy.price_per_device_hour)
+      page.tiles.emplace_back("rent", format_count(days * 24 * devices_of(best) * *price));
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const Found& f : run.result.best)
+    rows.push_back({describe(f), fmt::format("{:.3f}", f.seconds), format_count(f.tokens_per_second()),
+                    fmt::format("{:.0f}", tflops_of(f)),
+                    fmt::format("{:.1f}", static_cast<double>(f.memory.total) / kGb),
+                    fmt::format("{:.1f}", (report.memory - static_cast<double>(f.memory.total)) / kGb)});
+  page.sections.emplace_back(
+      "Best layouts",
+      table({"layout", "step, s", "tokens/s", "TFLOP/s each", "memory, GB", "free, GB"}, rows));
   watch::Chart front;
   front.title = "Time and memory: nothing is both faster and smaller";
   front.unit = "s per step";
-  watch::ChartSeries series{
-      .name = "layouts of the front (memory in GB)", .style = "c1", .points = {}, .dots = true};
+  front.x_axis = "memory per device, GB";
+  watch::ChartSeries series{.name = "layouts of the front", .style = "c1", .points = {}, .dots = true};
   for (const Found& f : run.result.front)
     series.points.push_back({static_cast<double>(f.memory.total) / kGb, f.seconds});
   std::reverse(series.points.begin(), series.points.end());
   front.series.push_back(std::move(series));
-  out += "<section><h2>Front</h2><div class=\"charts\">" + watch::draw_chart(front);
+  std::string charts = watch::draw_chart(front);
   if (report.runs.size() > 1) {
     watch::Chart scale;
     scale.title = "Tokens per second by number of devices";
     scale.unit = "tokens/s";
+    scale.x_axis = "devices";
     watch::ChartSeries found{.name = "best layout", .style = "c1", .points = {}, .dots = true},
         ideal{.name = "in proportion", .style = "c2 faint", .points = {}, .dots = false};
     double rate = 0;
@@ -355,29 +334,28 @@ std::string to_html(const SearchReport& report, const SearchRun& run) {
     }
     scale.series = {std::move(found), std::move(ideal)};
     scale.from_zero = true;
-    out += watch::draw_chart(scale);
+    charts += watch::draw_chart(scale);
   }
-  out += "</div></section>\n";
+  page.sections.emplace_back("Front", charts);
   std::vector<std::pair<std::string, double>> time, memory;
   for (const auto& [name, seconds] : best.time.parts()) time.emplace_back(name, seconds);
   for (std::size_t c = 0; c < best.memory.categories.size(); ++c)
     memory.emplace_back(name_of(static_cast<MemoryCategory>(c)),
                         static_cast<double>(best.memory.categories[c]) / kGb);
-  out += "<section><h2>Where the time goes</h2><div class=\"card\">" + bars(time, best.seconds, "s") +
-         "</div></section>\n";
-  out += "<section><h2>Where the memory goes</h2><div class=\"card\">" +
-         bars(memory, static_cast<double>(best.memory.total) / kGb, "GB") + "</div></section>\n";
-  out += "<section><h2>Why not its neighbours</h2><div class=\"card\"><table>";
-  for (const Neighbour& n : run.neighbours)
-    out += fmt::format("<tr><td class=\"label\">{}</td><td>{}</td></tr>", watch::escape_html(n.change),
-                       watch::escape_html(n.verdict));
-  out += "</table></div></section>\n";
-  out += fmt::format(
-      "<footer>Times by {}; 8 of 10 measurements are expected within {:.2f} to {:.2f} of them. Bytes are "
-      "those "
-      "that Stoa allocates.</footer></main><script>{}</script></body></html>\n",
-      watch::escape_html(report.calibration), report.low, report.high, watch::kReportScript);
-  return out;
+  page.sections.emplace_back("Where the time goes", bars(time, best.seconds, "s"));
+  page.sections.emplace_back("Where the memory goes",
+                             bars(memory, static_cast<double>(best.memory.total) / kGb, "GB"));
+  std::vector<std::pair<std::string, std::string>> why;
+  for (const Neighbour& n : run.neighbours) why.emplace_back(n.change, n.verdict);
+  page.sections.emplace_back("Why not its neighbours", facts(why));
+  page.assumptions = report.notes;
+  page.assumptions.push_back(fmt::format(
+      "times by {}; 8 of 10 measurements are expected within {:.2f} to {:.2f} of them{}", report.calibration,
+      report.low, report.high, report.band.empty() ? "" : ": " + report.band));
+  page.assumptions.emplace_back("bytes are those that Stoa allocates");
+  page.command = report.command;
+  page.footer = report.cluster.source;
+  return to_html(page);
 }
 
 }  // namespace stoa::plan

@@ -22,7 +22,10 @@ struct SearchReport {
   Cluster cluster;
   double memory = 0;            // bytes of a device that plans may fill
   std::int64_t steps = 0;       // of the training; 0: not known
+  std::string target;           // the program that will train
   double low = 1, high = 1;     // measured over predicted, 8 of 10 times
+  std::string band;             // why that is so wide; empty: runs of this kind were measured
+  std::string command;          // that asked for the search
   std::string calibration;      // which constants
   std::vector<SearchRun> runs;  // by number of devices
   std::vector<std::string> notes;

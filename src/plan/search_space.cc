@@ -23,6 +23,7 @@ std::vector<std::string> schedules_of(SearchTarget target) {
       return {"1f1b", "interleaved", "zb-h1",  "zb-h2", "interleaved-zb",
               "zb-v", "dualpipev",   "v-half", "v-min"};
     case SearchTarget::kMegatron:
+    case SearchTarget::kNemo:
       return {"1f1b", "interleaved"};
     case SearchTarget::kTorchtitan:
       return {"1f1b", "interleaved", "zb-v"};
@@ -33,6 +34,16 @@ std::vector<std::string> schedules_of(SearchTarget target) {
 bool searched_by_default(const std::string& schedule) {
   return schedule == "1f1b" || schedule == "interleaved" || schedule == "zb-h1" || schedule == "zb-v" ||
          schedule == "dualpipev";
+}
+
+SearchTarget usual_target(const Cluster& cluster) {
+  const bool cpu = cluster.links.host_is_device || cluster.links.shared_device ||
+                   cluster.device.family.find("CPU") != std::string::npos;
+  return cpu ? SearchTarget::kStoa : SearchTarget::kMegatron;
+}
+
+bool of_megatron(SearchTarget target) {
+  return target == SearchTarget::kMegatron || target == SearchTarget::kNemo;
 }
 
 bool takes_chunks(const std::string& schedule) {
@@ -135,8 +146,9 @@ class Layouts {
     w.chunk_layers.clear();
     const std::vector<std::int64_t> even = w.split();
     w.chunk_layers = even;
-    shards(w);
-    if (chunks < 3) return;
+    const bool only_even = r_.target == SearchTarget::kNemo;  // which has no key for another split
+    if (layers % chunks == 0 || !only_even) shards(w);
+    if (chunks < 3 || only_even) return;
     for (const auto& [first, last] : {std::pair(0, 1), std::pair(1, 1)}) {
       if ((layers + first + last) % chunks != 0) continue;
       w.chunk_layers.assign(static_cast<std::size_t>(chunks), (layers + first + last) / chunks);
@@ -153,7 +165,7 @@ class Layouts {
       // Between stages 1 and 3: whole gradients are held anyway if they accumulate over microbatches.
       if (stage == 2 && w.microbatches() > 1 && r_.space.zero_stages.empty()) continue;
       if (stage == 2 && r_.target != SearchTarget::kStoa) continue;
-      if (stage == 3 && r_.target == SearchTarget::kMegatron) continue;
+      if (stage == 3 && of_megatron(r_.target)) continue;
       w.zero_stage = static_cast<int>(stage);
       out_.push_back(w);
     }

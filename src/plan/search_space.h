@@ -23,6 +23,10 @@ std::vector<std::string> schedules_of(SearchTarget target);
 // ZB-H2 needs ranks that take the optimizer step independently: here they wait for the norm of all gradients.
 // It is searched only on request, and so are schedules that trade time for memory.
 bool searched_by_default(const std::string& schedule);
+// The program that runs on a cluster today: on GPUs Megatron-LM, as Stoa's own is not proven there.
+SearchTarget usual_target(const Cluster& cluster);
+// NeMo trains with Megatron-Core.
+bool of_megatron(SearchTarget target);
 // Whether a stage may have a number of chunks of its own choice.
 bool takes_chunks(const std::string& schedule);
 // Whether the generator supports this number of microbatches.

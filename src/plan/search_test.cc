@@ -243,51 +243,6 @@ TEST_F(SearchTest, OthersRunOnlyWhatTheyHave) {
   }
 }
 
-TEST_F(SearchTest, EmitsMegatronArguments) {
-  request_.target = SearchTarget::kMegatron;
-  request_.space.tensor = {2};
-  request_.space.pipeline = {2};
-  const Found found = run().best.front();
-  const auto arguments = megatron_arguments(found, {base_.model, "small", Format::kBf16, 100});
-  const auto has = [&](const std::string& word) {
-    return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
-  };
-  EXPECT_TRUE(has("--tensor-model-parallel-size 2"));
-  EXPECT_TRUE(has("--pipeline-model-parallel-size 2"));
-  EXPECT_TRUE(has("--num-layers 8"));
-  EXPECT_TRUE(has("--global-batch-size 32"));
-  EXPECT_TRUE(has("--bf16"));
-}
-
-TEST_F(SearchTest, EmitsWhatMegatronIsToKnowOfEightBits) {
-  request_.target = SearchTarget::kMegatron;
-  const Found found = run().best.front();
-  const auto emitted = [&](const model::Fp8Config& fp8) {
-    model::ModelSpec spec = base_.model;
-    spec.config.fp8 = fp8;
-    std::vector<std::string> out;
-    for (const std::string& argument : megatron_arguments(found, {spec, "small", Format::kFp8, 100}))
-      if (argument.find("fp8") != std::string::npos || argument.find("bf16") != std::string::npos)
-        out.push_back(argument);
-    return out;
-  };
-  EXPECT_EQ(emitted({}), (std::vector<std::string>{"--bf16", "--fp8-format hybrid", "--fp8-recipe tensorwise",
-                                                   "--fp8-margin 0"}));
-  model::Fp8Config fp8;
-  fp8.fp8 = model::Fp8Format::kE4M3;
-  fp8.fp8_recipe = model::Fp8Recipe::kDelayed;
-  fp8.fp8_margin = 2;
-  fp8.fp8_amax_history_len = 16;
-  fp8.fp8_wgrad = false;
-  fp8.first_last_layers_bf16 = true;
-  fp8.num_layers_at_end_in_bf16 = 3;
-  EXPECT_EQ(emitted(fp8),
-            (std::vector<std::string>{"--bf16", "--fp8-format e4m3", "--fp8-recipe delayed", "--fp8-margin 2",
-                                      "--fp8-amax-history-len 16", "--fp8-amax-compute-algo max",
-                                      "--no-fp8-wgrad", "--first-last-layers-bf16",
-                                      "--num-layers-at-start-in-bf16 1", "--num-layers-at-end-in-bf16 3"}));
-}
-
 TEST_F(SearchTest, SummaryHasTheColumnsOfTheAutoConfigurator) {
   SearchReport report;
   report.model_name = "small";

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "config/value.h"
+#include "plan/base_config.h"
 
 namespace stoa::plan {
 namespace {
@@ -20,19 +21,44 @@ double invert(const std::function<double(double)>& f, double target, double low,
   return std::sqrt(low * high);
 }
 
+// Tokens per parameter where only two of four are given. True: it was so, and is completed.
+bool complete(Budget& b, double device_flops, const FlopsPerToken& flops_per_token) {
+  const int given =
+      b.parameters.has_value() + b.tokens.has_value() + b.devices.has_value() + b.days.has_value();
+  const bool positive = b.parameters.value_or(1) > 0 && b.tokens.value_or(1) > 0 &&
+                        b.devices.value_or(1) > 0 && b.days.value_or(1) > 0 && device_flops > 0;
+  if (given != 2 || (b.parameters && b.tokens) || !positive) return false;
+  if (b.parameters) {
+    b.tokens = compute_optimal_tokens(*b.parameters);
+  } else if (b.tokens) {
+    b.parameters = *b.tokens / compute_optimal_tokens(1);
+  } else {
+    const double flops = *b.days * kDay * *b.devices * device_flops;
+    const double near = compute_optimal_parameters(flops);
+    const double parameters = invert([&](double n) { return flops_per_token(n) * compute_optimal_tokens(n); },
+                                     flops, near / 100, near * 10);
+    b.tokens = compute_optimal_tokens(parameters);
+  }
+  return true;
+}
+
 }  // namespace
 
-BudgetAnswer solve(const Budget& budget, double device_flops, const FlopsPerToken& flops_per_token) {
+BudgetAnswer solve(const Budget& given_budget, double device_flops, const FlopsPerToken& flops_per_token) {
+  Budget budget = given_budget;
+  const bool balanced = complete(budget, device_flops, flops_per_token);
   const int given = budget.parameters.has_value() + budget.tokens.has_value() + budget.devices.has_value() +
                     budget.days.has_value();
-  require<ConfigError>(
-      given == 3,
-      "{} of --params, --tokens, --gpus and --days are given: give three, and the fourth is computed", given);
+  require<ConfigError>(given == 3,
+                       "{} of --params, --tokens, --gpus and --days are given: give three, and the fourth is "
+                       "computed, or --gpus or --days and one more, for a compute-optimal model",
+                       given);
   for (const auto& value : {budget.parameters, budget.tokens, budget.devices, budget.days})
     require<ConfigError>(!value || *value > 0, "a budget of {}: expected a number above 0",
                          value.value_or(0));
   require<ConfigError>(device_flops > 0, "devices of {} FLOP/s: expected more than 0", device_flops);
   BudgetAnswer answer;
+  answer.balanced = balanced;
   answer.parameters = budget.parameters.value_or(0);
   answer.tokens = budget.tokens.value_or(0);
   answer.devices = budget.devices.value_or(0);

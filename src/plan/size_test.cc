@@ -21,6 +21,19 @@ TEST(Size, SolvesForWhatIsMissing) {
   EXPECT_EQ(solve({175e9, 300e9, {}, days.days * 1.0001}, rate, six).devices, 1024);
 }
 
+TEST(Size, OfTwoTheModelAndItsTokensAreComputeOptimal) {
+  const double rate = 400e12;
+  const auto model = solve({{}, {}, 1000, 30}, rate, six);
+  EXPECT_TRUE(model.balanced);
+  EXPECT_NEAR(model.tokens / model.parameters, 20, 1e-3);
+  EXPECT_NEAR(six(model.parameters) * model.tokens / (rate * 1000 * 86400 * 30), 1, 1e-5);
+  const auto days = solve({7e9, {}, 64, {}}, rate, six);
+  EXPECT_EQ(days.solved_for, "days");
+  EXPECT_EQ(days.tokens, 140e9);
+  EXPECT_EQ(solve({{}, 140e9, {}, 3}, rate, six).parameters, 7e9);
+  EXPECT_FALSE(solve({7e9, 140e9, 64, {}}, rate, six).balanced);
+}
+
 TEST(Size, RefusesWhatIsNotAQuestion) {
   EXPECT_THROW(solve({175e9, 300e9, 1024, 10}, 1e14, six), ConfigError);
   EXPECT_THROW(solve({175e9, 300e9, {}, {}}, 1e14, six), ConfigError);

@@ -16,7 +16,8 @@ namespace stoa::watch {
 namespace {
 
 constexpr double kLeft = 52, kRight = 14, kTop = 12,
-                 kBottom = 28;  // margins of the plot, in units of the drawing
+                 kBottom = 28,  // margins of the plot, in units of the drawing
+    kAxisWords = 16;
 
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
@@ -88,7 +89,7 @@ Frame frame_of(const Chart& chart) {
   f.left = kLeft;
   f.top = kTop;
   f.right = chart.width - kRight;
-  f.bottom = chart.height - kBottom;
+  f.bottom = chart.height - kBottom - (chart.x_axis.empty() ? 0 : kAxisWords);
   return f;
 }
 
@@ -148,6 +149,9 @@ std::string grid(const Chart& chart, const Frame& f) {
     out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", f.place_x(v),
                        f.bottom + 18, tick_text(v));
   }
+  if (!chart.x_axis.empty())
+    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
+                       0.5 * (f.left + f.right), f.bottom + 36, escape_html(chart.x_axis));
   for (const double v : chart.restarts) {
     if (v < f.x.low || v > f.x.high) continue;
     const double x = f.place_x(v);
@@ -242,8 +246,9 @@ std::string draw_chart(const Chart& chart) {
   out += "</figcaption>";
   if (f.x.empty()) return out + "<p class=\"quiet\">no values yet</p></figure>";
   out += fmt::format(
-      R"(<svg class="chart" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{} over steps" data-chart="{}">)",
-      chart.width, chart.height, escape_html(chart.title), script_data(chart, f));
+      R"(<svg class="chart" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{} over {}" data-chart="{}">)",
+      chart.width, chart.height, escape_html(chart.title),
+      chart.x_axis.empty() ? "steps" : escape_html(chart.x_axis), script_data(chart, f));
   out += grid(chart, f);
   if (f.beyond) {
     // Unique on a page: no chart is drawn twice in one size.

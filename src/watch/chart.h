@@ -18,7 +18,8 @@ struct ChartSeries {
 };
 
 struct Chart {
-  std::string title, unit;
+  std::string title, unit;  // unit: of y
+  std::string x_axis;       // what x is, below the axis; "": steps, which every page with curves says above
   std::vector<ChartSeries> series;
   std::vector<double> restarts;  // x of dashed marks
   bool logarithmic = false;      // y; only where all values are positive

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "workplace.h"
 
 namespace stoa::e2e {
@@ -61,6 +62,10 @@ TEST_F(PlanSearch, WritesWhatTheTrainerReads) {
        {"plan/plan.yaml", "plan/plan.sbatch", "plan/final_summary_1nodes.csv", "plan/report.html"})
     EXPECT_TRUE(fs::exists(path(file))) << file;
   stoa_ok({"config", "check", "plan/plan.yaml"});
+  const std::string job = read_text(path("plan/plan.sbatch"));
+  for (const char* part : {"#SBATCH --signal=B:USR1@300", "#SBATCH --requeue", "scontrol requeue",
+                           "stoa train plan/plan.yaml", ": \"${DATA:?", "--container-image", "--output runs/"})
+    EXPECT_THAT(job, HasSubstr(part));
   // The bytes are those that the program takes.
   const auto bench = json_of({"bench", "train", "plan/plan.yaml", "--ranks", "2", "--steps", "1", "--json"});
   const auto memory = json_of({"plan", "memory", "plan/plan.yaml", "--json"});
@@ -70,16 +75,60 @@ TEST_F(PlanSearch, WritesWhatTheTrainerReads) {
 
 TEST_F(PlanSearch, EmitsForOtherPrograms) {
   const Arguments search{"plan", "search", "gpt-5b", "--cluster", "dgx-a100-80gb", "--gpus", "64", "--emit"};
-  const Outcome megatron = stoa_ok(search + Arguments{"megatron"});
-  EXPECT_THAT(megatron.out, HasSubstr("--tensor-model-parallel-size"));
-  // What it emits, it reads.
-  std::string line;
-  for (const char c : megatron.out) line += c == '\n' ? ' ' : c;
-  const auto memory = json_of({"plan", "memory", "--from-megatron", line, "--ranks", "64", "--json"});
-  EXPECT_GT(memory["total_bytes"].get<double>(), 1e9);
-  EXPECT_THAT(stoa_ok(search + Arguments{"torchtitan"}).out,
-              HasSubstr("--parallelism.tensor_parallel_degree"));
+  const auto best = json_of({"plan", "search", "gpt-5b", "--cluster", "dgx-a100-80gb", "--gpus", "64",
+                             "--target", "megatron", "--json"})["runs"][0]["best"][0];
+  write_text(path("megatron.sh"), stoa_ok(search + Arguments{"megatron"}).out);
+  EXPECT_THAT(read_text(path("megatron.sh")), HasSubstr("--tensor-model-parallel-size"));
+  // What it emits, it reads: the same bytes.
+  EXPECT_EQ(json_of({"plan", "memory", "--from-megatron", "megatron.sh", "--json"})["total_bytes"],
+            best["memory_bytes"]);
+  write_text(path("nemo.yaml"), stoa_ok(search + Arguments{"nemo"}).out);
+  EXPECT_GT(json_of({"plan", "memory", "nemo.yaml", "--json"})["total_bytes"].get<double>(), 1e9);
   EXPECT_THAT(stoa_ok(search + Arguments{"stoa"}).out, HasSubstr("tensor_model_parallel_size"));
+  refuse(search + Arguments{"torchtitan"}, {"torchtitan has the families", "no LayerNorm"});
+  EXPECT_THAT(
+      stoa_ok({"plan", "search", "llama-7b", "--cluster", "dgx-h100", "--gpus", "64", "--emit", "torchtitan"})
+          .out,
+      HasSubstr("--parallelism.tensor_parallel_degree"));
+}
+
+// The user's own script: everything in it stays, what the plan changes is marked.
+TEST_F(PlanSearch, ChangesTheUsersOwnCommand) {
+  write_text(path("train.sh"), R"sh(#!/bin/bash
+#SBATCH --nodes=1
+# my run
+module load cuda
+TP=1
+ARGS=(
+    --num-layers 24              # GPT-3 XL
+    --hidden-size 2048 --num-attention-heads 16
+    --seq-length 2048 --max-position-embeddings 2048
+    --micro-batch-size 16 --global-batch-size 512
+    --tensor-model-parallel-size $TP
+    --recompute-activations
+    --lr 2e-4 --train-iters 1000 --vocab-size 50257 --bf16
+    --data-path $DATA --save $OUTPUT/checkpoints --log-throughput
+)
+torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py "${ARGS[@]}" 2>&1 | tee train.log
+)sh");
+  const Arguments search{
+      "plan", "search", "--from-megatron", "train.sh", "--cluster", "dgx-h100", "--gpus", "16", "--tp", "2"};
+  const Outcome emitted = stoa_ok(search + Arguments{"--emit", "megatron"});
+  for (const char* kept :
+       {"# my run", "module load cuda", "--num-layers 24              # GPT-3 XL",
+        "--data-path $DATA --save $OUTPUT/checkpoints --log-throughput", "| tee train.log"})
+    EXPECT_THAT(emitted.out, HasSubstr(kept));
+  for (const char* changed : {"--tensor-model-parallel-size 2\n", "--nnodes 2", "#SBATCH --nodes=2",
+                              "#   --tensor-model-parallel-size 2 (was 1)"})
+    EXPECT_THAT(emitted.out, HasSubstr(changed));
+  write_text(path("plan.sh"), emitted.out);
+  const auto best = json_of(search + Arguments{"--target", "megatron", "--json"})["runs"][0]["best"][0];
+  EXPECT_EQ(json_of({"plan", "memory", "--from-megatron", "plan.sh", "--json"})["total_bytes"],
+            best["memory_bytes"]);
+  // A recipe of NeMo 2 by name, in its own words.
+  EXPECT_THAT(
+      stoa_ok({"plan", "search", "llama3_8b", "--cluster", "dgx-h100", "--gpus", "16", "--emit", "nemo"}).out,
+      testing::AllOf(HasSubstr("nemo llm pretrain --factory llama3_8b"), HasSubstr("trainer.num_nodes=2")));
 }
 
 TEST_F(PlanSearch, EmitsItsEightBits) {
@@ -88,9 +137,8 @@ TEST_F(PlanSearch, EmitsItsEightBits) {
                "--zero", "1", "--emit", "megatron", "model.fp8=hybrid", "model.fp8_recipe=delayed",
                "model.fp8_amax_history_len=32"});
   EXPECT_THAT(megatron.out, HasSubstr("--fp8-recipe delayed"));
-  std::string line;
-  for (const char c : megatron.out) line += c == '\n' ? ' ' : c;
-  EXPECT_THAT(stoa_ok({"plan", "memory", "--from-megatron", line, "--ranks", "8", "--list-ignored"}).text(),
+  write_text(path("megatron.sh"), megatron.out);
+  EXPECT_THAT(stoa_ok({"plan", "memory", "--from-megatron", "megatron.sh", "--list-ignored"}).text(),
               testing::Not(HasSubstr("--fp8")));  // nothing of it is ignored
 }
 
@@ -105,9 +153,8 @@ TEST_F(PlanSearch, OffloadsWhereNothingElseMakesItFit) {
   EXPECT_THAT(stoa_ok(search + Arguments{"--emit", "stoa"}).out, HasSubstr("cpu_offloading_num_layers: "));
   const std::string flags = stoa_ok(search + Arguments{"--emit", "megatron"}).out;
   EXPECT_THAT(flags, HasSubstr("--cpu-offloading-num-layers "));
-  std::string line;
-  for (const char c : flags) line += c == '\n' ? ' ' : c;
-  EXPECT_GT(json_of({"plan", "memory", "--from-megatron", line, "--ranks", "8", "--json"})["host_bytes"], 0);
+  write_text(path("megatron.sh"), flags);
+  EXPECT_GT(json_of({"plan", "memory", "--from-megatron", "megatron.sh", "--json"})["host_bytes"], 0);
 }
 
 TEST_F(PlanSearch, TriesTheBestAndRemembers) {
@@ -132,13 +179,74 @@ TEST_F(PlanSearch, TriesTheBestAndRemembers) {
 }
 
 TEST_F(PlanSearch, AnswersTheFourQuestions) {
-  const auto advice = json_of({"plan", "advise", "gpt-5b", "--cluster", "dgx-a100-80gb", "--gpus", "64",
-                               "--price", "2", "--beside", "dgx-h100", "--json"});
+  const auto advice =
+      json_of({"plan", "advise", "gpt-5b", "--cluster", "dgx-a100-80gb", "--gpus", "64", "--price", "2",
+               "--beside", "dgx-h100", "--beside-price", "3", "--output", "report.html", "--json"});
   EXPECT_TRUE(advice.contains("fits"));
-  EXPECT_EQ(advice["cost"].size(), 2u);
-  EXPECT_GT(advice["cost"][0]["rent"].get<double>(), 0);
+  // Each cluster has its own price and its own best layout.
+  ASSERT_GE(advice["cost"].size(), 2u);
+  EXPECT_EQ(advice["cost"].front()["price"], 2);
+  EXPECT_EQ(advice["cost"].back()["cluster"], "dgx-h100");
+  EXPECT_EQ(advice["cost"].back()["price"], 3);
+  EXPECT_GT(advice["cost"].front()["rent"].get<double>(), 0);
+  EXPECT_GT(advice["beside"]["speed_ratio"].get<double>(), 1.5);
+  const double here = advice["cost"][advice["cost"].size() - 2]["total"].get<double>(),
+               there = advice["cost"].back()["total"].get<double>();
+  EXPECT_NEAR(advice["beside"]["cost_ratio"].get<double>(), there / here, 1e-6);
   EXPECT_TRUE(advice["slow"].contains("largest"));
   EXPECT_GE(advice["more"].size(), 2u);
+  const std::string page = read_text(path("report.html"));
+  for (const char* part : {"cost", "days", "Assumptions and risk", "stoa plan advise gpt-5b", "Model",
+                           "devices</text>", "8 of 10"})
+    EXPECT_THAT(page, HasSubstr(part));
+}
+
+TEST_F(PlanSearch, AdvisesOddNumbersOfDevicesAndLaptops) {
+  const auto odd = json_of({"plan", "advise", "gpt-5b", "--cluster", "dgx-a100-80gb", "--gpus", "100",
+                            "model.tensor_model_parallel_size=8", "--json"});
+  EXPECT_THAT(odd["note"].get<std::string>(), HasSubstr("100 devices do not suit"));
+  EXPECT_THAT(odd["note"].get<std::string>(), HasSubstr("what follows is for "));
+  EXPECT_TRUE(odd.contains("proposal"));
+  const auto laptop =
+      json_of({"plan", "advise", "tiny", "model.vocab_size=4096", "--cluster", "laptop-cpu", "--json"});
+  EXPECT_EQ(laptop["fits"]["fits"], true);
+  EXPECT_EQ(laptop["more"].size(), 1u);  // no network joins two of them
+}
+
+TEST_F(PlanSearch, PagesOfPredictionAndSize) {
+  stoa_ok({"plan", "predict", "gpt-5b", "--cluster", "dgx-a100-80gb", "--ranks", "64",
+           "model.pipeline_model_parallel_size=2", "trainer.max_steps=1000", "--output", "predict.html"});
+  for (const char* part :
+       {"The whole training", "Assumptions and risk", "stoa plan predict gpt-5b", "pipeline rank"})
+    EXPECT_THAT(read_text(path("predict.html")), HasSubstr(part));
+  const auto size = json_of(
+      {"plan", "size", "--gpus", "1000", "--days", "30", "--price", "2", "--output", "size.html", "--json"});
+  EXPECT_EQ(size["compute_optimal"], true);
+  EXPECT_NEAR(size["tokens"].get<double>() / size["parameters"].get<double>(), 20, 0.01);
+  for (const char* part : {"cost", "Days by number of GPUs", "Assumptions and risk", "--gpus 1000"})
+    EXPECT_THAT(read_text(path("size.html")), HasSubstr(part));
+}
+
+// The page of accuracy, the command in it and its table say one number.
+TEST_F(PlanSearch, AccuracyHasOneNumber) {
+  const fs::path source = test::source_dir();
+  const std::string said =
+      stoa_ok({"plan", "predict", "--rows", (source / "configs/planner/published_rows.csv").string(),
+               "--output", "rows.csv"})
+          .out;
+  const auto figure = [](const std::string& text, const std::string& before) {
+    const auto at = text.find(before);
+    EXPECT_NE(at, std::string::npos) << before;
+    return std::stod(text.substr(at + before.size()));
+  };
+  const std::string page = read_text(source / "docs/planner-accuracy.md"),
+                    table = read_text(source / "bench/results/planner-accuracy.md");
+  const std::string row = "| one calibration per device type and software release | ";
+  EXPECT_EQ(figure(said, ""), figure(table, row));  // rows
+  const std::string line = "| this device type and software release | ";
+  EXPECT_EQ(figure(said, "median "), figure(page, line));
+  EXPECT_EQ(figure(said, "mean "), figure(page.substr(page.find(line)), " / "));
+  EXPECT_EQ(figure(said, "median "), figure(table.substr(table.find(row) + row.size()), "| "));
 }
 
 TEST_F(PlanSearch, SizesAndBaseConfigurations) {

@@ -107,3 +107,14 @@ write("chat_template", json.loads((fixtures / "chat" / "templates.json").read_te
        "| tojson", "| trim", "| length", "| join(", "| map(", "| selectattr(", "is defined", "is none", "is string", "not ",
        " and ", " or ", " ~ ", "//", "**", "[::-1]", "[1:]", ".split(", ".strip()", ".startswith(", "strftime_now(", "break",
        "continue", "generation", "endgeneration", "'", '"', "\\"])
+
+megatron = [entry["arguments"] for entry in json.loads((fixtures / "megatron/corpus.json").read_text())]
+recipes = [json.dumps(entry["values"]) for name in ("corpus", "bridge") for entry in json.loads((fixtures / f"nemo2/{name}.json").read_text())]
+script = "N=${{N:-2}}\nA=(\n {}\n)\nif [ $N -gt 1 ]; then X='--bf16'; fi\ntorchrun --nnodes $((N*2)) pretrain_gpt.py \"${{A[@]}}\" $X | tee l\n"
+write("foreign", ["\0" + a for a in megatron] + ["\1" + script.format(a) for a in megatron[:30]]
+      + ["\2MODEL_ARGS:\n  --num-layers: 12\n  --bf16: true\n  --moe-layer-freq: ([0]*3+[1]*9)\n"] + ["\3" + r for r in recipes[::6]],
+      ["--num-layers", "--pipeline-model-parallel-layout", "Et*3|(tt|)*29L", "([0]*3+[1]*58)", "pretrain_gpt.py", "torchrun", "${A[@]}", "$((", "))",
+       "${X:-1}", "if [", "; then", "fi", "eval", "bash -c", "#SBATCH", "MODEL_ARGS", "_target_", "log", "resume", "trainer", "strategy", "null"])
+write("nemo", [json.dumps(entry["values"]) for entry in json.loads((fixtures / "nemo/corpus.json").read_text())][::3],
+      ["${multiply:4, ${.hidden_size}}", "${oc.env:HOME,x}", "${data_dir}", "defaults", "_self_", "training", "model", "encoder", "tokenizer", "optim",
+       "sched", "data_prefix", "null", "true", "fsdp", "fp8", "window_size"])

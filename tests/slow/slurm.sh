@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Ranks that Slurm starts: a Slurm of one node is set up in a folder of its own, `srun --mpi=pmix` must give, bit for bit,
-# what threads give; a job that is told to stop saves, is requeued by its script, and goes on to its end.
+# what threads give; a job that is told to stop saves, is requeued by its script, and goes on to its end; the job that
+# `stoa plan search --output` writes runs as it is, and is queued again before its time ends.
 #
 #   tests/slow/slurm.sh [build folder]       needs root and Debian's slurmctld slurmd slurm-client munge; a minute
 set -euo pipefail
@@ -95,3 +96,25 @@ grep -q 'RESUMED' job.log || { cat job.log; fail "the requeued job does not resu
 for _ in $(seq 1800); do [ -d requeued/checkpoints/step-0000300 ] && break; sleep 0.1; done
 [ -d requeued/checkpoints/step-0000300 ] || { cat job.log; fail "the requeued job does not end"; }
 echo "stopped by SIGTERM, requeued: $(grep -m1 RESUMED job.log)"
+
+# --- the job of a plan
+mkdir planned
+cat > planned/here.yaml <<YAML
+name: here
+device: {name: core, family: CPU, fp32_tflops: 0.1, bf16_tflops: 0.1, fp16_tflops: 0.1, memory_gb: 4, memory_bandwidth_gbs: 10}
+links: {devices_per_node: 4, devices_per_island: 4, island_bandwidth_gbs: 5, host_is_device: true}
+YAML
+"$stoa" plan search "${run[@]}" trainer.max_steps=300 model.optim.sched.max_steps=300 --cluster planned/here.yaml --gpus 4 --top 1 \
+  --output planned > search.log 2>&1 || { cat search.log; fail "plan search"; }
+id=$(PATH=$build/src:$PATH sbatch --parsable --export=ALL planned/plan.sbatch)
+log=
+for _ in $(seq 300); do log=$(ls ./*-"$id".log 2>/dev/null || true); [ -n "$log" ] && grep -q '^step' "$log" && break; sleep 0.1; done
+[ -n "$log" ] && grep -q '^step' "$log" || { cat ./*-"$id".log planned/plan.sbatch; fail "plan.sbatch does not train"; }
+scancel --batch --signal=USR1 "$id"  # as --signal does before the time limit
+for _ in $(seq 600); do [ "$(squeue -h -j "$id" -o %T)" = PENDING ] && break; sleep 0.1; done
+scontrol update JobId="$id" StartTime=now
+for _ in $(seq 1800); do grep -q 'RESUMED' "$log" && break; sleep 0.1; done
+grep -q 'RESUMED' "$log" || { cat "$log"; fail "the job of the plan does not resume"; }
+for _ in $(seq 1800); do ls -d runs/*/checkpoints/step-0000300 > /dev/null 2>&1 && break; sleep 0.1; done
+ls -d runs/*/checkpoints/step-0000300 > /dev/null || { cat "$log"; fail "the job of the plan does not end"; }
+echo "plan.sbatch as it was written, told to end, queued again: $(grep -m1 RESUMED "$log")"

@@ -122,7 +122,7 @@ std::vector<std::string> shell_words(std::string_view text) {
 
 MegatronCommand read_megatron_command(const std::vector<std::string>& words) {
   MegatronCommand command;
-  std::size_t begin = 0;
+  std::size_t& begin = command.begin;
   const auto script =
       std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.ends_with(".py"); });
   if (script != words.end()) {

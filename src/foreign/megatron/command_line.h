@@ -22,7 +22,8 @@ struct GivenArgument {
 };
 
 struct MegatronCommand {
-  std::string script;                          // pretrain_gpt.py, or "" where only arguments are given
+  std::string script;     // pretrain_gpt.py, or "" where only arguments are given
+  std::size_t begin = 0;  // words before the first argument: torchrun … pretrain_gpt.py
   std::optional<std::int64_t> devices, nodes;  // as torchrun or deepspeed start them
   std::vector<GivenArgument> arguments;        // each name once: the last one counts
   std::vector<std::string> open_words;  // $EXTRA where an argument would be, in a script that does not set it

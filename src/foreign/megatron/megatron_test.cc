@@ -129,7 +129,7 @@ TEST(MegatronArguments, WhatChangesNothingIsCounted) {
 TEST(MegatronArguments, AnUnknownArgumentNamesTheNearest) {
   EXPECT_THAT(message_of(kSmall + "--micro-batchsize 2"), HasSubstr("(did you mean 'micro-batch-size'?)"));
   EXPECT_THAT(message_of(kSmall + "--some-new-option 7"),
-              HasSubstr("--some-new-option is no argument of Megatron-LM"));
+              HasSubstr("neither Megatron-LM nor Megatron-DeepSpeed has the argument --some-new-option"));
   read_small("--some-new-option 7", {{}, {"some-new-option"}});
 }
 

@@ -189,8 +189,8 @@ void MegatronReading::finish() {
   std::string message;
   const auto add = [&](const std::string& part) { message += (message.empty() ? "" : "; ") + part; };
   if (!unknown_.empty())
-    add(fmt::format("{} {} no argument of Megatron-LM or Megatron-DeepSpeed", fmt::join(unknown_, ", "),
-                    unknown_.size() == 1 ? "is" : "are"));
+    add(fmt::format("neither Megatron-LM nor Megatron-DeepSpeed has {} {}",
+                    unknown_.size() == 1 ? "the argument" : "the arguments", fmt::join(unknown_, ", ")));
   for (const std::string& name : missing_) add(fmt::format("{} is missing", name));
   for (const std::string& need : needs_)
     if (options_.purpose == Purpose::kTrain)

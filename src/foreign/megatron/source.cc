@@ -77,25 +77,44 @@ bool ends_with_any(std::string_view text, std::initializer_list<std::string_view
 
 }  // namespace
 
-MegatronArguments read_megatron(const std::string& source, const MegatronOptions& options) {
+MegatronText megatron_text(MegatronText::Kind kind, std::string text, std::string name) {
+  using Kind = MegatronText::Kind;
+  MegatronText out{kind, std::move(text), std::move(name), {}, {}};
+  if (kind == Kind::kArguments) {
+    out.words = shell_words(out.text);
+  } else if (kind == Kind::kScript) {
+    ScriptCommand command = read_shell_script(out.text, out.name);
+    out.words = std::move(command.words);
+    out.notes = std::move(command.notes);
+  } else {
+    out.words = words_of_yaml(config::parse_yaml(out.text, out.name), out.name);
+    for (const char* program :
+         {"bert", "t5"})  // test_cases/bert/NAME/model_config.yaml does not name its program
+      if (out.name.find(fmt::format("/{}/", program)) != std::string::npos)
+        out.words.insert(out.words.begin(), fmt::format("pretrain_{}.py", program));
+  }
+  return out;
+}
+
+MegatronText megatron_text(const std::string& source) {
+  using Kind = MegatronText::Kind;
   const bool one_word = source.find_first_of(" \t\n") == std::string::npos;
   const bool script = one_word && ends_with_any(source, {".sh", ".bash", ".slurm", ".sbatch"});
   const bool yaml = one_word && ends_with_any(source, {".yaml", ".yml"});
-  if (!script && !yaml) return read_megatron_arguments(source, options);
+  if (!script && !yaml) return megatron_text(Kind::kArguments, source, "the arguments");
   std::error_code error;
   require<UsageError>(fs::is_regular_file(source, error), "--from-megatron {}: there is no such file",
                       source);
-  if (yaml) {
-    std::vector<std::string> words = words_of_yaml(config::read_yaml(source), source);
-    for (const char* kind :
-         {"bert", "t5"})  // test_cases/bert/NAME/model_config.yaml does not name its program
-      if (source.find(fmt::format("/{}/", kind)) != std::string::npos)
-        words.insert(words.begin(), fmt::format("pretrain_{}.py", kind));
-    return read_megatron_words(words, options);
-  }
-  ScriptCommand command = read_shell_script(read_text(source), source);
-  MegatronArguments out = read_megatron_words(command.words, options);
-  out.notes.insert(out.notes.begin(), command.notes.begin(), command.notes.end());
+  return megatron_text(yaml ? Kind::kYaml : Kind::kScript, read_text(source), source);
+}
+
+MegatronArguments read_megatron(const std::string& source, const MegatronOptions& options) {
+  return read_megatron(megatron_text(source), options);
+}
+
+MegatronArguments read_megatron(const MegatronText& text, const MegatronOptions& options) {
+  MegatronArguments out = read_megatron_words(text.words, options);
+  out.notes.insert(out.notes.begin(), text.notes.begin(), text.notes.end());
   return out;
 }
 

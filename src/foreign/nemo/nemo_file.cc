@@ -156,21 +156,8 @@ void report_open(const OpenValues& values, Purpose purpose, NemoFile& out,
   }
 }
 
-}  // namespace
-
-bool is_nemo(const Node& root) {
-  if (!root.is_map() || root.find("base")) return false;
-  for (const char* path :
-       {"defaults", "training", "trainer.accelerator", "trainer.logger", "exp_manager.create_wandb_logger",
-        "model.mcore_gpt", "model.megatron_amp_O2", "model.transformer_engine", "model.encoder"})
-    if (root.find_path(path)) return true;
-  return false;
-}
-
-NemoFile read_nemo(const fs::path& file, std::span<const std::string> overrides, const config::Schema& schema,
-                   Purpose purpose) {
-  std::vector<std::string> remaining(overrides.begin(), overrides.end());
-  Composed composed = compose_hydra(file, remaining);
+NemoFile read_composed(Composed composed, std::vector<std::string> remaining, const config::Schema& schema,
+                       Purpose purpose) {
   NemoFile out;
   for (const std::string& choice : composed.choices) out.notes.push_back("read too: " + choice);
   if (!composed.left_out.empty())
@@ -211,4 +198,27 @@ NemoFile read_nemo(const fs::path& file, std::span<const std::string> overrides,
   return out;
 }
 
+}  // namespace
+
+bool is_nemo(const Node& root) {
+  if (!root.is_map() || root.find("base")) return false;
+  for (const char* path :
+       {"defaults", "training", "trainer.accelerator", "trainer.logger", "exp_manager.create_wandb_logger",
+        "model.mcore_gpt", "model.megatron_amp_O2", "model.transformer_engine", "model.encoder"})
+    if (root.find_path(path)) return true;
+  return false;
+}
+
+NemoFile read_nemo(const fs::path& file, std::span<const std::string> overrides, const config::Schema& schema,
+                   Purpose purpose) {
+  std::vector<std::string> remaining(overrides.begin(), overrides.end());
+  Composed composed = compose_hydra(file, remaining);
+  return read_composed(std::move(composed), std::move(remaining), schema, purpose);
+}
+
+NemoFile read_nemo(config::Node root, std::span<const std::string> overrides, const config::Schema& schema,
+                   Purpose purpose) {
+  root.erase("defaults");
+  return read_composed({std::move(root), {}, {}}, {overrides.begin(), overrides.end()}, schema, purpose);
+}
 }  // namespace stoa::foreign

@@ -28,5 +28,8 @@ struct NemoFile {
 // and tokenizers that are not on this machine, which otherwise are left out and reported.
 NemoFile read_nemo(const fs::path& file, std::span<const std::string> overrides, const config::Schema& schema,
                    Purpose purpose);
+// The same of a file that is at hand; what its `defaults` name is left out.
+NemoFile read_nemo(config::Node root, std::span<const std::string> overrides, const config::Schema& schema,
+                   Purpose purpose);
 
 }  // namespace stoa::foreign

@@ -217,6 +217,7 @@ void Nemo2Reading::vocabulary() {
     arguments_.erase("make-vocab-size-divisible-by");
     return;
   }
+  if (of_run() && changed("model.tokenizer")) return;  // whose size counts
   if (const auto ids = whole(S::kTokenizer, "vocab_size"))
     return argument_of(S::kTokenizer, "vocab_size", "vocab-size", {std::to_string(*ids)});
   for (const char* name : {"pretrained_model_name", "model_name", "tokenizer_model"})
@@ -305,6 +306,21 @@ void Nemo2Reading::schedule() {
   if (decay && decay != steps) set("model.optim.sched.decay_steps", std::to_string(*decay));
 }
 
+// A scheduler that keeps weight decay constant sets it to its own value, whatever the optimizer's is.
+void Nemo2Reading::weight_decay() {
+  const std::string start = argument_text("start-weight-decay"), end = argument_text("end-weight-decay"),
+                    style = argument_text("weight-decay-incr-style");
+  if (start.empty() || (!style.empty() && style != "constant")) return;
+  if (start != end)
+    return refuse("scheduler.end_weight_decay", end, "with a constant style it is start_weight_decay");
+  if (start != argument_text("weight-decay"))
+    note(fmt::format("weight decay is {}, the scheduler's, and not the optimizer's {}", start,
+                     argument_text("weight-decay")));
+  argument("weight-decay", {start}, "scheduler.start_weight_decay: " + start);
+  for (const char* name : {"start-weight-decay", "end-weight-decay", "weight-decay-incr-style"})
+    arguments_.erase(name);
+}
+
 void Nemo2Reading::run() {
   if (const auto batches = code(S::kTrainer, "limit_val_batches")) {
     const auto number = config::parse_real(*batches);
@@ -326,7 +342,9 @@ Nemo2Config Nemo2Reading::read() {
   precision();
   sharding();
   schedule();
+  weight_decay();
   run();
+  files();
   std::string message = fmt::format("{}", fmt::join(problems_, "\n"));
   if (!refused_.empty())
     message += fmt::format("\nTo read the others without: {}=null", fmt::join(refused_, "=null "));
@@ -380,10 +398,6 @@ bool is_nemo2(const Node& root) {
 }
 
 Nemo2Config read_nemo2(Node root, std::vector<std::string>& changes, Purpose purpose) {
-  require<ConfigError>(
-      purpose == Purpose::kPlan || purpose == Purpose::kShow,
-      "a recipe of NeMo 2 names its data and schedules by Python classes, which Stoa does not "
-      "run: it can be planned (stoa plan) and shown (stoa config show), not trained");
   std::vector<std::string> own;
   for (const std::string& change : changes) {
     if (!of_recipe(change, root)) {
@@ -399,7 +413,7 @@ Nemo2Config read_nemo2(Node root, std::vector<std::string>& changes, Purpose pur
     if (const Node* value = parsed.values.front().find_path(path)) root.make_path(path) = *value;
   }
   changes = std::move(own);
-  return Nemo2Reading(std::move(root), changes).read();
+  return Nemo2Reading(std::move(root), changes, purpose).read();
 }
 
 }  // namespace stoa::foreign

@@ -17,8 +17,8 @@ namespace stoa::foreign {
 
 class Nemo2Reading {
  public:
-  Nemo2Reading(config::Node root, std::vector<std::string> changes)
-      : root_(std::move(root)), changes_(std::move(changes)) {}
+  Nemo2Reading(config::Node root, std::vector<std::string> changes, Purpose purpose)
+      : root_(std::move(root)), changes_(std::move(changes)), purpose_(purpose) {}
   Nemo2Config read();
 
  private:
@@ -42,7 +42,21 @@ class Nemo2Reading {
   void eight_bits();
   void sharding();
   void schedule();
+  void weight_decay();
   void run();
+  // files.cc: the files of a run
+  void run_keys(const std::string& path, const config::Node& node);
+  void files();
+  void data_files();
+  void tokenizer_files();
+  void run_directory(const config::Node& log);
+  void checkpoints(const config::Node& log);
+  void start();
+  void classes();
+  bool of_run() const { return purpose_ == Purpose::kTrain || purpose_ == Purpose::kShow; }
+  bool changed(std::string_view key) const;  // by the user
+  // What stands between the recipe and a run.
+  void needs(const std::string& problem);
 
   // What a key that is read by code says.
   std::optional<std::string> code(Nemo2Section section, std::string_view name) const;
@@ -68,6 +82,7 @@ class Nemo2Reading {
 
   config::Node root_;
   std::vector<std::string> changes_;
+  const Purpose purpose_;
   Nemo2Config out_;
   std::string class_;
   std::string script_ = "pretrain_gpt.py";
@@ -75,6 +90,9 @@ class Nemo2Reading {
   std::map<std::string, Argument, std::less<>> arguments_;
   std::vector<std::string> problems_, refused_;
 };
+
+// Why keys of logs, checkpoints and resuming are of no effect in a plan.
+inline constexpr const char* kOfARun = "of a run: files, logs and checkpoints are Stoa's own";
 
 // "nemo.collections.llm.Llama3Config8B" -> "Llama3Config8B"
 std::string last_name(const std::string& dotted);

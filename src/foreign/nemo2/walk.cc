@@ -17,8 +17,6 @@ using S = Nemo2Section;
 
 namespace {
 
-constexpr const char* kRunReason = "of a run: files, logs and checkpoints are Stoa's own";
-
 // Words in `words`, separated by spaces.
 bool listed(std::string_view words, std::string_view word) {
   for (std::size_t at = 0; at < words.size();) {
@@ -178,7 +176,7 @@ void Nemo2Reading::nemo() {
     if (name == "data")
       section(S::kData, name, &node);
     else if (name == "log" || name == "resume")
-      without_meaning(name, node, kRunReason);
+      run_keys(name, node);
     else if (name == "tokenizer")
       tokenizer(name, node);
     else if (name == "peft" || name == "model_transform") {
@@ -268,7 +266,7 @@ void Nemo2Reading::bridge() {
     } else if (name == "peft") {
       if (const auto text = recipe_text(node)) refuse(name, *text, "adapters: all weights are trained");
     } else if (std::find(std::begin(kOfTheRun), std::end(kOfTheRun), name) != std::end(kOfTheRun)) {
-      without_meaning(name, node, kRunReason);
+      without_meaning(name, node, kOfARun);
     } else {
       std::vector<std::string> names(std::begin(kOfTheRun), std::end(kOfTheRun));
       for (const auto& [section_name, section_of] : kSections) names.emplace_back(section_name);
