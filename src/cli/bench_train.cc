@@ -22,6 +22,7 @@
 #include "run/gemm_rate.h"
 #include "train/launch.h"
 #include "train/layout_plan.h"
+#include "train/step_flops.h"
 #include "train/step_reports.h"
 #include "train/training_plan.h"
 

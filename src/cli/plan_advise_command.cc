@@ -442,12 +442,12 @@ class Advice {
     const std::size_t n = totals_.size();
     if (n >= 2 && totals_[n - 1] && totals_[n - 2]) {
       words += fmt::format(", and costs {:.2f} x as much", *totals_[n - 1] / *totals_[n - 2]);
-      json_["beside"]["cost_ratio"] = *totals_[n - 1] / *totals_[n - 2];
+      json_["second_cluster"]["cost_ratio"] = *totals_[n - 1] / *totals_[n - 2];
     } else if (n >= 2) {
       words +=
           "; a price is missing: --price, --beside-price, or price_per_device_hour in the clusters' files";
     }
-    json_["beside"]["speed_ratio"] = here / there;
+    json_["second_cluster"]["speed_ratio"] = here / there;
     text_ += "  " + words + "\n";
     page_.assumptions.push_back(words);
   }

@@ -228,7 +228,7 @@ class Emission {
       }
     }
     require<ConfigError>(planned_.model.kind == model::ModelKind::kGpt,
-                         "a NeMo file of another kind than a decoder is written where such a file was given");
+                         "a NeMo file for a model that is not a decoder can only be written where such a file was given");
     train::RunConfig whole = planned_;
     whole.model.vocab_size = vocabulary_;
     EmittedPlan out;
@@ -259,7 +259,7 @@ class Emission {
     }
   }
 
-  // Data, tokenizer and checkpoints of a command that is written anew.
+  // Data, tokenizer and checkpoints of a command that is written from scratch.
   void files(std::vector<foreign::WrittenArgument>& list, std::vector<std::string>& notes) const {
     const config::Node tree = resolved(planned_);
     const auto text = [&](const char* path) {

@@ -100,7 +100,7 @@ std::string size_page(const SizeArguments& a, const SizeFindings& f) {
   page.sections.emplace_back("Days", watch::draw_chart(chart));
   std::vector<std::string> head{"devices", "days", "GPU-hours"};
   if (a.price) head.emplace_back("cost");
-  page.sections.emplace_back("If the number of GPUs changes nothing but the time", plan::table(head, rows));
+  page.sections.emplace_back("If the number of GPUs affects only the time", plan::table(head, rows));
   page.assumptions = {
       fmt::format("sustained rate: {}", f.why),
       fmt::format(

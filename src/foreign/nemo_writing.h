@@ -19,7 +19,7 @@ std::vector<NemoSetting> write_nemo(const config::Node& resolved);
 // Only what a plan changes: a recipe has its model by its class.
 std::vector<NemoSetting> write_nemo2(const config::Node& resolved, bool bridge);
 
-// What `after` says otherwise than `before`.
+// What differs in `after` from `before`.
 std::vector<NemoSetting> changed_settings(const std::vector<NemoSetting>& before,
                                           const std::vector<NemoSetting>& after);
 // The same as changes of the file that `root` was read from.

@@ -152,7 +152,7 @@ std::string sbatch_script(const JobScript& job) {
   if (!job.body.empty()) return out + job.body;
   return out +
          fmt::format(
-             "# Five minutes before the time limit, and when the job is told to end, the run saves; the "
+             "# Five minutes before the time limit, and when the job is asked to end, the run saves; the "
              "job is queued again.\n"
              "again=0\n"
              "trap 'again=1; scancel --signal=TERM \"$SLURM_JOB_ID\"' USR1 TERM\n"

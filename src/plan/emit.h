@@ -30,7 +30,7 @@ struct JobScript {
   std::string name;
   std::int64_t nodes = 1, tasks_per_node = 1;
   std::int64_t gpus_per_node = 0;  // 0: none are asked for
-  // What srun starts on every task; it is told before the time limit to save, and the job is queued again.
+  // What srun starts on every task; before the time limit it is asked to save, and the job is queued again.
   std::string command;
   std::string body;                // instead: lines that start everything themselves
   std::vector<std::string> needs;  // environment variables that the user must set: "DATA: the prepared data"

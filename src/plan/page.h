@@ -21,7 +21,7 @@ struct Page {
 std::string table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);
 // A bar for every part above a thousandth of `whole`.
 std::string bars(const std::vector<std::pair<std::string, double>>& parts, double whole, const char* unit);
-// Two columns: what, and in words.
+// Two columns: a name and its value as text.
 std::string facts(const std::vector<std::pair<std::string, std::string>>& rows);
 
 std::string to_html(const Page& page);

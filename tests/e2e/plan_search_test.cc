@@ -189,10 +189,10 @@ TEST_F(PlanSearch, AnswersTheFourQuestions) {
   EXPECT_EQ(advice["cost"].back()["cluster"], "dgx-h100");
   EXPECT_EQ(advice["cost"].back()["price"], 3);
   EXPECT_GT(advice["cost"].front()["rent"].get<double>(), 0);
-  EXPECT_GT(advice["beside"]["speed_ratio"].get<double>(), 1.5);
+  EXPECT_GT(advice["second_cluster"]["speed_ratio"].get<double>(), 1.5);
   const double here = advice["cost"][advice["cost"].size() - 2]["total"].get<double>(),
                there = advice["cost"].back()["total"].get<double>();
-  EXPECT_NEAR(advice["beside"]["cost_ratio"].get<double>(), there / here, 1e-6);
+  EXPECT_NEAR(advice["second_cluster"]["cost_ratio"].get<double>(), there / here, 1e-6);
   EXPECT_TRUE(advice["slow"].contains("largest"));
   EXPECT_GE(advice["more"].size(), 2u);
   const std::string page = read_text(path("report.html"));
