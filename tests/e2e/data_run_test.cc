@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <fstream>
+#include <thread>
 
 #include "base/file.h"
 #include "workplace.h"
@@ -57,7 +58,9 @@ TEST_F(DataRun, SameBytesForAnyWorkersAndAfterKills) {
   stoa_ok(run("seven", {"--workers", "7"}));
   EXPECT_EQ(files("seven"), one);
   for (int kill = 0; kill < 8; ++kill) {
-    Program program(run("killed", {"--workers", "2"}), {.directory = directory()});
+    ProgramOptions options;
+    options.directory = directory();
+    Program program(run("killed", {"--workers", "2"}), options);
     std::this_thread::sleep_for(std::chrono::milliseconds(10 * kill));
     program.signal(SIGKILL);
     program.wait();
@@ -68,8 +71,10 @@ TEST_F(DataRun, SameBytesForAnyWorkersAndAfterKills) {
 }
 
 TEST_F(DataRun, CompressedInputsAndShippedPipelines) {
-  const Outcome zipped =
-      Program({"-k", "corpus.jsonl"}, {.directory = directory(), .program = "/usr/bin/gzip"}).wait();
+  ProgramOptions gzip;
+  gzip.directory = directory();
+  gzip.program = "/usr/bin/gzip";
+  const Outcome zipped = Program({"-k", "corpus.jsonl"}, gzip).wait();
   ASSERT_EQ(zipped.exit_code, 0) << zipped.text();
   stoa_ok(run("plain"));
   stoa_ok({"data", "run", "pipeline.yaml", "--input", "corpus.jsonl.gz", "--output", "zipped"});
@@ -92,9 +97,11 @@ TEST_F(DataRun, RefusesWhatItCannotDo) {
   stoa_ok(run("out"));
   write_text(path("pipeline.yaml"), "stages: [gopher_quality]");
   refuse(run("out"), "another pipeline");
-  write_text(path("pipeline.yaml"), "stages: [c4_quality]");
+  write_text(path("pipeline.yaml"), "stages: [{c4_quality: {min_num_sentences: 1000}}]");
   refuse(run("nothing"), "no document was kept");
-  const Outcome full = stoa(run("full"), {.file_bytes = 1000});
+  ProgramOptions small;
+  small.file_bytes = 1000;
+  const Outcome full = stoa(run("full"), small);
   EXPECT_NE(full.exit_code, 0);
   EXPECT_THAT(full.err, HasSubstr("ERROR"));
 }

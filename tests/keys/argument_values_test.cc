@@ -162,6 +162,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"tokenizer bench", {"--tokenizer", "tok", "lines.txt"}},
         {"data prepare", {"text.jsonl", "--tokenizer", "tok", "--output", "made"}},
         {"data inspect", {"data"}},
+        {"data run", {"quickstart", "--input", "text.jsonl", "--output", "made"}},
+        {"data stages", {}},
         {"data text", {"lines.txt"}},
         {"data show", config + Arguments{"model.data=data", "model.tokenizer=tok"}},
         {"train", config + Arguments{"model.data=data", "model.tokenizer=tok", "--output", "made"}},

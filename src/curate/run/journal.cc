@@ -68,7 +68,8 @@ Journal::Journal(fs::path output, const Json& subject) : directory_(output / "jo
       begun || !fs::exists(output, error) ||
           (fs::is_directory(output, error) && fs::is_empty(output, error)) || fs::exists(directory_, error),
       "'{}' exists and holds no run; choose an --output that is new or empty", output.string());
-  fs::create_directories(directory_);
+  fs::create_directories(directory_, error);
+  require<IoError>(!error, "cannot make the directory '{}': {}", directory_.string(), error.message());
   require<ConfigError>(lock_.take(directory_ / "lock"), "another run is working in '{}'", output.string());
   if (!begun) {
     write_text(directory_ / "run.json", subject.dump(1) + "\n");

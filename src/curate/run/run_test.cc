@@ -131,8 +131,10 @@ class Deduplicate : public Run {
     const auto text = [](int i, const std::string& end) {
       std::string words;
       for (int w = 0; w < 60; ++w)
-        words +=
-            "the w" + std::string(1, static_cast<char>('a' + i % 26)) + std::to_string(i * 100 + w) + "x ";
+        words += "the w" +
+                 std::string{static_cast<char>('a' + i % 26), static_cast<char>('a' + i / 26),
+                             static_cast<char>('a' + w % 26), static_cast<char>('a' + w / 26)} +
+                 " ";
       return words + end;
     };
     for (int i = 0; i < 40; ++i)

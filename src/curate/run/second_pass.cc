@@ -60,7 +60,7 @@ Duplicates find_duplicates(const Pipeline& pipeline, const fs::path& work, std::
   const std::size_t count = pipeline.deduplications.size();
   for (std::size_t d = 0; d < count; ++d) {
     const Deduplication& how = pipeline.deduplications[d];
-    Progress progress(console, how.name, static_cast<double>(shards), "shards");
+    Progress progress(console, how.name, static_cast<double>(shards), " shards");
     Clusters clusters(documents);
     std::vector<std::uint32_t> lengths(how.keep == Survivor::kLongest ? documents : 0);
     RecordSorter sorter(work / "sort", memory / 2);
@@ -103,7 +103,7 @@ Duplicates find_duplicates(const Pipeline& pipeline, const fs::path& work, std::
 void write_second_pass(const Pipeline& pipeline, const fs::path& work, const Journal& first,
                        const Duplicates& duplicates, const fs::path& output, Journal& journal,
                        Console& console, const std::stop_token& stop) {
-  Progress progress(console, "write", static_cast<double>(first.shards().size()), "shards");
+  Progress progress(console, "write", static_cast<double>(first.shards().size()), " shards");
   std::size_t document = 0;
   for (std::int64_t s = 0; s < std::ssize(first.shards()); ++s) {
     const Sidecar side(side_path(work, s));
