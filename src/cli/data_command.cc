@@ -10,6 +10,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/data_commands.h"
 #include "cli/data_inspect.h"
 #include "cli/document_encoder.h"
 #include "cli/interrupt.h"
@@ -208,6 +209,8 @@ void add_data_command(CLI::App& app, Context& context) {
   add_prepare(*data, context);
   add_text(*data, context);
   add_inspect(*data, context);
+  add_data_run(*data, context);
+  add_data_stages(*data, context);
   add_data_show(*data, context);
 }
 

@@ -20,8 +20,16 @@ bool has_bounds(CLI::Option& option) {
   }
 }
 
-void complete(CLI::Option& option) {
-  if (!option.get_positional() && option.get_items_expected_max() > 1) option.allow_extra_args(false);
+// A list of words that belongs to no option, such as changes of the configuration.
+bool has_positional_list(CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_positional() && option->get_items_expected_max() > 1) return true;
+  return false;
+}
+
+void complete(CLI::Option& option, CLI::App& command) {
+  if (!option.get_positional() && option.get_items_expected_max() > 1 && has_positional_list(command))
+    option.allow_extra_args(false);
   const std::string type = option.get_type_name();
   if (option.get_items_expected_max() == 0 || !is_number(type)) return;
   if (!has_bounds(option)) option.check(between(0, 1e9));
@@ -56,7 +64,7 @@ void counts_only_without(CLI::App& command, std::initializer_list<const char*> o
 }
 
 void complete_options(CLI::App& app) {
-  for (CLI::Option* option : app.get_options()) complete(*option);
+  for (CLI::Option* option : app.get_options()) complete(*option, app);
   for (CLI::App* command : app.get_subcommands(nullptr)) complete_options(*command);
 }
 

@@ -37,6 +37,30 @@ std::string help_text(const Field& field) {
 
 }  // namespace
 
+std::string reference_tables(const Schema& schema, const Node& defaults) {
+  std::string out;
+  std::vector<std::string> sections;
+  for (const auto& field : schema.fields) {
+    const std::string section = section_of(field.path);
+    if (std::find(sections.begin(), sections.end(), section) == sections.end()) sections.push_back(section);
+  }
+  for (const auto& section : sections) {
+    if (sections.size() > 1) out += section.empty() ? "\n## Top\n\n" : fmt::format("\n## {}\n\n", section);
+    for (const auto& [path, title] : schema.titles) {
+      if (path == section) out += title + "\n\n";
+    }
+    out += "| key | type | default | allowed | meaning |\n|---|---|---|---|---|\n";
+    for (const auto& field : schema.fields) {
+      if (section_of(field.path) != section) continue;
+      const std::string unit = field.unit.empty() ? "" : ", " + field.unit;
+      out += fmt::format("| `{}` | {}{} | {} | {} | {} |\n", split_path(field.path).back(), field.type, unit,
+                         cell(default_text(field, defaults)),
+                         cell(fmt::format("{}", fmt::join(field.allowed, ", "))), cell(help_text(field)));
+    }
+  }
+  return out;
+}
+
 std::string reference_markdown(const Schema& schema, const Node& defaults,
                                std::span<const ForeignKey> foreign) {
   std::string out =
@@ -56,25 +80,7 @@ std::string reference_markdown(const Schema& schema, const Node& defaults,
       "would have no effect.\n"
       "If a later file or the command line is the reason, and in files written for NeMo, a message says so "
       "and the default is used.\n";
-  std::vector<std::string> sections;
-  for (const auto& field : schema.fields) {
-    const std::string section = section_of(field.path);
-    if (std::find(sections.begin(), sections.end(), section) == sections.end()) sections.push_back(section);
-  }
-  for (const auto& section : sections) {
-    out += section.empty() ? "\n## Top\n\n" : fmt::format("\n## {}\n\n", section);
-    for (const auto& [path, title] : schema.titles) {
-      if (path == section) out += title + "\n\n";
-    }
-    out += "| key | type | default | allowed | meaning |\n|---|---|---|---|---|\n";
-    for (const auto& field : schema.fields) {
-      if (section_of(field.path) != section) continue;
-      const std::string unit = field.unit.empty() ? "" : ", " + field.unit;
-      out += fmt::format("| `{}` | {}{} | {} | {} | {} |\n", split_path(field.path).back(), field.type, unit,
-                         cell(default_text(field, defaults)),
-                         cell(fmt::format("{}", fmt::join(field.allowed, ", "))), cell(help_text(field)));
-    }
-  }
+  out += reference_tables(schema, defaults);
   if (!foreign.empty()) {
     out +=
         "\n## NeMo keys without effect in Stoa\n\n"

@@ -13,5 +13,7 @@ namespace stoa::config {
 // order of declaration, then the table of foreign keys.
 std::string reference_markdown(const Schema& schema, const Node& defaults,
                                std::span<const ForeignKey> foreign);
+// The tables alone.
+std::string reference_tables(const Schema& schema, const Node& defaults);
 
 }  // namespace stoa::config

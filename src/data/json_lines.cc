@@ -1,3 +1,5 @@
+#include "data/json_lines.h"
+
 #include <simdjson.h>
 
 #include <charconv>
@@ -60,6 +62,21 @@ std::string_view name_of(simdjson::dom::element_type type) {
 
 }  // namespace
 
+simdjson::dom::object parse_json_line(simdjson::dom::parser& parser, std::string_view line,
+                                      std::string& mended) {
+  auto parsed = parser.parse(line.data(), line.size(), false);
+  if (parsed.error() == simdjson::STRING_ERROR) {
+    mended.assign(line);
+    if (mend_surrogates(mended)) parsed = parser.parse(mended);
+  }
+  require<DataError>(parsed.error() == simdjson::SUCCESS, "not valid JSON ({})",
+                     simdjson::error_message(parsed.error()));
+  simdjson::dom::object object;
+  require<DataError>(parsed.get(object) == simdjson::SUCCESS,
+                     "expected a JSON object such as {{\"text\": \"…\"}}");
+  return object;
+}
+
 // The DOM interface chooses its instruction set at run time; On-Demand would be compiled for the oldest CPU.
 struct JsonLines::Parser {
   simdjson::dom::parser dom;
@@ -72,16 +89,7 @@ JsonLines::~JsonLines() = default;
 // `readable` bytes from `line` on may be read (not used).
 std::string_view JsonLines::text_of(const char* line, std::size_t bytes, std::size_t readable) {
   require<InternalError>(readable >= bytes + simdjson::SIMDJSON_PADDING, "a line without padding");
-  auto parsed = parser_->dom.parse(line, bytes, false);
-  if (parsed.error() == simdjson::STRING_ERROR) {
-    parser_->mended.assign(line, bytes);
-    if (mend_surrogates(parser_->mended)) parsed = parser_->dom.parse(parser_->mended);
-  }
-  require<DataError>(parsed.error() == simdjson::SUCCESS, "not valid JSON ({})",
-                     simdjson::error_message(parsed.error()));
-  simdjson::dom::object object;
-  require<DataError>(parsed.get(object) == simdjson::SUCCESS,
-                     "expected a JSON object such as {{\"{}\": \"…\"}}", key_);
+  const simdjson::dom::object object = parse_json_line(parser_->dom, {line, bytes}, parser_->mended);
   simdjson::dom::element value;
   bool found = false;
   for (const auto& field : object) {

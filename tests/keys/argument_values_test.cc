@@ -93,13 +93,19 @@ TEST(ArgumentValues, NumbersAreFiniteDecimalAndWithinBounds) {
 }
 
 // A number or word after the value of an option is no second value of it.
-TEST(ArgumentValues, OptionsTakeOneWord) {
+// Words that belong to no option, such as changes of the configuration, must not become values of one.
+TEST(ArgumentValues, OptionsTakeOneWordWhereOthersMayFollow) {
   Commands commands;
-  for (const auto& [path, command] : commands.leaves)
-    for (const CLI::Option* option : command->get_options())
-      if (!option->get_positional()) {
+  for (const auto& [path, command] : commands.leaves) {
+    const auto options = command->get_options();
+    const bool others_follow = std::any_of(options.begin(), options.end(), [](const CLI::Option* option) {
+      return option->get_positional() && option->get_items_expected_max() > 1;
+    });
+    for (const CLI::Option* option : options)
+      if (!option->get_positional() && others_follow) {
         EXPECT_FALSE(option->get_allow_extra_args()) << join(path) << " " << first_name(*option);
       }
+  }
 }
 
 TEST(ArgumentValues, RanksAndGpusAreOneWord) {
@@ -162,6 +168,8 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"tokenizer bench", {"--tokenizer", "tok", "lines.txt"}},
         {"data prepare", {"text.jsonl", "--tokenizer", "tok", "--output", "made"}},
         {"data inspect", {"data"}},
+        {"data run", {"quickstart", "--input", "text.jsonl", "--output", "made"}},
+        {"data stages", {}},
         {"data text", {"lines.txt"}},
         {"data show", config + Arguments{"model.data=data", "model.tokenizer=tok"}},
         {"train", config + Arguments{"model.data=data", "model.tokenizer=tok", "--output", "made"}},

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Writes what src/curate knows of characters and of English words, asked of the libraries whose decisions it repeats:
+
+  python scripts/make_curate_tables.py src/curate/text
+
+  character_data.cc     classes of characters, lower case, canonical decomposition without nonspacing marks: Python's own
+                        (Unicode of the running Python), and the sets of spaCy's English tokenizer and of datatrove's filters
+  english_word_data.cc  the exceptions of spaCy's English tokenizer, each with where it is cut
+
+The Unicode version decides which characters are letters: run this with Python 3.11 (Unicode 14), as the committed tables were.
+Needs: pip install datatrove==0.10.1 spacy==3.8.18 regex
+"""
+import pathlib
+import re
+import sys
+import unicodedata
+
+import regex
+import spacy
+from datatrove.utils.text import PUNCTUATION, TERMINAL_PUNCTUATION
+from spacy.lang.char_classes import ALPHA, ALPHA_LOWER, ALPHA_UPPER, CONCAT_QUOTES, CURRENCY, LIST_ICONS, LIST_PUNCT, LIST_QUOTES, PUNCT, UNITS
+from spacy.pipeline import Sentencizer
+
+POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+FOOTER = "}  // namespace stoa::curate\n"
+
+
+def members(pattern, module=re):
+    compiled = module.compile(pattern)
+    return {c for c in POINTS if compiled.fullmatch(chr(c))}
+
+
+def singles(pieces):
+    """The pieces of a list of patterns that are one character, as code points."""
+    plain = [p[1:] if len(p) == 2 and p[0] == "\\" else p for p in pieces]
+    return {ord(p) for p in plain if len(p) == 1}
+
+
+icons = members(LIST_ICONS[0])
+common = singles(LIST_PUNCT) | singles(LIST_QUOTES) | icons | {ord(c) for c in "—–"}
+SETS = [  # in the order of the bits of CharacterClass (character.h)
+    {c for c in POINTS if chr(c).isspace()},
+    {c for c in POINTS if chr(c).isalpha()},
+    {c for c in POINTS if unicodedata.category(chr(c)).startswith("P")},
+    members(r"\p{Nd}", regex),
+    members(r"\d"),
+    members(r"\w"),
+    members(f"[{ALPHA}]"),
+    members(f"[{ALPHA_LOWER}]"),
+    members(f"[{ALPHA_UPPER}]"),
+    members(f"[{CONCAT_QUOTES}]"),
+    common | {ord(c) for c in "§%="} | {ord(c) for c in "$£€¥฿₽﷼₴"} | set(range(0x20A0, 0x20C0)),
+    common,
+    icons | {ord("…")},
+    members(r"[0-9{al}{e}{p}(?:{q})]".format(al=ALPHA_LOWER, e=r"%²\-\+", q=CONCAT_QUOTES, p=PUNCT)),
+    {ord(c) for c in PUNCTUATION},
+    {ord(c) for c in TERMINAL_PUNCTUATION},
+    {c for c in POINTS if unicodedata.category(chr(c)) == "Mn"},
+    {ord(c) for c in Sentencizer.default_punct_chars},
+    # What decides the form of a sigma: cased characters, and those that it looks past, asked of Python itself.
+    {c for c in POINTS if ("aΣ" + chr(c)).lower()[1] == "σ"},
+    {c for c in POINTS if ("aΣ" + chr(c) + "a").lower()[1] == "σ" and not ("aΣ" + chr(c)).lower()[1] == "σ"},
+]
+
+
+def check():
+    """The hand-written parts of english_words.cc assume these."""
+    t = spacy.blank("en").tokenizer
+    for c in POINTS:
+        s = chr(c)
+        if s.isspace():
+            continue
+        assert (t.find_prefix(s + "a") == 1) == (c in SETS[10] or c == ord("+")), hex(c)
+        assert (t.find_suffix("a" + s) == 1) == (c in SETS[11] or (c == ord("."))), hex(c)
+        assert bool(t.find_infix("a" + s + " ")) == (c in SETS[12]), hex(c)
+
+
+def classes():
+    rows, numbers, runs, last = [], {}, [], None
+    for c in range(0x110000):
+        bits = sum(1 << i for i, s in enumerate(SETS) if c in s)
+        if bits not in numbers:
+            numbers[bits] = len(rows)
+            rows.append(bits)
+        if numbers[bits] != last:
+            last = numbers[bits]
+            runs.append(c << 8 | last)
+    assert len(rows) <= 256
+    return rows, runs
+
+
+def lines(values, width=128):
+    text, line = [], ""
+    for v in values:
+        if len(line) + len(v) + 1 > width:
+            text.append(line)
+            line = ""
+        line += v + ","
+    return "\n".join(text + [line])
+
+
+def mappings(f):
+    single, several = [], []
+    for c in POINTS:
+        if 0xAC00 <= c < 0xD7A4:
+            continue  # Hangul syllables are computed
+        to = [ord(x) for x in f(chr(c))]
+        if to == [c]:
+            continue
+        assert len(to) <= 3, hex(c)
+        if len(to) == 1:
+            single.append((c, to[0]))
+        else:
+            several.append((c, to))
+    return single, several
+
+
+def stripped(s):
+    return [x for x in unicodedata.normalize("NFD", s) if unicodedata.category(x) != "Mn"]
+
+
+def mapping(name, f):
+    single, several = mappings(f)
+    return f"""token::BertMapping {name}() {{
+  static constexpr std::uint64_t kSingle[] = {{
+{lines([f"{c << 32 | to:#x}" for c, to in single])}
+  }};
+  static constexpr token::BertMapping::Several kSeveral[] = {{
+{lines(["{%s,{%s}}" % (hex(c), ",".join(map(hex, to)) or "0") for c, to in several])}
+  }};
+  return {{kSingle, kSeveral}};
+}}
+"""
+
+
+def write_characters(path):
+    rows, runs = classes()
+    path.write_text(f"""// Written by scripts/make_curate_tables.py from Python {sys.version.split()[0]} (Unicode {unicodedata.unidata_version}), spaCy 3.8.18, datatrove 0.10.1: do not edit.
+#include "curate/text/character.h"
+
+namespace stoa::curate {{
+
+// clang-format off
+std::span<const std::uint32_t> character_class_bits() {{
+  static constexpr std::uint32_t kBits[] = {{
+{lines([hex(r) for r in rows])}
+  }};
+  return kBits;
+}}
+std::span<const std::uint32_t> character_class_runs() {{
+  static constexpr std::uint32_t kRuns[] = {{
+{lines([hex(r) for r in runs])}
+  }};
+  return kRuns;
+}}
+{mapping("lower_mapping", str.lower)}{mapping("stripped_mapping", stripped)}// clang-format on
+
+{FOOTER}""", encoding="utf-8")
+
+
+def quoted(s):
+    out = ""
+    for c in s:
+        if c in '"\\':
+            out += "\\" + c
+        elif c in "\n\t":
+            out += {"\n": "\\n", "\t": "\\t"}[c]
+        else:
+            out += c
+    return '"' + out.replace("??", "?\\?") + '"'
+
+
+def write_words(path):
+    rules = spacy.blank("en").tokenizer.rules
+    entries = []
+    for word in sorted(rules, key=lambda w: w.encode()):
+        if word.isspace():
+            continue  # they stand for themselves
+        parts = [p[65] if 65 in p else p["orth"] for p in rules[word]]
+        assert "".join(parts) == word and not any(c.isspace() for c in word)
+        entries.append(quoted("\t".join(parts)))
+    units = [quoted(u) for u in UNITS.split("|")]
+    currencies = [quoted(c.replace("\\", "")) for c in dict.fromkeys(CURRENCY.split("|"))]
+    path.write_text(f"""// Written by scripts/make_curate_tables.py from spaCy 3.8.18 (MIT licence): do not edit.
+#include "curate/text/english_rules.h"
+
+namespace stoa::curate {{
+
+// clang-format off
+std::span<const std::string_view> english_exceptions() {{
+  static constexpr std::string_view kExceptions[] = {{
+{lines(entries)}
+  }};
+  return kExceptions;
+}}
+std::span<const std::string_view> english_units() {{
+  static constexpr std::string_view kUnits[] = {{
+{lines(units)}
+  }};
+  return kUnits;
+}}
+std::span<const std::string_view> english_currencies() {{
+  static constexpr std::string_view kCurrencies[] = {{
+{lines(currencies)}
+  }};
+  return kCurrencies;
+}}
+// clang-format on
+
+{FOOTER}""", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1])
+    check()
+    write_characters(folder / "character_data.cc")
+    write_words(folder / "english_word_data.cc")

@@ -1,0 +1,11 @@
+// Commands of `stoa data` that have files of their own, besides those of cli/command.h.
+#pragma once
+
+#include "cli/command.h"
+
+namespace stoa::cli {
+
+void add_data_run(CLI::App& data, Context& context);
+void add_data_stages(CLI::App& data, Context& context);
+
+}  // namespace stoa::cli

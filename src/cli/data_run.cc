@@ -1,0 +1,139 @@
+// `stoa data run`: a pipeline of the data factory over files.
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/console.h"
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/nearest.h"
+#include "cli/data_commands.h"
+#include "cli/interrupt.h"
+#include "cli/number_checks.h"
+#include "cli/plan_arguments.h"
+#include "cli/print.h"
+#include "curate/run/run.h"
+
+namespace stoa::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::chrono::seconds kRunStopGrace(10);
+constexpr double kSampleShare = 0.01;
+
+struct RunArguments {
+  std::string pipeline;
+  std::vector<std::string> inputs;
+  curate::RunOptions options;
+  std::string output;
+  double memory = 2;
+  bool dry_run = false, json = false;
+};
+
+std::vector<std::string> names_of(const curate::Pipeline& pipeline) {
+  std::vector<std::string> names;
+  for (const auto& stage : pipeline.stages)
+    if (std::find(names.begin(), names.end(), stage.name) == names.end()) names.push_back(stage.name);
+  for (const auto& how : pipeline.deduplications) names.push_back(how.name);
+  return names;
+}
+
+void print_forecast(const curate::Pipeline& pipeline, const RunArguments& a) {
+  const curate::Forecast f = curate::forecast(pipeline, a.options.inputs, kSampleShare);
+  const double scale =
+      f.sampled_bytes > 0 ? static_cast<double>(f.input_bytes) / static_cast<double>(f.sampled_bytes) : 0;
+  const double seconds = f.seconds * scale / a.options.workers;
+  const double disk = scale * static_cast<double>(f.flow.kept.bytes + f.flow.dropped_in_all().bytes +
+                                                  f.flow.quarantined.bytes);
+  if (a.json) {
+    print_json_line(Json{{"sample", curate::to_json(f.flow)},
+                         {"sampled_bytes", f.sampled_bytes},
+                         {"input_bytes", f.input_bytes},
+                         {"seconds", seconds},
+                         {"output_bytes", disk}});
+    return;
+  }
+  print(fmt::format("sample: {} of {}\n{}", format_bytes(static_cast<double>(f.sampled_bytes)),
+                    format_bytes(static_cast<double>(f.input_bytes)),
+                    curate::flow_table(f.flow, names_of(pipeline))));
+  print(fmt::format("the whole, with {} workers: about {}, {} of output\n", a.options.workers,
+                    format_duration(seconds), format_bytes(disk)));
+}
+
+// A file, or the name of one in configs/pipelines.
+fs::path find_pipeline(const std::string& name) {
+  std::error_code error;
+  if (fs::is_regular_file(name, error)) return name;
+  const fs::path shipped = shipped_file("pipelines");
+  const fs::path path = shipped / (name + ".yaml");
+  if (name.find('/') == std::string::npos && fs::is_regular_file(path, error)) return path;
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(shipped)) names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  fail<ConfigError>("no pipeline '{}': expected a YAML file, or one of {}{}", name, fmt::join(names, ", "),
+                    did_you_mean(name, names));
+}
+
+void run(RunArguments& a, Context& context) {
+  const curate::Pipeline pipeline = curate::read_pipeline(find_pipeline(a.pipeline));
+  a.options.inputs.assign(a.inputs.begin(), a.inputs.end());
+  a.options.output = a.output;
+  a.options.memory = static_cast<std::size_t>(a.memory * 1e9);
+  if (a.dry_run) return print_forecast(pipeline, a);
+  require<UsageError>(!a.output.empty(), "--output is required");
+  context.interrupt.set({.grace = kRunStopGrace,
+                         .words = "stopping; the same command continues later",
+                         .last_words = [] { return std::string("finished shards are kept"); }});
+  const curate::RunResult result =
+      curate::run_pipeline(pipeline, a.options, context.console, context.interrupt.token());
+  const double mb_per_s = static_cast<double>(result.flow.read.bytes) / 1e6 / result.seconds;
+  if (a.json) {
+    print_json_line(Json{{"output", a.output},
+                         {"flow", curate::to_json(result.flow)},
+                         {"shards", result.shards},
+                         {"resumed_shards", result.resumed_shards},
+                         {"was_complete", result.was_complete},
+                         {"seconds", result.seconds},
+                         {"mb_per_s", mb_per_s}});
+    return;
+  }
+  if (result.was_complete) context.console.line(fmt::format("'{}' is complete; nothing was done", a.output));
+  print(curate::flow_table(result.flow, names_of(pipeline)));
+}
+
+}  // namespace
+
+void add_data_run(CLI::App& data, Context& context) {
+  auto a = std::make_shared<RunArguments>();
+  a->options.workers = available_cores();
+  CLI::App* c = data.add_subcommand(
+      "run",
+      "Clean a corpus: a pipeline of filters over files, with a reason for every document that is dropped");
+  c->footer("Example: stoa data run fineweb --input crawl/ --output clean");
+  c->add_option("PIPELINE", a->pipeline, "YAML file, or the name of one in configs/pipelines")->required();
+  c->add_option("--input,-i", a->inputs, ".jsonl and .txt files, also as .gz or .zst, and folders of them")
+      ->required();
+  c->add_option("--output,-o", a->output,
+                "directory: kept/, dropped/, manifest.json; a run that was ended continues there");
+  c->add_option("--workers", a->options.workers, "threads; the result does not depend on them")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  c->add_option("--memory", a->memory, "GB that a deduplication may use; it sorts on disk what does not fit")
+      ->check(between(0.001, 1e6))
+      ->capture_default_str();
+  c->add_flag("--dry-run", a->dry_run,
+              "run about 1 % of every file in memory, and say what the whole would take");
+  c->add_flag("--json", a->json, "print the result as JSON");
+  c->callback([a, &context] { run(*a, context); });
+}
+
+void add_data_stages(CLI::App& data, Context&) {
+  CLI::App* c = data.add_subcommand("stages", "Every key of a pipeline and of its stages, as Markdown");
+  c->footer("Example: stoa data stages");
+  c->callback([] { print(curate::pipeline_reference()); });
+}
+
+}  // namespace stoa::cli

@@ -1,0 +1,32 @@
+// Which documents are copies of one another, and which one of them stays.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace stoa::curate {
+
+enum class Survivor { kFirst, kLongest };  // of equally long ones the first
+std::span<const config::EnumName<Survivor>> enum_names(Survivor);
+
+// Sets of documents that grow together. Four bytes per document.
+class Clusters {
+ public:
+  explicit Clusters(std::size_t documents);
+  void join(std::uint32_t a, std::uint32_t b);
+  // The first document of the cluster.
+  std::uint32_t root(std::uint32_t document);
+  std::size_t documents() const { return parents_.size(); }
+
+ private:
+  std::vector<std::uint32_t> parents_;  // of smaller or equal number
+};
+
+// For every document whether another one of its cluster stays in its place. `lengths`: by document, for
+// kLongest.
+std::vector<bool> find_removed(Clusters& clusters, Survivor survivor, std::span<const std::uint32_t> lengths);
+
+}  // namespace stoa::curate

@@ -1,0 +1,80 @@
+#include "curate/dedup/fingerprint.h"
+
+#include <xxhash.h>
+
+#include "config/reader.h"
+#include "curate/dedup/minhash.h"
+
+namespace stoa::curate {
+namespace {
+
+struct ExactOptions {
+  Survivor keep = Survivor::kFirst;
+};
+void declare_options(config::Section<ExactOptions>& s) {
+  s.field("keep", &ExactOptions::keep).help("Which one of equal documents stays.");
+}
+
+struct NearOptions {
+  Survivor keep = Survivor::kFirst;
+  MinHashOptions hash;
+};
+void declare_options(config::Section<NearOptions>& s) {
+  s.field("keep", &NearOptions::keep).help("Which one of a cluster of near-duplicates stays.");
+  s.section("", &NearOptions::hash, [](config::Section<MinHashOptions>& inner) { declare(inner); });
+}
+
+class ExactFingerprint final : public Fingerprint {
+ public:
+  void keys(std::string_view text, std::vector<std::uint64_t>& keys) override {
+    keys.push_back(XXH3_64bits(text.data(), text.size()));
+  }
+};
+
+class MinHashFingerprint final : public Fingerprint {
+ public:
+  explicit MinHashFingerprint(std::shared_ptr<const MinHash> hash)
+      : hash_(std::move(hash)), signer_(*hash_) {}
+  void keys(std::string_view text, std::vector<std::uint64_t>& keys) override {
+    signer_.band_keys(text, keys);
+  }
+
+ private:
+  const std::shared_ptr<const MinHash> hash_;
+  MinHashSigner signer_;
+};
+
+std::function<std::unique_ptr<Fingerprint>()> maker(const ExactOptions&) {
+  return [] { return std::make_unique<ExactFingerprint>(); };
+}
+std::function<std::unique_ptr<Fingerprint>()> maker(const NearOptions& options) {
+  auto hash = std::make_shared<const MinHash>(options.hash);
+  return [hash] { return std::make_unique<MinHashFingerprint>(hash); };
+}
+
+template <class Options>
+DeduplicationKind dedup_kind_of(std::string_view name, std::string_view help) {
+  config::Section<Options> section;
+  declare_options(section);
+  const Options defaults;
+  DeduplicationKind kind{name, help, section.schema(), section.schema().print(&defaults), {}};
+  kind.make = [section, name](const config::Node& keys, config::Node& resolved) {
+    Options options;
+    config::read_object(section.schema(), keys.is_null() ? config::Node::map() : keys, &options, {});
+    resolved = section.schema().print(&options);
+    return Deduplication{std::string(name), options.keep, maker(options)};
+  };
+  return kind;
+}
+
+}  // namespace
+
+std::span<const DeduplicationKind> deduplication_kinds() {
+  static const std::vector<DeduplicationKind> kinds = {
+      dedup_kind_of<ExactOptions>("exact", "Documents with the same text"),
+      dedup_kind_of<NearOptions>("minhash", "Near-duplicates by MinHash (datatrove's hashes)"),
+  };
+  return kinds;
+}
+
+}  // namespace stoa::curate

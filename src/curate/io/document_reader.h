@@ -1,0 +1,71 @@
+// Reads the inputs of a run in blocks of whole documents. A document has a place, (input, number), that does
+// not depend on blocks or workers, so that a run can continue where it ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "config/schema.h"
+#include "curate/document.h"
+#include "curate/io/json_document.h"
+#include "data/text_reader.h"
+
+namespace stoa::curate {
+
+enum class TextSplit { kFile, kParagraph, kLine };
+std::span<const config::EnumName<TextSplit>> enum_names(TextSplit);
+
+struct InputOptions {
+  std::string text_key = "text", id_key = "id";
+  TextSplit text_split = TextSplit::kFile;
+};
+void declare(config::Section<InputOptions>& s);
+
+// The files of `paths` in a fixed order: files as they are given, the readable files of folders (.jsonl,
+// .txt, .md, also .gz and .zst) sorted by name, with those of folders inside. IoError where one is missing,
+// ConfigError where there are none.
+std::vector<data::TextInput> find_inputs(const std::vector<fs::path>& paths);
+
+struct Place {
+  std::int64_t input = 0, number = 0;  // of the next document
+};
+
+struct InputBlock {
+  data::Block block;
+  std::int64_t input = 0;  // in the list of inputs
+  std::int64_t first = 0;  // number of the first document of the block
+  std::size_t skip = 0;    // documents of the block that are not wanted
+};
+
+class DocumentReader {
+ public:
+  // `inputs` must outlive it. Begins at `from`.
+  DocumentReader(const std::vector<data::TextInput>& inputs, const InputOptions& options, Place from);
+  // False at the end. Errors that concern a whole file: unreadable, truncated or corrupt compressed data, not
+  // text.
+  bool next(InputBlock& block);
+
+ private:
+  const std::vector<data::TextInput>& inputs_;
+  const Place from_;
+  std::vector<data::TextInput> rest_;  // from the first wanted input on
+  data::BlockReader reader_;
+  std::int64_t input_ = -1, number_ = 0;  // of the last block
+};
+
+// Makes documents of the pieces of a block. One per worker.
+class DocumentParser {
+ public:
+  explicit DocumentParser(const InputOptions& options) : json_(options.text_key, options.id_key) {}
+  // Document `index` of the block; false where there is none (a blank line). DataError: a line that is no
+  // document.
+  bool parse(const InputBlock& block, std::size_t index, Document& document);
+
+ private:
+  JsonDocuments json_;
+};
+
+}  // namespace stoa::curate

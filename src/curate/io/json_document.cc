@@ -1,0 +1,94 @@
+#include "curate/io/json_document.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "base/error.h"
+#include "data/json_lines.h"
+
+namespace stoa::curate {
+
+struct JsonDocuments::Parser {
+  simdjson::dom::parser dom;
+  std::string mended;
+};
+
+JsonDocuments::JsonDocuments(std::string text_key, std::string id_key)
+    : parser_(std::make_unique<Parser>()), text_key_(std::move(text_key)), id_key_(std::move(id_key)) {}
+JsonDocuments::~JsonDocuments() = default;
+
+void JsonDocuments::read(std::string_view line, std::size_t readable, Document& document) {
+  require<InternalError>(readable >= line.size() + simdjson::SIMDJSON_PADDING, "a line without padding");
+  document.id.clear();
+  document.text.clear();
+  document.metadata.clear();
+  const simdjson::dom::object object = data::parse_json_line(parser_->dom, line, parser_->mended);
+  bool found = false;
+  for (const auto& [key, value] : object) {
+    if (key == text_key_) {
+      std::string_view text;
+      require<DataError>(value.get(text) == simdjson::SUCCESS, "its \"{}\" is no string", text_key_);
+      document.text = text;  // of equal keys the last counts, as in Python
+      found = true;
+    } else if (key == id_key_) {
+      std::string_view id;
+      document.id =
+          value.get(id) == simdjson::SUCCESS ? std::string(id) : std::string(simdjson::minify(value));
+    } else if (key != "reason" && key != "duplicate_cluster" && key != "id" && key != "text") {
+      if (!document.metadata.empty()) document.metadata += ',';
+      append_json_string(key, document.metadata);
+      document.metadata += ':';
+      document.metadata += simdjson::minify(value);
+    }
+  }
+  require<DataError>(found, "it has no key \"{}\"", text_key_);
+}
+
+void append_json_string(std::string_view text, std::string& out) {
+  out += '"';
+  std::size_t from = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c >= 0x20 && c != '"' && c != '\\') continue;
+    out += text.substr(from, i - from);
+    from = i + 1;
+    switch (c) {
+      case '"':
+      case '\\':
+        out += '\\';
+        out += static_cast<char>(c);
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      default:
+        out += fmt::format("\\u{:04x}", c);
+    }
+  }
+  out += text.substr(from);
+  out += '"';
+}
+
+void append_json_line(const Document& document, std::string_view reason, std::string& out) {
+  out += "{\"id\":";
+  append_json_string(document.id, out);
+  out += ",\"text\":";
+  append_json_string(document.text, out);
+  if (!reason.empty()) {
+    out += ",\"reason\":";
+    append_json_string(reason, out);
+  }
+  if (!document.metadata.empty()) {
+    out += ',';
+    out += document.metadata;
+  }
+  out += "}\n";
+}
+
+}  // namespace stoa::curate

@@ -1,0 +1,48 @@
+// A pipeline as a YAML file describes it.
+//
+//   input: {text_key: text}
+//   stages:
+//     - gopher_repetition
+//     - gopher_quality: {min_doc_words: 20}
+//   deduplicate:
+//     - exact
+//     - minhash: {keep: longest}
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "curate/dedup/fingerprint.h"
+#include "curate/io/document_reader.h"
+#include "curate/stage.h"
+
+namespace stoa::curate {
+
+struct PipelineSettings {
+  InputOptions input;
+  std::int64_t shard_bytes = 64'000'000;  // of text read per pair of output files
+  bool allow_empty = false;
+};
+
+struct NamedStage {
+  std::string name;
+  std::unique_ptr<Stage> stage;
+};
+
+struct Pipeline {
+  PipelineSettings settings;
+  std::vector<NamedStage> stages;
+  std::vector<Deduplication> deduplications;  // of what the stages kept, in order
+  std::string resolved;                       // YAML with the values of all keys: what decides the output
+};
+
+// ConfigError lists what is wrong, with its line.
+Pipeline read_pipeline(const fs::path& path);
+
+// Markdown: every key of a pipeline and of every stage.
+std::string pipeline_reference();
+
+}  // namespace stoa::curate

@@ -1,0 +1,68 @@
+#include "curate/run/process.h"
+
+#include "base/error.h"
+#include "curate/run/sidecar.h"
+
+namespace stoa::curate {
+
+Processor::Processor(const Pipeline& pipeline)
+    : pipeline_(pipeline), parser_(pipeline.settings.input), keys_(pipeline.deduplications.size()) {
+  for (const Deduplication& how : pipeline.deduplications) fingerprints_.push_back(how.make());
+}
+
+void Processor::process(const InputBlock& block, ProcessedBlock& out) {
+  out.input = block.input;
+  out.position = block.block.position;
+  out.lines.clear();
+  out.side.clear();
+  out.outcomes.clear();
+  for (std::size_t i = block.skip; i < block.block.documents.size(); ++i) process_one(block, i, out);
+}
+
+void Processor::process_one(const InputBlock& block, std::size_t index, ProcessedBlock& out) {
+  Outcome outcome;
+  outcome.number = block.first + static_cast<std::int64_t>(index);
+  outcome.begin = out.lines.size();
+  outcome.side_begin = out.side.size();
+  const auto quarantine = [&](const char* why) {
+    outcome.fate = Fate::kQuarantined;
+    outcome.reason = why;
+    const auto [begin, end] = block.block.documents[index];
+    Document raw;  // as it was read: its line may be no JSON
+    raw.id = fmt::format("{}:{}", block.block.input->path.filename().string(), outcome.number + 1);
+    raw.text = block.block.text.view().substr(begin, end - begin);
+    outcome.read_bytes = outcome.bytes = static_cast<std::int64_t>(raw.text.size());
+    append_json_line(raw, outcome.reason, out.lines);
+  };
+  try {
+    if (!parser_.parse(block, index, document_)) return;
+    outcome.read_bytes = static_cast<std::int64_t>(document_.text.size());
+    features_.reset(document_.text);
+    Verdict verdict;
+    for (const NamedStage& stage : pipeline_.stages) {
+      stage.stage->apply(document_, features_, verdict);
+      if (!verdict.dropped()) continue;
+      outcome.fate = Fate::kDropped;
+      outcome.reason = stage.name + "/" + verdict.rule();
+      break;
+    }
+    outcome.bytes = static_cast<std::int64_t>(document_.text.size());
+    append_json_line(document_, outcome.reason, out.lines);
+    if (outcome.fate == Fate::kKept && !fingerprints_.empty()) {
+      for (std::size_t i = 0; i < keys_.size(); ++i) {
+        keys_[i].clear();
+        fingerprints_[i]->keys(document_.text, keys_[i]);
+      }
+      append_side(static_cast<std::uint32_t>(document_.text.size()), keys_, out.side);
+    }
+  } catch (const Error& e) {
+    quarantine(e.what());
+  } catch (const std::bad_alloc&) {
+    quarantine("it needs more memory than there is");
+  }
+  outcome.end = out.lines.size();
+  outcome.side_end = out.side.size();
+  out.outcomes.push_back(std::move(outcome));
+}
+
+}  // namespace stoa::curate

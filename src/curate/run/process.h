@@ -1,0 +1,50 @@
+// One block of documents through the stages: what a worker does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "curate/io/document_reader.h"
+#include "curate/run/pipeline.h"
+
+namespace stoa::curate {
+
+enum class Fate : std::uint8_t { kKept, kDropped, kQuarantined };
+
+struct Outcome {
+  Fate fate = Fate::kKept;
+  std::size_t begin = 0, end = 0;            // its line in `lines`
+  std::size_t side_begin = 0, side_end = 0;  // of one that is kept: in `side` (sidecar.h)
+  std::int64_t read_bytes = 0;               // text as it was read
+  std::int64_t bytes = 0;                    // text as it is written
+  std::int64_t number = 0;                   // of the document in its input
+  std::string reason;                        // of one that is not kept
+};
+
+struct ProcessedBlock {
+  std::int64_t input = 0;
+  std::uint64_t position = 0;  // bytes of all inputs read up to the end of the block
+  std::string lines, side;
+  std::vector<Outcome> outcomes;
+};
+
+class Processor {
+ public:
+  // `pipeline` must outlive it. One per worker.
+  explicit Processor(const Pipeline& pipeline);
+  void process(const InputBlock& block, ProcessedBlock& out);
+
+ private:
+  void process_one(const InputBlock& block, std::size_t index, ProcessedBlock& out);
+
+  const Pipeline& pipeline_;
+  DocumentParser parser_;
+  Features features_;
+  Document document_;
+  std::vector<std::unique_ptr<Fingerprint>> fingerprints_;
+  std::vector<std::vector<std::uint64_t>> keys_;  // by deduplication
+};
+
+}  // namespace stoa::curate

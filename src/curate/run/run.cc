@@ -1,0 +1,176 @@
+#include "curate/run/run.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "base/error.h"
+#include "base/timing.h"
+#include "curate/run/journal.h"
+#include "curate/run/process.h"
+#include "curate/run/second_pass.h"
+#include "curate/run/shard.h"
+#include "data/ordered_pipeline.h"
+
+namespace stoa::curate {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::size_t kInFlightBytes = std::size_t{128} << 20;
+
+Json describe_inputs(const std::vector<data::TextInput>& inputs) {
+  Json list = Json::array();
+  for (const auto& input : inputs) list.push_back({{"path", input.path.string()}, {"bytes", input.bytes}});
+  return list;
+}
+
+void count(const Outcome& outcome, Flow& flow) {
+  flow.read.add(outcome.read_bytes);
+  if (outcome.fate == Fate::kKept) flow.kept.add(outcome.bytes);
+  if (outcome.fate == Fate::kDropped) flow.dropped[outcome.reason].add(outcome.bytes);
+  if (outcome.fate == Fate::kQuarantined) flow.quarantined.add(outcome.bytes);
+}
+
+// Takes the outcomes in order and ends a shard whenever enough text was read.
+class Writer {
+ public:
+  Writer(Journal& journal, fs::path output, const Pipeline& pipeline)
+      : journal_(journal),
+        output_(std::move(output)),
+        shard_bytes_(pipeline.settings.shard_bytes),
+        with_side_(!pipeline.deduplications.empty()),
+        shard_(output_, std::ssize(journal_.shards()), with_side_) {}
+
+  void add(const ProcessedBlock& block) {
+    for (const Outcome& outcome : block.outcomes) {
+      shard_.add(
+          outcome.fate, std::string_view(block.lines).substr(outcome.begin, outcome.end - outcome.begin),
+          std::string_view(block.side).substr(outcome.side_begin, outcome.side_end - outcome.side_begin));
+      count(outcome, flow_);
+      if (flow_.read.bytes >= shard_bytes_) finish_shard({block.input, outcome.number + 1});
+    }
+  }
+  void finish(Place end) {
+    if (flow_.read.documents > 0) finish_shard(end);
+  }
+
+ private:
+  void finish_shard(Place next) {
+    journal_.add({next, flow_, shard_.commit()});
+    flow_ = {};
+    shard_ = Shard(output_, std::ssize(journal_.shards()), with_side_);
+  }
+
+  Journal& journal_;
+  const fs::path output_;
+  const std::int64_t shard_bytes_;
+  const bool with_side_;
+  Shard shard_;
+  Flow flow_;
+};
+
+void write_manifest(const fs::path& path, const Json& subject, const Journal& journal, const Flow& flow) {
+  Json files = Json::array();
+  for (const ShardRecord& shard : journal.shards())
+    for (const OutputFile& file : shard.files) files.push_back(to_json(file));
+  Json manifest{{"format", 1}};
+  manifest.update(subject);
+  manifest["flow"] = to_json(flow);
+  manifest["files"] = std::move(files);
+  write_text(path, manifest.dump(1) + "\n");
+}
+
+// Reads the inputs from where `journal` ends and takes their documents through the stages.
+void run_stages(const Pipeline& pipeline, const std::vector<data::TextInput>& inputs, int workers,
+                const fs::path& output, Journal& journal, Console& console, const std::stop_token& stop) {
+  const Place from = journal.shards().empty() ? Place() : journal.shards().back().next;
+  if (from.input == std::ssize(inputs)) return;
+  double total = 0, before = 0;
+  for (std::int64_t i = 0; i < std::ssize(inputs); ++i) {
+    if (i == from.input) before = total;
+    total += static_cast<double>(inputs[static_cast<std::size_t>(i)].bytes);
+  }
+  std::deque<Processor> processors;
+  for (int w = 0; w < workers; ++w) processors.emplace_back(pipeline);
+  Writer writer(journal, output, pipeline);
+  DocumentReader reader(inputs, pipeline.settings.input, from);
+  Progress progress(console, "stages", total, "B");
+  data::OrderedPipeline<InputBlock, ProcessedBlock> blocks(
+      workers, 2 * std::int64_t{workers} + 2, kInFlightBytes,
+      [](const InputBlock& block) { return block.block.text.size(); });
+  blocks.run([&](InputBlock& block) { return reader.next(block); },
+             [&](int worker, InputBlock& block, ProcessedBlock& out) {
+               processors[static_cast<std::size_t>(worker)].process(block, out);
+             },
+             [&](ProcessedBlock& out) {
+               require<Interrupted>(!stop.stop_requested(),
+                                    "interrupted after {} shards; the same command continues from there",
+                                    journal.shards().size());
+               writer.add(out);
+               progress.update(before + static_cast<double>(out.position));
+             });
+  writer.finish({std::ssize(inputs), 0});
+  progress.finish();
+}
+
+}  // namespace
+
+RunResult run_pipeline(const Pipeline& pipeline, const RunOptions& options, Console& console,
+                       const std::stop_token& stop) {
+  require<ConfigError>(options.workers >= 1, "{} workers; expected at least 1", options.workers);
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<data::TextInput> inputs = find_inputs(options.inputs);
+  const Json subject{{"pipeline", pipeline.resolved}, {"inputs", describe_inputs(inputs)}};
+  Journal journal(options.output, subject);
+  const fs::path manifest = options.output / "manifest.json", work = options.output / "work";
+  RunResult result;
+  result.was_complete = fs::exists(manifest);
+  result.resumed_shards = std::ssize(journal.shards());
+  if (!result.was_complete) {
+    if (pipeline.deduplications.empty()) {
+      run_stages(pipeline, inputs, options.workers, options.output, journal, console, stop);
+    } else {
+      Journal first(work, subject);
+      if (journal.shards().empty()) result.resumed_shards = std::ssize(first.shards());
+      run_stages(pipeline, inputs, options.workers, work, first, console, stop);
+      const Duplicates duplicates =
+          find_duplicates(pipeline, work, std::ssize(first.shards()), options.memory, console);
+      write_second_pass(pipeline, work, first, duplicates, options.output, journal, console, stop);
+    }
+  }
+  for (const ShardRecord& shard : journal.shards()) result.flow.add(shard.flow);
+  result.shards = std::ssize(journal.shards());
+  require<DataError>(result.flow.kept.documents > 0 || pipeline.settings.allow_empty,
+                     "no document was kept: {} read, {} dropped, {} in quarantine ('{}' has the reasons); "
+                     "`allow_empty: true` in the "
+                     "pipeline allows it",
+                     result.flow.read.documents, result.flow.dropped_in_all().documents,
+                     result.flow.quarantined.documents, options.output.string());
+  if (!result.was_complete) write_manifest(manifest, subject, journal, result.flow);
+  fs::remove_all(work);
+  result.seconds = seconds_since(start);
+  return result;
+}
+
+Forecast forecast(const Pipeline& pipeline, const std::vector<fs::path>& paths, double share) {
+  Forecast forecast;
+  Processor processor(pipeline);
+  const auto start = std::chrono::steady_clock::now();
+  ProcessedBlock out;
+  for (const data::TextInput& input : find_inputs(paths)) {
+    const std::vector<data::TextInput> one{input};
+    DocumentReader reader(one, pipeline.settings.input, {});
+    const double wanted = share * static_cast<double>(input.bytes);
+    std::uint64_t position = 0;
+    for (InputBlock block; static_cast<double>(position) < wanted && reader.next(block);) {
+      processor.process(block, out);
+      for (const Outcome& outcome : out.outcomes) count(outcome, forecast.flow);
+      position = out.position;
+    }
+    forecast.sampled_bytes += static_cast<std::int64_t>(position);
+    forecast.input_bytes += static_cast<std::int64_t>(input.bytes);
+  }
+  forecast.seconds = seconds_since(start);
+  return forecast;
+}
+
+}  // namespace stoa::curate

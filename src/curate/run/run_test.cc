@@ -1,0 +1,272 @@
+#include "curate/run/run.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "curate/run/stage_kinds.h"
+#include "data/test_files.h"
+
+namespace stoa::curate {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+class Run : public ::testing::Test {
+ protected:
+  Run() {
+    write_text(folder_ / "pipeline.yaml",
+               "shard_bytes: 3000\nstages:\n  - gopher_quality: {min_doc_words: 6, min_stop_words: 1}\n");
+    std::string lines;
+    for (int i = 0; i < 200; ++i) {
+      const std::string text =
+          i % 3 == 0 ? "too short"
+                     : "the text number " + std::to_string(i) + " has more than enough words of its own\\n";
+      lines += R"({"id":"d)" + std::to_string(i) + R"(","url":"http://x/)" + std::to_string(i) +
+               R"(","text":")" + text + "\"}\n";
+      if (i % 50 == 7) lines += "{broken\n\n";
+    }
+    fs::create_directories(folder_ / "in/b");
+    write_text(folder_ / "in/a.jsonl", lines);
+    write_text(folder_ / "in/b/c.txt", "the only document of this file has enough words\nand two lines");
+  }
+
+  RunResult run(const std::string& output, int workers, const std::stop_token& stop = {}) {
+    Console quiet(Console::Level::kQuiet);
+    return run_pipeline(read_pipeline(folder_ / "pipeline.yaml"),
+                        {{folder_ / "in"}, folder_ / output, workers}, quiet, stop);
+  }
+  std::map<std::string, std::string> files(const std::string& output) const {
+    std::map<std::string, std::string> contents;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / output))
+      if (entry.is_regular_file())
+        contents[fs::relative(entry.path(), folder_ / output).string()] = read_text(entry.path());
+    return contents;
+  }
+
+  data::TestFolder folder_;
+};
+
+TEST_F(Run, EveryDocumentIsKeptDroppedOrInQuarantineInOrder) {
+  const RunResult result = run("out", 2);
+  EXPECT_EQ(result.flow.read.documents, 205);
+  EXPECT_EQ(result.flow.kept.documents, 134);
+  EXPECT_EQ(result.flow.dropped_in_all().documents, 67);
+  EXPECT_EQ(result.flow.quarantined.documents, 4);
+  std::vector<int> kept;
+  std::map<std::string, int> reasons;
+  for (const auto& [name, text] : files("out")) {
+    if (name.starts_with("journal") || name == "manifest.json") continue;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = nlohmann::json::parse(line);
+      const std::string id = json["id"];
+      if (name.starts_with("kept") && id.starts_with("d")) {
+        kept.push_back(std::stoi(id.substr(1)));
+        EXPECT_EQ(json["url"], "http://x/" + id.substr(1));
+      }
+      if (json.contains("reason")) ++reasons[json["reason"]];
+    }
+  }
+  EXPECT_TRUE(std::is_sorted(kept.begin(), kept.end()));
+  EXPECT_EQ(kept.size(), 133U);
+  EXPECT_EQ(reasons["gopher_quality/gopher_short_doc"], 67);
+  const auto manifest = nlohmann::json::parse(read_text(folder_ / "out/manifest.json"));
+  EXPECT_EQ(manifest["flow"]["kept"]["documents"], 134);
+  EXPECT_THAT(manifest["pipeline"].get<std::string>(), HasSubstr("min_doc_words: 6"));
+}
+
+TEST_F(Run, SameBytesForAnyNumberOfWorkers) {
+  run("one", 1);
+  const auto one = files("one");
+  EXPECT_GT(one.size(), 6U);
+  for (const int workers : {2, 7}) {
+    run(std::to_string(workers), workers);
+    EXPECT_EQ(files(std::to_string(workers)), one) << workers;
+  }
+}
+
+TEST_F(Run, GoesOnWhereItEnded) {
+  run("whole", 1);
+  const auto whole = files("whole");
+  const std::int64_t shards = run("whole", 1).shards;
+  ASSERT_GE(shards, 3);
+  for (std::int64_t left = 0; left < shards;
+       ++left) {  // as if killed after `left` shards, the next one half written
+    run("killed", 2);
+    fs::remove(folder_ / "killed/manifest.json");
+    for (std::int64_t i = left; i < shards; ++i)
+      fs::remove(folder_ / fmt::format("killed/journal/{:05}.json", i));
+    write_text(folder_ / fmt::format("killed/kept/{:05}.jsonl", left), "half");
+    const RunResult result = run("killed", 2);
+    EXPECT_EQ(result.resumed_shards, left);
+    EXPECT_EQ(files("killed"), whole);
+    fs::remove_all(folder_ / "killed");
+  }
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW(run("stopped", 1, stop.get_token()), Interrupted);
+  run("stopped", 1);
+  EXPECT_EQ(files("stopped"), whole);
+  EXPECT_TRUE(run("stopped", 1).was_complete);
+}
+
+// Copies of documents of other shards: 40 texts, some of them twice, and near-copies of the first ten.
+class Deduplicate : public Run {
+ protected:
+  Deduplicate() {
+    std::string lines;
+    const auto text = [](int i, const std::string& end) {
+      std::string words;
+      for (int w = 0; w < 60; ++w)
+        words += "the w" +
+                 std::string{static_cast<char>('a' + i % 26), static_cast<char>('a' + i / 26),
+                             static_cast<char>('a' + w % 26), static_cast<char>('a' + w / 26)} +
+                 " ";
+      return words + end;
+    };
+    for (int i = 0; i < 40; ++i)
+      lines += nlohmann::json{{"id", "a" + std::to_string(i)}, {"text", text(i, "end")}}.dump() + "\n";
+    for (int i = 0; i < 40; i += 2)
+      lines += nlohmann::json{{"id", "b" + std::to_string(i)}, {"text", text(i, "end")}}.dump() + "\n";
+    for (int i = 0; i < 10; ++i)
+      lines += nlohmann::json{{"id", "c" + std::to_string(i)}, {"text", text(i, "another and longer end")}}
+                   .dump() +
+               "\n";
+    fs::remove_all(folder_ / "in");
+    fs::create_directories(folder_ / "in");
+    write_text(folder_ / "in/all.jsonl", lines);
+    pipeline("first");
+  }
+  void pipeline(const std::string& keep) {
+    write_text(folder_ / "pipeline.yaml",
+               "shard_bytes: 3000\nstages:\n  - gopher_quality: {min_stop_words: 1, max_avg_word_length: 12, "
+               "max_non_alpha_words_ratio: 0}\n"
+               "deduplicate:\n  - exact\n  - minhash: {keep: " +
+                   keep + "}\n");
+  }
+  std::vector<std::string> ids(const std::string& output, const std::string& folder,
+                               const std::string& reason = "") const {
+    std::vector<std::string> found;
+    for (const auto& [name, text] : files(output)) {
+      if (!name.starts_with(folder)) continue;
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) {
+        const auto json = nlohmann::json::parse(line);
+        if (json.value("reason", "") == reason) found.push_back(json["id"]);
+      }
+    }
+    return found;
+  }
+};
+
+TEST_F(Deduplicate, CopiesGoAndTheChosenOneStays) {
+  const RunResult first = run("first", 1);
+  EXPECT_EQ(first.flow.kept.documents, 40);
+  EXPECT_EQ(ids("first", "dropped", "exact/duplicate").size(), 20U);
+  EXPECT_EQ(ids("first", "dropped", "minhash/duplicate").size(), 10U);
+  EXPECT_EQ(ids("first", "kept").front(), "a0");
+  EXPECT_FALSE(fs::exists(folder_ / "first/work"));
+  pipeline("longest");
+  run("longest", 1);
+  const auto kept = ids("longest", "kept");
+  EXPECT_EQ(kept.size(), 40U);
+  EXPECT_EQ(kept.front(), "a10");
+  EXPECT_EQ(kept.back(), "c9");
+}
+
+TEST_F(Deduplicate, SameBytesForAnyNumberOfWorkersMemoryAndPlaceOfAKill) {
+  run("one", 1);
+  const auto one = files("one");
+  run("three", 3);
+  EXPECT_EQ(files("three"), one);
+  Console quiet(Console::Level::kQuiet);
+  const Pipeline pipeline = read_pipeline(folder_ / "pipeline.yaml");
+  EXPECT_THAT(error_of([&] {
+                run_pipeline(pipeline, {{folder_ / "in"}, folder_ / "small", 1, 1000}, quiet);
+              }),
+              HasSubstr("--memory"));
+  run_pipeline(pipeline, {{folder_ / "in"}, folder_ / "small", 2, 100'000},
+               quiet);  // goes on after its first pass
+  EXPECT_EQ(files("small"), one);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW(run("stopped", 1, stop.get_token()), Interrupted);
+  run("stopped", 2);
+  EXPECT_EQ(files("stopped"), one);
+}
+
+TEST_F(Run, RefusesAnotherPipelineInputsAndDirectories) {
+  run("out", 1);
+  const auto before = files("out");
+  write_text(folder_ / "pipeline.yaml",
+             "shard_bytes: 3000\nstages:\n  - gopher_quality: {min_doc_words: 7, min_stop_words: 1}\n");
+  EXPECT_THAT(error_of([&] { run("out", 1); }), HasSubstr("min_doc_words: 6"));
+  EXPECT_EQ(files("out"), before);
+  write_text(folder_ / "in/more.txt", "one more");
+  write_text(folder_ / "pipeline.yaml",
+             "shard_bytes: 3000\nstages:\n  - gopher_quality: {min_doc_words: 6, min_stop_words: 1}\n");
+  EXPECT_THAT(error_of([&] { run("out", 1); }), HasSubstr("another inputs"));
+  fs::create_directories(folder_ / "other");
+  write_text(folder_ / "other/file", "");
+  EXPECT_THAT(error_of([&] { run("other", 1); }), HasSubstr("holds no run"));
+}
+
+TEST_F(Run, KeepingNothingIsAnErrorUnlessAllowed) {
+  write_text(folder_ / "pipeline.yaml", "stages: [{gopher_quality: {min_doc_words: 1000}}]");
+  EXPECT_THAT(error_of([&] { run("out", 1); }), HasSubstr("no document was kept"));
+  EXPECT_FALSE(fs::exists(folder_ / "out/manifest.json"));
+  write_text(folder_ / "pipeline.yaml",
+             "allow_empty: true\nstages: [{gopher_quality: {min_doc_words: 1000}}]");
+  EXPECT_EQ(run("allowed", 1).flow.kept.documents, 0);
+}
+
+TEST_F(Run, ForecastSeesTheBeginningOfEveryFile) {
+  const Forecast f = forecast(read_pipeline(folder_ / "pipeline.yaml"), {folder_ / "in"}, 0.01);
+  EXPECT_GT(f.flow.read.documents, 0);
+  EXPECT_GT(f.input_bytes, 0);
+}
+
+TEST(Pipeline, ReferencePageIsUpToDate) {
+  EXPECT_EQ(read_text(test::source_dir() / "docs/data-stages.md"), pipeline_reference())
+      << "write it again: stoa data stages > docs/data-stages.md";
+}
+
+TEST(Pipeline, ShippedPipelinesAreRead) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(test::source_dir() / "configs/pipelines")) {
+    const Pipeline pipeline = read_pipeline(entry.path());
+    EXPECT_GT(pipeline.stages.size() + pipeline.deduplications.size(), 1U) << entry.path();
+    ++count;
+  }
+  EXPECT_GE(count, 3);
+}
+
+TEST(Pipeline, MistakesAreNamedWithTheirPlace) {
+  const data::TestFolder folder;
+  const auto said = [&](const std::string& yaml) {
+    write_text(folder / "p.yaml", yaml);
+    return error_of([&] { read_pipeline(folder / "p.yaml"); });
+  };
+  EXPECT_THAT(said("stages: [gopher_qualty]"), HasSubstr("did you mean 'gopher_quality'"));
+  EXPECT_THAT(said("stages:\n  - gopher_quality: {min_doc_word: 3}"), HasSubstr("min_doc_words"));
+  EXPECT_THAT(said("stages:\n  - gopher_quality: {max_bullet_lines_ratio: 3}"), HasSubstr("0 to 1"));
+  EXPECT_THAT(said("stage: [gopher_quality]"), HasSubstr("no list `stages`"));
+  EXPECT_THAT(said("stages: [gopher_quality]\nshard_byte: 3"), HasSubstr("shard_bytes"));
+  EXPECT_THAT(said("stages: [gopher_quality]\ninput: {text_split: word}"), HasSubstr("paragraph"));
+}
+
+}  // namespace
+}  // namespace stoa::curate

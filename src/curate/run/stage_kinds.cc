@@ -1,0 +1,43 @@
+#include "curate/run/stage_kinds.h"
+
+#include <vector>
+
+#include "config/reader.h"
+#include "curate/filters/datatrove.h"
+
+namespace stoa::curate {
+namespace {
+
+template <class Options>
+StageKind kind_of(std::string_view name, std::string_view help) {
+  config::Section<Options> section;
+  declare(section);
+  const Options defaults;
+  StageKind kind{name, help, section.schema(), section.schema().print(&defaults), {}};
+  kind.make = [section](const config::Node& keys, config::Node& resolved) {
+    Options options;
+    config::read_object(section.schema(), keys.is_null() ? config::Node::map() : keys, &options, {});
+    resolved = section.schema().print(&options);
+    return make_stage(options);
+  };
+  return kind;
+}
+
+}  // namespace
+
+std::span<const StageKind> stage_kinds() {
+  static const std::vector<StageKind> kinds = {
+      kind_of<GopherRepetition>(
+          "gopher_repetition",
+          "Repeated lines, paragraphs and sequences of words (Gopher; datatrove's rules)"),
+      kind_of<GopherQuality>("gopher_quality",
+                             "Length, symbols, bullets, ellipses, stop words (Gopher; datatrove's rules)"),
+      kind_of<C4Quality>("c4_quality",
+                         "Drops lines and documents, and rewrites the text (C4; datatrove's rules)"),
+      kind_of<FineWebQuality>("fineweb_quality",
+                              "Punctuation, short and repeated lines (FineWeb; datatrove's rules)"),
+  };
+  return kinds;
+}
+
+}  // namespace stoa::curate
