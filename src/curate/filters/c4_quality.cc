@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "base/white_space.h"
+#include "base/utf8.h"
 #include "curate/filters/datatrove.h"
 #include "curate/text/character.h"
 #include "curate/text/lines.h"

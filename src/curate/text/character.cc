@@ -1,7 +1,6 @@
 #include "curate/text/character.h"
 
 #include "base/utf8.h"
-#include "base/white_space.h"
 
 namespace stoa::curate {
 namespace {

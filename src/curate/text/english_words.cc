@@ -8,7 +8,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/white_space.h"
+#include "base/utf8.h"
 #include "curate/text/character.h"
 #include "curate/text/english_rules.h"
 
