@@ -8,8 +8,8 @@ import sys
 LEVELS = {
     "base": 0,
     "config": 1, "grid": 1, "schedule": 1, "tensor": 1,
-    "device": 2,
-    "comm": 3, "ops": 3,
+    "device": 2, "quant": 2,
+    "comm": 3, "ops": 3, "formats": 3,
     "parallel": 4,
     "nn": 5,
     "model": 6, "optim": 6, "data": 6, "token": 6, "ckpt": 6, "chat": 6,

@@ -168,7 +168,8 @@ ExportResult export_content(const fs::path& small_files, const ExportContent& co
   writer.commit();
   write_model_checksums(staging.path());
   write_text(staging.path() / "config.json", content.config);
-  if (!small_files.empty())
+  for (const SmallFile& file : content.texts) write_text(staging.path() / file.name, file.text);
+  if (fs::is_directory(small_files))
     for (const auto& item : fs::directory_iterator(small_files))
       if (item.is_regular_file() && !is_made_anew(item.path()))
         write_text(staging.path() / item.path().filename(), read_text(item.path()));

@@ -27,15 +27,19 @@ ExportResult export_model(const FoundCheckpoint& from, DType dtype, const fs::pa
                           std::uint64_t max_shard_bytes = kDefaultShardBytes,
                           const ExportProgress& progress = nullptr);
 
+struct SmallFile {
+  std::string name, text;  // "tokenizer.json"
+};
 // The content of an exported directory in addition to the small files that are copied.
 struct ExportContent {
   std::string config;  // config.json
   std::vector<TensorEntry> tensors;
   std::function<void(ShardedWriter&)> write;  // all of them
+  std::vector<SmallFile> texts = {};          // such as those of a tokenizer that has no files
 };
 // The same with other content than the model's own tensors under their names. `small_files`: the directory
-// whose tokenizer and other small files are copied; empty: none are. `progress` is called a last time right
-// before the directory appears; before that, content.write is expected to report progress itself.
+// whose tokenizer and other small files are copied; empty, or a file: none are. `progress` is called a last
+// time right before the directory appears; before that, content.write is expected to report progress itself.
 ExportResult export_content(const fs::path& small_files, const ExportContent& content, const fs::path& output,
                             std::uint64_t max_shard_bytes = kDefaultShardBytes,
                             const ExportProgress& progress = nullptr);

@@ -9,6 +9,7 @@
 #include "base/nearest.h"
 #include "ckpt/model_checksums.h"
 #include "ckpt/tensor_source.h"
+#include "formats/gguf/gguf_file.h"
 
 namespace stoa::ckpt {
 namespace {
@@ -39,6 +40,11 @@ bool is_folder(const fs::path& path) {
 }
 bool is_model(const fs::path& path) {
   return fs::is_regular_file(path / "config.json") && holds_weights(path);
+}
+std::optional<fs::path> gguf_in(const fs::path& directory) {
+  for (const auto& name : names_in(directory))
+    if (gguf::is_gguf(directory / name)) return directory / name;
+  return std::nullopt;
 }
 bool is_checkpoint(const fs::path& path) { return is_folder(path / "model") && is_folder(path / "state"); }
 
@@ -127,6 +133,7 @@ std::optional<FoundCheckpoint> newest_of(const fs::path& given, const fs::path& 
 
 // A place nearby that would do: a subdirectory, or the directory above.
 std::string alternative(const fs::path& path) {
+  if (const auto file = gguf_in(path)) return fmt::format("; did you mean '{}'?", file->string());
   const auto usable = [](const fs::path& p) { return is_model(p) || is_checkpoint(p) || checkpoints_of(p); };
   for (const auto& name : names_in(path))
     if (is_folder(path / name) && !is_unfinished_name(name) && usable(path / name))
@@ -196,7 +203,12 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
   if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();  // "run/" is "run"
   std::error_code error;
   if (!fs::exists(path, error)) fail_missing(path);
-  require<DataError>(is_folder(path), "'{}' is a file; a model is a directory: did you mean '{}'?",
+  FoundCheckpoint found_model;
+  found_model.given = given;
+  found_model.root = found_model.model = path;
+  if (gguf::is_gguf(path)) return found_model;
+  require<DataError>(is_folder(path),
+                     "'{}' is a file; a model is a directory or a .gguf file: did you mean '{}'?",
                      path.string(), path.has_parent_path() ? path.parent_path().string() : ".");
   const std::string name = path.filename().string();
   require<DataError>(!is_unfinished_name(name),
@@ -205,10 +217,7 @@ FoundCheckpoint find_checkpoint(const fs::path& given, Verify verify) {
   if (is_checkpoint(path)) return open_checkpoint(path, verify);
   if (is_model(path)) {
     if (verify != Verify::kSizes) check_model_checksums(path);
-    FoundCheckpoint found;
-    found.given = given;
-    found.root = found.model = path;
-    return found;
+    return found_model;
   }
   if (checkpoint_step(name)) fail_damaged(path, verify_checkpoint(path, Verify::kSizes));
   const auto checkpoints = checkpoints_of(path);

@@ -1,6 +1,6 @@
-// Determines what a path is: a Hugging Face model, a checkpoint, or a run with checkpoints; and whether its
-// files are intact. A path that is none of these is an error, never an empty result; the message says what
-// was found there.
+// Determines what a path is: a bare model (a .gguf file, too), a checkpoint, or a run of them; and whether
+// its files are intact. A path that is none of these is an error, never an empty result; the message says
+// what was found there.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ struct FoundCheckpoint {
   enum class Kind : std::uint8_t { kHuggingFace, kCheckpoint, kRun };
   Kind kind = Kind::kHuggingFace;
   fs::path given;                    // the path as given
-  fs::path root;                     // the checkpoint, or the Hugging Face directory
-  fs::path model;                    // directory with config.json and weights
+  fs::path root;                     // the checkpoint, or the Hugging Face directory or .gguf file
+  fs::path model;                    // directory with config.json and weights, or a .gguf file
   std::optional<fs::path> state;     // directory with optimizer shards; none for a Hugging Face model
   std::optional<Manifest> manifest;  // of a checkpoint
   std::vector<std::string>

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "ckpt/gguf/gguf_source.h"
 #include "ckpt/tensor_directory.h"
 #include "ckpt/torch/torch_directory.h"
 
@@ -50,13 +51,15 @@ bool same_elements(const TensorSource& a, const TensorEntry& in_a, const TensorS
 }
 
 std::unique_ptr<TensorSource> open_weights(const fs::path& directory) {
+  if (gguf::is_gguf(directory)) return std::make_unique<GgufSource>(directory);
   if (!TensorDirectory::exists(directory) && torch::TorchDirectory::exists(directory))
     return std::make_unique<torch::TorchDirectory>(directory);
   return std::make_unique<TensorDirectory>(directory);
 }
 
 bool holds_weights(const fs::path& directory) {
-  return TensorDirectory::exists(directory) || torch::TorchDirectory::exists(directory);
+  return gguf::is_gguf(directory) || TensorDirectory::exists(directory) ||
+         torch::TorchDirectory::exists(directory);
 }
 
 }  // namespace stoa::ckpt

@@ -52,8 +52,8 @@ bool same_elements(const TensorSource& a, const TensorEntry& in_a, const TensorS
                    const TensorEntry& in_b);
 
 // The weights of a directory of Hugging Face's form: model.safetensors or, where there is none,
-// pytorch_model.bin, each as one file or as shards with an index. Errors are those of TensorDirectory and
-// torch::TorchDirectory.
+// pytorch_model.bin, each as one file or as shards with an index; or those of a .gguf file under its own
+// names. Errors are those of TensorDirectory, torch::TorchDirectory and GgufSource.
 std::unique_ptr<TensorSource> open_weights(const fs::path& directory);
 bool holds_weights(const fs::path& directory);  // looks at names only
 

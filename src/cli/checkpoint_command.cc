@@ -1,5 +1,6 @@
-// `stoa checkpoint inspect | verify | export`.
+// `stoa checkpoint inspect | verify | export | import`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,11 +18,16 @@
 #include "ckpt/state_reader.h"
 #include "ckpt/tensor_directory.h"
 #include "ckpt/tensor_source.h"
+#include "cli/checkpoint_quantize.h"
 #include "cli/command.h"
+#include "cli/inspect_gguf.h"
 #include "cli/interrupt.h"
 #include "cli/number_checks.h"
 #include "cli/print.h"
+#include "formats/gguf/gguf_file.h"
+#include "model/gguf/mixtures.h"
 #include "run/export_as_family.h"
+#include "run/export_gguf.h"
 
 namespace stoa::cli {
 namespace {
@@ -33,7 +39,9 @@ struct Arguments {
   std::string model;
   std::string dtype;
   std::string output;
-  std::string family;             // empty: as it is
+  std::string family;  // empty: as it is
+  std::string to = "huggingface";
+  std::string format;             // of a GGUF file; empty: as stored
   std::string config, tokenizer;  // of an import
   std::int64_t vocabulary = 0;    // 0: what the checkpoint says
   double max_shard_gigabytes = static_cast<double>(ckpt::kDefaultShardBytes) / 1e9;
@@ -114,6 +122,7 @@ std::string training_text(const ckpt::TrainingState& t) {
 // Sizes are checked; checksums are shown as stored: `verify` recomputes them.
 void inspect(const Arguments& arguments, Context& context) {
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kSizes, context);
+  if (gguf::is_gguf(found.model)) return inspect_gguf(found.model, arguments.json);
   const auto model = ckpt::open_weights(found.model);
   std::unique_ptr<ckpt::StateReader> state;
   if (found.state) state = std::make_unique<ckpt::StateReader>(found);
@@ -240,17 +249,43 @@ class WritingProgress {
   std::unique_ptr<Progress> progress_;
 };
 
+void export_as_gguf(const Arguments& arguments, Context& context) {
+  require<UsageError>(arguments.family.empty() && arguments.dtype.empty(),
+                      "--to gguf takes --format, not --dtype or --family");
+  const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
+  require<UsageError>(!arguments.format.empty() || gguf::is_gguf(found.model),
+                      "--to gguf needs --format, one of {}", fmt::join(model::gguf::mixture_names(), ", "));
+  WritingProgress progress(context, "export", "nothing is exported");
+  const run::GgufExport out =
+      run::export_gguf(found, arguments.format, arguments.output, nullptr,
+                       [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); });
+  progress.finish();
+  for (const auto& note : out.notes) context.console.warn(note);
+  if (arguments.json)
+    return print_json(Json{{"path", arguments.output},
+                           {"architecture", out.architecture},
+                           {"tensors", out.tensors},
+                           {"bytes", out.bytes}});
+  print(fmt::format("{}: {}, {} tensors, {}\n", arguments.output, out.architecture, out.tensors,
+                    format_bytes(static_cast<double>(out.bytes))));
+}
+
 void export_to(const Arguments& arguments, Context& context) {
+  if (arguments.to == "gguf") return export_as_gguf(arguments, context);
+  require<UsageError>(
+      !arguments.dtype.empty() && arguments.format.empty(),
+      "a Hugging Face directory is exported with --dtype bf16, fp32 or fp16; --format is for --to gguf");
   const DType dtype = dtype_from_name(arguments.dtype);
   const FoundCheckpoint found = find(arguments.model, ckpt::Verify::kModel, context);
   WritingProgress progress(context, "export", "nothing is exported");
   const auto advance = [&](std::uint64_t done, std::uint64_t total) { progress.update(done, total); };
   run::FamilyExport out;
-  if (arguments.family.empty())
+  // The names of a GGUF file are those of no Hugging Face model.
+  if (arguments.family.empty() && !gguf::is_gguf(found.model))
     out.result = ckpt::export_model(found, dtype, arguments.output, shard_bytes(arguments), advance);
   else
-    out = run::export_as_family(found, arguments.family, dtype, arguments.output, shard_bytes(arguments),
-                                advance);
+    out = run::export_as_family(found, arguments.family.empty() ? "auto" : arguments.family, dtype,
+                                arguments.output, shard_bytes(arguments), advance);
   progress.finish();
   if (!out.why_not.empty()) context.console.warn("no family of transformers fits this model: " + out.why_not);
   tell(arguments, out.result, dtype, out.family);
@@ -280,7 +315,10 @@ void import_from(const Arguments& arguments, Context& context) {
 }
 
 void add_output(CLI::App* command, Arguments& arguments) {
-  command->add_option("--output", arguments.output, "Directory to write; new or empty")->required();
+  command
+      ->add_option("--output", arguments.output,
+                   "What to write: a new or empty directory, or a new .gguf file")
+      ->required();
   command->add_option("--max-shard-gb", arguments.max_shard_gigabytes, "Largest file, in 10^9 bytes")
       ->capture_default_str()
       ->check(between(1e-9, 1e6));
@@ -289,7 +327,8 @@ void add_output(CLI::App* command, Arguments& arguments) {
 }  // namespace
 
 void add_checkpoint_command(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("checkpoint", "Inspect, verify, export or import a model or checkpoint");
+  auto* command =
+      app.add_subcommand("checkpoint", "Inspect, verify, export, quantize or import a model or checkpoint");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, const char* example,
                        void (*body)(const Arguments&, Context&)) {
@@ -297,7 +336,7 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
     auto* sub = command->add_subcommand(name, help);
     sub->footer(example);
     sub->add_option("MODEL", arguments->model,
-                    "Hugging Face directory, checkpoint, or run (its newest complete checkpoint)")
+                    "Hugging Face directory, .gguf file, checkpoint, or run (its newest complete checkpoint)")
         ->required();
     sub->add_flag("--json", arguments->json, "Answer as JSON");
     sub->callback([arguments, body, &context] { body(*arguments, context); });
@@ -308,16 +347,24 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   add("verify", "Recompute all checksums; exit 1 and the names of the files when one differs",
       "Example: stoa checkpoint verify runs/shakespeare/checkpoints/step-0000100", verify);
   const auto [sub, arguments] = add(
-      "export", "Write a bare Hugging Face directory",
+      "export", "Write a bare Hugging Face directory, or a GGUF file",
       "Example: stoa checkpoint export runs/shakespeare --dtype bf16 --output shakespeare-bf16", export_to);
-  sub->add_option("--dtype", arguments->dtype, "Type of the weights")
-      ->required()
+  sub->add_option("--to", arguments->to, "Whose form")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"huggingface", "gguf"}));
+  sub->add_option("--dtype", arguments->dtype, "Type of the weights of a Hugging Face directory")
       ->check(CLI::IsMember({"bf16", "fp32", "fp16"}));
+  sub->add_option(
+         "--format", arguments->format,
+         "Numbers of a GGUF file: f32, f16, bf16, q8_0, q6_k, q5_k_m, q4_k_m, q4_0 and others (default: as a "
+         ".gguf MODEL has them)")
+      ->check(CLI::IsMember(model::gguf::mixture_names()));
   sub->add_option("--family", arguments->family,
                   "Write it as a model of this model_type, if it fits; auto: the family that Stoa writes "
                   "(default: names and keys unchanged)");
   add_output(sub, *arguments);
 
+  add_checkpoint_quantize(*command, context);
   const auto imported = std::make_shared<Arguments>();
   auto* from = command->add_subcommand(
       "import",

@@ -11,6 +11,8 @@
 #include "config/yaml.h"
 #include "foreign/nemo2/recipe.h"
 #include "foreign/nemo_keys.h"
+#include "formats/gguf/gguf_file.h"
+#include "model/gguf/metadata.h"
 #include "model/huggingface/config_json.h"
 
 namespace stoa::cli {
@@ -72,17 +74,22 @@ std::vector<std::string> files_of_model(const fs::path& directory) {
   return out;
 }
 
+// `file`: config.json, or a .gguf file.
 FoundConfig from_huggingface(const fs::path& file, const std::vector<std::string>& overrides, Purpose purpose,
                              std::optional<std::int64_t> ranks) {
+  const bool one_file = gguf::is_gguf(file);
   train::RunConfig run;
-  run.model = model::huggingface::read_config(read_text(file)).config;
+  run.model = one_file ? model::gguf::read_model(gguf::File(file)).config
+                       : model::huggingface::read_config(read_text(file)).config;
   const std::int64_t positions = run.model.max_positions();
   run.model.encoder_seq_length = run.data.seq_length = std::min(positions, kSampleTokens);
-  const fs::path directory = fs::absolute(file).parent_path();
-  run.name = directory.filename().string();
+  run.name = one_file ? file.stem().string() : fs::absolute(file).parent_path().filename().string();
   std::vector<std::string> files;
   const bool of_run = purpose == Purpose::kTrain || purpose == Purpose::kShow;
-  if (of_run) files = files_of_model(file.parent_path().empty() ? "." : file.parent_path());
+  if (of_run && one_file)
+    files = {"model.tokenizer=" + quoted(file.string()), "restore_from_path=" + quoted(file.string())};
+  else if (of_run)
+    files = files_of_model(file.parent_path().empty() ? "." : file.parent_path());
   FoundConfig found = from_overrides(show_run_config(run), files, overrides, ranks);
   if (of_run && !found.run.restore_from_path)
     found.notes.push_back(fmt::format("{}: no weights are taken from there: the run starts from fresh ones",
@@ -105,10 +112,12 @@ FoundConfig from_megatron(const ConfigArguments& a, Purpose purpose, std::option
   return read_megatron_config(foreign::megatron_text(a.from_megatron), a.ignore, own, purpose, ranks);
 }
 
-// config.json of a model that CONFIG names; none: it is another file, or a preset.
+// config.json of a model that CONFIG names, or the .gguf file that it is; none: it is another file, or a
+// preset.
 std::optional<fs::path> huggingface_file(const std::string& config) {
   const fs::path path = config;
   std::error_code error;
+  if (gguf::is_gguf(path)) return path;
   if (path.extension() == ".json" && fs::is_regular_file(path, error)) {
     const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
     const bool ours = json.is_object() && json.contains("model") && !json.contains("model_type");
@@ -149,7 +158,7 @@ FoundConfig read_nemo2_config(config::Node root, std::vector<std::string> overri
 void ConfigArguments::add_to(CLI::App& command) {
   command.add_option("CONFIG", config,
                      "YAML for Stoa or NeMo, a preset, the name of a NeMo 2 recipe, a Hugging Face "
-                     "config.json or its directory");
+                     "config.json or its directory, a .gguf file");
   command.add_option("OVERRIDES", overrides, "key=value changes, ~key removals");
   command.add_option(
       "--from-megatron", from_megatron,

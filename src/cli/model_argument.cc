@@ -7,7 +7,8 @@
 namespace stoa::cli {
 
 void ModelArguments::add_to(CLI::App& command) {
-  command.add_option("MODEL", model, "Hugging Face model directory, checkpoint, or run directory")
+  command
+      .add_option("MODEL", model, "Hugging Face model directory, .gguf file, checkpoint, or run directory")
       ->required();
   command.add_option("--dtype", dtype, "fp32, bf16 or fp16 (default: as stored)");
   command.add_option(

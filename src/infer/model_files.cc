@@ -6,7 +6,11 @@
 #include "base/console.h"
 #include "ckpt/convert.h"
 #include "ckpt/mxfp4.h"
+#include "ckpt/quantised/quantised_source.h"
 #include "ckpt/shard_io.h"
+#include "formats/gguf/gguf_file.h"
+#include "infer/file_tensors.h"
+#include "model/gguf/metadata.h"
 #include "model/huggingface/quantization.h"
 #include "model/huggingface/task_keys.h"
 
@@ -16,19 +20,32 @@ namespace hf = model::huggingface;
 
 namespace {
 
+// The file that says what a model is.
+fs::path config_of(const fs::path& model) { return gguf::is_gguf(model) ? model : model / "config.json"; }
+
 model::ModelSpec resolve(const hf::ModelDescription& description, const fs::path& directory) {
   try {
     return model::resolve_model(description.config);
   } catch (const ConfigError& error) {
-    fail<ConfigError>("{}: {}", (directory / "config.json").string(), error.what());
+    fail<ConfigError>("{}: {}", config_of(directory).string(), error.what());
   }
 }
 
+// quantization_config of a config.json whose weights are quantised, by another method than its family's own.
+nlohmann::json quantization_of(const fs::path& directory) {
+  const auto json = nlohmann::json::parse(read_text(config_of(directory)));
+  for (const char* key : {"quantization_config", "compression_config"})
+    if (const auto found = json.find(key); found != json.end() && found->is_object()) return *found;
+  return nlohmann::json::object();
+}
+
 hf::ModelDescription describe(const fs::path& directory) {
-  const fs::path path = directory / "config.json";
+  if (gguf::is_gguf(directory)) return model::gguf::read_model(gguf::File(directory));
+  const fs::path path = config_of(directory);
   try {
     hf::ModelDescription out = hf::read_config(read_text(path));
-    require<ConfigError>(!out.quantised, "{} are not read; {}", out.quantised.value_or(""), hf::kMakeFloats);
+    require<ConfigError>(!out.quantised || ckpt::reads_quantisation(quantization_of(directory)),
+                         "{} are not read; {}", out.quantised.value_or(""), hf::kMakeFloats);
     return out;
   } catch (const ConfigError& error) {
     fail<ConfigError>("{}: {}", path.string(), error.what());
@@ -46,6 +63,21 @@ hf::ModelDescription describe_for(const fs::path& directory, const model::TaskCo
                        out.family->architecture, hf::task_suffix(task.type), out.family->type);
   hf::set_task(out.config, task);
   return out;
+}
+
+// Of values that quantised matrices stand for, by the dtype of config.json.
+ckpt::StorageType value_type(const std::optional<std::string>& dtype) {
+  if (dtype == "float16") return ckpt::StorageType::kF16;
+  return dtype == "float32" ? ckpt::StorageType::kF32 : ckpt::StorageType::kBF16;
+}
+
+// Quantised matrices as what they stand for.
+std::unique_ptr<const ckpt::TensorSource> open_tensors(const fs::path& directory,
+                                                       const hf::ModelDescription& description) {
+  auto stored = ckpt::open_weights(directory);
+  if (!description.quantised) return stored;
+  return std::make_unique<ckpt::QuantisedSource>(std::move(stored), quantization_of(directory),
+                                                 value_type(description.dtype));
 }
 
 Shape shape_of(const std::vector<std::int64_t>& dims, const std::string& name) {
@@ -197,7 +229,7 @@ ModelFiles::ModelFiles(const fs::path& directory, hf::ModelDescription descripti
     : directory_(directory),
       description_(std::move(description)),
       model_(resolve(description_, directory)),
-      tensors_(ckpt::open_weights(directory)) {
+      tensors_(open_tensors(directory, description_)) {
   find_tensors(head_optional);
   if (match_.head_beside_tied) {
     // Where the two differ, transformers 5 keeps both; a tied model holds one.
@@ -313,9 +345,8 @@ std::vector<std::byte> ModelFiles::canonical(const std::string& name, DType type
     const hf::Tensor& tensor = wanted_[i];
     const auto wanted = [&](const model::CanonicalTensor& part) { return part.name == name; };
     if (std::none_of(tensor.parts.begin(), tensor.parts.end(), wanted)) continue;
-    std::vector<std::byte> file(static_cast<std::size_t>(tensor.shape.elements()) * size_of(type)), others,
-        out;
-    convert_tensor(*tensors_, tensors_->entry(match_.names[i]), type, file.data());
+    std::vector<std::byte> file, others, out;
+    load_elements(match_.names[i], type, file);
     hf::scatter(tensor, type, file.data(), [&](const model::CanonicalTensor& part) {
       const auto bytes = static_cast<std::size_t>(part.shape.elements()) * size_of(type);
       if (wanted(part)) return out.resize(bytes), out.data();
@@ -401,27 +432,13 @@ std::vector<ckpt::TensorEntry> model_entries(const model::ModelSpec& spec, const
 void write_model(ckpt::ShardedWriter& writer, const model::ModelSpec& spec, const hf::Family& family,
                  DType type, const std::function<TensorView(const std::string&)>& source,
                  const std::function<void()>& written) {
-  std::vector<std::byte> file, wide;
   for (const auto& tensor : hf::tensors(spec, family)) {
     // Zero-centred weights are near 1 in memory: subtracting 1 in a wider type keeps their digits.
     const DType through = tensor.zero_centered && size_of(type) < size_of(DType::kF32) ? DType::kF32 : type;
-    const std::int64_t count = tensor.shape.elements();
-    file.resize(static_cast<std::size_t>(count) * size_of(through));
-    std::vector<std::vector<std::byte>> parts;  // converted, alive until gathered
-    parts.reserve(tensor.parts.size());
-    hf::gather(
-        tensor, through,
-        [&](const model::CanonicalTensor& part) -> const std::byte* {
-          const TensorView view = source(part.name);
-          if (view.dtype == through) return static_cast<const std::byte*>(view.data);
-          auto& bytes = parts.emplace_back(static_cast<std::size_t>(view.elements()) * size_of(through));
-          ckpt::convert_elements(static_cast<const std::byte*>(view.data), view.dtype, bytes.data(), through,
-                                 view.elements());
-          return bytes.data();
-        },
-        file.data());
+    std::vector<std::byte> file = gather_tensor(tensor, through, source);
     if (through != type) {
-      wide.swap(file);
+      const std::vector<std::byte> wide = std::move(file);
+      const std::int64_t count = tensor.shape.elements();
       file.resize(static_cast<std::size_t>(count) * size_of(type));
       ckpt::convert_elements(wide.data(), through, file.data(), type, count);
     }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <list>
 
+#include "formats/gguf/gguf_file.h"
 #include "infer/model_files.h"
+#include "token/tokenizer_texts.h"
 
 namespace stoa::run {
 
@@ -27,6 +29,9 @@ FamilyExport export_as_family(const ckpt::FoundCheckpoint& from, const std::stri
   };
   ckpt::ExportContent content{hf::write_config(spec, target, dtype, files.description().special),
                               infer::model_entries(spec, target, dtype), nullptr};
+  if (gguf::is_gguf(from.model))
+    for (auto& text : token::tokenizer_texts(token::Tokenizer::load(from.model)))
+      content.texts.push_back({std::move(text.name), std::move(text.text)});
   std::uint64_t done = 0, total = 0;
   for (const auto& entry : content.tensors) total += entry.bytes();
   content.write = [&](ckpt::ShardedWriter& writer) {

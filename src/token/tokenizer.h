@@ -33,9 +33,9 @@ class Tokenizer {
  public:
   // `path` is a directory with spiece.model, tokenizer.json, tekken.json, tokenizer.model, vocab.txt,
   // vocab.json + merges.txt, encoder.json + vocab.bpe or a .tiktoken (the first of these that exists is
-  // used), or a .model, tokenizer.json, tekken.json or .tiktoken file, or a vocab.json / encoder.json next to
-  // its merges. tokenizer_config.json, special_tokens_map.json and chat_template.jinja in the directory are
-  // read too. IoError: nothing found; DataError names what is wrong or unsupported.
+  // used), or a .model, tokenizer.json, tekken.json, .tiktoken or .gguf file, or a vocab.json / encoder.json
+  // next to its merges. tokenizer_config.json, special_tokens_map.json and chat_template.jinja in the
+  // directory are read too. IoError: nothing found; DataError names what is wrong or unsupported.
   static Tokenizer load(const fs::path& path);
   // A .model alone, with `sentinels` sentinel tokens after its pieces (token/sentencepiece.h).
   static Tokenizer load_sentencepiece(const fs::path& model, std::int64_t sentinels);

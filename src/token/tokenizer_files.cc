@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "formats/gguf/gguf_file.h"
+#include "token/gguf/gguf_tokenizer.h"
 #include "token/sentencepiece.h"
 #include "token/tokenizer.h"
 #include "token/tokenizer_texts.h"
@@ -104,6 +106,7 @@ TokenizerSpec read_spec(const fs::path& path) {
         "and merges.txt",
         path.string());
   }
+  if (gguf::is_gguf(path)) return parse_gguf(gguf::File(path));
   if (path.extension() == ".tiktoken") return read_tiktoken(path);
   if (path.filename().string().starts_with("tekken")) return parse_tekken(read_text(path));
   if (path.filename().string().ends_with("vocab.txt")) return parse_vocab_txt(read_text(path));
@@ -124,7 +127,7 @@ bool has_sentinels(const TokenizerSpec& spec) {
 Tokenizer Tokenizer::load(const fs::path& path) {
   try {
     TokenizerSpec spec = read_spec(path);
-    read_beside(fs::is_directory(path) ? path : path.parent_path(), spec);
+    if (!gguf::is_gguf(path)) read_beside(fs::is_directory(path) ? path : path.parent_path(), spec);
     if (spec.sentinels && spec.form == SymbolForm::kModel && !has_sentinels(spec))
       add_sentinels(*spec.sentinels, spec);
     // A post-processor says what surrounds a text; only where there is none does add_bos_token.

@@ -1,0 +1,184 @@
+#include "cli/checkpoint_quantize.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/console.h"
+#include "ckpt/find_checkpoint.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/model_argument.h"
+#include "cli/number_checks.h"
+#include "cli/print.h"
+#include "cli/text_files.h"
+#include "eval/divergence.h"
+#include "model/gguf/mixtures.h"
+#include "run/export_gguf.h"
+#include "run/export_quantised.h"
+#include "token/encoder.h"
+
+namespace stoa::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct QuantizeArguments {
+  ModelArguments model;
+  TextArguments form;
+  std::string format, output, imatrix, text;
+  std::int64_t imatrix_tokens = 8192, tokens = 512, window = 256;
+  bool json = false;
+};
+
+std::vector<std::string> all_formats() {
+  std::vector<std::string> out = model::gguf::mixture_names();
+  const auto more = run::quantised_formats();
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+bool is_directory_format(const std::string& format) {
+  const auto names = run::quantised_formats();
+  return std::find(names.begin(), names.end(), format) != names.end();
+}
+
+// The first tokens of a text, begun as the model's texts begin.
+std::vector<std::int32_t> first_tokens(infer::OpenModel& model, const data::TextFile& text,
+                                       std::int64_t most) {
+  const token::Tokenizer& tokenizer = model.tokenizer();
+  token::Encoder encoder(tokenizer);
+  std::vector<std::int32_t> ids;
+  if (tokenizer.bos_id()) ids.push_back(*tokenizer.bos_id());
+  data::each_document(text, [&](std::string_view document, std::uint64_t) {
+    if (static_cast<std::int64_t>(ids.size()) < most)
+      encoder.encode(document, {.plain = false, .add_special = false}, ids);
+  });
+  ids.resize(std::min(ids.size(), static_cast<std::size_t>(most)));
+  require<DataError>(ids.size() >= 2, "'{}' has {} tokens, expected at least 2", text.path.string(),
+                     ids.size());
+  return ids;
+}
+
+std::uint64_t bytes_of(const fs::path& path) {
+  if (fs::is_regular_file(path)) return fs::file_size(path);
+  std::uint64_t total = 0;
+  for (const auto& item : fs::directory_iterator(path))
+    if (item.is_regular_file()) total += item.file_size();
+  return total;
+}
+
+eval::Divergence compare(const QuantizeArguments& a, Context& context) {
+  const data::TextFile text = a.form.file(a.text);
+  const auto open = [&](const std::string& path) {
+    ModelArguments arguments = a.model;
+    arguments.model = path;
+    if (arguments.dtype.empty()) arguments.dtype = "fp32";
+    return arguments.open();
+  };
+  infer::OpenModel original = open(a.model.model), written = open(a.output);
+  const std::vector<std::int32_t> ids = first_tokens(original, text, a.tokens + 1);
+  const infer::DecoderUse use{.cache = true, .context = a.window, .pass_tokens = 1};
+  const auto first = infer::load_decoder(original, use), second = infer::load_decoder(written, use);
+  Progress progress(context.console, "compare", static_cast<double>(ids.size() - 1), "tokens");
+  const auto out = eval::measure_divergence(
+      *first, *second, ids, a.window, [&](std::int64_t done) { progress.update(static_cast<double>(done)); });
+  progress.finish();
+  return out;
+}
+
+run::Importance importance_of(const QuantizeArguments& a) {
+  const data::TextFile text = a.form.file(a.imatrix);
+  return run::measure_importance(
+      [&](infer::MakeMachine make) { return infer::OpenModel(a.model.model, DType::kF32, std::move(make)); },
+      [options = a.model.machine] { return make_machine(options); },
+      [&](infer::OpenModel& model) { return first_tokens(model, text, a.imatrix_tokens); });
+}
+
+void quantize(const QuantizeArguments& a, Context& context) {
+  const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(a.model.model, ckpt::Verify::kModel);
+  const bool directory = is_directory_format(a.format);
+  require<UsageError>(a.imatrix.empty() || !directory, "--imatrix is for GGUF formats, {} is none", a.format);
+  for (const std::string& text : {a.text, a.imatrix})
+    if (!text.empty()) data::describe_input(text, {});  // a missing file is reported before the work
+  context.interrupt.set({.grace = std::chrono::seconds(10),
+                         .words = "exiting, nothing is written (again: exit immediately)",
+                         .last_words = {}});
+  std::unique_ptr<Progress> progress;
+  const auto advance = [&](std::uint64_t done, std::uint64_t total) {
+    if (!progress)
+      progress = std::make_unique<Progress>(context.console, "quantize", static_cast<double>(total), "B");
+    progress->update(static_cast<double>(done));
+    require<Interrupted>(!context.interrupt.token().stop_requested(), "interrupted; nothing was written");
+  };
+  if (directory) {
+    run::export_quantised(found, a.format, a.output, advance);
+  } else {
+    run::Importance importance;
+    if (!a.imatrix.empty()) importance = importance_of(a);
+    const auto out =
+        run::export_gguf(found, a.format, a.output, a.imatrix.empty() ? nullptr : &importance, advance);
+    for (const auto& note : out.notes) context.console.warn(note);
+  }
+  if (progress) progress->finish();
+  context.interrupt.set({});  // it is there
+  const std::uint64_t before = bytes_of(found.model), after = bytes_of(a.output);
+  Json answer{{"path", a.output}, {"format", a.format}, {"bytes", after}, {"bytes_before", before}};
+  std::string line =
+      fmt::format("{}: {}, {} (before: {})\n", a.output, a.format, format_bytes(static_cast<double>(after)),
+                  format_bytes(static_cast<double>(before)));
+  if (!a.text.empty()) {
+    const eval::Divergence d = compare(a, context);
+    answer["tokens"] = d.tokens;
+    answer["perplexity"] = d.other_perplexity();
+    answer["perplexity_before"] = d.perplexity();
+    answer["kl_divergence"] = d.kl();
+    answer["top_agreement"] = d.top_agreement();
+    line += fmt::format(
+        "perplexity {:.4f} (before: {:.4f}) | KL divergence {:.5f} nats | same first choice {:.2f} % | {} "
+        "tokens\n",
+        d.other_perplexity(), d.perplexity(), d.kl(), 100 * d.top_agreement(), d.tokens);
+  }
+  if (a.json) return print_json(answer);
+  print(line);
+}
+
+}  // namespace
+
+void add_checkpoint_quantize(CLI::App& checkpoint, Context& context) {
+  auto a = std::make_shared<QuantizeArguments>();
+  CLI::App* c = checkpoint.add_subcommand("quantize",
+                                          "Write a model with fewer bits: a GGUF file (q4_k_m, q8_0, …), or "
+                                          "a Hugging Face directory (int8, fp8, nf4), and "
+                                          "compare its answers with the original's");
+  c->footer(
+      "Example: stoa checkpoint quantize llama --format q4_k_m --imatrix calibration.txt --text held-out.txt "
+      "--output "
+      "llama-q4_k_m.gguf");
+  a->model.add_to(*c);
+  c->add_option("--format", a->format, fmt::format("One of {}", fmt::join(all_formats(), ", ")))
+      ->required()
+      ->check(CLI::IsMember(all_formats()));
+  c->add_option("--output", a->output, "A new .gguf file, or a new or empty directory")->required();
+  c->add_option(
+      "--imatrix", a->imatrix,
+      "Calibration text: errors of inputs that are large there count more (GGUF formats of K and IQ kind)");
+  c->add_option("--imatrix-tokens", a->imatrix_tokens, "Tokens of it that are read")
+      ->capture_default_str()
+      ->check(between(2, 1 << 24));
+  c->add_option("--text", a->text, "Text on which the result is compared with the original");
+  c->add_option("--tokens", a->tokens, "Tokens of it that are predicted")
+      ->capture_default_str()
+      ->check(between(1, 1 << 24));
+  c->add_option("--window", a->window, "Tokens that both models see at once")
+      ->capture_default_str()
+      ->check(between(1, 1 << 20));
+  a->form.add_to(*c);
+  c->add_flag("--json", a->json, "Answer as JSON");
+  c->callback([a, &context] { quantize(*a, context); });
+}
+
+}  // namespace stoa::cli

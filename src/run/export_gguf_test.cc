@@ -1,0 +1,179 @@
+// Models of every architecture as GGUF files and back: the same function, the same weights.
+#include "run/export_gguf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/philox.h"
+#include "ckpt/test_directory.h"
+#include "formats/gguf/gguf_file.h"
+#include "infer/model_files.h"
+#include "model/same_function.h"
+
+namespace stoa::run {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+namespace hf = model::huggingface;
+
+std::vector<float> random_weights(const std::string& name, std::int64_t count) {
+  const PhiloxKey key = philox_key(7, RandomPurpose::kTest, name);
+  std::vector<float> out(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<float>(philox_word(key, i) % 2001) / 1000.0f - 1.0f;
+  return out;
+}
+
+// A Hugging Face directory with weights by name, without a tokenizer.
+void write_directory(const fs::path& directory, const std::string& config) {
+  fs::create_directories(directory);
+  const hf::ModelDescription description = hf::read_config(config);
+  const model::ModelSpec spec = model::resolve_model(description.config);
+  std::map<std::string, std::vector<float>> values;
+  for (const auto& tensor : model::canonical_tensors(spec))
+    values.emplace(tensor.name, random_weights(tensor.name, tensor.shape.elements()));
+  ckpt::ShardedWriter writer(directory, ckpt::kModelStem,
+                             infer::model_entries(spec, *description.family, DType::kF32),
+                             ckpt::WriteMode::kInPlace);
+  infer::write_model(writer, spec, *description.family, DType::kF32, [&](const std::string& name) {
+    auto& memory = values.at(name);
+    return TensorView(memory.data(), DType::kF32, {static_cast<std::int64_t>(memory.size())});
+  });
+  writer.commit();
+  write_text(directory / "config.json", config);
+}
+
+const std::string kSizes =
+    R"("vocab_size": 40, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+       "num_key_value_heads": 2, "max_position_embeddings": 128)";
+
+struct Case {
+  const char* name;
+  std::string config, architecture;
+};
+
+std::vector<Case> cases() {
+  const auto of = [](const std::string& type, const std::string& more, const std::string& sizes = kSizes) {
+    return "{\"model_type\": \"" + type + "\", " + sizes + (more.empty() ? "" : ", " + more) + "}";
+  };
+  return {
+      {"llama", of("llama", ""), "llama"},
+      {"llama_tied", of("llama", R"("tie_word_embeddings": true, "rope_theta": 1e5, "rms_norm_eps": 1e-5)"),
+       "llama"},
+      {"llama3", of("llama", R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                               "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}, "rope_theta": 5e5)"),
+       "llama"},
+      {"mistral", of("mistral", R"("sliding_window": null, "head_dim": 32)"), "llama"},
+      {"mixtral", of("mixtral", R"("num_local_experts": 4)"), "llama"},
+      {"qwen2", of("qwen2", ""), "qwen2"},
+      {"qwen3", of("qwen3", R"("head_dim": 32)"), "qwen3"},
+      {"qwen3_moe",
+       of("qwen3_moe", R"("num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                                       "norm_topk_prob": true, "head_dim": 32)"),
+       "qwen3moe"},
+      {"gemma", of("gemma", R"("head_dim": 32)"), "gemma"},
+      {"gemma2", of("gemma2", R"("head_dim": 32, "query_pre_attn_scalar": 32, "sliding_window": 16)"),
+       "gemma2"},
+      {"gemma3",
+       of("gemma3_text", R"("head_dim": 32, "query_pre_attn_scalar": 32, "sliding_window": 16,
+                                      "num_hidden_layers": 7)",
+          R"("vocab_size": 40, "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
+                       "num_key_value_heads": 2, "max_position_embeddings": 128)"),
+       "gemma3"},
+      {"phi3", of("phi3", R"("sliding_window": 64)"), "phi3"},
+      {"phi",
+       of("phi", R"("partial_rotary_factor": 0.5, "num_key_value_heads": 4)",
+          R"("vocab_size": 40, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+                    "num_attention_heads": 4, "max_position_embeddings": 128)"),
+       "phi2"},
+      {"gpt2",
+       R"({"model_type": "gpt2", "vocab_size": 40, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128})",
+       "gpt2"},
+      {"gpt_neox",
+       of("gpt_neox", R"("rotary_pct": 0.25)",
+          R"("vocab_size": 40, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+                         "num_attention_heads": 4, "max_position_embeddings": 128)"),
+       "gptneox"},
+      {"starcoder2", of("starcoder2", R"("sliding_window": null)"), "starcoder2"},
+      {"olmo2", of("olmo2", ""), "olmo2"},
+      {"granite",
+       of("granite", R"("embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 8.0,
+                                   "attention_multiplier": 0.0625)"),
+       "granite"},
+      {"stablelm", of("stablelm", R"("partial_rotary_factor": 0.5)"), "stablelm"},
+  };
+}
+
+TEST(ExportGguf, EveryArchitectureReadsBackAsItWas) {
+  for (const Case& each : cases()) {
+    SCOPED_TRACE(each.name);
+    const ckpt::TestDirectory directory;
+    const fs::path from = directory.path() / "model", to = directory.path() / "model.gguf";
+    try {
+      write_directory(from, each.config);
+      const GgufExport out = export_gguf(ckpt::find_checkpoint(from), "f32", to);
+      EXPECT_EQ(out.architecture, each.architecture);
+      EXPECT_THAT(out.notes, testing::ElementsAre(HasSubstr("no tokenizer")));
+      const infer::ModelFiles before(from), after(ckpt::find_checkpoint(to).model);
+      const auto differences =
+          model::function_differences(after.model().config, before.model().config, model::Purpose::kResume);
+      for (const auto& d : differences) ADD_FAILURE() << d.path << ": " << d.from << " instead of " << d.to;
+      for (const auto& tensor : model::canonical_tensors(before.model()))
+        EXPECT_EQ(after.canonical(tensor.name, DType::kF32), before.canonical(tensor.name, DType::kF32))
+            << tensor.name;
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+std::string bytes_of_file(const fs::path& path) { return read_text(path); }
+
+TEST(ExportGguf, AGgufFileIsWrittenAgainByteForByte) {
+  const ckpt::TestDirectory directory;
+  write_directory(directory.path() / "model", cases()[0].config);
+  for (const char* format : {"q4_0", "q8_0", "bf16", "q4_k_m"}) {
+    const fs::path first = directory.path() / (std::string(format) + ".gguf"),
+                   again = directory.path() / (std::string(format) + "2.gguf");
+    export_gguf(ckpt::find_checkpoint(directory.path() / "model"), format, first);
+    export_gguf(ckpt::find_checkpoint(first), "", again);
+    EXPECT_TRUE(bytes_of_file(first) == bytes_of_file(again)) << format;
+  }
+}
+
+// Rows of 64 are no whole blocks of 256; norms stay exact; the output matrix has more bits.
+TEST(ExportGguf, MixturesChooseFormatsByTensor) {
+  const ckpt::TestDirectory directory;
+  write_directory(directory.path() / "model", cases()[0].config);
+  const auto format = [&](const char* mixture, const char* tensor) {
+    const fs::path path = directory.path() / (std::string(mixture) + ".gguf");
+    if (!fs::exists(path)) export_gguf(ckpt::find_checkpoint(directory.path() / "model"), mixture, path);
+    return std::string(gguf::File(path).find(tensor)->format->name);
+  };
+  EXPECT_EQ(format("q4_0", "blk.0.attn_q.weight"), "Q4_0");
+  EXPECT_EQ(format("q4_0", "output.weight"), "Q8_0");
+  EXPECT_EQ(format("q4_0", "blk.0.attn_norm.weight"), "F32");
+  EXPECT_EQ(format("q4_k_m", "blk.0.attn_q.weight"), "Q5_0");
+  EXPECT_EQ(format("q4_k_m", "blk.1.ffn_down.weight"), "Q8_0");
+  EXPECT_EQ(format("q5_k_s", "blk.1.ffn_up.weight"), "Q5_1");
+}
+
+TEST(ExportGguf, RefusesWhatGgufCannotSay) {
+  const ckpt::TestDirectory directory;
+  write_directory(directory.path() / "a",
+                  R"({"model_type": "llama", "attention_bias": true, "mlp_bias": false, )" + kSizes +
+                      R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}})");
+  EXPECT_THAT(
+      [&] { export_gguf(ckpt::find_checkpoint(directory.path() / "a"), "f16", directory.path() / "a.gguf"); },
+      ThrowsMessage<ConfigError>(HasSubstr("no architecture of GGUF files can say this model")));
+  EXPECT_FALSE(fs::exists(directory.path() / "a.gguf"));
+  EXPECT_THAT(
+      [&] { export_gguf(ckpt::find_checkpoint(directory.path() / "a"), "q4", directory.path() / "a.gguf"); },
+      ThrowsMessage<ConfigError>(HasSubstr("is no format of GGUF files")));
+}
+
+}  // namespace
+}  // namespace stoa::run

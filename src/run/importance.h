@@ -1,0 +1,23 @@
+// How much each input of a model's matrices matters: the mean square of what the layers multiply them with on
+// calibration texts. Encoders of quantised formats weigh errors by it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "infer/decoder_rank.h"
+
+namespace stoa::run {
+
+// By canonical name of the matrix; as many values as it has inputs.
+using Importance = std::map<std::string, std::vector<float>>;
+
+// Reads the first `tokens` of `ids` in windows that the model can read. `open` opens the model with the
+// machine that it is given. ConfigError: not a decoder.
+Importance measure_importance(const std::function<infer::OpenModel(infer::MakeMachine)>& open,
+                              const infer::MakeMachine& make_machine,
+                              const std::function<std::vector<std::int32_t>(infer::OpenModel&)>& read_ids);
+
+}  // namespace stoa::run

@@ -1,0 +1,102 @@
+// GGUF files and quantised models through the commands that take a MODEL.
+#include <gmock/gmock.h>
+
+#include "base/file.h"
+#include "workplace.h"
+
+namespace stoa::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+class Gguf : public Workplace {
+ protected:
+  void SetUp() override {
+    Workplace::SetUp();
+    stoa_ok(train("run", {"trainer.max_steps=2", "model.activation=swiglu", "model.normalization=rmsnorm",
+                          "model.position_embedding_type=rope", "model.bias=none"}));
+    write_text(path("text.txt"), pseudo_prose(3, 200));
+  }
+  std::string scores(const std::string& model) const {
+    write_text(path("ids.txt"), "1 5 9 33 2 200 7\n7 7 7\n");
+    return stoa_ok({"score", model, "ids.txt", "--ids", "--dtype", "fp32"}).out;
+  }
+};
+
+TEST_F(Gguf, IsAModelForEveryCommand) {
+  stoa_ok({"checkpoint", "export", "run", "--to", "gguf", "--format", "f32", "--output", "m.gguf"});
+  stoa_ok({"checkpoint", "export", "run", "--dtype", "fp32", "--output", "hf"});
+  const std::string expected = scores("hf");
+  EXPECT_EQ(scores("m.gguf"), expected);
+  const auto ids = [&](const std::string& from) {
+    return stoa_ok({"tokenizer", "encode", "--tokenizer", from, "--json", "text.txt"}).out;
+  };
+  EXPECT_EQ(ids("m.gguf"), ids("hf"));
+  EXPECT_EQ(stoa_ok({"generate", "m.gguf", "--prompt", "the", "--max-tokens", "8", "--greedy"}).out,
+            stoa_ok({"generate", "hf", "--prompt", "the", "--max-tokens", "8", "--greedy"}).out);
+  const auto perplexity = [&](const std::string& model) {
+    return json_of({"eval", "perplexity", model, "--text", "text.txt", "--json"})["perplexity"].get<double>();
+  };
+  EXPECT_EQ(perplexity("m.gguf"), perplexity("hf"));
+  const auto inspected = json_of({"checkpoint", "inspect", "m.gguf", "--json"});
+  EXPECT_EQ(inspected["kind"], "GGUF model");
+  EXPECT_EQ(inspected["keys"]["general.architecture"], "llama");
+  stoa_ok({"checkpoint", "export", "m.gguf", "--dtype", "fp32", "--output", "back"});
+  EXPECT_EQ(scores("back"), expected);
+  EXPECT_EQ(ids("back"), ids("hf"));
+  stoa_ok({"checkpoint", "export", "m.gguf", "--to", "gguf", "--output", "again.gguf"});
+  EXPECT_EQ(read_text(path("again.gguf")), read_text(path("m.gguf")));
+  // A run goes on from it.
+  const Outcome started = stoa_ok({"train", "m.gguf", "model.data.data_prefix=data", "trainer.max_steps=1",
+                                   "model.encoder_seq_length=32", "model.global_batch_size=4",
+                                   "model.micro_batch_size=4", "trainer.precision=32", "--output", "on"});
+  EXPECT_THAT(started.text(), HasSubstr("weights from"));
+}
+
+TEST_F(Gguf, QuantisedModelsStayNearTheOriginal) {
+  const auto kl = [&](const std::string& format, const std::string& output, const Arguments& more = {}) {
+    Arguments arguments{"checkpoint", "quantize", "run",      "--format", format,     "--output", output,
+                        "--text",     "text.txt", "--tokens", "64",       "--window", "32",       "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto answer = json_of(arguments);
+    EXPECT_EQ(answer["tokens"], 64);
+    EXPECT_GE(answer["kl_divergence"].get<double>(), -1e-9);
+    return answer["kl_divergence"].get<double>();
+  };
+  EXPECT_LT(kl("f32", "f32.gguf"), 1e-9);
+  EXPECT_LT(kl("q8_0", "q8.gguf"), 1e-3);
+  EXPECT_LT(kl("q4_k_m", "q4.gguf", {"--imatrix", "text.txt"}), 2e-2);
+  EXPECT_LT(kl("int8", "int8"), 1e-3);
+  EXPECT_LT(kl("fp8", "fp8"), 1e-2);
+  EXPECT_LT(kl("nf4", "nf4"), 3e-2);
+  EXPECT_THAT(scores("nf4"), HasSubstr("logprobs"));
+}
+
+TEST_F(Gguf, IsRefusedInOneMessage) {
+  stoa_ok({"checkpoint", "export", "run", "--to", "gguf", "--format", "q8_0", "--output", "m.gguf"});
+  const std::string good = read_text(path("m.gguf"));
+  const auto refused = [&](const Arguments& command, const std::string& message) {
+    const Outcome outcome = stoa(command);
+    EXPECT_NE(outcome.exit_code, 0) << outcome.text();
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  };
+  write_text(path("cut.gguf"), good.substr(0, good.size() / 2));
+  refused({"score", "cut.gguf", "text.txt"}, "cut short");
+  write_text(path("none.gguf"), "not a model");
+  refused({"generate", "none.gguf", "--prompt", "a"}, "does not begin with GGUF");
+  std::string other = good;
+  other.replace(other.find("llama"), 5, "larma");
+  write_text(path("other.gguf"), other);
+  refused({"generate", "other.gguf", "--prompt", "a"}, "did you mean 'llama'");
+  refused({"checkpoint", "export", "run", "--to", "gguf", "--output", "x.gguf"}, "--format");
+  refused({"checkpoint", "export", "run", "--to", "gguf", "--format", "q8_0", "--output", "m.gguf"},
+          "exists");
+  refused({"checkpoint", "export", "run", "--output", "x"}, "--dtype");
+  refused({"checkpoint", "quantize", "run", "--format", "int8", "--imatrix", "text.txt", "--output", "x"},
+          "GGUF formats");
+  EXPECT_FALSE(fs::exists(path("x.gguf")));
+  EXPECT_FALSE(fs::exists(path("x")));
+}
+
+}  // namespace
+}  // namespace stoa::e2e
