@@ -31,7 +31,7 @@ model::ModelSpec resolve(const hf::ModelDescription& description, const fs::path
   }
 }
 
-// quantization_config of a config.json whose weights are quantised, by another method than its family's own.
+// quantization_config of a config.json whose weights are quantised, by a method that is not its family's own.
 nlohmann::json quantization_of(const fs::path& directory) {
   const auto json = nlohmann::json::parse(read_text(config_of(directory)));
   for (const char* key : {"quantization_config", "compression_config"})
@@ -65,7 +65,7 @@ hf::ModelDescription describe_for(const fs::path& directory, const model::TaskCo
   return out;
 }
 
-// Of values that quantised matrices stand for, by the dtype of config.json.
+// Type of the values that quantised matrices stand for, by the dtype of config.json.
 ckpt::StorageType value_type(const std::optional<std::string>& dtype) {
   if (dtype == "float16") return ckpt::StorageType::kF16;
   return dtype == "float32" ? ckpt::StorageType::kF32 : ckpt::StorageType::kBF16;

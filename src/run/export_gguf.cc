@@ -76,7 +76,7 @@ void add_tokenizer(const fs::path& model, const hf::ModelDescription& descriptio
   }
   gguf::Keys own = token::gguf_keys(token::Tokenizer::load(model), vocabulary);
   keys.insert(keys.end(), own.begin(), own.end());
-  // Ends of a text beside the tokenizer's: those of turns in a chat.
+  // Further ends of a text: those of turns in a chat.
   const auto has = [&](std::string_view key) {
     return std::any_of(own.begin(), own.end(), [&](const auto& k) { return k.first == key; });
   };

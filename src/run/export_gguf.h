@@ -17,7 +17,7 @@ struct GgufExport {
 };
 
 // `format`: a mixture (model/gguf/mixtures.h), or "" for a GGUF file whose numbers stay as they are: then the
-// file is written anew, byte for byte the same. `output` must not exist. ConfigError: no architecture of GGUF
+// file is written again, byte for byte. `output` must not exist. ConfigError: no architecture of GGUF
 // can say the model, or no format of that name. DataError: a tokenizer that GGUF cannot say.
 GgufExport export_gguf(const ckpt::FoundCheckpoint& from, const std::string& format, const fs::path& output,
                        const Importance* importance = nullptr,

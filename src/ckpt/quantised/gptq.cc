@@ -1,4 +1,4 @@
-// GPTQ and AWQ: [inputs, outputs] of 4 bits (GPTQ: 2, 4 or 8) in words of 32, groups of inputs with a scale
+// GPTQ and AWQ: [inputs, outputs] of 4 bits (GPTQ: 2, 4 or 8) in 32-bit words, groups of inputs with a scale
 // and a zero for each output.
 //
 //   GPTQ  qweight [K b / 32, N], packed along K, lowest bits first; qzeros [G, N b / 32] along N; scales [G,
@@ -95,7 +95,7 @@ class AwqMatrix final : public GroupedMatrix {
   }
 };
 
-// Groups follow each other unless g_idx says otherwise.
+// Groups follow each other where there is no g_idx.
 Groups read_groups(const MatrixTensors& tensors, std::int64_t columns, std::int64_t count) {
   Groups out;
   out.scales = tensors.numbers("scales");

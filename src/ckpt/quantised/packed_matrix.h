@@ -1,4 +1,4 @@
-// Matrices that Hugging Face directories hold as packed numbers with scales beside them.
+// Matrices that Hugging Face directories hold as packed numbers with scales.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ class MatrixTensors {
   const TensorEntry& entry(const char* name, StorageType type,
                            std::initializer_list<std::int64_t> shape) const;
   std::vector<std::byte> bytes(const char* name) const;
-  // Of a floating-point type, FP8 included.
+  // Values of a floating-point tensor, FP8 included.
   std::vector<float> numbers(const char* name) const;
   std::vector<std::int32_t> integers(const char* name) const;  // I32 or I64
   [[noreturn]] void wrong(const char* name, std::string_view expected) const;

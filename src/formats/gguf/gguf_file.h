@@ -51,7 +51,7 @@ class File {
   // IoError: no such file, a part of a split file is missing. DataError: see parse(); parts that do not
   // belong together; a part other than the first.
   explicit File(const fs::path& path);
-  // Of bytes in memory, which must live as long: one file.
+  // One file in memory, which must live as long.
   File(std::span<const std::byte> bytes, std::string_view source);
 
   const fs::path& path() const { return path_; }

@@ -58,6 +58,7 @@ const Family& choose_architecture(const ModelSpec& spec) {
   std::string nearest;
   std::size_t fewest = 0;
   for (const Family* family : kArchitectures) {
+    if (family->refused && family->refused(spec.config)) continue;
     try {
       const ModelConfig back = read_architecture(*family, write_architecture(*family, spec), "metadata");
       const auto differences = function_differences(back, spec.config, Purpose::kResume);

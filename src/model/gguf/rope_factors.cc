@@ -83,7 +83,7 @@ void read_rope_scaling(JsonKeys& keys, ModelConfig& c) {
   if (s.type == RopeScaling::kDefault) s = {};
   if (both && !both->empty() && !nearly_equal(*both, std::vector<double>(both->size(), 1))) {
     require<ConfigError>(s.type == RopeScaling::kDefault,
-                         "rope_freqs beside rope.scaling.type {} is not supported", type);
+                         "rope_freqs together with rope.scaling.type {} is not supported", type);
     set_factors(*both, c);
   }
 }

@@ -1,4 +1,4 @@
-// The tokenizer in a GGUF file: what keys below `tokenizer.` mean, and how a tokenizer is said in them.
+// The tokenizer in a GGUF file: what keys below `tokenizer.` mean, and how they express a tokenizer.
 #pragma once
 
 #include "formats/gguf/gguf_file.h"

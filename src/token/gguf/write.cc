@@ -27,7 +27,7 @@ bool is_type(const Json& part, std::string_view type) {
   return part.is_object() && part.value("type", "") == type;
 }
 
-// Of a pre-tokenizer what changes ids, in one form; a sequence of one is its part.
+// What changes ids in a pre-tokenizer, in one form; a sequence of one is its part.
 Json plain_form(const Json& part) {
   if (is_type(part, "Sequence")) {
     Json parts = Json::array();

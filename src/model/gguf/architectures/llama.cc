@@ -17,6 +17,9 @@ void write_llama_metadata(const ModelSpec& spec, Json& json) {
   if (spec.config.moe.num_moe_experts) json["feed_forward_length"] = spec.config.moe_ffn_size();
 }
 
+// Biases of q, k and v alone are what qwen2 is for.
+bool is_qwen2(const ModelConfig& c) { return c.has_qkv_bias() && !c.has_attention_output_bias(); }
+
 NameMap llama_tensors() {
   NameMap out = block_names(true);
   huggingface::add_rules(out, packed_experts());
@@ -25,6 +28,7 @@ NameMap llama_tensors() {
 
 }  // namespace
 
-const Family kLlama{"llama", "LlamaForCausalLM", read_llama_metadata, write_llama_metadata, llama_tensors};
+const Family kLlama{
+    "llama", "LlamaForCausalLM", read_llama_metadata, write_llama_metadata, llama_tensors, nullptr, is_qwen2};
 
 }  // namespace stoa::model::gguf
