@@ -71,24 +71,41 @@ std::uint64_t bytes_of(const fs::path& path) {
   return total;
 }
 
-eval::Divergence compare(const QuantizeArguments& a, Context& context) {
-  const data::TextFile text = a.form.file(a.text);
-  const auto open = [&](const std::string& path) {
-    ModelArguments arguments = a.model;
+// The original, opened, and the text on which the two are compared: what is wrong with either is said before
+// anything is written.
+class Comparison {
+ public:
+  explicit Comparison(const QuantizeArguments& a)
+      : arguments_(a),
+        original_(open(a.model.model)),
+        ids_(first_tokens(original_, a.form.file(a.text), a.tokens + 1)) {
+    original_.require_kind(model::ModelKind::kGpt);
+  }
+
+  eval::Divergence run(Context& context) {
+    infer::OpenModel written = open(arguments_.output);
+    const infer::DecoderUse use{.cache = true, .context = arguments_.window, .pass_tokens = 1};
+    const auto first = infer::load_decoder(original_, use), second = infer::load_decoder(written, use);
+    Progress progress(context.console, "compare", static_cast<double>(ids_.size() - 1), "tokens");
+    const auto out =
+        eval::measure_divergence(*first, *second, ids_, arguments_.window,
+                                 [&](std::int64_t done) { progress.update(static_cast<double>(done)); });
+    progress.finish();
+    return out;
+  }
+
+ private:
+  infer::OpenModel open(const std::string& path) const {
+    ModelArguments arguments = arguments_.model;
     arguments.model = path;
     if (arguments.dtype.empty()) arguments.dtype = "fp32";
     return arguments.open();
-  };
-  infer::OpenModel original = open(a.model.model), written = open(a.output);
-  const std::vector<std::int32_t> ids = first_tokens(original, text, a.tokens + 1);
-  const infer::DecoderUse use{.cache = true, .context = a.window, .pass_tokens = 1};
-  const auto first = infer::load_decoder(original, use), second = infer::load_decoder(written, use);
-  Progress progress(context.console, "compare", static_cast<double>(ids.size() - 1), "tokens");
-  const auto out = eval::measure_divergence(
-      *first, *second, ids, a.window, [&](std::int64_t done) { progress.update(static_cast<double>(done)); });
-  progress.finish();
-  return out;
-}
+  }
+
+  const QuantizeArguments& arguments_;
+  infer::OpenModel original_;
+  const std::vector<std::int32_t> ids_;
+};
 
 run::Importance importance_of(const QuantizeArguments& a) {
   const data::TextFile text = a.form.file(a.imatrix);
@@ -102,8 +119,8 @@ void quantize(const QuantizeArguments& a, Context& context) {
   const ckpt::FoundCheckpoint found = ckpt::find_checkpoint(a.model.model, ckpt::Verify::kModel);
   const bool directory = is_directory_format(a.format);
   require<UsageError>(a.imatrix.empty() || !directory, "--imatrix is for GGUF formats, {} is none", a.format);
-  for (const std::string& text : {a.text, a.imatrix})
-    if (!text.empty()) data::describe_input(text, {});  // a missing file is reported before the work
+  std::optional<Comparison> comparison;
+  if (!a.text.empty()) comparison.emplace(a);
   context.interrupt.set({.grace = std::chrono::seconds(10),
                          .words = "exiting, nothing is written (again: exit immediately)",
                          .last_words = {}});
@@ -130,8 +147,8 @@ void quantize(const QuantizeArguments& a, Context& context) {
   std::string line =
       fmt::format("{}: {}, {} (before: {})\n", a.output, a.format, format_bytes(static_cast<double>(after)),
                   format_bytes(static_cast<double>(before)));
-  if (!a.text.empty()) {
-    const eval::Divergence d = compare(a, context);
+  if (comparison) {
+    const eval::Divergence d = comparison->run(context);
     answer["tokens"] = d.tokens;
     answer["perplexity"] = d.other_perplexity();
     answer["perplexity_before"] = d.perplexity();

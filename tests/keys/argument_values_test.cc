@@ -184,6 +184,7 @@ class ArgumentTexts : public e2e::Workplace, public ::testing::WithParamInterfac
         {"checkpoint verify", {"run"}},
         {"checkpoint export", {"run", "--dtype", "bf16", "--output", "made"}},
         {"checkpoint convert", {"run", "--dtype", "bf16", "--output", "made"}},
+        {"checkpoint quantize", {"run", "--format", "q8_0", "--output", "made"}},
         {"checkpoint import", {"run/checkpoints/latest/model", "--output", "made"}},
         {"plan memory", config},
         {"plan predict", config + Arguments{"--cluster", "laptop-cpu"}},
