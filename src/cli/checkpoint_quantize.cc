@@ -71,7 +71,7 @@ std::uint64_t bytes_of(const fs::path& path) {
   return total;
 }
 
-// The original, opened, and the text on which the two are compared: what is wrong with either is said before
+// The original, opened, and the text on which the two are compared: errors in either are reported before
 // anything is written.
 class Comparison {
  public:
