@@ -189,7 +189,8 @@ void rename_tensors(const fs::path& path, const std::string& from, const std::st
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
   Json renamed = Json::object();
-  for (const auto& [name, value] : Json::parse(bytes.substr(8, length)).items()) {
+  const Json tensors = Json::parse(bytes.substr(8, length));
+  for (const auto& [name, value] : tensors.items()) {
     std::string other = name;
     if (const std::size_t at = other.find(from); at != std::string::npos) other.replace(at, from.size(), to);
     renamed[other] = value;
